@@ -1,6 +1,6 @@
-"""What LocalQueues have used lately, kept up to date: admission fair sharing (KEP-4136, quota.order.usage).
+"""Admission fair sharing: the decayed usage of LocalQueues (KEP-4136; quota.queue.usage_ledger).
 
-It is sampled at regular times, of all LocalQueues of queues where admission follows usage at once.
+All LocalQueues of the ClusterQueues with usage-based admission are sampled at the same regular times.
 """
 
 from __future__ import annotations
@@ -27,77 +27,80 @@ _MILLI = 1000
 
 
 class AdmissionFairSharing:
-    """The usage of LocalQueues, by their keys."""
+    """The usage of each LocalQueue, by key."""
 
-    def __init__(self, decay: AdmissionFairSharingConfig) -> None:
-        self._decay = decay
-        self._used: dict[str, UsageLedgerEntry] = {}
-        self._at = inf
-        """Of the last sample; infinite: there was none."""
-        self._quiet = False
+    def __init__(self, config: AdmissionFairSharingConfig) -> None:
+        self._config = config
+        self._usage: dict[str, UsageLedgerEntry] = {}
+        self._sampled_at = inf
+        """When the last sample was taken, seconds; infinite: never."""
+        self._wakes = True
+        """Whether a sample is a reason to wake the planner."""
 
     def copy(self) -> AdmissionFairSharing:
-        """Return another that changes on its own, and is sampled only when something is to be decided."""
-        other = AdmissionFairSharing(self._decay)
-        other._used, other._at, other._quiet = dict(self._used), self._at, True
+        """Return an independent copy that does not wake the planner; it is sampled when a pass runs anyway."""
+        other = AdmissionFairSharing(self._config)
+        other._usage, other._sampled_at, other._wakes = dict(self._usage), self._sampled_at, False
         return other
 
     @property
     def usage_by_local_queue(self) -> Mapping[str, UsageLedgerEntry]:
-        """What each of them has used."""
-        return self._used
+        """The usage of each LocalQueue."""
+        return self._usage
 
     @property
     def next_sample_at(self) -> float:
-        """When it is to be sampled next, seconds; infinite where nobody is to be woken for that."""
-        return inf if self._quiet else self._at + self._decay.usage_sampling_interval
+        """When the planner is to be woken for the next sample, seconds; infinite: never."""
+        return self._sampled_at + self._config.usage_sampling_interval if self._wakes else inf
 
     def restore(self, usage_by_local_queue: Mapping[str, UsageLedgerEntry]) -> None:
-        """Take in what was used before a restart."""
-        self._used = dict(usage_by_local_queue)
-        self._at = max((one.last_update for one in usage_by_local_queue.values()), default=inf)
+        """Restore the usage from before a restart."""
+        self._usage = dict(usage_by_local_queue)
+        self._sampled_at = max((entry.last_update for entry in usage_by_local_queue.values()), default=inf)
 
     def sample(self, now: float, snapshot: Snapshot) -> bool:
-        """Take a sample of what runs if it is time; tell whether it was."""
-        if self._at == inf:
-            self._at = now
-        if now < self._at + self._decay.usage_sampling_interval:
+        """Sample the running workloads if a sample is due; return whether it was."""
+        if self._sampled_at == inf:
+            self._sampled_at = now
+        if now < self._sampled_at + self._config.usage_sampling_interval:
             return False
         sums: dict[str, dict[str, float]] = {}
-        for one in _running(snapshot):
-            own = sums.setdefault(one.local_queue_key, {})
-            for key, amount in one.usage.items():
-                own[key.resource] = own.get(key.resource, 0.0) + _in_units(key.resource, amount)
-        for key in self._used.keys() | sums.keys():
-            self._used[key] = calculate_decayed_consumed(self._of(key), sums.get(key, {}), now, self._decay)
-        self._at = now
+        for workload in _sampled_workloads(snapshot):
+            usage = sums.setdefault(workload.local_queue_key, {})
+            for key, amount in workload.usage.items():
+                usage[key.resource] = usage.get(key.resource, 0.0) + _in_units(key.resource, amount)
+        for key in self._usage.keys() | sums.keys():
+            self._usage[key] = calculate_decayed_consumed(self._entry(key), sums.get(key, {}), now, self._config)
+        self._sampled_at = now
         return True
 
     def add_entry_penalty(self, workload: Workload) -> None:
-        """Count one that is admitted now."""
+        """Charge a workload's LocalQueue for its admission until the next sample."""
         requests: dict[str, float] = {}
-        for one in workload.total_requests:
-            for name, amount in one.requests.items():
+        for pod_set in workload.total_requests:
+            for name, amount in pod_set.requests.items():
                 requests[name] = requests.get(name, 0.0) + _in_units(name, amount)
-        self._used[workload.local_queue_key] = push_penalty(self._of(workload.local_queue_key), requests, self._decay)
+        self._usage[workload.local_queue_key] = push_penalty(
+            self._entry(workload.local_queue_key), requests, self._config
+        )
 
     def update_snapshot(self, snapshot: Snapshot, router: QueueRouter, keys: Iterable[str] | None = None) -> None:
-        """Have decisions made by the usage as it is; `keys`: of these LocalQueues, None: of all."""
-        for key in self._used if keys is None else keys:
+        """Write the current usage into the snapshot; `keys`: of these LocalQueues, None: of all."""
+        for key in self._usage if keys is None else keys:
             snapshot.local_queue_usage[key] = calculate_usage(
-                self._used[key], router.local_queue_weight(key), self._decay
+                self._usage[key], router.local_queue_weight(key), self._config
             )
 
-    def _of(self, key: str) -> UsageLedgerEntry:
-        return self._used.get(key) or UsageLedgerEntry({}, self._at, {})
+    def _entry(self, key: str) -> UsageLedgerEntry:
+        return self._usage.get(key) or UsageLedgerEntry({}, self._sampled_at, {})
 
 
-def _running(snapshot: Snapshot) -> Iterator[Workload]:
+def _sampled_workloads(snapshot: Snapshot) -> Iterator[Workload]:
     for name, node in snapshot.cluster_queues.items():
         if node.spec.usage_based_admission:
             yield from snapshot.workloads_by_queue[name].values()
 
 
 def _in_units(resource: str, amount: int) -> float:
-    """Return an amount in its unit: CPUs are counted in thousandths."""
+    """Return an amount in its unit. CPUs are counted in thousandths."""
     return amount / _MILLI if resource == "cpu" else float(amount)

@@ -1,10 +1,10 @@
-"""What was promised, as plain values, so that a scheduler that is started anew keeps it.
+"""The checkpoint: reservations and usage as plain values, so that a restart does not lose them.
 
-The new PlannerState is given the same queues and what runs in them, with their admissions, and who waits;
-then what was promised, and only then what has happened since. Nobody who was promised a start has it later for the
-restart. Nor is any LocalQueue better off: what they have used is kept too.
+A restart builds the state anew: the same queues, the running workloads with their admissions, the pending workloads.
+Then the checkpoint is restored, and only then later events follow. So no workload loses its reservation to a later
+start by a restart, and no LocalQueue loses the usage it is charged for.
 
-In what is kept there are only dicts, lists, strings and numbers, as JSON has them; an unknown start is None.
+A checkpoint holds only dicts, lists, strings and numbers, as JSON has them; an unknown start is None.
 """
 
 from __future__ import annotations
@@ -29,134 +29,146 @@ if TYPE_CHECKING:
 
 
 class CheckpointPlacement(TypedDict):
-    """Where pods go."""
+    """A topology assignment."""
 
     levels: list[str]
     domains: list[tuple[list[str], int]]
-    """By the values of their levels, with how many pods each has."""
+    """The values of the levels, and the number of pods."""
 
 
 class CheckpointPodSet(TypedDict):
-    """What a pod set will be given."""
+    """The admission of a pod set."""
 
     name: str
     flavors: dict[str, str]
     usage: dict[str, int]
     pods: int
-    place: CheckpointPlacement | None
-    delayed: DelayedTopologyRequest
+    topology_assignment: CheckpointPlacement | None
+    delayed_topology_request: DelayedTopologyRequest
 
 
 class CheckpointReservation(TypedDict):
-    """One promise; workloads are their keys."""
+    """A reservation; workloads are named by key, jobs of a pool by name."""
 
     workload: str
     queue: str
+    """"": the pool."""
     start: float | None
     pod_sets: list[CheckpointPodSet]
-    after: list[str]
+    waits_for: list[str]
     victims: list[str]
 
 
 class CheckpointUsage(TypedDict):
-    """What a LocalQueue has used."""
+    """The usage of a LocalQueue; see UsageLedgerEntry."""
 
     consumed: dict[str, float]
-    at: float
-    entering: dict[str, float]
+    last_update: float
+    pending_penalty: dict[str, float]
 
 
 class Checkpoint(TypedDict):
-    """All that a PlannerState cannot be told anew."""
+    """What the planner cannot learn from the API server."""
 
-    promises: list[CheckpointReservation]
+    reservations: list[CheckpointReservation]
     """In the order in which they were made."""
-    used: dict[str, CheckpointUsage]
+    usage: dict[str, CheckpointUsage]
     """By key of the LocalQueue."""
 
 
-def make_checkpoint(planner: PlannerState) -> Checkpoint:
-    """Return what is to be kept, between two decisions."""
-    used: Mapping[str, UsageLedgerEntry] = (
-        {} if planner.fair_sharing is None else planner.fair_sharing.usage_by_local_queue
+def make_checkpoint(state: PlannerState) -> Checkpoint:
+    """Return the checkpoint of a state between two passes."""
+    usage: Mapping[str, UsageLedgerEntry] = (
+        {} if state.fair_sharing is None else state.fair_sharing.usage_by_local_queue
     )
     return {
-        "promises": [_kept(one) for one in planner.reservations.by_key.values()],
-        "used": {
-            key: {"consumed": dict(one.consumed), "at": one.last_update, "entering": dict(one.pending_penalty)}
-            for key, one in used.items()
+        "reservations": [_from_reservation(reservation) for reservation in state.reservations.by_key.values()],
+        "usage": {
+            key: {
+                "consumed": dict(entry.consumed),
+                "last_update": entry.last_update,
+                "pending_penalty": dict(entry.pending_penalty),
+            }
+            for key, entry in usage.items()
         },
     }
 
 
-def restore_checkpoint(checkpoint: Checkpoint, planner: PlannerState) -> None:
-    """Promise the same in a new PlannerState.
+def restore_checkpoint(checkpoint: Checkpoint, state: PlannerState) -> None:
+    """Restore reservations and usage in a new state.
 
-    Those that do not wait any more are passed over; what cannot be kept any more is promised anew, as early as can be.
+    Workloads that are not pending any more are skipped. An infeasible reservation moves to the earliest other start.
     """
-    found = [_promise(one, planner) for one in checkpoint["promises"]]
-    planner.reservations.restore(one for one in found if one is not None)
-    nodes_changed(planner)
-    if planner.fair_sharing is not None:
-        planner.fair_sharing.restore(
+    reservations = [_to_reservation(reservation, state) for reservation in checkpoint["reservations"]]
+    state.reservations.restore(reservation for reservation in reservations if reservation is not None)
+    nodes_changed(state)
+    if state.fair_sharing is not None:
+        state.fair_sharing.restore(
             {
-                key: UsageLedgerEntry(one["consumed"], one["at"], one["entering"])
-                for key, one in checkpoint["used"].items()
+                key: UsageLedgerEntry(entry["consumed"], entry["last_update"], entry["pending_penalty"])
+                for key, entry in checkpoint["usage"].items()
             }
         )
-        planner.fair_sharing.update_snapshot(planner.snapshot, planner.router)
+        state.fair_sharing.update_snapshot(state.snapshot, state.router)
 
 
-def _kept(promise: Reservation) -> CheckpointReservation:
-    admission = promise.workload.admission
+def _from_reservation(reservation: Reservation) -> CheckpointReservation:
+    admission = reservation.workload.admission
+    pod_sets = () if admission is None else admission.pod_sets
     return {
-        "workload": promise.workload.key,
-        "queue": promise.queue,
-        "start": None if promise.start == inf else promise.start,
-        "pod_sets": [_kept_pod_set(one) for one in (() if admission is None else admission.pod_sets)],
-        "after": list(promise.waits_for),
-        "victims": [one.key for one in promise.victims],
+        "workload": reservation.workload.key,
+        "queue": reservation.queue,
+        "start": None if reservation.start == inf else reservation.start,
+        "pod_sets": [_from_pod_set(pod_set) for pod_set in pod_sets],
+        "waits_for": list(reservation.waits_for),
+        "victims": [victim.key for victim in reservation.victims],
     }
 
 
-def _kept_pod_set(one: PodSetAdmission) -> CheckpointPodSet:
-    place: CheckpointPlacement | None = None
-    if one.topology_assignment is not None:
-        at = one.topology_assignment
-        place = {"levels": list(at.levels), "domains": [(list(domain.values), domain.pods) for domain in at.domains]}
+def _from_pod_set(pod_set: PodSetAdmission) -> CheckpointPodSet:
+    placement: CheckpointPlacement | None = None
+    if (assignment := pod_set.topology_assignment) is not None:
+        domains = [(list(domain.values), domain.pods) for domain in assignment.domains]
+        placement = {"levels": list(assignment.levels), "domains": domains}
     return {
-        "name": one.name,
-        "flavors": dict(one.flavors),
-        "usage": dict(one.usage),
-        "pods": one.pods,
-        "place": place,
-        "delayed": one.delayed_topology_request,
+        "name": pod_set.name,
+        "flavors": dict(pod_set.flavors),
+        "usage": dict(pod_set.usage),
+        "pods": pod_set.pods,
+        "topology_assignment": placement,
+        "delayed_topology_request": pod_set.delayed_topology_request,
     }
 
 
-def _promise(kept: CheckpointReservation, planner: PlannerState) -> Reservation | None:
-    """Return a promise as a PlannerState has it; None where its workload does not wait in a queue that admits."""
-    key, queue = kept["workload"], kept["queue"]
-    if planner.pending.get(key) != queue or queue in planner.snapshot.inactive:
+def _to_reservation(saved: CheckpointReservation, state: PlannerState) -> Reservation | None:
+    """Return a reservation of the state; None if its workload is not pending in a queue that admits."""
+    key, queue = saved["workload"], saved["queue"]
+    if state.pending.get(key) != queue or queue in state.snapshot.inactive:
         return None
-    workload = planner.pending_queues[queue].heap.get(key)
+    workload = state.pending_queues[queue].heap.get(key)
     if workload is None:
         return None
-    start = inf if kept["start"] is None else kept["start"]
-    admission = Admission(queue, tuple(_pod_set(one) for one in kept["pod_sets"]), start)
-    admission = admission._replace(
-        pending_checks=admission_checks_for_workload(planner.snapshot.cluster_queues[queue].spec, admission)
+    start = inf if saved["start"] is None else saved["start"]
+    admission = Admission(queue, tuple(_to_pod_set(pod_set) for pod_set in saved["pod_sets"]), start)
+    spec = state.snapshot.cluster_queues[queue].spec
+    admission = admission._replace(pending_checks=admission_checks_for_workload(spec, admission))
+    reserved = replace(workload, admission=admission, eviction=None, unhealthy_nodes=())
+    victims = tuple(state.running[victim].workload for victim in saved["victims"] if victim in state.running)
+    return Reservation(reserved, Head(workload, queue), start, tuple(saved["waits_for"]), victims)
+
+
+def _to_pod_set(saved: CheckpointPodSet) -> PodSetAdmission:
+    placement = saved["topology_assignment"]
+    return PodSetAdmission(
+        saved["name"],
+        saved["flavors"],
+        saved["usage"],
+        saved["pods"],
+        None if placement is None else _to_topology_assignment(placement),
+        saved["delayed_topology_request"],
     )
-    promised = replace(workload, admission=admission, eviction=None, unhealthy_nodes=())
-    victims = tuple(planner.running[one].workload for one in kept["victims"] if one in planner.running)
-    return Reservation(promised, Head(workload, queue), start, tuple(kept["after"]), victims)
 
 
-def _pod_set(kept: CheckpointPodSet) -> PodSetAdmission:
-    place = None if kept["place"] is None else _place(kept["place"])
-    return PodSetAdmission(kept["name"], kept["flavors"], kept["usage"], kept["pods"], place, kept["delayed"])
-
-
-def _place(kept: CheckpointPlacement) -> TopologyAssignment:
-    domains = tuple(TopologyDomainAssignment(tuple(values), pods) for values, pods in kept["domains"])
-    return TopologyAssignment(tuple(kept["levels"]), domains)
+def _to_topology_assignment(saved: CheckpointPlacement) -> TopologyAssignment:
+    domains = tuple(TopologyDomainAssignment(tuple(values), pods) for values, pods in saved["domains"])
+    return TopologyAssignment(tuple(saved["levels"]), domains)

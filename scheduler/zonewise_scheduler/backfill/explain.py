@@ -1,223 +1,246 @@
-"""Why a workload waits, as a value: which quota, flavor or place it lacks, whose promise is in the way, who is before
-it, and what would have to end first.
-"""
+"""Explains why a workload waits: what it lacks, what it would delay, what comes first, and what must end before it."""
 
 from __future__ import annotations
 
-from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from zonewise_scheduler.backfill.explanation import Explanation, QuotaShortage, UnsuitableFlavor
 from zonewise_scheduler.backfill.reservation import ReservationTable
-from zonewise_scheduler.backfill.shortage import quota_shortage
 from zonewise_scheduler.backfill.timeline import has_capacity, is_running
+from zonewise_scheduler.backfill.types import ReservedStart
+from zonewise_scheduler.quota.api.amount import minus, plus
+from zonewise_scheduler.quota.api.resource_quota import FlavorResource
 from zonewise_scheduler.quota.cycle.entry import Head
 from zonewise_scheduler.quota.cycle.nomination import flavor_assigner, nominate
 from zonewise_scheduler.quota.cycle.scheduling_cycle import with_admission
 from zonewise_scheduler.quota.flavorassigner.granular_mode import FlavorAssignmentMode
+from zonewise_scheduler.quota.hierarchy.resource_node import ClusterQueueSnapshot
 from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologyPlacementFailure
 from zonewise_scheduler.quota.queue.heads import matches_namespace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from zonewise_scheduler.backfill.explanation import LimitKind
     from zonewise_scheduler.backfill.planner_state import PlannerState
-    from zonewise_scheduler.backfill.shortage import QuotaShortage
     from zonewise_scheduler.backfill.types import Reservation
     from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.flavorassigner.assignment import Assignment, FlavorStatus, PodSetAssignment
+    from zonewise_scheduler.quota.hierarchy.resource_node import CohortSnapshot, ResourceNode
     from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
     from zonewise_scheduler.quota.preemption.preemption_context import Target
 
 
-class UnsuitableFlavor(NamedTuple):
-    """A flavor that is not for the workload, whatever there is of it."""
+def explain(state: PlannerState, key: str, now: float) -> Explanation:
+    """Return why a workload waits, between two passes; raise KeyError if it does not. The state is not changed.
 
-    flavor: str
-    """"": all of them, or it is no matter of a flavor."""
-    message: str
-    resource: str = ""
-
-
-class Explanation(NamedTuple):
-    """Why a workload does not start now; where nothing is named, its turn comes with the next decision."""
-
-    key: str
-    queue: str
-    """The ClusterQueue."""
-    position: int
-    """In the order of its queue, from 1 on; 0: it stands in none."""
-    now: float
-    """When this was asked; seconds, as all times."""
-    queue_message: str = ""
-    """Why nobody like it is admitted now, whatever there is: a sentence."""
-    failed_checks: tuple[str, ...] = ()
-    """Names of the admission checks that it has failed."""
-    blocked_by: str = ""
-    """The key of who is before it, and is not passed: the first of a StrictFIFO queue, or one that others make way
-    for."""
-    shortages: tuple[QuotaShortage, ...] = ()
-    """Quotas of flavors that were tried, in their order; each flavor that is named here lacks all that is named."""
-    unsuitable_flavors: tuple[UnsuitableFlavor, ...] = ()
-    placement_failure: TopologyPlacementFailure | None = None
-    """There is quota, but no room at places that suit."""
-    gated: bool = False
-    """It may not make others give way, and would have to."""
-    victims: tuple[str, ...] = ()
-    """Who gives way to it, and is not gone yet; or would, once it is its turn."""
-    delayed_reservation: Reservation | None = None
-    """There is room now, but this promise would be broken."""
-    waits_for: tuple[str, ...] = ()
-    """Who must have ended for it, the first to end first: a smallest set with which there is room; or, where it is only
-    `delayed`, who ends or starts right before it can start."""
-    start: float = inf
-    """When that is if all run to their latest ends: the earliest start that breaks no promise. Infinite: unknown."""
-    reserved: bool = False
-    """It is promised to start then or earlier; otherwise others may come before it."""
-    never_fits: bool = False
-    """It cannot start even when all has ended."""
-
-
-def explain(planner: PlannerState, key: str, now: float) -> Explanation:
-    """Return why a workload waits, between two decisions; raise KeyError if it does not. The planner is not changed.
-
-    It is looked at anew on a copy of the snapshot, whether it was its turn in the last decision or not.
+    The workload is nominated on a copy of the snapshot, whether it was a head in the last pass or not.
     """
-    if key in planner.inadmissible:
-        return Explanation(key, planner.inadmissible[key].queue, 0, now, planner.inadmissible[key].message)
-    queue = planner.pending[key]
-    line = planner.pending_queues[queue]
-    order = line.heap.sorted_keys(planner.snapshot.local_queue_usage)
-    workload = line.heap.get(key)
+    if key in state.inadmissible:
+        return Explanation(key, state.inadmissible[key].queue, 0, now, state.inadmissible[key].message)
+    queue = state.pending[key]
+    pending_queue = state.pending_queues[queue]
+    order = pending_queue.heap.sorted_keys(state.snapshot.local_queue_usage)
+    workload = pending_queue.heap.get(key)
     if workload is None:
         raise KeyError(key)
-    stopped = _stopped(planner, queue, workload.namespace)
-    found = Explanation(key, queue, order.index(key) + 1, now, stopped, workload.failed_checks)
-    if stopped or workload.failed_checks:
-        return found
-    snapshot = planner.snapshot.copy()
+    queue_message = _queue_message(state, queue, workload.namespace)
+    explanation = Explanation(key, queue, order.index(key) + 1, now, queue_message, workload.failed_checks)
+    if queue_message or workload.failed_checks:
+        return explanation
+    snapshot = state.snapshot.copy()
     head = Head(workload, queue)
-    assignment, targets = nominate(flavor_assigner(snapshot, head, planner.settings))
-    found = _with_lacks(found, snapshot, workload, assignment, targets)
-    helped = assignment.representative_mode == FlavorAssignmentMode.FIT or bool(targets)
-    if helped and not found.gated and (delayed := _delayed(planner, head, assignment, targets, now)):
-        found = found._replace(delayed_reservation=delayed, victims=())
-    first = _first(planner, key, order, now)
-    if first and (line.strict or helped):
-        found = found._replace(blocked_by=first)
-    return _with_start(found, planner, head, snapshot, room=helped)
+    assignment, targets = nominate(flavor_assigner(snapshot, head, state.settings))
+    explanation = _with_shortages(explanation, snapshot, workload, assignment, targets)
+    fits = assignment.representative_mode == FlavorAssignmentMode.FIT or bool(targets)
+    if fits and not explanation.gated and (delayed := _delayed_reservation(state, head, assignment, targets, now)):
+        explanation = explanation._replace(delayed_reservation=delayed, victims=())
+    blocker = _blocking_workload(state, key, order, now)
+    if blocker and (pending_queue.strict or fits):
+        explanation = explanation._replace(blocked_by=blocker)
+    return _with_start(explanation, state, head, snapshot, fits=fits)
 
 
-def _stopped(planner: PlannerState, queue: str, namespace: str) -> str:
-    """Return why a queue admits nobody of a namespace."""
-    if queue in planner.snapshot.inactive:
-        return f"ClusterQueue {queue} is inactive: {planner.snapshot.inactive[queue]}"
-    labels = None if planner.namespaces is None else planner.namespaces.get(namespace, {})
-    return (
-        ""
-        if matches_namespace(planner.pending_queues[queue].heap.spec, labels)
-        else f"ClusterQueue {queue} is not for namespace {namespace}"
-    )
+def _queue_message(state: PlannerState, queue: str, namespace: str) -> str:
+    """Return why a queue admits no workload of a namespace; "" if it does."""
+    if queue in state.snapshot.inactive:
+        return f"ClusterQueue {queue} is inactive: {state.snapshot.inactive[queue]}"
+    labels = None if state.namespaces is None else state.namespaces.get(namespace, {})
+    if matches_namespace(state.pending_queues[queue].heap.spec, labels):
+        return ""
+    return f"ClusterQueue {queue} is not for namespace {namespace}"
 
 
-def _with_lacks(
-    found: Explanation, snapshot: Snapshot, workload: Workload, assignment: Assignment, targets: Sequence[Target]
+# --- flavors, quotas, topologies
+
+
+def _with_shortages(
+    explanation: Explanation,
+    snapshot: Snapshot,
+    workload: Workload,
+    assignment: Assignment,
+    targets: Sequence[Target],
 ) -> Explanation:
-    """Tell what was found of flavors, quotas and places."""
-    queue = snapshot.cluster_queues[found.queue]
-    hindrances = [one for pods in assignment.pod_sets for one in _hindrances(pods)]
-    shortages = [quota_shortage(queue, one) for one in hindrances]
-    unsuited = [
-        UnsuitableFlavor(one.flavor, one.message, one.resource)
-        for one in hindrances
-        if one.reason in {"", "NoMatchingFlavor"} and one.message
+    queue = snapshot.cluster_queues[explanation.queue]
+    statuses = [status for pod_set in assignment.pod_sets for status in _flavor_statuses(pod_set)]
+    shortages = [_quota_shortage(queue, status) for status in statuses]
+    unsuitable = [
+        UnsuitableFlavor(status.flavor, status.message, status.resource)
+        for status in statuses
+        if status.reason in {"", "NoMatchingFlavor"} and status.message
     ]
-    unsuited += [UnsuitableFlavor("", one.error) for one in assignment.pod_sets if one.error]
-    return found._replace(
-        shortages=tuple(dict.fromkeys(one for one in shortages if one is not None)),
-        unsuitable_flavors=tuple(dict.fromkeys(unsuited)),
-        placement_failure=_place_missing(snapshot, workload, assignment),
+    unsuitable += [UnsuitableFlavor("", pod_set.error) for pod_set in assignment.pod_sets if pod_set.error]
+    return explanation._replace(
+        shortages=tuple(dict.fromkeys(shortage for shortage in shortages if shortage is not None)),
+        unsuitable_flavors=tuple(dict.fromkeys(unsuitable)),
+        placement_failure=_placement_failure(snapshot, workload, assignment),
         gated=workload.preemption_gated and bool(targets),
-        victims=tuple(one.workload.key for one in targets),
+        victims=tuple(target.workload.key for target in targets),
     )
 
 
-def _hindrances(pods: PodSetAssignment) -> Iterable[FlavorStatus]:
-    """Yield what is in the way of each flavor that was tried, or of all."""
-    if not pods.considered_flavors:
-        return pods.statuses
-    return [one for attempt in pods.considered_flavors for one in attempt.statuses]
+def _flavor_statuses(pod_set: PodSetAssignment) -> Iterable[FlavorStatus]:
+    """Return the reasons of each flavor that was tried, or of all."""
+    if not pod_set.considered_flavors:
+        return pod_set.statuses
+    return [status for attempt in pod_set.considered_flavors for status in attempt.statuses]
 
 
-def _place_missing(snapshot: Snapshot, workload: Workload, assignment: Assignment) -> TopologyPlacementFailure | None:
-    """Return why there is no place, though there is quota; told of an empty cluster where there is none even there."""
-    found = [one for pods in assignment.pod_sets for one in pods.statuses if one.message and not one.resource]
-    if not assignment.placement_requests or not any(
-        one.reason in {"InUse", "TopologyPlacementFailed"} for one in found
-    ):
+def _placement_failure(
+    snapshot: Snapshot, workload: Workload, assignment: Assignment
+) -> TopologyPlacementFailure | None:
+    """Return why there is quota but no topology assignment; of an empty cluster, if that cannot hold it either."""
+    reasons = {
+        status.reason
+        for pod_set in assignment.pod_sets
+        for status in pod_set.statuses
+        if status.message and not status.resource
+    }
+    if not assignment.placement_requests or not reasons & {"InUse", "TopologyPlacementFailed"}:
         return None
-    empty = any(one.reason == "TopologyPlacementFailed" for one in found)
-    place = snapshot.tas_snapshot.find_topology_assignments(workload, assignment.placement_requests, empty=empty)
-    return place if isinstance(place, TopologyPlacementFailure) else None
+    empty = "TopologyPlacementFailed" in reasons
+    result = snapshot.tas_snapshot.find_topology_assignments(workload, assignment.placement_requests, empty=empty)
+    return result if isinstance(result, TopologyPlacementFailure) else None
 
 
-def _delayed(
-    planner: PlannerState, head: Head, assignment: Assignment, targets: Sequence[Target], now: float
-) -> Reservation | None:
-    """Return whose promise would be broken if it started now."""
-    made = planner.reservations.by_key
-    gate = ReservationTable(made.values())
-    gate.begin_cycle(planner, now)
-    workload = with_admission(head.workload, planner.snapshot.cluster_queues[head.cluster_queue].spec, assignment, now)
-    key = gate.delayed_reservation(workload, [one.workload for one in targets])
-    return made.get(key)
+def _quota_shortage(queue: ClusterQueueSnapshot, status: FlavorStatus) -> QuotaShortage | None:
+    """Return what a flavor lacks; None where the reason is not quota."""
+    if not status.missing:
+        return None
+    key = FlavorResource(status.flavor, status.resource)
+    empty = status.reason == "ExceedsMaxQuota"
+    available = queue.potential_available(key) if empty else max(0, queue.available(key))
+    node, limit_kind = _binding_limit(queue, key, empty=empty)
+    quota = node.quotas.get(key)
+    borrowing_limit = None if quota is None else quota.borrowing_limit
+    limit = node.subtree_quota.get(key, 0)
+    if limit_kind == "borrowing" and borrowing_limit is not None:
+        limit = borrowing_limit
+    not_lent = 0 if limit_kind != "cohort" else _not_lent(queue, key, empty=empty)
+    requested = plus(available, status.missing)
+    return QuotaShortage(key.flavor, key.resource, requested, available, limit_kind, node.name, limit, not_lent, empty)
 
 
-def _first(planner: PlannerState, key: str, order: Sequence[str], now: float) -> str:
-    """Return who has its turn before a workload, and keeps it until it has started."""
-    made, line = planner.reservations.by_key, planner.pending_queues[planner.pending[key]]
-    if line.strict:
+def _binding_limit(queue: ClusterQueueSnapshot, key: FlavorResource, *, empty: bool) -> tuple[ResourceNode, LimitKind]:
+    """Return the nearest node whose own limit is what bounds `available`, or `potential_available` if empty.
+
+    See ResourceNode.available (Kueue pkg/cache/scheduler/resource_node.go).
+    """
+    node: ResourceNode = queue
+    while node.parent is not None:
+        quota = node.quotas.get(key)
+        if quota is not None and quota.borrowing_limit is not None:
+            local = node.local_quota(key)
+            borrowed = 0 if empty else max(0, minus(node.usage.get(key, 0), local))
+            borrowable = plus(minus(minus(node.subtree_quota.get(key, 0), local), borrowed), quota.borrowing_limit)
+            if borrowable <= (node.parent.potential_available(key) if empty else node.parent.available(key)):
+                return node, "borrowing"
+        node = node.parent
+    return node, "nominal" if isinstance(node, ClusterQueueSnapshot) else "cohort"
+
+
+def _not_lent(queue: ClusterQueueSnapshot, key: FlavorResource, *, empty: bool) -> int:
+    """Return what the other nodes of a queue's tree have available and do not lend."""
+    path: set[ResourceNode] = {queue, *queue.path_parent_to_root()}
+    amount = 0
+    for node in _descendants(queue.root):
+        if node not in path:
+            amount = plus(amount, node.local_quota(key) if empty else node.local_available(key))
+    return amount
+
+
+def _descendants(cohort: CohortSnapshot | None) -> Iterator[ResourceNode]:
+    if cohort is not None:
+        yield from cohort.child_cqs
+        for child in cohort.child_cohorts:
+            yield child
+            yield from _descendants(child)
+
+
+# --- other workloads
+
+
+def _delayed_reservation(
+    state: PlannerState, head: Head, assignment: Assignment, targets: Sequence[Target], now: float
+) -> ReservedStart | None:
+    """Return the reservation that a head would delay if it started now."""
+    reservations = state.reservations.by_key
+    gate = ReservationTable(reservations.values())
+    gate.begin_cycle(state, now)
+    workload = with_admission(head.workload, state.snapshot.cluster_queues[head.cluster_queue].spec, assignment, now)
+    key = gate.delayed_reservation(workload, [target.workload for target in targets])
+    return ReservedStart(key, reservations[key].start) if key else None
+
+
+def _blocking_workload(state: PlannerState, key: str, order: Sequence[str], now: float) -> str:
+    """Return the workload of a queue that must start before another does; "" if there is none."""
+    reservations = state.reservations.by_key
+    if state.pending_queues[state.pending[key]].strict:
         return order[0] if order[0] != key else ""
-    claims = (one for one in order if one in made and made[one].start <= now and made[one].victims)
-    return next((one for one in claims if one != key), "")
+    due = (other for other in order if other in reservations and reservations[other].start <= now)
+    return next((other for other in due if reservations[other].victims and other != key), "")
 
 
 def _with_start(
-    found: Explanation, planner: PlannerState, head: Head, snapshot: Snapshot, *, room: bool
+    explanation: Explanation, state: PlannerState, head: Head, snapshot: Snapshot, *, fits: bool
 ) -> Explanation:
-    """Tell when it can start, and who must have ended for that; of one that is not passed, its forerunners tell that.
+    """Add when the workload can start, and what must end before; a blocked workload only has a reserved start.
 
-    A promise is as of the last decision; where there is none, it is as if one were made now.
+    A reservation is as of the last pass. Without one, the start is that of a reservation made now.
     """
-    made = planner.reservations.by_key
-    promise = made.get(found.key)
-    if promise is not None:
-        found = found._replace(reserved=True)
+    reservations = state.reservations.by_key
+    reservation = reservations.get(explanation.key)
+    if reservation is not None:
+        explanation = explanation._replace(reserved=True)
     else:
-        promise = planner.timeline(made.values()).earliest_reservation(head, planner.settings)
-    if promise is None:
-        return found._replace(never_fits=True)
-    if found.blocked_by or (room and found.delayed_reservation is None):
-        return found._replace(start=promise.start) if found.reserved else found
-    after = promise.waits_for if room else _needed(planner, snapshot, promise)
-    return found._replace(waits_for=after, start=max(promise.start, found.now))
+        reservation = state.timeline(reservations.values()).earliest_reservation(head, state.settings)
+    if reservation is None:
+        return explanation._replace(never_fits=True)
+    if explanation.blocked_by or (fits and explanation.delayed_reservation is None):
+        return explanation._replace(start=reservation.start) if explanation.reserved else explanation
+    waits_for = reservation.waits_for if fits else _must_end(state, snapshot, reservation)
+    return explanation._replace(waits_for=waits_for, start=max(reservation.start, explanation.now))
 
 
-def _needed(planner: PlannerState, snapshot: Snapshot, promise: Reservation) -> tuple[str, ...]:
-    """Return a smallest set of those that run, without whom there is room for what is promised; snapshot is used up."""
-    ends = sorted(run for run in planner.running.values() if run.deadline <= promise.start)
-    gone = [run.workload for run in ends]
-    victims = [one for one in promise.victims if is_running(snapshot, one)]
-    snapshot.remove_workloads([*gone, *victims])
-    return tuple(one.key for one in _not_to_spare(snapshot, promise.workload, gone))
+def _must_end(state: PlannerState, snapshot: Snapshot, reservation: Reservation) -> tuple[str, ...]:
+    """Return a smallest set of running workloads without which a reserved workload fits. Changes the snapshot."""
+    runs = sorted(run for run in state.running.values() if run.deadline <= reservation.start)
+    ended = [run.workload for run in runs]
+    victims = [victim for victim in reservation.victims if is_running(snapshot, victim)]
+    snapshot.remove_workloads([*ended, *victims])
+    return tuple(workload.key for workload in _minimal_removal(snapshot, reservation.workload, ended))
 
 
-def _not_to_spare(snapshot: Snapshot, workload: Workload, gone: list[Workload]) -> list[Workload]:
-    """Put those back that leave room for a workload, as many at a time as do; return the others."""
-    snapshot.add_workloads(gone)
+def _minimal_removal(snapshot: Snapshot, workload: Workload, removed: list[Workload]) -> list[Workload]:
+    """Put removed workloads back while another fits, as many at a time as possible; return those that stay removed."""
+    snapshot.add_workloads(removed)
     if has_capacity(snapshot, workload):
         return []
-    snapshot.remove_workloads(gone)
-    if len(gone) < 2:
-        return gone
-    half = len(gone) // 2
-    return [*_not_to_spare(snapshot, workload, gone[:half]), *_not_to_spare(snapshot, workload, gone[half:])]
+    snapshot.remove_workloads(removed)
+    if len(removed) < 2:
+        return removed
+    half = len(removed) // 2
+    return [
+        *_minimal_removal(snapshot, workload, removed[:half]),
+        *_minimal_removal(snapshot, workload, removed[half:]),
+    ]

@@ -1,4 +1,4 @@
-"""Why a workload waits, in a sentence that a person understands."""
+"""The sentence of an explanation."""
 
 from __future__ import annotations
 
@@ -11,111 +11,119 @@ from zonewise_scheduler.admission.resource_names import CPU
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zonewise_scheduler.backfill.explain import Explanation, UnsuitableFlavor
-    from zonewise_scheduler.backfill.shortage import QuotaShortage
+    from zonewise_scheduler.backfill.explanation import Explanation, QuotaShortage, UnsuitableFlavor
     from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologyPlacementFailure
 
-_MANY = 3
-"""Workloads that are named one by one; of more, the last to end."""
-_UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
+_MAX_NAMED = 3
+"""More workloads than these are counted, and only the last to end is named."""
+_TIME_UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 def explanation_message(explanation: Explanation) -> str:
     """Return why a workload waits: "needs 4 CPUs of flavor all; cohort team has 2 of its 8 left; waits for b to end".
 
-    Workloads are named by namespace and name, times are from when it was asked on.
+    Workloads are named by namespace and name. Times count from explanation.now.
     """
-    return "; ".join([*_hindrances(explanation), *_outlook(explanation)])
+    return "; ".join([*_reasons(explanation), *_start(explanation)])
 
 
 def format_duration(seconds: float) -> str:
-    """Return "43 s", "5 min", "2 h 10 min", "3 d 4 h": to the second, or to what matters beside the largest unit."""
+    """Return "43 s", "5 min", "2 h 10 min", "3 d 4 h": the largest unit, and the next smaller one if not zero."""
     rest = max(0, round(seconds))
-    for place, (size, name) in enumerate(_UNITS):
+    for index, (size, unit) in enumerate(_TIME_UNITS[:-1]):
         if rest >= size:
-            smaller, of = _UNITS[place + 1] if place + 1 < len(_UNITS) else (1, "s")
-            some = rest % size // smaller
-            return f"{rest // size} {name} {some} {of}" if some else f"{rest // size} {name}"
+            smaller_size, smaller_unit = _TIME_UNITS[index + 1]
+            smaller = rest % size // smaller_size
+            return f"{rest // size} {unit} {smaller} {smaller_unit}" if smaller else f"{rest // size} {unit}"
     return f"{rest} s"
 
 
-def _hindrances(reason: Explanation) -> list[str]:
-    if reason.queue_message:
-        return [reason.queue_message]
-    if reason.failed_checks:
-        several = len(reason.failed_checks) > 1
+def _reasons(explanation: Explanation) -> list[str]:
+    if explanation.queue_message:
+        return [explanation.queue_message]
+    if explanation.failed_checks:
+        checks = listed(explanation.failed_checks)
         return [
-            f"its admission check{'s' * several} {listed(reason.failed_checks)} {'have' if several else 'has'} failed"
+            f"its admission checks {checks} have failed"
+            if len(explanation.failed_checks) > 1
+            else f"its admission check {checks} has failed"
         ]
-    said = [_unsuited(one) for one in reason.unsuitable_flavors] + [_shortage(one) for one in reason.shortages]
-    if reason.placement_failure is not None:
-        said.append(_place(reason.placement_failure))
-    if reason.gated:
-        said.append("may not make others give way: its preemption gate is closed")
-    elif reason.victims:
-        said.append(f"needs {_named(reason.victims)} to give way")
-    if reason.delayed_reservation is not None:
-        start = _when(reason.delayed_reservation.start, reason.now)
-        said.append(f"would delay {reason.delayed_reservation.workload.key}, which is promised to start {start}")
-    if reason.blocked_by:
-        said.append(f"{reason.blocked_by} is before it in ClusterQueue {reason.queue}, and is not passed")
-    return said or [
-        f"is number {reason.position} in ClusterQueue {reason.queue}, and has its turn with the next decision"
-    ]
+    clauses = [_unsuitable_flavor(flavor) for flavor in explanation.unsuitable_flavors]
+    clauses += [_quota_shortage(shortage) for shortage in explanation.shortages]
+    if explanation.placement_failure is not None:
+        clauses.append(_placement_failure(explanation.placement_failure))
+    if explanation.gated:
+        clauses.append("would have to preempt: its preemption gate is closed")
+    elif explanation.victims:
+        clauses.append(f"has to preempt {_workloads(explanation.victims)}")
+    if (delayed := explanation.delayed_reservation) is not None:
+        clauses.append(f"would delay {delayed.key}, which is reserved to start {_when(delayed.start, explanation.now)}")
+    if explanation.blocked_by:
+        clauses.append(f"{explanation.blocked_by} is before it in {_queue(explanation)} and must start first")
+    if clauses:
+        return clauses
+    return [f"is number {explanation.position} in {_queue(explanation)}; the next scheduling pass decides"]
 
 
-def _outlook(reason: Explanation) -> list[str]:
-    if reason.never_fits:
-        return ["cannot start even when all else has ended"]
-    said = [f"waits for {_named(reason.waits_for)} to end"] if reason.waits_for else []
-    if reason.reserved:
-        said.append(f"is promised to start {_when(reason.start, reason.now)}")
-    elif reason.start < inf:
-        said.append(f"there is room for it {_when(reason.start, reason.now)}")
-    return said
+def _start(explanation: Explanation) -> list[str]:
+    if explanation.never_fits:
+        return ["cannot start even when all other workloads have ended"]
+    clauses = [f"waits for {_workloads(explanation.waits_for)} to end"] if explanation.waits_for else []
+    if explanation.reserved:
+        clauses.append(f"is reserved to start {_when(explanation.start, explanation.now)}")
+    elif explanation.start < inf:
+        clauses.append(f"could start {_when(explanation.start, explanation.now)}")
+    return clauses
 
 
-def _shortage(one: QuotaShortage) -> str:
-    needs = f"needs {_amount(one.resource, one.requested)} of flavor {one.flavor}"
-    size, left = _count(one.resource, one.limit_amount), _count(one.resource, one.available)
-    if one.limit_kind == "borrowing":
-        has = f"{one.limiting_node} may borrow {size} at most, and has {left}" + (
-            "" if one.exceeds_max_quota else " left"
-        )
-    elif one.exceeds_max_quota:
-        has = f"{_whose(one)} has {left}"
+def _quota_shortage(shortage: QuotaShortage) -> str:
+    flavor = f" of flavor {shortage.flavor}" if shortage.flavor else ""
+    needs = f"needs {_amount(shortage.resource, shortage.requested)}{flavor}"
+    limit, available = _count(shortage.resource, shortage.limit_amount), _count(shortage.resource, shortage.available)
+    if shortage.limit_kind == "borrowing":
+        left = "" if shortage.exceeds_max_quota else " left"
+        holder = f"{shortage.limiting_node} may borrow {limit} at most, and has {available}{left}"
+    elif shortage.exceeds_max_quota:
+        holder = f"{_limiting_node(shortage)} has {available}"
     else:
-        has = f"{_whose(one)} has {left} of its {size} left"
-    withheld = f", and {_count(one.resource, one.not_lent)} more that its queues do not lend" if one.not_lent else ""
-    return f"{needs}; {has}{withheld}"
+        holder = f"{_limiting_node(shortage)} has {available} of its {limit} left"
+    if shortage.not_lent:
+        holder += f", and {_count(shortage.resource, shortage.not_lent)} more that its queues do not lend"
+    return f"{needs}; {holder}"
 
 
-def _whose(one: QuotaShortage) -> str:
-    return f"cohort {one.limiting_node}" if one.limit_kind == "cohort" else f"ClusterQueue {one.limiting_node}"
+def _limiting_node(shortage: QuotaShortage) -> str:
+    if not shortage.limiting_node:
+        return "the pool"
+    return f"{'cohort' if shortage.limit_kind == 'cohort' else 'ClusterQueue'} {shortage.limiting_node}"
 
 
-def _unsuited(one: UnsuitableFlavor) -> str:
-    of = [f"flavor {one.flavor}"] if one.flavor else []
-    of += [one.resource] if one.resource else []
-    return f"{', '.join(of)}: {one.message}" if of else one.message
+def _unsuitable_flavor(flavor: UnsuitableFlavor) -> str:
+    subject = [f"flavor {flavor.flavor}"] if flavor.flavor else []
+    subject += [flavor.resource] if flavor.resource else []
+    return f"{', '.join(subject)}: {flavor.message}" if subject else flavor.message
 
 
-def _place(one: TopologyPlacementFailure) -> str:
-    said = f"flavor {one.flavor}: {one.reason}"
-    if one.domain and one.level:
-        said += f"; most room is in {one.level} {'/'.join(one.domain)}"
-    return f"{said}; on node {one.node} it {one.kubelet_reason}" if one.kubelet_reason else said
+def _placement_failure(failure: TopologyPlacementFailure) -> str:
+    message = f"flavor {failure.flavor}: {failure.reason}"
+    if failure.domain and failure.level:
+        message += f"; most capacity is in {failure.level} {'/'.join(failure.domain)}"
+    return f"{message}; on node {failure.node} it {failure.kubelet_reason}" if failure.kubelet_reason else message
 
 
-def _named(keys: Sequence[str]) -> str:
-    if len(keys) <= _MANY:
+def _queue(explanation: Explanation) -> str:
+    return f"ClusterQueue {explanation.queue}" if explanation.queue else "the pool"
+
+
+def _workloads(keys: Sequence[str]) -> str:
+    if len(keys) <= _MAX_NAMED:
         return listed(list(keys))
     return listed([f"{len(keys) - 1} workloads", keys[-1]])
 
 
 def _when(time: float, now: float) -> str:
     if time == inf:
-        return "at a time that nobody knows, since some declare no run time"
+        return "at an unknown time, since workloads without a walltime must end first"
     return "now" if time <= now else f"in {format_duration(time - now)} at the latest"
 
 

@@ -1,11 +1,11 @@
-"""When each waiting workload is likely to start: the planner itself, played forward on a copy.
+"""Forecasts of starts: the planner itself, played forward on a copy of its state.
 
-Three times: as if every workload ran only as long as the short ones of its kin, as long as the middle one, and as long
-as it declares (queue.time.learned). What is decided on the way is decided by declared run times, as it will be.
-Workloads that come later and overtake are not foretold, so `latest` is a promise only with a reservation.
+It is played three times. Every workload runs as long as the short ones of its group did, as long as the median one, or
+for its walltime (run_time_history.py). The passes on the way decide by walltimes, as they always do. Workloads that
+arrive later are ignored, so `latest` is an upper bound only for a workload with a reservation.
 
-A decision costs milliseconds, and there are as many as workloads end. Where these are many, time is played in grains:
-what ends at about the same time is taken to end at the mean of these times, the more of it the further away it is.
+A pass takes milliseconds, and there are as many passes as workloads that end. A time grain merges ends: workloads that
+end at about the same time all end at the mean of these times. The further away that is, the more ends are merged.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.backfill.events import evict, finish
-from zonewise_scheduler.backfill.pool.pool_state import OVERRUN_EXTENSION
+from zonewise_scheduler.backfill.policies import OVERRUN_EXTENSION
 from zonewise_scheduler.backfill.run_time_history import RunTimeEstimate
 from zonewise_scheduler.backfill.scheduling_pass import schedule
+from zonewise_scheduler.backfill.types import Forecast
 from zonewise_scheduler.quota.api.workload_types import Eviction
 
 if TYPE_CHECKING:
@@ -28,23 +29,14 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
 
 MAX_DECISIONS = 10_000
-"""Decisions that are played forward at most, in each view; who has not started by then starts at an unknown time."""
+"""Passes of each play; a workload that has not started by then has an unknown start."""
 MAX_RESERVATION_DEPTH = 8
-"""So many reservations of a queue are played at most, those that come first: with more, the others are near enough."""
-_VIEWS = len(RunTimeEstimate._fields)
-
-
-class Forecast(NamedTuple):
-    """Starts of a waiting workload, ascending; infinite where they depend on run times that nobody knows."""
-
-    key: str
-    earliest: float
-    likely: float
-    latest: float
+"""Reservations of a queue that are played, the earliest first. More change the forecast little."""
+_PLAYS = len(RunTimeEstimate._fields)
 
 
 def forecast_starts(
-    planner: PlannerState,
+    state: PlannerState,
     now: float,
     history: RunTimeHistory,
     keys: Collection[str] | None = None,
@@ -52,126 +44,131 @@ def forecast_starts(
     time_grain: float = 0.0,
     max_decisions: int = MAX_DECISIONS,
 ) -> dict[str, Forecast]:
-    """Return when waiting workloads start, by key; the planner is not changed.
+    """Return the predicted starts of pending workloads, by key; the state is not changed.
 
-    `keys`: of whom to tell, None: of all; no more is played than these take. `grain`: the part of the time
-    from now on within which ends are taken together; 0: none are. `most`: so many decisions of each view. Raises
-    KeyError where one of the keys does not wait.
+    `keys`: of these workloads, None: of all; the play ends when they have started. `time_grain`: ends within this
+    fraction of the time from now on are merged; 0: none are. Raises KeyError if one of the keys is not pending.
     """
-    wanted = list(planner.pending) if keys is None else [key for key in keys if planner.pending[key]]
-    lengths = _Lengths(planner, now, history)
-    how = _How(set(wanted), time_grain, max_decisions)
-    promised = planner.reservations.by_key
-    played: list[Mapping[str, float]] = []
-    for view in range(_VIEWS):
-        same = next((one for one in range(view) if lengths.same(one, view)), view)
-        played.append(played[same] if same < view else _Play(planner, now, lengths, view).run(how))
-    found: dict[str, Forecast] = {}
-    for key in wanted:
-        short, likely, longest = (one.get(key, inf) for one in played)
-        bound = max(promised[key].start, now) if key in promised else inf
+    forecast_keys = list(state.pending) if keys is None else [key for key in keys if state.pending[key]]
+    run_times = _RunTimes(state, now, history)
+    options = _Options(set(forecast_keys), time_grain, max_decisions)
+    starts_by_play: list[Mapping[str, float]] = []
+    for play in range(_PLAYS):
+        equal = next((earlier for earlier in range(play) if run_times.equal(earlier, play)), play)
+        starts_by_play.append(
+            starts_by_play[equal] if equal < play else _Play(state, now, run_times, play).run(options)
+        )
+    reservations = state.reservations.by_key
+    forecasts: dict[str, Forecast] = {}
+    for key in forecast_keys:
+        short, likely, longest = (starts.get(key, inf) for starts in starts_by_play)
+        bound = max(reservations[key].start, now) if key in reservations else inf
         latest = min(max(likely, longest), bound)
-        found[key] = Forecast(key, min(short, likely, longest, bound), min(likely, bound), latest)
-    return found
+        forecasts[key] = Forecast(min(short, likely, longest, bound), min(likely, bound), latest)
+    return forecasts
 
 
-class _Lengths:
-    """How long all take that wait, and when those end that run."""
+class _RunTimes:
+    """The predicted run times of all workloads, and the predicted ends of the running ones."""
 
-    def __init__(self, planner: PlannerState, now: float, learned: RunTimeHistory) -> None:
-        waiting = (planner.pending_queues[queue].heap.get(key) for key, queue in planner.pending.items())
-        self.of = {one.key: learned.estimate(one) for one in waiting if one is not None}
-        """Of whole runs, by key; of those that run, too, who may have to begin anew."""
+    def __init__(self, state: PlannerState, now: float, history: RunTimeHistory) -> None:
+        pending = (state.pending_queues[queue].heap.get(key) for key, queue in state.pending.items())
+        self.by_key = {workload.key: history.estimate(workload) for workload in pending if workload is not None}
+        """Whole run times; also of running workloads, which may be preempted and start again."""
         self.ends: dict[str, RunTimeEstimate] = {}
-        """Of those that run."""
-        for key, run in planner.running.items():
-            one = run.workload
-            since = now if one.admission is None else one.admission.started_at
-            self.of[key] = learned.estimate(one)
-            short, likely, _ = (max(since + each, now) for each in learned.estimate(one, now - since))
-            self.ends[key] = RunTimeEstimate(
-                short, likely, run.deadline if run.deadline > now else now + OVERRUN_EXTENSION
-            )
+        """When running workloads end, by key."""
+        for key, run in state.running.items():
+            workload = run.workload
+            started_at = now if workload.admission is None else workload.admission.started_at
+            self.by_key[key] = history.estimate(workload)
+            rest = history.estimate(workload, now - started_at)
+            short, likely, _ = (max(started_at + run_time, now) for run_time in rest)
+            deadline = run.deadline if run.deadline > now else now + OVERRUN_EXTENSION
+            self.ends[key] = RunTimeEstimate(short, likely, deadline)
 
-    def same(self, one: int, other: int) -> bool:
-        """Tell whether two views are the same."""
-        return all(each[one] == each[other] for found in (self.of, self.ends) for each in found.values())
+    def equal(self, play: int, other: int) -> bool:
+        """Return whether two plays have the same run times."""
+        return all(
+            estimate[play] == estimate[other]
+            for estimates in (self.by_key, self.ends)
+            for estimate in estimates.values()
+        )
 
 
-class _How(NamedTuple):
-    """What is the same for all views: see forecasts."""
+class _Options(NamedTuple):
+    """The arguments that all plays share; see forecast_starts."""
 
-    wanted: Set[str]
-    grain: float
-    most: int
+    keys: Set[str]
+    time_grain: float
+    max_decisions: int
 
 
 class _Play:
-    """A planner's copy on a virtual clock."""
+    """A copy of the planner's state on a virtual clock."""
 
-    def __init__(self, planner: PlannerState, now: float, lengths: _Lengths, view: int) -> None:
-        self._planner = planner.copy(MAX_RESERVATION_DEPTH)
-        self._began = self._now = now
-        self._lengths = lengths
-        self._view = view
+    def __init__(self, state: PlannerState, now: float, run_times: _RunTimes, play: int) -> None:
+        self._state = state.copy(MAX_RESERVATION_DEPTH)
+        self._started_at = self._now = now
+        self._run_times = run_times
+        self._play = play
         self._starts: dict[str, float] = {}
         self._ends: list[tuple[float, int, str]] = []
-        """A heap: when, the number of the run, whose; with some left over of those that have given way."""
+        """A heap of ends: time, serial of the run, key; stale where a workload was preempted."""
 
-    def run(self, how: _How) -> Mapping[str, float]:
-        """Play on until all have started that are asked for, or nothing happens any more; return the starts by key."""
-        for key, ends in self._lengths.ends.items():
-            self._expect(key, ends[self._view])
-        for key in list(self._planner.running_workloads.stopping):
-            self._give_way(key)
-        left = set(how.wanted)
-        for _ in range(how.most):
-            wake = self._decide()
-            left.difference_update(self._starts)
-            first = self._next(wake)
-            if not left or first == inf:
+    def run(self, options: _Options) -> Mapping[str, float]:
+        """Play until the workloads have started or nothing more happens; return the starts by key."""
+        for key, ends in self._run_times.ends.items():
+            self._push_end(key, ends[self._play])
+        for key in list(self._state.running_workloads.stopping):
+            self._preempt(key)
+        not_started = set(options.keys)
+        for _ in range(options.max_decisions):
+            wake_at = self._schedule()
+            not_started.difference_update(self._starts)
+            first = self._next_event(wake_at)
+            if not not_started or first == inf:
                 break
-            self._settle(first, first + how.grain * (first - self._began))
+            self._advance(first, first + options.time_grain * (first - self._started_at))
         return self._starts
 
-    def _next(self, wake: float) -> float:
-        """Return when something happens next; where nothing runs, who cannot start now never will."""
-        while self._ends and not self._runs(self._ends[0]):
+    def _next_event(self, wake_at: float) -> float:
+        """Return when something happens next; infinite if no workload runs, since then none can start any more."""
+        while self._ends and not self._is_current(self._ends[0]):
             heappop(self._ends)
-        return min(self._ends[0][0], wake) if self._ends else inf
+        return min(self._ends[0][0], wake_at) if self._ends else inf
 
-    def _settle(self, first: float, last: float) -> None:
-        """Let time pass until the first event, and those end whose time is about then."""
+    def _advance(self, first: float, last: float) -> None:
+        """Move the clock to the first event, and finish the workloads that end until `last`."""
         ends: list[float] = []
         while self._ends and self._ends[0][0] <= last:
-            one = heappop(self._ends)
-            if self._runs(one):
-                finish(self._planner, one[-1])
-                ends.append(one[0])
+            end = heappop(self._ends)
+            if self._is_current(end):
+                finish(self._state, end[-1])
+                ends.append(end[0])
         self._now = max(first, fmean(ends)) if ends else first
 
-    def _decide(self) -> float:
-        """Decide, and again where some had to give way; return when to decide again though nothing happens."""
+    def _schedule(self) -> float:
+        """Run passes until no workload is preempted; return when the next pass is due without any event."""
         while True:
-            step = schedule(self._planner, self._now)
-            for one in step.admitted:
-                self._starts.setdefault(one.key, self._now)
-                self._expect(one.key, self._now + self._lengths.of[one.key][self._view])
-            for victim in step.victims:
-                self._give_way(victim.workload.key)
-            if not step.victims:
-                return step.wake_at
+            plan = schedule(self._state, self._now)
+            for workload in plan.admitted:
+                self._starts.setdefault(workload.key, self._now)
+                self._push_end(workload.key, self._now + self._run_times.by_key[workload.key][self._play])
+            for victim in plan.victims:
+                self._preempt(victim.workload.key)
+            if not plan.victims:
+                return plan.wake_at
 
-    def _expect(self, key: str, end: float) -> None:
+    def _push_end(self, key: str, end: float) -> None:
         if end < inf:
-            heappush(self._ends, (end, self._planner.running[key].serial, key))
+            heappush(self._ends, (end, self._state.running[key].serial, key))
 
-    def _runs(self, end: tuple[float, int, str]) -> bool:
-        """Tell whether an end is still to come."""
+    def _is_current(self, end: tuple[float, int, str]) -> bool:
+        """Return whether an end belongs to a run that lasts."""
         _, serial, key = end
-        run = self._planner.running.get(key)
+        run = self._state.running.get(key)
         return run is not None and run.serial == serial
 
-    def _give_way(self, key: str) -> None:
-        """Let a workload stop at once, and wait again."""
-        evict(self._planner, key, Eviction("Preempted", self._now))
+    def _preempt(self, key: str) -> None:
+        """Stop a workload at once; it is pending again."""
+        evict(self._state, key, Eviction("Preempted", self._now))

@@ -1,4 +1,4 @@
-"""One ClusterQueue's line: who waits in it, and whose turn it is by how long they have waited."""
+"""The pending workloads of one ClusterQueue, with those that have waited long enough for a reservation."""
 
 from __future__ import annotations
 
@@ -17,63 +17,66 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.queue_types import ClusterQueue
     from zonewise_scheduler.quota.api.workload_types import Workload
 
-_Place = tuple[int, float, str, str]
-"""In the order of the queue; the last is the key."""
+_QueueOrder = tuple[int, float, str, str]
+"""Falling priority, timestamp, UID, key."""
 
 
 class PendingQueue:
-    """Beside Pending's order there is that of those who have waited long enough to be promised a start."""
+    """Beside Kueue's heap it keeps an order of its own, by waiting time."""
 
-    def __init__(self, spec: ClusterQueue, rules: BackfillPolicy, settings: QuotaSettings) -> None:
-        strict = spec if rules.overtaking else spec._replace(queueing_strategy="StrictFIFO")
+    def __init__(self, spec: ClusterQueue, policy: BackfillPolicy, settings: QuotaSettings) -> None:
+        spec = spec if policy.overtaking else spec._replace(queueing_strategy="StrictFIFO")
         self.heap = PendingWorkloads(
-            strict, requeue_from_eviction=settings.requeue_from_eviction, shortest_first=rules.shortest_first
+            spec, requeue_from_eviction=settings.requeue_from_eviction, shortest_first=policy.shortest_first
         )
-        self._rules = rules
-        self._from_timeout = settings.requeue_from_eviction
-        self._coming: list[tuple[float, _Place]] = []
-        """A heap of those who will have waited long enough, by when; with some left over of those that are gone."""
-        self._aged: list[_Place] = []
-        """A heap of those who have, with some left over."""
+        self._policy = policy
+        self._requeue_from_eviction = settings.requeue_from_eviction
+        self._aging: list[tuple[float, _QueueOrder]] = []
+        """A heap of the workloads that have not waited long enough, by when they will have; some are stale."""
+        self._aged: list[_QueueOrder] = []
+        """A heap of the workloads that have; some are stale."""
 
-    def copy(self, rules: BackfillPolicy) -> PendingQueue:
-        """Return another that changes on its own, under rules of another depth."""
+    def copy(self, policy: BackfillPolicy) -> PendingQueue:
+        """Return an independent copy with a policy of another depth."""
         other = copy(self)
-        other._rules = rules
+        other._policy = policy
         other.heap = self.heap.copy()
-        other._coming, other._aged = list(self._coming), list(self._aged)
+        other._aging, other._aged = list(self._aging), list(self._aged)
         return other
 
     @property
     def strict(self) -> bool:
-        """Whether nobody may overtake the first."""
+        """Whether no workload may start before the head."""
         return self.heap.spec.queueing_strategy == "StrictFIFO"
 
     def push_or_update(self, workload: Workload) -> None:
-        """Let a workload wait."""
+        """Add a workload, or replace its state."""
         self.heap.push_or_update(workload)
-        if self._rules.reserves:
-            since = workload.queue_order_timestamp(requeue_from_eviction=self._from_timeout)
-            place = (-workload.priority, since, workload.uid, workload.key)
-            heappush(self._coming, (since + self._rules.reserve_after, place))
+        if self._policy.reserves:
+            timestamp = workload.queue_order_timestamp(requeue_from_eviction=self._requeue_from_eviction)
+            order = (-workload.priority, timestamp, workload.uid, workload.key)
+            heappush(self._aging, (timestamp + self._policy.reserve_after, order))
 
-    def next_due(self, now: float, reservations: Iterable[Reservation], tried: Mapping[str, int], progress: int) -> str:
-        """Return the key of the one whose turn it is by time, whoever is first in Pending; "" where there is none.
+    def next_due(
+        self, now: float, reservations: Iterable[Reservation], tries: Mapping[str, int], admissions: int
+    ) -> str:
+        """Return the key of the due workload, which precedes the head of the heap; "" if there is none.
 
-        `promises`: of this queue; `tried`: keys of those that have been looked at, with how much had happened by then;
-        `news`: how much has happened. Who was promised a start by now is looked at again when something has.
+        First comes a workload whose reserved start has come, then one that has waited long enough for a reservation.
+        `reservations`: of this queue; `tries`: by key of each workload that was due in this pass: how many admissions
+        the pass had by then; `admissions`: how many it has now. A reserved workload is due again after an admission.
         """
-        promised = {one.workload.key: one.start for one in reservations}
-        for key, start in promised.items():
-            if start <= now and tried.get(key, -1) < progress:
+        start_by_key = {reservation.workload.key: reservation.start for reservation in reservations}
+        for key, start in start_by_key.items():
+            if start <= now and tries.get(key, -1) < admissions:
                 return key
-        if not self._rules.reserves or len(promised) >= self._rules.depth:
+        if not self._policy.reserves or len(start_by_key) >= self._policy.depth:
             return ""
-        while self._coming and self._coming[0][0] <= now:
-            heappush(self._aged, heappop(self._coming)[1])
+        while self._aging and self._aging[0][0] <= now:
+            heappush(self._aged, heappop(self._aging)[1])
         while self._aged:
             key = self._aged[0][-1]
-            if key in self.heap and key not in promised and key not in tried:
+            if key in self.heap and key not in start_by_key and key not in tries:
                 return key
             heappop(self._aged)
         return ""

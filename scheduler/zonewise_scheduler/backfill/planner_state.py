@@ -31,8 +31,8 @@ from zonewise_scheduler.backfill.reservation import ReservationTable
 from zonewise_scheduler.backfill.running_workloads import RunningWorkloads
 from zonewise_scheduler.backfill.timeline import Timeline
 from zonewise_scheduler.backfill.types import StopOrder
-from zonewise_scheduler.quota.api.workload_types import Eviction
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
+from zonewise_scheduler.quota.api.workload_types import Eviction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.policies import BackfillPolicy
     from zonewise_scheduler.backfill.timeline import RunningWorkload
     from zonewise_scheduler.backfill.types import Reservation, StopReason
+    from zonewise_scheduler.quota.api.configuration import QuotaSettings
     from zonewise_scheduler.quota.api.queue_types import LocalQueue
     from zonewise_scheduler.quota.api.workload_types import Workload
-    from zonewise_scheduler.quota.api.configuration import QuotaSettings
     from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
 NO_CONFIGURATION = QueueConfiguration(())

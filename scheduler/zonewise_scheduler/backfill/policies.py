@@ -1,4 +1,4 @@
-"""Policies as values: what distinguishes them, and their names."""
+"""Backfill policies as values, and their names."""
 
 from __future__ import annotations
 
@@ -8,34 +8,35 @@ from math import inf
 from typing import NamedTuple
 
 UNLIMITED_DEPTH = sys.maxsize
-"""The depth at which every job has a reservation."""
+"""The depth at which every workload has a reservation: conservative backfilling."""
+OVERRUN_EXTENSION = 60.0
+"""Seconds by which the deadline of a workload that outlives its walltime is extended, again and again: Slurm's
+bf_resolution (slurm.conf.5; src/plugins/sched/backfill/backfill.c)."""
 
 
 class BackfillPolicy(NamedTuple):
-    """A policy: who may overtake whom, and for whom a start is reserved."""
+    """Which workloads may start before others, and which get reservations."""
 
     reserve_after: float = 0.0
-    """Seconds that a job must have waited before anything is reserved for it; infinite: nothing ever is."""
+    """Seconds that a workload waits before it may get a reservation; infinite: there are no reservations."""
     depth: int = 1
-    """So many jobs of a queue have a reservation at a time."""
+    """How many workloads of a queue may have a reservation at a time."""
     shortest_first: bool = False
-    """Whether the others are tried by declared run time (SJBF) rather than in the order of the queue; within a
-    priority."""
+    """Whether workloads that are not due are tried by walltime (SJBF) within a priority, not in the queue's order."""
     overtaking: bool = True
-    """Whether there are others at all; without them it is FIFO (Kueue's StrictFIFO), which promises nothing."""
+    """Whether workloads may start before the head of their queue. If not: FIFO (StrictFIFO), without reservations."""
     eager: bool = False
-    """Whether a job that does not fit is promised a start as soon as it comes, so that none of higher priority that
-    comes later is before it."""
+    """Whether a workload that does not fit gets its reservation on arrival, before later ones of higher priority."""
 
     @property
     def reserves(self) -> bool:
-        """Whether anything is ever reserved."""
+        """Whether there are reservations at all."""
         return self.overtaking and self.depth > 0 and self.reserve_after < inf
 
 
 DEFAULT_POLICY = "shortest-reserving"
-"""Shortest first and greedy, but the first of those that have waited for a day has a reservation. On the log KTH-SP2
-its mean wait is nine tenths of greedy's, and its worst wait less than a fifth."""
+"""Shortest first and greedy; the first workload that has waited for a day has a reservation. On the log KTH-SP2 its
+mean wait is nine tenths of greedy's, and its longest wait less than a fifth (`zonewise simulate`)."""
 DEFAULT_RESERVE_AFTER = 24 * 3600.0
 """Seconds."""
 
@@ -51,7 +52,10 @@ POLICY_NAMES = (DEFAULT_POLICY, *_PLAIN, "depth-K")
 
 
 def policy_named(name: str, reserve_after: float = DEFAULT_RESERVE_AFTER) -> BackfillPolicy:
-    """Return a policy; `reserve_after`, in seconds, is of the default alone. Raises ValueError for an unknown name."""
+    """Return a policy by name; `reserve_after`, seconds, applies to the default policy alone.
+
+    Raises ValueError for an unknown name.
+    """
     if name == DEFAULT_POLICY:
         return BackfillPolicy(reserve_after, shortest_first=True)
     if depth := _DEPTH.fullmatch(name):

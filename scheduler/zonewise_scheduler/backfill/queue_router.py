@@ -1,10 +1,14 @@
-"""Who stands in a line and who waits outside, in nobody's way; and whose time to run is over.
+"""Where a workload waits, and when it may not run on.
 
-A workload is led to its ClusterQueue by its LocalQueue. Outside are those of LocalQueues that are held or are not
-there, of ClusterQueues that are not there, and those that were deactivated. A ClusterQueue that is held has its line,
-of which nobody has his turn. By HoldAndDrain those that run are to stop too (pkg/controller/core/workload_controller.go
-reconcileOnLocalQueueActiveState, reconcileOnClusterQueueActiveState), as those do that were deactivated, or of which an
-admission check has failed.
+A LocalQueue leads a workload to its ClusterQueue. A workload is inadmissible, in no pending queue, where:
+
+- its LocalQueue is on hold or missing;
+- its ClusterQueue is missing;
+- it is deactivated.
+
+A ClusterQueue on hold keeps its pending queue, and admits nothing. A running workload is stopped by HoldAndDrain of
+either queue, by its deactivation, or by a failed admission check (Kueue pkg/controller/core/workload_controller.go
+reconcileOnLocalQueueActiveState, reconcileOnClusterQueueActiveState).
 """
 
 from __future__ import annotations
@@ -26,60 +30,63 @@ if TYPE_CHECKING:
 
 
 class QueueConfiguration(NamedTuple):
-    """All that leads workloads to quotas."""
+    """Queues, cohorts, flavors and namespaces: all that quota is configured by."""
 
     cluster_queues: tuple[ClusterQueue, ...]
     cohorts: tuple[Cohort, ...] = ()
     flavors: tuple[ResourceFlavor, ...] | None = None
-    """None: all that are named exist."""
+    """None: every flavor that a queue names exists."""
     local_queues: tuple[LocalQueue, ...] | None = None
     """None: workloads are submitted to ClusterQueues, whatever LocalQueues they name."""
     namespaces: Mapping[str, Mapping[str, str]] | None = None
-    """Labels by name; None: they do not matter."""
+    """Labels by name; None: any namespace suits every queue."""
 
 
 def rebuild_snapshot(
-    old: Snapshot, queues: QueueConfiguration, running: Collection[Workload], placements: TopologySnapshot | None
+    old: Snapshot,
+    configuration: QueueConfiguration,
+    running: Collection[Workload],
+    placements: TopologySnapshot | None,
 ) -> tuple[Snapshot, set[str]]:
-    """Return the snapshot of other queues with those that run, and the names of queues that only these need.
+    """Return the snapshot of a new configuration with the running workloads, and the names of removed queues in it.
 
-    A queue that is not there any more stays, held, until nothing runs in it, so that it is counted on (as in Kueue,
-    where a finalizer keeps it). `places`: of other nodes, where nothing is; None: those of the old snapshot.
+    A removed queue stays, on hold, until its last workload has finished; in Kueue a finalizer keeps it. `placements`:
+    empty topologies of other nodes; None: those of the old snapshot stay.
     """
-    named = {one.name for one in queues.cluster_queues}
-    needed = {one.admission.cluster_queue for one in running if one.admission is not None}
-    kept = [
-        node.spec._replace(stop_policy="Hold") for name, node in old.cluster_queues.items() if name in needed - named
+    configured = {spec.name for spec in configuration.cluster_queues}
+    used = {workload.admission.cluster_queue for workload in running if workload.admission is not None}
+    removed = [
+        node.spec._replace(stop_policy="Hold") for name, node in old.cluster_queues.items() if name in used - configured
     ]
-    found = Snapshot([*queues.cluster_queues, *kept], queues.cohorts, queues.flavors)
-    found.inactive |= {one.name: "it has been deleted" for one in kept}
-    found.add_workloads(running)
+    new = Snapshot([*configuration.cluster_queues, *removed], configuration.cohorts, configuration.flavors)
+    new.inactive |= {spec.name: "it has been deleted" for spec in removed}
+    new.add_workloads(running)
     if placements is not None:
         placements.add_all(running)
-    found.tas_snapshot = old.tas_snapshot if placements is None else placements
-    found.preemption_graph = old.preemption_graph
-    return found, needed - named
+    new.tas_snapshot = old.tas_snapshot if placements is None else placements
+    new.preemption_graph = old.preemption_graph
+    return new, used - configured
 
 
 class InadmissibleWorkload(NamedTuple):
-    """A workload that waits outside of all lines."""
+    """A workload that waits in no pending queue."""
 
     workload: Workload
     queue: str
     """The ClusterQueue that it was submitted to; "": its LocalQueue leads."""
     message: str
-    """A sentence."""
+    """A clause: "it is deactivated"."""
 
 
 class QueueRouter:
-    """Knows the LocalQueues."""
+    """The LocalQueues, and what follows from them."""
 
     def __init__(self, local_queues: Iterable[LocalQueue] | None) -> None:
-        """Take them; None: those that are named do not matter."""
-        self.local_queue_by_key = None if local_queues is None else {one.key: one for one in local_queues}
+        """Route by these LocalQueues; None: by the ClusterQueue that each workload was submitted to."""
+        self.local_queue_by_key = None if local_queues is None else {queue.key: queue for queue in local_queues}
 
     def local_queue(self, workload: Workload) -> LocalQueue | None:
-        """Return its LocalQueue; None where it is not known."""
+        """Return a workload's LocalQueue; None if it is unknown."""
         return None if self.local_queue_by_key is None else self.local_queue_by_key.get(workload.local_queue_key)
 
     def local_queue_weight(self, key: str) -> float:
@@ -88,12 +95,12 @@ class QueueRouter:
         return 1.0 if local is None else local.fair_weight
 
     def cluster_queue(self, workload: Workload, submitted_to: str) -> str:
-        """Return the name of the ClusterQueue; "" where nothing leads to one."""
+        """Return the name of a workload's ClusterQueue, "" if it has none; `submitted_to`: without LocalQueues."""
         local = self.local_queue(workload)
         return submitted_to if local is None else local.cluster_queue
 
     def inadmissible_message(self, workload: Workload, submitted_to: str, cluster_queues: Mapping[str, object]) -> str:
-        """Return why a workload may stand in no line, "" where it may; `known`: ClusterQueues, by name."""
+        """Return why a workload is inadmissible, "" if it is not; `cluster_queues`: by name."""
         if not workload.active:
             return "it is deactivated"
         local, queue = self.local_queue(workload), self.cluster_queue(workload, submitted_to)
@@ -104,11 +111,11 @@ class QueueRouter:
         return "" if queue in cluster_queues else f"there is no ClusterQueue {queue}"
 
     def with_default_walltime(self, workload: Workload, spec: ClusterQueue | None) -> Workload:
-        """Return a workload with the declared run time that its queues give to those that declare none."""
+        """Return a workload that has a walltime if it, its LocalQueue or its ClusterQueue declares one."""
         return with_default_walltime(workload, self.local_queue(workload), spec)
 
     def stop_reason(self, workload: Workload, spec: ClusterQueue) -> StopReason | None:
-        """Return why a workload that runs is to stop; None: it goes on."""
+        """Return why a running workload is to stop; None: it continues."""
         local = self.local_queue(workload)
         if not workload.active:
             return "Deactivated"
@@ -120,7 +127,7 @@ class QueueRouter:
 
 
 def with_required_checks(workload: Workload, spec: ClusterQueue) -> Workload:
-    """Return one that has its quota with the checks that it has to pass, where nobody told that it has passed them."""
+    """Return a workload with the admission checks that it must pass, unless it has quota and has passed them."""
     admission = workload.admission
     if admission is None or admission.admitted_at is not None or admission.pending_checks:
         return workload
@@ -129,7 +136,7 @@ def with_required_checks(workload: Workload, spec: ClusterQueue) -> Workload:
 
 
 def same_requirements(old: Workload, new: Workload) -> bool:
-    """Tell whether what is promised to one is as good for the other, which is it in a newer state."""
+    """Return whether the reservation of a workload stays valid in its new state."""
     return (
         old.scheduling_shape == new.scheduling_shape
         and old.walltime == new.walltime
@@ -138,5 +145,5 @@ def same_requirements(old: Workload, new: Workload) -> bool:
 
 
 def same_state(old: Workload, new: Workload) -> bool:
-    """Tell whether two states of a workload are the same."""
-    return all(getattr(old, each.name) == getattr(new, each.name) for each in fields(old))
+    """Return whether two states of a workload are equal in every field."""
+    return all(getattr(old, field.name) == getattr(new, field.name) for field in fields(old))

@@ -1,8 +1,7 @@
-"""How long jobs are likely to run, from how long their like did: for forecasts alone, never for a decision.
+"""Predicted run times of workloads, from those of similar ones: for forecasts only, never for a decision.
 
-What a user submits is much like what that user ran last (Tsafrir, Etsion and Feitelson, TPDS 2007), all the more so
-from the same queue or template. So the last few run times are kept for each circle of kin, and the narrowest circle
-that knows enough is asked.
+A user's next job runs about as long as the last ones (Tsafrir, Etsion and Feitelson, TPDS 2007), the more so within a
+queue or a template. So each group keeps its last run times, and the narrowest group with enough samples predicts.
 """
 
 from __future__ import annotations
@@ -14,56 +13,60 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
 SAMPLES_PER_GROUP = 10
-"""Run times of a circle."""
+"""How many run times a group keeps."""
 MIN_SAMPLES = 3
-_SHORT, _MIDDLE = 0.1, 0.5
+"""How many run times a group needs to predict."""
+_SHORT_QUANTILE, _LIKELY_QUANTILE = 0.1, 0.5
 
 
 class RunTimeEstimate(NamedTuple):
-    """How long a job runs in all, in seconds; infinite where unknown."""
+    """Whole run times, ascending, seconds; infinite where unknown."""
 
     short: float
     likely: float
     longest: float
-    """The declared run time."""
+    """The walltime."""
 
 
 class WalltimeSubject(Protocol):
-    """A job, as far as its run time is concerned."""
+    """A workload or job whose run time is predicted."""
 
     @property
     def walltime(self) -> float:
-        """Declared run time in seconds; infinite where none is declared."""
+        """Declared run time, an upper bound, seconds; infinite where none is declared."""
         ...
 
     @property
     def history_keys(self) -> tuple[Hashable, ...]:
-        """Whose run times its own is likely to resemble, from the widest circle in."""
+        """What groups it with similar ones, the widest group first: (user, queue, template)."""
         ...
 
 
 class RunTimeHistory:
-    """The last run times of each circle."""
+    """The last run times of each group."""
 
-    __slots__ = ("_circles",)
+    __slots__ = ("_run_times",)
 
     def __init__(self) -> None:
-        self._circles: dict[tuple[Hashable, ...], deque[float]] = {}
+        self._run_times: dict[tuple[Hashable, ...], deque[float]] = {}
 
-    def observe(self, job: WalltimeSubject, run_time: float) -> None:
-        """Take in how long a job ran."""
-        for size in range(1, len(job.history_keys) + 1):
-            self._circles.setdefault(job.history_keys[:size], deque(maxlen=SAMPLES_PER_GROUP)).append(run_time)
+    def observe(self, subject: WalltimeSubject, run_time: float) -> None:
+        """Add a finished run, in seconds, to its groups."""
+        for size in range(1, len(subject.history_keys) + 1):
+            group = subject.history_keys[:size]
+            self._run_times.setdefault(group, deque(maxlen=SAMPLES_PER_GROUP)).append(run_time)
 
-    def estimate(self, job: WalltimeSubject, elapsed: float = 0.0) -> RunTimeEstimate:
-        """Return how long a job runs that has done so for a while; what ended sooner says nothing of it.
+    def estimate(self, subject: WalltimeSubject, elapsed: float = 0.0) -> RunTimeEstimate:
+        """Return the predicted run time of a subject that has run for `elapsed` seconds; shorter samples do not count.
 
-        Of a job whose kin are not known enough, it may end at once or take all that it declares.
+        Without enough samples it may end at once, or run for its walltime.
         """
-        longest = max(job.walltime, elapsed)
-        for size in range(len(job.history_keys), 0, -1):
-            known = sorted(run for run in self._circles.get(job.history_keys[:size], ()) if run >= elapsed)
-            if len(known) >= MIN_SAMPLES:
-                short, likely = known[int(_SHORT * len(known))], known[int(_MIDDLE * len(known))]
+        longest = max(subject.walltime, elapsed)
+        for size in range(len(subject.history_keys), 0, -1):
+            group = subject.history_keys[:size]
+            samples = sorted(run_time for run_time in self._run_times.get(group, ()) if run_time >= elapsed)
+            if len(samples) >= MIN_SAMPLES:
+                short = samples[int(_SHORT_QUANTILE * len(samples))]
+                likely = samples[int(_LIKELY_QUANTILE * len(samples))]
                 return RunTimeEstimate(min(short, longest), min(likely, longest), longest)
         return RunTimeEstimate(elapsed, longest, longest)

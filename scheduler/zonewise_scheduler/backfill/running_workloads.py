@@ -1,4 +1,4 @@
-"""Those that run, by their latest ends; who of them is to stop, and who is to have places yet."""
+"""Running workloads by their deadlines: which are to stop, and which lack a topology assignment."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.backfill.pool.pool_state import OVERRUN_EXTENSION
+from zonewise_scheduler.backfill.policies import OVERRUN_EXTENSION
 from zonewise_scheduler.backfill.timeline import RunningWorkload
 from zonewise_scheduler.quota.flavorassigner.tas_flavorassigner import needs_second_pass
 
@@ -18,72 +18,70 @@ if TYPE_CHECKING:
 
 
 class RunningWorkloads:
-    """Workloads with their admissions; to iterate is by latest end, of equal ones by start."""
+    """Workloads with their admissions; iteration is by deadline, then by start."""
 
     def __init__(self) -> None:
-        self._order: list[RunningWorkload] = []
+        self._sorted: list[RunningWorkload] = []
         self._by_key: dict[str, RunningWorkload] = {}
         self._serial = 0
         self.stopping: set[str] = set()
-        """Who was told to stop."""
+        """Keys of the workloads that are to stop."""
         self._unplaced: dict[str, None] = {}
-        """Who has its quota, and is to have places; ordered."""
+        """Keys of the workloads that lack a topology assignment; ordered."""
 
     def __iter__(self) -> Iterator[RunningWorkload]:
-        return iter(self._order)
+        return iter(self._sorted)
 
     def copy(self) -> RunningWorkloads:
-        """Return others that change on their own."""
+        """Return an independent copy."""
         other = RunningWorkloads()
-        other._order, other._by_key, other._serial = list(self._order), dict(self._by_key), self._serial
+        other._sorted, other._by_key, other._serial = list(self._sorted), dict(self._by_key), self._serial
         other.stopping, other._unplaced = set(self.stopping), dict(self._unplaced)
         return other
 
     @property
     def by_key(self) -> Mapping[str, RunningWorkload]:
-        """The runs by the keys of their workloads."""
+        """The running workloads by key."""
         return self._by_key
 
     def add(self, workload: Workload) -> None:
-        """Take in one that starts."""
+        """Add a workload that starts."""
         self._serial += 1
-        self._put(workload, self._serial)
+        self._insert(workload, self._serial)
 
     def remove(self, key: str) -> RunningWorkload:
-        """Take one out; raise KeyError if it does not run."""
+        """Remove and return a workload; raise KeyError if it does not run."""
         run = self._by_key.pop(key)
-        del self._order[bisect_left(self._order, _place(run), key=_place)]
+        del self._sorted[self._index(run)]
         self.stopping.discard(key)
         self._unplaced.pop(key, None)
         return run
 
     def update(self, workload: Workload) -> None:
-        """Take in the new state of one that runs; its latest end may be another."""
-        self._put(workload, self.remove(workload.key).serial)
+        """Replace the state of a running workload; its deadline may change."""
+        self._insert(workload, self.remove(workload.key).serial)
 
     def extend_overrun(self, now: float) -> list[Workload]:
-        """Expect those that have outlived their declared run times to run for another while; return them."""
-        found: list[Workload] = []
-        while self._order and self._order[0].deadline <= now:
-            run = self._order.pop(0)._replace(deadline=now + OVERRUN_EXTENSION)
+        """Extend the deadlines that have passed; return the workloads that have outlived them."""
+        overrun: list[Workload] = []
+        while self._sorted and self._sorted[0].deadline <= now:
+            run = self._sorted.pop(0)._replace(deadline=now + OVERRUN_EXTENSION)
             self._by_key[run.workload.key] = run
-            insort(self._order, run, key=_place)
-            found.append(run.workload)
-        return found
-
-    # --- who is to stop, who is to have places
+            insort(self._sorted, run, key=_sort_key)
+            overrun.append(run.workload)
+        return overrun
 
     def mark_stopping(self, key: str, eviction: Eviction) -> Workload:
-        """Take note that one is to stop; return it as it is then. It runs on until it is removed."""
+        """Mark a workload as stopping and return its new state. It runs until it is removed."""
         run = self._by_key[key]
         run = run._replace(workload=replace(run.workload, eviction=eviction))
-        self._order[bisect_left(self._order, _place(run), key=_place)] = self._by_key[key] = run
+        self._sorted[self._index(run)] = self._by_key[key] = run
         self.stopping.add(key)
         self._unplaced.pop(key, None)
         return run.workload
 
     def track_placement(self, workload: Workload, placements: TopologySnapshot) -> None:
-        """Have one placed if it lacks places, and has passed its checks."""
+        """Note whether a workload lacks a topology assignment and has passed its admission checks."""
         self._unplaced.pop(workload.key, None)
         if needs_second_pass(workload, placements) and not (
             workload.admission is not None and workload.admission.pending_checks
@@ -91,17 +89,20 @@ class RunningWorkloads:
             self._unplaced[workload.key] = None
 
     def awaiting_placement(self) -> list[Workload]:
-        """Return those that have their quota, and are to have places."""
+        """Return the workloads that have quota and still need a topology assignment."""
         return [self._by_key[key].workload for key in self._unplaced]
 
-    def _put(self, workload: Workload, serial: int) -> None:
-        since = 0.0 if workload.admission is None else workload.admission.started_at
-        run = RunningWorkload(since + workload.max_duration, serial, workload)
+    def _insert(self, workload: Workload, serial: int) -> None:
+        started_at = 0.0 if workload.admission is None else workload.admission.started_at
+        run = RunningWorkload(started_at + workload.max_duration, serial, workload)
         self._by_key[workload.key] = run
-        insort(self._order, run, key=_place)
+        insort(self._sorted, run, key=_sort_key)
         if workload.eviction is not None:
             self.stopping.add(workload.key)
 
+    def _index(self, run: RunningWorkload) -> int:
+        return bisect_left(self._sorted, _sort_key(run), key=_sort_key)
 
-def _place(run: RunningWorkload) -> tuple[float, int]:
+
+def _sort_key(run: RunningWorkload) -> tuple[float, int]:
     return (run.deadline, run.serial)

@@ -1,9 +1,9 @@
-"""Playing forward: what there will be room for, and when, if all that run do so to their latest ends.
+"""The timeline: what will be available, and when, if every running workload runs until its deadline.
 
-A copy of the snapshot is led through time: those that run leave it at their latest ends, those that were promised a
-start enter it then and leave it at their own latest ends. So quotas, borrowing and places are at every time what they
-will be, by the very rules by which they are decided on now. Who is told to give way now is gone; on nobody who might be
-later is counted.
+A copy of the snapshot is moved through time. Running workloads leave it at their deadlines. Workloads with a
+reservation enter it at their reserved starts and leave it at their own deadlines. So the rules that decide now decide
+at every time: quotas, borrowing and topologies. Victims already chosen count as finished. Later preemptions are
+ignored, so the predicted availability is a lower bound.
 """
 
 from __future__ import annotations
@@ -29,203 +29,206 @@ class RunningWorkload(NamedTuple):
     """A workload that runs."""
 
     deadline: float
-    """Its latest end, seconds; infinite where it declares none."""
+    """Its start plus its walltime, seconds; infinite where it declares none."""
     serial: int
     """In the order of the starts."""
     workload: Workload
 
 
 class FutureState(NamedTuple):
-    """What will be at a time that was promised to some, with them."""
+    """The snapshot at a reserved start, the workloads that start then included."""
 
     time: float
     reservations: dict[str, Reservation]
-    """By key of the workload."""
+    """Those of this start, by key of the workload."""
     snapshot: Snapshot
     preempted: dict[str, tuple[Workload, ...]]
-    """Who would still run, had they not given way to a promise; by the key of whom it was made to."""
+    """By key of the preemptor: the victims of reservations up to now that would otherwise still run."""
 
 
 class _Step:
-    """What happens at one time: some leave, then others come."""
+    """What happens at one time: workloads end, then others start."""
 
-    __slots__ = ("comes", "leaves", "time")
+    __slots__ = ("ends", "starts", "time")
 
     def __init__(self, time: float) -> None:
         self.time = time
-        self.leaves: list[Workload] = []
-        self.comes: list[Reservation] = []
+        self.ends: list[Workload] = []
+        self.starts: list[Reservation] = []
 
 
 class Timeline:
-    """The future of one snapshot; good for one question, for which it is used up."""
+    """The future of one snapshot. Each timeline serves one question, since that changes the snapshot."""
 
     def __init__(
         self, now: float, snapshot: Snapshot, running: Iterable[RunningWorkload], reservations: Iterable[Reservation]
     ) -> None:
-        """Take a copy of the snapshot, those that run in it, and what was promised; seconds."""
+        """Use a copy of the snapshot with the workloads that run in it, and the reservations; seconds."""
         self._snapshot = snapshot
         self._steps = _steps(now, running, reservations)
-        self._at = 0
-        """The step at which the snapshot is; those that left on the way are in _gone."""
-        self._gone: list[list[Workload]] = []
+        self._index = 0
+        """The step at which the snapshot is."""
+        self._ended: list[list[Workload]] = []
+        """The workloads that each step up to that one has removed."""
 
     def future_states(self) -> Iterator[FutureState]:
-        """Yield what will be at each time that was promised, in their order."""
-        ends = {one.key: step.time for step in self._steps for one in step.leaves}
-        gone: dict[str, list[Workload]] = {}
-        last = max((place for place, step in enumerate(self._steps) if step.comes), default=-1)
+        """Yield the state at each reserved start, ascending."""
+        end_by_key = {workload.key: step.time for step in self._steps for workload in step.ends}
+        preempted: dict[str, list[Workload]] = {}
+        last = max((index for index, step in enumerate(self._steps) if step.starts), default=-1)
         for step in self._steps[: last + 1]:
-            self._leave(step)
-            if not step.comes:
+            self._end_workloads(step)
+            if not step.starts:
                 continue
-            for promise in step.comes:
-                gone[promise.workload.key] = self._make_way(promise)
-            self._snapshot.add_workloads([promise.workload for promise in step.comes])
-            still = {
-                key: tuple(one for one in found if ends.get(one.key, inf) > step.time) for key, found in gone.items()
+            for reservation in step.starts:
+                preempted[reservation.workload.key] = self._remove_victims(reservation)
+            self._snapshot.add_workloads([reservation.workload for reservation in step.starts])
+            still_preempted = {
+                key: tuple(victim for victim in victims if end_by_key.get(victim.key, inf) > step.time)
+                for key, victims in preempted.items()
             }
-            yield FutureState(step.time, {one.workload.key: one for one in step.comes}, self._snapshot.copy(), still)
+            by_key = {reservation.workload.key: reservation for reservation in step.starts}
+            yield FutureState(step.time, by_key, self._snapshot.copy(), still_preempted)
 
     def infeasible_reservations(self) -> list[Reservation]:
-        """Return those of the promises that cannot be kept beside all others that can."""
-        found: list[Reservation] = []
+        """Return the reservations that cannot be kept beside all earlier ones that can."""
+        infeasible: list[Reservation] = []
         for step in self._steps:
-            self._leave(step)
-            for promise in step.comes:
-                gone = self._make_way(promise)
-                queue = self._snapshot.cluster_queue_of(promise.workload)
-                if promise.workload.usage.keys() <= queue.quotas.keys() and has_capacity(
-                    self._snapshot, promise.workload
-                ):
-                    self._snapshot.add_workload(promise.workload)
+            self._end_workloads(step)
+            for reservation in step.starts:
+                victims, workload = self._remove_victims(reservation), reservation.workload
+                queue = self._snapshot.cluster_queue_of(workload)
+                if workload.usage.keys() <= queue.quotas.keys() and has_capacity(self._snapshot, workload):
+                    self._snapshot.add_workload(workload)
                 else:
-                    self._snapshot.add_workloads(gone)
-                    found.append(promise)
-        return found
+                    self._snapshot.add_workloads(victims)
+                    infeasible.append(reservation)
+        return infeasible
 
     def earliest_reservation(self, head: Head, settings: QuotaSettings) -> Reservation | None:
-        """Return the earliest start that a head can be promised, so that every promise is kept until its latest end.
+        """Return the earliest start at which a head delays no reservation before its deadline.
 
-        None where it cannot start even when all have ended.
+        None if it cannot start even when all workloads have ended.
         """
-        found: Reservation | None = None
-        self._leave(self._steps[0])
+        candidate: Reservation | None = None
+        self._end_workloads(self._steps[0])
         while True:
-            found = self._come(self._steps[self._at], found)
-            if found is None:
-                found = self._search(head, settings)
-            if self._at + 1 == len(self._steps):
-                return found
-            if found is not None and found.deadline <= self._steps[self._at + 1].time:
-                return found
-            self._move(self._at + 1)
+            candidate = self._start_reserved(self._steps[self._index], candidate)
+            if candidate is None:
+                candidate = self._search(head, settings)
+            if self._index + 1 == len(self._steps):
+                return candidate
+            if candidate is not None and candidate.deadline <= self._steps[self._index + 1].time:
+                return candidate
+            self._move(self._index + 1)
 
-    # --- one question
+    # --- the search for the earliest start
 
     def _search(self, head: Head, settings: QuotaSettings) -> Reservation | None:
-        """Find the first step at which it fits, of those before others come; if there is none, be at the last of them.
+        """Find the first step at which a head fits, of those before the next reserved start.
 
-        The more have left, the more fits: so in strides that double, and then back by halves.
+        Workloads only end until then, so a head that fits once fits later: the search doubles its stride, then
+        bisects. Without success the snapshot is left at the last of these steps.
         """
-        low, stride = self._at, 1
-        found = self._offer(head, settings)
-        while found is None and (high := min(self._at + stride, self._last())) > self._at:
-            low, stride = self._at + 1, stride * 2
+        low, stride = self._index, 1
+        candidate = self._reservation_at_step(head, settings)
+        while candidate is None and (high := min(self._index + stride, self._last_before_start())) > self._index:
+            low, stride = self._index + 1, stride * 2
             self._move(high)
-            found = self._offer(head, settings)
-        if found is None:
+            candidate = self._reservation_at_step(head, settings)
+        if candidate is None:
             return None
-        high = self._at
+        high = self._index
         while low < high:
             middle = (low + high) // 2
             self._move(middle)
-            better = self._offer(head, settings)
-            if better is None:
+            earlier = self._reservation_at_step(head, settings)
+            if earlier is None:
                 low = middle + 1
             else:
-                high, found = middle, better
+                high, candidate = middle, earlier
         self._move(high)
-        self._snapshot.add_workload(found.workload)
-        return found
+        self._snapshot.add_workload(candidate.workload)
+        return candidate
 
-    def _last(self) -> int:
-        """Return the last step before others come."""
-        last = self._at
-        while last + 1 < len(self._steps) and not self._steps[last + 1].comes:
+    def _last_before_start(self) -> int:
+        """Return the last step before the next reserved start."""
+        last = self._index
+        while last + 1 < len(self._steps) and not self._steps[last + 1].starts:
             last += 1
         return last
 
-    def _offer(self, head: Head, settings: QuotaSettings) -> Reservation | None:
-        """Return what a head can be promised at the step; None where it does not fit.
+    def _reservation_at_step(self, head: Head, settings: QuotaSettings) -> Reservation | None:
+        """Return the reservation of a head that fits at the current step, else None.
 
-        It does not count on anybody giving way to it: who that would be is only known when it is time.
+        It counts on no victims of its own: these are only known when its start has come.
         """
-        step = self._steps[self._at]
+        step = self._steps[self._index]
         assignment = assign_without_preemption(self._snapshot, head, settings)
         if assignment is None:
             return None
-        workload = with_admission(
-            head.workload, self._snapshot.cluster_queues[head.cluster_queue].spec, assignment, step.time
-        )
-        return Reservation(workload, head, step.time, tuple(one.key for one in step.leaves))
+        spec = self._snapshot.cluster_queues[head.cluster_queue].spec
+        workload = with_admission(head.workload, spec, assignment, step.time)
+        return Reservation(workload, head, step.time, tuple(ended.key for ended in step.ends))
 
-    def _come(self, step: _Step, found: Reservation | None) -> Reservation | None:
-        """Let those come who were promised this time; return what was found, None where it is in the way of one."""
-        for promise in step.comes:
-            self._make_way(promise)
-            if found is not None and not has_capacity(self._snapshot, promise.workload):
-                self._snapshot.remove_workload(found.workload)
-                found = None
-            self._snapshot.add_workload(promise.workload)
-        step.comes = []
-        return found
+    def _start_reserved(self, step: _Step, candidate: Reservation | None) -> Reservation | None:
+        """Start the step's reserved workloads; return the candidate, or None if it delays one of them."""
+        for reservation in step.starts:
+            self._remove_victims(reservation)
+            if candidate is not None and not has_capacity(self._snapshot, reservation.workload):
+                self._snapshot.remove_workload(candidate.workload)
+                candidate = None
+            self._snapshot.add_workload(reservation.workload)
+        step.starts = []
+        return candidate
 
-    def _make_way(self, promise: Reservation) -> list[Workload]:
-        """Have those leave for good who give way to it; return them."""
-        gone = [one for one in promise.victims if is_running(self._snapshot, one)]
-        self._snapshot.remove_workloads(gone)
-        return gone
+    def _remove_victims(self, reservation: Reservation) -> list[Workload]:
+        """Remove the victims that still run, for good; return them."""
+        victims = [victim for victim in reservation.victims if is_running(self._snapshot, victim)]
+        self._snapshot.remove_workloads(victims)
+        return victims
 
     # --- through time
 
-    def _move(self, to: int) -> None:
-        """Bring the snapshot to a step, without those that come."""
-        while self._at < to:
-            self._at += 1
-            self._leave(self._steps[self._at])
-        while self._at > to:
-            self._at -= 1
-            self._snapshot.add_workloads(self._gone.pop())
+    def _move(self, index: int) -> None:
+        """Bring the snapshot to a step; workloads end on the way, none starts."""
+        while self._index < index:
+            self._index += 1
+            self._end_workloads(self._steps[self._index])
+        while self._index > index:
+            self._index -= 1
+            self._snapshot.add_workloads(self._ended.pop())
 
-    def _leave(self, step: _Step) -> None:
-        """Let those leave whose latest end it is, if they have not made way before."""
-        gone = [one for one in step.leaves if is_running(self._snapshot, one)]
-        self._snapshot.remove_workloads(gone)
-        self._gone.append(gone)
+    def _end_workloads(self, step: _Step) -> None:
+        """Remove the workloads whose deadline the step is, except victims that are removed already."""
+        ended = [workload for workload in step.ends if is_running(self._snapshot, workload)]
+        self._snapshot.remove_workloads(ended)
+        self._ended.append(ended)
 
 
 def has_capacity(snapshot: Snapshot, workload: Workload) -> bool:
-    """Tell whether a snapshot has quota and places as a workload's admission has them."""
+    """Return whether a snapshot has the quota and the topology capacity of a workload's admission."""
     return fits(snapshot.cluster_queue_of(workload), workload.usage) and snapshot.tas_snapshot.fits(workload)
 
 
 def is_running(snapshot: Snapshot, workload: Workload) -> bool:
-    """Tell whether a workload with an admission runs in a snapshot."""
+    """Return whether a workload with an admission runs in a snapshot."""
     return workload.key in snapshot.workloads_by_queue[snapshot.cluster_queue_of(workload).name]
 
 
-def _steps(now: float, running: Iterable[RunningWorkload], promises: Iterable[Reservation]) -> list[_Step]:
-    """Return what happens from now on, by time; at the end of time those leave who never declared when, for those who
-    wait for them.
+def _steps(now: float, running: Iterable[RunningWorkload], reservations: Iterable[Reservation]) -> list[_Step]:
+    """Return what happens from now on, by time.
+
+    Workloads without a walltime end in a last step at infinity, for the workloads that wait for them.
     """
     steps = {now: _Step(now)}
     for run in running:
-        steps.setdefault(max(run.deadline, now), _Step(max(run.deadline, now))).leaves.append(run.workload)
-    for promise in promises:
-        start = max(promise.start, now)
-        steps.setdefault(start, _Step(start)).comes.append(promise)
+        end = max(run.deadline, now)
+        steps.setdefault(end, _Step(end)).ends.append(run.workload)
+    for reservation in reservations:
+        start = max(reservation.start, now)
+        steps.setdefault(start, _Step(start)).starts.append(reservation)
         if start < inf:
-            end = start + promise.workload.max_duration
-            steps.setdefault(end, _Step(end)).leaves.append(promise.workload)
+            end = start + reservation.workload.max_duration
+            steps.setdefault(end, _Step(end)).ends.append(reservation.workload)
     return [steps[time] for time in sorted(steps)]

@@ -1,4 +1,4 @@
-"""What the plan decides, as values."""
+"""What the planner holds and decides, as values; times are seconds of any one clock."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 StopReason = Literal["Deactivated", "AdmissionCheck", "LocalQueueStopped", "ClusterQueueStopped", "NodeFailures"]
-"""Reasons of the condition Evicted, beside Preempted (workload_types.go)."""
+"""Reasons of the condition Evicted, beside Preempted (apis/kueue/v1beta2/workload_types.go)."""
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Victim(NamedTuple):
-    """A running workload that is to stop, and whom it makes way for."""
+    """A running workload that is to stop, since another preempts it."""
 
     workload: Workload
     preemptor: Workload
@@ -25,25 +25,28 @@ class Victim(NamedTuple):
 
 
 class StopOrder(NamedTuple):
-    """A running workload that is to stop, though nobody needs what it has."""
+    """A running workload that is to stop, though no other preempts it."""
 
     workload: Workload
     reason: StopReason
 
 
 class Reservation(NamedTuple):
-    """A start that is promised to a waiting workload."""
+    """A start held for a pending workload."""
 
     workload: Workload
-    """With the admission that it will have: its flavors, and its places where its pods are placed."""
+    """With the admission that it will have: its flavors, and its topology assignment if it has a topology."""
     head: Head
-    """As it waits."""
+    """The pending workload."""
     start: float
-    """It starts then or earlier, if all that run end by their latest ends; infinite where those did not declare any."""
+    """It starts at this time or earlier, if running workloads keep their walltimes.
+
+    Infinite where workloads without a walltime must end first.
+    """
     waits_for: tuple[str, ...] = ()
-    """Keys of those that run, or are promised an earlier start, and must have ended for it at its start."""
+    """Keys of the workloads that end right at the start; they run, or hold an earlier reservation."""
     victims: tuple[Workload, ...] = ()
-    """Who gives way to it then, if they still run."""
+    """The workload preempts these at its start, if they still run."""
 
     @property
     def queue(self) -> str:
@@ -52,24 +55,41 @@ class Reservation(NamedTuple):
 
     @property
     def deadline(self) -> float:
-        """Return its latest end."""
+        """Return the start plus the walltime."""
         return self.start + self.workload.max_duration
 
 
+class ReservedStart(NamedTuple):
+    """A reservation as others are told of it."""
+
+    key: str
+    start: float
+
+
 class Plan(NamedTuple):
-    """What is to happen now."""
+    """What is to happen now: the outcome of one scheduling pass."""
 
     admitted: tuple[Workload, ...] = ()
-    """Those that start, with their admissions, in the order in which they were decided."""
+    """Workloads that start, with their admissions, in the order of the decisions."""
     victims: tuple[Victim, ...] = ()
-    """Those that are to give way; none is named twice, in this step or a later one, here or among the stopped."""
+    """A workload is a victim, or has a stop order, once in all plans."""
     stopped: tuple[StopOrder, ...] = ()
-    """Those that are to stop for other reasons."""
     placed: tuple[Workload, ...] = ()
-    """Those that had their quota, and have their places now: at last, or others instead of those on a failed node."""
+    """Workloads that had quota and now have a topology assignment: their first, or one without a failed node."""
     reserved: tuple[Reservation, ...] = ()
-    """Starts that are promised for the first time."""
+    """Each workload's first reservation."""
     decisions: Mapping[str, Decision] = {}
-    """The last of each workload that was looked at, by key."""
+    """The last decision about each workload that was a head, by key."""
     wake_at: float = inf
-    """When to decide again, should nothing happen before."""
+    """When the next pass is due, if nothing happens before."""
+
+
+class Forecast(NamedTuple):
+    """Predicted starts of a pending workload or job, ascending; no decision depends on them.
+
+    Infinite where they depend on unknown run times.
+    """
+
+    earliest: float
+    likely: float
+    latest: float

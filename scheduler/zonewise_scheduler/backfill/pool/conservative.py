@@ -1,20 +1,23 @@
 """Policies with several reservations: depth k, and conservative backfilling, where every job has one.
 
-A job is promised the earliest start at which the profile has room for it until its latest end, and from then on the
-profile is without that room: whoever comes later finds only what no promise needs. When a job ends before its latest
-end, the room it leaves is offered round: in the order of the queue each reservation is brought forward to the earliest
-start there is, with all others in their places (the compression of conservative backfilling; Mu'alem and Feitelson,
-TPDS 2001). Jobs beyond the depth start only where they fit into the profile at once.
+A job is reserved the earliest start at which the profile holds it until its deadline. From then on the profile is
+without its amounts, so a later job finds only what no reservation needs. When a job ends before its deadline, each
+reservation is brought forward in the order of the queue, all others in their places: the compression of conservative
+backfilling (Mu'alem and Feitelson, TPDS 2001). Jobs beyond the depth start only where they fit into the profile at
+once.
 
-The invariant: where declared run times are upper bounds, no job starts later than it was promised. The profile never
-has more than what is truly free, for a job that ends only adds to it. A reservation is made only where the profile has
-room for it beside all others, and is only ever moved to an earlier start. So there is room when its time comes.
+Invariant: where walltimes are upper bounds, no job starts later than reserved.
 
-A job that must wait for others which declare no run time has no time to be promised: what it needs is withheld from
-everyone who comes later until they have ended.
+Proof.
+1. The profile never has more than what is truly available: a job that ends only adds to it.
+2. A reservation is made only where the profile holds it beside all others.
+3. It only moves to earlier starts. So the job fits when its start has come.
 
-When something happens that was not to be expected (a job outlives its run time, or nodes go), each reservation that
-there still is room for stays where it was, and the others become as early as possible.
+A job that must wait for others without a walltime has no known start. Its amounts are withheld from all later jobs
+until those others have ended.
+
+After something unexpected (an overrun, a smaller capacity), each reservation that still fits stays where it was. The
+others become as early as possible.
 """
 
 from __future__ import annotations
@@ -35,9 +38,11 @@ if TYPE_CHECKING:
 
 
 class ConservativeBackfill:
-    """Remembers what was promised; one for each State."""
+    """Holds the reservations of one PoolState."""
 
-    __slots__ = ("_depth", "_grown", "_line", "_profile", "_reserve_after", "_shortest_first", "_starts")
+    __slots__ = (
+        "_depth", "_freed_until", "_profile", "_reserve_after", "_reserved_jobs", "_shortest_first", "_starts",
+    )  # fmt: skip
 
     def __init__(
         self, depth: int = UNLIMITED_DEPTH, reserve_after: float = 0.0, *, shortest_first: bool = False
@@ -45,210 +50,208 @@ class ConservativeBackfill:
         self._depth = depth
         self._reserve_after = reserve_after
         self._shortest_first = shortest_first
-        self._line: list[Job] = []
-        """Who is promised a start, in the order of the queue."""
+        self._reserved_jobs: list[Job] = []
+        """The jobs that have reservations, in the order of the queue."""
         self._starts: dict[Job, float] = {}
-        """When; infinite where it is unknown."""
+        """Their reserved starts; infinite where unknown."""
         self._profile = AvailabilityProfile(0.0, 0)
-        self._grown = -inf
-        """Until when the profile may have room that was not offered to all of the line."""
+        self._freed_until = -inf
+        """Up to this time the profile may have amounts to which not every reservation has been brought forward."""
 
     @property
     def overtaking(self) -> bool:
-        """Whoever finds room beside the reservations may start."""
+        """A job may start wherever it fits beside the reservations."""
         return True
 
     @property
     def eager(self) -> bool:
-        """A job that does not fit is promised a start when it comes."""
+        """A job that does not fit gets its reservation on arrival."""
         return True
 
     @property
     def reserved_starts(self) -> Mapping[Job, float]:
-        """Who is promised a start, and when; infinite where it is unknown."""
+        """The reserved starts; infinite where unknown."""
         return self._starts
 
     def resume(self, starts: Mapping[Job, float], now: float, state: PoolState) -> None:
-        """Go on from promises that were made to waiting jobs before; where there is no room for all, decide anew."""
+        """Restore the reservations of pending jobs; if they do not all fit, the next decision moves some."""
         profile = self._profile = AvailabilityProfile(now, state.available, state.running)
-        self._line, self._starts = sorted(starts, key=queue_order), dict(starts)
-        self._grown = inf
-        sound = True
-        for job in sorted(starts, key=self._starts.__getitem__):  # what is withheld comes last, and need not be there
-            begin, end = max(starts[job], now), starts[job] + job.walltime
-            sound &= begin == inf or profile.fits(job, begin)
-            profile.add(now if begin == inf else begin, end, -job.request)
-        state.must_rebuild = not sound
+        self._reserved_jobs, self._starts = sorted(starts, key=queue_order), dict(starts)
+        self._freed_until = inf
+        feasible = True
+        for job in sorted(starts, key=self._starts.__getitem__):  # unknown starts last: they need not fit
+            start, end = max(starts[job], now), starts[job] + job.walltime
+            feasible &= start == inf or profile.fits(job, start)
+            profile.add(now if start == inf else start, end, -job.request)
+        state.must_rebuild = not feasible
         state.new_jobs = [job for job in state.new_jobs if job not in starts]
 
     def decide(self, now: float, state: PoolState) -> PoolDecision:
-        """Return what starts now; promise starts to others."""
+        """Return what starts now; make reservations for other jobs."""
         profile = self._refresh(now, state)
-        starts = self._due(now, state, profile)
-        self._promise(now, state, profile, starts)
+        starts = self._start_reserved(now, state, profile)
+        self._make_reservations(now, state, profile, starts)
         if self._depth < UNLIMITED_DEPTH or self._reserve_after:
-            self._fill(now, state, profile, starts)
-        wake = self._first()
-        if wake <= now:  # others must end in this very instant and have not done so yet
-            wake = min((start for start in self._starts.values() if start > now), default=inf)
-        return PoolDecision(starts, None, wake)
+            self._backfill(now, state, profile, starts)
+        wake_at = self._first_start()
+        if wake_at <= now:  # it waits for jobs that must end at this very time and have not ended yet
+            wake_at = min((start for start in self._starts.values() if start > now), default=inf)
+        return PoolDecision(starts, None, wake_at)
 
-    def reservations(self, now: float, state: PoolState) -> list[PoolReservation]:  # noqa: ARG002 -- promised at the decision
-        """Return what is promised, in the order of the queue."""
-        ends: dict[float, list[Job]] = {}
-        for latest, _, job in state.running:
-            ends.setdefault(latest, []).append(job)
+    def reservations(self, now: float, state: PoolState) -> list[PoolReservation]:  # noqa: ARG002 -- as of the decision
+        """Return the reservations, in the order of the queue."""
+        jobs_by_end: dict[float, list[Job]] = {}
+        for deadline, _, job in state.running:
+            jobs_by_end.setdefault(deadline, []).append(job)
         for job, start in self._starts.items():
             if start < inf:
-                ends.setdefault(start + job.walltime, []).append(job)
-        promised = ((job, self._starts[job]) for job in self._line)
-        return [PoolReservation(job, start, tuple(ends.get(start, ()))) for job, start in promised]
+                jobs_by_end.setdefault(start + job.walltime, []).append(job)
+        reserved = ((job, self._starts[job]) for job in self._reserved_jobs)
+        return [PoolReservation(job, start, tuple(jobs_by_end.get(start, ()))) for job, start in reserved]
 
     def trial_order(self, now: float, state: PoolState) -> list[Job]:
-        """Return those that are promised a start, those that will be, then the others."""
-        first = dict.fromkeys([*self._line, *aged_jobs(now, state.pending, self._reserve_after)])
+        """Return the reserved jobs, those that have waited long enough for a reservation, then the others."""
+        first = dict.fromkeys([*self._reserved_jobs, *aged_jobs(now, state.pending, self._reserve_after)])
         rest = [job for job in state.pending if job not in first]
         return [*first, *(sorted(rest, key=walltime_order) if self._shortest_first else rest)]
 
-    # --- what has changed since the last decision
+    # --- changes since the last decision
 
     def _refresh(self, now: float, state: PoolState) -> AvailabilityProfile:
         """Bring the profile and the reservations up to now."""
         if state.must_rebuild:
-            return self._build(now, state)
+            return self._rebuild(now, state)
         profile = self._profile
         profile.advance(now)
-        offered = len(state.withdrawn) > 0
-        for job, latest in state.ended:
-            if latest > now:
-                profile.add(now, latest, job.request)
-                self._grown = max(self._grown, latest)
-                offered = True
+        freed = len(state.withdrawn) > 0
+        for job, deadline in state.ended:
+            if deadline > now:
+                profile.add(now, deadline, job.request)
+                self._freed_until = max(self._freed_until, deadline)
+                freed = True
         for job in state.withdrawn:
             if job in self._starts:
-                self._grown = max(self._grown, self._give_up(job, now, profile))
-        if offered:
+                self._freed_until = max(self._freed_until, self._release(job, now, profile))
+        if freed:
             self._compress(now, profile)
         return profile
 
-    def _build(self, now: float, state: PoolState) -> AvailabilityProfile:
-        """Begin anew; reservations stay where they were as far as there is room for them."""
+    def _rebuild(self, now: float, state: PoolState) -> AvailabilityProfile:
+        """Build the profile anew; reservations that fit stay where they were."""
         profile = self._profile = AvailabilityProfile(now, state.available, state.running)
-        late: list[Job] = []
-        before, line = (
-            self._starts,
-            [job for job in self._line if job not in state.withdrawn and state.fits_capacity(job)],
-        )
-        self._line, self._starts = [], {}
-        for job in line:
-            start = max(before[job], now)
+        moved: list[Job] = []
+        old_starts = self._starts
+        jobs = [job for job in self._reserved_jobs if job not in state.withdrawn and state.fits_capacity(job)]
+        self._reserved_jobs, self._starts = [], {}
+        for job in jobs:
+            start = max(old_starts[job], now)
             if start < inf and profile.fits(job, start):
-                self._place(job, start, now, profile)
+                self._reserve(job, start, now, profile)
             else:
-                late.append(job)
-        for job in late:
-            self._place(job, profile.earliest(job), now, profile)
-        self._grown = inf
+                moved.append(job)
+        for job in moved:
+            self._reserve(job, profile.earliest(job), now, profile)
+        self._freed_until = inf
         self._compress(now, profile)
         return profile
 
     def _compress(self, now: float, profile: AvailabilityProfile) -> None:
-        """Offer the room that has come free to each in the order of the queue."""
-        grown, left = self._grown, -inf
-        for job in self._line:
+        """Bring each reservation forward, in the order of the queue."""
+        freed_until, still_freed_until = self._freed_until, -inf
+        for job in self._reserved_jobs:
             if self._starts[job] == inf:
                 profile.add(now, inf, job.request)
-                grown = inf
-        for job in self._line:
+                freed_until = inf
+        for job in self._reserved_jobs:
             start = self._starts[job]
             if start == inf:
-                self._take(job, profile.earliest(job), now, profile)
-                left = inf
-            elif (better := profile.earlier_start(job, start, grown)) is not None:
-                profile.add(better, min(start, better + job.walltime), -job.request)
-                profile.add(max(start, better + job.walltime), start + job.walltime, job.request)
-                self._starts[job] = better
-                grown, left = max(grown, start + job.walltime), max(left, start + job.walltime)
-        self._grown = left
+                self._set_start(job, profile.earliest(job), now, profile)
+                still_freed_until = inf
+            elif (earlier := profile.earlier_start(job, start, freed_until)) is not None:
+                end, earlier_end = start + job.walltime, earlier + job.walltime
+                profile.add(earlier, min(start, earlier_end), -job.request)
+                profile.add(max(start, earlier_end), end, job.request)
+                self._starts[job] = earlier
+                freed_until, still_freed_until = max(freed_until, end), max(still_freed_until, end)
+        self._freed_until = still_freed_until
 
-    # --- what happens now
+    # --- the decision
 
-    def _due(self, now: float, state: PoolState, profile: AvailabilityProfile) -> list[Job]:
-        """Return those whose time has come; one that comes late is given all of its run time."""
+    def _start_reserved(self, now: float, state: PoolState, profile: AvailabilityProfile) -> list[Job]:
+        """Return the jobs whose reserved start has come; one that starts late keeps its whole walltime."""
         starts: list[Job] = []
-        if self._first() > now:
+        if self._first_start() > now:
             return starts
-        room = state.available
-        for job in self._line:
+        available = state.available
+        for job in self._reserved_jobs:
             start = self._starts[job]
-            if start <= now and (room - job.request) & job.guards == job.guards:
+            if start <= now and (available - job.request) & job.guards == job.guards:
                 profile.add(max(start + job.walltime, now), now + job.walltime, -job.request)
-                room -= job.request
+                available -= job.request
                 starts.append(job)
                 del self._starts[job]
         if starts:
-            self._line = [job for job in self._line if job in self._starts]
+            self._reserved_jobs = [job for job in self._reserved_jobs if job in self._starts]
         return starts
 
-    def _promise(self, now: float, state: PoolState, profile: AvailabilityProfile, starts: list[Job]) -> None:
-        """Give reservations to those next in the order of the queue; one that is for now is a start.
+    def _make_reservations(self, now: float, state: PoolState, profile: AvailabilityProfile, starts: list[Job]) -> None:
+        """Make reservations in the order of the queue, up to the depth; a job that fits now starts instead.
 
-        Unless others must end in this very instant and have not done so yet: then it is due when they have.
+        A start that waits for jobs which must end at this very time, and have not ended yet, stays a reservation.
         """
-        gone = set(starts)
-        room = state.available - sum(job.request for job in starts)
-        for job in self._next(now, state):
-            if len(self._line) >= self._depth:
+        started = set(starts)
+        available = state.available - sum(job.request for job in starts)
+        for job in self._without_reservation(now, state):
+            if len(self._reserved_jobs) >= self._depth:
                 return
-            if job in self._starts or job in gone or not state.fits_capacity(job):
+            if job in self._starts or job in started or not state.fits_capacity(job):
                 continue
             start = profile.earliest(job)
-            if start <= now and (room - job.request) & job.guards == job.guards:
+            if start <= now and (available - job.request) & job.guards == job.guards:
                 profile.add(now, now + job.walltime, -job.request)
-                room -= job.request
+                available -= job.request
                 starts.append(job)
             else:
-                self._place(job, start, now, profile)
+                self._reserve(job, start, now, profile)
 
-    def _fill(self, now: float, state: PoolState, profile: AvailabilityProfile, starts: list[Job]) -> None:
-        """Start what fits between all reservations."""
-        gone = set(starts)
-        room = state.available - sum(job.request for job in starts)
-        seen = state.pending if state.must_retry else state.new_jobs
-        rest = [job for job in seen if job not in self._starts and job not in gone]
+    def _backfill(self, now: float, state: PoolState, profile: AvailabilityProfile, starts: list[Job]) -> None:
+        """Add the jobs that fit beside all reservations to the starts."""
+        started = set(starts)
+        available = state.available - sum(job.request for job in starts)
+        candidates = state.pending if state.must_retry else state.new_jobs
+        rest = [job for job in candidates if job not in self._starts and job not in started]
         if self._shortest_first:
             rest.sort(key=walltime_order)
         for job in rest:
-            if (room - job.request) & job.guards == job.guards and profile.fits(job, now):
+            if (available - job.request) & job.guards == job.guards and profile.fits(job, now):
                 profile.add(now, now + job.walltime, -job.request)
-                room -= job.request
+                available -= job.request
                 starts.append(job)
 
-    def _next(self, now: float, state: PoolState) -> Iterable[Job]:
-        """Return who may lack a reservation, in the order of the queue: if all have one, only those that just came."""
+    def _without_reservation(self, now: float, state: PoolState) -> Iterable[Job]:
+        """Return the jobs that may lack a reservation, in the order of the queue: where all get one, the new jobs."""
         if self._depth < UNLIMITED_DEPTH or self._reserve_after or state.must_rebuild:
             return aged_jobs(now, state.pending, self._reserve_after)
         return sorted(state.new_jobs, key=queue_order)
 
-    def _first(self) -> float:
-        """Return the earliest start that is promised; infinite where there is none."""
+    def _first_start(self) -> float:
+        """Return the earliest reserved start; infinite if there is none."""
         return min(self._starts.values(), default=inf)
 
     # --- one reservation
 
-    def _place(self, job: Job, start: float, now: float, profile: AvailabilityProfile) -> None:
-        """Promise a start."""
-        insort(self._line, job, key=queue_order)
-        self._take(job, start, now, profile)
+    def _reserve(self, job: Job, start: float, now: float, profile: AvailabilityProfile) -> None:
+        insort(self._reserved_jobs, job, key=queue_order)
+        self._set_start(job, start, now, profile)
 
-    def _take(self, job: Job, start: float, now: float, profile: AvailabilityProfile) -> None:
-        """Take the room from the profile; from now on where the start is unknown."""
+    def _set_start(self, job: Job, start: float, now: float, profile: AvailabilityProfile) -> None:
+        """Take the job's amounts out of the profile; from now on if the start is unknown."""
         self._starts[job] = start
         profile.add(now if start == inf else start, start + job.walltime, -job.request)
 
-    def _give_up(self, job: Job, now: float, profile: AvailabilityProfile) -> float:
-        """Forget a reservation; return until when there is more room."""
-        self._line.remove(job)
+    def _release(self, job: Job, now: float, profile: AvailabilityProfile) -> float:
+        """Remove a reservation; return until when the profile has more."""
+        self._reserved_jobs.remove(job)
         start = self._starts.pop(job)
         profile.add(now if start == inf else max(start, now), start + job.walltime, job.request)
         return start + job.walltime

@@ -1,21 +1,24 @@
 """Policies with one reservation or none: FIFO, greedy, EASY and its variants.
 
 1. Jobs that have waited for `reserve_after` start in the order of the queue while they fit. The first of them that does
-   not is promised a reservation: its shadow time is the earliest at which it fits if all that run do so to their latest
-   ends, and what is then free beside it is the extra room.
+   not fit has the reservation. Its shadow time is the earliest time at which it fits if running jobs end at their
+   deadlines. The extra amounts are what is available beside it from then on.
 2. Every other job, in the order of the queue or the shortest first, starts if it fits and either ends by the shadow
-   time, or fits into the extra room, which it uses up.
+   time, or fits into the extra amounts, which it uses up.
 
-With `reserve_after` of zero that is EASY; if it is infinite nothing is ever reserved.
+With `reserve_after` of zero that is EASY; if it is infinite there are no reservations.
 
-The invariant: where declared run times are upper bounds, no job that starts ever delays a reservation that was
-promised. One that ends by the shadow time has given back all it took by then; one in the extra room leaves the promised
-job what it needs; one that declares no run time has only the second way. A job that ends early only brings the shadow
-time forward. And the promise stays with its job until that has started, whatever jobs of higher priority come: those
-are first among the others. So the shadow time, though computed anew at every event, is never later than it was.
+Invariant: where walltimes are upper bounds, no job that starts ever delays the reservation.
 
-Where jobs must end first whose run times nobody declared, the shadow time is unknown. Jobs that declare how long they
-run may start all the same, since they end; those that do not only take the extra room.
+Proof.
+1. A job that ends by the shadow time has given back all that it took by then.
+2. A job within the extra amounts leaves what the reserved job needs. A job without a walltime has only this way.
+3. A job that ends early only moves the shadow time to an earlier time.
+4. The reservation stays with its job until that starts. A later job of higher priority is the first of the others.
+5. So the shadow time, though computed anew at every decision, never moves to a later time.
+
+The shadow time is unknown (infinite) where jobs without a walltime must end first. Jobs with a walltime may start all
+the same, since they end. Jobs without one use only the extra amounts.
 """
 
 from __future__ import annotations
@@ -35,121 +38,132 @@ if TYPE_CHECKING:
 
 
 class EasyBackfill(NamedTuple):
-    """What distinguishes the policies; nothing is remembered here between two decisions."""
+    """The parameters of the policy; it remembers nothing between two decisions."""
 
     reserve_after: float = 0.0
-    """Seconds that a job must have waited before anything is reserved for it."""
+    """Seconds that a job waits before it may have the reservation."""
     shortest_first: bool = False
-    """Whether the others are tried by declared run time (SJBF) rather than in the order of the queue; within a
-    priority."""
+    """Whether the other jobs are tried by walltime (SJBF) within a priority, not in the order of the queue."""
     overtaking: bool = True
-    """Whether there are others at all; without them it is FIFO (Kueue's StrictFIFO), which promises nothing."""
+    """Whether the other jobs are tried at all. If not: FIFO (Kueue's StrictFIFO), without reservations."""
 
     @property
     def eager(self) -> bool:
-        """Jobs that do not fit only wait; a reservation is for the first of them, and is made when it is needed."""
+        """A reservation is made when it is needed, not on arrival."""
         return False
 
     def decide(self, now: float, state: PoolState) -> PoolDecision:
         """Return what starts now."""
-        starts, holder, room = self._in_order(now, state)
+        starts, reserved_job, available = self._start_in_order(now, state)
         if not self.overtaking:
             return PoolDecision(starts)
-        seen = state.pending if state.must_retry else state.new_jobs
-        rest = [job for job in seen if (room - job.request) & job.guards == job.guards and job is not holder]
+        candidates = state.pending if state.must_retry else state.new_jobs
+        rest = [
+            job
+            for job in candidates
+            if (available - job.request) & job.guards == job.guards and job is not reserved_job
+        ]
         if rest and starts:
-            gone = set(starts)
-            rest = [job for job in rest if job not in gone]
+            started = set(starts)
+            rest = [job for job in rest if job not in started]
         if rest:
             if self.shortest_first and len(rest) > 1:
                 rest.sort(key=walltime_order)
-            if holder is None:
-                _fill(rest, room, starts)
+            if reserved_job is None:
+                _start_fitting(rest, available, starts)
             else:
-                _fill_around(holder, rest, now, room, _running(now, state, starts), starts)
-        return PoolDecision(starts, holder)
+                _backfill(reserved_job, rest, now, available, _running_with(now, state, starts), starts)
+        return PoolDecision(starts, reserved_job)
 
     def reservations(self, now: float, state: PoolState) -> list[PoolReservation]:
-        """Return the reservation of the job that the last decision promised one."""
+        """Return the reservation that the last decision made."""
         job = state.reserved_job
         if job is None:
             return []
         return [earliest_reservation(job, now, state.available, state.running)]
 
     def trial_order(self, now: float, state: PoolState) -> list[Job]:
-        """Return the promised job, those that have waited long enough, then the others."""
+        """Return the reserved job, those that have waited long enough, then the others."""
         first = dict.fromkeys([] if state.reserved_job is None else [state.reserved_job])
         first |= dict.fromkeys(aged_jobs(now, state.pending, self.reserve_after))
         rest = [job for job in state.pending if job not in first]
         return [*first, *(sorted(rest, key=walltime_order) if self.shortest_first else rest)]
 
-    def _in_order(self, now: float, state: PoolState) -> tuple[list[Job], Job | None, int]:
-        """Return those that start in the order of the queue, who comes next, and what is then free."""
+    def _start_in_order(self, now: float, state: PoolState) -> tuple[list[Job], Job | None, int]:
+        """Return the jobs that start in the order of the queue, the reserved job, and what is then available."""
         starts: list[Job] = []
-        room, holder = state.available, state.reserved_job
-        if holder is not None:
-            if (room - holder.request) & holder.guards != holder.guards:
-                return starts, holder, room
-            starts.append(holder)
-            room -= holder.request
+        available, reserved_job = state.available, state.reserved_job
+        if reserved_job is not None:
+            if (available - reserved_job.request) & reserved_job.guards != reserved_job.guards:
+                return starts, reserved_job, available
+            starts.append(reserved_job)
+            available -= reserved_job.request
         for job in aged_jobs(now, state.pending, self.reserve_after):
-            if job is holder:
+            if job is reserved_job:
                 continue
-            if (room - job.request) & job.guards == job.guards:
+            if (available - job.request) & job.guards == job.guards:
                 starts.append(job)
-                room -= job.request
+                available -= job.request
             elif state.fits_capacity(job):
-                return starts, job, room
-        return starts, None, room
+                return starts, job, available
+        return starts, None, available
 
 
 def aged_jobs(now: float, pending: Sequence[Job], reserve_after: float) -> Iterator[Job]:
-    """Yield the jobs that have waited for so long, in the order of the queue: the first of each priority."""
-    place = 0
-    while place < len(pending) and reserve_after < inf:
-        job = pending[place]
+    """Yield the jobs that have waited for `reserve_after` seconds, in the order of the queue.
+
+    They are the first of each priority.
+    """
+    index = 0
+    while index < len(pending) and reserve_after < inf:
+        job = pending[index]
         if now - job.submitted >= reserve_after:
             yield job
-            place += 1
+            index += 1
         else:
-            place = bisect_right(pending, -job.priority, place, key=_rank)
+            index = bisect_right(pending, -job.priority, index, key=_falling_priority)
 
 
-def _fill(rest: list[Job], room: int, starts: list[Job]) -> None:
-    """Start what fits."""
+def _start_fitting(rest: list[Job], available: int, starts: list[Job]) -> None:
+    """Add the jobs that fit to the starts."""
     for job in rest:
-        if (room - job.request) & job.guards == job.guards:
-            room -= job.request
+        if (available - job.request) & job.guards == job.guards:
+            available -= job.request
             starts.append(job)
 
 
-def _fill_around(
-    holder: Job, rest: list[Job], now: float, room: int, running: Sequence[tuple[float, int, Job]], starts: list[Job]
+def _backfill(
+    reserved_job: Job,
+    rest: list[Job],
+    now: float,
+    available: int,
+    running: Sequence[tuple[float, int, Job]],
+    starts: list[Job],
 ) -> None:
-    """Start what fits and does not delay the promised job."""
-    start, extra = shadow_time(holder, now, room, running)
+    """Add the jobs that fit and do not delay the reservation to the starts."""
+    start, extra = shadow_time(reserved_job, now, available, running)
     for job in rest:
-        if (room - job.request) & job.guards != job.guards:
+        if (available - job.request) & job.guards != job.guards:
             continue
         if now + job.walltime > start or job.walltime == inf:
             if (extra - job.request) & job.guards != job.guards:
                 continue
             extra -= job.request
-        room -= job.request
+        available -= job.request
         starts.append(job)
 
 
-def _running(now: float, state: PoolState, starts: list[Job]) -> Sequence[tuple[float, int, Job]]:
-    """Return what runs, with those that are about to."""
+def _running_with(now: float, state: PoolState, starts: list[Job]) -> Sequence[tuple[float, int, Job]]:
+    """Return the running jobs by deadline, those that start now included."""
     if not starts:
         return state.running
     return list(merge(state.running, sorted((now + job.walltime, job.serial, job) for job in starts)))
 
 
 def walltime_order(job: Job) -> tuple[int, float]:
-    """Return the place of a job among those tried by their declared run times."""
+    """Return the sort key of jobs that are tried shortest first."""
     return (-job.priority, job.walltime)
 
 
-def _rank(job: Job) -> int:
+def _falling_priority(job: Job) -> int:
     return -job.priority

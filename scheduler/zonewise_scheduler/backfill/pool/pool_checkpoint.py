@@ -1,46 +1,64 @@
-"""What was promised, as a plain value, so that a scheduler that is started anew keeps it.
+"""The checkpoint of a pool: the planner's (checkpoint.py), with jobs by name, in no queue.
 
-The new State is given the same jobs as the old one had, those that run with the starts that they had; then it is told
-what was promised, and only then, by its verbs, what has happened since. No later decision is another than it would have
-been without the restart, unless a job had outlived its run time: then it is expected to run for another while from now.
+A restart gives a new PoolState the same jobs, the running ones with their starts. Then the checkpoint is restored, and
+only then later events follow. No decision differs from those without a restart, unless a job has outlived its
+walltime: its deadline is then extended from the restart on.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from math import inf
+from typing import TYPE_CHECKING
 
 from zonewise_scheduler.backfill.pool.conservative import ConservativeBackfill
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zonewise_scheduler.backfill.checkpoint import Checkpoint
     from zonewise_scheduler.backfill.pool.pool_state import PoolPolicy, PoolState
 
 
-class PoolCheckpoint(NamedTuple):
-    """Promises by the names of jobs, which are unique."""
-
-    reserved_starts: Mapping[str, float] = {}
-    """Of policies with several reservations; infinite where the start is unknown."""
-    reserved_job: str = ""
-    """Whom the one reservation is promised to; "": nobody."""
-
-
-def checkpoint_pool(policy: PoolPolicy, state: PoolState) -> PoolCheckpoint:
-    """Return what is promised, between two decisions."""
+def checkpoint_pool(policy: PoolPolicy, state: PoolState) -> Checkpoint:
+    """Return the checkpoint of a state between two decisions."""
     if isinstance(policy, ConservativeBackfill):
-        return PoolCheckpoint({job.name: start for job, start in policy.reserved_starts.items()})
-    return PoolCheckpoint(reserved_job="" if state.reserved_job is None else state.reserved_job.name)
+        return pool_checkpoint({job.name: start for job, start in policy.reserved_starts.items()})
+    return pool_checkpoint({} if state.reserved_job is None else {state.reserved_job.name: inf})
 
 
-def restore_pool(checkpoint: PoolCheckpoint, policy: PoolPolicy, now: float, state: PoolState) -> None:
-    """Promise the same to the jobs of a new State, by a new policy; those that no longer wait are passed over.
+def pool_checkpoint(starts: Mapping[str, float]) -> Checkpoint:
+    """Return a checkpoint with the reserved starts of jobs, by name; infinite where unknown.
 
-    All that run must end after now (State.overrun).
+    The start of a single reservation (EASY) is not saved: every decision computes it anew.
     """
-    by_name = {job.name: job for job in state.pending}
-    state.reserved_job = by_name.get(checkpoint.reserved_job)
+    return {
+        "reservations": [
+            {
+                "workload": name,
+                "queue": "",
+                "start": None if start == inf else start,
+                "pod_sets": [],
+                "waits_for": [],
+                "victims": [],
+            }
+            for name, start in starts.items()
+        ],
+        "usage": {},
+    }
+
+
+def restore_pool(checkpoint: Checkpoint, policy: PoolPolicy, now: float, state: PoolState) -> None:
+    """Restore the reservations of a new state under a new policy; jobs that are not pending any more are skipped.
+
+    All running jobs must have deadlines after now (PoolState.extend_overrun).
+    """
+    job_by_name = {job.name: job for job in state.pending}
+    starts = {
+        job_by_name[saved["workload"]]: inf if saved["start"] is None else saved["start"]
+        for saved in checkpoint["reservations"]
+        if saved["workload"] in job_by_name
+    }
     if isinstance(policy, ConservativeBackfill):
-        policy.resume(
-            {by_name[name]: start for name, start in checkpoint.reserved_starts.items() if name in by_name}, now, state
-        )
+        policy.resume(starts, now, state)
+    else:
+        state.reserved_job = next(iter(starts), None)

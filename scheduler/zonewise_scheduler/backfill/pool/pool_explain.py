@@ -1,12 +1,14 @@
-"""Why a job waits, as a value: what there is too little of, whose reservation it would delay, who must end first."""
+"""Explains why a job of a pool waits."""
 
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from zonewise_scheduler.backfill.explanation import Explanation, QuotaShortage
 from zonewise_scheduler.backfill.pool.profile import AvailabilityProfile
 from zonewise_scheduler.backfill.pool.shadow import earliest_reservation
+from zonewise_scheduler.backfill.types import ReservedStart
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,37 +17,49 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.pool.pool_state import Job, PoolReservation, PoolState
 
 
-class PoolExplanation(NamedTuple):
-    """Why a job does not start now; where all is empty, nothing but its turn in the queue is in the way."""
-
-    exceeds_capacity: tuple[str, ...] = ()
-    """Resources of which there is too little even when all has ended."""
-    insufficient: tuple[str, ...] = ()
-    """Resources of which there is too little now."""
-    delayed_reservation: PoolReservation | None = None
-    """The first reservation that it would delay; looked for only where there is enough of everything now."""
-    waits_for: tuple[Job, ...] = ()
-    """Those that end when there is enough, if all run for as long as they declare."""
-
-
 def explain_job(
     job: Job, now: float, state: PoolState, packing: ResourcePacking, reservations: Sequence[PoolReservation]
-) -> PoolExplanation:
-    """Return why a waiting job does not start now, beside what is promised (Policy.reservations)."""
-    if never := packing.insufficient_resources(state.capacity, job.request, job.guards):
-        return PoolExplanation(never)
-    others = [one for one in reservations if one.job is not job]
-    if short := packing.insufficient_resources(state.available, job.request, job.guards):
-        own = next((one for one in reservations if one.job is job), None)
-        after = (
-            own.waits_for
-            if own is not None
-            else earliest_reservation(job, now, state.available, state.running).waits_for
-        )
-        return PoolExplanation((), short, None, after)
+) -> Explanation:
+    """Return why a pending job waits, beside the reservations of the policy (PoolPolicy.reservations)."""
+    explanation = Explanation(job.name, "", state.pending.index(job) + 1, now)
+    if exceeding := _shortages(job, state.capacity, state, packing, exceeds_capacity=True):
+        return explanation._replace(shortages=exceeding, never_fits=True)
+    own = next((reservation for reservation in reservations if reservation.job is job), None)
+    shortages = _shortages(job, state.available, state, packing)
     profile = AvailabilityProfile(now, state.available, state.running)
-    for one in others:
-        profile.add(now if one.start == inf else one.start, one.start + one.job.walltime, -one.job.request)
-        if not profile.fits(job, now):
-            return PoolExplanation(delayed_reservation=one)
-    return PoolExplanation()
+    delayed: ReservedStart | None = None
+    for reservation in reservations:
+        if reservation is not own:
+            start = now if reservation.start == inf else reservation.start
+            profile.add(start, reservation.start + reservation.job.walltime, -reservation.job.request)
+            if delayed is None and not shortages and not profile.fits(job, now):
+                delayed = ReservedStart(reservation.job.name, reservation.start)
+    if not shortages and delayed is None:
+        return explanation
+    waits_for: tuple[Job, ...] = ()
+    if shortages:
+        waits_for = (own or earliest_reservation(job, now, state.available, state.running)).waits_for
+    return explanation._replace(
+        shortages=shortages,
+        delayed_reservation=delayed,
+        waits_for=tuple(ended.name for ended in waits_for),
+        start=profile.earliest(job) if own is None else own.start,
+        reserved=own is not None,
+    )
+
+
+def _shortages(
+    job: Job, available: int, state: PoolState, packing: ResourcePacking, *, exceeds_capacity: bool = False
+) -> tuple[QuotaShortage, ...]:
+    names = packing.insufficient_resources(available, job.request, job.guards)
+    if not names:
+        return ()
+    amounts, capacity = packing.unpack_available(available), packing.unpack_available(state.capacity)
+    request = packing.unpack_request(job.request)
+    return tuple(
+        QuotaShortage(
+            "", name, request[name], max(0, amounts[name]), "nominal", "", capacity[name],
+            exceeds_max_quota=exceeds_capacity,
+        )
+        for name in names
+    )  # fmt: skip

@@ -1,66 +1,64 @@
-"""When each waiting job is likely to start: the queue as it stands, played forward on the profile.
+"""Forecasts of a pool: its pending jobs, played forward on the availability profile.
 
-Three times: as if every job ran only as long as the short ones of its kin, as long as the middle one, and as long as
-it declares. Jobs that come later and overtake are not foretold, so `latest` is a promise only with a reservation.
+They are played three times. Every job runs as long as the short ones of its group did, as long as the median one, or
+for its walltime (run_time_history.py). Jobs that arrive later are ignored, so `latest` is an upper bound only for a
+job with a reservation.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from zonewise_scheduler.backfill.pool.profile import AvailabilityProfile
+from zonewise_scheduler.backfill.run_time_history import RunTimeEstimate
+from zonewise_scheduler.backfill.types import Forecast
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from zonewise_scheduler.backfill.pool.pool_state import Job, PoolPolicy, PoolState
-    from zonewise_scheduler.backfill.run_time_history import RunTimeEstimate, RunTimeHistory
+    from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
 
 
-class PoolForecast(NamedTuple):
-    """Starts of a waiting job, ascending; infinite where run times are unknown that it depends on."""
-
-    job: Job
-    earliest: float
-    likely: float
-    latest: float
-
-
-def forecast_pool(now: float, state: PoolState, policy: PoolPolicy, history: RunTimeHistory) -> list[PoolForecast]:
-    """Return when each waiting job starts, in the order in which the policy would try them; between two decisions."""
+def forecast_pool(now: float, state: PoolState, policy: PoolPolicy, history: RunTimeHistory) -> dict[Job, Forecast]:
+    """Return the predicted starts of the pending jobs, in the policy's trial order; between two decisions."""
     running = {job: history.estimate(job, now - start) for job, (start, _) in state.run_spans.items()}
-    turn = [(job, history.estimate(job)) for job in policy.trial_order(now, state)]
-    promised = {one.job: one.start for one in policy.reservations(now, state)}
-    played = [_played(now, state, turn, running, view, policy.overtaking) for view in range(3)]
-    found: list[PoolForecast] = []
-    for (job, _), *starts in zip(turn, *played, strict=True):
+    pending = [(job, history.estimate(job)) for job in policy.trial_order(now, state)]
+    reserved_starts = {reservation.job: reservation.start for reservation in policy.reservations(now, state)}
+    plays = [
+        _play(now, state, pending, running, play, overtaking=policy.overtaking)
+        for play in range(len(RunTimeEstimate._fields))
+    ]
+    forecasts: dict[Job, Forecast] = {}
+    for (job, _), *starts in zip(pending, *plays, strict=True):
         earliest, likely, latest = sorted(starts)
-        bound = promised.get(job, inf)
-        found.append(PoolForecast(job, min(earliest, bound), min(likely, bound), min(latest, bound)))
-    return found
+        bound = reserved_starts.get(job, inf)
+        forecasts[job] = Forecast(min(earliest, bound), min(likely, bound), min(latest, bound))
+    return forecasts
 
 
-def _played(
+def _play(
     now: float,
     state: PoolState,
-    turn: Iterable[tuple[Job, RunTimeEstimate]],
+    pending: Iterable[tuple[Job, RunTimeEstimate]],
     running: dict[Job, RunTimeEstimate],
-    view: int,
+    play: int,
+    *,
     overtaking: bool,
 ) -> list[float]:
-    """Return the starts of the jobs if each, running or not, takes the length of that place in Lengths."""
+    """Return the starts of the pending jobs if every job runs as long as this play's estimate."""
     ends = sorted(
-        (max(start + running[job][view], now), job.serial, job) for job, (start, _) in state.run_spans.items()
+        (max(start + running[job][play], now), job.serial, job) for job, (start, _) in state.run_spans.items()
     )
     profile = AvailabilityProfile(now, state.available, ends)
     starts: list[float] = []
-    for job, lengths in turn:
-        one = replace(job, walltime=lengths[view])
-        start = profile.earliest(one)
+    for job, estimate in pending:
+        predicted = replace(job, walltime=estimate[play])
+        start = profile.earliest(predicted)
         if start < inf:
-            profile.add(start, start + one.walltime, -one.request)
+            profile.add(start, start + predicted.walltime, -predicted.request)
             if not overtaking:
                 profile.advance(start)
         starts.append(start)

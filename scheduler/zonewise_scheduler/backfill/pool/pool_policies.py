@@ -1,4 +1,4 @@
-"""The policies over one pool of resources, by name."""
+"""The policies of a pool, by name."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 def pool_policy_named(name: str, reserve_after: float = DEFAULT_RESERVE_AFTER) -> PoolPolicy:
-    """Return a policy; one for each State. `reserve_after`, in seconds, is of the default alone.
+    """Return a policy by name, for one PoolState; `reserve_after`, seconds, applies to the default policy alone.
 
-    Raises ValueError for a name that there is not.
+    Raises ValueError for an unknown name.
     """
     return pool_policy(policy_named(name, reserve_after))
 
 
 def pool_policy(policy: BackfillPolicy) -> PoolPolicy:
-    """Return what decides by these rules."""
+    """Return what decides by a policy, for one PoolState."""
     if policy.eager or policy.depth != 1:
         return ConservativeBackfill(policy.depth, policy.reserve_after, shortest_first=policy.shortest_first)
     return EasyBackfill(policy.reserve_after, shortest_first=policy.shortest_first, overtaking=policy.overtaking)

@@ -1,6 +1,6 @@
-"""What waits, what runs and what is free: all that a decision is made from, kept up event by event.
+"""The state of a pool: pending and running jobs, and what is available; events change it.
 
-The live scheduler and the simulator call the same verbs; times are seconds of any one clock, passed in.
+Times are seconds of any one clock. Available amounts are packed (packed_amounts.py).
 """
 
 from __future__ import annotations
@@ -10,128 +10,128 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from zonewise_scheduler.backfill.policies import OVERRUN_EXTENSION
+
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-OVERRUN_EXTENSION = 60.0
-"""Seconds that a job which outlives its declared run time is given, again and again; Slurm's bf_resolution
-(slurm.conf.5; src/plugins/sched/backfill/backfill.c)."""
-_MANY = 8
-"""With so many starts at once the queue is written anew rather than searched for each."""
+_REBUILD_STARTS = 8
+"""With more starts at once the list of pending jobs is rebuilt, since a removal searches it."""
 
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """A job that waits or runs; two with equal fields are two jobs."""
+    """A job that is pending or runs; two jobs with equal fields are two jobs."""
 
     serial: int
-    """In the order in which jobs came to be known; decides between equals."""
+    """In the order in which jobs became known; decides between equals."""
     request: int
-    """Amounts.Demand.amount."""
+    """PackedRequest.amount."""
     guards: int
-    """Amounts.Demand.guards."""
+    """PackedRequest.guards."""
     submitted: float
     walltime: float = inf
     """Declared run time in seconds, an upper bound, more than zero; infinite where none is declared."""
     priority: int = 0
     name: str = ""
+    """Unique, where forecasts, explanations or checkpoints name jobs."""
     history_keys: tuple[Hashable, ...] = ()
-    """Whose run times its own is likely to resemble, from the widest circle in: (user, queue, template)."""
+    """What groups it with similar jobs, the widest group first: (user, queue, template)."""
 
 
 class PoolDecision(NamedTuple):
     """What is to happen now."""
 
     starts: Sequence[Job] = ()
-    """In the order in which room is taken."""
+    """In the order in which they take what is available."""
     reserved_job: Job | None = None
-    """Whom the one reservation is promised to (policies that give one at a time); it stays so until it starts."""
+    """The job with the one reservation, under policies that make one at a time; it keeps that until it starts."""
     wake_at: float = inf
-    """When to decide again, should nothing happen before: the next reservation begins then."""
+    """When the next decision is due without any event: the next reserved start."""
 
 
 class PoolReservation(NamedTuple):
-    """A start that is promised to a waiting job."""
+    """A start held for a pending job."""
 
     job: Job
     start: float
-    """It starts then or earlier, if all that run end by their latest ends; infinite where nobody declared those."""
+    """It starts at this time or earlier, if running jobs keep their walltimes; infinite where some declare none."""
     waits_for: tuple[Job, ...] = ()
-    """What must end for it: those, running or promised an earlier start, whose latest ends are at that time; where
-    it is infinite, those that declare no run time."""
+    """The jobs that end right at the start; they run, or hold an earlier reservation. Where the start is infinite:
+    those without a walltime."""
 
 
 class PoolPolicy(Protocol):
-    """Which of the waiting jobs start now."""
+    """Decides which pending jobs start."""
 
     @property
     def overtaking(self) -> bool:
-        """Whether a job may start before one that comes first but does not fit."""
+        """Whether a job may start before an earlier one that does not fit."""
         ...
 
     @property
     def eager(self) -> bool:
-        """Whether a job that comes and does not fit is decided on at once, since it is to be promised a start."""
+        """Whether the arrival of a job that does not fit needs a decision at once, to make its reservation."""
         ...
 
     def decide(self, now: float, state: PoolState) -> PoolDecision:
-        """Return what starts now; the state is not changed (State.apply does)."""
+        """Return what starts now. PoolState.apply changes the state, not this."""
         ...
 
     def reservations(self, now: float, state: PoolState) -> list[PoolReservation]:
-        """Return what is promised, as of the last decision."""
+        """Return the reservations as of the last decision."""
         ...
 
     def trial_order(self, now: float, state: PoolState) -> list[Job]:
-        """Return the waiting jobs in the order in which they would be tried."""
+        """Return the pending jobs in the order in which the policy tries them."""
         ...
 
 
 class PoolState:
-    """Waiting jobs in the order of the queue, running ones by their latest end, and what is free.
+    """Pending jobs in the order of the queue, running jobs by deadline, and what is available.
 
-    Between two decisions it notes what has changed, so that a decision need look at no more than can come out
-    otherwise than the last time: a job that was refused stays refused until room comes free.
+    It notes what changes between two decisions, so that a decision looks only at what may come out otherwise: a job
+    that did not fit does not fit until something becomes available.
     """
 
     __slots__ = (
-        "available", "capacity", "ended", "must_rebuild", "must_retry", "new_jobs", "pending", "reserved_job", "run_spans", "running", "withdrawn",
+        "available", "capacity", "ended", "must_rebuild", "must_retry", "new_jobs", "pending", "reserved_job",
+        "run_spans", "running", "withdrawn",
     )  # fmt: skip
 
     def __init__(self, capacity: int) -> None:
         self.capacity = self.available = capacity
-        """All there is, and what is free of it now (Columns.room)."""
+        """The whole pool, and what of it is available now; packed."""
         self.pending: list[Job] = []
-        """By priority, time of submission, serial."""
+        """By queue_order."""
         self.running: list[tuple[float, int, Job]] = []
-        """Latest end, serial, job; ascending."""
+        """Deadline, serial, job; ascending."""
         self.run_spans: dict[Job, tuple[float, float]] = {}
-        """Start and latest end of each running job."""
+        """Start and deadline of each running job."""
         self.reserved_job: Job | None = None
-        """Whom the last decision promised the one reservation (Decision.holder)."""
+        """As of the last decision (PoolDecision.reserved_job)."""
         self.new_jobs: list[Job] = []
-        """Waiting jobs that no decision has seen."""
+        """Pending jobs that arrived after the last decision."""
         self.ended: list[tuple[Job, float]] = []
-        """Jobs that have ended since the last decision, with the latest end that was expected of them."""
+        """Jobs that have ended since the last decision, with their deadlines."""
         self.withdrawn: list[Job] = []
-        """Jobs that were withdrawn since."""
+        """Jobs that were withdrawn since the last decision."""
         self.must_rebuild = True
-        """Whether something was not to be expected: a job outlived its run time or came from elsewhere, or capacity
-        changed."""
+        """Whether something unexpected has happened: an overrun, a start without a decision, another capacity."""
         self.must_retry = True
-        """Whether jobs refused before may start now."""
+        """Whether jobs that did not fit may fit now."""
 
     def submit(self, job: Job) -> None:
-        """Let a job wait."""
-        waiting = self.pending
-        if not waiting or queue_order(waiting[-1]) < queue_order(job):
-            waiting.append(job)
+        """Add a pending job."""
+        pending = self.pending
+        if not pending or queue_order(pending[-1]) < queue_order(job):
+            pending.append(job)
         else:
-            insort(waiting, job, key=queue_order)
+            insort(pending, job, key=queue_order)
         self.new_jobs.append(job)
 
     def withdraw(self, job: Job) -> None:
-        """Let a waiting job leave; raise ValueError if it does not wait."""
+        """Remove a pending job; raise ValueError if it is not pending."""
         self.pending.remove(job)
         if job in self.new_jobs:
             self.new_jobs.remove(job)
@@ -141,26 +141,26 @@ class PoolState:
         self.must_retry = True
 
     def start(self, job: Job, now: float) -> None:
-        """Take note that a job runs which no decision started, whatever room there is."""
+        """Add a job that runs without a decision, whatever is available."""
         self._run(job, now)
         self.must_rebuild = True
 
     def _run(self, job: Job, now: float) -> None:
         self.available -= job.request
-        latest = now + job.walltime
-        insort(self.running, (latest, job.serial, job))
-        self.run_spans[job] = (now, latest)
+        deadline = now + job.walltime
+        insort(self.running, (deadline, job.serial, job))
+        self.run_spans[job] = (now, deadline)
 
     def end(self, job: Job) -> None:
-        """Take note that a job has ended, early or at its latest end; raise KeyError if it does not run."""
-        _, latest = self.run_spans.pop(job)
-        del self.running[bisect_left(self.running, (latest, job.serial))]
+        """Remove a running job, at its deadline or earlier; raise KeyError if it does not run."""
+        _, deadline = self.run_spans.pop(job)
+        del self.running[bisect_left(self.running, (deadline, job.serial))]
         self.available += job.request
-        self.ended.append((job, latest))
+        self.ended.append((job, deadline))
         self.must_retry = True
 
     def extend_overrun(self, now: float) -> None:
-        """Expect jobs that have outlived their declared run times to run for another while."""
+        """Extend the deadlines that have passed."""
         while self.running and self.running[0][0] <= now:
             _, serial, job = self.running.pop(0)
             insort(self.running, (now + OVERRUN_EXTENSION, serial, job))
@@ -168,7 +168,7 @@ class PoolState:
             self.must_rebuild = self.must_retry = True
 
     def set_capacity(self, capacity: int) -> None:
-        """Take note of all there is after nodes or quotas came or went (Columns.room)."""
+        """Change the pool's capacity, packed, after nodes or quotas were added or removed."""
         self.available += capacity - self.capacity
         self.capacity = capacity
         self.must_rebuild = self.must_retry = True
@@ -176,15 +176,15 @@ class PoolState:
             self.reserved_job = None
 
     def fits_capacity(self, job: Job) -> bool:
-        """Say whether a job fits when nothing else runs."""
+        """Return whether a job fits into the empty pool."""
         return (self.capacity - job.request) & job.guards == job.guards
 
     def apply(self, decision: PoolDecision, now: float) -> None:
-        """Start what is to start, and note that all has been looked at."""
+        """Start the jobs of a decision, and begin to note changes anew."""
         starts = decision.starts
-        if len(starts) > _MANY:
-            gone = set(starts)
-            self.pending = [job for job in self.pending if job not in gone]
+        if len(starts) > _REBUILD_STARTS:
+            started = set(starts)
+            self.pending = [job for job in self.pending if job not in started]
         else:
             for job in starts:
                 self.pending.remove(job)
@@ -201,5 +201,5 @@ class PoolState:
 
 
 def queue_order(job: Job) -> tuple[int, float, int]:
-    """Return the place of a job in the queue."""
+    """Return the sort key of a job in the queue: falling priority, submission, serial."""
     return (-job.priority, job.submitted, job.serial)

@@ -1,7 +1,6 @@
-"""What is free over time: a step function, to which running jobs give back and from which reservations take.
+"""What is available over time: a step function that running jobs raise at their deadlines and reservations lower.
 
-It is two lists, since the queue asks a few steps one by one and stops at the first that decides; an array would pay for
-all of them, every time.
+It is two lists: a question reads a few steps and stops at the first that decides. An array would pay for all steps.
 """
 
 from __future__ import annotations
@@ -17,105 +16,105 @@ if TYPE_CHECKING:
 
 
 class AvailabilityProfile:
-    """Room (Columns.room) from now on; the last step lasts for ever."""
+    """Available amounts (packed_amounts.py) from now on; the last step never ends."""
 
-    __slots__ = ("_rooms", "_times")
+    __slots__ = ("_available", "_times")
 
     def __init__(self, now: float, available: int, running: Iterable[tuple[float, int, Job]] = ()) -> None:
-        """Take what is free now, and jobs that run, ascending by their latest ends, all of them after now."""
+        """Begin with what is available now; `running`: as PoolState.running, all deadlines after now."""
         self._times = [now]
-        self._rooms = [available]
-        for latest, _, job in running:
-            if latest == inf:
+        self._available = [available]
+        for deadline, _, job in running:
+            if deadline == inf:
                 break
             available += job.request
-            if latest == self._times[-1]:
-                self._rooms[-1] = available
+            if deadline == self._times[-1]:
+                self._available[-1] = available
             else:
-                self._times.append(latest)
-                self._rooms.append(available)
+                self._times.append(deadline)
+                self._available.append(available)
 
     def steps(self) -> Iterator[tuple[float, int]]:
-        """Yield when each step begins and what is free from then on."""
-        return zip(self._times, self._rooms, strict=True)
+        """Yield the start of each step, and what is available in it."""
+        return zip(self._times, self._available, strict=True)
 
     def advance(self, now: float) -> None:
-        """Forget what was before now."""
-        place = bisect_right(self._times, now) - 1
-        if place > 0:
-            del self._times[:place], self._rooms[:place]
+        """Drop what was before now."""
+        index = bisect_right(self._times, now) - 1
+        if index > 0:
+            del self._times[:index], self._available[:index]
         self._times[0] = now
 
     def add(self, start: float, end: float, amount: int) -> None:
-        """Add so much from start until end; a reservation is less than nothing (Demand.amount)."""
+        """Add a packed amount from start until end; a reservation adds a negative one."""
         if end <= start:
             return
         first, last = self._split(start), self._split(end)
-        rooms = self._rooms
-        for place in range(first, last):
-            rooms[place] += amount
+        available = self._available
+        for index in range(first, last):
+            available[index] += amount
         self._join(last)
         self._join(first)
 
     def earliest(self, job: Job) -> float:
-        """Return the first time at which there is room for a job until its latest end; infinite if there is none."""
-        found = self.earlier_start(job, inf, inf)
-        return inf if found is None else found
+        """Return the first start at which a job fits until its deadline; infinite if there is none."""
+        start = self.earlier_start(job, inf, inf)
+        return inf if start is None else start
 
     def fits(self, job: Job, start: float) -> bool:
-        """Say whether there is room for a job from a start until its latest end."""
-        demand, guards, end = job.request, job.guards, start + job.walltime
-        times, rooms = self._times, self._rooms
-        place = bisect_right(times, start) - 1
-        while place < len(times) and times[place] < end:
-            if (rooms[place] - demand) & guards != guards:
+        """Return whether a job fits from a start until its deadline."""
+        request, guards, end = job.request, job.guards, start + job.walltime
+        times, available = self._times, self._available
+        index = bisect_right(times, start) - 1
+        while index < len(times) and times[index] < end:
+            if (available[index] - request) & guards != guards:
                 return False
-            place += 1
+            index += 1
         return True
 
     def earlier_start(self, job: Job, start: float, freed_until: float) -> float | None:
-        """Return the first time, before `grown`, to which a reservation that begins at `start` can be brought forward.
+        """Return the first time, before `freed_until`, to which a reservation at `start` can be brought forward.
 
-        The reservation itself is in the profile: from its start on the job's own room is enough, since a job that
-        starts earlier also ends earlier. So only what is before that start is asked.
+        The profile holds the reservation itself. From its start on, the job's own amounts are enough, since a job that
+        starts earlier also ends earlier. So only the steps before that start are checked.
 
-        Each try is looked over from its end: the last step without room rules out all starts up to its own end (as
-        Boyer and Moore skip text, CACM 1977), which most often is the start that the reservation has.
+        Each candidate is checked from its end: the last step in which the job does not fit rules out all starts up to
+        the end of that step (as Boyer and Moore skip text, CACM 1977). Most often that is the start of the reservation.
         """
-        times, rooms = self._times, self._rooms
-        demand, guards, limit = job.request, job.guards, job.walltime
-        least = demand + guards  # as integers, all rooms that it fits into are as large: most others end here
+        times, available = self._times, self._available
+        request, guards, walltime = job.request, job.guards, job.walltime
+        least = request + guards  # a smaller integer cannot hold the request: most steps are ruled out by this
         last = bisect_left(times, start)
-        place = known = 0  # it is tried from the step `place` on; those between `place` and `known` have room for it
-        while place < last and times[place] < freed_until:
-            end = bisect_left(times, times[place] + limit, known, last)
+        candidate = checked = 0  # the job fits in the steps from `candidate` up to `checked`
+        while candidate < last and times[candidate] < freed_until:
+            end = bisect_left(times, times[candidate] + walltime, checked, last)
             step = end
-            while step > known:
+            while step > checked:
                 step -= 1
-                if rooms[step] < least or (rooms[step] - demand) & guards != guards:
+                if available[step] < least or (available[step] - request) & guards != guards:
                     break
             else:
-                return times[place]
-            place, known = step + 1, end
-            if place == end:
-                while place < last and rooms[place] < least:
-                    place += 1
-                known = place
+                return times[candidate]
+            candidate, checked = step + 1, end
+            if candidate == end:
+                while candidate < last and available[candidate] < least:
+                    candidate += 1
+                checked = candidate
         return None
 
     def _split(self, time: float) -> int:
-        """Return the step that begins at a time, made where there was none."""
+        """Return the index of the step that begins at a time, made if there is none."""
         times = self._times
         if time == inf:
             return len(times)
-        place = bisect_left(times, time)
-        if place == len(times) or times[place] != time:
-            times.insert(place, time)
-            self._rooms.insert(place, self._rooms[place - 1])
-        return place
+        index = bisect_left(times, time)
+        if index == len(times) or times[index] != time:
+            times.insert(index, time)
+            self._available.insert(index, self._available[index - 1])
+        return index
 
-    def _join(self, place: int) -> None:
-        """Make one of two steps between which nothing changes."""
-        rooms = self._rooms
-        if 0 < place < len(rooms) and rooms[place] == rooms[place - 1]:
-            del rooms[place], self._times[place]
+    def _join(self, index: int) -> None:
+        """Merge a step with the one before if both are equal."""
+        available = self._available
+        if 0 < index < len(available) and available[index] == available[index - 1]:
+            del available[index], self._times[index]

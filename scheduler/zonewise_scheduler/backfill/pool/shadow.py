@@ -1,4 +1,4 @@
-"""When a job that does not fit now can start at the latest, and what is left then: the shadow time and the extra room.
+"""The shadow time of a job that does not fit now, and the extra amounts that are available beside it from then on.
 
 The names are those of the papers on EASY backfilling (Lifka, JSSPP 1995; Mu'alem and Feitelson, TPDS 2001).
 """
@@ -17,29 +17,26 @@ class Shadow(NamedTuple):
     """The reservation of a job."""
 
     time: float
-    """When it starts at the latest; infinite where jobs must end first that declare no run time."""
+    """Its latest start, seconds; infinite where jobs without a walltime must end first."""
     extra: int
-    """What is free from then on beside the job itself (Columns.room)."""
+    """What is available from then on beside the job itself; packed."""
 
 
 def shadow_time(job: Job, now: float, available: int, running: Iterable[tuple[float, int, Job]]) -> Shadow:
-    """Return the reservation of a job beside those that run, ascending by their latest ends.
-
-    The job must fit when all of them have ended.
-    """
-    demand, guards = job.request, job.guards
+    """Return the shadow of a job that fits into the empty pool; `running`: by deadline, as PoolState.running."""
+    request, guards = job.request, job.guards
     start = now
-    for latest, _, other in running:
-        if latest > start and (available - demand) & guards == guards:
+    for deadline, _, running_job in running:
+        if deadline > start and (available - request) & guards == guards:
             break
-        available += other.request
-        start = latest
-    return Shadow(start, available - demand)
+        available += running_job.request
+        start = deadline
+    return Shadow(start, available - request)
 
 
 def earliest_reservation(
     job: Job, now: float, available: int, running: Sequence[tuple[float, int, Job]]
 ) -> PoolReservation:
-    """Return the same as a value to tell."""
+    """Return the reservation of a job at its shadow time."""
     start = shadow_time(job, now, available, running).time
-    return PoolReservation(job, start, tuple(other for latest, _, other in running if latest == start))
+    return PoolReservation(job, start, tuple(running_job for deadline, _, running_job in running if deadline == start))

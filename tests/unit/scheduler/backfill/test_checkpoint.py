@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from support.planner_stories import Story, make_planner, make_workload, queue
 from support.tas_clusters import Host, job, pods_of, snapshot_of
-from support.tas_clusters import queue as placed_queue
+from support.tas_clusters import preempting_queue as placed_queue
 from unit.scheduler.backfill.test_reservation import RULES, check, comings, queues
 from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.checkpoint import make_checkpoint, restore_checkpoint

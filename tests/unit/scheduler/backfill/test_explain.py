@@ -11,17 +11,18 @@ from hypothesis import given
 
 from support.planner_stories import Story, Submission, queue, submission
 from support.tas_clusters import Host, job, pods_of, snapshot_of
-from support.tas_clusters import queue as placed_queue
+from support.tas_clusters import preempting_queue as placed_queue
 from unit.scheduler.backfill.test_reservation import RULES, comings, queues
 from zonewise_common.k8s.taints import Taint
 from zonewise_scheduler.backfill import events
-from zonewise_scheduler.backfill.explain import Explanation, explain
+from zonewise_scheduler.backfill.explain import explain
 from zonewise_scheduler.backfill.explain_message import explanation_message, format_duration
+from zonewise_scheduler.backfill.explanation import Explanation, QuotaShortage
 from zonewise_scheduler.backfill.planner_state import new_state
 from zonewise_scheduler.backfill.policies import BackfillPolicy, policy_named
 from zonewise_scheduler.backfill.scheduling_pass import schedule
-from zonewise_scheduler.backfill.shortage import QuotaShortage
 from zonewise_scheduler.backfill.timeline import has_capacity, is_running
+from zonewise_scheduler.backfill.types import ReservedStart
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption, ResourceFlavor
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
 from zonewise_scheduler.quota.api.workload_types import PodSet, Workload
@@ -62,7 +63,7 @@ def test_a_queue_alone_has_too_little_left() -> None:
     assert found == Explanation("/c", "q", 1, 0, shortages=(lack,), waits_for=("/b",), start=30)
     assert explanation_message(found) == (
         "needs 4 CPUs of flavor all; ClusterQueue q has 1 of its 8 left; waits for /b to end; "
-        "there is room for it in 30 s at the latest"
+        "could start in 30 s at the latest"
     )
 
 
@@ -118,7 +119,8 @@ def test_what_is_more_than_there_ever_is_never_starts(spec: dict[str, Any], lack
     found = asked("/a", submission("a", 9000, 10), queues=[queue("q", 8000, **spec)])
     assert found == Explanation("/a", "q", 1, 0, shortages=(lack,), never_fits=True)
     assert (
-        explanation_message(found) == f"needs 9 CPUs of flavor all; {said}; cannot start even when all else has ended"
+        explanation_message(found)
+        == f"needs 9 CPUs of flavor all; {said}; cannot start even when all other workloads have ended"
     )
 
 
@@ -147,7 +149,7 @@ def test_each_flavor_has_its_own_reason() -> None:
     assert found.never_fits
     assert explanation_message(found) == (
         "flavor spot: taint spot:NoSchedule is not tolerated; needs 3 CPUs of flavor plain; ClusterQueue q has 2; "
-        "cannot start even when all else has ended"
+        "cannot start even when all other workloads have ended"
     )
 
 
@@ -157,7 +159,7 @@ def test_a_resource_of_which_the_queue_has_no_quota() -> None:
     found = asked("/a", one._replace(workload=replace(one.workload, pod_sets=pods)))
     assert (
         explanation_message(found)
-        == "nvidia.com/gpu: the queue has no quota of it; cannot start even when all else has ended"
+        == "nvidia.com/gpu: the queue has no quota of it; cannot start even when all other workloads have ended"
     )
 
 
@@ -187,11 +189,11 @@ def test_no_domain_has_room() -> None:
 def test_who_would_delay_a_promise_does_not_start() -> None:
     planner = planned(submission("a", 5000, 10), submission("b", 8000, 10), submission("c", 2000, 20), rules="easy")
     found = explain(planner, "/c", 0)
-    assert found.delayed_reservation == planner.reservations.by_key["/b"]
+    assert found.delayed_reservation == ReservedStart("/b", planner.reservations.by_key["/b"].start)
     assert (found.shortages, found.start, found.reserved) == ((), 20, False)
     assert explanation_message(found) == (
-        "would delay /b, which is promised to start in 10 s at the latest; waits for /b to end; "
-        "there is room for it in 20 s at the latest"
+        "would delay /b, which is reserved to start in 10 s at the latest; waits for /b to end; "
+        "could start in 20 s at the latest"
     )
 
 
@@ -199,13 +201,13 @@ def test_the_promise_is_told_to_whom_it_is_made() -> None:
     planner = planned(submission("a", 5000, 10), submission("b", 8000, 10), rules="easy")
     found = explain(planner, "/b", 3)
     assert (found.waits_for, found.start, found.reserved) == (("/a",), 10, True)
-    assert explanation_message(found).endswith("; waits for /a to end; is promised to start in 7 s at the latest")
+    assert explanation_message(found).endswith("; waits for /a to end; is reserved to start in 7 s at the latest")
 
 
 def test_a_promise_for_an_unknown_time() -> None:
     found = asked("/b", submission("a", 5000, inf), submission("b", 8000, 10), rules="easy")
     assert explanation_message(found).endswith(
-        "is promised to start at a time that nobody knows, since some declare no run time"
+        "is reserved to start at an unknown time, since workloads without a walltime must end first"
     )
 
 
@@ -215,7 +217,7 @@ def test_a_promise_for_an_unknown_time() -> None:
 def test_behind_one_that_is_not_passed() -> None:
     found = asked("/c", submission("a", 5000, 10), submission("b", 8000, 10), submission("c", 1000, 1), rules="fifo")
     assert found == Explanation("/c", "q", 2, 0, blocked_by="/b")
-    assert explanation_message(found) == "/b is before it in ClusterQueue q, and is not passed"
+    assert explanation_message(found) == "/b is before it in ClusterQueue q and must start first"
 
 
 def test_it_waits_for_its_victims_to_be_gone() -> None:
@@ -228,7 +230,7 @@ def test_it_waits_for_its_victims_to_be_gone() -> None:
     )
     found = explain(planner, "/high", 0)
     assert (found.victims, found.start, found.reserved) == (("/a",), 0, True)
-    assert explanation_message(found).endswith("needs /a to give way; is promised to start now")
+    assert explanation_message(found).endswith("has to preempt /a; is reserved to start now")
     assert explain(planner, "/z", 0).delayed_reservation is not None or explain(planner, "/z", 0).blocked_by == "/high"
 
 
@@ -242,7 +244,7 @@ def test_one_with_a_gate_makes_nobody_give_way() -> None:
         queues=specs,
     )
     assert found.gated
-    assert "may not make others give way: its preemption gate is closed" in explanation_message(found)
+    assert "would have to preempt: its preemption gate is closed" in explanation_message(found)
 
 
 def test_a_stopped_queue_admits_nothing() -> None:
@@ -274,7 +276,7 @@ def test_where_nothing_hinders_its_turn_comes_with_the_next_decision() -> None:
     events.submit(planner, submission("a", 1000, 1).workload, "q")
     assert (
         explanation_message(explain(planner, "/a", 0))
-        == "is number 1 in ClusterQueue q, and has its turn with the next decision"
+        == "is number 1 in ClusterQueue q; the next scheduling pass decides"
     )
 
 
@@ -320,7 +322,7 @@ def check(planner: PlannerState, now: float) -> None:
                 == max(0, (node.potential_available if one.exceeds_max_quota else node.available)(resource))
             )
         if reason.delayed_reservation is not None:
-            assert breaks(planner, key, reason.delayed_reservation.workload.key, now)
+            assert breaks(planner, key, reason.delayed_reservation.key, now)
         if reason.waits_for and reason.delayed_reservation is None:
             assert fits_without(planner, key, reason.waits_for)
             for spared in reason.waits_for:

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from support.planner_stories import Story, queue, submission
 from unit.scheduler.backfill.test_reservation import RULES, comings, queues
 from zonewise_scheduler.backfill import events
-from zonewise_scheduler.backfill.forecast import Forecast, forecast_starts
+from zonewise_scheduler.backfill.forecast import forecast_starts
 from zonewise_scheduler.backfill.planner_state import new_state
 from zonewise_scheduler.backfill.policies import BackfillPolicy, policy_named
 from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
 from zonewise_scheduler.backfill.scheduling_pass import schedule
+from zonewise_scheduler.backfill.types import Forecast
 from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
@@ -55,25 +56,23 @@ def test_a_forecast_is_the_queue_played_forward() -> None:
     """The workloads of ann declare 100 s, and take between 10 and 30: two of them are before the last."""
     planner = planner_of(*(of_ann(name, 8, 100) for name in "abc"))
     assert forecast_starts(planner, 5, learned(10, 20, 30)) == {
-        "/b": Forecast("/b", 10, 20, 100),
-        "/c": Forecast("/c", 20, 40, 200),
+        "/b": Forecast(10, 20, 100),
+        "/c": Forecast(20, 40, 200),
     }
 
 
 def test_what_depends_on_run_times_that_nobody_knows_is_unknown() -> None:
     planner = planner_of(submission("a", 5, inf), submission("b", 8, 10))
-    assert forecast_starts(planner, 1, RunTimeHistory()) == {"/b": Forecast("/b", 1, inf, inf)}
+    assert forecast_starts(planner, 1, RunTimeHistory()) == {"/b": Forecast(1, inf, inf)}
 
 
 def test_what_can_never_start_is_unknown() -> None:
-    assert forecast_starts(planner_of(submission("a", 9, 1)), 1, RunTimeHistory()) == {
-        "/a": Forecast("/a", inf, inf, inf)
-    }
+    assert forecast_starts(planner_of(submission("a", 9, 1)), 1, RunTimeHistory()) == {"/a": Forecast(inf, inf, inf)}
 
 
 def test_what_has_outlived_its_declared_time_is_expected_to_end_soon() -> None:
     planner = planner_of(submission("a", 8, 10), submission("b", 8, 10))
-    assert forecast_starts(planner, 50, RunTimeHistory()) == {"/b": Forecast("/b", 50, 50, 110)}
+    assert forecast_starts(planner, 50, RunTimeHistory()) == {"/b": Forecast(50, 50, 110)}
 
 
 def test_those_that_are_told_to_give_way_are_gone_at_once_and_wait_again() -> None:
@@ -84,8 +83,8 @@ def test_those_that_are_told_to_give_way_are_gone_at_once_and_wait_again() -> No
     )
     assert planner.running_workloads.stopping == {"/a"}
     found = forecast_starts(planner, 4, RunTimeHistory())
-    assert found["/high"] == Forecast("/high", 4, 4, 4)
-    assert found["/later"] == Forecast("/later", 4, 34, 34)
+    assert found["/high"] == Forecast(4, 4, 4)
+    assert found["/later"] == Forecast(4, 34, 34)
 
 
 def test_a_promise_bounds_a_forecast() -> None:
@@ -98,7 +97,7 @@ def test_a_promise_bounds_a_forecast() -> None:
 def test_it_is_played_no_further_than_it_takes() -> None:
     """With so few decisions as it takes for the second, the others are unknown."""
     planner = planner_of(*(submission(name, 8, 10) for name in "abcd"))
-    assert forecast_starts(planner, 0, RunTimeHistory(), ["/b"]) == {"/b": Forecast("/b", 0, 10, 10)}
+    assert forecast_starts(planner, 0, RunTimeHistory(), ["/b"]) == {"/b": Forecast(0, 10, 10)}
     assert forecast_starts(planner, 0, RunTimeHistory(), max_decisions=2)["/b"].latest == 10
     assert forecast_starts(planner, 0, RunTimeHistory(), max_decisions=2)["/c"].latest == inf
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from support.planner_stories import CPU, local, make_planner, make_workload, queue
 from support.tas_clusters import LEVELS, Host, flavor_topologies, hosts_of, job, pods_of, snapshot_of
-from support.tas_clusters import queue as placed_queue
+from support.tas_clusters import preempting_queue as placed_queue
 from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.planner_state import PlannerState, new_state
 from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy

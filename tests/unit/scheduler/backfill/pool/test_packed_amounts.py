@@ -55,5 +55,5 @@ def test_a_demand_that_is_none_is_named(amounts: dict[str, int], said: str) -> N
 
 def test_unknown_is_not_zero() -> None:
     """Of every resource it must be said how much is free."""
-    with pytest.raises(ValueError, match="free: nothing is said of memory, gpu"):
+    with pytest.raises(ValueError, match="available: memory, gpu missing"):
         ResourcePacking(NAMES).pack_available({"cpu": 1})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from hypothesis import given
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from support.pool_jobs import PoolCase, cpus, job, pool_cases, starts
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
-from zonewise_scheduler.backfill.pool.pool_checkpoint import PoolCheckpoint, checkpoint_pool, restore_pool
+from zonewise_scheduler.backfill.pool.pool_checkpoint import checkpoint_pool, pool_checkpoint, restore_pool
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
 from zonewise_scheduler.backfill.pool.pool_state import PoolState
 
@@ -78,9 +79,9 @@ def test_who_no_longer_waits_is_passed_over() -> None:
     state.submit(job(1, 8, 10))
     state.submit(job(2, 5, 10))
     policy = pool_policy_named("conservative")
-    restore_pool(PoolCheckpoint({"job-1": 5, "job-2": 7, "job-3": 1}), policy, 0, state)
+    restore_pool(pool_checkpoint({"job-1": 5, "job-2": 7, "job-3": 1}), policy, 0, state)
     state.apply(policy.decide(0, state), 0)
     assert [(one.job.serial, one.start) for one in policy.reservations(0, state)] == [(2, 10)]
     holding = pool_policy_named("easy")
-    restore_pool(PoolCheckpoint(reserved_job="job-3"), holding, 0, state)
+    restore_pool(pool_checkpoint({"job-3": inf}), holding, 0, state)
     assert state.reserved_job is None

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from support.pool_jobs import PoolCase, cpus, job, pool_cases
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
-from zonewise_scheduler.backfill.pool.pool_forecast import PoolForecast, forecast_pool
+from zonewise_scheduler.backfill.pool.pool_forecast import forecast_pool
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
 from zonewise_scheduler.backfill.pool.pool_state import PoolState
 from zonewise_scheduler.backfill.run_time_history import SAMPLES_PER_GROUP, RunTimeEstimate, RunTimeHistory
+from zonewise_scheduler.backfill.types import Forecast
 from zonewise_scheduler.simulator.pool_simulation import simulate_pool
 
 if TYPE_CHECKING:
@@ -81,9 +82,9 @@ def test_a_forecast_is_the_queue_played_forward() -> None:
     for serial in (1, 2):
         state.submit(job(serial, 8, 100, history_keys=ANN))
     found = forecast_pool(5, state, pool_policy_named("greedy"), learned(ann=[10, 20, 30]))
-    assert found == [
-        PoolForecast(state.pending[0], 10, 20, 100),
-        PoolForecast(state.pending[1], 20, 40, 200),
+    assert list(found.items()) == [
+        (state.pending[0], Forecast(10, 20, 100)),
+        (state.pending[1], Forecast(20, 40, 200)),
     ]
 
 
@@ -92,30 +93,34 @@ def test_it_follows_the_order_in_which_jobs_are_tried() -> None:
     for serial, limit in ((1, 50), (2, 5)):
         state.submit(job(serial, 8, limit))
     by_serial = {
-        one.job.serial: one.latest
-        for one in forecast_pool(0, state, pool_policy_named(DEFAULT_POLICY), RunTimeHistory())
+        job.serial: forecast.latest
+        for job, forecast in forecast_pool(0, state, pool_policy_named(DEFAULT_POLICY), RunTimeHistory()).items()
     }
     assert by_serial == {2: 10, 1: 15}
     by_serial = {
-        one.job.serial: one.latest for one in forecast_pool(0, state, pool_policy_named("fifo"), RunTimeHistory())
+        job.serial: forecast.latest
+        for job, forecast in forecast_pool(0, state, pool_policy_named("fifo"), RunTimeHistory()).items()
     }
     assert by_serial == {1: 10, 2: 60}
+
+
+def _forecasts(state: PoolState, policy: str) -> list[Forecast]:
+    return list(forecast_pool(0, state, pool_policy_named(policy), RunTimeHistory()).values())
 
 
 def test_under_fifo_nobody_is_foretold_to_pass() -> None:
     state = running((0, 5, 10))
     state.submit(job(1, 8, 10))
     state.submit(job(2, 1, 1))
-    assert [one.latest for one in forecast_pool(0, state, pool_policy_named("fifo"), RunTimeHistory())] == [10, 20]
-    assert [one.latest for one in forecast_pool(0, state, pool_policy_named("greedy"), RunTimeHistory())] == [10, 0]
+    assert [forecast.latest for forecast in _forecasts(state, "fifo")] == [10, 20]
+    assert [forecast.latest for forecast in _forecasts(state, "greedy")] == [10, 0]
 
 
 def test_what_depends_on_run_times_that_nobody_knows_is_unknown() -> None:
     state = running((0, 5, inf))
     state.submit(job(1, 8, 10))
     state.submit(job(2, 3, 10))
-    found = forecast_pool(0, state, pool_policy_named("greedy"), RunTimeHistory())
-    assert [(one.earliest, one.likely, one.latest) for one in found] == [(0, inf, inf), (0, 0, 0)]
+    assert _forecasts(state, "greedy") == [Forecast(0, inf, inf), Forecast(0, 0, 0)]
 
 
 class Asking:
@@ -127,9 +132,10 @@ class Asking:
     def arrived(self, now: float, state: PoolState, job: Job) -> None:
         promised = {one.job: one.start for one in self.policy.reservations(now, state)}
         found = forecast_pool(now, state, self.policy, RunTimeHistory())
-        assert {one.job for one in found} == set(state.pending)
-        for one in found:
-            assert now <= one.earliest <= one.likely <= one.latest <= promised.get(one.job, inf)
+        assert found.keys() == set(state.pending)
+        for waiting, forecast in found.items():
+            bound = promised.get(waiting, inf)
+            assert now <= forecast.earliest <= forecast.likely <= forecast.latest <= bound
 
     def decided(self, now: float, state: PoolState, decision: PoolDecision) -> None: ...
 

@@ -8,17 +8,13 @@ import pytest
 
 from support.pool_jobs import CPUS, cpus, job, starts, task, watch_reservations
 from support.pool_jobs import PoolCase as Machine
-from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
-from zonewise_scheduler.backfill.pool.pool_explain import PoolExplanation, explain_job
+from zonewise_scheduler.backfill.explain_message import explanation_message
+from zonewise_scheduler.backfill.explanation import Explanation, QuotaShortage
+from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, OVERRUN_EXTENSION
+from zonewise_scheduler.backfill.pool.pool_explain import explain_job
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
-from zonewise_scheduler.backfill.pool.pool_state import (
-    OVERRUN_EXTENSION,
-    Job,
-    PoolDecision,
-    PoolPolicy,
-    PoolReservation,
-    PoolState,
-)
+from zonewise_scheduler.backfill.pool.pool_state import Job, PoolDecision, PoolPolicy, PoolReservation, PoolState
+from zonewise_scheduler.backfill.types import ReservedStart
 
 RESERVING = ["easy", "easy-sjbf", "depth-1", "depth-2", "conservative"]
 
@@ -197,11 +193,22 @@ def test_a_reason_names_what_is_short_and_who_must_end() -> None:
     assert told == [PoolReservation(state.pending[0], 10, (running,))]
     reasons = [explain_job(one, 0, state, CPUS, told) for one in state.pending]
     assert reasons == [
-        PoolExplanation(insufficient=("cpu",), waits_for=(running,)),
-        PoolExplanation(delayed_reservation=told[0]),
-        PoolExplanation(insufficient=("cpu",), waits_for=(running,)),
-        PoolExplanation(exceeds_capacity=("cpu",)),
+        Explanation("job-1", "", 1, 0, shortages=(short(6, 3),), waits_for=("job-0",), start=10, reserved=True),
+        Explanation("job-2", "", 2, 0, delayed_reservation=ReservedStart("job-1", 10), start=20),
+        Explanation("job-3", "", 3, 0, shortages=(short(4, 3),), waits_for=("job-0",), start=20),
+        Explanation("job-4", "", 4, 0, shortages=(short(9, 8, exceeds_max_quota=True),), never_fits=True),
     ]
+    in_10_s, in_20_s = "start in 10 s at the latest", "start in 20 s at the latest"
+    assert [explanation_message(reason) for reason in reasons] == [
+        f"needs 0.006 CPUs; the pool has 0.003 of its 0.008 left; waits for job-0 to end; is reserved to {in_10_s}",
+        f"would delay job-1, which is reserved to {in_10_s}; could {in_20_s}",
+        f"needs 0.004 CPUs; the pool has 0.003 of its 0.008 left; waits for job-0 to end; could {in_20_s}",
+        "needs 0.009 CPUs; the pool has 0.008; cannot start even when all other workloads have ended",
+    ]
+
+
+def short(requested: int, available: int, *, exceeds_max_quota: bool = False) -> QuotaShortage:
+    return QuotaShortage("", "cpu", requested, available, "nominal", "", 8, exceeds_max_quota=exceeds_max_quota)
 
 
 def test_where_nothing_is_in_the_way_it_is_the_turn() -> None:
@@ -209,7 +216,9 @@ def test_where_nothing_is_in_the_way_it_is_the_turn() -> None:
     policy = pool_policy_named("fifo")
     state = waiting(8, job(0, 5, 10), job(1, 6, 10), job(2, 1, 1))
     decide(policy, 0, state)
-    assert explain_job(state.pending[1], 0, state, CPUS, policy.reservations(0, state)) == PoolExplanation()
+    assert explain_job(state.pending[1], 0, state, CPUS, policy.reservations(0, state)) == Explanation(
+        "job-2", "", 2, 0
+    )
 
 
 def test_a_decision_of_nothing_changes_nothing() -> None:
