@@ -121,7 +121,7 @@ def _overview() -> str:
             "commands:",
             *lines,
             "",
-            f"`{PROGRAM} COMMAND --help` tells of each; `{PROGRAM} --version` tells the version.",
+            f"`{PROGRAM} COMMAND --help` describes a command; `{PROGRAM} --version` prints the version.",
             "",
         ]
     )

@@ -199,7 +199,7 @@ def test_a_stop_while_the_api_server_does_not_answer(site: Site) -> None:
 def test_one_shot_in_vain() -> None:
     """Status 1 and what is wrong; the time for it is cut short here."""
     with new_site(kubelet=False) as site:
-        agent = site.start("--oneshot", program="import zonewise.daemon.main as m; m.ONESHOT_PATIENCE = 0.5")
+        agent = site.start("--oneshot", program="import zonewise.daemon.main as m; m.ONESHOT_TIMEOUT = 0.5")
         assert agent.ended() == 1
         *_, problem, summary = agent.records()
         assert problem["message"].startswith(AWAY)

@@ -46,7 +46,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--width", type=_width, metavar="COLUMNS", help="of the picture (default: the terminal's)")
     add("--color", choices=("auto", "always", "never"), default="auto", help="in the picture (default: auto)")
     add("--ascii", action="store_true", help="draw with ASCII characters only")
-    add("--timings", action="store_true", help="say on standard error how long each part of discovery took")
+    add("--timings", action="store_true", help="print on standard error how long each part of discovery took")
 
 
 def run(arguments: Namespace) -> int:
@@ -68,7 +68,7 @@ def _output_target(words: list[str]) -> _OutputTarget:
     if words[0] not in FORMATS:
         raise CommandError(f"unknown format {words[0]}: there is {', '.join(FORMATS)}")
     if len(words) > 2:
-        raise CommandError(f"-o takes a format and a file, and not also {' '.join(words[2:])}")
+        raise CommandError(f"-o accepts a format and a file, not also {' '.join(words[2:])}")
     return _OutputTarget(words[0], words[1] if len(words) == 2 else output.STANDARD_OUTPUT)
 
 

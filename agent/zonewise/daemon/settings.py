@@ -85,9 +85,9 @@ def _node_name(value: object) -> str:
 
 
 OPTIONS = Options((
-    Option("nodeName", _node_name, "the node that this is (default: the host's name)", "NAME", ("NODE_NAME",)),
-    Option("nodeIp", text, "its address, where the kubelet serves /configz", "ADDRESS", ("NODE_IP",)),
-    Option("podName", text, "the pod that this is, the owner of its NodeFeature", "NAME", ("POD_NAME",)),
+    Option("nodeName", _node_name, "the name of this node (default: the host's name)", "NAME", ("NODE_NAME",)),
+    Option("nodeIp", text, "the node's address, where the kubelet serves /configz", "ADDRESS", ("NODE_IP",)),
+    Option("podName", text, "the agent's pod, the owner of its NodeFeature", "NAME", ("POD_NAME",)),
     Option("podUid", text, "its UID", "UID", ("POD_UID",)),
     Option("namespace", text, "where the NodeFeature object goes, none without one", "NAME", ("POD_NAMESPACE",)),
     Option("root", text, "below which the host's sys, proc and etc are seen (default: /)", "PATH"),
@@ -96,7 +96,7 @@ OPTIONS = Options((
            "PATH"),
     Option("podsApiSocket", text, "its PodsAPI socket (default: KUBELET-DIR/pods-api/pods-api.sock)", "PATH"),
     Option("kubeletConfig", text, "its configuration: a file, or an https URL (default: /configz of NODE-IP where "
-           "that is known and answers, else KUBELET-DIR/config.yaml)", "PLACE"),
+           "that is known and responds, else KUBELET-DIR/config.yaml)", "LOCATION"),
     Option("kubeletConfigDropIns", text, "the directory of its drop-in files, where it has one", "PATH"),
     Option("kubeletCa", text, "the CA certificates that sign the kubelet's (default: the cluster's)", "FILE"),
     *API_SERVER,
@@ -111,7 +111,7 @@ OPTIONS = Options((
            "(default: with-exclusive-resources)", "with-exclusive-resources|all"),
     Option("listen", listen_address, 'serve metrics and health there (default: ":9809"; "" for no server)',
            "ADDRESS:PORT"),
-    *tls_options("serve", "take clients"),
+    *tls_options("serve", "accept clients"),
     METRICS_AUTH,
     *LOGS,
 ), {"exclude": parse_exclusions})  # fmt: skip
@@ -130,7 +130,7 @@ def read_settings(
     if settings.interval >= settings.readiness_limit:
         raise SettingsError(
             f"interval: {settings.interval:g} s must be less than readinessLimit ({settings.readiness_limit:g} s): "
-            "what is published is looked at once in an interval, and would count as too old in between"
+            "published objects are verified once in an interval, and would count as too old in between"
         )
     return settings.completed()
 

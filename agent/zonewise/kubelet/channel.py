@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import grpc
 
-from zonewise.kubelet.errors import BadAnswer, KubeletError, KubeletTimeout, KubeletUnavailable, Throttled
+from zonewise.kubelet.errors import BadResponse, KubeletError, KubeletTimeout, KubeletUnavailable, Throttled
 
 _OPTIONS = (
     # without it gRPC sends the path, "%2Fvar%2Flib...", as authority, which servers reject (grpc#34305,
@@ -45,4 +45,4 @@ def kubelet_error(error: grpc.RpcError, call: str) -> KubeletError:
     if code is grpc.StatusCode.UNAVAILABLE and details.startswith(_NOT_CONNECTED):
         # goes on as "; last error: UNKNOWN: unix:PATH: connect failed: addr: unix:PATH error: Connection refused"
         return KubeletUnavailable(f"{call}: cannot connect: {details.rpartition(': ')[2]}")
-    return _ERROR_TYPES.get(code, BadAnswer)(f"{call}: {code.name}: {details[:_MAX_DETAILS]}")
+    return _ERROR_TYPES.get(code, BadResponse)(f"{call}: {code.name}: {details[:_MAX_DETAILS]}")

@@ -64,7 +64,7 @@ class Configz:
         self._server_name = server_name
 
     def signature(self) -> object | None:
-        """Return None: only reading tells whether the configuration changed."""
+        """Return None: only reading shows whether the configuration changed."""
         return None
 
     def read(self) -> Mapping[str, object]:

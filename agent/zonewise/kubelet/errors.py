@@ -19,7 +19,7 @@ class Throttled(KubeletError):
     """The kubelet rejected the call for its rate: 100 a second and 10 at once, for all clients of the node together."""
 
 
-class BadAnswer(KubeletError):
+class BadResponse(KubeletError):
     """The kubelet responded with an error, or with what is no message of its API."""
 
 

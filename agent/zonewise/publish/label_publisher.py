@@ -112,7 +112,7 @@ class LabelPublisher:
                 self._writer.remove()  # an agent with another setting may have left it
             return _PathResult()
         if not target.namespace or not is_label_value(target.node):
-            reason = "no namespace is given" if not target.namespace else f"{target.node} is no value of a label"
+            reason = "no namespace is configured" if not target.namespace else f"{target.node} is no value of a label"
         else:
             try:
                 return _PathResult(_retry_conflicts(lambda: self._writer.write(labels, features)), served=True)

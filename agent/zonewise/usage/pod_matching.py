@@ -6,7 +6,7 @@ exactly what List says. What the UID holds beyond that is of init containers. UI
 
 A CPU or a device belongs to one container, which settles most matches. Pods that hold only equal amounts of memory of
 the same zones are interchangeable: equal entries are released whichever is stale. Where init containers make the
-entries unequal, the largest are taken for alive. The available amount may then be too low until the next admission, and
+entries unequal, the largest count as alive. The available amount may then be too low until the next admission, and
 is never too high.
 
 Rules for a pod that is not in all sources:
@@ -16,7 +16,7 @@ Rules for a pod that is not in all sources:
 - A pod for which List has more than the files matches no UID. It is charged for, and its UID is released, which amounts
   to the same.
 - A UID with entries of init containers only could be any listed pod that holds nothing. If the active pods are known,
-  the active UIDs keep their entries. If not, all such UIDs are taken for stale. Nearly always they are (jobs that
+  the active UIDs keep their entries. If not, all such UIDs count as stale. Nearly always they are (jobs that
   validate the GPUs of a node). Keeping a device for one could block it for ever: the next admission might need that
   very device.
 - An active UID that matches no listed pod is stale as well: its containers are dead and its volumes are being

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import grpc
 
 from zonewise.kubelet.channel import kubelet_error, open_channel
-from zonewise.kubelet.errors import BadAnswer, KubeletTimeout, KubeletUnavailable, Throttled
+from zonewise.kubelet.errors import BadResponse, KubeletTimeout, KubeletUnavailable, Throttled
 from zonewise.kubelet.podresources.responses import decode_allocatable, decode_get, decode_list
 from zonewise.kubelet.podresources.token_bucket import TokenBucket
 from zonewise.kubelet.podresources.v1 import podresources_pb2 as pb
@@ -44,7 +44,7 @@ class PodResourcesClient:
     socket. So a call is repeated where the socket is absent, the connection broke, or the kubelet throttles, for at
     most `retry_timeout` seconds. All calls only read, so a repetition is harmless.
 
-    Raises KubeletUnavailable, KubeletTimeout, Throttled or BadAnswer.
+    Raises KubeletUnavailable, KubeletTimeout, Throttled or BadResponse.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class PodResourcesClient:
         request = pb.GetPodResourcesRequest(pod_namespace=namespace, pod_name=name)
         try:
             pods, problems = decode_get(self._call("Get", request.SerializeToString()))
-        except BadAnswer as error:
+        except BadResponse as error:
             if isinstance(error.__cause__, grpc.RpcError) and _is_not_found(error.__cause__):
                 return None
             raise

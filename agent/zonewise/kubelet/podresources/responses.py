@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from zonewise.kubelet.errors import BadAnswer
+from zonewise.kubelet.errors import BadResponse
 from zonewise.kubelet.podresources.v1 import podresources_pb2 as pb
 from zonewise.kubelet.types import (
     Allocatable,
@@ -57,7 +57,7 @@ class AllocatableResponse(NamedTuple):
 
 
 def decode_list(response: bytes) -> ListResponse:
-    """Decode a ListPodResourcesResponse; raise BadAnswer where the bytes are none."""
+    """Decode a ListPodResourcesResponse; raise BadResponse where the bytes are none."""
     message = _parse(pb.ListPodResourcesResponse, response)
     problems: list[str] = []
     pods = [_pod(pod, problems) for pod in message.pod_resources]
@@ -65,7 +65,7 @@ def decode_list(response: bytes) -> ListResponse:
 
 
 def decode_get(response: bytes) -> ListResponse:
-    """Decode a GetPodResourcesResponse, as a list of one pod or none; raise BadAnswer where the bytes are none."""
+    """Decode a GetPodResourcesResponse, as a list of one pod or none; raise BadResponse where the bytes are none."""
     message = _parse(pb.GetPodResourcesResponse, response)
     problems: list[str] = []
     pods = (_pod(message.pod_resources, problems),) if message.HasField("pod_resources") else ()
@@ -73,7 +73,7 @@ def decode_get(response: bytes) -> ListResponse:
 
 
 def decode_allocatable(response: bytes) -> AllocatableResponse:
-    """Decode an AllocatableResourcesResponse; raise BadAnswer where the bytes are none."""
+    """Decode an AllocatableResourcesResponse; raise BadResponse where the bytes are none."""
     message = _parse(pb.AllocatableResourcesResponse, response)
     problems: list[str] = []
     allocatable = Allocatable(
@@ -88,7 +88,7 @@ def _parse(kind: type[M], response: bytes) -> M:
     try:
         return kind.FromString(response)
     except DecodeError as error:
-        raise BadAnswer(f"{len(response)} bytes are no {kind.DESCRIPTOR.full_name}: {error}") from error
+        raise BadResponse(f"{len(response)} bytes are no {kind.DESCRIPTOR.full_name}: {error}") from error
 
 
 def _pod(message: pb.PodResources, problems: list[str]) -> PodResources:

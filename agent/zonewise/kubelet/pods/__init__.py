@@ -1,1 +1,1 @@
-"""The kubelet's Pods API: a stream that tells when a pod comes or goes."""
+"""The kubelet's Pods API: a stream of pod changes."""

@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from zonewise.kubelet.channel import kubelet_error
-from zonewise.kubelet.errors import BadAnswer, KubeletError, KubeletTimeout, KubeletUnavailable, Throttled
+from zonewise.kubelet.errors import BadResponse, KubeletError, KubeletTimeout, KubeletUnavailable, Throttled
 
 Code = grpc.StatusCode
 PATH = "unix:/k/kubelet.sock"
@@ -43,9 +43,9 @@ class Refusal(grpc.RpcError):
         (Code.CANCELLED, "Channel closed!", KubeletUnavailable, "CANCELLED: Channel closed!"),
         (Code.DEADLINE_EXCEEDED, "Deadline Exceeded", KubeletTimeout, "no response in time"),
         (Code.RESOURCE_EXHAUSTED, "rejected by rate limit", Throttled, "RESOURCE_EXHAUSTED: rejected by rate limit"),
-        (Code.UNKNOWN, "first\n  second", BadAnswer, "UNKNOWN: first second"),
-        (Code.UNKNOWN, None, BadAnswer, "UNKNOWN: "),
-        (Code.INTERNAL, "x" * 1000, BadAnswer, f"INTERNAL: {'x' * 300}"),
+        (Code.UNKNOWN, "first\n  second", BadResponse, "UNKNOWN: first second"),
+        (Code.UNKNOWN, None, BadResponse, "UNKNOWN: "),
+        (Code.INTERNAL, "x" * 1000, BadResponse, f"INTERNAL: {'x' * 300}"),
     ],
 )  # fmt: skip
 def test_errors(code: grpc.StatusCode, details: str | None, kind: type[KubeletError], sentence: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from support.kubelets import GIB, GPU, pod, short_directory, simulated
 from support.waiting import PATIENCE
-from zonewise.kubelet.errors import BadAnswer, KubeletError, KubeletTimeout, KubeletUnavailable, Throttled
+from zonewise.kubelet.errors import BadResponse, KubeletError, KubeletTimeout, KubeletUnavailable, Throttled
 from zonewise.kubelet.podresources.client import BURST, RATE, PodResourcesClient
 from zonewise.kubelet.podresources.v1 import podresources_pb2 as pb
 from zonewise.kubelet.types import Allocatable, ContainerDevices, ContainerResources, MemoryBlock, PodResources
@@ -207,7 +207,7 @@ def test_an_error_of_the_kubelet(clients: list[PodResourcesClient]) -> None:
     """It is not repeated, and the kubelet's words are told; the next call is a new one."""
     with simulated(Faults(failing_lists=1)) as kubelet:
         client = make_client(kubelet.socket, clients)
-        with pytest.raises(BadAnswer, match="UNKNOWN: the simulated kubelet was told to fail"):
+        with pytest.raises(BadResponse, match="UNKNOWN: the simulated kubelet was told to fail"):
             client.list()
         assert client.list() == ()
 
@@ -216,7 +216,7 @@ def test_garbage(clients: list[PodResourcesClient], caplog: pytest.LogCaptureFix
     """An answer that is no message is an error of ours, without a traceback of gRPC in the log."""
     with simulated(Faults(garbled_lists=1)) as kubelet:
         client = make_client(kubelet.socket, clients)
-        with pytest.raises(BadAnswer, match=r"4 bytes are no v1\.ListPodResourcesResponse"):
+        with pytest.raises(BadResponse, match=r"4 bytes are no v1\.ListPodResourcesResponse"):
             client.list()
         assert caplog.text == ""
 
@@ -226,7 +226,7 @@ def test_an_absent_method(clients: list[PodResourcesClient]) -> None:
     with short_directory() as directory:
         server = serve(directory / "k.sock", "v1.PodResourcesLister", {})
         try:
-            with pytest.raises(BadAnswer, match="UNIMPLEMENTED"):
+            with pytest.raises(BadResponse, match="UNIMPLEMENTED"):
                 make_client(directory / "k.sock", clients).get("lab", "a")
         finally:
             server.stop(None).wait()

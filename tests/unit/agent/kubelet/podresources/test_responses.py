@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from support.kubelets import ALLOCATABLES, PODS
 from support.snapshots import PROJECT
-from zonewise.kubelet.errors import BadAnswer
+from zonewise.kubelet.errors import BadResponse
 from zonewise.kubelet.podresources.responses import POD_LEVEL_CONTAINER, decode_allocatable, decode_get, decode_list
 from zonewise.kubelet.podresources.v1 import podresources_pb2 as pb
 from zonewise.kubelet.types import (
@@ -218,9 +218,9 @@ def test_allocatable_survives(allocatable: Allocatable) -> None:
     | st.tuples(PODS, st.integers(0, 10**6), st.integers(0, 255)).map(lambda made: garbled(*made))
 )
 def test_damage_is_an_error_or_a_response(response: bytes) -> None:
-    """Whatever the bytes, nothing but BadAnswer is raised."""
+    """Whatever the bytes, nothing but BadResponse is raised."""
     for decode in (decode_list, decode_get, decode_allocatable):
-        with contextlib.suppress(BadAnswer):
+        with contextlib.suppress(BadResponse):
             decode(response)
 
 
