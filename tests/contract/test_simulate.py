@@ -118,8 +118,8 @@ def test_a_compressed_log_is_the_same(desk: Simulating) -> None:
 
 def test_another_number_of_processors(desk: Simulating) -> None:
     said = desk.run(desk.log, "--nodes", 4, "--compare", "easy,greedy")
-    assert said.err == "log.swf: 2 jobs that can run nowhere:\n  job 1: 8 processors\n  job 2: 8 processors\n"
-    assert "jobs refused" in said.out
+    assert said.err == "log.swf: 2 jobs that fit nowhere:\n  job 1: 8 processors\n  job 2: 8 processors\n"
+    assert "jobs rejected" in said.out
     assert desk.table(desk.log, "--nodes", 16)[0] == "log.swf: 4 jobs, 16 processors"
 
 
@@ -140,7 +140,7 @@ def test_forecasts_are_compared_with_what_came(desk: Simulating) -> None:
     found = desk.json(desk.log, "--forecast", 1, "--json-jobs")["results"][0]
     assert found["summary"]["forecast"]["jobs"] == 3
     assert found["jobs"][2]["told"]["earliest"] <= 100
-    assert "starts forecast" not in desk.table(desk.log)
+    assert "forecasts" not in desk.table(desk.log)
 
 
 def test_damaged_lines_are_counted_and_the_first_are_named(desk: Simulating) -> None:
@@ -158,7 +158,7 @@ def test_damaged_lines_are_counted_and_the_first_are_named(desk: Simulating) -> 
         "  line 9: line: 3 fields rather than 18",
         "  line 10: field 4 (run time): -1",
         "  and 2 more (all with --verbose)",
-        "damaged.swf: 1 line of parts of jobs left out: there are lines of the whole jobs",
+        "damaged.swf: 1 line of parts of jobs left out: the log has lines of the whole jobs",
     ]
     assert "  line 12: field 4 (run time): -1" in desk.run(damaged, "--verbose").err
     assert desk.run(damaged, "--quiet").err == ""
@@ -192,10 +192,10 @@ def test_what_does_not_run_on_nodes_is_named_with_the_reason(desk: Simulating) -
     said = desk.run(jobs, "--compare", "easy,fifo")
     assert said.status == 0
     lines = said.err.splitlines()
-    assert lines[0] == "jobs.json: 2 jobs that can run nowhere:"
+    assert lines[0] == "jobs.json: 2 jobs that fit nowhere:"
     assert lines[1].startswith("  job wide: flavor nodes: ")
     assert lines[2].startswith("  job gpu: nvidia.com/gpu: the queue has no quota of it")
-    assert "jobs refused" in said.out
+    assert "jobs rejected" in said.out
 
 
 def test_a_live_cluster_takes_its_time(desk: Simulating) -> None:
@@ -247,7 +247,7 @@ def test_a_picture(desk: Simulating, ending: str) -> None:
 
 def test_progress_is_for_terminals(desk: Simulating, monkeypatch: pytest.MonkeyPatch) -> None:
     """One line on standard error, which is gone at the end; the table is the same."""
-    monkeypatch.setattr(progress, "PATIENCE", 0)
+    monkeypatch.setattr(progress, "INITIAL_DELAY", 0)
     monkeypatch.setattr(progress, "_EVERY", 0)
     many = desk.write("many.swf", HEADER + "".join(line(one, one, 5, 2, 9) for one in range(200)))
     plain = desk.run(many)
@@ -286,7 +286,7 @@ def test_progress_is_for_terminals(desk: Simulating, monkeypatch: pytest.MonkeyP
         (("--plot", "/no/such/place/out.svg"), "/no/such/place/out.svg: there is no directory /no/such/place"),
         (("--json", "/"), "/: is a directory"),
         (("--json", "n" * 300), f"{'n' * 300}: File name too long"),
-        (("--json", "out.svg", "--plot", "out.svg"), "out.svg: is where the numbers go: the picture needs a file of"),
+        (("--json", "out.svg", "--plot", "out.svg"), "out.svg: is the file of the JSON: the picture needs a file of"),
         (("--json-jobs",), "--json-jobs goes with --json"),
         (("--frobnicate",), "unrecognized arguments: --frobnicate; see `zonewise simulate --help`"),
     ],
@@ -308,7 +308,7 @@ def test_the_trace_is_not_overwritten(desk: Simulating) -> None:
         (None, "neither there nor known: can be an SWF log, "),
         (HEADER, "holds no jobs"),
         (HEADER + "1 2 3\n", "holds no jobs: line 2: line: 3 fields rather than 18"),
-        (LOG.removeprefix(HEADER), "header: tells neither MaxProcs nor MaxNodes: say --nodes PROCESSORS"),
+        (LOG.removeprefix(HEADER), "header: neither MaxProcs nor MaxNodes: say --nodes PROCESSORS"),
         ("jobs: [{run: soon}]\nnodes: 2x4\n", "run"),
         ("a: [", "neither YAML nor JSON"),
     ],

@@ -38,12 +38,12 @@ def history(*jobs: JobHistory, capacity: Mapping[str, int] | None = None) -> His
 
 PREEMPTED = history(
     job("a", 100, 4, run(100, 190, 102)),
-    job("b", 101, 4, run(101, 140, 103, whole=False), run(220, 280, 223), promised=(140, 220)),
-    job("c", 102, 8, run(190, 220, 192), promised=(102, 190)),
+    job("b", 101, 4, run(101, 140, 103, whole=False), run(220, 280, 223), reservation=(140, 220)),
+    job("c", 102, 8, run(190, 220, 192), reservation=(102, 190)),
     job("d", 120, 2),
     job("e", 150, 2, run(152, 180, 153)),
     job("f", 155, 9, outcome="refused"),
-    job("g", 160, 1, run(160, 188, 161), outcome="failed", limit=28),
+    job("g", 160, 1, run(160, 188, 161), outcome="failed", walltime=28),
 )
 """One job starts at once, one is preempted, one waits for a promised start; one waits for ever."""
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from zonewise_scheduler.extender.node_table import NodeTable
 
 LEDGER_REASONS = {
-    BLOCKED_BY_ASSUMED: "node(s) whose kubelet has yet to report the pods that are assumed on them",
-    NODE_BACKOFF: "node(s) in backoff since they rejected such a pod against the prediction",
+    BLOCKED_BY_ASSUMED: "node(s) whose kubelet has yet to report the pods that were sent there",
+    NODE_BACKOFF: "node(s) that lately rejected such a pod, and are in backoff",
 }
 NO_REPORT = "node(s) without a report of zones (is the zonewise agent running there?)"
 STALE_REPORT = "node(s) whose report of zones is stale"

@@ -1,4 +1,4 @@
-"""How far forecasts and promises were from what came to be."""
+"""Errors of forecasts and reservations against the true starts."""
 
 from __future__ import annotations
 
@@ -12,57 +12,59 @@ if TYPE_CHECKING:
 
 
 class ForecastError(NamedTuple):
-    """Of jobs that waited, as foretold when they came; seconds, infinite where nothing was known of any."""
+    """Of jobs that were pending, as forecast at submission; seconds, infinite where no forecast was known."""
 
     jobs: int
     unknown: int
-    """Those of which nothing could be foretold."""
+    """Jobs without a known forecast."""
     mean: float
-    """Between the likely start and the true one."""
+    """Mean absolute error of the likely start."""
     median: float
     declared_mean: float
-    """Between the latest start, by declared run times, and the true one, for comparison."""
+    """Mean absolute error of the latest start, which is by walltimes, for comparison."""
     within: float
-    """The share that started between the earliest and the latest."""
+    """Share of jobs that started between the earliest and the latest start."""
 
 
 class ReservationAccuracy(NamedTuple):
-    """What became of promised starts; seconds."""
+    """Outcome of reserved starts; seconds."""
 
     jobs: int
-    """Those that were promised a start at a known time."""
+    """Jobs with a reservation at a known time."""
     broken: int
-    """Those that started later than first promised, or not at all; none where declared run times are upper bounds and
-    nobody with a claim to the same quota came later."""
+    """Jobs that started later than first reserved, or not at all. There are none where walltimes are upper bounds and
+    no job with a claim to the same quota is submitted later."""
     early_mean: float
-    """How long before the promised time the others started."""
+    """Mean time by which the other jobs started before the reserved time."""
 
 
 def forecast_error(history: History) -> ForecastError | None:
-    """Compare what was foretold with the first starts; None where nothing was foretold of a job that started."""
-    told = [(job.told, job.runs[0].start) for job in history.jobs if job.told is not None and job.runs]
-    if not told:
+    """Compare forecasts with the first starts; None where no started job had a forecast."""
+    forecasts = [(job.forecast, job.runs[0].start) for job in history.jobs if job.forecast is not None and job.runs]
+    if not forecasts:
         return None
-    known = [(one, start) for one, start in told if one[2] < inf]
+    known = [(forecast, start) for forecast, start in forecasts if forecast[2] < inf]
     if not known:
-        return ForecastError(len(told), len(told), inf, inf, inf, inf)
-    likely = np.array([abs(one[1] - start) for one, start in known])
-    declared = np.array([abs(one[2] - start) for one, start in known])
-    within = sum(one[0] <= start <= one[2] for one, start in known) / len(known)
-    unknown = len(told) - len(known)
+        return ForecastError(len(forecasts), len(forecasts), inf, inf, inf, inf)
+    likely = np.array([abs(forecast[1] - start) for forecast, start in known])
+    declared = np.array([abs(forecast[2] - start) for forecast, start in known])
+    within = sum(forecast[0] <= start <= forecast[2] for forecast, start in known) / len(known)
+    unknown = len(forecasts) - len(known)
     return ForecastError(
-        len(told), unknown, float(likely.mean()), float(np.median(likely)), float(declared.mean()), within
+        len(forecasts), unknown, float(likely.mean()), float(np.median(likely)), float(declared.mean()), within
     )
 
 
 def reservation_accuracy(history: History) -> ReservationAccuracy | None:
-    """Compare what was promised with the first start from then on; None where nothing was promised."""
-    made = [(job, job.promised) for job in history.jobs if job.promised is not None and job.promised[1] < inf]
-    found = [(start, _start_after(job, at)) for job, (at, start) in made]
-    if not found:
+    """Compare reserved starts with the first start after the reservation; None without reservations."""
+    reserved = [
+        (job, job.reservation) for job in history.jobs if job.reservation is not None and job.reservation[1] < inf
+    ]
+    starts = [(start, _start_after(job, at)) for job, (at, start) in reserved]
+    if not starts:
         return None
-    early = [promised - start for promised, start in found if start <= promised]
-    return ReservationAccuracy(len(found), len(found) - len(early), sum(early) / len(early) if early else 0.0)
+    early = [reserved_start - start for reserved_start, start in starts if start <= reserved_start]
+    return ReservationAccuracy(len(starts), len(starts) - len(early), sum(early) / len(early) if early else 0.0)
 
 
 def _start_after(job: JobHistory, time: float) -> float:

@@ -1,8 +1,8 @@
-"""The virtual clock over a whole cluster: jobs come, start, end and give way, and between, the planner decides.
+"""The virtual clock of a whole cluster: jobs are submitted, start, end and are preempted; the planner decides.
 
-What comes and what ends in one instant is known before one decision: those that come are there to be chosen, and what
-ends has its room back for them, as on one pool (simulate.clock); so have the victims of a preemption if they stop at
-once. A run that is cut short is lost: its job waits again, and is then run from the beginning.
+All submissions and ends of one instant come before one decision. So submitted jobs are candidates, and the quota of
+ended jobs is free for them, as on one pool (simulator.pool_simulation). So is the quota of victims without a grace
+period. A preempted run is lost: its job is pending again, and starts from the beginning.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulator.scenario import Arrival, Scenario
 
 _MAX_PREEMPTIONS = 1000
-"""Runs that a job may lose; with more, jobs make each other give way in a circle."""
-_NAMED = 5
-"""Jobs with names of others that are told."""
+"""Preemptions of one job; with more, jobs preempt each other in a circle."""
+_MAX_NAMES = 5
+"""Duplicate names in an error message."""
 
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    """A job on its way."""
+    """A job in the simulation."""
 
     serial: int
     arrival: Arrival
@@ -54,16 +54,16 @@ class _Job:
     """Seconds until all its pods are ready."""
     amounts: Amounts
     run: JobRun | None = None
-    """As it is expected to be, while it has its quota."""
+    """The current run with its expected end, while the job has quota."""
     expected: int = 0
-    """The number of the event that will be the end of it; those before are void."""
+    """Number of the event that ends the run; earlier events of the job are void."""
     killed: bool = False
-    """Whether it will not be done by its declared run time."""
+    """Whether it is killed at its deadline."""
     runs: tuple[JobRun, ...] = ()
     outcome: JobOutcome = "waiting"
     reservation: tuple[float, float] | None = None
     explanation: str = ""
-    """What stands in the way of one that has not run."""
+    """Why an unfinished job is pending."""
 
     @property
     def key(self) -> str:
@@ -71,102 +71,105 @@ class _Job:
 
 
 class SimulationError(Exception):
-    """A scenario that cannot be, or has no end; it says what is wrong."""
+    """An invalid scenario, or one without an end; the message says which."""
 
 
 class _ClusterSimulation:
-    """One run of a scenario through a policy."""
+    """One run of a scenario under a policy."""
 
     def __init__(
         self,
         scenario: Scenario,
-        rules: BackfillPolicy,
+        policy: BackfillPolicy,
         latency: Latency,
         progress: Callable[[int, int, float], None] | None,
-        foresight: ClusterForecaster | None,
+        forecaster: ClusterForecaster | None,
     ) -> None:
         self._scenario = scenario
         self._latency = latency
         self._progress = progress
-        self._foresight = foresight
+        self._forecaster = forecaster
         self._snapshot = initial_snapshot(scenario)
-        self._planner = new_state(self._snapshot, rules, scenario.settings, scenario.local_queues)
+        self._planner = new_state(self._snapshot, policy, scenario.settings, scenario.local_queues)
         self._bucket = TokenBucket(latency.rate, latency.burst)
-        arrivals = sorted(scenario.arrivals, key=lambda one: one.workload.created_at)
-        pods = [sum(one.pods for one in arrival.workload.pod_sets) for arrival in arrivals]
+        arrivals = sorted(scenario.arrivals, key=lambda arrival: arrival.workload.created_at)
+        pods = [sum(pod_set.pods for pod_set in arrival.workload.pod_sets) for arrival in arrivals]
         delays = pod_start_delays(latency, pods)
         self._amounts: dict[frozenset[tuple[str, int]], Amounts] = {}
-        """Those of all jobs, equal ones once: they are alike for tens of thousands."""
+        """The amounts of all jobs; equal ones are one object, since tens of thousands of jobs are alike."""
         self._jobs = [
-            _Job(serial, one, delays[serial], self._taken(one.workload)) for serial, one in enumerate(arrivals)
+            _Job(serial, arrival, delays[serial], self._shared_amounts(arrival.workload))
+            for serial, arrival in enumerate(arrivals)
         ]
         self._by_key = _by_key(self._jobs, scenario.name)
-        self._come = 0
-        """How many have."""
-        self._over = 0
+        self._submitted = 0
+        """Number of submitted jobs."""
+        self._ended = 0
         self._events: list[tuple[float, int, int]] = []
-        """When quota will be free, the number of the event, and whose; a heap."""
+        """A heap of releases of quota: time, number of the event, serial of the job."""
         self._numbers = count(1)
-        self._wake = inf
+        self._wake_at = inf
         self._now = 0.0
         self._decisions = 0
 
     def run(self) -> History:
-        """Let everything happen."""
-        began = time.process_time()
+        """Run the simulation to its end."""
+        cpu_start = time.process_time()
         while (now := self._next()) < inf:
             self._now = now
-            first = self._come
+            first = self._submitted
             self._submit(now)
-            self._settle(now)
+            self._release_due(now)
             self._decide(now)
-            if self._foresight is not None:
-                self._foresight.decided(self._planner, now, [job.key for job in self._jobs[first : self._come]])
+            if self._forecaster is not None:
+                self._forecaster.decided(self._planner, now, [job.key for job in self._jobs[first : self._submitted]])
             if self._progress is not None:
-                self._progress(self._over, len(self._jobs), now)
-        seconds = time.process_time() - began
-        self._look_back()
-        told = {} if self._foresight is None else self._foresight.forecasts
-        jobs = [_history_of(job, told.get(job.key)) for job in self._jobs]
+                self._progress(self._ended, len(self._jobs), now)
+        seconds = time.process_time() - cpu_start
+        self._explain_pending()
+        forecasts = {} if self._forecaster is None else self._forecaster.forecasts
+        jobs = [_history_of(job, forecasts.get(job.key)) for job in self._jobs]
         return History(jobs, nominal_capacity(self._scenario), self._decisions, seconds)
 
-    def _look_back(self) -> None:
-        """Say of those that wait still what stands in the way, all else having ended, and refuse who never fits."""
-        possible = FeasibilityCheck(self._snapshot, self._scenario.settings)
-        said: dict[tuple[str, Hashable], str] = {}
+    def _explain_pending(self) -> None:
+        """Explain each job that is still pending after all others have ended, and mark those that never fit."""
+        fits = FeasibilityCheck(self._snapshot, self._scenario.settings)
+        explanations: dict[tuple[str, Hashable], str] = {}
         for job in self._jobs:
             if job.outcome == "waiting":
-                kind = (job.arrival.queue, job.arrival.workload.scheduling_shape)
-                if kind not in said:
-                    said[kind] = self._why(job)
-                job.explanation = said[kind]
-                if not possible(job.arrival):
+                shape = (job.arrival.queue, job.arrival.workload.scheduling_shape)
+                if shape not in explanations:
+                    explanations[shape] = self._explanation(job)
+                job.explanation = explanations[shape]
+                if not fits(job.arrival):
                     job.outcome = "refused"
 
-    def _why(self, job: _Job) -> str:
+    def _explanation(self, job: _Job) -> str:
         if job.key not in self._planner.pending:
             return self._planner.inadmissible[job.key].message
         if not any(job.amounts.values()):
-            return "it requests nothing, and so is given no flavor and no place"
+            return "it requests nothing, and so has neither flavor nor placement"
         return explanation_message(explain(self._planner, job.key, self._now))
 
     def _next(self) -> float:
-        """Return when something happens next; infinite: nothing does."""
+        """Return the time of the next event; infinite: there is none."""
         while self._events and self._jobs[self._events[0][2]].expected != self._events[0][1]:
             heappop(self._events)
-        coming = self._jobs[self._come].arrival.workload.created_at if self._come < len(self._jobs) else inf
-        return min(coming, self._events[0][0] if self._events else inf, self._wake)
+        submission = (
+            self._jobs[self._submitted].arrival.workload.created_at if self._submitted < len(self._jobs) else inf
+        )
+        return min(submission, self._events[0][0] if self._events else inf, self._wake_at)
 
     def _submit(self, now: float) -> None:
-        while self._come < len(self._jobs):
-            arrival = self._jobs[self._come].arrival
+        while self._submitted < len(self._jobs):
+            arrival = self._jobs[self._submitted].arrival
             if arrival.workload.created_at > now:
                 return
             events.submit(self._planner, arrival.workload, arrival.queue)
-            self._come += 1
+            self._submitted += 1
 
-    def _settle(self, now: float) -> None:
-        """Give back the quota that is free by now."""
+    def _release_due(self, now: float) -> None:
+        """Release the quota that is free by now."""
         while self._events and self._events[0][0] <= now:
             _, number, serial = heappop(self._events)
             job = self._jobs[serial]
@@ -176,76 +179,78 @@ class _ClusterSimulation:
             if job.run.whole:
                 events.finish(self._planner, job.key)
                 job.outcome = "failed" if job.killed else "done"
-                self._over += 1
-                if self._foresight is not None:
-                    self._foresight.ended(job.arrival.workload, job.run.end - job.run.start)
+                self._ended += 1
+                if self._forecaster is not None:
+                    self._forecaster.ended(job.arrival.workload, job.run.end - job.run.start)
             else:
                 events.evict(self._planner, job.key, Eviction("Preempted", now))
             job.run = None
 
     def _decide(self, now: float) -> None:
-        step = schedule(self._planner, now)
+        plan = schedule(self._planner, now)
         self._decisions += 1
-        for workload in step.admitted:
+        for workload in plan.admitted:
             self._start(workload, now)
-        for victim in step.victims:
+        for victim in plan.victims:
             self._stop(self._by_key[victim.workload.key], now)
-        for promise in step.reserved:
-            job = self._by_key[promise.workload.key]
+        for reservation in plan.reserved:
+            job = self._by_key[reservation.workload.key]
             if job.reservation is None:
-                job.reservation = (now, promise.start)
-        ended = self._come == len(self._jobs) and not self._events  # who cannot start now never will
-        self._wake = inf if ended else step.wake_at
+                job.reservation = (now, reservation.start)
+        ended = self._submitted == len(self._jobs) and not self._events  # a job that cannot start now never will
+        self._wake_at = inf if ended else plan.wake_at
 
     def _start(self, workload: Workload, now: float) -> None:
         job, latency = self._by_key[workload.key], self._latency
-        going = self._bucket.reserve(now)
-        ready = going + job.pod_start
-        end, deadline = ready + job.arrival.run_time, going + job.arrival.workload.walltime
+        admitted_at = self._bucket.reserve(now)
+        ready = admitted_at + job.pod_start
+        end, deadline = ready + job.arrival.run_time, admitted_at + job.arrival.workload.walltime
         job.killed = latency.enforce_deadlines and end > deadline
         if job.killed:
             end = deadline
         job.run = JobRun(now, end, min(ready, end))
-        job.amounts = self._taken(workload)
-        self._expect(job, end + latency.grace if job.killed else end)
+        job.amounts = self._shared_amounts(workload)
+        self._schedule_release(job, end + latency.grace if job.killed else end)
 
-    def _taken(self, workload: Workload) -> Amounts:
-        found = resource_amounts(workload)
-        return self._amounts.setdefault(frozenset(found.items()), found)
+    def _shared_amounts(self, workload: Workload) -> Amounts:
+        amounts = resource_amounts(workload)
+        return self._amounts.setdefault(frozenset(amounts.items()), amounts)
 
     def _stop(self, job: _Job, now: float) -> None:
-        """Cut a run short, unless it is over by then."""
+        """Shorten a run to the grace period, unless it ends earlier."""
         end = now + self._latency.grace
         if job.run is None or job.run.end <= end:
             return
         if len(job.runs) == _MAX_PREEMPTIONS:
             raise SimulationError(f"{job.key}: preempted {_MAX_PREEMPTIONS} times; it will not come to an end")
         job.run = JobRun(job.run.start, end, min(job.run.ready, end), whole=False)
-        self._expect(job, end)
+        self._schedule_release(job, end)
 
-    def _expect(self, job: _Job, gone: float) -> None:
-        """Have a run's quota free some time after its pods are gone."""
+    def _schedule_release(self, job: _Job, terminated: float) -> None:
+        """Release a run's quota some time after its pods have terminated."""
         job.expected = next(self._numbers)
-        heappush(self._events, (gone + self._latency.release, job.expected, job.serial))
+        heappush(self._events, (terminated + self._latency.release, job.expected, job.serial))
 
 
 def simulate_cluster(
     scenario: Scenario,
-    rules: BackfillPolicy,
+    policy: BackfillPolicy,
     latency: Latency = NO_LATENCY,
     progress: Callable[[int, int, float], None] | None = None,
     forecaster: ClusterForecaster | None = None,
 ) -> History:
-    """Run a scenario through a policy; `progress` is told after each decision how many jobs are over, of how many, and
-    the time. `foresight` is asked for forecasts.
+    """Simulate a scenario under a policy.
 
-    Raises SimulationError where several jobs have one name, or preemptions go round in circles, and ValueError for a
+    `progress` is called after each decision with the number of ended jobs, of all jobs, and the time. `forecaster`
+    records forecasts.
+
+    Raises SimulationError where several jobs have one name, or preempt each other in a circle, and ValueError for a
     Topology without levels.
     """
-    return _ClusterSimulation(scenario, rules, latency, progress, forecaster).run()
+    return _ClusterSimulation(scenario, policy, latency, progress, forecaster).run()
 
 
-def _history_of(job: _Job, told: tuple[float, float, float] | None) -> JobHistory:
+def _history_of(job: _Job, forecast: tuple[float, float, float] | None) -> JobHistory:
     arrival, workload = job.arrival, job.arrival.workload
     return JobHistory(
         workload.name,
@@ -254,20 +259,20 @@ def _history_of(job: _Job, told: tuple[float, float, float] | None) -> JobHistor
         workload.created_at,
         workload.walltime,
         job.amounts,
-        sum(one.pods for one in workload.pod_sets),
+        sum(pod_set.pods for pod_set in workload.pod_sets),
         workload.priority,
         job.outcome,
         job.runs,
         job.reservation,
-        told,
+        forecast,
         job.explanation,
     )
 
 
 def _by_key(jobs: Iterable[_Job], scenario: str) -> dict[str, _Job]:
-    found: dict[str, _Job] = {}
-    twice = [job.key for job in jobs if found.setdefault(job.key, job) is not job]
-    if twice:
-        names = ", ".join(dict.fromkeys(twice[:_NAMED])) + (", ..." if len(twice) > _NAMED else "")
+    jobs_by_key: dict[str, _Job] = {}
+    duplicates = [job.key for job in jobs if jobs_by_key.setdefault(job.key, job) is not job]
+    if duplicates:
+        names = ", ".join(dict.fromkeys(duplicates[:_MAX_NAMES])) + (", ..." if len(duplicates) > _MAX_NAMES else "")
         raise SimulationError(f"{scenario}: jobs have names of their own; there are several of the name {names}")
-    return found
+    return jobs_by_key

@@ -1,4 +1,4 @@
-"""What happened in a simulation, job by job: all that summaries and plots are made from, whatever was simulated."""
+"""The history of a simulation, job by job: the source of all summaries and plots."""
 
 from __future__ import annotations
 
@@ -8,55 +8,55 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 JobOutcome = Literal["done", "failed", "refused", "waiting"]
-"""failed: it ran to its declared limit and was not done, or was given up; refused: it fits nowhere, ever; waiting: the
-simulation ended before it started."""
+"""done: it completed. failed: it was killed at its deadline. refused: it fits nowhere. waiting: it was pending when the
+simulation ended. The names are values of the JSON document."""
 
 
 class JobRun(NamedTuple):
-    """From a start to an end, which may be none of the job's own."""
+    """One run of a job, from its start to its end, its preemption or its deadline."""
 
     start: float
-    """When its quota and places are taken."""
+    """When the job is admitted."""
     end: float
     ready: float
-    """When all its pods run, from which on the work counts; the start where pods start at once."""
+    """When all its pods are ready, and the work begins; the start where pods start at once."""
     whole: bool = True
-    """The job was done with it, or failed; else it was preempted, and its work is lost."""
+    """Whether the job ended with this run; else the run was preempted, and its work is lost."""
 
 
 class JobHistory(NamedTuple):
-    """One job; seconds."""
+    """One job; times in seconds."""
 
     name: str
     queue: str
     """The ClusterQueue; "" where there is only one pool."""
     kind: str
-    """The class of jobs that it is of ("small"), or ""."""
+    """The class of the job ("small"), or ""."""
     submitted: float
-    limit: float
+    walltime: float
     """Declared run time; infinite: none."""
     amounts: Mapping[str, int]
-    """What it takes in all while it runs: resource to milli-CPU, bytes, counts ("processors" in a log)."""
+    """Usage while it runs, by resource: milli-CPU, bytes, counts ("processors" in a log)."""
     pods: int
     priority: int
     outcome: JobOutcome
     runs: tuple[JobRun, ...] = ()
     """In order of time; only the last may be whole."""
-    promised: tuple[float, float] | None = None
-    """When it was first promised a start, and for when; None: never."""
-    told: tuple[float, float, float] | None = None
-    """What was foretold when it came: earliest, likely and latest start; None: nothing, or it did not wait."""
-    why: str = ""
-    """What stands in the way of one that has not run, or ""."""
+    reservation: tuple[float, float] | None = None
+    """When the first reservation was made, and its start; None: the job never had one."""
+    forecast: tuple[float, float, float] | None = None
+    """Earliest, likely and latest start, as forecast at submission; None: there was no forecast."""
+    explanation: str = ""
+    """Why an unfinished job is pending, or ""."""
 
     @property
     def started(self) -> float | None:
-        """Return when the run began that it was done with; None where there is none."""
+        """Return the start of the completed run; None where there is none."""
         return self.runs[-1].start if self.runs and self.runs[-1].whole else None
 
     @property
     def wait(self) -> float | None:
-        """Return how long it waited for that."""
+        """Return the time from submission to the start of the completed run; None where there is none."""
         return None if self.started is None else self.started - self.submitted
 
 
@@ -66,8 +66,8 @@ class History(NamedTuple):
     jobs: list[JobHistory]
     """By time of submission."""
     capacity: Mapping[str, int]
-    """Of each resource, in all, as the amounts of jobs; what is unlimited is left out."""
+    """Total of each resource, in the units of the amounts; unlimited resources are left out."""
     decisions: int
-    """How often was decided."""
+    """Number of decisions."""
     seconds: float
-    """CPU time that all of it took, but for what is told of it afterwards."""
+    """CPU time of the simulation, without its reports."""

@@ -1,4 +1,4 @@
-"""What a scenario begins with: queues in which nothing runs, and how much there is of everything."""
+"""The initial state of a simulation: empty queues, and the capacity."""
 
 from __future__ import annotations
 
@@ -23,64 +23,64 @@ if TYPE_CHECKING:
 
 
 def initial_snapshot(scenario: Scenario) -> Snapshot:
-    """Return the state before anything has come; raise ValueError for a Topology without levels.
+    """Return the snapshot before the first submission; raise ValueError for a Topology without levels.
 
-    A flavor without a Topology that is described has quotas only, and so have all where there are no nodes.
+    A flavor without a described Topology has quotas only. So do all flavors where there are no nodes.
     """
-    return Snapshot(scenario.queues, scenario.cohorts, scenario.flavors or None, tas_snapshot=_places_of(scenario))
+    return Snapshot(scenario.queues, scenario.cohorts, scenario.flavors or None, tas_snapshot=_tas_snapshot(scenario))
 
 
-def _places_of(scenario: Scenario) -> TASSnapshot | None:
+def _tas_snapshot(scenario: Scenario) -> TASSnapshot | None:
     nodes, topologies = scenario.nodes, scenario.topologies
     if nodes is None:
         return None
-    placed = (one for one in scenario.flavors if one.topology_name in topologies)
-    grounds = [build_flavor_topology(one, topologies[one.topology_name], nodes) for one in placed]
+    flavors = (one for one in scenario.flavors if one.topology_name in topologies)
+    flavor_topologies = [build_flavor_topology(one, topologies[one.topology_name], nodes) for one in flavors]
     return TASSnapshot(
-        grounds, kubelet_states=build_kubelet_states(nodes, scenario.states) if scenario.states else None
+        flavor_topologies, kubelet_states=build_kubelet_states(nodes, scenario.states) if scenario.states else None
     )
 
 
 def nominal_capacity(scenario: Scenario) -> dict[str, int]:
-    """Return the nominal quotas of all queues and cohorts by resource; without those that have no limit somewhere."""
-    found: dict[str, int] = {}
+    """Return the nominal quotas of all queues and cohorts by resource, without resources with an unlimited quota."""
+    capacity: dict[str, int] = {}
     unlimited: set[str] = set()
-    for one in (*scenario.queues, *scenario.cohorts):
-        for key, quota in resource_quotas(one.resource_groups):
-            found[key.resource] = found.get(key.resource, 0) + quota.nominal
+    for holder in (*scenario.queues, *scenario.cohorts):
+        for key, quota in resource_quotas(holder.resource_groups):
+            capacity[key.resource] = capacity.get(key.resource, 0) + quota.nominal
             if quota.nominal == UNLIMITED:
                 unlimited.add(key.resource)
-    return {name: amount for name, amount in found.items() if name not in unlimited}
+    return {name: amount for name, amount in capacity.items() if name not in unlimited}
 
 
 def resource_amounts(workload: Workload) -> dict[str, int]:
-    """Return what a workload takes in all: by its admission, or without one, all that it asks for."""
-    found: dict[str, int] = {}
+    """Return the total usage of an admitted workload, or the total requests of one without admission."""
+    amounts: dict[str, int] = {}
     if workload.admission is not None:
         for key, amount in workload.usage.items():
-            found[key.resource] = found.get(key.resource, 0) + amount
+            amounts[key.resource] = amounts.get(key.resource, 0) + amount
     else:
-        for one in workload.total_requests:
-            for name, amount in one.requests.items():
-                found[name] = found.get(name, 0) + amount
-    return found
+        for totals in workload.total_requests:
+            for name, amount in totals.requests.items():
+                amounts[name] = amounts.get(name, 0) + amount
+    return amounts
 
 
 class FeasibilityCheck:
-    """Tells who fits where nothing runs; of those alike in one queue it looks at one."""
+    """Whether a job fits into an idle cluster. Jobs of one shape and queue share a result."""
 
     def __init__(self, idle: Snapshot, settings: QuotaSettings) -> None:
         self._idle = idle
         self._settings = settings
-        self._known: dict[tuple[str, Hashable], bool] = {}
+        self._results: dict[tuple[str, Hashable], bool] = {}
 
     def __call__(self, arrival: Arrival) -> bool:
-        """Tell whether a job does; a queue that admits nothing now may do so later."""
+        """Tell whether a job fits; a stopped queue counts as active."""
         if arrival.queue not in self._idle.cluster_queues:
             return False
         kind = (arrival.queue, arrival.workload.scheduling_shape)
-        if kind not in self._known:
+        if kind not in self._results:
             head = Head(arrival.workload, arrival.queue)
             assignment, _ = nominate(flavor_assigner(self._idle, head, self._settings))
-            self._known[kind] = assignment.representative_mode != FlavorAssignmentMode.NO_FIT
-        return self._known[kind]
+            self._results[kind] = assignment.representative_mode != FlavorAssignmentMode.NO_FIT
+        return self._results[kind]

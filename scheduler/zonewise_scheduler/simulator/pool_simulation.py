@@ -1,8 +1,8 @@
-"""The virtual clock: jobs come and end, and between, the policy decides as it does on a live cluster.
+"""The virtual clock of one pool: jobs are submitted and end, and the policy decides after each event.
 
-Of events at one time, submissions are before ends, each on its own (as in pyss, whose results are published). A job
-that ends by its latest end in that very instant has its room back for all of them: that it ends now is certain. One
-that ends early is only known to when its own event comes.
+Of events at one time, submissions come before ends, each on its own, as in pyss, whose results are published. A job
+whose deadline is this instant has freed its processors before all of them, since it is certain to end now. A job that
+ends earlier frees them with its own event.
 """
 
 from __future__ import annotations
@@ -22,107 +22,107 @@ if TYPE_CHECKING:
 
 
 class PoolObserver(Protocol):
-    """Is told of what happens."""
+    """An observer of the simulation."""
 
     def arrived(self, now: float, state: PoolState, job: Job) -> None:
-        """Take note of a job that waits now; nothing is decided yet."""
+        """Observe a job that is pending now, before any decision."""
         ...
 
     def decided(self, now: float, state: PoolState, decision: PoolDecision) -> None:
-        """Take note of a decision that is not applied yet."""
+        """Observe a decision before it is applied."""
         ...
 
     def ended(self, now: float, job: Job, run: float) -> None:
-        """Take note of a job that has ended, and how long it ran."""
+        """Observe a job that has ended, and its run time."""
         ...
 
 
 class Task(NamedTuple):
-    """A job and what only time tells of it."""
+    """A job and its true run time."""
 
     job: Job
     run_time: float
-    """How long it takes in truth, in seconds; longer than declared if need be."""
+    """Seconds; it may exceed the walltime."""
 
 
 class PoolResult(NamedTuple):
-    """What came of the tasks."""
+    """The result of a simulation."""
 
     tasks: list[Task]
     """By time of submission."""
     starts: dict[Job, float]
     rejected: list[Task]
-    """Those that do not fit into an empty machine; they never waited."""
+    """Tasks that do not fit into an empty machine; they were never pending."""
     decisions: int
     seconds: float
-    """CPU time that all of it took."""
+    """CPU time of the simulation."""
 
 
 class _PoolSimulation:
-    """One run of tasks through a policy."""
+    """One run of tasks under a policy."""
 
     def __init__(
-        self, tasks: Iterable[Task], capacity: int, policy: PoolPolicy, watcher: PoolObserver | None = None
+        self, tasks: Iterable[Task], capacity: int, policy: PoolPolicy, observer: PoolObserver | None = None
     ) -> None:
-        """Take the tasks in any order, their serials unique, and what is there in all (Columns.room)."""
+        """Take tasks in any order with unique serials, and the packed capacity (ResourcePacking.pack_available)."""
         self._capacity = capacity
         self._state = PoolState(capacity)
         self._policy = policy
-        self._watcher = watcher
+        self._observer = observer
         self._tasks = sorted(tasks, key=_arrival)
-        self._ends: list[tuple[float, int, Job]] = []
-        """A heap of those that run by their true ends; of equal ones, who came first."""
+        self._end_events: list[tuple[float, int, Job]] = []
+        """A heap of running jobs by their true ends; of equal ends, by serial."""
         self._runs = {task.job: task.run_time for task in self._tasks}
         self._starts: dict[Job, float] = {}
         self._decisions = 0
-        self._wake = inf
+        self._wake_at = inf
 
     def run(self) -> PoolResult:
-        """Let everything happen."""
-        began = time.process_time()
-        refused: list[Task] = []
+        """Run the simulation to its end."""
+        start = time.process_time()
+        rejected: list[Task] = []
         for task in self._tasks:
             job = task.job
-            self._happen_before(job.submitted)
+            self._advance_until(job.submitted)
             if (self._capacity - job.request) & job.guards == job.guards:
                 self._submit(job)
             else:
-                refused.append(task)
-        self._happen_before(inf)
-        return PoolResult(self._tasks, self._starts, refused, self._decisions, time.process_time() - began)
+                rejected.append(task)
+        self._advance_until(inf)
+        return PoolResult(self._tasks, self._starts, rejected, self._decisions, time.process_time() - start)
 
-    def _happen_before(self, until: float) -> None:
-        """Let jobs end, and reservations begin, before the next submission."""
-        ends = self._ends
+    def _advance_until(self, until: float) -> None:
+        """Handle ends and wake-ups before the next submission."""
+        ends = self._end_events
         while True:
             at = ends[0][0] if ends else inf
-            if self._wake < at:
-                if self._wake >= until:
+            if self._wake_at < at:
+                if self._wake_at >= until:
                     return
-                self._settle(self._wake)
-                self._decide(self._wake)
+                self._release_due(self._wake_at)
+                self._decide(self._wake_at)
             elif at < until:
                 job = heappop(ends)[2]
-                self._settle(at)
+                self._release_due(at)
                 if job in self._state.run_spans:
                     self._state.end(job)
-                if self._watcher is not None:
-                    self._watcher.ended(at, job, self._runs[job])
+                if self._observer is not None:
+                    self._observer.ended(at, job, self._runs[job])
                 self._decide(at)
             else:
                 return
 
     def _submit(self, job: Job) -> None:
         state, now = self._state, job.submitted
-        self._settle(now)
+        self._release_due(now)
         state.submit(job)
-        if self._watcher is not None:
-            self._watcher.arrived(now, state, job)
+        if self._observer is not None:
+            self._observer.arrived(now, state, job)
         if self._policy.eager or (state.available - job.request) & job.guards == job.guards:
             self._decide(now)
 
-    def _settle(self, now: float) -> None:
-        """See to those whose latest end has come: they end in this instant or outlive their declared run time."""
+    def _release_due(self, now: float) -> None:
+        """Handle jobs at their deadline: each ends in this instant or overruns its walltime."""
         state = self._state
         if not state.running or state.running[0][0] > now:
             return
@@ -133,20 +133,20 @@ class _PoolSimulation:
 
     def _decide(self, now: float) -> None:
         decision = self._policy.decide(now, self._state)
-        if self._watcher is not None:
-            self._watcher.decided(now, self._state, decision)
+        if self._observer is not None:
+            self._observer.decided(now, self._state, decision)
         self._state.apply(decision, now)
         self._decisions += 1
-        self._wake = decision.wake_at
+        self._wake_at = decision.wake_at
         for job in decision.starts:
             self._starts[job] = now
-            heappush(self._ends, (now + self._runs[job], job.serial, job))
+            heappush(self._end_events, (now + self._runs[job], job.serial, job))
 
 
 def simulate_pool(
     tasks: Iterable[Task], capacity: int, policy: PoolPolicy, observer: PoolObserver | None = None
 ) -> PoolResult:
-    """Run tasks, in any order, their serials unique, through a policy on a machine so large (Columns.room)."""
+    """Simulate tasks, in any order and with unique serials, under a policy on a machine of this packed capacity."""
     return _PoolSimulation(tasks, capacity, policy, observer).run()
 
 

@@ -1,4 +1,4 @@
-"""What was promised along the way, on one pool: when each job was first told a start, and which."""
+"""Records the first reservation of each job during a simulation of one pool."""
 
 from __future__ import annotations
 
@@ -14,38 +14,39 @@ if TYPE_CHECKING:
 
 
 class ReservationRecorder:
-    """Notes the first promise to each job; a Watcher of the virtual clock."""
+    """Records the first reservation of each job; a PoolObserver."""
 
     def __init__(self, policy: PoolPolicy) -> None:
         self._policy = policy
         self.first_reservations: dict[Job, tuple[float, float]] = {}
-        """When a job was first promised a start, and for when; not before anybody knew that."""
-        self._waiting = 0
-        """How many of them wait."""
+        """When the first reservation of a job with a finite start was made, and that start."""
+        self._reserved_pending = 0
+        """Number of recorded jobs that are pending."""
 
     def arrived(self, now: float, state: PoolState, job: Job) -> None:
-        """Nothing is promised yet."""
+        """Ignore submissions: they make no reservation."""
 
     def decided(self, now: float, state: PoolState, decision: PoolDecision) -> None:
-        """Look for promises that are new, where anyone still lacks one."""
-        made = self.first_reservations
-        self._waiting -= sum(job in made for job in decision.starts)
-        if len(state.pending) - len(decision.starts) > self._waiting:
-            for one in self._promised(now, state, decision):
-                if one.job not in made and one.start < inf:
-                    made[one.job] = (now, one.start)
-                    self._waiting += 1
+        """Record new reservations, if any pending job lacks one."""
+        first = self.first_reservations
+        self._reserved_pending -= sum(job in first for job in decision.starts)
+        if len(state.pending) - len(decision.starts) > self._reserved_pending:
+            for reservation in self._reservations(now, state, decision):
+                if reservation.job not in first and reservation.start < inf:
+                    first[reservation.job] = (now, reservation.start)
+                    self._reserved_pending += 1
 
     def ended(self, now: float, job: Job, run: float) -> None:
-        """Promise nothing: ends do not."""
+        """Ignore ends: they make no reservation."""
 
-    def _promised(self, now: float, state: PoolState, decision: PoolDecision) -> Iterable[PoolReservation]:
-        """Return what the decision promises; it is not applied yet."""
+    def _reservations(self, now: float, state: PoolState, decision: PoolDecision) -> Iterable[PoolReservation]:
+        """Return the reservations of a decision that is not applied yet."""
         if self._policy.eager:
             return self._policy.reservations(now, state)
         job = decision.reserved_job
         if job is None or job in self.first_reservations:
             return ()
-        room = state.available - sum(one.request for one in decision.starts)
-        running = sorted([*state.running, *((now + one.walltime, one.serial, one) for one in decision.starts)])
-        return (earliest_reservation(job, now, room, running),)
+        available = state.available - sum(started.request for started in decision.starts)
+        starting = ((now + started.walltime, started.serial, started) for started in decision.starts)
+        running = sorted([*state.running, *starting])
+        return (earliest_reservation(job, now, available, running),)

@@ -1,4 +1,4 @@
-"""One policy over whatever was read: a log on one pool by its closed form, everything else by the planner."""
+"""Runs one policy over a trace: a log on one pool by its closed form, any other trace by the planner."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from zonewise_scheduler.backfill.pool.pool_policies import pool_policy
 from zonewise_scheduler.simulator.cluster_simulation import simulate_cluster
 from zonewise_scheduler.simulator.forecasters import ClusterForecaster, PoolForecaster
 from zonewise_scheduler.simulator.latency import NO_LATENCY
-from zonewise_scheduler.simulator.pool_history import build_pool_history
+from zonewise_scheduler.simulator.pool_log import COLUMNS, PROCESSORS, build_pool_history, build_tasks
 from zonewise_scheduler.simulator.pool_simulation import simulate_pool
-from zonewise_scheduler.simulator.pool_tasks import COLUMNS, PROCESSORS, build_tasks
 from zonewise_scheduler.simulator.reservations import ReservationRecorder
 from zonewise_scheduler.simulator.scenario import Scenario
 
@@ -25,82 +24,82 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulator.swf import SwfLog
 
 ProgressCallback: TypeAlias = "Callable[[int, int, float], None]"
-"""Is told now and then how many jobs have ended, of how many, and the simulated time."""
+"""Called now and then with the number of ended jobs, of all jobs, and the simulated time."""
 
 _PROGRESS_INTERVAL = 16
-"""Jobs that end between two words of progress."""
+"""Jobs that end between two calls of progress."""
 
 
 class RunOptions(NamedTuple):
-    """What holds for every policy."""
+    """Options of every policy."""
 
     exact: bool = False
-    """In a log, each job declares just the run time that it has."""
+    """In a log, each job declares its true run time."""
     forecast_every: int = 0
-    """Each so-manyth job that waits is foretold its start; 0: none is."""
+    """Every nth pending job has a forecast; 0: none has."""
     latency: Latency = NO_LATENCY
-    """On a cluster."""
+    """Delays of a cluster."""
 
 
 def run_policy(
-    source: SwfLog | Scenario, rules: BackfillPolicy, options: RunOptions, progress: ProgressCallback | None = None
+    source: SwfLog | Scenario, policy: BackfillPolicy, options: RunOptions, progress: ProgressCallback | None = None
 ) -> History:
-    """Return what happens under these rules; a log must say how many processors there are."""
+    """Return the history of a trace under a policy; a log must have its number of processors."""
     if isinstance(source, Scenario):
-        foretold = ClusterForecaster(options.forecast_every) if options.forecast_every else None
-        return simulate_cluster(source, rules, options.latency, progress, foretold)
+        forecaster = ClusterForecaster(options.forecast_every) if options.forecast_every else None
+        return simulate_cluster(source, policy, options.latency, progress, forecaster)
     tasks = build_tasks(source.jobs, exact=options.exact)
     capacity = COLUMNS.pack_available({PROCESSORS: source.processors or 0})
-    policy = pool_policy(rules)
-    promises = ReservationRecorder(policy)
-    foresight = PoolForecaster(policy, options.forecast_every) if options.forecast_every else None
-    watchers: list[PoolObserver] = [promises] if rules.reserves else []
-    watchers += [foresight] if foresight is not None else []
-    watchers += [_ProgressObserver(progress, len(tasks))] if progress is not None else []
-    outcome = simulate_pool(tasks, capacity, policy, _combine(watchers))
-    told = {} if foresight is None else foresight.forecasts
-    return build_pool_history(outcome, COLUMNS, capacity, told, promises.first_reservations)
+    decider = pool_policy(policy)
+    recorder = ReservationRecorder(decider)
+    forecaster = PoolForecaster(decider, options.forecast_every) if options.forecast_every else None
+    observers: list[PoolObserver] = [recorder] if policy.reserves else []
+    observers += [forecaster] if forecaster is not None else []
+    observers += [_ProgressObserver(progress, len(tasks))] if progress is not None else []
+    result = simulate_pool(tasks, capacity, decider, _combine(observers))
+    forecasts = {} if forecaster is None else forecaster.forecasts
+    return build_pool_history(result, COLUMNS, capacity, forecasts, recorder.first_reservations)
 
 
-def _combine(watchers: Sequence[PoolObserver]) -> PoolObserver | None:
-    """Return several watchers as one."""
-    if len(watchers) > 1:
-        return _ObserverGroup(watchers)
-    return watchers[0] if watchers else None
+def _combine(observers: Sequence[PoolObserver]) -> PoolObserver | None:
+    """Return several observers as one."""
+    if len(observers) > 1:
+        return _ObserverGroup(observers)
+    return observers[0] if observers else None
 
 
 class _ObserverGroup:
-    def __init__(self, watchers: Sequence[PoolObserver]) -> None:
-        self._watchers = watchers
+    def __init__(self, observers: Sequence[PoolObserver]) -> None:
+        self._observers = observers
 
     def arrived(self, now: float, state: PoolState, job: Job) -> None:
-        for one in self._watchers:
-            one.arrived(now, state, job)
+        for observer in self._observers:
+            observer.arrived(now, state, job)
 
     def decided(self, now: float, state: PoolState, decision: PoolDecision) -> None:
-        for one in self._watchers:
-            one.decided(now, state, decision)
+        for observer in self._observers:
+            observer.decided(now, state, decision)
 
     def ended(self, now: float, job: Job, run: float) -> None:
-        for one in self._watchers:
-            one.ended(now, job, run)
+        for observer in self._observers:
+            observer.ended(now, job, run)
 
 
 class _ProgressObserver:
-    """Tells of the jobs that end."""
+    """Reports the number of ended jobs."""
 
     def __init__(self, progress: ProgressCallback, total: int) -> None:
         self._progress = progress
         self._total = total
-        self._done = 0
+        self._ended = 0
 
     def arrived(self, now: float, state: PoolState, job: Job) -> None:
-        """Arrivals are no progress."""
+        """Ignore submissions."""
 
     def decided(self, now: float, state: PoolState, decision: PoolDecision) -> None:
-        """Neither are decisions."""
+        """Ignore decisions."""
 
     def ended(self, now: float, job: Job, run: float) -> None:  # noqa: ARG002 -- a watcher's
-        self._done += 1
-        if self._done % _PROGRESS_INTERVAL == 1:
-            self._progress(self._done, self._total, now)
+        self._ended += 1
+        if self._ended % _PROGRESS_INTERVAL == 1:
+            self._progress(self._ended, self._total, now)

@@ -1,4 +1,4 @@
-"""What is simulated: queues, nodes, and the jobs that come."""
+"""A scenario: queues, nodes, and submitted jobs."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 class Arrival(NamedTuple):
-    """A job, and what only time tells of it."""
+    """A job and its true run time."""
 
     workload: Workload
-    """Its `created` is when it comes, in seconds since the simulation's begin; it has no admission."""
+    """Its `created_at` is the submission, in seconds since the start of the simulation; it has no admission."""
     queue: str
     """The ClusterQueue's name."""
     run_time: float
-    """How long it takes in truth once all its pods are ready, in seconds; longer than declared if need be."""
+    """True run time in seconds, once all its pods are ready; it may exceed the walltime."""
     kind: str = ""
-    """The class of jobs that it is of ("small"), for summaries; ""."""
+    """The class of the job ("small"), for summaries; ""."""
 
 
 class Scenario(NamedTuple):
-    """All that a simulation is about."""
+    """The input of a cluster simulation."""
 
     name: str
     arrivals: list[Arrival]
@@ -41,11 +41,11 @@ class Scenario(NamedTuple):
     topologies: Mapping[str, Sequence[str]] = {}
     """Levels of each Topology, the outermost first."""
     nodes: NodeInfoTable | None = None
-    """Where pods are placed, for flavors with a topology; None: only quotas count."""
+    """Nodes of flavors with a Topology; None: only quotas count."""
     states: Mapping[str, NodeState] = {}
-    """What is known of the zones of nodes, by their names."""
+    """State of the zones of a node, by its name; a node without one has no zones."""
     settings: QuotaSettings = DEFAULT_SETTINGS
     problems: tuple[str, ...] = ()
-    """What was wrong in what it was read from, a sentence each; the rest stands."""
+    """Problems of the input, a sentence each."""
     local_queues: tuple[LocalQueue, ...] | None = None
-    """Those that jobs name; None: jobs are submitted to ClusterQueues."""
+    """LocalQueues that jobs name; None: jobs are submitted to ClusterQueues."""

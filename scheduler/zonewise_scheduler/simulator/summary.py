@@ -1,4 +1,4 @@
-"""What a simulation amounts to, in the numbers of the field."""
+"""The summary of a simulation: waits, slowdown, utilisation."""
 
 from __future__ import annotations
 
@@ -24,70 +24,70 @@ TAU = 10.0
 """Seconds: shorter jobs count as so long in the bounded slowdown (Feitelson and Rudolph, JSSPP 1998)."""
 
 ResourceShares = dict[str, float]
-"""By resource: of all there is, from the first submission to the last end."""
+"""By resource: share of the capacity, from the first submission to the last end."""
 
 
 class Summary(NamedTuple):
     """Waits and makespan in seconds."""
 
     jobs: int
-    """Those that were done, or failed: all means are of them."""
+    """Completed and failed jobs; means are of these."""
     failed: int
-    """Those of them that were not done within their declared run time."""
-    refused: int
-    """Those that never fit."""
+    """Jobs that were killed at their deadline."""
+    rejected: int
+    """Jobs that fit nowhere."""
     waiting: int
-    """Those that had not started when it ended."""
+    """Jobs that were pending at the end."""
     wait_mean: float
-    """From the submission to the start of the run that a job was done with."""
+    """From the submission to the start of the completed run."""
     wait_median: float
     wait_p95: float
     wait_max: float
     ready_mean: float
-    """From the submission until all pods of that run were ready: to the admission where pods start at once."""
+    """From the submission until all pods of that run were ready."""
     bounded_slowdown: float
     """The mean of max(1, (wait + run) / max(run, TAU))."""
     utilisation: ResourceShares
-    """What runs had."""
+    """Of all runs."""
     effective: ResourceShares
-    """What the runs had that jobs were done with, from when all their pods were ready."""
+    """Of completed runs, once all their pods were ready."""
     lost: ResourceShares
-    """What preempted runs had, whose work is lost."""
+    """Of preempted runs, whose work is lost."""
     preemptions: int
     makespan: float
     """From the first submission to the last end."""
     forecast: ForecastError | None
-    promises: ReservationAccuracy | None
+    reservations: ReservationAccuracy | None
     decisions_per_second: float
     """Of CPU time."""
 
 
 def summarise(history: History) -> Summary:
-    """Sum up what happened; of no jobs, all is zero."""
+    """Summarise a history; without jobs all numbers are zero."""
     jobs = history.jobs
-    ran = [job for job in jobs if job.started is not None]
+    completed = [job for job in jobs if job.started is not None]
     outcomes = [job.outcome for job in jobs]
-    makespan = _makespan(ran)
-    waits = np.array([job.wait for job in ran], np.float64)
-    whole = [(job.amounts, job.runs[-1].end - job.runs[-1].start) for job in ran]
-    useful = [(job.amounts, job.runs[-1].end - job.runs[-1].ready) for job in ran if job.outcome == "done"]
-    broken = [(job.amounts, run.end - run.start) for job in jobs for run in job.runs if not run.whole]
-    median, p95 = (float(one) for one in np.quantile(waits, (0.5, 0.95))) if ran else (0.0, 0.0)
+    makespan = _makespan(completed)
+    waits = np.array([job.wait for job in completed], np.float64)
+    whole = [(job.amounts, job.runs[-1].end - job.runs[-1].start) for job in completed]
+    useful = [(job.amounts, job.runs[-1].end - job.runs[-1].ready) for job in completed if job.outcome == "done"]
+    preempted = [(job.amounts, run.end - run.start) for job in jobs for run in job.runs if not run.whole]
+    median, p95 = (float(quantile) for quantile in np.quantile(waits, (0.5, 0.95))) if completed else (0.0, 0.0)
     return Summary(
-        len(ran),
+        len(completed),
         outcomes.count("failed"),
         outcomes.count("refused"),
         outcomes.count("waiting"),
-        float(waits.mean()) if ran else 0.0,
+        float(waits.mean()) if completed else 0.0,
         median,
         p95,
         float(waits.max(initial=0)),
-        sum(job.runs[-1].ready - job.submitted for job in ran) / len(ran) if ran else 0.0,
+        sum(job.runs[-1].ready - job.submitted for job in completed) / len(completed) if completed else 0.0,
         _bounded_slowdown(waits, np.array([length for _, length in whole], np.float64)),
-        _shares((*whole, *broken), history.capacity, makespan),
+        _shares((*whole, *preempted), history.capacity, makespan),
         _shares(useful, history.capacity, makespan),
-        _shares(broken, history.capacity, makespan),
-        len(broken),
+        _shares(preempted, history.capacity, makespan),
+        len(preempted),
         makespan,
         forecast_error(history),
         reservation_accuracy(history),
@@ -96,18 +96,18 @@ def summarise(history: History) -> Summary:
 
 
 def by_kind(history: History) -> dict[str, Summary]:
-    """Sum up the jobs of each kind, where they have kinds, in the order in which those first came."""
-    kinds: dict[str, list[JobHistory]] = {}
+    """Summarise the jobs of each kind, in order of their first submission; empty where jobs have no kinds."""
+    jobs_by_kind: dict[str, list[JobHistory]] = {}
     for job in history.jobs:
         if job.kind:
-            kinds.setdefault(job.kind, []).append(job)
-    return {kind: summarise(history._replace(jobs=jobs)) for kind, jobs in kinds.items()}
+            jobs_by_kind.setdefault(job.kind, []).append(job)
+    return {kind: summarise(history._replace(jobs=jobs)) for kind, jobs in jobs_by_kind.items()}
 
 
-def _makespan(ran: list[JobHistory]) -> float:
-    if not ran:
+def _makespan(completed: list[JobHistory]) -> float:
+    if not completed:
         return 0.0
-    return max(job.runs[-1].end for job in ran) - min(job.submitted for job in ran)
+    return max(job.runs[-1].end for job in completed) - min(job.submitted for job in completed)
 
 
 def _bounded_slowdown(waits: NDArray[np.float64], runs: NDArray[np.float64]) -> float:
@@ -115,14 +115,14 @@ def _bounded_slowdown(waits: NDArray[np.float64], runs: NDArray[np.float64]) -> 
 
 
 def _shares(
-    taken: Iterable[tuple[Mapping[str, int], float]], capacity: Mapping[str, int], makespan: float
+    usages: Iterable[tuple[Mapping[str, int], float]], capacity: Mapping[str, int], makespan: float
 ) -> ResourceShares:
-    """Return the share of each resource that was taken for so many seconds each; of what there is none, zero."""
-    found = dict.fromkeys(capacity, 0.0)
-    for amounts, seconds in taken:
+    """Return the shares of usages over so many seconds each; zero for a resource without capacity."""
+    shares = dict.fromkeys(capacity, 0.0)
+    for amounts, seconds in usages:
         for name, amount in amounts.items():
-            if name in found:
-                found[name] += amount * seconds
+            if name in shares:
+                shares[name] += amount * seconds
     return {
-        name: size / (capacity[name] * makespan) if capacity[name] * makespan else 0.0 for name, size in found.items()
+        name: size / (capacity[name] * makespan) if capacity[name] * makespan else 0.0 for name, size in shares.items()
     }

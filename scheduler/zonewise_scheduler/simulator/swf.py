@@ -1,9 +1,8 @@
 """Logs in the Standard Workload Format, version 2 (Chapin et al., JSSPP 1999), as text or gzip.
 
-A line is a job of 18 numbers, -1 where unknown. Of use here are 1 job number, 2 submit time, 3 wait time, 4 run time,
-5 allocated processors, 8 requested processors, 9 requested time (the declared run time), 11 status, 12 user, 14
-executable and 15 queue. Lines that begin with ";" are comments; the header says with MaxProcs, or else MaxNodes, how
-large the machine is.
+A line is a job of 18 numbers, -1 where unknown. This module reads 1 job number, 2 submit time, 3 wait time, 4 run time,
+5 allocated processors, 8 requested processors, 9 requested time (the walltime), 11 status, 12 user, 14 executable and
+15 queue. Lines that begin with ";" are comments. The header has the size of the machine as MaxProcs, or else MaxNodes.
 """
 
 from __future__ import annotations
@@ -24,25 +23,25 @@ _NAMES = {
     8: "requested processors", 9: "requested time", 11: "status", 12: "user", 14: "executable", 15: "queue",
 }  # fmt: skip
 _COLUMNS = tuple(field - 1 for field in _NAMES)
-_MOST = 2**53
-"""Beyond it, seconds are not told apart."""
+_MAX_SECONDS = 2**53
+"""Beyond it, a float does not distinguish seconds."""
 _PARTIAL = frozenset({2, 3, 4})
-"""Of a job that was suspended or checkpointed: there is another line of the whole."""
+"""Status of a part of a suspended or checkpointed job; the log has a line of the whole job as well."""
 _SIZES = ("MaxProcs", "MaxNodes")
 
 
 class LoggedJob(NamedTuple):
-    """A job of a log; times in seconds since the log's begin."""
+    """A job of a log; times in seconds since the start of the log."""
 
     job_number: int
     submit_time: float
     wait_time: float
-    """As it was; -1 where unknown."""
+    """-1 where unknown."""
     run_time: float
     processors: int
-    """Those allocated, or where that is unknown those requested."""
+    """Allocated processors; requested ones where these are unknown."""
     requested_time: float
-    """The declared run time; infinite where unknown."""
+    """The walltime; infinite where unknown."""
     user: int
     executable: int
     queue: int
@@ -61,32 +60,32 @@ class SwfProblem(NamedTuple):
 
 
 class SwfLog(NamedTuple):
-    """What a log holds."""
+    """The contents of a log."""
 
     jobs: list[LoggedJob]
     """In the order of the file."""
     processors: int | None
-    """Of the machine; None where the header does not say."""
+    """Of the machine; None where the header has no size."""
     problems: list[SwfProblem]
     partial: int
-    """Lines left out that tell of a part of a job which has a line of the whole."""
+    """Lines of parts of jobs, which are left out, since the log has lines of the whole jobs."""
 
 
 def read_swf(path: Path) -> SwfLog:
-    """Read a log; raise OSError if it cannot be opened."""
+    """Read a log. Raises OSError if it cannot be opened."""
     with path.open("rb") as file:
-        zipped = file.read(2) == _GZIP
-    with gzip.open(path) if zipped else path.open("rb") as file:
+        compressed = file.read(2) == _GZIP
+    with gzip.open(path) if compressed else path.open("rb") as file:
         return load_swf(file)
 
 
 def load_swf(file: Iterable[bytes]) -> SwfLog:
-    """Read a log of an open file; compressed data may end too early, and what was before it counts."""
+    """Read a log of an open file. Compressed data may be truncated; the lines before count."""
     return parse_swf(_lines(file))
 
 
 def parse_swf(lines: Iterable[str | SwfProblem]) -> SwfLog:
-    """Take in the lines of a log; those that are damaged are named, and nothing else is lost."""
+    """Parse the lines of a log; damaged lines become problems."""
     log = SwfLog([], None, [], 0)
     sizes: dict[str, int] = {}
     partial = 0
@@ -107,7 +106,7 @@ def parse_swf(lines: Iterable[str | SwfProblem]) -> SwfLog:
 
 
 def _lines(file: Iterable[bytes]) -> Iterator[str | SwfProblem]:
-    """Yield the lines, and where compressed data end too early, that."""
+    """Yield the lines, and a problem where compressed data are truncated."""
     try:
         for line in file:
             yield line.decode("ascii", "replace")
@@ -123,19 +122,19 @@ def _header(line: str, sizes: dict[str, int]) -> None:
 
 
 def _job(fields: list[str]) -> LoggedJob | SwfProblem | None:
-    """Return the job of a line, or what is wrong with it, or None for a part of a job."""
+    """Return the job of a line, its problem, or None for a part of a job."""
     if len(fields) != _FIELDS:
         return SwfProblem(0, "line", f"{len(fields)} fields rather than {_FIELDS}")
-    found = _numbers(fields)
-    if isinstance(found, SwfProblem):
-        return found
-    number, submitted, wait, run, allocated, requested, limit, status, user, executable, queue = found
+    numbers = _numbers(fields)
+    if isinstance(numbers, SwfProblem):
+        return numbers
+    number, submitted, wait, run, allocated, requested, limit, status, user, executable, queue = numbers
     if status in _PARTIAL:
         return None
     processors = int(allocated if allocated > 0 else requested)
     for field, value in ((2, submitted), (4, run), (5, processors - 1), (9, max(limit, 0))):
-        if not 0 <= value <= _MOST:
-            return _unusable(field, found[_COLUMNS.index(field - 1)])
+        if not 0 <= value <= _MAX_SECONDS:
+            return _invalid(field, numbers[_COLUMNS.index(field - 1)])
     return LoggedJob(
         int(number), submitted, wait, run, processors, limit if limit > 0 else inf,
         int(user), int(executable), int(queue),
@@ -143,23 +142,23 @@ def _job(fields: list[str]) -> LoggedJob | SwfProblem | None:
 
 
 def _numbers(fields: list[str]) -> Sequence[float] | SwfProblem:
-    """Return the fields that are of use; nearly always whole numbers."""
+    """Return the fields that are read; nearly always integers."""
     try:
-        return [int(fields[place]) for place in _COLUMNS]
+        return [int(fields[column]) for column in _COLUMNS]
     except ValueError:
         pass
-    found: list[float] = []
-    for place in _COLUMNS:
+    numbers: list[float] = []
+    for column in _COLUMNS:
         try:
-            found.append(float(fields[place]))
+            numbers.append(float(fields[column]))
         except ValueError:
-            return SwfProblem(0, _field(place + 1), f"{fields[place]!r} is no number")
-        if not isfinite(found[-1]):
-            return _unusable(place + 1, found[-1])
-    return found
+            return SwfProblem(0, _field(column + 1), f"{fields[column]!r} is no number")
+        if not isfinite(numbers[-1]):
+            return _invalid(column + 1, numbers[-1])
+    return numbers
 
 
-def _unusable(field: int, value: float) -> SwfProblem:
+def _invalid(field: int, value: float) -> SwfProblem:
     return SwfProblem(0, _field(field), f"{value:g}")
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from benchmarks.least_wait import least_worst_wait
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
+from zonewise_scheduler.simulator.pool_log import COLUMNS, PROCESSORS, build_tasks
 from zonewise_scheduler.simulator.pool_simulation import simulate_pool
-from zonewise_scheduler.simulator.pool_tasks import COLUMNS, PROCESSORS, build_tasks
 from zonewise_scheduler.simulator.swf import LoggedJob
 
 HOUR = 3600

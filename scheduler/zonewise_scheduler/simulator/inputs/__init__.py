@@ -1,1 +1,1 @@
-"""Scenarios out of files: Kueue's generators, job files, objects of a cluster, logs, mixes by name, and nodes."""
+"""Readers of every kind of trace."""

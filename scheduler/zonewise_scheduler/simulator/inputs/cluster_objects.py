@@ -1,9 +1,9 @@
 """Objects of a cluster: queues and flavors of kueue.x-k8s.io, Workloads, batch/v1 Jobs, nodes and their reports.
 
-A Job comes at the time of its creation, after the first one, or so many seconds after the begin as the annotation
-zonewise.dev/simulated-submit-seconds says. How long it runs once all its pods are ready, in seconds, is told by the
-annotation zonewise.dev/simulated-run-seconds, else by the start and the completion in its status, and else it is its
-declared limit. It is queued whatever its state is.
+A Job is submitted at its creation, relative to the first one, or at the time of the annotation
+zonewise.dev/simulated-submit-seconds. Its run time, once all its pods are ready, is that of the annotation
+zonewise.dev/simulated-run-seconds, else from start to completion in its status, and else its walltime. Its state does
+not matter.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from zonewise_scheduler.quota.api.queue_types import ClusterQueue, Cohort
-    from zonewise_scheduler.quota.api.workload_types import WorkloadPriorityClass, Workload
+    from zonewise_scheduler.quota.api.workload_types import Workload, WorkloadPriorityClass
     from zonewise_scheduler.simulator.inputs.documents import Document, Json
     from zonewise_scheduler.simulator.inputs.job_objects import SubmittedJob
     from zonewise_scheduler.simulator.inputs.node_fleet import Fleet
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _NAME = "objects"
-_JOBS = {"Job", "Workload"}
-_NODES = {"Node", "NodeResourceTopology"}
+_JOB_KINDS = {"Job", "Workload"}
+_NODE_KINDS = {"Node", "NodeResourceTopology"}
 _KUEUE = "kueue.x-k8s.io"
 _GROUPS = {
     "Job": "batch",
@@ -51,9 +51,9 @@ _GROUPS = {
         _KUEUE,
     ),
 }
-"""The API group of each kind; others have kinds of the same names."""
+"""The API group of each kind; other groups have kinds of the same names."""
 _VERSIONS = ("v1alpha1", "v1beta1", "v1beta2")
-"""Of Kueue's: Cohorts and Topologies were v1alpha1 first; what they had beyond the fields of later ones is told."""
+"""Versions of Kueue's API: Cohorts and Topologies were v1alpha1 first; fields that later versions lack are problems."""
 
 
 def is_object(content: Mapping[str, object]) -> bool:
@@ -62,39 +62,39 @@ def is_object(content: Mapping[str, object]) -> bool:
 
 
 def has_nodes(documents: Iterable[Document]) -> bool:
-    """Tell whether any is a node or its report."""
-    return any(one.kind in _NODES for one in documents)
+    """Tell whether any document is a node or a report."""
+    return any(one.kind in _NODE_KINDS for one in documents)
 
 
 def build_fleet_from_objects(documents: Sequence[Document]) -> Fleet:
     """Return the nodes among objects."""
-    return fleet_from_reports(_of(documents, "NodeResourceTopology"), _of(documents, "Node"))
+    return fleet_from_reports(_of_kind(documents, "NodeResourceTopology"), _of_kind(documents, "Node"))
 
 
 def read_objects(documents: Sequence[Document], where: str, fleet: Fleet | None) -> Scenario:
-    """Return the jobs among objects, on the queues and nodes among them or else on a fleet.
+    """Return the jobs among objects, on the queues and nodes among them, or else on a fleet.
 
-    What is wrong with an object is told. Raises InputError where no job is left, or there is neither queue nor node.
+    Invalid fields are problems. Raises InputError where no job is left, or there are neither queues nor nodes.
     """
     problems: list[str] = []
-    documents = _of_use(documents, problems)
+    documents = _select(documents, problems)
     if fleet is None and has_nodes(documents):
         fleet = build_fleet_from_objects(documents)
     problems += () if fleet is None else fleet.problems
     cluster = _cluster(documents, problems)
-    classes = _read(_of(documents, "WorkloadPriorityClass"), read_workload_priority_class, problems)
-    classes += _read(_of(documents, "PriorityClass"), _read_pod_priority, problems)
-    jobs = [one for one in documents if one.kind in _JOBS]
-    submitted = read_submitted(jobs, {one.name: one.value for one in classes}, problems)
+    classes = _read(_of_kind(documents, "WorkloadPriorityClass"), read_workload_priority_class, problems)
+    classes += _read(_of_kind(documents, "PriorityClass"), _read_pod_priority, problems)
+    jobs = [entry for entry in documents if entry.kind in _JOB_KINDS]
+    submitted = read_submitted(jobs, {entry.name: entry.value for entry in classes}, problems)
     if not submitted:
         raise InputError(where, "; ".join(["no Job or Workload that could be read", *problems]))
-    cluster = _completed(cluster, fleet, [one.workload for one in submitted], where, problems)
-    arrivals = [found for one in submitted if (found := _queued(one, cluster, problems)) is not None]
+    cluster = _with_queues_and_flavors(cluster, fleet, [entry.workload for entry in submitted], where, problems)
+    arrivals = [arrival for entry in submitted if (arrival := _arrival(entry, cluster, problems)) is not None]
     if not arrivals:
         raise InputError(where, "; ".join(problems))
     return Scenario(
         _NAME,
-        sorted(arrivals, key=lambda one: one.workload.created_at),
+        sorted(arrivals, key=lambda entry: entry.workload.created_at),
         cluster.queues,
         cluster.cohorts,
         cluster.flavors,
@@ -102,12 +102,12 @@ def read_objects(documents: Sequence[Document], where: str, fleet: Fleet | None)
         None if fleet is None else fleet.nodes,
         {} if fleet is None else fleet.states,
         problems=tuple(problems),
-        local_queues=_locals(cluster, arrivals),
+        local_queues=_local_queues(cluster, arrivals),
     )
 
 
 class _Cluster(NamedTuple):
-    """What of a cluster is among the objects."""
+    """The cluster-wide objects."""
 
     queues: tuple[ClusterQueue, ...]
     cohorts: tuple[Cohort, ...]
@@ -117,95 +117,101 @@ class _Cluster(NamedTuple):
 
 
 def _cluster(documents: Sequence[Document], problems: list[str]) -> _Cluster:
-    queues = _read(_of(documents, "ClusterQueue"), read_cluster_queue, problems)
-    cohorts = _read(_of(documents, "Cohort"), read_cohort, problems)
-    flavors = _read(_of(documents, "ResourceFlavor"), read_resource_flavor, problems)
-    topologies = _read(_of(documents, "Topology"), _read_topology, problems)
-    local = _read(_of(documents, "LocalQueue"), read_local_queue, problems)
+    queues = _read(_of_kind(documents, "ClusterQueue"), read_cluster_queue, problems)
+    cohorts = _read(_of_kind(documents, "Cohort"), read_cohort, problems)
+    flavors = _read(_of_kind(documents, "ResourceFlavor"), read_resource_flavor, problems)
+    topologies = _read(_of_kind(documents, "Topology"), _read_topology, problems)
+    local_queues = _read(_of_kind(documents, "LocalQueue"), read_local_queue, problems)
     return _Cluster(
-        tuple({one.name: one for one in queues if one.name}.values()),
-        tuple({one.name: one for one in cohorts if one.name}.values()),
-        tuple({one.name: one for one in flavors if one.name}.values()),
+        tuple({entry.name: entry for entry in queues if entry.name}.values()),
+        tuple({entry.name: entry for entry in cohorts if entry.name}.values()),
+        tuple({entry.name: entry for entry in flavors if entry.name}.values()),
         {name: levels for name, levels in topologies if levels},
-        {one.key: one for one in local},
+        {entry.key: entry for entry in local_queues},
     )
 
 
-def _completed(
+def _with_queues_and_flavors(
     cluster: _Cluster, fleet: Fleet | None, workloads: Sequence[Workload], where: str, problems: list[str]
 ) -> _Cluster:
-    """Return a cluster with queues and flavors: those of the fleet where there are none among the objects."""
+    """Return a cluster with queues and flavors: those of the fleet where the objects have none."""
     if not cluster.queues:
         if fleet is None:
             raise InputError(where, "neither ClusterQueues nor nodes: there is nothing to run jobs on; see --nodes")
         return _on_fleet(cluster, fleet, workloads)
-    known = {one.name: one for one in (*(fleet.flavors if fleet is not None else ()), *cluster.flavors)}
-    wanted_flavors = dict.fromkeys(
+    flavors_by_name = {
+        holder.name: holder for holder in (*(fleet.flavors if fleet is not None else ()), *cluster.flavors)
+    }
+    flavor_names = dict.fromkeys(
         flavor
-        for one in (*cluster.queues, *cluster.cohorts)
-        for own in one.resource_groups
-        for flavor in own.flavor_names
+        for holder in (*cluster.queues, *cluster.cohorts)
+        for group in holder.resource_groups
+        for flavor in group.flavor_names
     )
-    for name in wanted_flavors:
-        if name not in known:
+    for name in flavor_names:
+        if name not in flavors_by_name:
             problems.append(f"{where}: ResourceFlavor {name}: there is none, and it is taken for one of any nodes")
-            known[name] = ResourceFlavor(name)
+            flavors_by_name[name] = ResourceFlavor(name)
     topologies = dict(cluster.topologies) if fleet is None else {**fleet.topologies, **cluster.topologies}
-    if fleet is not None and not any(known[name].topology_name in topologies for name in wanted_flavors):
+    if fleet is not None and not any(flavors_by_name[name].topology_name in topologies for name in flavor_names):
         problems.append(f"{where}: no ResourceFlavor has a Topology that is there: nodes do not count, quotas alone do")
-    return cluster._replace(flavors=tuple(known.values()), topologies=topologies)
+    return cluster._replace(flavors=tuple(flavors_by_name.values()), topologies=topologies)
 
 
 def _on_fleet(cluster: _Cluster, fleet: Fleet, workloads: Sequence[Workload]) -> _Cluster:
-    """Return a cluster with queues for all nodes, those that jobs name.
+    """Return a cluster with a queue on all nodes for each queue that jobs name.
 
-    Where pods request nothing, pods have a quota too: what has no quota at all is given no flavor, and so no place.
+    Where pods request nothing, pods have a quota too: a workload without any quota has neither flavor nor placement.
     """
-    wanted = (
-        cluster.locals[one.local_queue_key].cluster_queue if one.local_queue_key in cluster.locals else one.queue_name
-        for one in workloads
+    queue_names = (
+        cluster.locals[workload.local_queue_key].cluster_queue
+        if workload.local_queue_key in cluster.locals
+        else workload.queue_name
+        for workload in workloads
     )
-    queues = build_queues(fleet, filter(None, wanted)).queues
-    if not all(any(pods.requests.values()) for one in workloads for pods in one.pod_sets):
+    queues = build_queues(fleet, filter(None, queue_names)).queues
+    if not all(any(pod_set.requests.values()) for workload in workloads for pod_set in workload.pod_sets):
         queues = tuple(map(with_unlimited_pods, queues))
     return cluster._replace(queues=queues, flavors=fleet.flavors, topologies=fleet.topologies)
 
 
-def _queued(one: SubmittedJob, cluster: _Cluster, problems: list[str]) -> Arrival | None:
-    """Return a job with its ClusterQueue: by its LocalQueue, else one of its queue's name, else the only one."""
-    local = cluster.locals.get(one.workload.local_queue_key)
-    name = one.workload.queue_name if local is None else local.cluster_queue
+def _arrival(job: SubmittedJob, cluster: _Cluster, problems: list[str]) -> Arrival | None:
+    """Return a job with its ClusterQueue: that of its LocalQueue, else the one of its queue's name, else the only
+    one.
+    """
+    local_queue = cluster.locals.get(job.workload.local_queue_key)
+    name = job.workload.queue_name if local_queue is None else local_queue.cluster_queue
     names = [queue.name for queue in cluster.queues]
     if not name and len(names) == 1:
         name = names[0]
     if name in names:
-        return Arrival(one.workload, name, one.run_time, one.kind)
-    problems.append(f"{one.label}: there is no queue {name!r}" if name else f"{one.label}: it names no queue")
+        return Arrival(job.workload, name, job.run_time, job.kind)
+    problems.append(f"{job.label}: there is no queue {name!r}" if name else f"{job.label}: it names no queue")
     return None
 
 
-def _locals(cluster: _Cluster, arrivals: Iterable[Arrival]) -> tuple[LocalQueue, ...]:
-    """Return the LocalQueues, with those that jobs name and that are not described."""
-    named = ((one.workload, one.queue) for one in arrivals if one.workload.queue_name)
-    made = {one.local_queue_key: LocalQueue(one.namespace, one.queue_name, queue) for one, queue in named}
-    return tuple({**made, **cluster.locals}.values())
+def _local_queues(cluster: _Cluster, arrivals: Iterable[Arrival]) -> tuple[LocalQueue, ...]:
+    """Return the LocalQueues, with the ones that jobs name without a description."""
+    queued = ((entry.workload, entry.queue) for entry in arrivals if entry.workload.queue_name)
+    implied = {entry.local_queue_key: LocalQueue(entry.namespace, entry.queue_name, queue) for entry, queue in queued}
+    return tuple({**implied, **cluster.locals}.values())
 
 
 def _read(
     documents: Iterable[Document], read: Callable[[Json], tuple[T, tuple[str, ...]]], problems: list[str]
 ) -> list[T]:
-    found: list[T] = []
-    for one in documents:
-        value, own = read(one.content)
-        problems += [f"{object_label(one)}: {problem}" for problem in own]
-        found.append(value)
-    return found
+    values: list[T] = []
+    for document in documents:
+        value, own_problems = read(document.content)
+        problems += [f"{object_label(document)}: {problem}" for problem in own_problems]
+        values.append(value)
+    return values
 
 
 def _read_topology(given: Json) -> tuple[tuple[str, tuple[str, ...]], tuple[str, ...]]:
     problems: list[str] = []
     _, name, spec = open_object(given, problems)
-    levels = tuple(one.text("nodeLabel") for one in spec.children("levels"))
+    levels = tuple(level.text("nodeLabel") for level in spec.children("levels"))
     if not levels or not all(levels):
         spec.report("levels", "not labels of nodes")
         return (name, ()), tuple(problems)
@@ -213,44 +219,44 @@ def _read_topology(given: Json) -> tuple[tuple[str, tuple[str, ...]], tuple[str,
 
 
 def _read_pod_priority(given: Json) -> tuple[WorkloadPriorityClass, tuple[str, ...]]:
-    """Return a PriorityClass of pods, which has fields that one of Workloads has not."""
+    """Return a PriorityClass of pods, which has fields that one of Workloads lacks."""
     return read_workload_priority_class({name: given[name] for name in ("metadata", "value") if name in given})
 
 
-def _of(documents: Iterable[Document], kind: str) -> list[Document]:
-    return [one for one in documents if one.kind == kind]
+def _of_kind(documents: Iterable[Document], kind: str) -> list[Document]:
+    return [document for document in documents if document.kind == kind]
 
 
-def _of_use(documents: Iterable[Document], problems: list[str]) -> list[Document]:
-    """Return the objects that are of use here, and tell of the others."""
-    found: list[Document] = []
-    others: Counter[tuple[str, str, str]] = Counter()
-    for one in documents:
-        api = one.content.get("apiVersion")
+def _select(documents: Iterable[Document], problems: list[str]) -> list[Document]:
+    """Return the objects of known kinds; the rest are problems."""
+    useful: list[Document] = []
+    ignored: Counter[tuple[str, str, str]] = Counter()
+    for document in documents:
+        api = document.content.get("apiVersion")
         group, _, version = api.rpartition("/") if isinstance(api, str) else ("", "", "")
-        if _GROUPS.get(one.kind) != group:
-            others[one.where, one.kind, str(api)] += 1
+        if _GROUPS.get(document.kind) != group:
+            ignored[document.where, document.kind, str(api)] += 1
             continue
         if group == _KUEUE and version not in _VERSIONS:
             problems.append(
-                f"{object_label(one)}: apiVersion: not one of {', '.join(_VERSIONS)}, and read as the last: {api}"
+                f"{object_label(document)}: apiVersion: not one of {', '.join(_VERSIONS)}, and read as the last: {api}"
             )
-        found.append(one)
-    problems += _twice(found)
+        useful.append(document)
+    problems += _duplicates(useful)
     problems += (
         f"{where}: {count} of kind {kind:.80} ({api:.80}): of no use here"
-        for (where, kind, api), count in others.items()
+        for (where, kind, api), count in ignored.items()
     )
-    return found
+    return useful
 
 
-def _twice(documents: Iterable[Document]) -> Iterator[str]:
-    """Tell of objects that are there more than once; jobs and nodes are told where they are read."""
-    seen: set[tuple[str, str]] = set()
-    for one in documents:
-        if one.kind not in _JOBS | _NODES:
-            metadata = FieldReader(one.content, "", []).child("metadata")
-            key = (one.kind, f"{metadata.text('namespace')}/{metadata.text('name')}")
-            if key in seen:
-                yield f"{object_label(one)}: there is one of that name already: the last is taken"
-            seen.add(key)
+def _duplicates(documents: Iterable[Document]) -> Iterator[str]:
+    """Yield a problem for each duplicate object; those of jobs and nodes are reported where they are read."""
+    keys: set[tuple[str, str]] = set()
+    for document in documents:
+        if document.kind not in _JOB_KINDS | _NODE_KINDS:
+            metadata = FieldReader(document.content, "", []).child("metadata")
+            key = (document.kind, f"{metadata.text('namespace')}/{metadata.text('name')}")
+            if key in keys:
+                yield f"{object_label(document)}: duplicate name: the last one counts"
+            keys.add(key)

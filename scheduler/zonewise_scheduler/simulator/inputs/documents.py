@@ -1,6 +1,6 @@
 """Files of YAML and JSON, and directories of them, as plain values.
 
-Of YAML only what JSON has too is made: times stay text, and keys become text, as in sigs.k8s.io/yaml.
+YAML gives the types of JSON only: times stay text, and keys become text, as in sigs.k8s.io/yaml.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
 
-from zonewise_scheduler.simulator.inputs.errors import InputError
-from zonewise_scheduler.simulator.inputs.source_files import is_directory, open_source, source_name
+from zonewise_scheduler.simulator.inputs.source_files import InputError, is_directory, open_source, source_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,56 +22,56 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-_ENDINGS = (".yaml", ".yml", ".json")
+_SUFFIXES = (".yaml", ".yml", ".json")
 _BRACKET = re.compile(r"[\[\]{}]")
 _INDENT = re.compile(r"^[ \t?-]+", re.MULTILINE)
-_MOST_DEPTH = 1000
-"""libyaml's loader goes down with the whole process where its stack ends."""
+_MAX_DEPTH = 1000
+"""A bound, since a stack overflow in libyaml's loader crashes the process."""
 _TIME = "tag:yaml.org,2002:timestamp"
 
 
 class Document(NamedTuple):
-    """An object, and the file that it is in."""
+    """An object and its file."""
 
     where: str
     content: Json
 
     @property
     def kind(self) -> str:
-        """Return the kind of an object of an API; "" where it says none."""
+        """Return the kind of an API object; "" where it has none."""
         kind: object = self.content.get("kind")
         return kind if isinstance(kind, str) else ""
 
 
 def read_documents(source: str) -> list[Document]:
-    """Return the objects of a file or of standard input ("-"), or of all files of a directory by name.
+    """Return the objects of a file, of standard input ("-"), or of all files of a directory in order of name.
 
-    Those of a List are objects each. Raises InputError for a file that cannot be read, and for what is neither YAML
+    The items of a List are objects each. Raises InputError for an unreadable file, and for text that is neither YAML
     nor JSON of objects.
     """
     if not is_directory(source):
         with open_source(source) as file:
             return parse_documents(file.read(), source_name(source))
     try:
-        files = sorted(str(one) for one in Path(source).iterdir() if one.suffix in _ENDINGS)
+        files = sorted(str(file_path) for file_path in Path(source).iterdir() if file_path.suffix in _SUFFIXES)
     except OSError as error:
         raise InputError(source, f"cannot be read: {error.strerror}") from error
     if not files:
-        raise InputError(source, f"there is no file in it that ends in {', '.join(_ENDINGS)}")
-    return [one for file in files for one in read_documents(file)]
+        raise InputError(source, f"there is no file in it that ends in {', '.join(_SUFFIXES)}")
+    return [file_path for file in files for file_path in read_documents(file)]
 
 
 def parse_documents(content: bytes, where: str) -> list[Document]:
-    """Return the objects of a text; raise InputError for what is neither YAML nor JSON of objects."""
+    """Return the objects of a text. Raises InputError for text that is neither YAML nor JSON of objects."""
     try:
         values = _json(content) or _yaml(content.decode())
     except (ValueError, OverflowError, RecursionError) as error:
         raise InputError(where, f"neither YAML nor JSON: {' '.join(str(error).split())[:200]}") from error
-    return [Document(where, one) for one in _objects(values, where)]
+    return [Document(where, value) for value in _objects(values, where)]
 
 
 def _json(content: bytes) -> list[object]:
-    """Return the one document of JSON; nothing where it is none: YAML in braces may be."""
+    """Return the one document of JSON; an empty list where the text is not JSON: YAML may begin with a brace too."""
     try:
         return [msgspec.json.decode(content)]
     except (ValueError, RecursionError):
@@ -80,11 +79,11 @@ def _json(content: bytes) -> list[object]:
 
 
 def _yaml(text: str) -> list[object]:
-    """Return the documents of YAML; raise ValueError."""
+    """Return the documents of YAML. Raises ValueError."""
     import yaml
 
-    if _depth(text) > _MOST_DEPTH:
-        raise ValueError(f"more than {_MOST_DEPTH} levels deep")
+    if _depth(text) > _MAX_DEPTH:
+        raise ValueError(f"more than {_MAX_DEPTH} levels deep")
     try:
         return list(yaml.load_all(text, _loader()))
     except yaml.YAMLError as error:
@@ -92,8 +91,8 @@ def _yaml(text: str) -> list[object]:
 
 
 def _depth(text: str) -> int:
-    """Return how deep YAML is nested at most, by its brackets and its indentation."""
-    steps = (1 if one in "[{" else -1 for one in _BRACKET.findall(text))
+    """Return an upper bound of the nesting of YAML, by its brackets and indentation."""
+    steps = (1 if bracket in "[{" else -1 for bracket in _BRACKET.findall(text))
     return max(max(accumulate(steps), default=0), max(map(len, _INDENT.findall(text)), default=0))
 
 
@@ -105,7 +104,7 @@ def _loader() -> type[yaml.SafeLoader]:
     base = cast("type[yaml.SafeLoader]", getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
     class Loader(base):
-        yaml_implicit_resolvers = {  # noqa: RUF012 -- it is so declared in PyYAML
+        yaml_implicit_resolvers = {  # noqa: RUF012 -- as PyYAML declares it
             first: [(tag, pattern) for tag, pattern in ways if tag != _TIME]
             for first, ways in base.yaml_implicit_resolvers.items()
         }
@@ -119,14 +118,14 @@ def _loader() -> type[yaml.SafeLoader]:
 def _objects(values: list[object], where: str) -> Iterator[Json]:
     for value in values:
         if isinstance(value, dict) and isinstance(cast("Json", value).get("items"), list):
-            yield from _each(cast("Json", value)["items"], where)
+            yield from _checked(cast("Json", value)["items"], where)
         elif isinstance(value, list):
-            yield from _each(cast("list[object]", value), where)
+            yield from _checked(cast("list[object]", value), where)
         elif value is not None:
-            yield from _each([value], where)
+            yield from _checked([value], where)
 
 
-def _each(values: list[object], where: str) -> Iterator[Json]:
+def _checked(values: list[object], where: str) -> Iterator[Json]:
     for value in values:
         if not isinstance(value, dict):
             raise InputError(where, f"must hold objects: {value!r:.80}")

@@ -1,4 +1,4 @@
-"""Fields that our own input files have alone: limits, and distributions of numbers."""
+"""Fields of job files: limits, and distributions of numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 MAX_PODS = 1 << 26
 """More than any cluster has."""
 MAX_JOBS = 3_000_000
-"""In one scenario; a larger number is taken for a slip."""
+"""In one scenario; a larger number counts as a mistake."""
 
 
 def distribution_field(reader: FieldReader, name: str, default: float) -> Distribution:

@@ -1,4 +1,4 @@
-"""Nodes as they are described, in a file or in a few characters.
+"""Fleets: a description of nodes in a file, or in a few characters.
 
     name: large
     levels:                                  # the outermost first; the last are the nodes
@@ -9,9 +9,9 @@
     - {name: gpu, share: 0.25, cpu: 192, memory: 2Ti, resources: {nvidia.com/gpu: 8}, zones: 2}
     - {name: cpu, cpu: 128, memory: 512Gi, labels: {a: b}, taints: [{key: a, value: b, effect: NoSchedule}]}
 
-A kind has a `share` of the nodes or so many `domains` of the outermost level, and one without either what is left. Of
-memory that is not told there is enough; a node has room for 110 pods, as the kubelet's default is. With `zones` its
-resources are divided, and `policy` and `scope` are those of its Topology Manager.
+A kind has a `share` of the nodes, or a number of `domains` of the outermost level. One kind may have neither, and takes
+the remaining nodes. Memory without an amount does not count. A node admits 110 pods, the kubelet's default. `zones`
+divides its resources; `policy` and `scope` are those of its Topology Manager.
 
 In a few characters, nodes are NUMBER, of one processor each, or NUMBERxCPUS, or NUMBERxCPUSxMEMORY ("100x64x256Gi").
 """
@@ -29,9 +29,9 @@ from zonewise_scheduler.admission.node import Resource
 from zonewise_scheduler.admission.resource_names import is_scalar_resource_name
 from zonewise_scheduler.quota.api.amount import resource_value
 from zonewise_scheduler.quota.topology.types import HOSTNAME
-from zonewise_scheduler.simulator.inputs.errors import InputError
 from zonewise_scheduler.simulator.inputs.fleet_levels import MAX_NODES, UNSPECIFIED, Level, NodeGroup, build_fleet
 from zonewise_scheduler.simulator.inputs.node_zones import ZoneLayout, idle_state
+from zonewise_scheduler.simulator.inputs.source_files import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,19 +41,19 @@ if TYPE_CHECKING:
 KIND_LABEL = "zonewise.dev/node-kind"
 """A label of nodes."""
 LEVEL_LABEL_PREFIX = "zonewise.dev/topology-"
-"""The beginning of the label of a level that names none; its name follows."""
+"""Prefix of the default label of a level, before the level's name."""
 DEFAULT_MAX_PODS = 110
 """The kubelet's default (maxPods, k8s.io/kubelet/config/v1beta1)."""
 
 _NAME = "fleet"
 _SHORT = re.compile(r"(\d{1,7})(?:x([^x]+)(?:x([^x]+))?)?", re.ASCII)
 _MAX_ZONES = 8
-"""max-allowable-numa-nodes: with more and a policy, a kubelet does not start."""
+"""max-allowable-numa-nodes: with more zones and a policy, a kubelet does not start."""
 
 _Policy = Literal["none", "best-effort", "restricted", "single-numa-node"]
 _Scope = Literal["container", "pod"]
 _Extent = tuple[NodeGroup, "Fraction | int | None"]
-"""A kind, and its share, or its number of domains of the outermost level; None: what is left."""
+"""A kind with its share, or its number of domains of the outermost level; None: the remaining nodes."""
 
 
 def is_fleet(content: Mapping[str, Any]) -> bool:
@@ -62,131 +62,134 @@ def is_fleet(content: Mapping[str, Any]) -> bool:
 
 
 def read_fleet(content: Mapping[str, Any], where: str) -> Fleet:
-    """Return the nodes that an object describes; raise InputError, naming file, field and value, where it cannot be."""
+    """Return the nodes of a description. Raises InputError with file, field and value where it is invalid."""
     problems: list[str] = []
-    whole = FieldReader(content, "", problems)
-    name = whole.text("name") or _NAME
-    levels = _levels(whole)
-    extents = [_kind(one) for one in whole.children("kinds")]
-    whole.ignore("description")
-    nodes = _count(levels)
+    reader = FieldReader(content, "", problems)
+    name = reader.text("name") or _NAME
+    levels = _levels(reader)
+    extents = [_kind(child) for child in reader.children("kinds")]
+    reader.ignore("description")
+    nodes = _node_number(levels)
     if not problems:
-        problems += _contradictions(levels, extents, nodes)
+        problems += _inconsistencies(levels, extents, nodes)
     if problems:
         raise InputError(where, "; ".join(problems))
-    whole.report_unknown()
-    counts = _counts(extents, nodes, nodes // levels[0].size)
-    return build_fleet(name, levels, counts)._replace(problems=tuple(f"{where}: {one}" for one in problems))
+    reader.report_unknown()
+    counts = _group_sizes(extents, nodes, nodes // levels[0].size)
+    return build_fleet(name, levels, counts)._replace(problems=tuple(f"{where}: {child}" for child in problems))
 
 
 def parse_short_fleet(text: str, where: str = "--nodes") -> Fleet | None:
-    """Return the nodes of a text of a few characters; None: it is none.
+    """Return the nodes of a short description; None: the text is none.
 
-    Raises InputError, naming where it is from, for a wrong amount in it.
+    Raises InputError with its source for an invalid amount.
     """
-    found = _SHORT.fullmatch(text)
-    if found is None:
+    match = _SHORT.fullmatch(text)
+    if match is None:
         return None
-    count, cpus, memory = int(found[1]), found[2] or "1", found[3]
+    count, cpus, memory = int(match[1]), match[2] or "1", match[3]
     try:
-        room = Resource(
+        allocatable = Resource(
             parse_milli_value(cpus), UNSPECIFIED if memory is None else parse_value(memory), UNSPECIFIED, UNSPECIFIED
         )
     except ValueError as error:
         raise InputError(where, f"{error} in {text}") from error
-    if not 0 < count <= MAX_NODES or min(room[:2]) <= 0:
+    if not 0 < count <= MAX_NODES or min(allocatable[:2]) <= 0:
         raise InputError(where, f"from 1 to {MAX_NODES} nodes, each with CPUs and memory: {text}")
-    return build_fleet("nodes", [Level("node", count, HOSTNAME)], [(NodeGroup("nodes", room, {}), count)])
+    return build_fleet("nodes", [Level("node", count, HOSTNAME)], [(NodeGroup("nodes", allocatable, {}), count)])
 
 
-def _levels(whole: FieldReader) -> list[Level]:
-    found: list[Level] = []
-    for one in whole.children("levels"):
-        one.report_missing("count")
-        found.append(Level(one.required_name(), one.int_in_range("count", 1, MAX_NODES), one.text("label")))
-        one.report_unknown()
-    last = len(found) - 1
+def _levels(reader: FieldReader) -> list[Level]:
+    levels: list[Level] = []
+    for child in reader.children("levels"):
+        child.report_missing("count")
+        levels.append(Level(child.required_name(), child.int_in_range("count", 1, MAX_NODES), child.text("label")))
+        child.report_unknown()
+    last = len(levels) - 1
     return [
-        level._replace(label=level.label or (HOSTNAME if place == last else LEVEL_LABEL_PREFIX + level.name))
-        for place, level in enumerate(found)
+        level._replace(label=level.label or (HOSTNAME if index == last else LEVEL_LABEL_PREFIX + level.name))
+        for index, level in enumerate(levels)
     ]
 
 
-def _kind(one: FieldReader) -> _Extent:
-    one.report_missing("cpu")
-    name = one.required_name()
-    room = _room(one)
+def _kind(reader: FieldReader) -> _Extent:
+    reader.report_missing("cpu")
+    name = reader.required_name()
+    allocatable = _allocatable(reader)
     policy: _Policy = "none"
     scope: _Scope = "container"
-    zoning = ZoneLayout(
-        one.int_in_range("zones", 0, _MAX_ZONES, 0),
-        one.choice("policy", _Policy, policy),
-        one.choice("scope", _Scope, scope),
+    layout = ZoneLayout(
+        reader.int_in_range("zones", 0, _MAX_ZONES, 0),
+        reader.choice("policy", _Policy, policy),
+        reader.choice("scope", _Scope, scope),
     )
-    state = idle_state(room, zoning) if zoning.zones else None
-    taints = one.spec_field("taints", read_taints, ())
-    make = NodeGroup(name, room, {KIND_LABEL: name}, one.pairs("labels"), taints, state)
-    extent = Fraction(str(one.non_negative("share", 0))) if one.has("share") else None
-    domains = one.int_in_range("domains", 1, MAX_NODES) if one.has("domains") else None
-    one.report_unknown()
-    return make, domains if extent is None else extent
+    state = idle_state(allocatable, layout) if layout.zones else None
+    taints = reader.spec_field("taints", read_taints, ())
+    group = NodeGroup(name, allocatable, {KIND_LABEL: name}, reader.pairs("labels"), taints, state)
+    extent = Fraction(str(reader.non_negative("share", 0))) if reader.has("share") else None
+    domains = reader.int_in_range("domains", 1, MAX_NODES) if reader.has("domains") else None
+    reader.report_unknown()
+    return group, domains if extent is None else extent
 
 
-def _room(one: FieldReader) -> Resource:
-    others = one.amounts("resources", resource_value)
-    for name in others:
+def _allocatable(reader: FieldReader) -> Resource:
+    extended_resources = reader.amounts("resources", resource_value)
+    for name in extended_resources:
         if not is_scalar_resource_name(name):
-            one.report("resources", f"{name} is not counted so, but by a field of its own")
-    memory, storage = one.quantity("memory", parse_value), one.quantity("storage", parse_value)
+            reader.report("resources", f"{name} is not counted so, but by a field of its own")
+    memory, storage = reader.quantity("memory", parse_value), reader.quantity("storage", parse_value)
     return Resource(
-        one.quantity("cpu", parse_milli_value) or 0,
+        reader.quantity("cpu", parse_milli_value) or 0,
         UNSPECIFIED if memory is None else memory,
-        one.int_in_range("pods", DEFAULT_MAX_PODS, UNSPECIFIED),
+        reader.int_in_range("pods", DEFAULT_MAX_PODS, UNSPECIFIED),
         UNSPECIFIED if storage is None else storage,
-        tuple(sorted((name, amount) for name, amount in others.items() if amount)),
+        tuple(sorted((name, amount) for name, amount in extended_resources.items() if amount)),
     )
 
 
-def _count(levels: Sequence[Level]) -> int:
-    found = 1
+def _node_number(levels: Sequence[Level]) -> int:
+    number = 1
     for level in levels:
-        found *= level.size
-    return found
+        number *= level.size
+    return number
 
 
-def _contradictions(levels: Sequence[Level], extents: Sequence[_Extent], nodes: int) -> list[str]:
-    """Return what is wrong with fields that are sound each on its own."""
-    found: list[str] = []
+def _inconsistencies(levels: Sequence[Level], extents: Sequence[_Extent], nodes: int) -> list[str]:
+    """Return the problems of fields that are valid on their own."""
+    problems: list[str] = []
     if not levels or not extents:
-        return [f"{name}: there is none" for name, some in (("levels", levels), ("kinds", extents)) if not some]
+        return [f"{name}: there is none" for name, items in (("levels", levels), ("kinds", extents)) if not items]
     if nodes > MAX_NODES:
-        found.append(f"levels: more than {MAX_NODES} nodes: {nodes}")
+        problems.append(f"levels: more than {MAX_NODES} nodes: {nodes}")
     labels = [level.label for level in levels]
     names = [make.name for make, _ in extents]
-    for field, given in (("levels", labels), ("kinds", names)):
-        found += [f"{field}: {one!r} is there twice" for one in sorted({one for one in given if given.count(one) > 1})]
+    for field, values in (("levels", labels), ("kinds", names)):
+        problems += [
+            f"{field}: {value!r} is there twice"
+            for value in sorted({value for value in values if values.count(value) > 1})
+        ]
     if labels[-1] != HOSTNAME:
-        found.append(f"levels[{len(levels) - 1}].label: the innermost level is that of {HOSTNAME}: {labels[-1]!r}")
-    open_ends = sum(extent is None for _, extent in extents)
-    told = sum(_share(extent, levels[0].size) for _, extent in extents)
-    if open_ends > 1:
-        found.append("kinds: only one can have what is left, the others need `share` or `domains`")
-    if told > 1 or (told < 1 and not open_ends):
-        found.append(f"kinds: they have {float(told):g} of the nodes rather than all of them")
-    return found
+        problems.append(f"levels[{len(levels) - 1}].label: the innermost level is that of {HOSTNAME}: {labels[-1]!r}")
+    without_extent = sum(extent is None for _, extent in extents)
+    total = sum(_share(extent, levels[0].size) for _, extent in extents)
+    if without_extent > 1:
+        problems.append("kinds: only one can have what is left, the others need `share` or `domains`")
+    if total > 1 or (total < 1 and not without_extent):
+        problems.append(f"kinds: they have {float(total):g} of the nodes rather than all of them")
+    return problems
 
 
 def _share(extent: Fraction | int | None, domains: int) -> Fraction:
     return Fraction(extent, domains) if isinstance(extent, int) else extent or Fraction(0)
 
 
-def _counts(extents: Sequence[_Extent], nodes: int, of_domain: int) -> list[tuple[NodeGroup, int]]:
-    """Return how many nodes each kind has; shares end at the node that is nearest."""
-    left = 1 - sum(_share(extent, nodes // of_domain) for _, extent in extents)
-    found: list[tuple[NodeGroup, int]] = []
+def _group_sizes(extents: Sequence[_Extent], nodes: int, of_domain: int) -> list[tuple[NodeGroup, int]]:
+    """Return the number of nodes of each kind; shares are rounded to the nearest node."""
+    remainder = 1 - sum(_share(extent, nodes // of_domain) for _, extent in extents)
+    counts: list[tuple[NodeGroup, int]] = []
     end, begin = Fraction(0), 0
-    for make, extent in extents:
-        end += left if extent is None else _share(extent, nodes // of_domain)
-        found.append((make, round(end * nodes) - begin))
+    for group, extent in extents:
+        end += remainder if extent is None else _share(extent, nodes // of_domain)
+        counts.append((group, round(end * nodes) - begin))
         begin = round(end * nodes)
-    return found
+    return counts

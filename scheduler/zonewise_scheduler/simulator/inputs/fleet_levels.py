@@ -1,4 +1,4 @@
-"""Nodes by the level: so many blocks of so many racks of so many nodes, of one kind after the other."""
+"""Fleets by topology levels: blocks of racks of nodes, and groups of equal nodes in sequence."""
 
 from __future__ import annotations
 
@@ -22,49 +22,49 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeState, Resource
 
 UNSPECIFIED = MAX_AMOUNT
-"""Of a node's memory, storage or pods: nobody tells how much there is, and it is not counted."""
+"""Memory, storage or pods of a node without a stated amount, which do not count."""
 MAX_NODES = 1_000_000
 
 
 class Level(NamedTuple):
-    """Domains of one kind within each domain of the level further out; the innermost are nodes."""
+    """Domains of one level within each domain of the level above; the lowest level is the nodes."""
 
     name: str
     size: int
     label: str
-    """The label's key; its values are names that are unique in all."""
+    """The label's key; its values are unique in the whole fleet."""
 
 
 class NodeGroup(NamedTuple):
-    """A kind of nodes."""
+    """Equal nodes."""
 
     name: str
-    """Of its ResourceFlavor too."""
+    """The name of its ResourceFlavor as well."""
     allocatable: Resource
     labels: Mapping[str, str]
-    """The flavor's, which tell its nodes from others."""
+    """The flavor's node labels."""
     extra_labels: Mapping[str, str] = {}
-    """Further ones."""
+    """Further labels of the nodes."""
     taints: tuple[Taint, ...] = ()
     state: NodeState | None = None
-    """Its zones when nothing runs; None: nothing is known of them."""
+    """The state of its idle zones; None: they are unknown."""
 
 
 def build_fleet(name: str, levels: Sequence[Level], groups: Sequence[tuple[NodeGroup, int]]) -> Fleet:
-    """Return nodes of one kind after the other, so many of each, which together are those of the levels.
+    """Return groups of nodes in sequence, as many in all as the levels have nodes.
 
-    The Topology has the fleet's name. Numbers in names have leading zeros, so that names are in the order of numbers.
+    The Topology has the fleet's name. Numbers in names have leading zeros, so that names sort as numbers.
     """
     paths = _paths(levels)
     kinds = chain.from_iterable(repeat(make, count) for make, count in groups)
-    kept: dict[tuple[tuple[str, ...], str], Labels] = {}
+    labels_cache: dict[tuple[tuple[str, ...], str], Labels] = {}
     infos: list[NodeInfo | None] = []
     states: dict[str, NodeState] = {}
     for (node, outer), make in zip(paths, kinds, strict=True):
         key = (outer, make.name)
-        labels = kept.get(key)
+        labels = labels_cache.get(key)
         if labels is None:
-            labels = kept[key] = _labels(levels, outer, make)
+            labels = labels_cache[key] = _labels(levels, outer, make)
         infos.append(NodeInfo(node, labels, make.taints, allocatable=make.allocatable))
         if make.state is not None:
             states[node] = make.state
@@ -79,35 +79,35 @@ def build_fleet(name: str, levels: Sequence[Level], groups: Sequence[tuple[NodeG
 
 
 def total_capacity(rooms: Iterable[tuple[Resource, int]]) -> dict[str, int]:
-    """Return what so many nodes of each have, by resource; what none of them has is left out."""
-    found: dict[str, int] = {}
+    """Return the total of nodes by resource, without resources that no node has."""
+    totals: dict[str, int] = {}
     for room, count in rooms:
         for name, amount in amounts_by_resource(room):
             if name != PODS and amount and count:
-                found[name] = UNLIMITED if amount >= UNSPECIFIED else found.get(name, 0) + amount * count
-    return {name: min(amount, UNLIMITED) for name, amount in found.items()}
+                totals[name] = UNLIMITED if amount >= UNSPECIFIED else totals.get(name, 0) + amount * count
+    return {name: min(amount, UNLIMITED) for name, amount in totals.items()}
 
 
 def _paths(levels: Sequence[Level]) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the names of the nodes, each with those of the domains around it, the outermost first."""
-    found: list[tuple[str, tuple[str, ...]]] = [("", ())]
-    for place, level in enumerate(levels):
+    """Return the name of each node with the names of its domains, the outermost first."""
+    paths: list[tuple[str, tuple[str, ...]]] = [("", ())]
+    for depth, level in enumerate(levels):
         digits = len(str(level.size - 1))
         names = [f"{level.name}-{number:0{digits}d}" for number in range(level.size)]
-        found = [
-            (f"{above}-{name}" if above else name, (*outer, above) if place else outer)
-            for above, outer in found
+        paths = [
+            (f"{parent}-{name}" if parent else name, (*outer, parent) if depth else outer)
+            for parent, outer in paths
             for name in names
         ]
-    return found
+    return paths
 
 
 def _labels(levels: Sequence[Level], outer: tuple[str, ...], make: NodeGroup) -> Labels:
     domains = zip((level.label for level in levels), outer, strict=False)
-    pairs = sorted({**make.extra_labels, **make.labels, **dict(domains)}.items())
-    named = tuple(sorted({levels[-1].label, HOSTNAME}))
+    items = sorted({**make.extra_labels, **make.labels, **dict(domains)}.items())
+    node_keys = tuple(sorted({levels[-1].label, HOSTNAME}))
     return Labels(
-        tuple(intern(key) for key, _ in pairs if key not in named),
-        tuple(intern(value) for key, value in pairs if key not in named),
-        named,
+        tuple(intern(key) for key, _ in items if key not in node_keys),
+        tuple(intern(value) for key, value in items if key not in node_keys),
+        node_keys,
     )

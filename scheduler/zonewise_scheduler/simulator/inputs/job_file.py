@@ -1,25 +1,25 @@
-"""Job files, in JSON or YAML: groups of jobs, and what they run on.
+"""Job files, in JSON or YAML: groups of jobs, and their nodes.
 
     {
       "name": "a name", "description": "what for", "seed": 1,
       "fairSharing": false,
-      "nodes": "100x64",                      or an object as in fleet.py; --nodes comes before it
+      "nodes": "100x64",                      or an object as in fleet_file.py; --nodes overrides it
       "queues": [{"name": "a", "share": 0.5, "cohort": "c", "strategy": "StrictFIFO", "preemption": {...}}],
       "jobs": [{
         "name": "job", "count": 1000,         names are job-0, job-1, ...; without a count there is one, "job"
         "queue": "a", "user": "u", "priority": 0,
         "pods": 10, "requests": {"cpu": 2, "memory": "2Gi"},
-        "at": 0, "every": 0.375,              seconds: when the first comes, and how long after it the next
+        "at": 0, "every": 0.375,              seconds: submission of the first, and from each to the next
         "run": {"uniform": [180, 270]},       seconds
-        "limit": 900,                         declared, in seconds; or "overestimate": so many times `run`, at least 1
+        "limit": 900,                         walltime in seconds; or "overestimate": a multiple of `run`, at least 1 s
         "nodeSelector": {...}, "tolerations": [...], "topologyRequest": {"required": "example.com/rack"}
       }]
     }
 
 `run`, `limit`, `overestimate`, `every` and `pods` are numbers or distributions: {"uniform": [a, b]}, {"loguniform":
-[a, b]}, {"exponential": mean}, {"choice": [a, b, ...]}. Only `run` must be there; without `requests` a pod requests one
-CPU. A queue's quota is its share of all nodes; queues that jobs name and nobody describes have equal shares and lend to
-each other. preemption, tolerations and topologyRequest are as in the objects of Kubernetes and Kueue.
+[a, b]}, {"exponential": mean}, {"choice": [a, b, ...]}. Only `run` is required; without `requests` a pod requests one
+CPU. A queue's quota is its share of all nodes. Queues without a description have equal shares in one cohort.
+preemption, tolerations and topologyRequest are as in the objects of Kubernetes and Kueue.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ if TYPE_CHECKING:
 _NAME = "jobs"
 _JOB = "job"
 _NAMESPACE = "default"
-_MOST_PRIORITY = (1 << 31) - 1
-_SEEDS = (1 << 63) - 1
+_MAX_PRIORITY = (1 << 31) - 1
+_MAX_SEED = (1 << 63) - 1
 
 
 def is_job_file(content: Mapping[str, Any]) -> bool:
@@ -68,40 +68,44 @@ def is_job_file(content: Mapping[str, Any]) -> bool:
 
 
 def read_job_file(content: Mapping[str, Any], where: str, fleet: Fleet, seed: int | None = None) -> Scenario:
-    """Return the jobs of an object on a fleet; `seed` comes before the file's.
+    """Return the jobs of an object on a fleet; `seed` overrides the file's.
 
-    A group, or a queue, with an invalid field is left out, and told. Raises InputError where no job is left, or there
+    A group or a queue with an invalid field is left out, as a problem. Raises InputError where no job is left, or there
     are too many.
     """
     problems: list[str] = []
-    whole = FieldReader(content, "", problems)
-    own_seed = whole.int_in_range("seed", 0, _SEEDS, 0)
-    described = _queues(whole, fleet)
-    groups = _groups(whole)
-    if sum(one.jobs for one in groups) > MAX_JOBS:
-        raise InputError(where, f"jobs: more than {MAX_JOBS}: {sum(one.jobs for one in groups)}")
-    name = whole.text("name") or _NAME
-    settings = DEFAULT_SETTINGS._replace(fair_sharing=whole.flag("fairSharing", default=False))
-    whole.ignore("description", "nodes")
-    whole.report_unknown()
-    made = QueueSet(described) if described else build_queues(fleet, [one.queue for one in groups if one.queue])
-    places = _known(groups, made.queues, problems)
-    arrivals = _arrivals(places, own_seed if seed is None else seed, problems)
-    told = tuple(f"{where}: {one}" for one in problems)
+    reader = FieldReader(content, "", problems)
+    own_seed = reader.int_in_range("seed", 0, _MAX_SEED, 0)
+    described_queues = _queues(reader, fleet)
+    groups = _groups(reader)
+    if sum(group.jobs for group in groups) > MAX_JOBS:
+        raise InputError(where, f"jobs: more than {MAX_JOBS}: {sum(group.jobs for group in groups)}")
+    name = reader.text("name") or _NAME
+    settings = DEFAULT_SETTINGS._replace(fair_sharing=reader.flag("fairSharing", default=False))
+    reader.ignore("description", "nodes")
+    reader.report_unknown()
+    queue_set = (
+        QueueSet(described_queues)
+        if described_queues
+        else build_queues(fleet, [group.queue for group in groups if group.queue])
+    )
+    groups_with_queues = _with_queues(groups, queue_set.queues, problems)
+    arrivals = _arrivals(groups_with_queues, own_seed if seed is None else seed, problems)
+    texts = tuple(f"{where}: {group}" for group in problems)
     if not arrivals:
         raise InputError(where, "; ".join(["jobs: there is none", *problems]))
-    return build_fleet_scenario(name, fleet, arrivals, made, told, settings)
+    return build_fleet_scenario(name, fleet, arrivals, queue_set, texts, settings)
 
 
 class _Group(NamedTuple):
     """A group of jobs."""
 
-    index: int
+    position: int
     """In the file."""
     name: str
     jobs: int
-    alone: bool
-    """There is one, with the group's own name."""
+    single: bool
+    """The only job has the name of the group."""
     queue: str
     user: str
     priority: int
@@ -114,134 +118,144 @@ class _Group(NamedTuple):
     overestimate: Distribution | None
 
 
-def _groups(whole: FieldReader) -> list[_Group]:
-    found: list[_Group] = []
-    for place, one in enumerate(whole.children("jobs")):
-        before = len(whole.problems)
-        one.report_missing("run")
+def _groups(parent: FieldReader) -> list[_Group]:
+    groups: list[_Group] = []
+    for position, reader in enumerate(parent.children("jobs")):
+        before = len(parent.problems)
+        reader.report_missing("run")
         group = _Group(
-            place,
-            one.required_name() if one.has("name") else _JOB,
-            one.int_in_range("count", 1, MAX_JOBS),
-            not one.has("count"),
-            one.text("queue"),
-            one.text("user"),
-            one.int_in_range("priority", 0, _MOST_PRIORITY, -_MOST_PRIORITY),
-            _template(one),
-            distribution_field(one, "pods", 1),
-            one.non_negative("at", 0),
-            distribution_field(one, "every", 0),
-            distribution_field(one, "run", 0),
-            distribution_field(one, "limit", 0) if one.has("limit") else None,
-            distribution_field(one, "overestimate", 0) if one.has("overestimate") else None,
+            position,
+            reader.required_name() if reader.has("name") else _JOB,
+            reader.int_in_range("count", 1, MAX_JOBS),
+            not reader.has("count"),
+            reader.text("queue"),
+            reader.text("user"),
+            reader.int_in_range("priority", 0, _MAX_PRIORITY, -_MAX_PRIORITY),
+            _template(reader),
+            distribution_field(reader, "pods", 1),
+            reader.non_negative("at", 0),
+            distribution_field(reader, "every", 0),
+            distribution_field(reader, "run", 0),
+            distribution_field(reader, "limit", 0) if reader.has("limit") else None,
+            distribution_field(reader, "overestimate", 0) if reader.has("overestimate") else None,
         )
         if group.limit is not None and group.overestimate is not None:
-            one.report("overestimate", "there is a limit too")
-        for field, drawn in (("limit", group.limit), ("overestimate", group.overestimate)):
-            if drawn is not None and min(drawn.numbers) == 0:
-                one.report(field, "not above 0")
+            reader.report("overestimate", "there is a limit too")
+        for field, distribution in (("limit", group.limit), ("overestimate", group.overestimate)):
+            if distribution is not None and min(distribution.numbers) == 0:
+                reader.report(field, "not above 0")
         if not 1 <= min(group.pods.numbers) <= group.pods.upper_bound <= MAX_PODS:
-            one.report("pods", f"not from 1 to {MAX_PODS}")
-        if len(whole.problems) == before:
-            found.append(group)
-        one.report_unknown()
-    return found
+            reader.report("pods", f"not from 1 to {MAX_PODS}")
+        if len(parent.problems) == before:
+            groups.append(group)
+        reader.report_unknown()
+    return groups
 
 
-def _template(one: FieldReader) -> PodSet:
-    requests = one.amounts("requests", resource_value) if one.has("requests") else {CPU: 1000}
+def _template(reader: FieldReader) -> PodSet:
+    requests = reader.amounts("requests", resource_value) if reader.has("requests") else {CPU: 1000}
     topology = None
-    if one.has("topologyRequest"):
-        request = one.spec_field("topologyRequest", lambda spec: read_topology_request(spec["topologyRequest"]), None)
+    if reader.has("topologyRequest"):
+        request = reader.spec_field(
+            "topologyRequest", lambda spec: read_topology_request(spec["topologyRequest"]), None
+        )
         topology = None if request is None else TopologyRequest(request)
     return PodSet(
         requests={name: amount for name, amount in requests.items() if amount},
-        node_selector=one.spec_field("nodeSelector", read_node_selector, ()),
-        tolerations=one.spec_field("tolerations", lambda spec: read_tolerations(spec, comparisons=True), ()),
+        node_selector=reader.spec_field("nodeSelector", read_node_selector, ()),
+        tolerations=reader.spec_field("tolerations", lambda spec: read_tolerations(spec, comparisons=True), ()),
         topology=topology,
     )
 
 
-def _queues(whole: FieldReader, fleet: Fleet) -> tuple[ClusterQueue, ...]:
-    found: dict[str, ClusterQueue] = {}
-    given = list(whole.children("queues"))
-    for one in given:
-        before = len(whole.problems)
-        name = one.required_name()
-        share = Fraction(str(one.non_negative("share", 0))) if one.has("share") else Fraction(1, len(given))
-        rules = {"metadata": {"name": name}, "spec": {
-            field: one.obj[own] for own, field in _RULES.items() if one.has(own)
+def _queues(parent: FieldReader, fleet: Fleet) -> tuple[ClusterQueue, ...]:
+    queues: dict[str, ClusterQueue] = {}
+    readers = list(parent.children("queues"))
+    for reader in readers:
+        before = len(parent.problems)
+        name = reader.required_name()
+        share = Fraction(str(reader.non_negative("share", 0))) if reader.has("share") else Fraction(1, len(readers))
+        cluster_queue = {"metadata": {"name": name}, "spec": {
+            target: reader.obj[name] for name, target in _CLUSTER_QUEUE_FIELDS.items() if reader.has(name)
         }}  # fmt: skip
-        one.ignore(*_RULES)
-        read, problems = read_cluster_queue(rules)
-        whole.problems += [f"{one.path}{problem.removeprefix('spec.')}" for problem in problems]
-        if name in found:
-            one.report("name", "is there already")
-        if len(whole.problems) == before:
-            found[name] = read._replace(
+        reader.ignore(*_CLUSTER_QUEUE_FIELDS)
+        queue, problems = read_cluster_queue(cluster_queue)
+        parent.problems += [f"{reader.path}{problem.removeprefix('spec.')}" for problem in problems]
+        if name in queues:
+            reader.report("name", "is there already")
+        if len(parent.problems) == before:
+            queues[name] = queue._replace(
                 resource_groups=build_queue(fleet, name, share).resource_groups, namespace_selector=()
             )
-        one.report_unknown()
-    return tuple(found.values())
+        reader.report_unknown()
+    return tuple(queues.values())
 
 
-_RULES = {
+_CLUSTER_QUEUE_FIELDS = {
     "cohort": "cohortName", "strategy": "queueingStrategy", "preemption": "preemption", "fairSharing": "fairSharing",
 }  # fmt: skip
-"""Fields of a queue, and those of a ClusterQueue that they are."""
+"""Fields of a queue, with the equal fields of a ClusterQueue."""
 
 
-def _known(
+def _with_queues(
     groups: Iterable[_Group], queues: tuple[ClusterQueue, ...], problems: list[str]
 ) -> list[tuple[_Group, ClusterQueue]]:
-    """Return the groups with their queues; those of a queue that there is not are told and left out."""
-    by_name = {one.name: one for one in queues}
-    only = next(iter(by_name)) if len(by_name) == 1 else ""
-    found: list[tuple[_Group, ClusterQueue]] = []
+    """Return the groups with their queues; a group of an unknown queue is left out, as a problem."""
+    by_name = {queue.name: queue for queue in queues}
+    only_name = next(iter(by_name)) if len(by_name) == 1 else ""
+    pairs: list[tuple[_Group, ClusterQueue]] = []
     for group in groups:
-        queue = by_name.get(group.queue or only)
+        queue = by_name.get(group.queue or only_name)
         if queue is None:
-            problems.append(f"jobs[{group.index}].queue: not one of {', '.join(by_name)}: {group.queue!r}")
+            problems.append(f"jobs[{group.position}].queue: not one of {', '.join(by_name)}: {group.queue!r}")
         else:
-            found.append((group, queue))
-    return found
+            pairs.append((group, queue))
+    return pairs
 
 
 def _arrivals(groups: Iterable[tuple[_Group, ClusterQueue]], seed: int, problems: list[str]) -> list[Arrival]:
-    """Return the jobs of all groups by time, those of one time in the order of the file."""
-    taken: set[str] = set()
-    found: list[Arrival] = []
+    """Return the jobs of all groups by time, then in the order of the file."""
+    used_names: set[str] = set()
+    arrivals: list[Arrival] = []
     for group, queue in groups:
-        names = [group.name] if group.alone else [f"{group.name}-{number}" for number in range(group.jobs)]
-        if taken.isdisjoint(names):
-            taken.update(names)
-            found += _jobs(group, queue.name, names, seed, len(found))
+        names = [group.name] if group.single else [f"{group.name}-{number}" for number in range(group.jobs)]
+        if used_names.isdisjoint(names):
+            used_names.update(names)
+            arrivals += _jobs(group, queue.name, names, seed, len(arrivals))
         else:
-            problems.append(f"jobs[{group.index}].name: there are jobs of that name already: {group.name!r}")
-    return sorted(found, key=lambda one: one.workload.created_at)
+            problems.append(f"jobs[{group.position}].name: there are jobs of that name already: {group.name!r}")
+    return sorted(arrivals, key=lambda arrival: arrival.workload.created_at)
 
 
 def _jobs(group: _Group, queue: str, names: list[str], seed: int, first: int) -> Iterable[Arrival]:
-    dice = UniformStream(seed, group.index)
+    stream = UniformStream(seed, group.position)
     count = group.jobs
-    runs = group.run.sample(dice, count)
-    pods: list[int] = group.pods.sample(dice, count).round().astype(np.int64).tolist()
-    gaps = group.every.sample(dice, count)
+    runs = group.run.sample(stream, count)
+    pods: list[int] = group.pods.sample(stream, count).round().astype(np.int64).tolist()
+    gaps = group.every.sample(stream, count)
     times = group.at + (gaps.cumsum() - gaps)
-    limits = _limits(group, dice, runs)
-    kin = (group.user, queue, group.name)
-    sets = {width: (group.template._replace(pods=width),) for width in set(pods)}
-    numbers = zip(names, pods, runs.tolist(), times.tolist(), limits, strict=True)
-    for serial, (name, width, run, at, limit) in enumerate(numbers, first):
+    walltimes = _walltimes(group, stream, runs)
+    history_keys = (group.user, queue, group.name)
+    pod_sets = {width: (group.template._replace(pods=width),) for width in set(pods)}
+    numbers = zip(names, pods, runs.tolist(), times.tolist(), walltimes, strict=True)
+    for serial, (name, width, run_time, submitted, walltime) in enumerate(numbers, first):
         workload = Workload(
-            _NAMESPACE, name, sets[width], f"{serial:08d}", queue, group.priority, at, walltime=limit, history_keys=kin
+            _NAMESPACE,
+            name,
+            pod_sets[width],
+            f"{serial:08d}",
+            queue,
+            group.priority,
+            submitted,
+            walltime=walltime,
+            history_keys=history_keys,
         )
-        yield Arrival(workload, queue, run, group.name)
+        yield Arrival(workload, queue, run_time, group.name)
 
 
-def _limits(group: _Group, dice: UniformStream, runs: NDArray[np.float64]) -> list[float]:
+def _walltimes(group: _Group, stream: UniformStream, runs: NDArray[np.float64]) -> list[float]:
     if group.limit is not None:
-        return group.limit.sample(dice, group.jobs).tolist()
+        return group.limit.sample(stream, group.jobs).tolist()
     if group.overestimate is not None:
-        return np.maximum(group.overestimate.sample(dice, group.jobs) * runs, 1).tolist()
+        return np.maximum(group.overestimate.sample(stream, group.jobs) * runs, 1).tolist()
     return [inf] * group.jobs

@@ -1,8 +1,8 @@
-"""Jobs and Workloads as workloads that are yet to come.
+"""Jobs and Workloads as submitted workloads.
 
-A batch/v1 Job becomes a Workload as Kueue makes one of it (pkg/controller/jobs/job/job_controller.go PodSets): one pod
-set, of its parallelism or of as many pods as are to complete, if that is less. Where both are there, as `kubectl get
-jobs,workloads` prints them, the Job counts: only it tells how long it ran.
+A batch/v1 Job becomes a Workload as in Kueue (pkg/controller/jobs/job/job_controller.go PodSets): one pod set, of its
+parallelism, or of its completions if they are fewer. Where both objects exist, as `kubectl get jobs,workloads` prints
+them, the Job counts: only it has the run time.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulator.inputs.documents import Document, Json
 
 RUN_SECONDS_ANNOTATION = "zonewise.dev/simulated-run-seconds"
-"""An annotation: how long a job runs once all its pods are ready."""
+"""An annotation: run time of a job once all its pods are ready."""
 SUBMIT_SECONDS_ANNOTATION = "zonewise.dev/simulated-submit-seconds"
-"""An annotation: when a job comes, after the simulation's begin."""
+"""An annotation: submission of a job after the start of the simulation."""
 
 _QUEUE = "kueue.x-k8s.io/queue-name"
 _PRIORITY = "kueue.x-k8s.io/priority-class"
-_LEAST_PODS = "kueue.x-k8s.io/job-min-parallelism"
+_MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
 _TOPOLOGY = {
     "required": "kueue.x-k8s.io/podset-required-topology",
     "preferred": "kueue.x-k8s.io/podset-preferred-topology",
@@ -40,18 +40,18 @@ _SLICE = "kueue.x-k8s.io/podset-slice-size"
 
 
 class SubmittedJob(NamedTuple):
-    """A job that is yet to come."""
+    """A job with its submission and run time."""
 
     workload: Workload
     run_time: float
     kind: str
     """Its priority class, or ""."""
     label: str
-    """How it is called in problems."""
+    """Its name in problems."""
 
 
 def object_label(document: Document) -> str:
-    """Return how an object is called in problems."""
+    """Return the name of an object in problems."""
     metadata: object = document.content.get("metadata")
     name = cast("Json", metadata).get("name") if isinstance(metadata, dict) else None
     return f"{document.where}: {document.kind} {name}"
@@ -60,47 +60,49 @@ def object_label(document: Document) -> str:
 def read_submitted(
     documents: Sequence[Document], priorities: Mapping[str, int], problems: list[str]
 ) -> list[SubmittedJob]:
-    """Return Jobs and Workloads in their order; those whose pods or run time are damaged are told and left out."""
-    found: dict[str, SubmittedJob] = {}
+    """Return Jobs and Workloads in their order. One with an invalid pod or run time is left out, as a problem."""
+    jobs: dict[str, SubmittedJob] = {}
     epoch = _epoch(documents)
-    there = {_identity(one.content) for one in documents if one.kind == "Job"}
-    for one in documents:
-        if one.kind == "Workload" and there.intersection(_owners(one.content)):
+    job_identities = {_identity(document.content) for document in documents if document.kind == "Job"}
+    for document in documents:
+        if document.kind == "Workload" and job_identities.intersection(_owners(document.content)):
             continue
-        own: list[str] = []
-        submitted = _submitted(one, priorities, epoch, own)
-        if submitted is not None and submitted.workload.key in found:
-            own.append("there is one of that name already")
+        document_problems: list[str] = []
+        submitted = _submitted(document, priorities, epoch, document_problems)
+        if submitted is not None and submitted.workload.key in jobs:
+            document_problems.append("duplicate name")
         elif submitted is not None:
-            uid = f"{len(found):08d}"
-            found[submitted.workload.key] = submitted._replace(workload=replace(submitted.workload, uid=uid))
-        problems += [f"{object_label(one)}: {problem}" for problem in own]
-    return list(found.values())
+            uid = f"{len(jobs):08d}"
+            jobs[submitted.workload.key] = submitted._replace(workload=replace(submitted.workload, uid=uid))
+        problems += [f"{object_label(document)}: {problem}" for problem in document_problems]
+    return list(jobs.values())
 
 
-def _submitted(one: Document, priorities: Mapping[str, int], epoch: float, problems: list[str]) -> SubmittedJob | None:
-    notes = FieldReader(one.content, "", problems).child("metadata").pairs("annotations")
-    is_job = one.kind == "Job"
-    read = read_workload(_as_workload(one.content, problems) if is_job else one.content)
-    if read.workload is None:
-        problems += read.problems
+def _submitted(
+    document: Document, priorities: Mapping[str, int], epoch: float, problems: list[str]
+) -> SubmittedJob | None:
+    annotations = FieldReader(document.content, "", problems).child("metadata").pairs("annotations")
+    is_job = document.kind == "Job"
+    result = read_workload(_as_workload(document.content, problems) if is_job else document.content)
+    if result.workload is None:
+        problems += result.problems
         return None
-    limit = _limit(one.content, problems) if is_job else read.workload.walltime
-    run = _run(notes, one.content, limit, problems)
-    submit = _seconds(notes, SUBMIT_SECONDS_ANNOTATION, problems)
+    limit = _walltime(document.content, problems) if is_job else result.workload.walltime
+    run = _run_time(annotations, document.content, limit, problems)
+    submit = _seconds(annotations, SUBMIT_SECONDS_ANNOTATION, problems)
     if run is None and not problems:
         problems.append(
-            f"metadata.annotations.{RUN_SECONDS_ANNOTATION}: there is none, and nothing else tells how long it runs"
+            f"metadata.annotations.{RUN_SECONDS_ANNOTATION}: there is none, and the run time is unknown"
         )
-    sound = not problems
-    problems += read.problems
-    if not sound or run is None:
+    valid = not problems
+    problems += result.problems
+    if not valid or run is None:
         return None
-    created = read.workload.created_at - epoch if read.workload.created_at else 0.0
-    kind, priority = _priority(one.content, priorities, problems) if is_job else ("", read.workload.priority)
+    created = result.workload.created_at - epoch if result.workload.created_at else 0.0
+    kind, priority = _priority(document.content, priorities, problems) if is_job else ("", result.workload.priority)
     workload = replace(
-        read.workload,
-        namespace=read.workload.namespace or "default",
+        result.workload,
+        namespace=result.workload.namespace or "default",
         priority=priority,
         created_at=created if submit is None else submit,
         admission=None,
@@ -109,25 +111,25 @@ def _submitted(one: Document, priorities: Mapping[str, int], epoch: float, probl
         walltime=limit,
         failed_checks=(),
     )
-    return SubmittedJob(workload, run, kind, object_label(one))
+    return SubmittedJob(workload, run, kind, object_label(document))
 
 
-def _limit(job: Json, problems: list[str]) -> float:
-    limit, wrong = read_walltime(job)
-    problems += wrong
+def _walltime(job: Json, problems: list[str]) -> float:
+    limit, limit_problems = read_walltime(job)
+    problems += limit_problems
     return limit
 
 
 def _as_workload(job: Json, problems: list[str]) -> Json:
     """Return the Workload of a Job."""
-    whole = FieldReader(job, "", problems)
-    metadata, spec = whole.child("metadata"), whole.child("spec")
+    reader = FieldReader(job, "", problems)
+    metadata, spec = reader.child("metadata"), reader.child("spec")
     pods = spec.int_in_range("parallelism", 1, MAX_PODS)
     if spec.has("completions"):
         pods = min(pods, spec.int_in_range("completions", 1, MAX_PODS))
     template = spec.child("template")
-    least = _number(metadata.pairs("annotations"), _LEAST_PODS, problems)
-    pod_set = {"count": pods, "minCount": least, "template": dict(template.obj), "topologyRequest": None}
+    min_count = _number(metadata.pairs("annotations"), _MIN_PARALLELISM, problems)
+    pod_set = {"count": pods, "minCount": min_count, "template": dict(template.obj), "topologyRequest": None}
     request = _topology(template.child("metadata").pairs("annotations"), problems)
     return {
         "metadata": dict(metadata.obj),
@@ -138,42 +140,42 @@ def _as_workload(job: Json, problems: list[str]) -> Json:
     }
 
 
-def _topology(notes: Mapping[str, str], problems: list[str]) -> Json:
-    found: Json = {name: notes[key] for name, key in _TOPOLOGY.items() if key in notes}
-    if notes.get(_UNCONSTRAINED) == "true":
-        found["unconstrained"] = True
-    size = _number(notes, _SLICE, problems)
-    return found if size is None else found | {"podSetSliceSize": size}
+def _topology(annotations: Mapping[str, str], problems: list[str]) -> Json:
+    request: Json = {name: annotations[key] for name, key in _TOPOLOGY.items() if key in annotations}
+    if annotations.get(_UNCONSTRAINED) == "true":
+        request["unconstrained"] = True
+    size = _number(annotations, _SLICE, problems)
+    return request if size is None else request | {"podSetSliceSize": size}
 
 
-def _run(notes: Mapping[str, str], given: Json, limit: float, problems: list[str]) -> float | None:
-    """Return how long a job runs; None where nothing tells."""
-    noted = _seconds(notes, RUN_SECONDS_ANNOTATION, problems)
-    if noted is not None:
-        return noted
-    status = FieldReader(given, "", problems).child("status")
-    began, ended = status.time("startTime"), status.time("completionTime")
-    if began is not None and ended is not None and ended >= began:
-        return ended - began
+def _run_time(annotations: Mapping[str, str], content: Json, limit: float, problems: list[str]) -> float | None:
+    """Return the run time of a job; None where it is unknown."""
+    annotated = _seconds(annotations, RUN_SECONDS_ANNOTATION, problems)
+    if annotated is not None:
+        return annotated
+    status = FieldReader(content, "", problems).child("status")
+    start, end = status.time("startTime"), status.time("completionTime")
+    if start is not None and end is not None and end >= start:
+        return end - start
     return limit if limit < inf else None
 
 
-def _seconds(notes: Mapping[str, str], name: str, problems: list[str]) -> float | None:
-    text = notes.get(name)
+def _seconds(annotations: Mapping[str, str], name: str, problems: list[str]) -> float | None:
+    text = annotations.get(name)
     if text is None:
         return None
     try:
-        found = float(text)
+        seconds = float(text)
     except ValueError:
-        found = inf
-    if isfinite(found) and 0 <= found <= MAX_NUMBER:
-        return found
+        seconds = inf
+    if isfinite(seconds) and 0 <= seconds <= MAX_NUMBER:
+        return seconds
     problems.append(f"metadata.annotations.{name}: not a number of seconds: {text!r:.80}")
     return None
 
 
-def _number(notes: Mapping[str, str], name: str, problems: list[str]) -> int | None:
-    text = notes.get(name)
+def _number(annotations: Mapping[str, str], name: str, problems: list[str]) -> int | None:
+    text = annotations.get(name)
     if text is None:
         return None
     if text.isascii() and text.isdecimal() and 1 <= int(text[:12]) <= MAX_PODS:
@@ -184,32 +186,32 @@ def _number(notes: Mapping[str, str], name: str, problems: list[str]) -> int | N
 
 def _priority(job: Json, priorities: Mapping[str, int], problems: list[str]) -> tuple[str, int]:
     """Return the class of a Job and its value: the WorkloadPriorityClass, or else the PriorityClass of its pods."""
-    whole = FieldReader(job, "", problems)
-    label = whole.child("metadata").pairs("labels").get(_PRIORITY, "")
-    pods = whole.child("spec").child("template").child("spec").text("priorityClassName")
-    name = label or pods
+    reader = FieldReader(job, "", problems)
+    label = reader.child("metadata").pairs("labels").get(_PRIORITY, "")
+    pod_class = reader.child("spec").child("template").child("spec").text("priorityClassName")
+    name = label or pod_class
     if name and name not in priorities:
         field = f"metadata.labels.{_PRIORITY}" if label else "spec.template.spec.priorityClassName"
         problems.append(f"{field}: no such class is there: {name!r:.80}; it counts as 0")
     return name, priorities.get(name, 0)
 
 
-def _identity(given: Json) -> tuple[str, str]:
-    """Return the namespace and the name of an object; what is wrong with them is told where it is read."""
-    metadata = FieldReader(given, "", []).child("metadata")
+def _identity(content: Json) -> tuple[str, str]:
+    """Return the namespace and name of an object; their problems are reported where the object is read."""
+    metadata = FieldReader(content, "", []).child("metadata")
     return metadata.text("namespace"), metadata.text("name")
 
 
 def _owners(workload: Json) -> Iterator[tuple[str, str]]:
-    """Yield the namespace and the name of each Job that a Workload is made for."""
+    """Yield the namespace and name of each Job that owns a Workload."""
     namespace, _ = _identity(workload)
-    for one in FieldReader(workload, "", []).child("metadata").children("ownerReferences"):
-        if one.text("kind") == "Job":
-            yield namespace, one.text("name")
+    for reference in FieldReader(workload, "", []).child("metadata").children("ownerReferences"):
+        if reference.text("kind") == "Job":
+            yield namespace, reference.text("name")
 
 
 def _epoch(documents: Sequence[Document]) -> float:
-    """Return when the first was created, in seconds since 1970; 0 where nobody tells."""
-    unheard: list[str] = []
-    parts = (FieldReader(one.content, "", unheard).child("metadata") for one in documents)
-    return min((time for part in parts if (time := part.time("creationTimestamp")) is not None), default=0.0)
+    """Return the first creation in seconds since 1970; 0 where none is known."""
+    ignored: list[str] = []
+    readers = (FieldReader(document.content, "", ignored).child("metadata") for document in documents)
+    return min((time for reader in readers if (time := reader.time("creationTimestamp")) is not None), default=0.0)

@@ -1,11 +1,11 @@
 """The generator files of Kueue's performance tests (kubernetes-sigs/kueue test/performance/scheduler).
 
-configs/*/generator.yaml, of which runner/generator/generator.go makes objects: a ClusterQueue for each queue of each
-set, all of whose sets of workloads come at the same time, each workload one interval after the one before, and the
-first after one interval. There is one flavor, and CPUs are all that quotas have.
+The files are configs/*/generator.yaml. As in runner/generator/generator.go, each queue of each set becomes a
+ClusterQueue. All sets of its workloads start at the same time. The first workload is created after one interval, and
+each later one an interval after the one before. There is one flavor, and quotas are of CPUs.
 
-Two things differ. Where there is a topology, nodes get hostnames of their own rather than such as repeat in each rack.
-A number of pods counts without a level too.
+Two deliberate differences: hostnames are unique in the whole cluster, not only in a rack, and a number of pods counts
+without a level too.
 """
 
 from __future__ import annotations
@@ -13,65 +13,76 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from zonewise_common.k8s.fields import FieldReader
+from zonewise_common.k8s.quantity import parse_milli_value, parse_value
+from zonewise_scheduler.admission.node import Resource
 from zonewise_scheduler.quota.api.amount import amount_from_quantity, resource_value
-from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption, Cohort
+from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption, Cohort, ResourceFlavor
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
 from zonewise_scheduler.quota.api.workload_types import PodSet, TopologyRequest, Workload
 from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest, SliceConstraint
-from zonewise_scheduler.simulator.inputs.errors import InputError
 from zonewise_scheduler.simulator.inputs.fields import MAX_JOBS, MAX_PODS
-from zonewise_scheduler.simulator.inputs.kueue_generator_nodes import read_generated_nodes
+from zonewise_scheduler.simulator.inputs.fleet_levels import MAX_NODES, Level, NodeGroup, build_fleet
+from zonewise_scheduler.simulator.inputs.source_files import InputError
 from zonewise_scheduler.simulator.scenario import Arrival, Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
+
 _CPU = "cpu"
-_MOST_PRIORITY = (1 << 31) - 1
-_MOST_QUEUES = 100_000
-_MOST_MS = 1 << 53
+_MAX_PRIORITY = (1 << 31) - 1
+_MAX_QUEUES = 100_000
+_MAX_MS = 1 << 53
+
+_FLAVOR = "rf"
+_GROUP = "tas"
+"""The value of the node label of the flavor."""
+_MILLI_CPUS, _MEMORY, _PODS = 96_000, 256 << 30, 110
+"""Defaults of a node; memory in bytes."""
 
 _Reclaim = Literal["Never", "LowerPriority", "Any"]
-_Within = Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority"]
+_WithinClusterQueue = Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority"]
 _Constraint = Literal["required", "preferred", "balanced"]
 
 
 def is_generator(content: Mapping[str, Any]) -> bool:
-    """Tell whether an object is such a file."""
+    """Tell whether an object is a generator file."""
     return "cohorts" in content
 
 
 def read_generator(content: Mapping[str, Any], where: str) -> Scenario:
-    """Return what a generator file makes, workloads by time.
+    """Return the scenario of a generator file, workloads by time.
 
-    A set with an invalid field is left out, and told. Raises InputError where nothing is left, or there is too much.
+    A set with an invalid field is left out, as a problem. Raises InputError where nothing is left, or there is too
+    much.
     """
     problems: list[str] = []
-    whole = FieldReader(content, "", problems)
-    ground = read_generated_nodes(whole, where)
-    made = _Made(ground.flavors[0].name, where)
-    for one in whole.children("cohorts"):
-        _cohorts(one, made)
-    whole.ignore("name", "description")
-    name = whole.text("name") or "generator"
-    whole.report_unknown()
-    if not made.arrivals:
+    reader = FieldReader(content, "", problems)
+    nodes = read_generated_nodes(reader, where)
+    cluster = _Cluster(nodes.flavors[0].name, where)
+    for child in reader.children("cohorts"):
+        _cohorts(child, cluster)
+    reader.ignore("name", "description")
+    name = reader.text("name") or "generator"
+    reader.report_unknown()
+    if not cluster.arrivals:
         raise InputError(where, "; ".join(["cohorts: they have no workloads", *problems]))
-    made.arrivals.sort(key=lambda one: one.workload.created_at)
+    cluster.arrivals.sort(key=lambda child: child.workload.created_at)
     return Scenario(
         name,
-        made.arrivals,
-        tuple(made.queues.values()),
-        tuple(made.cohorts.values()),
-        ground.flavors,
-        ground.topologies,
-        ground.nodes,
-        problems=tuple(f"{where}: {one}" for one in problems),
+        cluster.arrivals,
+        tuple(cluster.queues.values()),
+        tuple(cluster.cohorts.values()),
+        nodes.flavors,
+        nodes.topologies,
+        nodes.nodes,
+        problems=tuple(f"{where}: {child}" for child in problems),
     )
 
 
 class _Template(NamedTuple):
-    """Workloads of one sort."""
+    """Equal workloads."""
 
     name: str
     run: float
@@ -80,20 +91,20 @@ class _Template(NamedTuple):
 
 
 class _Set(NamedTuple):
-    """Templates that are made one after the other, time and again."""
+    """Templates whose workloads are created one after the other, repeatedly."""
 
-    index: int
+    position: int
     """In the file."""
     repetitions: int
     interval: float
     templates: tuple[tuple[int, _Template], ...]
-    """Those that can be used, with their places; the time of others passes too."""
+    """Valid templates with their indices; the interval of an invalid one passes too."""
     steps: int
-    """How many there are in the file."""
+    """Number of templates in the file."""
 
 
-class _Made:
-    """What was made so far."""
+class _Cluster:
+    """The objects created so far."""
 
     def __init__(self, flavor: str, where: str) -> None:
         self.flavor = flavor
@@ -103,112 +114,115 @@ class _Made:
         self.arrivals: list[Arrival] = []
 
     def check(self, queues: int, sets: list[_Set]) -> None:
-        """Raise InputError where so many queues, each with such sets, are too many."""
-        more = queues * sum(one.repetitions * len(one.templates) for one in sets)
-        if len(self.arrivals) + more > MAX_JOBS:
+        """Raise InputError where this number of queues, each with such sets, is too large."""
+        additional = queues * sum(workload_set.repetitions * len(workload_set.templates) for workload_set in sets)
+        if len(self.arrivals) + additional > MAX_JOBS:
             raise InputError(self.where, f"cohorts: more than {MAX_JOBS} workloads")
-        if len(self.queues) + queues > _MOST_QUEUES:
-            raise InputError(self.where, f"cohorts: more than {_MOST_QUEUES} queues")
+        if len(self.queues) + queues > _MAX_QUEUES:
+            raise InputError(self.where, f"cohorts: more than {_MAX_QUEUES} queues")
 
     def add(self, queue: ClusterQueue, sets: list[_Set]) -> None:
         """Add a queue with its workloads."""
         if queue.name in self.queues:
             raise InputError(self.where, f"cohorts: there are two queues of the name {queue.name!r}")
         self.queues[queue.name] = queue
-        for one in sets:
-            self._add_set(queue.name, one)
+        for workload_set in sets:
+            self._add_set(queue.name, workload_set)
 
-    def _add_set(self, queue: str, one: _Set) -> None:
-        for turn in range(one.repetitions):
-            for step, template in one.templates:
+    def _add_set(self, queue: str, workload_set: _Set) -> None:
+        for repetition in range(workload_set.repetitions):
+            for step, template in workload_set.templates:
                 workload = Workload(
                     queue,
-                    f"{template.name}-{one.index}-{turn}-{step}",
+                    f"{template.name}-{workload_set.position}-{repetition}-{step}",
                     template.pod_sets,
                     f"{len(self.arrivals):08d}",
                     queue,
                     template.priority,
-                    (turn * one.steps + step + 1) * one.interval,
+                    (repetition * workload_set.steps + step + 1) * workload_set.interval,
                     history_keys=("", queue, template.name),
                 )
                 self.arrivals.append(Arrival(workload, queue, template.run, template.name))
 
 
-def _cohorts(one: FieldReader, made: _Made) -> None:
-    before = len(one.problems)
-    kind, count = one.required_name("className"), one.int_in_range("count", 1, _MOST_QUEUES)
+def _cohorts(reader: FieldReader, cluster: _Cluster) -> None:
+    before = len(reader.problems)
+    kind, count = reader.required_name("className"), reader.int_in_range("count", 1, _MAX_QUEUES)
     names = [f"{kind}-{number}" for number in range(count)]
-    if any(name in made.cohorts for name in names):
-        one.report("className", "there are such cohorts already")
-    if len(one.problems) > before:
+    if any(name in cluster.cohorts for name in names):
+        reader.report("className", "there are such cohorts already")
+    if len(reader.problems) > before:
         return
-    made.cohorts |= {name: Cohort(name) for name in names}
-    for place, queues in enumerate(one.children("queuesSets")):
-        _queues(queues, place, names, made)
-    one.report_unknown()
+    cluster.cohorts |= {name: Cohort(name) for name in names}
+    for index, child in enumerate(reader.children("queuesSets")):
+        _queues(child, index, names, cluster)
+    reader.report_unknown()
 
 
-def _queues(one: FieldReader, place: int, cohorts: list[str], made: _Made) -> None:
-    before = len(one.problems)
-    one.report_missing("nominalQuota")
-    kind, count = one.required_name("className"), one.int_in_range("count", 1, _MOST_QUEUES)
+def _queues(reader: FieldReader, index: int, cohorts: list[str], cluster: _Cluster) -> None:
+    before = len(reader.problems)
+    reader.report_missing("nominalQuota")
+    kind, count = reader.required_name("className"), reader.int_in_range("count", 1, _MAX_QUEUES)
     nominal, borrowing = (
-        one.quantity(name, lambda value: amount_from_quantity(_CPU, value))
+        reader.quantity(name, lambda value: amount_from_quantity(_CPU, value))
         for name in ("nominalQuota", "borrowingLimit")
     )
-    group_of_cpus = resource_group(FlavorQuotas(made.flavor, ((_CPU, ResourceQuota(nominal or 0, borrowing)),)))
+    group_of_cpus = resource_group(FlavorQuotas(cluster.flavor, ((_CPU, ResourceQuota(nominal or 0, borrowing)),)))
     reclaim: _Reclaim = "Never"
-    inside: _Within = "Never"
+    within: _WithinClusterQueue = "Never"
     preemption = ClusterQueuePreemption(
-        one.choice("withinClusterQueue", _Within, inside), one.choice("reclaimWithinCohort", _Reclaim, reclaim)
+        reader.choice("withinClusterQueue", _WithinClusterQueue, within),
+        reader.choice("reclaimWithinCohort", _Reclaim, reclaim),
     )
-    sound = len(one.problems) == before
+    valid = len(reader.problems) == before
     sets = [
-        found for number, own in enumerate(one.children("workloadsSets")) if (found := _set(number, own)) is not None
+        workload_set
+        for number, child in enumerate(reader.children("workloadsSets"))
+        if (workload_set := _set(number, child)) is not None
     ]
-    one.report_unknown()
-    if sound:
-        made.check(len(cohorts) * count, sets)
+    reader.report_unknown()
+    if valid:
+        cluster.check(len(cohorts) * count, sets)
         for cohort in cohorts:
             for number in range(count):
-                name = f"{kind}-{place}-{number}-{cohort}"
+                name = f"{kind}-{index}-{number}-{cohort}"
                 queue = ClusterQueue(name, (group_of_cpus,), cohort, preemption=preemption)
-                made.add(queue, sets)
+                cluster.add(queue, sets)
 
 
-def _set(place: int, one: FieldReader) -> _Set | None:
-    before = len(one.problems)
-    one.report_missing("count", "creationIntervalMs")
-    count = one.int_in_range("count", 0, MAX_JOBS, 0)
-    interval = one.int_in_range("creationIntervalMs", 0, _MOST_MS, 0)
-    sound = len(one.problems) == before
-    templates = [_template(own) for own in one.children("workloads")]
-    one.report_unknown()
-    usable = tuple((step, own) for step, own in enumerate(templates) if own is not None)
-    return _Set(place, count, interval / 1000, usable, len(templates)) if sound else None
+def _set(position: int, reader: FieldReader) -> _Set | None:
+    before = len(reader.problems)
+    reader.report_missing("count", "creationIntervalMs")
+    count = reader.int_in_range("count", 0, MAX_JOBS, 0)
+    interval = reader.int_in_range("creationIntervalMs", 0, _MAX_MS, 0)
+    valid = len(reader.problems) == before
+    templates = [_template(template) for template in reader.children("workloads")]
+    reader.report_unknown()
+    usable = tuple((step, template) for step, template in enumerate(templates) if template is not None)
+    return _Set(position, count, interval / 1000, usable, len(templates)) if valid else None
 
 
-def _template(one: FieldReader) -> _Template | None:
-    before = len(one.problems)
-    one.report_missing("runtimeMs", "request")
-    request = one.quantity("request", lambda value: resource_value(_CPU, value))
+def _template(reader: FieldReader) -> _Template | None:
+    before = len(reader.problems)
+    reader.report_missing("runtimeMs", "request")
+    request = reader.quantity("request", lambda value: resource_value(_CPU, value))
     pods = PodSet(
-        pods=one.int_in_range("podCount", 1, MAX_PODS), requests={_CPU: request or 0}, topology=_topology(one)
+        pods=reader.int_in_range("podCount", 1, MAX_PODS), requests={_CPU: request or 0}, topology=_topology(reader)
     )
-    run = one.int_in_range("runtimeMs", 0, _MOST_MS, 0) / 1000
-    priority = one.int_in_range("priority", 0, _MOST_PRIORITY, -_MOST_PRIORITY)
-    found = _Template(one.required_name("className"), run, priority, (pods,))
-    sound = len(one.problems) == before
-    one.report_unknown()
-    return found if sound else None
+    run_time = reader.int_in_range("runtimeMs", 0, _MAX_MS, 0) / 1000
+    priority = reader.int_in_range("priority", 0, _MAX_PRIORITY, -_MAX_PRIORITY)
+    template = _Template(reader.required_name("className"), run_time, priority, (pods,))
+    valid = len(reader.problems) == before
+    reader.report_unknown()
+    return template if valid else None
 
 
-def _topology(one: FieldReader) -> TopologyRequest | None:
-    """Return what is asked of the topology; "balanced" are slices, of one pod where no size is given."""
-    level = one.text("tasLevel")
+def _topology(reader: FieldReader) -> TopologyRequest | None:
+    """Return the topology request; "balanced" are slices, of one pod by default."""
+    level = reader.text("tasLevel")
     default: _Constraint | None = None
-    constraint = one.choice("tasConstraint", _Constraint, default)
-    size = one.int_in_range("sliceSize", 1, MAX_PODS)
+    constraint = reader.choice("tasConstraint", _Constraint, default)
+    size = reader.int_in_range("sliceSize", 1, MAX_PODS)
     if not level or constraint is None:
         return None
     if constraint == "balanced":
@@ -216,3 +230,62 @@ def _topology(one: FieldReader) -> TopologyRequest | None:
     return TopologyRequest(
         PodSetTopologyRequest(required=level) if constraint == "required" else PodSetTopologyRequest(preferred=level)
     )
+
+
+# --- nodes, topology and flavor: runner/generator/topology_generator.go
+
+
+class GeneratedNodes(NamedTuple):
+    """The nodes of a generator file."""
+
+    flavors: tuple[ResourceFlavor, ...]
+    """One."""
+    topologies: Mapping[str, tuple[str, ...]] = {}
+    nodes: NodeInfoTable | None = None
+    """None: only quotas count."""
+
+
+def read_generated_nodes(parent: FieldReader, where: str) -> GeneratedNodes:
+    """Return the nodes of a generator file. Raises InputError for an invalid topology."""
+    flavor_reader = parent.child("resourceFlavor")
+    name, label, topology = (
+        flavor_reader.text("name", _FLAVOR),
+        flavor_reader.text("nodeLabel"),
+        flavor_reader.text("topologyName"),
+    )
+    flavor_reader.report_unknown()
+    labels = {label: _GROUP} if label and topology else {}
+    flavor = ResourceFlavor(name, labels, topology_name=topology)
+    if not parent.has("topology"):
+        return GeneratedNodes((flavor._replace(topology_name=""),))
+    before = len(parent.problems)
+    topology_reader = parent.child("topology")
+    name_ = topology_reader.required_name()
+    levels = [_level(child) for child in topology_reader.children("levels")]
+    topology_reader.report_unknown()
+    if len(levels) < 2:
+        topology_reader.problems.append("topology.levels: there must be two or more")
+    nodes = 1
+    for level, _ in levels:
+        nodes *= level.size
+    if nodes > MAX_NODES:
+        topology_reader.problems.append(f"topology.levels: more than {MAX_NODES} nodes: {nodes}")
+    if not topology or not label:
+        topology_reader.problems.append("resourceFlavor: with a topology it has a nodeLabel and a topologyName")
+    elif name_ != topology:
+        topology_reader.problems.append(f"resourceFlavor.topologyName: there is none but {name_!r}: {topology!r}")
+    if len(parent.problems) > before:
+        raise InputError(where, "; ".join(parent.problems[before:]))
+    fleet = build_fleet(name_, [level for level, _ in levels], [(NodeGroup(name, levels[-1][1], labels), nodes)])
+    return GeneratedNodes((flavor,), fleet.topologies, fleet.nodes)
+
+
+def _level(reader: FieldReader) -> tuple[Level, Resource]:
+    reader.report_missing("count")
+    capacity = reader.child("capacity")
+    cpus, memory = capacity.quantity("cpu", parse_milli_value), capacity.quantity("memory", parse_value)
+    capacity.report_unknown()
+    level = Level(reader.required_name(), reader.int_in_range("count", 1, MAX_NODES), reader.required_name("nodeLabel"))
+    reader.report_unknown()
+    allocatable = Resource(_MILLI_CPUS if cpus is None else cpus, _MEMORY if memory is None else memory, _PODS, 0)
+    return level, allocatable

@@ -1,4 +1,4 @@
-"""Whatever can be simulated, told by what is in it."""
+"""Loads any kind of trace, and detects its kind by its contents."""
 
 from __future__ import annotations
 
@@ -13,14 +13,19 @@ from zonewise_scheduler.simulator.inputs.cluster_objects import (
     read_objects,
 )
 from zonewise_scheduler.simulator.inputs.documents import parse_documents, read_documents
-from zonewise_scheduler.simulator.inputs.errors import InputError
 from zonewise_scheduler.simulator.inputs.fleet_file import is_fleet, parse_short_fleet, read_fleet
 from zonewise_scheduler.simulator.inputs.job_file import is_job_file, read_job_file
 from zonewise_scheduler.simulator.inputs.kueue_generator import is_generator, read_generator
 from zonewise_scheduler.simulator.inputs.mixes import MIXES, build_mix
-from zonewise_scheduler.simulator.inputs.source_files import is_directory, open_source, source_exists, source_name
+from zonewise_scheduler.simulator.inputs.source_files import (
+    InputError,
+    is_directory,
+    open_source,
+    source_exists,
+    source_name,
+)
 from zonewise_scheduler.simulator.inputs.swf_scenario import build_swf_scenario, is_swf
-from zonewise_scheduler.simulator.pool_tasks import MAX_PROCESSORS
+from zonewise_scheduler.simulator.pool_log import MAX_PROCESSORS
 from zonewise_scheduler.simulator.scenario import Scenario
 from zonewise_scheduler.simulator.swf import SwfLog, load_swf
 
@@ -39,10 +44,10 @@ SUPPORTED_NODES = (
     "NUMBER, NUMBERxCPUS, NUMBERxCPUSxMEMORY (100x64x256Gi), a file of `levels` and `kinds`, or NodeResourceTopology "
     "and Node objects in a file or a directory"
 )
-_BEGIN = 4096
-"""Bytes of a file that tell what it is, at most."""
-_KEYS = 10
-"""Of an object that is none we know, to be shown."""
+_HEAD = 4096
+"""Bytes of a file that its kind is detected by, at most."""
+_MAX_KEYS = 10
+"""Keys of an unknown object in an error message."""
 
 
 def load_scenario(
@@ -55,66 +60,64 @@ def load_scenario(
     exact: bool = False,
     whole_nodes: bool = False,
 ) -> Scenario | SwfLog:
-    """Return what is in a file or directory, or a mix by name; a file comes before a mix of its name.
+    """Return the contents of a file or directory, or a mix by name; a file comes before a mix of its name.
 
-    `source` is "-" for standard input. `nodes` is a text as NODES_UNDERSTOOD says; None: those of the source, or of the
-    mix. A log is a Log where that is None or a number, of processors, and else a Scenario. `seed`: of a mix or a job
-    file; `jobs`: so many of a mix, the first so many of anything else; `load`: of a mix alone; `exact`: all declare
-    just the run time that they have, which of a Log is tasks_of()'s to do; `whole_nodes`: pods of a log are as wide as
-    a node.
+    `source` is "-" for standard input. `nodes` is a text as in SUPPORTED_NODES; None: the nodes of the source, or of
+    the mix. A log is an SwfLog where `nodes` is None or a number of processors, and else a Scenario. `seed` is of a mix
+    or a job file. `jobs` is the number of jobs of a mix, and the first so many of any other source. `load` is of a mix.
+    `exact`: all jobs declare their true run times; of an SwfLog build_tasks() does this. `whole_nodes`: pods of a log
+    are as wide as a node.
 
-    Raises InputError, naming file, field and value, where nothing can be made of them.
+    Raises InputError with file, field and value for an invalid source.
     """
-    _check(jobs, seed)
-    there = source_exists(source)
-    if source in MIXES and not there:
+    _check_numbers(jobs, seed)
+    exists = source_exists(source)
+    if source in MIXES and not exists:
         fleet = None if nodes is None else load_fleet(nodes)
-        found = build_mix(source, fleet, jobs=jobs, load=load, seed=seed or 0)
-        return _exact(found) if exact else found
+        scenario = build_mix(source, fleet, jobs=jobs, load=load, seed=seed or 0)
+        return _with_true_run_times(scenario) if exact else scenario
     if load is not None:
         raise InputError("--load", f"only a mix has one: {load:g}")
-    if not there:
+    if not exists:
         raise InputError(source or "''", f"neither there nor known: can be {SUPPORTED_SOURCES}")
-    read = _read(source)
-    if isinstance(read, SwfLog):
-        found = _of_log(read, Path(source_name(source)).name, nodes, whole_nodes=whole_nodes)
+    contents = _read_source(source)
+    if isinstance(contents, SwfLog):
+        scenario = _load_log(contents, Path(source_name(source)).name, nodes, whole_nodes=whole_nodes)
     else:
-        found = _of_documents(read, source_name(source), nodes, seed)
-    found = found if jobs is None else _first(found, jobs)
-    return _exact(found) if exact and isinstance(found, Scenario) else found
+        scenario = _load_documents(contents, source_name(source), nodes, seed)
+    scenario = scenario if jobs is None else _limit_jobs(scenario, jobs)
+    return _with_true_run_times(scenario) if exact and isinstance(scenario, Scenario) else scenario
 
 
 def load_fleet(text: str) -> Fleet:
-    """Return the nodes of a text as NODES_UNDERSTOOD says; raise InputError."""
-    found = parse_short_fleet(text)
-    if found is not None:
-        return found
+    """Return the nodes of a text as in SUPPORTED_NODES. Raises InputError."""
+    short = parse_short_fleet(text)
+    if short is not None:
+        return short
     if not source_exists(text):
         raise InputError(f"--nodes {text or repr(text)}", f"neither there nor known: can be {SUPPORTED_NODES}")
-    fleet = _fleet_in(read_documents(text), text)
+    fleet = _find_fleet(read_documents(text), text)
     if fleet is None:
         raise InputError(text, f"nothing of nodes: can be {SUPPORTED_NODES}")
     return fleet
 
 
-def _check(jobs: int | None, seed: int | None) -> None:
+def _check_numbers(jobs: int | None, seed: int | None) -> None:
     if jobs is not None and jobs < 1:
         raise InputError("--jobs", f"not above 0: {jobs}")
     if seed is not None and seed < 0:
         raise InputError("--seed", f"negative: {seed}")
 
 
-def _read(source: str) -> SwfLog | list[Document]:
+def _read_source(source: str) -> SwfLog | list[Document]:
     """Return a log, or else the objects of a file or directory."""
     if is_directory(source):
         return read_documents(source)
     with open_source(source) as file:
-        return (
-            load_swf(file) if is_swf(source, file.peek(_BEGIN)) else parse_documents(file.read(), source_name(source))
-        )
+        return load_swf(file) if is_swf(source, file.peek(_HEAD)) else parse_documents(file.read(), source_name(source))
 
 
-def _of_log(log: SwfLog, name: str, nodes: str | None, *, whole_nodes: bool) -> Scenario | SwfLog:
+def _load_log(log: SwfLog, name: str, nodes: str | None, *, whole_nodes: bool) -> Scenario | SwfLog:
     if nodes is None:
         return log
     if nodes.isascii() and nodes.isdecimal():
@@ -123,77 +126,83 @@ def _of_log(log: SwfLog, name: str, nodes: str | None, *, whole_nodes: bool) -> 
 
 
 def _processors(text: str) -> int:
-    found = int(text[:20])
-    if not 1 <= found <= MAX_PROCESSORS:
+    number = int(text[:20])
+    if not 1 <= number <= MAX_PROCESSORS:
         raise InputError("--nodes", f"not from 1 to {MAX_PROCESSORS}: {text:.20}")
-    return found
+    return number
 
 
-def _of_documents(documents: Sequence[Document], source: str, nodes: str | None, seed: int | None) -> Scenario:
-    """Return what the objects of a file or a directory make together; one of them may describe the nodes."""
-    fleet = _fleet_in(documents, source) if nodes is None else load_fleet(nodes)
-    sources = [one for one in documents if not is_fleet(one.content)]
-    special = [one for one in sources if is_job_file(one.content) or is_generator(one.content)]
-    if not special:
-        _check_objects(documents, sources, source)
-        return read_objects(sources, source, fleet)
-    one = special[0]
-    others = [each for each in sources if each is not one and not has_nodes([each])]
-    if others:
-        where = ", ".join(dict.fromkeys(each.where for each in (one, *others)))
+def _load_documents(documents: Sequence[Document], source: str, nodes: str | None, seed: int | None) -> Scenario:
+    """Return the scenario of the objects of a file or a directory; one of them may describe the nodes."""
+    fleet = _find_fleet(documents, source) if nodes is None else load_fleet(nodes)
+    jobs_or_nodes = [special for special in documents if not is_fleet(special.content)]
+    job_documents = [
+        special for special in jobs_or_nodes if is_job_file(special.content) or is_generator(special.content)
+    ]
+    if not job_documents:
+        _check_objects(documents, jobs_or_nodes, source)
+        return read_objects(jobs_or_nodes, source, fleet)
+    special = job_documents[0]
+    extra = [document for document in jobs_or_nodes if document is not special and not has_nodes([document])]
+    if extra:
+        where = ", ".join(dict.fromkeys(document.where for document in (special, *extra)))
         raise InputError(source, f"beside jobs of one source there can be nodes, and nothing else: {where}")
-    if is_generator(one.content):
+    if is_generator(special.content):
         if fleet is not None:
-            raise InputError(one.where, "nodes: a generator file says itself which there are")
-        return read_generator(one.content, one.where)
-    return read_job_file(one.content, one.where, _fleet_for(one, fleet), seed)
+            raise InputError(special.where, "nodes: a generator file says itself which there are")
+        return read_generator(special.content, special.where)
+    return read_job_file(special.content, special.where, _job_file_fleet(special, fleet), seed)
 
 
-def _check_objects(documents: Sequence[Document], sources: Sequence[Document], where: str) -> None:
-    """Raise InputError where there is anything but objects of an API, and nodes that are described, or no jobs."""
-    strange = next((one for one in sources if not is_object(one.content)), None)
-    if strange is not None:
-        keys = ", ".join(f"{key:.40}" for key in list(strange.content)[:_KEYS]) or "none"
-        raise InputError(strange.where, f"its fields are {keys}; can be {SUPPORTED_SOURCES}")
-    if not sources:
-        what = "it describes nodes, which belong to --nodes" if documents else "it is empty"
-        raise InputError(where, f"{what}; can be {SUPPORTED_SOURCES}")
+def _check_objects(documents: Sequence[Document], jobs_or_nodes: Sequence[Document], where: str) -> None:
+    """Raise InputError where an object is neither an API object nor a fleet, or there are no jobs."""
+    unknown = next((one for one in jobs_or_nodes if not is_object(one.content)), None)
+    if unknown is not None:
+        keys = ", ".join(f"{key:.40}" for key in list(unknown.content)[:_MAX_KEYS]) or "none"
+        raise InputError(unknown.where, f"its fields are {keys}; can be {SUPPORTED_SOURCES}")
+    if not jobs_or_nodes:
+        problem = "it describes nodes, which belong to --nodes" if documents else "it is empty"
+        raise InputError(where, f"{problem}; can be {SUPPORTED_SOURCES}")
 
 
-def _fleet_for(one: Document, fleet: Fleet | None) -> Fleet:
-    """Return what a job file's jobs run on: the fleet given, or its own."""
-    own: object = one.content.get("nodes")
+def _job_file_fleet(document: Document, fleet: Fleet | None) -> Fleet:
+    """Return the nodes of a job file: the fleet of the command line, or its own."""
+    nodes: object = document.content.get("nodes")
     if fleet is not None:
         return fleet
-    if isinstance(own, dict):
-        return read_fleet(cast("Json", own), f"{one.where}: nodes")
-    found = parse_short_fleet(str(own), f"{one.where}: nodes") if isinstance(own, str | int) else None
-    if found is None:
-        raise InputError(one.where, f"nodes: {'there are none' if own is None else repr(own)[:80]}; see --nodes")
-    return found
+    if isinstance(nodes, dict):
+        return read_fleet(cast("Json", nodes), f"{document.where}: nodes")
+    short = parse_short_fleet(str(nodes), f"{document.where}: nodes") if isinstance(nodes, str | int) else None
+    if short is None:
+        raise InputError(
+            document.where, f"nodes: {'there are none' if nodes is None else repr(nodes)[:80]}; see --nodes"
+        )
+    return short
 
 
-def _fleet_in(documents: Sequence[Document], where: str) -> Fleet | None:
+def _find_fleet(documents: Sequence[Document], where: str) -> Fleet | None:
     """Return the nodes among documents; None: there are none."""
-    described = [one for one in documents if is_fleet(one.content)]
-    if len(described) > 1:
-        raise InputError(where, f"nodes are described more than once: {', '.join(one.where for one in described)}")
-    if described:
-        return read_fleet(described[0].content, described[0].where)
+    described_fleets = [document for document in documents if is_fleet(document.content)]
+    if len(described_fleets) > 1:
+        raise InputError(
+            where, f"nodes are described more than once: {', '.join(document.where for document in described_fleets)}"
+        )
+    if described_fleets:
+        return read_fleet(described_fleets[0].content, described_fleets[0].where)
     return build_fleet_from_objects(documents) if has_nodes(documents) else None
 
 
-def _first(found: Scenario | SwfLog, jobs: int) -> Scenario | SwfLog:
-    """Return it with the first so many jobs."""
-    if isinstance(found, Scenario):
-        return found._replace(arrivals=found.arrivals[:jobs])
-    return found._replace(jobs=sorted(found.jobs, key=lambda one: (one.submit_time, one.job_number))[:jobs])
+def _limit_jobs(source: Scenario | SwfLog, jobs: int) -> Scenario | SwfLog:
+    """Return a source with its first jobs."""
+    if isinstance(source, Scenario):
+        return source._replace(arrivals=source.arrivals[:jobs])
+    return source._replace(jobs=sorted(source.jobs, key=lambda job: (job.submit_time, job.job_number))[:jobs])
 
 
-def _exact(found: Scenario) -> Scenario:
-    """Return it with true run times for declared ones; a job that takes no time declares a second, as in a log."""
-    return found._replace(arrivals=[_declared(one) for one in found.arrivals])
+def _with_true_run_times(scenario: Scenario) -> Scenario:
+    """Return a scenario with true run times as walltimes; a job that takes no time declares a second, as in a log."""
+    return scenario._replace(arrivals=[_with_true_run_time(arrival) for arrival in scenario.arrivals])
 
 
-def _declared(one: Arrival) -> Arrival:
-    return one._replace(workload=replace(one.workload, walltime=one.run_time or 1.0))
+def _with_true_run_time(arrival: Arrival) -> Arrival:
+    return arrival._replace(workload=replace(arrival.workload, walltime=arrival.run_time or 1.0))

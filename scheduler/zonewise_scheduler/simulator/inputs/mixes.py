@@ -1,8 +1,7 @@
-"""Mixes of jobs that nobody logged, by name, number, load and seed.
+"""Synthetic workloads: mixes by name, number of jobs, load and seed.
 
-What is drawn are shapes that measured workloads have in common, not copies of any; where they are from is said at each
-mix. Jobs come as a Poisson process, so fast that in the mean their work is the given share of the fleet (the load).
-Widths are cut to the fleet.
+The generators draw distributions that measured workloads have in common; each names its sources. Jobs are a Poisson
+process, whose mean work is a share of the fleet's capacity (the load). Widths are cut to the fleet.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from zonewise_scheduler.quota.api.amount import UNLIMITED
 from zonewise_scheduler.quota.api.workload_types import PodSet, Workload
 from zonewise_scheduler.quota.topology.types import HOSTNAME
 from zonewise_scheduler.simulator.inputs.distributions import UniformStream, exponential, log_uniform
-from zonewise_scheduler.simulator.inputs.errors import InputError
 from zonewise_scheduler.simulator.inputs.fields import MAX_JOBS
 from zonewise_scheduler.simulator.inputs.fleet_levels import UNSPECIFIED, Level, NodeGroup, build_fleet
 from zonewise_scheduler.simulator.inputs.node_fleet import DEFAULT_QUEUE, build_fleet_scenario, build_queues
+from zonewise_scheduler.simulator.inputs.source_files import InputError
 from zonewise_scheduler.simulator.scenario import Arrival
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulator.scenario import Scenario
 
 DEFAULT_JOBS = 10_000
-"""How many jobs, where it is not told."""
+"""Number of jobs."""
 DEFAULT_LOAD = 0.9
 GPU = "nvidia.com/gpu"
 
@@ -45,100 +44,112 @@ class Mix(NamedTuple):
     """A kind of workload."""
 
     fleet: Callable[[], Fleet]
-    """What it runs on where no nodes are given."""
+    """The default fleet."""
     resource: str
-    """What its load is measured by."""
-    generate: Callable[[UniformStream, int, _Size], list[_JobClass]]
+    """The resource of its load."""
+    generate: Callable[[UniformStream, int, _FleetSize], list[_JobClass]]
 
 
-class _Size(NamedTuple):
-    """What bounds the width of jobs."""
+class _FleetSize(NamedTuple):
+    """Bounds on the width of jobs."""
 
     nodes: int
     per_node: int
-    """Of the mix's resource: whole CPUs, or GPUs; of the node that has most."""
+    """Of the mix's resource: whole CPUs, or GPUs; of the largest node."""
     cpus: int
     """Whole CPUs of such a node."""
 
 
 class _JobClass(NamedTuple):
-    """Jobs of one sort; all arrays are (jobs,)."""
+    """Jobs of one class; all arrays are (jobs,)."""
 
     name: str
     at: NDArray[np.int64]
-    """Their places among all jobs."""
+    """Indices among all jobs."""
     pods: NDArray[np.int64]
     units: NDArray[np.int64]
-    """Of the mix's resource, by pod."""
+    """Of the mix's resource, per pod."""
     run: NDArray[np.float64]
     estimate: NDArray[np.float64]
-    """Declared run times, in seconds."""
+    """Walltimes, in seconds."""
 
 
 def build_mix(
     name: str, fleet: Fleet | None = None, *, jobs: int | None = None, load: float | None = None, seed: int = 0
 ) -> Scenario:
-    """Return so many jobs of a mix; raise InputError for one that there is not, or that the nodes have no room for."""
+    """Return jobs of a mix. Raises InputError for an unknown mix, or nodes without its resource."""
     if name not in MIXES:
         raise InputError(name, f"there is no such mix; there are {', '.join(MIXES)}")
-    count, share = DEFAULT_JOBS if jobs is None else jobs, DEFAULT_LOAD if load is None else load
+    count, target_load = DEFAULT_JOBS if jobs is None else jobs, DEFAULT_LOAD if load is None else load
     if not 1 <= count <= MAX_JOBS:
         raise InputError(name, f"jobs: not from 1 to {MAX_JOBS}: {count}")
-    if not 0 < share < inf:
-        raise InputError(name, f"load: not above 0: {share}")
+    if not 0 < target_load < inf:
+        raise InputError(name, f"load: not above 0: {target_load}")
     mix = MIXES[name]
-    ground = mix.fleet() if fleet is None else fleet
-    capacity = ground.total_capacity.get(mix.resource, 0)
-    size = _size(ground, mix.resource)
+    nodes = mix.fleet() if fleet is None else fleet
+    capacity = nodes.total_capacity.get(mix.resource, 0)
+    size = _size(nodes, mix.resource)
     if not size.per_node or capacity == UNLIMITED:
         raise InputError(name, f"nodes: none has {mix.resource}")
     dice = UniformStream(seed)
-    sorts = mix.generate(dice, count, size)
+    classes = mix.generate(dice, count, size)
     unit = _MILLI if mix.resource == CPU else 1
-    work = sum(float((one.pods * one.units * one.run).sum()) for one in sorts) * unit
-    gaps = exponential(dice.uniform(count), work / count / capacity / share)
-    arrivals = _arrivals(sorts, gaps.cumsum(), mix.resource, size)
-    return build_fleet_scenario(name, ground, arrivals, build_queues(ground, ()))
+    work = (
+        sum(float((jobs_of_class.pods * jobs_of_class.units * jobs_of_class.run).sum()) for jobs_of_class in classes)
+        * unit
+    )
+    gaps = exponential(dice.uniform(count), work / count / capacity / target_load)
+    arrivals = _arrivals(classes, gaps.cumsum(), mix.resource, size)
+    return build_fleet_scenario(name, nodes, arrivals, build_queues(nodes, ()))
 
 
-def _arrivals(sorts: Sequence[_JobClass], times: NDArray[np.float64], resource: str, size: _Size) -> list[Arrival]:
-    sets: dict[tuple[int, int], tuple[PodSet, ...]] = {}
-    found: list[tuple[int, Arrival]] = []
-    for one in sorts:
-        kin = ("", DEFAULT_QUEUE, one.name)
-        columns = (one.at, one.pods, one.units, one.run, one.estimate, times[one.at])
-        for place, pods, units, run, limit, at in zip(*(column.tolist() for column in columns), strict=True):
-            if (pods, units) not in sets:
-                sets[pods, units] = (PodSet(pods=pods, requests=_requests(resource, units, size)),)
+def _arrivals(
+    classes: Sequence[_JobClass], times: NDArray[np.float64], resource: str, size: _FleetSize
+) -> list[Arrival]:
+    pod_sets: dict[tuple[int, int], tuple[PodSet, ...]] = {}
+    indexed: list[tuple[int, Arrival]] = []
+    for jobs_of_class in classes:
+        kin = ("", DEFAULT_QUEUE, jobs_of_class.name)
+        columns = (
+            jobs_of_class.at,
+            jobs_of_class.pods,
+            jobs_of_class.units,
+            jobs_of_class.run,
+            jobs_of_class.estimate,
+            times[jobs_of_class.at],
+        )
+        for index, pods, units, run, limit, at in zip(*(column.tolist() for column in columns), strict=True):
+            if (pods, units) not in pod_sets:
+                pod_sets[pods, units] = (PodSet(pods=pods, requests=_requests(resource, units, size)),)
             workload = Workload(
                 "mix",
-                f"{one.name}-{place}",
-                sets[pods, units],
-                f"{place:08d}",
+                f"{jobs_of_class.name}-{index}",
+                pod_sets[pods, units],
+                f"{index:08d}",
                 DEFAULT_QUEUE,
                 created_at=at,
                 walltime=limit,
                 history_keys=kin,
             )
-            found.append((place, Arrival(workload, DEFAULT_QUEUE, run, one.name)))
-    return [arrival for _, arrival in sorted(found, key=lambda pair: pair[0])]
+            indexed.append((index, Arrival(workload, DEFAULT_QUEUE, run, jobs_of_class.name)))
+    return [arrival for _, arrival in sorted(indexed, key=lambda pair: pair[0])]
 
 
-def _requests(resource: str, units: int, size: _Size) -> dict[str, int]:
-    """Return what a pod requests; with GPUs as much of a node's CPUs as of its GPUs."""
+def _requests(resource: str, units: int, size: _FleetSize) -> dict[str, int]:
+    """Return the requests of a pod; with GPUs the same share of a node's CPUs as of its GPUs."""
     if resource == CPU:
         return {CPU: units * _MILLI}
     return {CPU: size.cpus * _MILLI * units // size.per_node, resource: units}
 
 
-def _size(fleet: Fleet, resource: str) -> _Size:
+def _size(fleet: Fleet, resource: str) -> _FleetSize:
     rooms = {info.allocatable for info in fleet.nodes.infos if info is not None}
-    widest = max(rooms, key=lambda room: _of(room, resource), default=Resource(0, 0, 0, 0))
+    widest = max(rooms, key=lambda room: _units(room, resource), default=Resource(0, 0, 0, 0))
     nodes = sum(info is not None and info.allocatable == widest for info in fleet.nodes.infos)
-    return _Size(nodes, _of(widest, resource), widest.milli_cpus // _MILLI)
+    return _FleetSize(nodes, _units(widest, resource), widest.milli_cpus // _MILLI)
 
 
-def _of(room: Resource, resource: str) -> int:
+def _units(room: Resource, resource: str) -> int:
     return room.milli_cpus // _MILLI if resource == CPU else dict(room.scalar_resources).get(resource, 0)
 
 
@@ -148,36 +159,37 @@ def _of(room: Resource, resource: str) -> int:
 def _nodes(count: int, cpus: int, gpus: int = 0) -> Fleet:
     others = ((GPU, gpus),) if gpus else ()
     room = Resource(cpus * _MILLI, UNSPECIFIED, UNSPECIFIED, UNSPECIFIED, others)
-    return build_fleet("nodes", [Level("rack", count // 32, "zonewise.dev/topology-rack"), Level("node", 32, HOSTNAME)], [
+    levels = [Level("rack", count // 32, "zonewise.dev/topology-rack"), Level("node", 32, HOSTNAME)]
+    return build_fleet("nodes", levels, [
         (NodeGroup("nodes", room, {}), count // 32 * 32)
     ])  # fmt: skip
 
 
-def _hpc(dice: UniformStream, count: int, size: _Size) -> list[_JobClass]:
+def _hpc(dice: UniformStream, count: int, size: _FleetSize) -> list[_JobClass]:
     """Return jobs of a supercomputer, from one CPU to all nodes, from a minute to a day.
 
-    Logarithms of widths are uniform, a quarter of the jobs are serial, and three quarters of the others a power of two
-    wide (Lublin and Feitelson, JPDC 63(11), 2003); run times are log-uniform (Downey, HPDC 1997). Users declare 2 to 5
-    times as much (in the logs of the Parallel Workloads Archive jobs use .20 to .48 of it). Wider than a node, a job
-    takes whole nodes, a pod each.
+    Logarithms of widths are uniform. A quarter of the jobs are serial; of the others, three quarters have a power of
+    two as width (Lublin and Feitelson, JPDC 63(11), 2003). Run times are log-uniform (Downey, HPDC 1997). Walltimes are
+    2 to 5 times as long: in the logs of the Parallel Workloads Archive jobs use .20 to .48 of them. A job wider than a
+    node takes whole nodes, a pod each.
     """
-    most = size.nodes * size.per_node
-    wide = log_uniform(dice.uniform(count), 2, most) if most > 2 else np.full(count, float(most))
-    wide = np.where(dice.uniform(count) < 0.75, 2 ** np.log2(wide).round(), wide.round())
-    wide = np.clip(np.where(dice.uniform(count) < 0.25, 1, wide), 1, most).astype(np.int64)
-    pods = np.minimum(-(-wide // size.per_node), size.nodes)
-    units = np.where(pods > 1, size.per_node, wide)
+    max_width = size.nodes * size.per_node
+    widths = log_uniform(dice.uniform(count), 2, max_width) if max_width > 2 else np.full(count, float(max_width))
+    widths = np.where(dice.uniform(count) < 0.75, 2 ** np.log2(widths).round(), widths.round())
+    widths = np.clip(np.where(dice.uniform(count) < 0.25, 1, widths), 1, max_width).astype(np.int64)
+    pods = np.minimum(-(-widths // size.per_node), size.nodes)
+    units = np.where(pods > 1, size.per_node, widths)
     run = log_uniform(dice.uniform(count), _MINUTE, _DAY)
-    estimate = run * (2 + 3 * dice.uniform(count))
-    return [_JobClass("hpc", np.arange(count), pods, units, run, estimate)]
+    walltimes = run * (2 + 3 * dice.uniform(count))
+    return [_JobClass("hpc", np.arange(count), pods, units, run, walltimes)]
 
 
-def _ai(dice: UniformStream, count: int, size: _Size) -> list[_JobClass]:
-    """Return trainings of whole nodes, from one to 1,024 of them, for half a day to ten, and many small jobs.
+def _ai(dice: UniformStream, count: int, size: _FleetSize) -> list[_JobClass]:
+    """Return trainings on 1 to 1,024 whole nodes for half a day to ten days, and many small jobs.
 
     One job in twenty is a training, a power of two of nodes wide, one pod a node. The others have one GPU up to half a
-    node's and run from five minutes to eight hours: as in the clusters of Jeon et al. (USENIX ATC 2019) and Hu et al.
-    (SC 2021) most jobs are small, and the few large ones have most of the GPU time. Estimates are 1.2 to 2 times too
+    node's, and run from five minutes to eight hours. As in the clusters of Jeon et al. (USENIX ATC 2019) and Hu et al.
+    (SC 2021), most jobs are small, and the few large ones have most of the GPU time. Walltimes are 1.2 to 2 times too
     long for trainings, which know their number of steps, and 2 to 5 times for others.
     """
     training = dice.uniform(count) < 0.05
@@ -188,30 +200,30 @@ def _ai(dice: UniformStream, count: int, size: _Size) -> list[_JobClass]:
     halvings = max(int(np.log2(size.per_node)), 1)
     units = 2 ** (dice.uniform(len(small)) * halvings).astype(np.int64)
     hours = log_uniform(dice.uniform(len(small)), 5 * _MINUTE, 8 * _HOUR)
-    whole, one = np.full(len(large), size.per_node), np.ones(len(small), np.int64)
+    whole_nodes, single_pods = np.full(len(large), size.per_node), np.ones(len(small), np.int64)
     return [
-        _JobClass("training", large, pods, whole, days, days * (1.2 + 0.8 * dice.uniform(len(large)))),
-        _JobClass("small", small, one, units, hours, hours * (2 + 3 * dice.uniform(len(small)))),
+        _JobClass("training", large, pods, whole_nodes, days, days * (1.2 + 0.8 * dice.uniform(len(large)))),
+        _JobClass("small", small, single_pods, units, hours, hours * (2 + 3 * dice.uniform(len(small)))),
     ]
 
 
-def _batch(dice: UniformStream, count: int, size: _Size) -> list[_JobClass]:
+def _batch(dice: UniformStream, count: int, size: _FleetSize) -> list[_JobClass]:
     """Return many short jobs: nine in ten of 1 to 8 pods and 10 s to 5 min, the others of up to 64 pods and 2 h.
 
     Few jobs have most of the work, as in data centers (Reiss et al., SoCC 2012; Tirmazi et al., EuroSys 2020). A pod
-    has one, two or four CPUs; a job declares a limit 2 to 5 times as long as it runs.
+    has one, two or four CPUs. Walltimes are 2 to 5 times the run time.
     """
     heavy = dice.uniform(count) < 0.1
     short, long = np.flatnonzero(~heavy), np.flatnonzero(heavy)
-    found: list[_JobClass] = []
-    sorts = (("short", short, 8, 10.0, 5 * _MINUTE), ("long", long, 64, 5 * _MINUTE, 2 * _HOUR))
-    for name, at, pods, least, most in sorts:
+    job_classes: list[_JobClass] = []
+    classes = (("short", short, 8, 10.0, 5 * _MINUTE), ("long", long, 64, 5 * _MINUTE, 2 * _HOUR))
+    for name, at, pods, min_seconds, max_seconds in classes:
         units = np.minimum(2 ** (3 * dice.uniform(len(at))).astype(np.int64), size.per_node)
-        room = max(size.nodes * (size.per_node // int(units.max(initial=1))), 1)
-        wide = np.clip(log_uniform(dice.uniform(len(at)), 1, pods + 1).astype(np.int64), 1, min(pods, room))
-        run = log_uniform(dice.uniform(len(at)), least, most)
-        found.append(_JobClass(name, at, wide, units, run, run * (2 + 3 * dice.uniform(len(at)))))
-    return found
+        max_pods = max(size.nodes * (size.per_node // int(units.max(initial=1))), 1)
+        widths = np.clip(log_uniform(dice.uniform(len(at)), 1, pods + 1).astype(np.int64), 1, min(pods, max_pods))
+        run = log_uniform(dice.uniform(len(at)), min_seconds, max_seconds)
+        job_classes.append(_JobClass(name, at, widths, units, run, run * (2 + 3 * dice.uniform(len(at)))))
+    return job_classes
 
 
 MIXES = {

@@ -1,4 +1,4 @@
-"""Nodes with what stands for them in quotas, and scenarios of jobs on them."""
+"""A fleet of nodes with their quotas, and scenarios of jobs on it."""
 
 from __future__ import annotations
 
@@ -22,31 +22,30 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulator.scenario import Arrival
 
 DEFAULT_QUEUE = "all"
-"""The name of the one ClusterQueue where none is given."""
+"""The name of the only ClusterQueue of a fleet without queues."""
 DEFAULT_COHORT = "all"
-"""The name of the cohort of queues that jobs name and nobody describes."""
+"""The name of the cohort of queues that jobs name without a description."""
 
 _ALL = Fraction(1)
 
 
 class Fleet(NamedTuple):
-    """Nodes."""
+    """Nodes with their flavors and topologies."""
 
     name: str
     nodes: NodeInfoTable
     topologies: Mapping[str, tuple[str, ...]]
     flavors: tuple[ResourceFlavor, ...]
-    """One for each kind of nodes, in the order in which they are tried."""
+    """One for each kind of nodes, in the order of a resource group."""
     capacity: Mapping[str, Mapping[str, int]]
-    """What the nodes of a flavor have, by resource: milli-CPU, bytes, counts, UNLIMITED where nobody tells; without the
-    pods that they may have."""
+    """Capacity of a flavor's nodes by resource: milli-CPU, bytes, counts, UNLIMITED where unknown; without pods."""
     states: Mapping[str, NodeState] = {}
-    """By node: its zones when nothing runs; those of which nothing is known are left out."""
+    """State of the idle zones by node; nodes with unknown zones are left out."""
     problems: tuple[str, ...] = ()
 
     @property
     def total_capacity(self) -> dict[str, int]:
-        """Return what all nodes have, by resource."""
+        """Return the capacity of all nodes by resource."""
         found: dict[str, int] = {}
         for amounts in self.capacity.values():
             for resource, amount in amounts.items():
@@ -66,27 +65,29 @@ def build_queue(fleet: Fleet, name: str = DEFAULT_QUEUE, share: Fraction = _ALL,
     resources = fleet.total_capacity
     flavors = [
         FlavorQuotas(
-            one.name,
-            tuple((name, ResourceQuota(_part_of(fleet.capacity[one.name].get(name, 0), share))) for name in resources),
+            flavor.name,
+            tuple(
+                (name, ResourceQuota(_share_of(fleet.capacity[flavor.name].get(name, 0), share))) for name in resources
+            ),
         )
-        for one in fleet.flavors
+        for flavor in fleet.flavors
     ]
     return ClusterQueue(name, (resource_group(*flavors),) if resources else (), cohort)
 
 
 def build_queues(fleet: Fleet, names: Iterable[str]) -> QueueSet:
-    """Return queues with equal shares of all nodes, which lend to each other; without names the one of all."""
-    distinct = list(dict.fromkeys(names)) or [DEFAULT_QUEUE]
-    cohort = DEFAULT_COHORT if len(distinct) > 1 else ""
-    return QueueSet(tuple(build_queue(fleet, name, Fraction(1, len(distinct)), cohort) for name in distinct))
+    """Return queues with equal shares of all nodes in one cohort; without names the default queue."""
+    queue_names = list(dict.fromkeys(names)) or [DEFAULT_QUEUE]
+    cohort = DEFAULT_COHORT if len(queue_names) > 1 else ""
+    return QueueSet(tuple(build_queue(fleet, name, Fraction(1, len(queue_names)), cohort) for name in queue_names))
 
 
 def with_unlimited_pods(queue: ClusterQueue) -> ClusterQueue:
-    """Return a queue with a quota of pods that is never used up."""
+    """Return a queue with an unlimited quota of pods."""
     unlimited = (PODS, ResourceQuota(UNLIMITED))
     groups = (
-        resource_group(*(flavor._replace(quotas=(*flavor.quotas, unlimited)) for flavor in one.flavors))
-        for one in queue.resource_groups
+        resource_group(*(flavor._replace(quotas=(*flavor.quotas, unlimited)) for flavor in group.flavors))
+        for group in queue.resource_groups
     )
     return queue._replace(resource_groups=tuple(groups))
 
@@ -114,5 +115,5 @@ def build_fleet_scenario(
     )
 
 
-def _part_of(amount: int, share: Fraction) -> int:
+def _share_of(amount: int, share: Fraction) -> int:
     return amount if amount == UNLIMITED else int(amount * share)

@@ -1,7 +1,7 @@
-"""Nodes as they are: from NodeResourceTopology objects, and from v1.Node objects where there are some.
+"""Nodes of a cluster: from NodeResourceTopology objects, and from v1.Node objects where there are some.
 
-Of a node with a report its zones are kept, as they are when nothing runs. What a node has in all is told by its
-v1.Node, and else is the sum of its zones. Nodes of several kinds make up one flavor: each pod looks for its own.
+A node with a report has its zones, in their idle state. Its capacity is that of the v1.Node, or else the sum of its
+zones. All nodes are of one flavor: each pod has to select its own.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ _LEVELS = (
     "cloud.provider.com/topology-block",
     "cloud.provider.com/topology-rack",
 )
-"""Labels of nodes that tell how close they are, from the widest on: Kubernetes' own (k8s.io/api/core/v1
-well_known_labels.go), Google's, Amazon's, and those of Kueue's examples."""
+"""Topology labels of nodes, from the widest level on: Kubernetes' own (k8s.io/api/core/v1 well_known_labels.go),
+Google's, Amazon's, and those of Kueue's examples."""
 
 
 class _Node(NamedTuple):
@@ -54,16 +54,16 @@ class _Node(NamedTuple):
 
 
 def fleet_from_reports(reports: Iterable[Document], nodes: Iterable[Document] = ()) -> Fleet:
-    """Return the nodes of such objects, by name; those of which nothing can be told are left out, and told."""
+    """Return the nodes of such objects by name. Nodes with unknown CPUs are left out, as a problem."""
     problems: list[str] = []
-    found: dict[str, _Node] = {}
-    for one in nodes:
-        _add(found, one.content, None, one.where, problems)
+    nodes_by_name: dict[str, _Node] = {}
+    for document in nodes:
+        _add(nodes_by_name, document.content, None, document.where, problems)
     kinds = KindInterner()
-    for one in reports:
-        _add_report(found, one, kinds, problems)
-    infos = [found[name].info for name in sorted(found)]
-    states = {name: one.state for name, one in found.items() if one.state is not None}
+    for document in reports:
+        _add_report(nodes_by_name, document, kinds, problems)
+    infos = [nodes_by_name[name].info for name in sorted(nodes_by_name)]
+    states = {name: document.state for name, document in nodes_by_name.items() if document.state is not None}
     return Fleet(
         NODES_FLAVOR,
         NodeInfoTable(infos),
@@ -75,41 +75,41 @@ def fleet_from_reports(reports: Iterable[Document], nodes: Iterable[Document] = 
     )
 
 
-def _add_report(found: dict[str, _Node], one: Document, kinds: KindInterner, problems: list[str]) -> None:
-    report = read_nrt(one.content, kinds)
-    told = f"{one.where}: NodeResourceTopology {report.node}"
-    problems += [f"{told}: {problem}" for problem in report.problems]
+def _add_report(nodes: dict[str, _Node], document: Document, kinds: KindInterner, problems: list[str]) -> None:
+    report = read_nrt(document.content, kinds)
+    label = f"{document.where}: NodeResourceTopology {report.node}"
+    problems += [f"{label}: {problem}" for problem in report.problems]
     state = None if report.state is None else idle_node(report.state.kind)
     if not report.node:
         return
-    if report.node in found:
-        if found[report.node].state is not None:
-            problems.append(f"{told}: there is one of that name already: the first is taken")
+    if report.node in nodes:
+        if nodes[report.node].state is not None:
+            problems.append(f"{label}: duplicate name: the first one counts")
         else:
-            found[report.node] = found[report.node]._replace(state=state)
+            nodes[report.node] = nodes[report.node]._replace(state=state)
         return
-    allocatable = _allocatable(one.content, state)
+    allocatable = _allocatable(document.content, state)
     if CPU not in allocatable:
-        problems.append(f"{told}: no zone tells how many CPUs it has")
+        problems.append(f"{label}: no zone has a number of CPUs")
         return
-    metadata: Mapping[str, Any] = one.content.get("metadata") or {}
-    amounts = {name: str(amount) for name, amount in allocatable.items()}
+    metadata: Mapping[str, Any] = document.content.get("metadata") or {}
+    quantities = {name: str(amount) for name, amount in allocatable.items()}
     node = {
         "metadata": {"name": report.node, "labels": metadata.get("labels")},
-        "status": {"allocatable": {**amounts, "pods": str(DEFAULT_MAX_PODS)}},
+        "status": {"allocatable": {**quantities, "pods": str(DEFAULT_MAX_PODS)}},
     }
-    _add(found, node, state, told, problems)
-    added = found.get(report.node)
-    if added is not None:
-        room = added.info.allocatable
-        room = room._replace(
-            memory=room.memory if MEMORY in allocatable else UNSPECIFIED, ephemeral_storage=UNSPECIFIED
+    _add(nodes, node, state, label, problems)
+    entry = nodes.get(report.node)
+    if entry is not None:
+        resources = entry.info.allocatable
+        resources = resources._replace(
+            memory=resources.memory if MEMORY in allocatable else UNSPECIFIED, ephemeral_storage=UNSPECIFIED
         )
-        found[report.node] = added._replace(info=added.info._replace(allocatable=room))
+        nodes[report.node] = entry._replace(info=entry.info._replace(allocatable=resources))
 
 
 def _add(
-    found: dict[str, _Node], node: Mapping[str, Any], state: NodeState | None, where: str, problems: list[str]
+    nodes: dict[str, _Node], node: Mapping[str, Any], state: NodeState | None, where: str, problems: list[str]
 ) -> None:
     try:
         info = read_node_info(node)
@@ -119,28 +119,28 @@ def _add(
     labels = info.labels
     if not info.name:
         problems.append(f"{where}: metadata.name: there is none")
-    elif info.name in found:
-        problems.append(f"{where}: Node {info.name}: there is one of that name already: the first is taken")
-    elif info.label(HOSTNAME) is None:  # the kubelet sets it; a report may not repeat it
-        named = tuple(sorted((*labels.named, HOSTNAME)))
-        found[info.name] = _Node(info._replace(labels=labels._replace(named=named)), state)
+    elif info.name in nodes:
+        problems.append(f"{where}: Node {info.name}: duplicate name: the first one counts")
+    elif info.label(HOSTNAME) is None:  # the kubelet sets it on the Node; a report may lack it
+        keys = tuple(sorted((*labels.named, HOSTNAME)))
+        nodes[info.name] = _Node(info._replace(labels=labels._replace(named=keys)), state)
     else:
-        found[info.name] = _Node(info, state)
+        nodes[info.name] = _Node(info, state)
 
 
 def _allocatable(nrt: Mapping[str, Any], state: NodeState | None) -> dict[str, int]:
-    """Return what all zones have; devices that are close to several zones, or to none, once."""
-    found: dict[str, int] = {}
+    """Return the total of all zones; a device that is close to several zones, or to none, counts once."""
+    totals: dict[str, int] = {}
     for zone in read_nrt_object(nrt).zones:
-        for name, count in zone.counts.items():
+        for name, count in zone.resources.items():
             if state is None or is_compute(name):
-                found[name] = found.get(name, 0) + count.allocatable
-    for one in state.kind.devices if state is not None else ():
-        found[one.resource] = found.get(one.resource, 0) + one.healthy
-    return found
+                totals[name] = totals.get(name, 0) + count.allocatable
+    for devices in state.kind.devices if state is not None else ():
+        totals[devices.resource] = totals.get(devices.resource, 0) + devices.healthy
+    return totals
 
 
 def _levels(infos: Iterable[NodeInfo]) -> list[str]:
-    """Return the levels that each node has a label of."""
-    some = list(infos)
-    return [key for key in _LEVELS if some and all(info.label(key) is not None for info in some)]
+    """Return the levels whose label every node has."""
+    nodes = list(infos)
+    return [key for key in _LEVELS if nodes and all(info.label(key) is not None for info in nodes)]

@@ -1,4 +1,4 @@
-"""The zones of a node of which only counts are known."""
+"""The zones of a node with known counts only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MILLI = 1000
 
 
 class ZoneLayout(NamedTuple):
-    """How a node is divided."""
+    """The zones of a node, and its Topology Manager."""
 
     zones: int
     policy: str = "none"
@@ -27,33 +27,37 @@ class ZoneLayout(NamedTuple):
     """topologyManagerScope."""
 
 
-def idle_state(room: Resource, zoning: ZoneLayout) -> NodeState | None:
-    """Return the state of a node whose resources are the same in each zone, as far as they can be divided.
+def idle_state(allocatable: Resource, layout: ZoneLayout) -> NodeState | None:
+    """Return the idle state of a node whose resources are divided evenly among its zones.
 
-    Its CPU Manager is static; its Memory Manager gives nothing, since no counts of it are known. A core has one thread.
+    Its CPU Manager is static. Its Memory Manager allocates nothing, since the counts of memory types are unknown. A
+    core has one thread.
     """
-    policies = Policies(zoning.policy, zoning.scope, cpu="static")
-    shared = {name: amount // _MILLI if name == CPU else amount for name, amount in amounts_by_resource(room)}
-    countable = {name: amount for name, amount in shared.items() if name not in {PODS, EPHEMERAL_STORAGE} and amount}
+    policies = Policies(layout.policy, layout.scope, cpu="static")
+    whole_units = {
+        name: amount // _MILLI if name == CPU else amount for name, amount in amounts_by_resource(allocatable)
+    }
+    countable = {
+        name: amount for name, amount in whole_units.items() if name not in {PODS, EPHEMERAL_STORAGE} and amount
+    }
     zones = [
         {
             "name": f"node-{zone}",
             "type": "Node",
-            "resources": [
-                _resource(name, _share(all_of_it, zone, zoning.zones)) for name, all_of_it in countable.items()
-            ],
+            "resources": [_resource(name, _share(total, zone, layout.zones)) for name, total in countable.items()],
             "costs": [
-                {"name": f"node-{other}", "value": _NEAR if other == zone else _FAR} for other in range(zoning.zones)
+                {"name": f"node-{neighbour}", "value": _NEAR if neighbour == zone else _FAR}
+                for neighbour in range(layout.zones)
             ],
         }
-        for zone in range(zoning.zones)
+        for zone in range(layout.zones)
     ]
-    found = read_nrt({"metadata": {"name": "a node"}, "zones": zones}, KindInterner(), policies=policies, threads=1)
-    return found.state
+    report = read_nrt({"metadata": {"name": "a node"}, "zones": zones}, KindInterner(), policies=policies, threads=1)
+    return report.state
 
 
 def _share(amount: int, zone: int, zones: int) -> int:
-    """Return what one zone has; the first ones have what cannot be divided."""
+    """Return one zone's share; the first zones have the remainder."""
     return amount // zones + (zone < amount % zones)
 
 

@@ -1,4 +1,4 @@
-"""What is in a file, or comes on standard input: each is opened once, and gzip is undone."""
+"""Sources: files and standard input. Each is opened once, and gzip is decompressed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.simulator.inputs.errors import InputError
-
 if TYPE_CHECKING:
     from collections.abc import Generator
     from typing import BinaryIO
@@ -19,13 +17,21 @@ if TYPE_CHECKING:
     Content = BufferedReader | gzip.GzipFile
 
 STANDARD_INPUT = "-"
-"""The source of that name."""
+"""The source that is standard input."""
 
 _GZIP = b"\x1f\x8b"
 
 
+class InputError(ValueError):
+    """An invalid input; the text names the file, the field and its value, where there are such."""
+
+    def __init__(self, where: str, problem: str) -> None:
+        super().__init__(f"{where}: {problem}")
+        self.where = where
+
+
 def source_exists(source: str) -> bool:
-    """Tell whether there is such a file or directory, or it is "-"; raise InputError where nobody can tell."""
+    """Tell whether a file or directory exists, or the source is "-". Raises InputError where this is unknown."""
     try:
         return source == STANDARD_INPUT or (source != "" and Path(source).exists())
     except OSError as error:  # for a name that is too long, until Python 3.12
@@ -33,25 +39,25 @@ def source_exists(source: str) -> bool:
 
 
 def source_name(source: str) -> str:
-    """Return how a source is called where something is said of it."""
+    """Return the name of a source in messages."""
     return "standard input" if source == STANDARD_INPUT else source
 
 
 def is_directory(source: str) -> bool:
-    """Tell whether it is a directory."""
+    """Tell whether the source is a directory."""
     return source != STANDARD_INPUT and Path(source).is_dir()
 
 
 @contextmanager
 def open_source(source: str) -> Generator[Content]:
-    """Open a file, or standard input with "-"; raise InputError where it cannot be read, then or later."""
+    """Open a file, or standard input with "-". Raises InputError where it cannot be read, now or later."""
     try:
         if source == STANDARD_INPUT:
-            yield _plain(_whole(_standard_input()))
+            yield _decompressed(_read_all(_standard_input()))
         else:
             path = Path(source)
             with path.open("rb") as file:
-                yield _plain(file if path.is_file() else _whole(file))
+                yield _decompressed(file if path.is_file() else _read_all(file))
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(source_name(source), f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
@@ -62,10 +68,10 @@ def _standard_input() -> BinaryIO:
     return sys.stdin.buffer
 
 
-def _whole(file: BinaryIO) -> BufferedReader:
-    """Return what a pipe holds, of which the begin could otherwise not be looked at in whole."""
+def _read_all(file: BinaryIO) -> BufferedReader:
+    """Return the contents of a pipe in a buffer, so that its head can be peeked at."""
     return BufferedReader(BytesIO(file.read()))
 
 
-def _plain(file: BufferedReader) -> Content:
+def _decompressed(file: BufferedReader) -> Content:
     return gzip.GzipFile(fileobj=file) if file.peek(len(_GZIP)).startswith(_GZIP) else file

@@ -1,5 +1,6 @@
-"""Pictures of what happened in a simulation: utilisation, the queue, waits by width, and a Gantt chart.
+"""Pictures of a simulation: utilisation, the queue, waits by width, and a Gantt chart.
 
-`picture` is the way in. What is drawn are arrays and plain values (`table`, `series`, `waits`, `excerpt`, `lanes`);
-only `page`, `panels`, `candles`, `gantt` and `style`, which draw them, know matplotlib.
+`plot_file` is the entry point. `history_arrays`, `step_functions`, `resource_shares`, `wait_quantiles`, `gantt_excerpt`
+and `gantt_lanes` compute arrays and plain values. Only `figure`, `time_panels`, `wait_panel`, `gantt_chart` and
+`style`, which draw them, import matplotlib.
 """

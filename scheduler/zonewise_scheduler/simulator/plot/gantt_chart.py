@@ -1,4 +1,4 @@
-"""The Gantt chart: runs as bars in lanes, and the starts that were promised to them."""
+"""The Gantt chart: runs as bars in lanes, with their reservations."""
 
 # keyword arguments of matplotlib have no types
 # pyright: reportUnknownMemberType=false
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulator.plot.time_units import TimeUnit
 
 MAX_RESERVATIONS = 60
-"""So many of the widest jobs have their promises drawn."""
+"""Number of the widest jobs whose reservations are drawn."""
 MAX_LABELLED = 60
-"""Up to so many bars have names, where they have room."""
+"""Up to this number of bars, large ones have names."""
 MIN_BORDERED_HEIGHT = 2.5
-"""Points: bars are told apart by a border if they are thicker, else there would be little of them."""
+"""Points: higher bars have a border, which would hide lower ones."""
 _HATCHES = {True: "", False: "/////"}
 
 
 class GanttChart(NamedTuple):
-    """What is drawn."""
+    """The contents of the chart."""
 
     table: HistoryArrays
     jobs: Sequence[JobHistory]
@@ -53,58 +53,64 @@ class GanttChart(NamedTuple):
 
 
 def draw_gantt_chart(axes: Axes, chart: GanttChart) -> None:
-    """Draw it."""
-    part, table = chart.excerpt, chart.table
-    sizes = table.amount(chart.resource)[table.job]
-    pieces = _packed(table, sizes, part.runs, chart.capacity)
-    waits = table.start - table.submitted[table.job]
-    limits = round_limits(float(waits[part.runs].max()), len(style.WAITS) - 1)
-    classes = np.searchsorted(np.array(limits), waits, "right")
-    handles = _bars(axes, chart, pieces, classes)
-    axes.set_xlim(part.begin / chart.unit.seconds, part.end / chart.unit.seconds)
+    """Draw the chart."""
+    excerpt, arrays = chart.excerpt, chart.table
+    sizes = arrays.amount(chart.resource)[arrays.job]
+    pieces = _packed_pieces(arrays, sizes, excerpt.runs, chart.capacity)
+    waits = arrays.start - arrays.submitted[arrays.job]
+    limits = round_limits(float(waits[excerpt.runs].max()), len(style.WAITS) - 1)
+    wait_classes = np.searchsorted(np.array(limits), waits, "right")
+    handles = _draw_bars(axes, chart, pieces, wait_classes)
+    axes.set_xlim(excerpt.begin / chart.unit.seconds, excerpt.end / chart.unit.seconds)
     top = max(1.0, *(piece.high / chart.capacity for piece in pieces))
     style.label_y_axis(axes, f"share of {chart.resource}")
     style.set_percent_axis(axes, top)
-    if part.runs.size <= MAX_LABELLED:
-        _names(axes, chart, pieces, classes)
-    if _promises(axes, chart, pieces):
+    if excerpt.runs.size <= MAX_LABELLED:
+        _draw_names(axes, chart, pieces, wait_classes)
+    if _draw_reservations(axes, chart, pieces):
         handles.append(
-            Line2D([], [], color=style.RESERVATION_COLOUR, lw=1, ls="--", marker="|", mew=1.6, label="promised start")
+            Line2D([], [], color=style.RESERVATION_COLOUR, lw=1, ls="--", marker="|", mew=1.6, label="reservation")
         )
     style.draw_title(axes, f"Gantt chart of {chart.name}" if chart.name else "Gantt chart")
-    style.draw_footnote(axes, _note(part))
-    style.draw_legend(axes, _explained(limits, set(classes[part.runs].tolist())) + handles)
+    style.draw_footnote(axes, _note(excerpt))
+    style.draw_legend(axes, _colour_legend(limits, set(wait_classes[excerpt.runs].tolist())) + handles)
 
 
-def _packed(table: HistoryArrays, sizes: Ints, runs: Ints, whole: int) -> list[BarPiece]:
-    """Return the pieces of these runs, each with its row of the table."""
-    found = pack_lanes(table.start[runs].tolist(), table.end[runs].tolist(), sizes[runs].tolist(), whole)
-    return [piece._replace(run=int(runs[piece.run])) for piece in found]
+def _packed_pieces(arrays: HistoryArrays, sizes: Ints, runs: Ints, capacity: int) -> list[BarPiece]:
+    """Return the pieces of these runs, each with the index of its run."""
+    pieces = pack_lanes(arrays.start[runs].tolist(), arrays.end[runs].tolist(), sizes[runs].tolist(), capacity)
+    return [piece._replace(run=int(runs[piece.run])) for piece in pieces]
 
 
-def _bars(axes: Axes, one: GanttChart, pieces: Sequence[BarPiece], classes: Ints) -> list[Artist]:
-    """Draw the bars, and return what explains the hatches."""
-    table = one.table
-    points = 72 * axes.get_window_extent().height / axes.figure.dpi / one.capacity
+def _draw_bars(axes: Axes, chart: GanttChart, pieces: Sequence[BarPiece], wait_classes: Ints) -> list[Artist]:
+    """Draw the bars, and return the legend of the hatches."""
+    arrays = chart.table
+    points = 72 * axes.get_window_extent().height / axes.figure.dpi / chart.capacity
     bars: dict[tuple[int, bool, bool], list[Floats]] = {}
     for piece in pieces:
         run = piece.run
-        left, right = table.start[run] / one.unit.seconds, table.end[run] / one.unit.seconds
-        low, high = piece.low / one.capacity, piece.high / one.capacity
-        kind = (int(classes[run]), (piece.high - piece.low) * points > MIN_BORDERED_HEIGHT, bool(table.whole[run]))
-        bars.setdefault(kind, []).append(np.array(((left, low), (left, high), (right, high), (right, low))))
-    for (group, thick, whole), shapes in sorted(bars.items()):
+        left, right = arrays.start[run] / chart.unit.seconds, arrays.end[run] / chart.unit.seconds
+        low, high = piece.low / chart.capacity, piece.high / chart.capacity
+        style_key = (
+            int(wait_classes[run]),
+            (piece.high - piece.low) * points > MIN_BORDERED_HEIGHT,
+            bool(arrays.whole[run]),
+        )
+        bars.setdefault(style_key, []).append(np.array(((left, low), (left, high), (right, high), (right, low))))
+    for (group, thick, whole_run), shapes in sorted(bars.items()):
         colour = style.WAITS[group]
-        edge, line = (style.PAPER if thick else colour, 0.4) if whole else (style.RESERVATION_COLOUR, 0.5)
-        axes.add_collection(PolyCollection(shapes, fc=colour, ec=edge, lw=line, hatch=_HATCHES[whole]), autolim=False)
-    lost = any(not whole for *_, whole in bars)
+        edge, line = (style.PAPER if thick else colour, 0.4) if whole_run else (style.RESERVATION_COLOUR, 0.5)
+        axes.add_collection(
+            PolyCollection(shapes, fc=colour, ec=edge, lw=line, hatch=_HATCHES[whole_run]), autolim=False
+        )
+    lost = any(not whole_run for *_, whole_run in bars)
     return (
         [Patch(fc=style.PAPER, ec=style.RESERVATION_COLOUR, hatch=_HATCHES[False], label="preempted")] if lost else []
     )
 
 
-def _explained(limits: Sequence[float], present: set[int]) -> list[Artist]:
-    """Return what explains the colours."""
+def _colour_legend(limits: Sequence[float], present: set[int]) -> list[Artist]:
+    """Return the legend of the colours."""
     names = [format_short(limit) for limit in limits]
     labels = [f"< {name}" for name in names] + [f"≥ {name}" for name in names[-1:]] or ["not at all"]
     first = min(present)
@@ -113,16 +119,16 @@ def _explained(limits: Sequence[float], present: set[int]) -> list[Artist]:
     ]
 
 
-def _promises(axes: Axes, one: GanttChart, pieces: Sequence[BarPiece]) -> bool:
-    """Draw a line from each promise to the promised start, in the lane where the job came to run."""
-    places = {int(one.table.job[piece.run]): piece for piece in reversed(pieces)}
-    sizes = one.table.amount(one.resource)
+def _draw_reservations(axes: Axes, chart: GanttChart, pieces: Sequence[BarPiece]) -> bool:
+    """Draw a line from each reservation to its start, in the lane of the job's run."""
+    piece_by_job = {int(chart.table.job[piece.run]): piece for piece in reversed(pieces)}
+    sizes = chart.table.amount(chart.resource)
     lines: list[Floats] = []
-    for job in sorted(places, key=lambda job: (-sizes[job], job)):
-        promised = one.jobs[job].promised
-        if promised is not None and isfinite(promised[1]) and len(lines) < MAX_RESERVATIONS:
-            x = (np.array(promised) - one.origin) / one.unit.seconds
-            y = (places[job].low + places[job].high) / 2 / one.capacity
+    for job in sorted(piece_by_job, key=lambda job: (-sizes[job], job)):
+        reservation = chart.jobs[job].reservation
+        if reservation is not None and isfinite(reservation[1]) and len(lines) < MAX_RESERVATIONS:
+            x = (np.array(reservation) - chart.origin) / chart.unit.seconds
+            y = (piece_by_job[job].low + piece_by_job[job].high) / 2 / chart.capacity
             lines.append(np.column_stack((x, (y, y))))
     axes.add_collection(LineCollection(lines, colors=style.RESERVATION_COLOUR, lw=0.8, ls="--"), autolim=False)
     for line in lines:
@@ -130,29 +136,29 @@ def _promises(axes: Axes, one: GanttChart, pieces: Sequence[BarPiece]) -> bool:
     return bool(lines)
 
 
-def _names(axes: Axes, one: GanttChart, pieces: Sequence[BarPiece], classes: Ints) -> None:
-    """Write names into the bars that have room."""
-    table, unit = one.table, one.unit.seconds
+def _draw_names(axes: Axes, chart: GanttChart, pieces: Sequence[BarPiece], wait_classes: Ints) -> None:
+    """Write names into the bars that are large enough."""
+    arrays, unit = chart.table, chart.unit.seconds
     box = axes.get_window_extent()
-    across, up = box.width / (one.excerpt.end - one.excerpt.begin), box.height / axes.get_ylim()[1]
+    horizontal, vertical = box.width / (chart.excerpt.end - chart.excerpt.begin), box.height / axes.get_ylim()[1]
     for piece in pieces:
-        name = style.printable(one.jobs[int(table.job[piece.run])].name)
-        left, right = table.start[piece.run], table.end[piece.run]
-        low, high = piece.low / one.capacity, piece.high / one.capacity
-        if (right - left) * across < 6.5 * len(name) + 6 or (high - low) * up < 12:
+        name = style.printable(chart.jobs[int(arrays.job[piece.run])].name)
+        left, right = arrays.start[piece.run], arrays.end[piece.run]
+        low, high = piece.low / chart.capacity, piece.high / chart.capacity
+        if (right - left) * horizontal < 6.5 * len(name) + 6 or (high - low) * vertical < 12:
             continue
-        colour = style.INK if classes[piece.run] < len(style.WAITS) // 2 else style.PAPER
+        colour = style.INK if wait_classes[piece.run] < len(style.WAITS) // 2 else style.PAPER
         axes.text(
             (left + right) / 2 / unit, (low + high) / 2, name, ha="center", va="center", color=colour, size=7,
             clip_on=True,
         )  # fmt: skip
 
 
-def _note(part: Excerpt) -> str:
-    """Say what is left out."""
-    if part.whole:
+def _note(excerpt: Excerpt) -> str:
+    """Return what the excerpt leaves out."""
+    if excerpt.whole:
         return ""
-    time = f"{format_length(part.end - part.begin)} about the longest queue"
-    if part.runs.size == part.runs_in_range:
-        return f"{time}: {part.runs_in_range:,} of {part.total:,} runs"
-    return f"{time}: the {part.runs.size:,} widest of {part.runs_in_range:,} runs"
+    time = f"{format_length(excerpt.end - excerpt.begin)} about the longest queue"
+    if excerpt.runs.size == excerpt.runs_in_range:
+        return f"{time}: {excerpt.runs_in_range:,} of {excerpt.total:,} runs"
+    return f"{time}: the {excerpt.runs.size:,} widest of {excerpt.runs_in_range:,} runs"

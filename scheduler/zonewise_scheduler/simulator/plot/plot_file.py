@@ -15,9 +15,9 @@ SUFFIXES = (".svg", ".png")
 
 
 def check_plot_path(path: Path) -> str:
-    """Return what form a picture at this path has, "svg" or "png".
+    """Return the format of a picture at this path, "svg" or "png".
 
-    Raises ValueError for another suffix, and ModuleNotFoundError where matplotlib is not installed.
+    Raises ValueError for another suffix, and ModuleNotFoundError without matplotlib.
     """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
@@ -30,12 +30,13 @@ def check_plot_path(path: Path) -> str:
 def draw_plot(
     history: History, path: Path, *, title: str, caption: str = "", compare: Sequence[tuple[str, History]] = ()
 ) -> None:
-    """Draw utilisation, queue length, waits by width, and a Gantt chart with promised starts; the same bytes each time.
+    """Draw utilisation, queue length, waits by width, and a Gantt chart with reservations; the bytes are deterministic.
 
-    With `compare`, these histories lie over each other by name, but in the Gantt chart, which is that of `history`
-    alone. The caption is a line below the title. Raises what `check` does, and OSError where nothing can be written.
+    With `compare`, these histories are drawn over each other by name; the Gantt chart is of `history` alone. The
+    caption is a line below the title. Raises the errors of check_plot_path, and OSError where the file cannot be
+    written.
     """
     form = check_plot_path(path)
-    from zonewise_scheduler.simulator.plot.figure import write_figure  # half a second, which only pictures cost
+    from zonewise_scheduler.simulator.plot.figure import write_figure  # takes half a second, for pictures only
 
     write_figure(history, path, form, (title, caption), compare)

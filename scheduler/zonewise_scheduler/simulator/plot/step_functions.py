@@ -1,4 +1,4 @@
-"""Step functions of time: what is taken, and who waits."""
+"""Step functions of time: allocated resources, and pending jobs."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ if TYPE_CHECKING:
 
 
 class StepFunction(NamedTuple):
-    """Zero before the first time; from each time on its value, the last for ever."""
+    """Zero before the first time; from each time on its value, the last one for ever."""
 
     times: Floats
-    """N, ascending, none twice."""
+    """N, strictly ascending."""
     values: Ints
     """N."""
 
 
 def step_function(times: Floats, changes: Ints) -> StepFunction:
-    """Return the running sum of changes, in any order; of those at one time only the result is seen."""
+    """Return the running sum of changes in any order; of changes at one time only the sum counts."""
     order = np.argsort(times, kind="stable")
     times, values = times[order], np.cumsum(changes[order])
     final = np.append(np.diff(times) > 0, True)[: times.size]
     return StepFunction(times[final], values[final])
 
 
-def allocated(table: HistoryArrays, name: str) -> StepFunction:
-    """Return how much of a resource is taken: from the start of each run to its end."""
-    amounts = table.amount(name)[table.job]
-    return step_function(np.concatenate((table.start, table.end)), np.concatenate((amounts, -amounts)))
+def allocated(arrays: HistoryArrays, name: str) -> StepFunction:
+    """Return the allocated amount of a resource: from the start of each run to its end."""
+    amounts = arrays.amount(name)[arrays.job]
+    return step_function(np.concatenate((arrays.start, arrays.end)), np.concatenate((amounts, -amounts)))
 
 
-def effective(table: HistoryArrays, name: str) -> StepFunction:
-    """Return how much of it does work that counts: all pods are ready, and the job is done with this very run."""
-    amounts = table.amount(name)[table.job][table.useful]
-    times = np.concatenate((table.ready[table.useful], table.end[table.useful]))
+def effective(arrays: HistoryArrays, name: str) -> StepFunction:
+    """Return the effective amount of a resource: of completed runs, once all pods are ready."""
+    amounts = arrays.amount(name)[arrays.job][arrays.useful]
+    times = np.concatenate((arrays.ready[arrays.useful], arrays.end[arrays.useful]))
     return step_function(times, np.concatenate((amounts, -amounts)))
 
 
-def queue_length(table: HistoryArrays, *, pods: bool = False) -> StepFunction:
-    """Return how many jobs wait, or how many pods they have: from submission, or preemption, to start."""
-    counts = table.pods if pods else np.ones(table.submitted.size, np.int64)
-    runs = counts[table.job]
-    times = np.concatenate((table.submitted[table.ever_queued], table.start, table.end[table.requeued]))
-    return step_function(times, np.concatenate((counts[table.ever_queued], -runs, runs[table.requeued])))
+def queue_length(arrays: HistoryArrays, *, pods: bool = False) -> StepFunction:
+    """Return the number of pending jobs, or of their pods: from submission, or preemption, to start."""
+    counts = arrays.pods if pods else np.ones(arrays.submitted.size, np.int64)
+    runs = counts[arrays.job]
+    times = np.concatenate((arrays.submitted[arrays.ever_queued], arrays.start, arrays.end[arrays.requeued]))
+    return step_function(times, np.concatenate((counts[arrays.ever_queued], -runs, runs[arrays.requeued])))
 
 
 def means(function: StepFunction, edges: Floats) -> Floats:
-    """Return the mean between each two of B + 1 ascending edges; B."""
+    """Return the mean between successive edges, of B + 1 ascending ones; B."""
     if not function.times.size:
         return np.zeros(edges.size - 1)
     areas = np.concatenate(([0.0], np.cumsum(function.values[:-1] * np.diff(function.times))))
@@ -59,7 +59,7 @@ def means(function: StepFunction, edges: Floats) -> Floats:
 
 
 def peaks(function: StepFunction, edges: Floats) -> Ints:
-    """Return the greatest value between each two of B + 1 ascending edges; B."""
+    """Return the greatest value between successive edges, of B + 1 ascending ones; B."""
     first = np.searchsorted(function.times, edges[:-1], "right")
     after = np.searchsorted(function.times, edges[1:], "left") + 1
     values = np.concatenate(([0], function.values, [0]))

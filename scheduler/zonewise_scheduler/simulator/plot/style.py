@@ -1,4 +1,4 @@
-"""How pictures look: on white, so that they are readable on any page; no meaning hangs on colour alone."""
+"""The style of pictures: on white, readable on any page, with no meaning in colour alone."""
 
 # keyword arguments of matplotlib have no types
 # pyright: reportUnknownMemberType=false
@@ -17,14 +17,14 @@ INK, DIM, FAINT, GRID, PAPER = "#1b1f24", "#59636e", "#8c959f", "#e6e9ec", "#fff
 BLUE, PALE = "#1f5fa8", "#c3d7ea"
 RESERVATION_COLOUR = "#c24a00"
 WAITS = ("#d5e0ea", "#94b8d8", "#4a86bd", "#163f6b")
-"""From those who waited least; apart in grey as well."""
+"""From the shortest wait on; distinct in grey as well."""
 SMALL = 8.0
 PAD = 5.0
 """Points, both."""
 
 
 class PolicyStyle(NamedTuple):
-    """What tells one policy from another: colours of Okabe and Ito, which the colour-blind tell apart, and marks."""
+    """The style of a policy: colours of Okabe and Ito, which the colour-blind can distinguish, and markers."""
 
     colour: str
     mark: str
@@ -77,31 +77,31 @@ STYLE: dict[str, Any] = {
 
 
 def printable(text: str) -> str:
-    """Return a name without what neither XML nor a font can hold."""
+    """Return a text without characters that XML or a font cannot hold."""
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
 
 
 def join_notes(*notes: str) -> str:
-    """Return notes as one, those left out that are empty."""
+    """Return non-empty notes as one."""
     return ", ".join(note for note in notes if note)
 
 
 def draw_title(axes: Axes, title: str, note: str = "") -> None:
-    """Write the title of a panel, and a note beside it."""
+    """Draw the title of a panel, and a note beside it."""
     box = axes.set_title(printable(title)).get_window_extent()
     _beside(axes, note, (0, 1), (72 * box.width / axes.figure.dpi + 7, PAD), "left")
 
 
 def draw_footnote(axes: Axes, note: str) -> None:
-    """Write a note below a panel at its right."""
+    """Draw a note below a panel at its right."""
     _beside(axes, note, (1, 0), (0, -23), "right")
 
 
-def _beside(axes: Axes, note: str, corner: tuple[int, int], apart: tuple[float, float], align: str) -> None:
+def _beside(axes: Axes, note: str, corner: tuple[int, int], offset: tuple[float, float], align: str) -> None:
     axes.annotate(
         note,
         corner,
-        apart,
+        offset,
         xycoords="axes fraction",
         textcoords="offset points",
         ha=align,
@@ -112,33 +112,33 @@ def _beside(axes: Axes, note: str, corner: tuple[int, int], apart: tuple[float, 
 
 
 def draw_legend(axes: Axes, handles: list[Artist]) -> None:
-    """Explain marks, above a panel at its right."""
+    """Draw a legend above a panel at its right."""
     labels = [str(handle.get_label()) for handle in handles]
-    found = axes.legend(handles, labels, loc="lower right", bbox_to_anchor=(1, 1), ncols=len(handles))
-    for text in found.get_texts():
+    legend_box = axes.legend(handles, labels, loc="lower right", bbox_to_anchor=(1, 1), ncols=len(handles))
+    for text in legend_box.get_texts():
         text.set_color(DIM)
 
 
 def set_percent_axis(axes: Axes, top: float) -> None:
-    """Write shares on the y axis, from 0 to 1 or however high it goes."""
+    """Show shares on the y axis, from 0 to 1 or above."""
     axes.set_ylim(0, max(1.02, top * 1.02))
     axes.yaxis.set_major_locator(MultipleLocator(0.25) if top < 2 else MaxNLocator(5))
     axes.yaxis.set_major_formatter(FuncFormatter(format_percent))
 
 
 def format_percent(share: float, _: int | None = None) -> str:
-    """Return a share in words."""
+    """Return a share as text."""
     return f"{100 * share:.12g} %"
 
 
 def label_y_axis(axes: Axes, label: str) -> None:
-    """Say what the y axis is, at the same place of every panel."""
+    """Label the y axis at the same position in every panel."""
     axes.set_ylabel(printable(label))
     axes.yaxis.set_label_coords(-0.062, 0.5)
 
 
 def draw_empty_panel(axes: Axes, title: str, reason: str) -> None:
-    """Say why a panel is empty."""
+    """Draw an empty panel with the reason for it."""
     axes.set_title(title)
     axes.grid(visible=False)
     axes.set_yticks([])

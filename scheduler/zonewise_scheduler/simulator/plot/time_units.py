@@ -1,4 +1,4 @@
-"""Lengths of time in words and on axes."""
+"""Lengths of time as text and on axes."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ TICKS = {
     1.0: "1 s", 10.0: "10 s", MINUTE: "1 min", 10 * MINUTE: "10 min", HOUR: "1 h", 6 * HOUR: "6 h", DAY: "1 day",
     7 * DAY: "7 days", 30 * DAY: "30 days", 365 * DAY: "1 year",
 }  # fmt: skip
-"""Lengths that people think in; from each to the next about as far."""
+"""Common lengths, about evenly spaced on a logarithmic axis."""
 
 
-_LIMITS = (
+_ROUND_LENGTHS = (
     1.0, 3.0, 10.0, 30.0, MINUTE, 3 * MINUTE, 10 * MINUTE, 30 * MINUTE, HOUR, 3 * HOUR, 10 * HOUR, DAY, 3 * DAY,
     10 * DAY, 30 * DAY, 100 * DAY,
 )  # fmt: skip
 
 
 def axis_unit(length: float) -> TimeUnit:
-    """Return the unit of an axis so many seconds long."""
+    """Return the unit of an axis of this length in seconds."""
     return next((unit for unit in _UNITS if length >= 3 * unit.seconds), _UNITS[-1])
 
 
 def format_length(length: float) -> str:
-    """Return a length in seconds as one number with its unit."""
+    """Return a length in seconds as a number with its unit."""
     unit = next((unit for unit in _UNITS if length >= 1.5 * unit.seconds), _UNITS[-1])
     number = f"{length / unit.seconds:.1f}".removesuffix(".0")
     return f"{number} {unit.name.removesuffix('s') if number == '1' else unit.name}"
 
 
 def format_short(length: float) -> str:
-    """Return a round length, shortly."""
+    """Return a round length as short text."""
     unit = next((unit for unit in _UNITS if length >= unit.seconds), _UNITS[-1])
     return f"{length / unit.seconds:g} {_SHORT[unit.name]}"
 
 
-def round_limits(longest: float, most: int) -> list[float]:
-    """Return round lengths below a length, each about a third of the next, at most so many, ascending."""
-    return [limit for limit in _LIMITS if limit < longest][-most:]
+def round_limits(longest: float, count: int) -> list[float]:
+    """Return the greatest round lengths below a length, ascending; each is about a third of the next."""
+    return [limit for limit in _ROUND_LENGTHS if limit < longest][-count:]

@@ -1,4 +1,4 @@
-"""The panel of waits by width, in candles."""
+"""The panel of waits by width, as candles."""
 
 # keyword arguments of matplotlib have no types
 # pyright: reportUnknownMemberType=false
@@ -28,53 +28,57 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulator.plot.time_panels import PlottedPolicy
 
 MAX_POINTS = 2000
-"""Up to so many jobs of one policy, each is a point."""
+"""Up to this number of jobs of one policy, each is a point."""
 _FLOOR = 0.5
-"""Seconds: where waits of less than a second are drawn."""
+"""Seconds: waits of less than a second are drawn at this height."""
 
 
 def draw_waits_by_width(
-    axes: Axes, figure: Figure, policies: Sequence[PlottedPolicy], widths: Sequence[Floats]
+    axes: Axes, figure: Figure, policies: Sequence[PlottedPolicy], job_widths: Sequence[Floats]
 ) -> None:
-    """Draw for jobs about as wide the quantiles of their waits; and each job, where there are few."""
-    within = width_bins(widths)
-    found = [wait_groups(shares, one.table.wait, within) for one, shares in zip(policies, widths, strict=True)]
-    if not any(found):
+    """Draw quantiles of the waits of jobs of about equal width, and each job where there are few."""
+    width_bins_ = width_bins(job_widths)
+    groups_by_policy = [
+        wait_groups(shares, policy.table.wait, width_bins_) for policy, shares in zip(policies, job_widths, strict=True)
+    ]
+    if not any(groups_by_policy):
         style.draw_empty_panel(axes, "Waits by width", "no job has started")
         axes.set_xticks([])
         return
-    for place, (one, some) in enumerate(zip(policies, found, strict=True)):
-        aside = (place - (len(policies) - 1) / 2) * 6 / 72
-        at = axes.transData + ScaledTranslation(aside, 0, figure.dpi_scale_trans)
-        colour = one.look.colour if len(policies) > 1 else style.BLUE
-        _candles(axes, some, Line2D([], [], color=colour, marker=one.look.mark, transform=at))
-    if len(policies) == 1 and widths[0].size <= MAX_POINTS:
+    for index, (policy, groups) in enumerate(zip(policies, groups_by_policy, strict=True)):
+        offset = (index - (len(policies) - 1) / 2) * 6 / 72
+        transform = axes.transData + ScaledTranslation(offset, 0, figure.dpi_scale_trans)
+        colour = policy.look.colour if len(policies) > 1 else style.BLUE
+        _candles(axes, groups, Line2D([], [], color=colour, marker=policy.look.mark, transform=transform))
+    if len(policies) == 1 and job_widths[0].size <= MAX_POINTS:
         waits = np.maximum(policies[0].table.wait, _FLOOR)
-        axes.plot(widths[0], waits, ".", ms=4, mew=0, color=style.BLUE, alpha=0.3, zorder=1)
-    style.draw_title(axes, "Waits by width", _unseen(policies, widths))
-    style.draw_legend(axes, _marks())
-    _widths_axis(axes, within.begins, max(float(shares.max(initial=0)) for shares in widths))
-    _waits_axis(axes, max(1.0, *(float(group.waits[-1]) for some in found for group in some)))
+        axes.plot(job_widths[0], waits, ".", ms=4, mew=0, color=style.BLUE, alpha=0.3, zorder=1)
+    style.draw_title(axes, "Waits by width", _missing_points(policies, job_widths))
+    style.draw_legend(axes, _candle_legend())
+    _set_width_axis(axes, width_bins_.begins, max(float(shares.max(initial=0)) for shares in job_widths))
+    _set_wait_axis(axes, max(1.0, *(float(group.waits[-1]) for groups in groups_by_policy for group in groups)))
 
 
-def _candles(axes: Axes, found: Sequence[WaitGroup], like: Line2D) -> None:
-    """Draw a thin line from the 5th to the 95th percentile, a thick one over the middle half, the median, the most."""
-    for group in found:
-        low, lower, median, upper, high, most = np.maximum(group.waits, _FLOOR)
+def _candles(axes: Axes, groups: Sequence[WaitGroup], template: Line2D) -> None:
+    """Draw a thin line from the 5th to the 95th percentile, a thick one over the middle half, the median, the
+    maximum.
+    """
+    for group in groups:
+        low, lower, median, upper, high, longest = np.maximum(group.waits, _FLOOR)
         for y, width in (((low, high), 1.0), ((lower, upper), 4.0)):
             axes.plot(
-                (group.width,) * 2, y, color=like.get_color(), lw=width, transform=like.get_transform(),
+                (group.width,) * 2, y, color=template.get_color(), lw=width, transform=template.get_transform(),
                 solid_capstyle="butt",
             )  # fmt: skip
-        for y, colour in ((median, style.PAPER), (most, like.get_color())):
+        for y, colour in ((median, style.PAPER), (longest, template.get_color())):
             axes.plot(
-                group.width, y, color=like.get_color(), mfc=colour, marker=like.get_marker(), ms=4.5, mew=1,
-                transform=like.get_transform(),
+                group.width, y, color=template.get_color(), mfc=colour, marker=template.get_marker(), ms=4.5, mew=1,
+                transform=template.get_transform(),
             )  # fmt: skip
 
 
-def _marks() -> list[Artist]:
-    """Return what explains the candles."""
+def _candle_legend() -> list[Artist]:
+    """Return the legend of the candles."""
     ink = style.DIM
     return [
         Line2D([], [], color=ink, lw=1, label="5 to 95 %"),
@@ -84,29 +88,31 @@ def _marks() -> list[Artist]:
     ]
 
 
-def _unseen(shown: Sequence[PlottedPolicy], widths: Sequence[Floats]) -> str:
-    """Say how many jobs have no point."""
-    never = [int(np.isnan(one.table.wait).sum()) for one in shown]
-    wide = [int((shares <= 0).sum()) for shares in widths]
-    return style.join_notes(_counts(never, "never started"), _counts(wide, "take nothing that is limited"))
+def _missing_points(shown: Sequence[PlottedPolicy], widths: Sequence[Floats]) -> str:
+    """Return the number of jobs without a point."""
+    never_started = [int(np.isnan(policy.table.wait).sum()) for policy in shown]
+    without_width = [int((shares <= 0).sum()) for shares in widths]
+    return style.join_notes(
+        _counts(never_started, "never started"), _counts(without_width, "take nothing that is limited")
+    )
 
 
 def _counts(numbers: Sequence[int], what: str) -> str:
     return f"{' / '.join(f'{number:,}' for number in numbers)} {what}" if any(numbers) else ""
 
 
-def _widths_axis(axes: Axes, begins: Floats, most: float) -> None:
+def _set_width_axis(axes: Axes, begins: Floats, widest: float) -> None:
     axes.set_xscale("log")
     axes.set_xlabel("share of the machine that a job takes")
     axes.xaxis.set_major_formatter(FuncFormatter(style.format_percent))
-    low, high = (10 ** floor(log10(begins[0])), 10 ** ceil(log10(most))) if begins.size else (0.01, 1.0)
+    low, high = (10 ** floor(log10(begins[0])), 10 ** ceil(log10(widest))) if begins.size else (0.01, 1.0)
     high = max(high, 10 * low)
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 99 * low else (1.0,)))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlim(0.8 * low, 1.25 * high)
 
 
-def _waits_axis(axes: Axes, longest: float) -> None:
+def _set_wait_axis(axes: Axes, longest: float) -> None:
     axes.set_yscale("log")
     ticks = [tick for tick in TICKS if tick <= longest * 2]
     axes.yaxis.set_major_locator(FixedLocator([_FLOOR, *ticks[1:]]))

@@ -1,4 +1,4 @@
-"""Waits by width: quantiles of groups of jobs that are about as wide."""
+"""Waits by width: quantiles of groups of jobs of about equal width."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_GROUPS = 18
 
 
 class WidthBins(NamedTuple):
-    """Which widths make a group; at most GROUPS of each, ascending."""
+    """Bins of widths; at most MAX_GROUPS, ascending."""
 
     begins: Floats
     at: Floats
@@ -25,26 +25,26 @@ class WidthBins(NamedTuple):
 
 
 class WaitGroup(NamedTuple):
-    """Jobs about as wide."""
+    """Jobs of about equal width."""
 
     width: float
-    """The share of the machine at which it is drawn."""
+    """The share of the machine at which the group is drawn."""
     jobs: int
     waits: Floats
     """In seconds, one for each of QUANTILES."""
 
 
 def width_bins(widths: Sequence[Floats]) -> WidthBins:
-    """Return groups for the positive widths of all that is to be compared.
+    """Return bins for the positive widths of all histories.
 
-    So few different widths have a group each; else groups are of equal ratio.
+    Few distinct widths have a bin each; else bins have an equal ratio.
     """
-    every = np.unique(np.concatenate([np.zeros(0), *widths]))
-    every = every[every > 0]
-    if every.size <= MAX_GROUPS:
-        return WidthBins(every, every)
-    ratio = every[-1] / every[0]
-    begins = every[0] * ratio ** (np.arange(MAX_GROUPS) / MAX_GROUPS)
+    distinct = np.unique(np.concatenate([np.zeros(0), *widths]))
+    distinct = distinct[distinct > 0]
+    if distinct.size <= MAX_GROUPS:
+        return WidthBins(distinct, distinct)
+    ratio = distinct[-1] / distinct[0]
+    begins = distinct[0] * ratio ** (np.arange(MAX_GROUPS) / MAX_GROUPS)
     return WidthBins(begins, begins * ratio ** (0.5 / MAX_GROUPS))
 
 

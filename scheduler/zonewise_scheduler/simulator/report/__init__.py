@@ -1,1 +1,1 @@
-"""What a simulation came to, for people and for programs: a table, a JSON document, and progress meanwhile."""
+"""Output of a simulation: a table, a JSON document, and progress."""

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Files that are written atomically."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def check_writable(path: Path) -> None:
-    """Raise OSError where a file cannot be written, as far as that is known before it is."""
+    """Raise OSError where a file cannot be written, as far as this is known in advance."""
     folder = path.resolve().parent
     if path.is_dir():
         raise IsADirectoryError(f"{path}: is a directory")
@@ -24,9 +24,9 @@ def check_writable(path: Path) -> None:
 
 @contextmanager
 def atomic_replacement(path: Path) -> Generator[Path]:
-    """Give a path to write to, with the same ending, that takes the place of another once all is written.
+    """Yield a path with the same suffix; once it is written, it replaces the file.
 
-    A device or a pipe is written to as it is; where a link leads to, that is replaced. Raises OSError.
+    A device or a pipe is written directly. Of a link, the target is replaced. Raises OSError.
     """
     if _is_special(path):
         yield path

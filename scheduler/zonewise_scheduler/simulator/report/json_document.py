@@ -1,18 +1,18 @@
 """A simulation as one JSON document, `zonewise simulate --json`.
 
-Seconds, bytes, CPUs and counts, as numbers; shares are of one. What is unknown, unlimited or never is null. Keys are
-the fields of Summary, JobHistory and Rules in camelCase:
+Seconds, bytes, CPUs and counts are numbers; shares are of one. Unknown, unlimited and never are null. Keys are the
+fields of Summary, JobHistory and BackfillPolicy in camelCase, but for those of _JOB_KEYS and _SUMMARY_KEYS:
 
-    schemaVersion   "zonewise.dev/simulation/v1": fields may be added to it, none is renamed, removed or measured anew
-    scenario        trace, name, jobs, capacity by resource, options as given, and what was left out of the trace:
+    schemaVersion   "zonewise.dev/simulation/v1": fields may be added; none is renamed, removed or redefined
+    scenario        trace, name, jobs, capacity by resource, options of the command, and problems of the trace:
                     problems (a sentence each), partial (lines of parts of jobs that have a line of the whole)
-    results         for each policy, in the order asked for:
+    results         for each policy, in the order of the command:
         policy      its name, and rules
-        decisions, seconds      how many there were, and the CPU time that all of it took
-        summary     of all jobs; forecast and promises are null where there were none
+        decisions, seconds      the number of decisions, and the CPU time of the simulation
+        summary     of all jobs; forecast and promises (reservations) are null where there were none
         kinds       the same for the jobs of each kind, by its name
-        jobs        with --json-jobs: each job, by time of submission; wait is until the run that it was done with, why
-                    is what stands in the way of one that has not run
+        jobs        with --json-jobs: each job, by time of submission. wait: until the start of the completed run;
+                    promised: the first reservation; told: the forecast; why: the explanation of an unfinished job
 """
 
 from __future__ import annotations
@@ -37,13 +37,17 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = "zonewise.dev/simulation/v1"
 
-_TOLD = ("earliest", "likely", "latest")
+_FORECAST_FIELDS = ("earliest", "likely", "latest")
+_JOB_KEYS = {"walltime": "limit", "reservation": "promised", "forecast": "told", "explanation": "why"}
+_SUMMARY_KEYS = {"rejected": "refused", "reservations": "promises"}
+_NO_KEYS: Mapping[str, str] = {}
+"""Keys of the schema that differ from the fields' names."""
 _LEVELS = 4
 """Document, results, a result, its jobs: below them, everything is on one line."""
 
 
 def build_document(subject: TraceInfo, results: Sequence[PolicyResult], *, with_jobs: bool = False) -> Object:
-    """Return the document, of one result or more, as values that JSON has, but for the jobs, which come one by one."""
+    """Return the document of one or more results as JSON values; jobs are an iterator."""
     first = results[0].history
     return {
         "schemaVersion": SCHEMA_VERSION,
@@ -61,17 +65,17 @@ def build_document(subject: TraceInfo, results: Sequence[PolicyResult], *, with_
 
 
 def render(document: Object) -> Iterator[str]:
-    """Yield the document as JSON text, piece by piece, that ends in a newline, a job on each line: ASCII.
+    """Yield the document as ASCII JSON text, piece by piece, with a job on each line and a newline at the end.
 
-    A job is written whole by the C encoder; `json.dumps(indent=...)` runs in Python and is ten times slower. And of
-    jobs no more than one is text at a time: there may be hundreds of thousands.
+    The C encoder writes a whole job; `json.dumps(indent=...)` runs in Python and is ten times slower. Only one job is
+    text at a time, since there may be hundreds of thousands.
     """
     yield from _text(document, JSONEncoder(allow_nan=False), _LEVELS, "\n")
     yield "\n"
 
 
 def _result(result: PolicyResult, *, with_jobs: bool) -> Object:
-    made: Object = {
+    entry: Object = {
         "policy": result.policy,
         "rules": {
             **_fields(result.rules),
@@ -79,33 +83,41 @@ def _result(result: PolicyResult, *, with_jobs: bool) -> Object:
         },
         "decisions": result.history.decisions,
         "seconds": result.history.seconds,
-        "summary": _fields(result.summary),
-        "kinds": {kind: _fields(summary) for kind, summary in result.kinds.items()},
+        "summary": _fields(result.summary, _SUMMARY_KEYS),
+        "kinds": {kind: _fields(summary, _SUMMARY_KEYS) for kind, summary in result.kinds.items()},
     }
     if with_jobs:
-        made["jobs"] = map(_job, result.history.jobs)
-    return made
+        entry["jobs"] = map(_job, result.history.jobs)
+    return entry
 
 
 def _job(job: JobHistory) -> Object:
-    promised: Json = None if job.promised is None else {"at": job.promised[0], "start": _plain(job.promised[1])}
-    told: Json = None
-    if job.told is not None:
-        told = {name: _plain(start) for name, start in zip(_TOLD, job.told, strict=True)}
-    return {**_fields(job), "amounts": _amounts(job.amounts), "promised": promised, "told": told, "wait": job.wait}
+    reservation: Json = (
+        None if job.reservation is None else {"at": job.reservation[0], "start": _plain(job.reservation[1])}
+    )
+    forecast: Json = None
+    if job.forecast is not None:
+        forecast = {name: _plain(start) for name, start in zip(_FORECAST_FIELDS, job.forecast, strict=True)}
+    return {
+        **_fields(job, _JOB_KEYS),
+        "amounts": _amounts(job.amounts),
+        "promised": reservation,
+        "told": forecast,
+        "wait": job.wait,
+    }
 
 
 def _amounts(amounts: Mapping[str, int]) -> Object:
-    """Return amounts in the units of people: CPUs rather than thousandths of them."""
+    """Return amounts in CPUs rather than milli-CPU; other resources are unchanged."""
     return {name: size / 1000 if name == "cpu" else size for name, size in amounts.items()}
 
 
-def _fields(value: NamedTuple) -> Object:
-    return {_camel(name): _plain(part) for name, part in value._asdict().items()}
+def _fields(value: NamedTuple, keys: Mapping[str, str] = _NO_KEYS) -> Object:
+    return {keys.get(name) or _camel(name): _plain(part) for name, part in value._asdict().items()}
 
 
 def _plain(value: object) -> Json:
-    """Return a value of ours as JSON has it."""
+    """Return a value as its JSON equivalent."""
     if isinstance(value, float):
         return value if isfinite(value) else None
     if isinstance(value, tuple):
@@ -118,11 +130,11 @@ def _plain(value: object) -> Json:
 
 @cache
 def _camel(name: str) -> str:
-    return re.sub("_([a-z0-9])", lambda found: found[1].upper(), name)
+    return re.sub("_([a-z0-9])", lambda match: match[1].upper(), name)
 
 
 def _text(value: Json, encoder: JSONEncoder, levels: int, line: str) -> Iterator[str]:
-    """Yield a value, its parts down to so many levels on lines of their own that begin so."""
+    """Yield a value as JSON. Its parts down to `levels` are on lines of their own, which begin with `line`."""
     deeper = line + "  "
     if levels and value and isinstance(value, dict):
         parts = ((f"{encoder.encode(name)}: ", part) for name, part in value.items())
@@ -136,10 +148,10 @@ def _text(value: Json, encoder: JSONEncoder, levels: int, line: str) -> Iterator
 def _lines(
     brackets: str, parts: Iterable[tuple[str, Json]], encoder: JSONEncoder, levels: int, line: str
 ) -> Iterator[str]:
-    """Yield parts with what is before each, between brackets; none is an empty pair of them."""
-    begin = brackets[0]
-    for head, part in parts:
-        yield f"{begin}{line}{head}"
+    """Yield parts with their keys between brackets; without parts, an empty pair of brackets."""
+    separator = brackets[0]
+    for key, part in parts:
+        yield f"{separator}{line}{key}"
         yield from _text(part, encoder, levels - 1, line)
-        begin = ","
-    yield brackets if begin == brackets[0] else f"{line[:-2]}{brackets[1]}"
+        separator = ","
+    yield brackets if separator == brackets[0] else f"{line[:-2]}{brackets[1]}"

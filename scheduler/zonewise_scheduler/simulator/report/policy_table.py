@@ -1,10 +1,9 @@
-"""The numbers of each policy side by side, as text."""
+"""The table of results: one column for each policy, one row for each number."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.simulator.report.grid import Row, render_grid
 from zonewise_scheduler.simulator.report.number_format import format_durations, format_numbers, format_percents
 
 if TYPE_CHECKING:
@@ -14,81 +13,94 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulator.summary import ResourceShares, Summary
 
 _INDENT = "  "
-_MOST_KINDS = 12
-"""Of which the waits are in the table; those of more are in the JSON."""
+_MAX_KINDS = 12
+"""Kinds whose waits are in the table; with more, they are only in the JSON."""
+_GAP = "  "
+_MIN_LABEL = 8
+"""Characters of a label in the narrowest terminal."""
+_ELLIPSIS = ".."
+
+
+class Row(NamedTuple):
+    """A row; without cells it is the heading of the indented rows below it."""
+
+    label: str
+    cells: Sequence[str] = ()
 
 
 def summary_table(results: Sequence[PolicyResult], width: int) -> str:
-    """Return a table with a column for each policy, in so many columns of a terminal; every number has its unit.
+    """Return the table, as wide as the terminal. Every number has its unit.
 
-    What does not arise (failed jobs, preemptions, forecasts, promises, resources that nobody has) has no line.
+    Rows without a meaning (failed jobs, preemptions, forecasts, reservations, unused resources) are left out.
     """
     summaries = [result.summary for result in results]
     rows = [
         *_jobs(summaries),
         *_waits(results),
         *_use(summaries),
-        *_promises(summaries),
+        *_reservations(summaries),
         *_forecasts(summaries),
         Row("decisions", format_numbers([result.history.decisions for result in results])),
-        Row("decisions per s", format_numbers([round(one.decisions_per_second) for one in summaries])),
+        Row("decisions per s", format_numbers([round(summary.decisions_per_second) for summary in summaries])),
     ]
     return render_grid([result.policy for result in results], rows, width)
 
 
 def _jobs(summaries: Sequence[Summary]) -> Iterator[Row]:
-    yield Row("jobs done", format_numbers([one.jobs - one.failed for one in summaries]))
+    yield Row("jobs done", format_numbers([summary.jobs - summary.failed for summary in summaries]))
     for label, counts in (
-        ("jobs failed", [one.failed for one in summaries]),
-        ("jobs refused", [one.refused for one in summaries]),
-        ("jobs waiting still", [one.waiting for one in summaries]),
-        ("preemptions", [one.preemptions for one in summaries]),
+        ("jobs failed", [summary.failed for summary in summaries]),
+        ("jobs rejected", [summary.rejected for summary in summaries]),
+        ("jobs pending", [summary.waiting for summary in summaries]),
+        ("preemptions", [summary.preemptions for summary in summaries]),
     ):
         if any(counts):
             yield Row(label, format_numbers(counts))
 
 
 def _waits(results: Sequence[PolicyResult]) -> Iterator[Row]:
-    some = [_with_jobs(result.summary) for result in results]
+    summaries = [_nonempty(result.summary) for result in results]
     means, ready = (
-        format_durations([one and one.wait_mean for one in some]),
-        format_durations([one and one.ready_mean for one in some]),
+        format_durations([summary and summary.wait_mean for summary in summaries]),
+        format_durations([summary and summary.ready_mean for summary in summaries]),
     )
     yield Row("wait")
     yield Row(f"{_INDENT}mean", means)
-    yield Row(f"{_INDENT}median", format_durations([one and one.wait_median for one in some]))
-    yield Row(f"{_INDENT}95th percentile", format_durations([one and one.wait_p95 for one in some]))
-    yield Row(f"{_INDENT}longest", format_durations([one and one.wait_max for one in some]))
+    yield Row(f"{_INDENT}median", format_durations([summary and summary.wait_median for summary in summaries]))
+    yield Row(f"{_INDENT}95th percentile", format_durations([summary and summary.wait_p95 for summary in summaries]))
+    yield Row(f"{_INDENT}longest", format_durations([summary and summary.wait_max for summary in summaries]))
     if ready != means:
         yield Row(f"{_INDENT}until ready, mean", ready)
-    yield Row("bounded slowdown", format_numbers([one and one.bounded_slowdown for one in some]))
+    yield Row("bounded slowdown", format_numbers([summary and summary.bounded_slowdown for summary in summaries]))
     yield from _waits_by_kind(results)
 
 
 def _waits_by_kind(results: Sequence[PolicyResult]) -> Iterator[Row]:
-    """Yield the waits of classes of jobs: not where there is one, or as many as jobs."""
+    """Yield the waits of each kind of jobs, unless there is one kind, or about as many as jobs."""
     kinds = _union(result.kinds for result in results)
-    if not 1 < len(kinds) <= min(_MOST_KINDS, len(results[0].history.jobs) // 2):
+    if not 1 < len(kinds) <= min(_MAX_KINDS, len(results[0].history.jobs) // 2):
         return
-    found = {kind: [_with_jobs(one) for result in results if (one := result.kinds.get(kind))] for kind in kinds}
+    summaries_by_kind = {
+        kind: [_nonempty(summary) for result in results if (summary := result.kinds.get(kind))] for kind in kinds
+    }
     yield Row("mean wait of")
-    for kind, some in found.items():
-        yield Row(f"{_INDENT}{kind}", format_durations([one and one.wait_mean for one in some]))
+    for kind, summaries in summaries_by_kind.items():
+        yield Row(f"{_INDENT}{kind}", format_durations([summary and summary.wait_mean for summary in summaries]))
     yield Row("longest wait of")
-    for kind, some in found.items():
-        yield Row(f"{_INDENT}{kind}", format_durations([one and one.wait_max for one in some]))
+    for kind, summaries in summaries_by_kind.items():
+        yield Row(f"{_INDENT}{kind}", format_durations([summary and summary.wait_max for summary in summaries]))
 
 
-def _with_jobs(summary: Summary) -> Summary | None:
-    """Return a summary whose means are of anything; None: nobody started, and no wait is known."""
+def _nonempty(summary: Summary) -> Summary | None:
+    """Return a summary with completed jobs; None: no job started, and no wait is known."""
     return summary if summary.jobs else None
 
 
 def _use(summaries: Sequence[Summary]) -> Iterator[Row]:
-    yield Row("makespan", format_durations([one.makespan if one.jobs else None for one in summaries]))
-    utilisation = [one.utilisation for one in summaries]
-    effective = [one.effective for one in summaries]
-    if all(_same(have, use) for have, use in zip(utilisation, effective, strict=True)):
+    yield Row("makespan", format_durations([summary.makespan if summary.jobs else None for summary in summaries]))
+    utilisation = [summary.utilisation for summary in summaries]
+    effective = [summary.effective for summary in summaries]
+    if all(_same(allocated, used) for allocated, used in zip(utilisation, effective, strict=True)):
         yield from _shares("utilisation", utilisation)
         return
     yield from _shares("utilisation, allocated", utilisation)
@@ -98,35 +110,77 @@ def _use(summaries: Sequence[Summary]) -> Iterator[Row]:
 def _shares(heading: str, shares: Sequence[ResourceShares]) -> Iterator[Row]:
     yield Row(heading)
     names = _union(shares)
-    for name in [name for name in names if any(one.get(name) for one in shares)] or names:
-        yield Row(f"{_INDENT}{name}", format_percents([one.get(name) for one in shares]))
+    for name in [name for name in names if any(share.get(name) for share in shares)] or names:
+        yield Row(f"{_INDENT}{name}", format_percents([share.get(name) for share in shares]))
 
 
-def _promises(summaries: Sequence[Summary]) -> Iterator[Row]:
-    kept = [one.promises for one in summaries]
-    if any(kept):
-        yield Row("starts promised")
-        yield Row(f"{_INDENT}jobs", format_numbers([one and one.jobs for one in kept]))
-        yield Row(f"{_INDENT}broken", format_numbers([one and one.broken for one in kept]))
-        yield Row(f"{_INDENT}earlier by, mean", format_durations([one and one.early_mean for one in kept]))
+def _reservations(summaries: Sequence[Summary]) -> Iterator[Row]:
+    accuracies = [accuracy.reservations for accuracy in summaries]
+    if any(accuracies):
+        yield Row("reservations")
+        yield Row(f"{_INDENT}jobs", format_numbers([accuracy and accuracy.jobs for accuracy in accuracies]))
+        yield Row(f"{_INDENT}started late", format_numbers([accuracy and accuracy.broken for accuracy in accuracies]))
+        yield Row(
+            f"{_INDENT}earlier by, mean",
+            format_durations([accuracy and accuracy.early_mean for accuracy in accuracies]),
+        )
 
 
 def _forecasts(summaries: Sequence[Summary]) -> Iterator[Row]:
-    errors = [one.forecast for one in summaries]
+    errors = [error.forecast for error in summaries]
     if any(errors):
-        yield Row("starts forecast")
-        yield Row(f"{_INDENT}jobs", format_numbers([one and one.jobs for one in errors]))
-        yield Row(f"{_INDENT}unknown", format_numbers([one and one.unknown for one in errors]))
-        yield Row(f"{_INDENT}error, mean", format_durations([one and one.mean for one in errors]))
-        yield Row(f"{_INDENT}error, median", format_durations([one and one.median for one in errors]))
-        yield Row(f"{_INDENT}by declared, mean", format_durations([one and one.declared_mean for one in errors]))
-        yield Row(f"{_INDENT}within bounds", format_percents([one and one.within for one in errors]))
+        yield Row("forecasts")
+        yield Row(f"{_INDENT}jobs", format_numbers([error and error.jobs for error in errors]))
+        yield Row(f"{_INDENT}unknown", format_numbers([error and error.unknown for error in errors]))
+        yield Row(f"{_INDENT}error, mean", format_durations([error and error.mean for error in errors]))
+        yield Row(f"{_INDENT}error, median", format_durations([error and error.median for error in errors]))
+        yield Row(f"{_INDENT}by walltime, mean", format_durations([error and error.declared_mean for error in errors]))
+        yield Row(f"{_INDENT}within bounds", format_percents([error and error.within for error in errors]))
 
 
-def _same(have: ResourceShares, use: ResourceShares) -> bool:
-    return format_percents(list(have.values())) == format_percents([use.get(name) for name in have])
+def _same(allocated: ResourceShares, used: ResourceShares) -> bool:
+    return format_percents(list(allocated.values())) == format_percents([used.get(name) for name in allocated])
 
 
-def _union(some: Iterable[Iterable[str]]) -> list[str]:
-    """Return the names in any of them, in the order in which they appear."""
-    return list(dict.fromkeys(name for names in some for name in names))
+def _union(name_lists: Iterable[Iterable[str]]) -> list[str]:
+    """Return the distinct names in order of appearance."""
+    return list(dict.fromkeys(name for names in name_lists for name in names))
+
+
+# --- layout
+
+
+def render_grid(head: Sequence[str], rows: Sequence[Row], width: int) -> str:
+    """Return right-aligned columns under their heads. Columns beyond the width follow below, labelled again."""
+    sizes = [max(map(len, (name, *_column(rows, column)))) for column, name in enumerate(head)]
+    max_label = max(len(row.label) for row in rows)
+    blocks: list[str] = []
+    for columns in _blocks(sizes, width - max_label):
+        remaining = width - sum(len(_GAP) + sizes[column] for column in columns)
+        label_width = min(max_label, max(remaining, _MIN_LABEL))
+        blocks.append("".join(_line(row, label_width, sizes, columns) for row in (Row("", head), *rows)))
+    return "\n".join(blocks)
+
+
+def _column(rows: Sequence[Row], column: int) -> Iterator[str]:
+    return (row.cells[column] for row in rows if row.cells)
+
+
+def _blocks(sizes: Sequence[int], width: int) -> Iterator[list[int]]:
+    """Yield the columns that fit beside each other; at least one."""
+    block: list[int] = []
+    used = 0
+    for column, size in enumerate(sizes):
+        if block and used + len(_GAP) + size > width:
+            yield block
+            block, used = [], 0
+        block.append(column)
+        used += len(_GAP) + size
+    if block:
+        yield block
+
+
+def _line(row: Row, width: int, sizes: Sequence[int], columns: Sequence[int]) -> str:
+    label = row.label if len(row.label) <= width else row.label[: width - len(_ELLIPSIS)] + _ELLIPSIS
+    cells = [_GAP + row.cells[column].rjust(sizes[column]) for column in columns if row.cells]
+    return (label.ljust(width) + "".join(cells)).rstrip() + "\n"

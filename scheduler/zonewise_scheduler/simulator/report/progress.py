@@ -1,4 +1,4 @@
-"""How far a simulation has come, in one line on a terminal that is gone at the end."""
+"""The progress of a simulation, in one line of a terminal that is removed at the end."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 INITIAL_DELAY = 0.5
-"""Seconds before anything is shown: what is done by then needs no progress."""
-_EVERY = 0.1
-"""Seconds between two lines."""
+"""Seconds before the first line: a shorter simulation needs no progress."""
+_PERIOD = 0.1
+"""Seconds between two updates."""
 _DEFAULT_WIDTH = 100
 
 
 class ProgressLine:
-    """Is told how many jobs have ended, and shows what part of all that is."""
+    """Shows the share of ended jobs on a terminal."""
 
     def __init__(self, stream: TextIO, title: str, width: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """Write to a terminal of so many columns."""
+        """Write to a terminal of this width."""
         self._stream = stream
         self._title = title
         self._width = width
         self._clock = clock
-        self._began = clock()
-        self._next = self._began + INITIAL_DELAY
+        self._started = clock()
+        self._next_update = self._started + INITIAL_DELAY
         self._first: float | None = None
         self._line = ""
 
     def update(self, done: int, total: int, now: float) -> None:
-        """Take note that so many of all jobs have ended, and of the simulated time."""
+        """Update the number of ended jobs and the simulated time."""
         if self._first is None:
             self._first = now
         wall = self._clock()
-        if wall >= self._next:
-            self._next = wall + _EVERY
-            self._write(self._text(done, max(total, done, 1), now - self._first, wall - self._began))
+        if wall >= self._next_update:
+            self._next_update = wall + _PERIOD
+            self._write(self._text(done, max(total, done, 1), now - self._first, wall - self._started))
 
     def clear(self) -> None:
-        """Take the line off the terminal."""
+        """Remove the line from the terminal."""
         if self._line:
             self._write("")
             self._stream.write("\r")
             self._stream.flush()
 
     def _text(self, done: int, total: int, simulated: float, elapsed: float) -> str:
-        """Return as much as there is room for; what matters most is first."""
+        """Return as many parts as the width allows, the most important first."""
         parts = (
             f"{100 * done / total:3.0f} %",
             f"{format_duration(elapsed * (total - done) / done)} left" if done else "begun",
@@ -58,8 +58,8 @@ class ProgressLine:
             f"{format_duration(simulated)} simulated",
         )
         text = parts[0]
-        for one in parts[1:]:
-            longer = f"{text}  {one}"
+        for part in parts[1:]:
+            longer = f"{text}  {part}"
             if len(longer) >= self._width:  # a line that fills the last column would wrap
                 break
             text = longer
@@ -72,7 +72,7 @@ class ProgressLine:
 
 
 def terminal_width(stream: TextIO) -> int:
-    """Return the columns of a terminal, as $COLUMNS or the terminal says; of what is none, as many as read well."""
+    """Return the columns of a terminal, by $COLUMNS or the terminal itself; a default for any other stream."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns) > 0:
         return int(columns)

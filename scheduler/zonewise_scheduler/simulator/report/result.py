@@ -1,4 +1,4 @@
-"""What was simulated, and what one policy made of it."""
+"""The trace of a simulation, and the result of one policy."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ if TYPE_CHECKING:
 
 
 class TraceInfo(NamedTuple):
-    """What was simulated."""
+    """The simulated trace."""
 
     trace: str
-    """Where that came from: a file's name, or a mix's."""
+    """Name of the file or the mix."""
     name: str
     options: Mapping[str, object]
-    """What was asked for beyond the defaults."""
+    """Options that differ from the defaults."""
     problems: Sequence[str] = ()
-    """What was left out of the trace, a sentence each."""
+    """Problems of the trace, a sentence each."""
     partial: int = 0
-    """Lines left out that tell of a part of a job which has a line of the whole."""
+    """Lines of parts of jobs, which are left out, since the log has lines of the whole jobs."""
 
 
 class PolicyResult(NamedTuple):
-    """A policy, what happened under it, and the numbers."""
+    """A policy with its history and summary."""
 
     policy: str
     rules: BackfillPolicy
     history: History
     summary: Summary
     kinds: Mapping[str, Summary]
-    """Of the jobs of each kind, where they have kinds."""
+    """Summary of each kind of jobs."""
 
 
 def build_result(policy: str, rules: BackfillPolicy, history: History) -> PolicyResult:
-    """Sum up what happened under a policy."""
+    """Summarise the history of a policy."""
     return PolicyResult(policy, rules, history, summarise(history), by_kind(history))

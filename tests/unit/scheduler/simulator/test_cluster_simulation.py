@@ -117,7 +117,7 @@ def test_who_has_not_run_is_told_why() -> None:
     history = simulate_cluster(scenario(*jobs), FIFO)
     assert [(one.outcome, one.explanation) for one in history.jobs] == [
         ("refused", find_job(history, "wide").explanation),
-        ("waiting", "ns/wide is before it in ClusterQueue q, and is not passed"),
+        ("waiting", "ns/wide is before it in ClusterQueue q and must start first"),
     ]
     assert find_job(history, "wide").explanation.startswith(
         "needs 0.009 CPUs of flavor default; ClusterQueue q has 0.008"
@@ -125,7 +125,7 @@ def test_who_has_not_run_is_told_why() -> None:
     bare = arrival("bare", 0, 1)
     bare = bare._replace(workload=replace(bare.workload, pod_sets=(PodSet(),)))
     (job,) = simulate_cluster(with_nodes(scenario(bare), ("m", 8)), GREEDY).jobs
-    assert (job.outcome, job.explanation) == ("refused", "it requests nothing, and so is given no flavor and no place")
+    assert (job.outcome, job.explanation) == ("refused", "it requests nothing, and so has neither flavor nor placement")
 
 
 def test_jobs_that_make_each_other_give_way_for_ever_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,12 +199,12 @@ def test_what_fits_nowhere_is_refused_and_what_is_behind_it_waits_on() -> None:
     jobs = arrival("huge", 9, 1), arrival("small", 1, 1)
     greedy = simulate_cluster(scenario(*jobs), GREEDY)
     assert [(job.outcome, job.wait) for job in greedy.jobs] == [("refused", None), ("done", 0)]
-    strict = simulate_cluster(scenario(*jobs, queues=(queue(strategy="StrictFIFO"),)), FIFO)
+    strict = simulate_cluster(scenario(*jobs, queues=(queue(queueing_strategy="StrictFIFO"),)), FIFO)
     assert [job.outcome for job in strict.jobs] == ["refused", "waiting"]
 
 
 def test_a_queue_on_hold_refuses_nobody() -> None:
-    history = simulate_cluster(scenario(arrival("a", 1, 1), queues=(queue(stop="Hold"),)), GREEDY)
+    history = simulate_cluster(scenario(arrival("a", 1, 1), queues=(queue(stop_policy="Hold"),)), GREEDY)
     assert [job.outcome for job in history.jobs] == ["waiting"]
 
 

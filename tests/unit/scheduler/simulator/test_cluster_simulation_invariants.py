@@ -90,14 +90,14 @@ def test_what_happens_is_the_same_each_time(case: Scenario, policy: str, latency
 def test_promises_are_kept_where_declared_run_times_are_bounds(case: Scenario, policy: str) -> None:
     """... and nobody has a claim to what others have: without cohorts and priorities."""
     alone = case._replace(queues=tuple(queue._replace(cohort_name="") for queue in case.queues))
-    found = summarise(simulate_cluster(alone, policy_named(policy))).promises
+    found = summarise(simulate_cluster(alone, policy_named(policy))).reservations
     assert found is None or found.broken == 0
 
 
 @given(scenarios(), POLICIES, LATENCIES)
 def test_shares_add_up(case: Scenario, policy: str, latency: Latency) -> None:
     found = summarise(simulate_cluster(case, policy_named(policy), latency))
-    assert found.jobs + found.refused + found.waiting == len(case.arrivals)
+    assert found.jobs + found.rejected + found.waiting == len(case.arrivals)
     for name, share in found.utilisation.items():
         assert found.effective[name] + found.lost[name] <= share + 1e-9 <= 1 + 2e-9
 

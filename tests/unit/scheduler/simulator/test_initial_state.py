@@ -60,7 +60,7 @@ def test_places_are_where_there_are_nodes() -> None:
 
 def test_what_is_possible_where_nothing_runs() -> None:
     """By borrowing, too; in a queue on hold, once it is held no longer."""
-    queues = queue("q", 4, "all"), queue("r", 4, "all"), queue("held", 2, stop="Hold")
+    queues = queue("q", 4, "all"), queue("r", 4, "all"), queue("held", 2, stop_policy="Hold")
     possible = FeasibilityCheck(initial_snapshot(scenario(queues=queues)), DEFAULT_SETTINGS)
     found = [possible(arrival("a", cpus, 1, to=to)) for cpus, to in ((8, "q"), (9, "q"), (2, "held"), (3, "held"))]
     assert found == [True, False, True, False]

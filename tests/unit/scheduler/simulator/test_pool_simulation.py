@@ -19,7 +19,7 @@ from zonewise_scheduler.simulator.accuracy import (
 )
 from zonewise_scheduler.simulator.forecasters import PoolForecaster
 from zonewise_scheduler.simulator.history import JobRun
-from zonewise_scheduler.simulator.pool_history import build_pool_history
+from zonewise_scheduler.simulator.pool_log import build_pool_history
 from zonewise_scheduler.simulator.pool_simulation import Task, simulate_pool
 from zonewise_scheduler.simulator.reservations import ReservationRecorder
 from zonewise_scheduler.simulator.summary import Summary, summarise
@@ -90,7 +90,7 @@ def summary(case: PoolCase, policy: PoolPolicy = EASY) -> Summary:
 def test_a_summary_by_hand() -> None:
     tasks = [task(0, 8, 10, 100), task(1, 8, 30, 100), task(2, 4, 2, 110), task(3, 9, 1, 90)]
     found = summary(PoolCase(CPUS, cpus(8), tasks))
-    assert (found.jobs, found.refused, found.makespan) == (3, 1, 42)
+    assert (found.jobs, found.rejected, found.makespan) == (3, 1, 42)
     assert (found.wait_mean, found.wait_median, found.wait_max) == (40 / 3, 10, 30)
     assert found.wait_p95 == pytest.approx(28)
     assert found.bounded_slowdown == pytest.approx((1 + 40 / 30 + 32 / 10) / 3)
@@ -101,7 +101,7 @@ def test_the_history_of_a_pool() -> None:
     tasks = [task(0, 8, 10, 100, run=7), task(1, 9, 1, 100)]
     outcome = simulate_pool(tasks, cpus(8), EASY)
     ran, refused = build_pool_history(outcome, CPUS, cpus(8)).jobs
-    assert (ran.name, ran.submitted, ran.limit, ran.amounts) == ("job-0", 100, 10, {"cpu": 8})
+    assert (ran.name, ran.submitted, ran.walltime, ran.amounts) == ("job-0", 100, 10, {"cpu": 8})
     assert (ran.outcome, ran.runs, ran.wait) == ("done", (JobRun(100, 107, 100),), 0)
     assert (refused.outcome, refused.runs, refused.wait) == ("refused", (), None)
 
@@ -109,7 +109,7 @@ def test_the_history_of_a_pool() -> None:
 @given(pool_cases())
 def test_no_more_is_taken_than_there_is(case: PoolCase) -> None:
     found = summary(case)
-    assert found.jobs + found.refused == len(case.tasks)
+    assert found.jobs + found.rejected == len(case.tasks)
     assert all(0 <= share <= 1 for share in found.utilisation.values())
     assert 0 <= found.wait_median <= found.wait_max
     assert found.bounded_slowdown >= 1 or not found.jobs
@@ -126,7 +126,8 @@ def foretold(tasks: list[Task], policy: PoolPolicy, every: int = 1) -> ForecastE
 
 def test_forecasts_are_compared_with_what_came() -> None:
     """Every job declares 100 s and takes 10: what its kin took is the better forecast."""
-    found = foretold([Task(job(serial, 8, 100, 5.0 * serial, kin=("ann",)), 10) for serial in range(20)], GREEDY)
+    tasks = [Task(job(serial, 8, 100, 5.0 * serial, history_keys=("ann",)), 10) for serial in range(20)]
+    found = foretold(tasks, GREEDY)
     assert found is not None
     assert (found.jobs, found.unknown, found.median, found.within) == (19, 0, 0.0, 1.0)
     assert found.mean < found.declared_mean / 2

@@ -9,7 +9,7 @@ from hypothesis import given
 
 from support.pool_jobs import CPUS, PoolCase, cpus, job, pool_cases, task
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
-from zonewise_scheduler.simulator.pool_history import build_pool_history
+from zonewise_scheduler.simulator.pool_log import build_pool_history
 from zonewise_scheduler.simulator.pool_simulation import Task, simulate_pool
 from zonewise_scheduler.simulator.reservations import ReservationRecorder
 from zonewise_scheduler.simulator.summary import summarise
@@ -70,7 +70,7 @@ def test_they_are_part_of_the_history() -> None:
     promises = ReservationRecorder(policy)
     outcome = simulate_pool([task(0, 8, 10, run=4), task(1, 8, 5, 1)], cpus(8), policy, promises)
     found = build_pool_history(outcome, CPUS, cpus(8), reservations=promises.first_reservations)
-    assert [one.promised for one in found.jobs] == [None, (1, 10)]
-    kept = summarise(found).promises
+    assert [one.reservation for one in found.jobs] == [None, (1, 10)]
+    kept = summarise(found).reservations
     assert kept is not None
     assert (kept.jobs, kept.broken, kept.early_mean) == (1, 0, 6)

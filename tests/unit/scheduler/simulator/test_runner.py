@@ -28,9 +28,9 @@ def test_nobody_who_watches_changes_anything() -> None:
     rules = policy_named("easy")
     alone = run_policy(LOG, rules, RunOptions())
     watched = run_policy(LOG, rules, RunOptions(forecast_every=2), lambda done, total, now: None)
-    assert [one._replace(told=None) for one in watched.jobs] == list(alone.jobs)
-    assert sum(one.told is not None for one in watched.jobs) > 10
-    assert any(one.promised is not None for one in alone.jobs)
+    assert [one._replace(forecast=None) for one in watched.jobs] == list(alone.jobs)
+    assert sum(one.forecast is not None for one in watched.jobs) > 10
+    assert any(one.reservation is not None for one in alone.jobs)
 
 
 def test_progress_is_how_many_have_ended_of_all() -> None:
@@ -43,7 +43,7 @@ def test_progress_is_how_many_have_ended_of_all() -> None:
 
 def test_with_exact_run_times_nothing_declared_counts() -> None:
     found = run_policy(LOG, policy_named("conservative"), RunOptions(exact=True))
-    assert {one.limit for one in found.jobs} == {1, 5, 10, 15, 20, 25, 30}
+    assert {one.walltime for one in found.jobs} == {1, 5, 10, 15, 20, 25, 30}
 
 
 def test_no_jobs_are_no_failure() -> None:

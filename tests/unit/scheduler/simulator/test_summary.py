@@ -20,7 +20,7 @@ from zonewise_scheduler.simulator.summary import Summary, by_kind, summarise
 def job(name: str, *runs: JobRun, submitted: float = 0, **fields: Any) -> JobHistory:
     """A job of 4 CPUs that was done with its last run."""
     fields = {"kind": "", "amounts": {"cpu": 4}, "outcome": "done"} | fields
-    return JobHistory(name, "q", submitted=submitted, limit=inf, pods=1, priority=0, runs=runs, **fields)
+    return JobHistory(name, "q", submitted=submitted, walltime=inf, pods=1, priority=0, runs=runs, **fields)
 
 
 def history(*jobs: JobHistory, capacity: int = 8) -> History:
@@ -59,7 +59,7 @@ def test_the_work_of_a_failed_job_is_of_no_use() -> None:
 def test_those_that_did_not_run_are_counted_apart() -> None:
     outcomes = ("refused", "waiting", "waiting")
     found = summarise(history(*(job(str(place), outcome=one) for place, one in enumerate(outcomes))))
-    assert (found.jobs, found.refused, found.waiting, found.makespan) == (0, 1, 2, 0)
+    assert (found.jobs, found.rejected, found.waiting, found.makespan) == (0, 1, 2, 0)
 
 
 def test_what_there_is_none_of_has_no_share() -> None:
@@ -84,9 +84,14 @@ def test_each_kind_by_itself() -> None:
 
 
 def test_forecasts_are_of_the_first_start() -> None:
-    again = job("a", JobRun(12, 15, 12, whole=False), JobRun(90, 95, 90), told=(5, 10, 20))
-    jobs = again, job("b", JobRun(30, 40, 30), told=(5, 24, 28)), job("c", JobRun(3, 4, 3)), job("d", told=(1, 2, 3))
-    unknown = job("e", JobRun(1, 2, 1), told=(0, inf, inf))
+    again = job("a", JobRun(12, 15, 12, whole=False), JobRun(90, 95, 90), forecast=(5, 10, 20))
+    jobs = (
+        again,
+        job("b", JobRun(30, 40, 30), forecast=(5, 24, 28)),
+        job("c", JobRun(3, 4, 3)),
+        job("d", forecast=(1, 2, 3)),
+    )
+    unknown = job("e", JobRun(1, 2, 1), forecast=(0, inf, inf))
     assert forecast_error(history(*jobs, unknown)) == ForecastError(3, 1, 4, 4, 5, 0.5)
     assert forecast_error(history(unknown)) == ForecastError(1, 1, inf, inf, inf, inf)
     assert forecast_error(history(jobs[2])) is None
@@ -94,13 +99,13 @@ def test_forecasts_are_of_the_first_start() -> None:
 
 def test_a_promise_is_kept_by_the_first_start_after_it() -> None:
     jobs = (
-        job("early", JobRun(6, 9, 6), promised=(1, 10)),
-        job("in time", JobRun(10, 12, 10), promised=(0, 10)),
-        job("late", JobRun(11, 12, 11), promised=(0, 10)),
-        job("never", outcome="waiting", promised=(0, 10)),
-        job("preempted before", JobRun(0, 3, 0, whole=False), JobRun(8, 9, 8), promised=(3, 8)),
-        job("preempted after", JobRun(4, 6, 4, whole=False), JobRun(20, 21, 20), promised=(3, 8)),
-        job("unknown", JobRun(50, 60, 50), promised=(3, inf)),
+        job("early", JobRun(6, 9, 6), reservation=(1, 10)),
+        job("in time", JobRun(10, 12, 10), reservation=(0, 10)),
+        job("late", JobRun(11, 12, 11), reservation=(0, 10)),
+        job("never", outcome="waiting", reservation=(0, 10)),
+        job("preempted before", JobRun(0, 3, 0, whole=False), JobRun(8, 9, 8), reservation=(3, 8)),
+        job("preempted after", JobRun(4, 6, 4, whole=False), JobRun(20, 21, 20), reservation=(3, 8)),
+        job("unknown", JobRun(50, 60, 50), reservation=(3, inf)),
     )
     assert reservation_accuracy(history(*jobs)) == ReservationAccuracy(6, 2, (4 + 0 + 0 + 4) / 4)
     assert reservation_accuracy(history(job("a", JobRun(0, 1, 0)))) is None

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise_scheduler.simulator.pool_tasks import build_tasks
+from zonewise_scheduler.simulator.pool_log import build_tasks
 from zonewise_scheduler.simulator.swf import LoggedJob, parse_swf, read_swf
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from zonewise_scheduler.quota.topology.types import HOSTNAME, PodSetTopologyRequ
 from zonewise_scheduler.simulator.cluster_simulation import simulate_cluster
 from zonewise_scheduler.simulator.inputs.cluster_objects import has_nodes, is_object, read_objects
 from zonewise_scheduler.simulator.inputs.documents import Document
-from zonewise_scheduler.simulator.inputs.errors import InputError
 from zonewise_scheduler.simulator.inputs.fleet_file import parse_short_fleet
 from zonewise_scheduler.simulator.inputs.job_objects import RUN_SECONDS_ANNOTATION, SUBMIT_SECONDS_ANNOTATION
 from zonewise_scheduler.simulator.inputs.node_objects import fleet_from_reports
+from zonewise_scheduler.simulator.inputs.source_files import InputError
 from zonewise_scheduler.simulator.scenario import Scenario  # noqa: TC001 -- told apart below
 
 Json = dict[str, Any]
@@ -152,7 +152,7 @@ def test_an_object_that_is_there_twice_is_told() -> None:
     """As in a directory with a copy of a file; the last is taken, as `kubectl apply` would."""
     label = {"kueue.x-k8s.io/queue-name": "q"}
     found = read(queue("q", cpus=1), queue("q", cpus=9), obj("ResourceFlavor", "f"), job("j", labels=label))
-    assert found.problems == ("f.yaml: ClusterQueue q: there is one of that name already: the last is taken",)
+    assert found.problems == ("f.yaml: ClusterQueue q: duplicate name: the last one counts",)
     assert [one.resource_groups[0].flavors[0].quotas[0][1].nominal for one in found.queues] == [9000]
 
 
@@ -235,7 +235,7 @@ def test_a_job_of_which_nothing_tells_how_long_it_runs_takes_its_limit_or_is_lef
     found = read(job("a", notes={}, activeDeadlineSeconds=30), job("b", notes={}), nodes="3x8")
     assert [(one.workload.name, one.run_time) for one in found.arrivals] == [("a", 30)]
     assert found.problems == (
-        f"f.yaml: Job b: metadata.annotations.{RUN_SECONDS_ANNOTATION}: there is none, and nothing else tells how long it runs",
+        f"f.yaml: Job b: metadata.annotations.{RUN_SECONDS_ANNOTATION}: there is none, and the run time is unknown",
     )
 
 
@@ -263,7 +263,7 @@ def test_workloads_come_without_what_they_were_given() -> None:
         (job("x", notes={RUN_SECONDS_ANNOTATION: "-1"}), "not a number of seconds: '-1'"),
         (job("x", notes={RUN_SECONDS_ANNOTATION: "nan"}), "not a number of seconds: 'nan'"),
         (job("x", labels={"kueue.x-k8s.io/queue-name": "no"}), "Job x: there is no queue 'no'"),
-        (job("j"), "Job j: there is one of that name already"),
+        (job("j"), "Job j: duplicate name"),
         (job("x", template={"spec": {"containers": 3}}), "Job x: "),
         (job("x", labels={"kueue.x-k8s.io/priority-class": "no"}), "no such class is there: 'no'; it counts as 0"),
         (obj("Workload", "x", {"podSets": [{"count": -1}]}), "Workload x: "),
@@ -381,8 +381,8 @@ def test_levels_are_those_that_every_node_has_a_label_of() -> None:
     ("damaged", "told"),
     [
         (report(""), "metadata.name: not a name"),
-        (report("n"), "NodeResourceTopology n: there is one of that name already"),
-        (report("x", cpus=()), "NodeResourceTopology x: no zone tells how many CPUs it has"),
+        (report("n"), "NodeResourceTopology n: duplicate name"),
+        (report("x", cpus=()), "NodeResourceTopology x: no zone has a number of CPUs"),
         (report("x", labels={"a": 3}), "NodeResourceTopology x: metadata.labels.a: not a string: 3"),
         (report("x") | {"zones": "none"}, "NodeResourceTopology x: zones: not a list: 'none'"),
     ],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from zonewise_scheduler.simulator.inputs.documents import read_documents
-from zonewise_scheduler.simulator.inputs.errors import InputError
+from zonewise_scheduler.simulator.inputs.source_files import InputError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from zonewise_common.k8s.taints import Taint
 from zonewise_scheduler.quota.api.amount import UNLIMITED
 from zonewise_scheduler.quota.topology.types import HOSTNAME
-from zonewise_scheduler.simulator.inputs.errors import InputError
 from zonewise_scheduler.simulator.inputs.fleet_file import (
     KIND_LABEL,
     LEVEL_LABEL_PREFIX,
@@ -20,6 +19,7 @@ from zonewise_scheduler.simulator.inputs.fleet_file import (
     read_fleet,
 )
 from zonewise_scheduler.simulator.inputs.node_fleet import build_queue, build_queues
+from zonewise_scheduler.simulator.inputs.source_files import InputError
 
 Json = dict[str, Any]
 

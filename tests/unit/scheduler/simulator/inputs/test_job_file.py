@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 from zonewise_common.k8s.taints import Toleration
 from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption
 from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest
-from zonewise_scheduler.simulator.inputs.errors import InputError
 from zonewise_scheduler.simulator.inputs.fleet_file import parse_short_fleet
 from zonewise_scheduler.simulator.inputs.job_file import read_job_file
 from zonewise_scheduler.simulator.inputs.loader import load_scenario
+from zonewise_scheduler.simulator.inputs.source_files import InputError
 from zonewise_scheduler.simulator.scenario import Scenario
 
 if TYPE_CHECKING:
     from zonewise_scheduler.simulator.inputs.node_fleet import Fleet
 
-SCENARIOS = Path(__file__).parents[4] / "demo/scenarios"
+SCENARIOS = Path(__file__).parents[5] / "demo/scenarios"
 
 JOB = {"name": "j", "requests": {"cpu": 2}, "run": 60}
 
@@ -110,7 +110,7 @@ def test_all_that_can_be_said_of_a_job() -> None:
     assert workload.history_keys == ("u", "b", "j")
     [pods] = workload.pod_sets
     assert (pods.pods, pods.requests) == (3, {"cpu": 1500, "memory": 1 << 30, "nvidia.com/gpu": 1})
-    assert [one.key for one in pods.selector] == ["kind"]
+    assert [one.key for one in pods.node_selector] == ["kind"]
     assert pods.tolerations == (Toleration("a", "Exists"),)
     assert pods.topology is not None
     assert pods.topology.request == PodSetTopologyRequest(preferred="rack")

@@ -12,13 +12,13 @@ import pytest
 from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption
 from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest, SliceConstraint
 from zonewise_scheduler.simulator.inputs.documents import read_documents
-from zonewise_scheduler.simulator.inputs.errors import InputError
 from zonewise_scheduler.simulator.inputs.kueue_generator import is_generator, read_generator
+from zonewise_scheduler.simulator.inputs.source_files import InputError
 
 if TYPE_CHECKING:
     from zonewise_scheduler.simulator.scenario import Scenario
 
-SCENARIOS = Path(__file__).parents[4] / "demo/scenarios"
+SCENARIOS = Path(__file__).parents[5] / "demo/scenarios"
 
 WORKLOAD = {"className": "small", "runtimeMs": 200, "priority": 50, "request": "500m"}
 QUEUES = {

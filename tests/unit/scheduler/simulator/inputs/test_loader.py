@@ -15,15 +15,15 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from zonewise_scheduler.simulator.inputs.errors import InputError
 from zonewise_scheduler.simulator.inputs.loader import load_fleet, load_scenario
+from zonewise_scheduler.simulator.inputs.source_files import InputError
 from zonewise_scheduler.simulator.scenario import Scenario
 from zonewise_scheduler.simulator.swf import SwfLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SCENARIOS = Path(__file__).parents[4] / "demo/scenarios"
+SCENARIOS = Path(__file__).parents[5] / "demo/scenarios"
 
 LOG = "; MaxProcs: 100\n" + "".join(
     f"{number} {10 * number} 0 30 {number} -1 -1 {number} 60 -1 1 3 4 5 6 -1 -1 -1\n" for number in range(1, 10)
@@ -87,7 +87,7 @@ def test_a_damaged_line_of_a_log_is_told(file: Write) -> None:
     found = scenario(file("a.swf", LOG + "1 2 3\n" + LOG), "25x4")
     assert len(found.arrivals) == 9
     assert found.problems[0] == "a.swf: line 11: line: 3 fields rather than 18"
-    assert "a.swf: job number 9: there is one already: the first is taken" in found.problems
+    assert "a.swf: job number 9: duplicate: the first one counts" in found.problems
 
 
 def test_a_job_file_runs_on_its_own_nodes_or_on_those_given(file: Write) -> None:

@@ -6,9 +6,9 @@ from collections import defaultdict
 
 import pytest
 
-from zonewise_scheduler.simulator.inputs.errors import InputError
 from zonewise_scheduler.simulator.inputs.fleet_file import parse_short_fleet, read_fleet
 from zonewise_scheduler.simulator.inputs.mixes import GPU, MIXES, build_mix
+from zonewise_scheduler.simulator.inputs.source_files import InputError
 from zonewise_scheduler.simulator.scenario import Scenario  # noqa: TC001 -- read by people
 
 MANY = 4000

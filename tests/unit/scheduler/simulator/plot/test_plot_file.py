@@ -55,7 +55,7 @@ def test_an_svg_is_well_formed_and_says_what_it_shows(tmp_path: Path) -> None:
     said = texts(svg(PREEMPTED, tmp_path, caption="7 jobs · 1 failed"))
     for text in (
         "A title", "7 jobs · 1 failed", "Utilisation of cpu", "allocated", "effective", "Queue length", "Gantt chart",
-        "preempted", "promised start", "share of cpu", "time since the first submission, minutes", "Waits by width",
+        "preempted", "reservation", "share of cpu", "time since the first submission, minutes", "Waits by width",
         "2 never started", "a", "b", "c", "at once", "100 %",
     ):  # fmt: skip
         assert text in said
@@ -103,7 +103,10 @@ def test_without_matplotlib_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_matplotlib_is_imported_when_something_is_drawn() -> None:
     """Series can be computed, and paths checked, without it."""
-    names = ("table", "series", "waits", "lanes", "excerpt", "units", "picture")
+    names = (
+        "history_arrays", "step_functions", "resource_shares", "wait_quantiles", "gantt_lanes", "gantt_excerpt",
+        "time_units", "plot_file",
+    )  # fmt: skip
     imports = "".join(f"import zonewise_scheduler.simulator.plot.{name}\n" for name in names)
     script = f"import sys\n{imports}sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False, timeout=60).returncode == 0

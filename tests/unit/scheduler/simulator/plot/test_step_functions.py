@@ -12,12 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.histories import MACHINE, PREEMPTED, SIZE, histories, history, job, run
-from zonewise_scheduler.simulator.plot.history_arrays import (
-    build_arrays,
-    group_equal_shares,
-    job_widths,
-    resource_capacity,
-)
+from zonewise_scheduler.simulator.plot.history_arrays import build_arrays
+from zonewise_scheduler.simulator.plot.resource_shares import group_equal_shares, job_widths, resource_capacity
 from zonewise_scheduler.simulator.plot.step_functions import (
     StepFunction,
     allocated,

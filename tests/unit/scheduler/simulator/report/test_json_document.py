@@ -64,7 +64,7 @@ def test_no_field_is_renamed_or_removed() -> None:
     assert set(found["summary"]) >= SUMMARY
     assert set(found["summary"]["promises"]) >= {"jobs", "broken", "earlyMean"}
     assert all(set(one) >= JOB for one in found["jobs"])
-    told = history(job("a", 0, 8, run(5, 9), told=(1, 2, 3), kind="big"))
+    told = history(job("a", 0, 8, run(5, 9), forecast=(1, 2, 3), kind="big"))
     found = made(result(told))["results"][0]
     assert set(found["summary"]["forecast"]) >= {"jobs", "unknown", "mean", "median", "declaredMean", "within"}
     assert set(found["kinds"]["big"]) >= SUMMARY
@@ -81,7 +81,7 @@ def test_each_policy_has_its_result() -> None:
 
 def test_a_job() -> None:
     """Never is null; CPUs are CPUs; a promise says when it was made."""
-    one = job("a", 3, 1500, run(4, 6, whole=False), run(7, 9, 8), promised=(3, 7), told=(4, 5, inf), kind="k")
+    one = job("a", 3, 1500, run(4, 6, whole=False), run(7, 9, 8), reservation=(3, 7), forecast=(4, 5, inf), kind="k")
     assert made(result(history(one)), with_jobs=True)["results"][0]["jobs"] == [
         {
             "name": "a", "queue": "", "kind": "k", "submitted": 3, "limit": None, "amounts": {"cpu": 1.5}, "pods": 1,
@@ -112,7 +112,7 @@ def test_names_are_kept_as_they_are() -> None:
 
 @pytest.mark.parametrize("value", [nan, inf, -inf])
 def test_what_is_no_number_in_json_is_null(value: float) -> None:
-    found = history(job("a", 0, 1, limit=value))
+    found = history(job("a", 0, 1, walltime=value))
     assert made(result(found), with_jobs=True)["results"][0]["jobs"][0]["limit"] is None
 
 

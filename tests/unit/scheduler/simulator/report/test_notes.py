@@ -25,7 +25,7 @@ def test_what_came_of_it() -> None:
 def test_who_fits_nowhere() -> None:
     """By places, with what is in the way, or else what they ask for."""
     assert list(unfinished_jobs(PREEMPTED, "refused").values()) == ["job f: 0.009 cpu"]
-    what = history(job("a", 0, 1, run(0, 1)), job("b", 0, 1, outcome="waiting", why="the queue is held"))
+    what = history(job("a", 0, 1, run(0, 1)), job("b", 0, 1, outcome="waiting", explanation="the queue is held"))
     assert unfinished_jobs(what, "waiting") == {1: "job b: the queue is held"}
     assert unfinished_jobs(what, "refused") == {}
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from support.histories import history, job, run
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, policy_named
-from zonewise_scheduler.simulator.report.grid import Row, render_grid
-from zonewise_scheduler.simulator.report.policy_table import summary_table
+from zonewise_scheduler.simulator.report.policy_table import Row, render_grid, summary_table
 from zonewise_scheduler.simulator.report.result import PolicyResult, build_result
 
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ def test_all_that_can_go_wrong_has_its_line() -> None:
         job("j", 2, 4, outcome="waiting"),
     )
     made = [" ".join(line.split()) for line in lines(result(*jobs))]
-    assert made[1:6] == ["jobs done 1", "jobs failed 1", "jobs refused 1", "jobs waiting still 1", "preemptions 1"]
+    assert made[1:6] == ["jobs done 1", "jobs failed 1", "jobs rejected 1", "jobs pending 1", "preemptions 1"]
     assert "until ready, mean 35.0 s" in made
     assert "utilisation, allocated" in made
     assert "utilisation, effective" in made
@@ -138,15 +137,15 @@ def test_what_nobody_had_has_no_line() -> None:
 
 
 def test_promises_and_forecasts_are_told_where_there_were_any() -> None:
-    jobs = [job("j", 0, 4, run(50, 60, 50), promised=(0, 80), told=(10, 40, 90))]
+    jobs = [job("j", 0, 4, run(50, 60, 50), reservation=(0, 80), forecast=(10, 40, 90))]
     made = [
         " ".join(line.split()) for line in lines(result(*jobs), result(job("j", 0, 4, run(0, 1, 0)), policy="greedy"))
     ]
-    start = made.index("starts promised")
-    assert made[start + 1 :][:3] == ["jobs 1 -", "broken 0 -", "earlier by, mean 30.0 s -"]
-    start = made.index("starts forecast")
+    start = made.index("reservations")
+    assert made[start + 1 :][:3] == ["jobs 1 -", "started late 0 -", "earlier by, mean 30.0 s -"]
+    start = made.index("forecasts")
     assert made[start + 1 :][:4] == ["jobs 1 -", "unknown 0 -", "error, mean 10.0 s -", "error, median 10.0 s -"]
-    assert made[start + 5 :][:2] == ["by declared, mean 40.0 s -", "within bounds 100.0 % -"]
+    assert made[start + 5 :][:2] == ["by walltime, mean 40.0 s -", "within bounds 100.0 % -"]
 
 
 def test_of_no_jobs_at_all_there_is_a_table_too() -> None:
@@ -166,7 +165,9 @@ def test_of_no_jobs_at_all_there_is_a_table_too() -> None:
 @pytest.mark.parametrize("width", [40, 60, 80])
 @pytest.mark.parametrize("policies", [[DEFAULT_POLICY], ["easy", DEFAULT_POLICY, "conservative"]])
 def test_forty_columns_are_enough(width: int, policies: Sequence[str]) -> None:
-    results = [result(job("j", 0, 4, run(90_000, 90_010, 90_003), promised=(0, 8)), policy=name) for name in policies]
+    results = [
+        result(job("j", 0, 4, run(90_000, 90_010, 90_003), reservation=(0, 8)), policy=name) for name in policies
+    ]
     made = lines(*results, width=width)
     assert max(map(len, made)) <= width
     assert [word for line in made for word in line.split() if word in policies] == list(policies)
