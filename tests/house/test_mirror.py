@@ -44,7 +44,7 @@ def _packages() -> list[str]:
 def test_each_package_with_code_has_unit_tests_at_its_path(package: str) -> None:
     """In the folder of the package, or as `test_<package>*.py` beside it."""
     path = ROOT / package
-    modules = [file for file in path.glob("*.py") if file.stem != "__init__" and not file.stem.endswith("_pb2")]
+    modules = [file for file in path.glob("*.py") if not file.stem.startswith("_") and not file.stem.endswith("_pb2")]
     if not modules:
         return
     root = next(name for name, source in SOURCES.items() if path.is_relative_to(source))
