@@ -1,4 +1,4 @@
-"""An embedded Kubernetes API server: in memory, on loopback, true to kube-apiserver 1.36 in all that is tested.
+"""A Kubernetes API server in memory, on loopback: as kube-apiserver 1.36 in everything that the contract tests cover.
 
     with Server(crds=["noderesourcetopologies.yaml"]) as server:
         client = Client(server.client_config())

@@ -1,4 +1,4 @@
-"""`python -m zonewise_sandbox.apiserver`: an API server to try things on."""
+"""`python -m zonewise_sandbox.apiserver`: an API server in memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m zonewise_sandbox.apiserver", description=__doc__)
     parser.add_argument("--port", type=int, default=8001, help="on 127.0.0.1; 0: any free one (default: 8001)")
     parser.add_argument("--crd", action="append", default=[], metavar="FILE", nargs="+", help="YAML of definitions")
-    parser.add_argument("--token", help="demand this bearer token of everyone")
+    parser.add_argument("--token", help="require this bearer token")
     arguments = parser.parse_args()
     files = [file for group in arguments.crd for file in group]
     stopped = threading.Event()

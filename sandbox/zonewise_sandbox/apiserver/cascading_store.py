@@ -1,7 +1,7 @@
-"""Storing and removing, with what follows from it: dependents go, namespaces are emptied, definitions take effect.
+"""Writes to the store with their consequences: dependents are deleted, namespaces emptied, definitions served.
 
-These are the controllers that every cluster runs, in the moment of the write instead of some time later: the garbage
-collector, the namespace controller, and those of CustomResourceDefinitions.
+Every cluster runs these controllers: the garbage collector, the namespace controller, and those of
+CustomResourceDefinitions. They act in the moment of the write, and not some time later.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ class CascadingStore:
     """Writes to the store. Every method is called under the store's lock."""
 
     def __init__(self, store: Store, registry: Registry) -> None:
-        """Take where objects are stored, and which kinds there are."""
+        """Write objects of the registry's kinds to a store."""
         self._store = store
         self._registry = registry
         self._dependents = Dependents()
 
     def get(self, target: Target) -> Record:
-        """Return an object. Raises Refusal (404)."""
+        """Return an object. Raises StatusError (404)."""
         record = self._store.get(target.kind.resource, target.key)
         if record is None:
             raise not_found(target.kind, target.name)
         return record
 
     def write(self, kind: Kind, key: Key, obj: Object) -> Object:
-        """Store an object, whose metadata is the caller's own, and return it."""
+        """Store an object and return it. Its metadata must not be shared: the store sets the version in it."""
         previous = self._store.get(kind.resource, key)
         self._store.put(kind.resource, key, obj)
         self._dependents.record(kind.resource, key, previous.object if previous else None, obj)
@@ -53,7 +53,10 @@ class CascadingStore:
         return obj
 
     def delete(self, target: Target, deletion: DeleteOptions) -> Object | None:
-        """Delete an object; return it where its kind tells it or it still waits, None otherwise. Raises Refusal."""
+        """Delete an object; return it where its kind returns deleted objects or it has finalizers, None otherwise.
+
+        Raises StatusError.
+        """
         kind, key = target.kind, target.key
         old = self.get(target).object
         check_preconditions(kind, old, deletion)
@@ -77,38 +80,38 @@ class CascadingStore:
         return last if kind.resource == POD.resource else None
 
     def remove(self, kind: Kind, key: Key, last: Object, propagation: str = "Background") -> None:
-        """Remove an object, whose last state this is, and what depends on it."""
+        """Remove an object with its last state, and its dependents."""
         self._store.remove(kind.resource, key, last)
         self._dependents.record(kind.resource, key, last, None)
         uid = last["metadata"]["uid"]
-        for resource, place in self._dependents.dependents(uid):
-            self._lose_owner(resource, place, uid, orphan=propagation == "Orphan")
+        for resource, dependent in self._dependents.dependents(uid):
+            self._lose_owner(resource, dependent, uid, orphan=propagation == "Orphan")
         if key[0]:
             self._release_namespace(key[0])
 
     def _mark(self, kind: Kind, key: Key, old: Object, seconds: int) -> Object:
-        """Say that an object is being deleted; it goes with its last finalizer, or when its kubelet deletes it."""
+        """Mark an object as deleted. It is removed with its last finalizer, or by its kubelet."""
         before = old["metadata"]
         if "deletionTimestamp" in before and before.get("deletionGracePeriodSeconds", 0) <= seconds:
             return old
-        made: Object = {"deletionTimestamp": meta.timestamp(seconds), "deletionGracePeriodSeconds": seconds}
+        changes: Object = {"deletionTimestamp": meta.timestamp(seconds), "deletionGracePeriodSeconds": seconds}
         if "generation" in before and "deletionTimestamp" not in before:
-            made["generation"] = before["generation"] + 1
-        return self.write(kind, key, {**old, "metadata": {**before, **made}})
+            changes["generation"] = before["generation"] + 1
+        return self.write(kind, key, {**old, "metadata": {**before, **changes}})
 
     def _delete_namespace(self, key: Key, old: Object) -> Object:
-        """Delete all that is in a namespace, and then itself."""
+        """Delete all objects in a namespace, and then the namespace."""
         last = {**old, "metadata": {**old["metadata"], "deletionTimestamp": meta.timestamp()}}
         last["status"] = {**object_in(old, "status"), "phase": "Terminating"}
         self.write(NAMESPACE, key, last)
-        for resource, place, _ in self._store.everything():
-            if place[0] == key[1]:
-                self._delete_for_others(resource, place)
+        for resource, contained, _ in self._store.everything():
+            if contained[0] == key[1]:
+                self._delete_at_once(resource, contained)
         self._release_namespace(key[1])
         return last
 
     def _release_namespace(self, name: str) -> None:
-        """Remove a namespace that is being deleted, once nothing is left in it."""
+        """Remove a namespace that is being deleted, once it is empty."""
         record = self._store.get(NAMESPACE.resource, ("", name))
         if record is None or "deletionTimestamp" not in record.object["metadata"]:
             return
@@ -119,29 +122,29 @@ class CascadingStore:
     def _delete_definition(self, key: Key, old: Object, deletion: DeleteOptions) -> Object:
         """Delete a definition and all objects of its kind."""
         metadata = {**old["metadata"], "deletionTimestamp": meta.timestamp(), "finalizers": [_CLEANUP]}
-        told = self.write(DEFINITION, key, {**old, "metadata": metadata})
+        terminating = self.write(DEFINITION, key, {**old, "metadata": metadata})
         resource = _defined(old)
         for record in self._store.list(resource)[0]:
-            found = record.object["metadata"]
-            self._delete_for_others(resource, (found.get("namespace", ""), found["name"]))
+            child = record.object["metadata"]
+            self._delete_at_once(resource, (child.get("namespace", ""), child["name"]))
         self._registry.replace(resource, ())
         last = {name: value for name, value in metadata.items() if name != "finalizers"}
         self.remove(DEFINITION, key, {**old, "metadata": last}, deletion.propagation)
-        return told
+        return terminating
 
     def _lose_owner(self, resource: Resource, key: Key, uid: str, *, orphan: bool) -> None:
         record = self._store.get(resource, key)
         kind = self._registry.find_resource(resource)
         if record is None or kind is None:
             return
-        left = without_owner(record.object, uid)
-        if orphan or left["metadata"].get("ownerReferences"):
-            self.write(kind, key, left)
+        remaining = without_owner(record.object, uid)
+        if orphan or remaining["metadata"].get("ownerReferences"):
+            self.write(kind, key, remaining)
         else:
-            self._delete_for_others(resource, key)
+            self._delete_at_once(resource, key)
 
-    def _delete_for_others(self, resource: Resource, key: Key) -> None:
-        """Delete an object, if it is still there, since what it belongs to is gone; no kubelet is waited for."""
+    def _delete_at_once(self, resource: Resource, key: Key) -> None:
+        """Delete an object whose owner or namespace is deleted, without a grace period."""
         kind = self._registry.find_resource(resource)
         if kind is not None and self._store.get(resource, key):
             self.delete(Target(kind, *key), _AT_ONCE)

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: what they make the server serve."""
+"""CustomResourceDefinitions: validation, and the kinds that they define."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ANY: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 def read_definitions(files: Iterable[str | Path]) -> Iterator[Object]:
-    """Yield the CustomResourceDefinitions in YAML files; other documents of theirs are passed over."""
+    """Yield the CustomResourceDefinitions in YAML files; other documents are skipped."""
     import yaml
 
     for file in files:
@@ -32,7 +32,7 @@ def read_definitions(files: Iterable[str | Path]) -> Iterator[Object]:
 
 
 def check_definition(obj: Object) -> None:
-    """Raise Refusal (422) where a definition defines nothing that can be served."""
+    """Raise StatusError (422) for a definition that cannot be served."""
     causes = list(_faults(obj))
     if causes:
         raise invalid(DEFINITION, obj["metadata"]["name"], causes)
@@ -57,7 +57,8 @@ def _faults(obj: Object) -> Iterator[Cause]:
 def served_kinds(obj: Object) -> list[Kind]:
     """Return the kinds that a definition serves, one for each version; the stored version first."""
     spec = obj["spec"]
-    served = sorted((one for one in spec["versions"] if one.get("served")), key=lambda one: not one.get("storage"))
+    served = [version for version in spec["versions"] if version.get("served")]
+    served.sort(key=lambda version: not version.get("storage"))
     return [_kind(spec, version) for version in served]
 
 
@@ -84,7 +85,7 @@ def _column(column: Object) -> Column:
 
 
 def established(obj: Object) -> Object:
-    """Return the definition with the status that its controllers give it."""
+    """Return the definition with the status that its controllers set."""
     now, spec = timestamp(), obj["spec"]
     conditions = [
         _condition("NamesAccepted", "NoConflicts", "no conflicts found", now),
@@ -99,15 +100,15 @@ def _condition(kind: str, reason: str, message: str, now: str) -> Object:
 
 
 def json_path_value(obj: Object, path: str) -> Value:
-    """Return what a simple JSON path finds: names, ['names'], [numbers]; None where there is nothing."""
-    found: Value = obj
+    """Return the value at a simple JSON path of names, ['names'] and [numbers]; None where there is none."""
+    value: Value = obj
     dotted = _CONVERTED.sub(lambda match: f".{(match[1] or match[2]).replace('.', chr(0))}", path)
     for part in dotted.replace("[", ".").replace("]", "").replace("\\.", "\0").strip(".").split("."):
         name = part.replace("\0", ".")
-        if is_object(found):
-            found = found.get(name)
-        elif is_list(found) and name.isdigit() and int(name) < len(found):
-            found = found[int(name)]
+        if is_object(value):
+            value = value.get(name)
+        elif is_list(value) and name.isdigit() and int(name) < len(value):
+            value = value[int(name)]
         else:
             return None
-    return found
+    return value

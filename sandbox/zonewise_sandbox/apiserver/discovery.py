@@ -1,4 +1,4 @@
-"""Discovery: which groups, versions and resources there are, for clients that ask before they act."""
+"""Discovery: the groups, versions and resources that the server has."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STATUS_VERBS = ("get", "patch", "update")
 
 
 def discover(registry: Registry, parts: list[str]) -> Object | None:
-    """Return what is at a discovery path, such as ["apis", "batch", "v1"]; None where there is nothing."""
+    """Return the document at a discovery path, such as ["apis", "batch", "v1"]; None for an unknown path."""
     kinds = registry.all()
     if parts == ["api"]:
         return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
@@ -47,38 +47,38 @@ def discover(registry: Registry, parts: list[str]) -> Object | None:
 
 def _group(kinds: list[Kind], name: str) -> Object:
     versions = dict.fromkeys(kind.version for kind in kinds if kind.group == name)
-    told = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
-    return {"name": name, "versions": told, "preferredVersion": told[0]}
+    listed = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
+    return {"name": name, "versions": listed, "preferredVersion": listed[0]}
 
 
 def _resources(kinds: list[Kind], group: str, version: str) -> Object | None:
-    found = [kind for kind in kinds if (kind.group, kind.version) == (group, version)]
-    if not found:
+    served = [kind for kind in kinds if (kind.group, kind.version) == (group, version)]
+    if not served:
         return None
-    listed = [one for kind in found for one in _of_kind(kind)]
+    listed = [resource for kind in served for resource in _kind_resources(kind)]
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
-        "groupVersion": found[0].api_version,
+        "groupVersion": served[0].api_version,
         "resources": listed,
     }
 
 
-def _of_kind(kind: Kind) -> list[Object]:
+def _kind_resources(kind: Kind) -> list[Object]:
     verbs = ["create"] if is_review_kind(kind) else list(_VERBS)
-    made: Object = {"name": kind.plural, "singularName": kind.singular, "namespaced": kind.namespaced}
-    made |= {"kind": kind.kind, "verbs": verbs}
+    main: Object = {"name": kind.plural, "singularName": kind.singular, "namespaced": kind.namespaced}
+    main |= {"kind": kind.kind, "verbs": verbs}
     if kind.short_names:
-        made["shortNames"] = list(kind.short_names)
-    found = [made]
+        main["shortNames"] = list(kind.short_names)
+    resources = [main]
     if kind.status:
-        found.append(_subresource(kind, "status", kind.kind, _STATUS_VERBS))
+        resources.append(_subresource(kind, "status", kind.kind, _STATUS_VERBS))
     if kind.resource == POD.resource:
-        found.append(_subresource(kind, "binding", "Binding", ("create",)))
-        found.append(_subresource(kind, "eviction", "Eviction", ("create",)))
-    return found
+        resources.append(_subresource(kind, "binding", "Binding", ("create",)))
+        resources.append(_subresource(kind, "eviction", "Eviction", ("create",)))
+    return resources
 
 
-def _subresource(kind: Kind, name: str, of: str, verbs: tuple[str, ...]) -> Object:
+def _subresource(kind: Kind, name: str, kind_name: str, verbs: tuple[str, ...]) -> Object:
     plural = f"{kind.plural}/{name}"
-    return {"name": plural, "singularName": "", "namespaced": kind.namespaced, "kind": of, "verbs": list(verbs)}
+    return {"name": plural, "singularName": "", "namespaced": kind.namespaced, "kind": kind_name, "verbs": list(verbs)}

@@ -1,4 +1,4 @@
-"""Field management: who owns which field, what an apply changes, and with whom it conflicts.
+"""Field management: the owners of fields, the changes of an apply, and its conflicts.
 
 The algorithm is that of sigs.k8s.io/structured-merge-diff (merge/update.go) under
 k8s.io/apimachinery/pkg/util/managedfields/internal.
@@ -47,11 +47,11 @@ _NEVER_OWNED: tuple[Path, ...] = (
     ("f:metadata", "f:deletionTimestamp"),
     ("f:metadata", "f:deletionGracePeriodSeconds"),
 )
-"""stripmeta.go; the deletion's fields are set by the server after it counted owners."""
+"""stripmeta.go; the server sets the fields of a deletion after it has computed the owners."""
 
 
 class Manager(NamedTuple):
-    """Who writes, and how."""
+    """A writer, and its way to write."""
 
     name: str
     operation: str
@@ -61,7 +61,7 @@ class Manager(NamedTuple):
 
 
 class ManagedFields(NamedTuple):
-    """What a manager owns, and since when."""
+    """The fields that a manager owns, and the time of its last change of them."""
 
     fields: Fields
     time: str
@@ -71,52 +71,52 @@ ManagedFieldsByManager = dict[Manager, ManagedFields]
 
 
 def decode_managed_fields(obj: Object) -> ManagedFieldsByManager:
-    """Return who owns what of an object."""
-    found: ManagedFieldsByManager = {}
+    """Return the managedFields of an object by manager."""
+    managed: ManagedFieldsByManager = {}
     for entry in list_in(obj["metadata"], "managedFields"):
         if entry.get("manager"):
-            who = Manager(entry["manager"], entry["operation"], entry["apiVersion"], entry.get("subresource", ""))
-            found[who] = ManagedFields(from_tree(entry["fieldsV1"]), entry["time"])
-    return found
+            manager = Manager(entry["manager"], entry["operation"], entry["apiVersion"], entry.get("subresource", ""))
+            managed[manager] = ManagedFields(from_tree(entry["fieldsV1"]), entry["time"])
+    return managed
 
 
 def encode_managed_fields(owners: ManagedFieldsByManager) -> list[Object]:
-    """Return managedFields: those who apply first, then by time and name."""
-    order = sorted(owners, key=lambda who: (who.operation, owners[who].time, who.name, who.subresource))
-    return [_entry(who, owners[who]) for who in order]
+    """Return managedFields: appliers first, then by time and name."""
+    order = sorted(owners, key=lambda writer: (writer.operation, owners[writer].time, writer.name, writer.subresource))
+    return [_entry(manager, owners[manager]) for manager in order]
 
 
-def _entry(who: Manager, owned: ManagedFields) -> Object:
+def _entry(manager: Manager, owned: ManagedFields) -> Object:
     entry: Object = {
-        "manager": who.name,
-        "operation": who.operation,
-        "apiVersion": who.api_version,
+        "manager": manager.name,
+        "operation": manager.operation,
+        "apiVersion": manager.api_version,
         "time": owned.time,
         "fieldsType": "FieldsV1",
         "fieldsV1": to_tree(owned.fields),
     }
-    return {**entry, "subresource": who.subresource} if who.subresource else entry
+    return {**entry, "subresource": manager.subresource} if manager.subresource else entry
 
 
 def update(
     old: Object, new: Object, shape: Shape, manager: Manager, now: str, foreign: tuple[Path, ...]
 ) -> list[Object]:
-    """Return managedFields after a write that is no apply: the writer takes what it changed.
+    """Return managedFields after a write other than an apply: the writer owns the fields that it changed.
 
     `old` is empty at creation. `foreign` are the fields that this write cannot change, such as the status.
     """
     owners = decode_managed_fields(old) if old else {}
     try:
         changes = _owned_changes(old, new, shape, foreign)
-    except ShapeError:  # an object with an item twice: lists of built-in kinds allow what apply cannot name
+    except ShapeError:  # a list with an item twice: built-in kinds allow it, apply does not
         return encode_managed_fields(owners)
     added = {path for path in changes.added if not shape.is_always_set(path[-1][2:])}
     touched = changes.modified | added
-    owners = _taken(owners, manager, touched, changes.removed)
+    owners = _transferred(owners, manager, touched, changes.removed)
     before = owners.get(manager, ManagedFields(NO_FIELDS, now))
     fields = (before.fields - changes.removed) | touched
     owners[manager] = ManagedFields(fields, before.time if fields == before.fields else now)
-    return encode_managed_fields({one: owned for one, owned in owners.items() if owned.fields})
+    return encode_managed_fields({owner: owned for owner, owned in owners.items() if owned.fields})
 
 
 def apply(
@@ -131,7 +131,7 @@ def apply(
 ) -> tuple[Object, list[Object]]:
     """Return the object after a server-side apply, and its managedFields.
 
-    Raises Refusal, 409, where others own fields that would change and force is not given, and ShapeError.
+    Raises StatusError, 409, where other managers own fields that would change and `force` is false, and ShapeError.
     """
     owners = decode_managed_fields(live) if live else {}
     base = _without_managed(live)
@@ -144,14 +144,14 @@ def apply(
     changes = _owned_changes(base, merged, shape, foreign)
     touched = changes.added | changes.modified
     if not force:
-        _refuse_conflicts(owners, manager, touched)
-    owners = _taken(owners, manager, touched, changes.removed)
-    return merged, encode_managed_fields({one: owned for one, owned in owners.items() if owned.fields})
+        _check_conflicts(owners, manager, touched)
+    owners = _transferred(owners, manager, touched, changes.removed)
+    return merged, encode_managed_fields({owner: owned for owner, owned in owners.items() if owned.fields})
 
 
 def _owned_changes(old: Object, new: Object, shape: Shape, foreign: tuple[Path, ...]) -> Changes:
-    found = compare(_without_managed(old), _without_managed(new), shape)
-    return Changes(*(_ownable(fields, foreign) for fields in found))
+    changes = compare(_without_managed(old), _without_managed(new), shape)
+    return Changes(*(_ownable(fields, foreign) for fields in changes))
 
 
 def _without_managed(obj: Object) -> Object:
@@ -162,42 +162,48 @@ def _without_managed(obj: Object) -> Object:
 
 
 def _ownable(fields: Fields, foreign: tuple[Path, ...]) -> Fields:
-    kept = fields - fields_below(fields, (*_NEVER_OWNED, *foreign))
-    return kept - {(), ("f:metadata",)}
+    ownable = fields - fields_below(fields, (*_NEVER_OWNED, *foreign))
+    return ownable - {(), ("f:metadata",)}
 
 
-def _taken(owners: ManagedFieldsByManager, who: Manager, touched: Fields, removed: Fields) -> ManagedFieldsByManager:
-    """Return the owners after the writer took what it changed from all others."""
-    gone = touched | removed
-    return {one: owned if one == who else owned._replace(fields=owned.fields - gone) for one, owned in owners.items()}
+def _transferred(
+    owners: ManagedFieldsByManager, manager: Manager, touched: Fields, removed: Fields
+) -> ManagedFieldsByManager:
+    """Return the owners after a writer took the fields that it changed from all other managers."""
+    changed = touched | removed
+    return {
+        owner: owned if owner == manager else owned._replace(fields=owned.fields - changed)
+        for owner, owned in owners.items()
+    }
 
 
-def _refuse_conflicts(owners: ManagedFieldsByManager, who: Manager, touched: Fields) -> None:
-    found: list[tuple[str, str]] = []
-    for one in sorted(owners, key=lambda one: one.name):
-        if one != who:
-            found.extend((_named(one, owners[one]), path_text(path)) for path in sorted(owners[one].fields & touched))
-    if found:
-        raise apply_conflict(found)
+def _check_conflicts(owners: ManagedFieldsByManager, manager: Manager, touched: Fields) -> None:
+    conflicts: list[tuple[str, str]] = []
+    for owner in sorted(owners, key=lambda owner: owner.name):
+        if owner != manager:
+            owned = owners[owner]
+            conflicts.extend((_describe(owner, owned), path_text(path)) for path in sorted(owned.fields & touched))
+    if conflicts:
+        raise apply_conflict(conflicts)
 
 
-def _named(who: Manager, owned: ManagedFields) -> str:
+def _describe(manager: Manager, owned: ManagedFields) -> str:
     """Return a manager as conflicts name it (conflict.go, printManager)."""
-    told_as = f'"{who.name}"'
-    if who.subresource:
-        told_as += f' with subresource "{who.subresource}"'
-    if who.operation == "Update":
-        told_as += f" using {who.api_version} at {owned.time}" if owned.time else f" using {who.api_version}"
-    return told_as
+    text = f'"{manager.name}"'
+    if manager.subresource:
+        text += f' with subresource "{manager.subresource}"'
+    if manager.operation == "Update":
+        text += f" using {manager.api_version} at {owned.time}" if owned.time else f" using {manager.api_version}"
+    return text
 
 
 def _pruned(merged: Object, owners: ManagedFieldsByManager, last: Fields, shape: Shape) -> Object:
-    """Return the object without what its applier applied last time, not this time, and nobody else owns."""
+    """Return the object without the fields of the manager's last apply that are absent now and have no other owner."""
     last = with_declared(last, shape)
     present = with_declared(to_field_set(merged, shape), shape)
     pruned = remove_fields(merged, last, shape)
-    left = with_declared(to_field_set(pruned, shape), shape)
+    remaining = with_declared(to_field_set(pruned, shape), shape)
     managed = with_declared(frozenset[Path]().union(*(owned.fields for owned in owners.values())), shape)
-    pruned = remove_fields(merged, present - (left | managed), shape)
-    left = with_declared(to_field_set(pruned, shape), shape)
-    return remove_fields(merged, (present - left) & last, shape)
+    pruned = remove_fields(merged, present - (remaining | managed), shape)
+    remaining = with_declared(to_field_set(pruned, shape), shape)
+    return remove_fields(merged, (present - remaining) & last, shape)

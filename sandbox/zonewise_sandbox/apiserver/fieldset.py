@@ -1,4 +1,4 @@
-"""Sets of fields: who owns what of an object, as metadata.managedFields says it (FieldsV1).
+"""Sets of fields, as metadata.managedFields has them (FieldsV1).
 
 A field is a path of elements as FieldsV1 writes them: f:name for a field, k:{"name":"x"} for an item by its keys,
 v:"x" for a value of a set. The algorithms are those of sigs.k8s.io/structured-merge-diff (typed/tofieldset.go,
@@ -25,11 +25,11 @@ NO_FIELDS: Fields = frozenset()
 
 
 class ShapeError(ValueError):
-    """A value that does not fit its type: a list with an item twice, an item without its key."""
+    """A value that breaks its type: a list with an item twice, an item without its key."""
 
 
 class Changes(NamedTuple):
-    """What differs between two states of an object."""
+    """The fields that differ between two states of an object."""
 
     added: Fields
     modified: Fields
@@ -37,44 +37,44 @@ class Changes(NamedTuple):
 
 
 def from_tree(tree: Tree) -> Fields:
-    """Return the set that a FieldsV1 says."""
-    found: set[Path] = set()
-    _collect(tree, (), found)
-    return frozenset(found)
+    """Return the set of a FieldsV1."""
+    paths: set[Path] = set()
+    _collect(tree, (), paths)
+    return frozenset(paths)
 
 
-def _collect(tree: Tree, path: Path, found: set[Path]) -> None:
+def _collect(tree: Tree, path: Path, paths: set[Path]) -> None:
     for element, below in tree.items():
         if element == ".":
-            found.add(path)
+            paths.add(path)
         elif below:
-            _collect(below, (*path, element), found)
+            _collect(below, (*path, element), paths)
         else:
-            found.add((*path, element))
+            paths.add((*path, element))
 
 
 def to_tree(fields: Fields) -> Tree:
     """Return a set as FieldsV1."""
     tree: Tree = {}
     for path in sorted(fields):
-        place = tree
+        subtree = tree
         for element in path:
-            place = place.setdefault(element, {})
-        place["."] = {}
-    _drop_dots_of_leaves(tree)
+            subtree = subtree.setdefault(element, {})
+        subtree["."] = {}
+    _shorten_leaves(tree)
     return tree
 
 
-def _drop_dots_of_leaves(tree: Tree) -> None:
+def _shorten_leaves(tree: Tree) -> None:
     for element, below in tree.items():
         if below.keys() == {"."}:
             tree[element] = {}
         else:
-            _drop_dots_of_leaves(below)
+            _shorten_leaves(below)
 
 
 def path_text(path: Path) -> str:
-    """Return a path as conflicts tell it: .spec.containers[name="x"].image."""
+    """Return a path as messages of conflicts have it: .spec.containers[name="x"].image."""
     text = ""
     for element in path:
         kind, rest = element[0], element[2:]
@@ -90,48 +90,48 @@ def path_text(path: Path) -> str:
 
 def to_field_set(value: Value, shape: Shape) -> Fields:
     """Return the fields that an applied object sets. Raises ShapeError."""
-    found: set[Path] = set()
-    _add_fields(value, shape, (), found)
-    return frozenset(found)
+    paths: set[Path] = set()
+    _add_fields(value, shape, (), paths)
+    return frozenset(paths)
 
 
-def _add_fields(value: Value, shape: Shape, path: Path, found: set[Path]) -> None:
+def _add_fields(value: Value, shape: Shape, path: Path, paths: set[Path]) -> None:
     if is_object(value) and not shape.atomic:
         for name, part in value.items():
             below, declared = shape.field(name)
-            here = (*path, f"f:{name}")
-            _add_fields(part, below, here, found)
+            field_path = (*path, f"f:{name}")
+            _add_fields(part, below, field_path, paths)
             if part is None or part == {} or not declared:
-                found.add(here)
+                paths.add(field_path)
         return
     if is_list(value):
         item_shape, rule = shape.items()
         if not rule.atomic:
             for element, item in items_by_element(value, item_shape, rule, path).items():
-                found.add((*path, element))
-                _add_fields(item, item_shape, (*path, element), found)
+                paths.add((*path, element))
+                _add_fields(item, item_shape, (*path, element), paths)
             return
     if path:
-        found.add(path)
+        paths.add(path)
 
 
 def items_by_element(items: list[Value] | None, shape: Shape, rule: ItemRule, path: Path = ()) -> Object:
     """Return the items of a list by their path elements. Raises ShapeError."""
-    found: Object = {}
+    items_by_key: Object = {}
     for number, item in enumerate(items or ()):
         try:
             element = rule.element(item, shape)
         except (KeyError, TypeError) as error:
             missing = f"associative list with keys has an element that omits key field {error}"
             raise ShapeError(f"{path_text(path)}: element {number}: {missing}") from None
-        if element in found:
+        if element in items_by_key:
             raise ShapeError(f"{path_text(path)}: duplicate entries for key {path_text((element,))}")
-        found[element] = item
-    return found
+        items_by_key[element] = item
+    return items_by_key
 
 
 def compare(old: Value, new: Value, shape: Shape) -> Changes:
-    """Return what differs between two states."""
+    """Return the fields that differ between two states."""
     added: set[Path] = set()
     modified: set[Path] = set()
     removed: set[Path] = set()
@@ -140,20 +140,20 @@ def compare(old: Value, new: Value, shape: Shape) -> Changes:
 
 
 _ABSENT = object()
-_Found = tuple[set[Path], set[Path], set[Path]]
+_PathSets = tuple[set[Path], set[Path], set[Path]]
 
 
-def _compare(old: Value, new: Value, shape: Shape, path: Path, found: _Found) -> None:
+def _compare(old: Value, new: Value, shape: Shape, path: Path, path_sets: _PathSets) -> None:
     if old is new:
         return
-    added, modified, removed = found
+    added, modified, removed = path_sets
     pairs = _pairs(old, new, shape, path)
     if pairs is None:
         if old is not _ABSENT and new is not _ABSENT and not equal(old, new):
             modified.add(path)
     else:
         for element, below, before, after in pairs:
-            _compare(before, after, below, (*path, element), found)
+            _compare(before, after, below, (*path, element), path_sets)
     if old is _ABSENT:
         added.add(path)
     elif new is _ABSENT:
@@ -162,10 +162,10 @@ def _compare(old: Value, new: Value, shape: Shape, path: Path, found: _Found) ->
 
 def _pairs(old: Value, new: Value, shape: Shape, path: Path) -> list[tuple[str, Shape, Value, Value]] | None:
     """Return the parts of two values by path element; None where they are compared as a whole."""
-    one = new if old is _ABSENT else old
-    other = old if new is _ABSENT else new
-    both = [value for value in (one, other) if value is not _ABSENT]
-    if not any(both):  # empty ones are leaves: that keeps apart what is empty from what is absent
+    first = new if old is _ABSENT else old
+    second = old if new is _ABSENT else new
+    both = [value for value in (first, second) if value is not _ABSENT]
+    if not any(both):  # empty values are leaves, and so differ from absent ones
         return None
     if all(is_object(value) for value in both) and not shape.atomic:
         return [
@@ -195,7 +195,7 @@ def _part(value: Value, name: str) -> Value:
 
 
 def merge(live: Value, applied: Value, shape: Shape) -> Value:
-    """Return the live value with the applied one merged in: what is applied wins, nothing is taken away."""
+    """Return the live value merged with the applied one: applied values win, and nothing is removed."""
     if is_object(live) and is_object(applied) and not shape.atomic:
         merged = dict(live)
         for name, part in applied.items():
@@ -215,10 +215,10 @@ def _merged_items(live: list[Value], applied: list[Value], shape: Shape, rule: I
 
 
 def merged_order(before: list[str], after: list[str]) -> list[str]:
-    """Return the order of a merged list: what is applied in the order applied, the others about where they stood.
+    """Return the order of a merged list: applied items in the applied order, the others near their old positions.
 
-    Both lists are walked at once. An old item that is not applied is taken as soon as it is met; one that is applied is
-    passed over unless it is the next of those in both lists (merge.go, visitListItems).
+    Both lists are walked at once. An old item that is not applied is appended when it is reached. An old item that is
+    applied is skipped unless it is the next of those in both lists (merge.go, visitListItems).
     """
     left, right, applied = deque(before), deque(after), set(after)
     shared = deque(key for key in after if key in set(before))
@@ -245,16 +245,16 @@ def remove_fields(value: Value, fields: Fields, shape: Shape) -> Value:
 
 def _without(value: Value, tree: Tree, shape: Shape) -> Value:
     if is_object(value) and not shape.atomic:
-        kept: Object = {}
+        remaining: Object = {}
         for name, part in value.items():
             below = tree.get(f"f:{name}")
             if below is None:
-                kept[name] = part
+                remaining[name] = part
             elif below and "." not in below:
-                left = _without(part, below, shape.field(name)[0])
-                if left or not part:  # what is emptied goes, what was empty stays
-                    kept[name] = left
-        return kept
+                rest = _without(part, below, shape.field(name)[0])
+                if rest or not part:  # an emptied object is removed, an empty one stays
+                    remaining[name] = rest
+        return remaining
     if is_list(value):
         items, rule = shape.items()
         if not rule.atomic:
@@ -263,29 +263,29 @@ def _without(value: Value, tree: Tree, shape: Shape) -> Value:
 
 
 def _items_without(value: list[Value], tree: Tree, shape: Shape, rule: ItemRule) -> list[Value]:
-    kept: list[Value] = []
+    remaining: list[Value] = []
     for item in value:
         below = tree.get(rule.element(item, shape))
         if below is None:
-            kept.append(item)
+            remaining.append(item)
         elif below and "." not in below:
-            kept.append(_without(item, below, shape))
-    return kept
+            remaining.append(_without(item, below, shape))
+    return remaining
 
 
 def with_declared(fields: Fields, shape: Shape) -> Fields:
     """Return the set together with every declared field that has a member below it."""
-    found = set(fields)
+    declared_fields = set(fields)
     for path in fields:
-        at = shape
+        position = shape
         for depth, element in enumerate(path[:-1], 1):
             if element.startswith("f:"):
-                at, declared = at.field(element[2:])
+                position, declared = position.field(element[2:])
                 if declared:
-                    found.add(path[:depth])
+                    declared_fields.add(path[:depth])
             else:
-                at = at.items()[0]
-    return frozenset(found)
+                position = position.items()[0]
+    return frozenset(declared_fields)
 
 
 def fields_below(fields: Fields, prefixes: tuple[Path, ...]) -> Fields:

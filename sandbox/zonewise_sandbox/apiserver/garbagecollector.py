@@ -1,7 +1,7 @@
-"""Who depends on whom, by ownerReferences: what the garbage collector of a cluster's controllers would delete.
+"""The dependents of objects by ownerReferences, which the garbage collector deletes.
 
-A dependent goes when its last owner is gone (pkg/controller/garbagecollector). Dependents of owners that never were
-stay, since nothing deletes their owner.
+A dependent is deleted with its last owner (pkg/controller/garbagecollector). Dependents of owners that never existed
+stay, since no deletion of the owner occurs.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ class Dependents:
         self._by_owner: dict[str, set[tuple[Resource, Key]]] = {}
 
     def record(self, resource: Resource, key: Key, before: Object | None, after: Object | None) -> None:
-        """Take note of a write: an object's state before and after, None where it was or is not there."""
+        """Record a write: an object's state before and after, None where it does not exist."""
         old, new = _owners(before), _owners(after)
         for uid in old - new:
-            places = self._by_owner.get(uid, set())
-            places.discard((resource, key))
-            if not places:
+            entries = self._by_owner.get(uid, set())
+            entries.discard((resource, key))
+            if not entries:
                 self._by_owner.pop(uid, None)
         for uid in new - old:
             self._by_owner.setdefault(uid, set()).add((resource, key))
 
     def dependents(self, uid: str) -> list[tuple[Resource, Key]]:
-        """Return who names an owner."""
+        """Return the dependents of an owner."""
         return sorted(self._by_owner.get(uid, ()))
 
 
 def without_owner(obj: Object, uid: str) -> Object:
     """Return an object without one of its owners."""
     metadata = dict(obj["metadata"])
-    left = [owner for owner in list_in(metadata, "ownerReferences") if owner["uid"] != uid]
-    if left:
-        metadata["ownerReferences"] = left
+    owners = [owner for owner in list_in(metadata, "ownerReferences") if owner["uid"] != uid]
+    if owners:
+        metadata["ownerReferences"] = owners
     else:
         metadata.pop("ownerReferences", None)
     return {**obj, "metadata": metadata}

@@ -21,7 +21,7 @@ _ABSENT = object()
 
 
 class JsonPatchError(ValueError):
-    """An operation that cannot be applied: a path that is not there, a test that fails, an operation unknown."""
+    """An operation that cannot be applied: an absent path, a failed test, an unknown operation."""
 
 
 def json_patch(target: Value, operations: list[Value]) -> Value:
@@ -101,9 +101,9 @@ def _inner(target: Value, path: list[str]) -> Value:
 
 def _child(parent: Value, part: str) -> Value:
     if is_object(parent):
-        found = parent.get(part, _ABSENT)
-        if found is not _ABSENT:
-            return found
+        value = parent.get(part, _ABSENT)
+        if value is not _ABSENT:
+            return value
     elif is_list(parent):
         return parent[_index(part, len(parent) - 1)]
     raise JsonPatchError(f"there is no {part!r}")

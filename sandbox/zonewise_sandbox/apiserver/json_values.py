@@ -1,4 +1,4 @@
-"""JSON values as Python has them; what is in them is found out by looking."""
+"""JSON values as Python values, and checks of their types."""
 
 from typing import Any, TypeGuard
 
@@ -19,10 +19,10 @@ def is_list(value: Value) -> TypeGuard[list[Value]]:
 
 
 def object_in(obj: Object, name: str) -> Object:
-    """Return an object inside of an object; an empty one where it is absent or null."""
+    """Return an object within an object; an empty one where it is absent or null."""
     return obj.get(name) or {}
 
 
 def list_in(obj: Object, name: str) -> list[Value]:
-    """Return a list inside of an object; an empty one where it is absent or null."""
+    """Return a list within an object; an empty one where it is absent or null."""
     return obj.get(name) or []

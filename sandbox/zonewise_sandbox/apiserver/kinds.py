@@ -1,6 +1,6 @@
-"""The resources that are served: one table for the built-in ones, and a registry to which definitions add theirs.
+"""The kinds that the server has: one table of the built-in kinds, and a registry to which definitions add theirs.
 
-A kind to be stored without a schema is one line of the table.
+A new built-in kind, without a schema, is one line of the table.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Kind(NamedTuple):
     kind: str
     namespaced: bool = True
     status: bool = False
-    """Has a status subresource: writes of the object leave the status, writes of the status leave the rest."""
+    """Has a status subresource: a write of the object keeps the status, a write of the status keeps the rest."""
     generation: bool = False
     """Counts changes of anything but metadata and status in metadata.generation."""
     short_names: tuple[str, ...] = ()
@@ -45,11 +45,11 @@ class Kind(NamedTuple):
     """The structural schema of a custom resource; None for built-in kinds, which are not validated by one."""
     custom: bool = False
     must_version: bool = False
-    """Updates by PUT must say the resourceVersion that they replace."""
+    """A PUT must have the resourceVersion that it replaces."""
 
     @property
     def resource(self) -> tuple[str, str]:
-        """Return what its objects are stored under, in whichever version they were written."""
+        """Return the key of its objects in the store, the same for all versions."""
         return self.group, self.plural
 
     @property
@@ -114,18 +114,18 @@ REVIEWS = (
     Kind("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False),
     Kind("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False),
 )
-"""Questions: answered, never stored."""
+"""Reviews: evaluated, never stored."""
 
 
 class Registry:
-    """Which kinds are served now. Replaced as a whole on each change, so that readers need no lock."""
+    """The kinds that the server has now. A change replaces the whole index, so that readers need no lock."""
 
     def __init__(self) -> None:
         """Start with the built-in kinds."""
         self._by_path = {(kind.group, kind.version, kind.plural): kind for kind in (*BUILT_IN, *REVIEWS)}
 
     def find(self, group: str, version: str, plural: str) -> Kind | None:
-        """Return the kind at a path, if it is served."""
+        """Return the kind at a path; None where there is none."""
         return self._by_path.get((group, version, plural))
 
     def find_resource(self, resource: tuple[str, str]) -> Kind | None:
@@ -137,6 +137,6 @@ class Registry:
         return list(self._by_path.values())
 
     def replace(self, resource: tuple[str, str], kinds: Iterable[Kind]) -> None:
-        """Serve a resource in these versions from now on; in none of them where there are none."""
-        kept = {path: kind for path, kind in self._by_path.items() if kind.resource != resource}
-        self._by_path = kept | {(kind.group, kind.version, kind.plural): kind for kind in kinds}
+        """Replace the versions of a resource; without kinds it is removed."""
+        remaining = {path: kind for path, kind in self._by_path.items() if kind.resource != resource}
+        self._by_path = remaining | {(kind.group, kind.version, kind.plural): kind for kind in kinds}

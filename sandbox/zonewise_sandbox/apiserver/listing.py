@@ -1,4 +1,4 @@
-"""Lists: filtered by selectors, in pages that all show one moment, from versions that are known."""
+"""Lists: filtered by selectors, in pages of one version, from versions that the server knows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Query = "Mapping[str, str]"
 
 MAX_SNAPSHOTS = 64
-"""Unfinished lists remembered; the oldest are forgotten first, as etcd forgets by compaction."""
+"""Unfinished lists in memory; the oldest is dropped first, as etcd's compaction drops old versions."""
 _MATCHES = ("Exact", "NotOlderThan")
 
 
@@ -41,7 +41,7 @@ class ListPage(NamedTuple):
     next: str = ""
     """Token of the next page; "" at the end."""
     remaining: int | None = None
-    """Objects after this page; None where selectors make that unknown, or nothing is left."""
+    """Objects after this page; None where selectors make the number unknown, and on the last page."""
 
 
 class _Snapshot(NamedTuple):
@@ -51,17 +51,17 @@ class _Snapshot(NamedTuple):
 
 
 class Lister:
-    """Answers lists, and remembers those that were not read to the end."""
+    """Lists objects, and remembers the lists that were not read to the end."""
 
     def __init__(self, store: Store) -> None:
-        """Take where the objects are."""
+        """List objects of a store."""
         self._store = store
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._snapshots: OrderedDict[int, _Snapshot] = OrderedDict()
 
     def list(self, kind: Kind, namespace: str, query: Mapping[str, str]) -> ListPage:
-        """Return a page. Raises Refusal: 400 for selectors and tokens that are none, 410, 504."""
+        """Return a page. Raises StatusError: 400 for invalid selectors and tokens, 410, 504."""
         limit = _number(query.get("limit", ""), "limit")
         test = selector_predicate(kind, query)
         if query.get("continue"):
@@ -73,7 +73,7 @@ class Lister:
         return self._page(_Snapshot(records, version, counted=test is None), 0, limit)
 
     def forget(self) -> None:
-        """Forget all unfinished lists: their next pages are expired."""
+        """Drop all unfinished lists: their next pages are expired."""
         with self._lock:
             self._snapshots.clear()
 
@@ -82,19 +82,19 @@ class Lister:
         with self._lock:
             snapshot = self._snapshots.get(number)
         if snapshot is None:
-            told = "The provided continue parameter is too old to display a consistent list result. You can start a new"
-            raise expired(f"{told} list without the continue parameter.")
+            message = "The provided continue parameter is too old to display a consistent list result."
+            raise expired(f"{message} You can start a new list without the continue parameter.")
         return self._page(snapshot, start, limit, number)
 
     def _page(self, snapshot: _Snapshot, start: int, limit: int, number: int = 0) -> ListPage:
         end = start + limit if limit else len(snapshot.records)
         records = snapshot.records[start:end]
-        left = len(snapshot.records) - end
-        if left <= 0:
+        remaining = len(snapshot.records) - end
+        if remaining <= 0:
             return ListPage(records, snapshot.version)
         if not number:
             number = self._remember(snapshot)
-        return ListPage(records, snapshot.version, _encoded(number, end), left if snapshot.counted else None)
+        return ListPage(records, snapshot.version, _encoded(number, end), remaining if snapshot.counted else None)
 
     def _remember(self, snapshot: _Snapshot) -> int:
         with self._lock:
@@ -106,7 +106,7 @@ class Lister:
 
 
 def selector_predicate(kind: Kind, query: Mapping[str, str]) -> Callable[[Object], bool] | None:
-    """Return the test of the selectors in a query; None where everything fits. Raises Refusal (400)."""
+    """Return the test of the selectors in a query; None where everything matches. Raises StatusError (400)."""
     labels, fields = query.get("labelSelector", ""), query.get("fieldSelector", "")
     if not labels and not fields:
         return None
@@ -114,14 +114,14 @@ def selector_predicate(kind: Kind, query: Mapping[str, str]) -> Callable[[Object
 
 
 def check_version(query: Mapping[str, str], current: int) -> None:
-    """Raise Refusal where the version that a list asks for cannot be shown: only the present can."""
-    asked, match = query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
+    """Raise StatusError for a version that a list cannot have: only the current one is available."""
+    requested, match = query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
     if match and match not in _MATCHES:
         raise invalid_options("ListOptions", unsupported("resourceVersionMatch", match, _MATCHES))
-    if match and not asked:
-        told = "resourceVersionMatch is forbidden unless resourceVersion is provided"
-        raise invalid_options("ListOptions", forbidden_field("resourceVersionMatch", told))
-    version = parse_version(asked)
+    if match and not requested:
+        message = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+        raise invalid_options("ListOptions", forbidden_field("resourceVersionMatch", message))
+    version = parse_version(requested)
     if version is None:
         return
     if version > current:
@@ -131,12 +131,12 @@ def check_version(query: Mapping[str, str], current: int) -> None:
 
 
 def parse_version(text: str) -> int | None:
-    """Return the resourceVersion in a query, None where there is none. Raises Refusal (400)."""
+    """Return the resourceVersion in a query, None where there is none. Raises StatusError (400)."""
     if not text:
         return None
     if not (text.isascii() and text.isdigit()):
-        told = f'strconv.ParseUint: parsing "{text}": invalid syntax'
-        raise bad_request(f'invalid resource version: resourceVersion: Invalid value: "{text}": {told}')
+        detail = f'strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise bad_request(f'invalid resource version: resourceVersion: Invalid value: "{text}": {detail}')
     return int(text)
 
 

@@ -1,7 +1,7 @@
-"""How the lists and maps of built-in kinds merge: by which keys, or not at all.
+"""The rules by which lists and maps of built-in kinds merge: by keys, as sets, or not at all.
 
 A table of the markers in k8s.io/api (listType, listMapKey, patchMergeKey, mapType, structType) for the kinds that are
-served, by the name of the field, since a name means the same list wherever it stands but for the few in `_OF_KIND`.
+served, by the name of the field, since a name means the same list wherever it stands but for the few in `_KIND_LISTS`.
 Lists that are not named here are atomic: replaced as a whole.
 """
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class MergeRule(NamedTuple):
-    """How the items of a list are told apart."""
+    """How the items of a list are identified."""
 
     keys: tuple[str, ...] = ()
     """Of server-side apply (listMapKey); none: the list is a set of scalars, or atomic."""
@@ -51,7 +51,7 @@ _LISTS = {
     "podCIDRs": MergeRule(set=True),
 }
 
-_OF_KIND = {
+_KIND_LISTS = {
     ("Service", "ports"): MergeRule(("port", "protocol"), "port"),
     ("Job", "conditions"): MergeRule((), "type"),
 }
@@ -94,7 +94,7 @@ _ATOMIC_LIST = MergeRule()
 
 def merge_rule(kind: str, field: str) -> MergeRule:
     """Return how a list field of a built-in kind merges."""
-    return _OF_KIND.get((kind, field)) or _LISTS.get(field, _ATOMIC_LIST)
+    return _KIND_LISTS.get((kind, field)) or _LISTS.get(field, _ATOMIC_LIST)
 
 
 def is_atomic(field: str) -> bool:

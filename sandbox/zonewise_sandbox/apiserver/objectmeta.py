@@ -1,4 +1,4 @@
-"""The metadata that the server keeps: names, UIDs, times, generations; and which of it a writer may not change.
+"""The metadata of objects: names, UIDs, times, generations; and the parts that a writer must not change.
 
 Sources: k8s.io/apiserver/pkg/registry/rest (create.go, update.go) and k8s.io/apimachinery/pkg/api/validation
 (objectmeta.go).
@@ -49,7 +49,7 @@ _VALUE_RULE = (
 
 
 def timestamp(after: float = 0) -> str:
-    """Return the time now, or so many seconds later, as metav1.Time says it."""
+    """Return the time in `after` seconds from now, in the notation of metav1.Time."""
     return (datetime.now(UTC) + timedelta(seconds=after)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -60,31 +60,31 @@ def generated_name(prefix: str) -> str:
 
 
 def new_metadata(kind: Kind, metadata: Object, namespace: str) -> Object:
-    """Return the metadata of a new object. Raises Refusal: 400 for another namespace, 500 for a resourceVersion."""
+    """Return the metadata of a new object. Raises StatusError: 400 for another namespace, 500 for a resourceVersion."""
     if metadata.get("namespace") and metadata["namespace"] != namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
     if metadata.get("resourceVersion"):
         raise internal("resourceVersion should not be set on objects to be created")
-    kept = {name: value for name, value in metadata.items() if name not in _SYSTEM and value is not None}
-    if not kept.get("name") and kept.get("generateName"):
-        kept["name"] = generated_name(kept["generateName"])
-    made: Object = {**kept, "uid": str(uuid.uuid4()), "creationTimestamp": timestamp()}
-    made.pop("resourceVersion", None)
+    created: Object = {name: value for name, value in metadata.items() if name not in _SYSTEM and value is not None}
+    if not created.get("name") and created.get("generateName"):
+        created["name"] = generated_name(created["generateName"])
+    created |= {"uid": str(uuid.uuid4()), "creationTimestamp": timestamp()}
+    created.pop("resourceVersion", None)
     if namespace:
-        made["namespace"] = namespace
+        created["namespace"] = namespace
     if kind.generation:
-        made["generation"] = 1
-    return made
+        created["generation"] = 1
+    return created
 
 
 def updated_metadata(old: Object, new: Object) -> Object:
-    """Return the metadata of an update: what the server keeps stays."""
-    kept = {name: value for name, value in new.items() if name not in _SYSTEM and value not in (None, {}, [])}
-    return {**kept, **{name: old[name] for name in _SYSTEM if name in old}}
+    """Return the metadata of an update, with the system's fields of the old object."""
+    changed = {name: value for name, value in new.items() if name not in _SYSTEM and value not in (None, {}, [])}
+    return {**changed, **{name: old[name] for name in _SYSTEM if name in old}}
 
 
 def validate_object_meta(kind: Kind, metadata: Object) -> Iterator[Cause]:
-    """Tell what is wrong with the names and labels of an object."""
+    """Yield the invalid names and labels of an object."""
     name = metadata.get("name")
     if not name:
         yield required("metadata.name", "name or generateName is required")
@@ -92,14 +92,14 @@ def validate_object_meta(kind: Kind, metadata: Object) -> Iterator[Cause]:
         yield invalid_value("metadata.name", name, "a lowercase RFC 1123 label must consist of ...")
     elif kind.plural not in _PATH_NAMES and not is_subdomain(name):
         yield invalid_value("metadata.name", name, _SUBDOMAIN_RULE)
-    yield from _faults_of_labels(metadata)
+    yield from _validate_labels(metadata)
     for number, owner in enumerate(list_in(metadata, "ownerReferences")):
         for field in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(field):
                 yield invalid_value(f"metadata.ownerReferences[{number}].{field}", "", f"{field} must not be empty")
 
 
-def _faults_of_labels(metadata: Object) -> Iterator[Cause]:
+def _validate_labels(metadata: Object) -> Iterator[Cause]:
     for key, value in object_in(metadata, "labels").items():
         if not is_qualified_name(key):
             yield invalid_value("metadata.labels", key, "name part must consist of alphanumeric characters")
@@ -111,42 +111,42 @@ def _faults_of_labels(metadata: Object) -> Iterator[Cause]:
 
 
 def check_types(kind: Kind, metadata: Value) -> None:
-    """Raise Refusal (400) where metadata has a type that it cannot have."""
+    """Raise StatusError (400) where metadata, labels or annotations have another type."""
     if metadata is not None and not is_object(metadata):
         raise bad_request(f"{kind.kind} in version {kind.version!r} cannot be handled: metadata is no object")
     for field in ("labels", "annotations"):
-        found = object_in(metadata or {}, field)
-        if not is_object(found) or any(not isinstance(one, str) for one in found.values() if one is not None):
-            told = "cannot unmarshal into Go struct field ObjectMeta"
+        strings = object_in(metadata or {}, field)
+        if not is_object(strings) or any(not isinstance(value, str) for value in strings.values() if value is not None):
+            detail = "cannot unmarshal into Go struct field ObjectMeta"
             raise bad_request(
                 f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
-                f"json: {told}.metadata.{field} of type string"
+                f"json: {detail}.metadata.{field} of type string"
             )
 
 
 def check_update(kind: Kind, old: Object, new: Object) -> None:
-    """Raise Refusal where an update would change what names an object: 400 for the name, 422 for the UID."""
+    """Raise StatusError where an update would change the identity of an object: 400 for the name, 422 for the UID."""
     if new.get("name") != old["name"]:
-        given = new.get("name", "")
-        raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({old['name']})")
+        name = new.get("name", "")
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({old['name']})")
     if new.get("namespace") and new["namespace"] != old.get("namespace"):
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
-    causes = list(_changed(old, new))
+    causes = list(_validate_change(old, new))
     if causes:
         raise invalid(kind, old["name"], causes)
 
 
-def _changed(old: Object, new: Object) -> Iterator[Cause]:
+def _validate_change(old: Object, new: Object) -> Iterator[Cause]:
     if new.get("uid") and new["uid"] != old["uid"]:
         yield invalid_value("metadata.uid", new["uid"], "field is immutable")
     if new.get("deletionTimestamp") and new["deletionTimestamp"] != old.get("deletionTimestamp"):
         yield invalid_value("metadata.deletionTimestamp", new["deletionTimestamp"], "field is immutable")
     if "deletionTimestamp" in old:
-        added = [one for one in list_in(new, "finalizers") if one not in list_in(old, "finalizers")]
+        added = [finalizer for finalizer in list_in(new, "finalizers") if finalizer not in list_in(old, "finalizers")]
         if added:
-            listed = ", ".join(f'"{one}"' for one in added)
-            told = (
+            listed = ", ".join(f'"{finalizer}"' for finalizer in added)
+            message = (
                 "no new finalizers can be added if the object is being deleted, "
                 f"found new finalizers []string{{{listed}}}"
             )
-            yield forbidden_field("metadata.finalizers", told)
+            yield forbidden_field("metadata.finalizers", message)

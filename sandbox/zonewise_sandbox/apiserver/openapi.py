@@ -1,6 +1,6 @@
-"""As much of OpenAPI v3 as kubectl asks for before it applies: that the server itself validates fields and runs dry.
+"""The part of OpenAPI v3 that kubectl reads before it applies: that the server validates fields and supports dry runs.
 
-kubectl reads /openapi/v3 and, for the version it is about to write, whether PATCH takes the parameters `dryRun` and
+kubectl reads /openapi/v3 and, for the version that it will write, whether PATCH has the parameters `dryRun` and
 `fieldValidation` (k8s.io/cli-runtime/pkg/resource/query_param_verifier_v3.go). Types are not described.
 """
 
@@ -19,33 +19,34 @@ _PARAMETERS = ("dryRun", "fieldManager", "fieldValidation", "force")
 
 
 def open_api(registry: Registry, parts: list[str]) -> Object | None:
-    """Return what is at a path below /openapi/v3, given as its parts; None where there is nothing."""
+    """Return the document at a path below /openapi/v3, which is split into parts; None for an unknown path."""
     kinds = [kind for kind in registry.all() if not is_review_kind(kind)]
     if not parts:
         groups = dict.fromkeys(_path(kind) for kind in kinds)
         return {"paths": {path: {"serverRelativeURL": f"/openapi/v3/{path}"} for path in groups}}
-    found = [kind for kind in kinds if _path(kind) == "/".join(parts)]
-    if not found:
+    kinds_at_path = [kind for kind in kinds if _path(kind) == "/".join(parts)]
+    if not kinds_at_path:
         return None
     info = {"title": "zonewise", "version": VERSION["gitVersion"]}
-    return {"openapi": "3.0.0", "info": info, "paths": {_of_object(kind): _operations(kind) for kind in found}}
+    paths = {_object_path(kind): _operations(kind) for kind in kinds_at_path}
+    return {"openapi": "3.0.0", "info": info, "paths": paths}
 
 
 def _path(kind: Kind) -> str:
     return f"apis/{kind.api_version}" if kind.group else f"api/{kind.version}"
 
 
-def _of_object(kind: Kind) -> str:
+def _object_path(kind: Kind) -> str:
     namespace = "namespaces/{namespace}/" if kind.namespaced else ""
     return f"/{_path(kind)}/{namespace}{kind.plural}/{{name}}"
 
 
 def _operations(kind: Kind) -> Object:
-    named = {"group": kind.group, "version": kind.version, "kind": kind.kind}
+    group_version_kind = {"group": kind.group, "version": kind.version, "kind": kind.kind}
     parameters = [{"name": name, "in": "query", "schema": {"type": "string"}} for name in _PARAMETERS]
     patch = {
         "x-kubernetes-action": "patch",
-        "x-kubernetes-group-version-kind": named,
+        "x-kubernetes-group-version-kind": group_version_kind,
         "parameters": parameters,
         "responses": {"200": {"description": "OK"}},
     }

@@ -1,4 +1,4 @@
-"""What is special about pods: defaults, what an update may change, scheduling gates, binding, graceful deletion.
+"""The rules of pods: defaults, updates, scheduling gates, binding, graceful deletion.
 
 Sources: pkg/apis/core/v1/defaults.go, pkg/apis/core/validation/validation.go (ValidatePodUpdate),
 pkg/registry/core/pod/strategy.go and storage/storage.go (assignPod).
@@ -36,7 +36,7 @@ _CONTAINER_DEFAULTS: Object = {
     "terminationMessagePolicy": "File",
 }
 _EVICTED_AFTER = 300  # seconds: the admission plugin DefaultTolerationSeconds
-_MAY_CHANGE = (
+_MUTABLE_FIELDS = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
@@ -45,11 +45,11 @@ _MAY_CHANGE = (
 
 def set_pod_spec_defaults(spec: Object) -> Object:
     """Return a pod's spec, or that of a template, with its defaults."""
-    made = {**_POD_DEFAULTS, **spec}
+    complete = {**_POD_DEFAULTS, **spec}
     for field in ("containers", "initContainers"):
-        if is_list(made.get(field)):
-            made[field] = [_container(one) if is_object(one) else one for one in made[field]]
-    return made
+        if is_list(complete.get(field)):
+            complete[field] = [_container(item) if is_object(item) else item for item in complete[field]]
+    return complete
 
 
 def set_defaults(pod: Object) -> Object:
@@ -58,20 +58,20 @@ def set_defaults(pod: Object) -> Object:
 
 
 def prepare_for_create(pod: Object, now: str) -> Object:
-    """Return a new pod as admission and the registry leave it: pending, tolerating short outages of its node."""
+    """Return a new pod after admission and the registry: pending, with tolerations of short outages of its node."""
     spec: Object = {**_ADMITTED, **pod["spec"]}
     if "tolerations" not in spec:
         spec["tolerations"] = [_toleration("not-ready"), _toleration("unreachable")]
-    status: Object = {"phase": "Pending", "qosClass": _quality(spec)}
+    status: Object = {"phase": "Pending", "qosClass": _qos_class(spec)}
     if spec.get("schedulingGates"):
-        status["conditions"] = [_gated()]
+        status["conditions"] = [_gated_condition()]
     elif spec.get("nodeName"):
-        status["conditions"] = [_scheduled(now)]
+        status["conditions"] = [_scheduled_condition(now)]
     return {**pod, "spec": spec, "status": status}
 
 
 def validate_pod(pod: Object) -> Iterator[Cause]:
-    """Tell what is wrong with a new pod."""
+    """Yield the invalid fields of a new pod."""
     containers = pod["spec"].get("containers")
     if not containers:
         yield required("spec.containers")
@@ -84,31 +84,31 @@ def validate_pod(pod: Object) -> Iterator[Cause]:
 
 
 def validate_pod_update(old: Object, new: Object) -> Iterator[Cause]:
-    """Tell what an update changes that it may not."""
+    """Yield the fields that an update must not change."""
     before, after = old["spec"], new["spec"]
     known = {gate["name"] for gate in list_in(before, "schedulingGates")}
     for number, gate in enumerate(list_in(after, "schedulingGates")):
         if gate["name"] not in known:
-            told = f"only deletion is allowed, but found new scheduling gate '{gate['name']}'"
-            yield forbidden_field(f"spec.schedulingGates[{number}].name", told)
+            message = f"only deletion is allowed, but found new scheduling gate '{gate['name']}'"
+            yield forbidden_field(f"spec.schedulingGates[{number}].name", message)
             return
     if _fixed(before, gated=bool(known)) != _fixed(after, gated=bool(known)) or _lost_tolerations(before, after):
-        yield forbidden_field("spec", _MAY_CHANGE)
+        yield forbidden_field("spec", _MUTABLE_FIELDS)
 
 
 def bind_pod(pod: Object, binding: Object, now: str) -> Object:
-    """Return the pod on the node that a Binding names. Raises Refusal where it cannot be bound."""
+    """Return the pod bound to the node of a Binding. Raises StatusError where it cannot be bound."""
     target = object_in(binding, "target")
     name = pod["metadata"]["name"]
     if not target.get("name"):
         raise internal("target.name: Required value")
     if target.get("kind") not in {None, "", "Node"}:
         raise internal(f'target.kind: Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"')
-    wanted = object_in(binding, "metadata").get("uid")
-    if wanted and wanted != pod["metadata"]["uid"]:
-        found = pod["metadata"]["uid"]
-        why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
-        raise conflict(POD, name, why, "binding")
+    uid = object_in(binding, "metadata").get("uid")
+    if uid and uid != pod["metadata"]["uid"]:
+        actual_uid = pod["metadata"]["uid"]
+        detail = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {actual_uid}"
+        raise conflict(POD, name, detail, "binding")
     if "deletionTimestamp" in pod["metadata"]:
         raise conflict(POD, name, f"pod {name} is being deleted, cannot be assigned to a host", "binding")
     if pod["spec"].get("nodeName"):
@@ -117,17 +117,17 @@ def bind_pod(pod: Object, binding: Object, now: str) -> Object:
     if pod["spec"].get("schedulingGates"):
         raise conflict(POD, name, f"pod {name} has non-empty .spec.schedulingGates", "binding")
     status = object_in(pod, "status")
-    others = [one for one in list_in(status, "conditions") if one.get("type") != "PodScheduled"]
-    status = {**status, "conditions": [*others, _scheduled(now)]}
+    conditions = [condition for condition in list_in(status, "conditions") if condition.get("type") != "PodScheduled"]
+    status = {**status, "conditions": [*conditions, _scheduled_condition(now)]}
     metadata: Object = {**pod["metadata"]}
     for field in ("annotations", "labels"):
-        if told := object_in(object_in(binding, "metadata"), field):
-            metadata[field] = {**object_in(metadata, field), **told}
+        if additions := object_in(object_in(binding, "metadata"), field):
+            metadata[field] = {**object_in(metadata, field), **additions}
     return {**pod, "metadata": metadata, "spec": {**pod["spec"], "nodeName": target["name"]}, "status": status}
 
 
 def grace_period_seconds(pod: Object, requested: int | None) -> int:
-    """Return for how many seconds a pod that is deleted stays: its kubelet must stop it first."""
+    """Return the seconds for which a deleted pod stays: its kubelet must stop it first."""
     if not pod["spec"].get("nodeName") or object_in(pod, "status").get("phase") in {"Succeeded", "Failed"}:
         return 0
     default = pod["spec"].get("terminationGracePeriodSeconds", DEFAULT_GRACE)
@@ -138,13 +138,13 @@ def _container(container: Object) -> Object:
     image = str(container.get("image", ""))
     tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
     pull = "Always" if tag in {"", "latest"} and "@" not in image else "IfNotPresent"
-    made: Object = {**_CONTAINER_DEFAULTS, "imagePullPolicy": pull, **container}
-    resources: Object = made["resources"] or {}
+    complete: Object = {**_CONTAINER_DEFAULTS, "imagePullPolicy": pull, **container}
+    resources: Object = complete["resources"] or {}
     if resources.get("limits"):
-        made["resources"] = {**resources, "requests": {**resources["limits"], **object_in(resources, "requests")}}
-    if made.get("ports"):
-        made["ports"] = [{"protocol": "TCP", **port} for port in made["ports"]]
-    return made
+        complete["resources"] = {**resources, "requests": {**resources["limits"], **object_in(resources, "requests")}}
+    if complete.get("ports"):
+        complete["ports"] = [{"protocol": "TCP", **port} for port in complete["ports"]]
+    return complete
 
 
 def _toleration(condition: str) -> Object:
@@ -152,50 +152,51 @@ def _toleration(condition: str) -> Object:
     return {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _EVICTED_AFTER}
 
 
-def _gated() -> Object:
+def _gated_condition() -> Object:
     message = "Scheduling is blocked due to non-empty scheduling gates"
     return {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": message}
 
 
-def _scheduled(now: str) -> Object:
+def _scheduled_condition(now: str) -> Object:
     return {"type": "PodScheduled", "status": "True", "lastTransitionTime": now}
 
 
-def _quality(spec: Object) -> str:
+def _qos_class(spec: Object) -> str:
     """Return the QoS class (pkg/apis/core/v1/helper/qos/qos.go), which counts CPU and memory only."""
     all_resources = [
-        object_in(one, "resources") for one in (*spec.get("containers", ()), *spec.get("initContainers", ()))
+        object_in(container, "resources")
+        for container in (*spec.get("containers", ()), *spec.get("initContainers", ()))
     ]
     counted = ("cpu", "memory")
-    some = [
+    declared = [
         (kind, name)
         for resources in all_resources
         for kind in ("requests", "limits")
         for name in counted
         if name in object_in(resources, kind)
     ]
-    if not some:
+    if not declared:
         return "BestEffort"
-    whole = all(
+    guaranteed = all(
         name in object_in(resources, "limits")
         and object_in(resources, "requests").get(name) == resources["limits"][name]
         for resources in all_resources
         for name in counted
     )
-    return "Guaranteed" if whole else "Burstable"
+    return "Guaranteed" if guaranteed else "Burstable"
 
 
 def _fixed(spec: Object, *, gated: bool) -> Object:
-    """Return what of a spec stays as it is; while it is gated, where it may run can still be narrowed."""
-    free = {"activeDeadlineSeconds", "tolerations", "schedulingGates"}
-    free |= {"nodeSelector", "affinity"} if gated else set()
-    kept = {name: value for name, value in spec.items() if name not in free and value not in (None, [], {})}
+    """Return the immutable part of a spec. While it has scheduling gates, its node selection is mutable."""
+    mutable = {"activeDeadlineSeconds", "tolerations", "schedulingGates"}
+    mutable |= {"nodeSelector", "affinity"} if gated else set()
+    fixed = {name: value for name, value in spec.items() if name not in mutable and value not in (None, [], {})}
     for field in ("containers", "initContainers"):
-        if field in kept:
-            kept[field] = [{**one, "image": ""} for one in kept[field]]
-    return kept
+        if field in fixed:
+            fixed[field] = [{**container, "image": ""} for container in fixed[field]]
+    return fixed
 
 
 def _lost_tolerations(before: Object, after: Object) -> bool:
-    kept = list_in(after, "tolerations")
-    return any(toleration not in kept for toleration in list_in(before, "tolerations"))
+    current = list_in(after, "tolerations")
+    return any(toleration not in current for toleration in list_in(before, "tolerations"))

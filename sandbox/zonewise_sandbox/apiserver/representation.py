@@ -1,4 +1,4 @@
-"""The forms in which objects are given out: whole, metadata only, or as the table that `kubectl get` prints.
+"""The representations of objects in responses: whole, metadata alone, or the table that `kubectl get` prints.
 
 Clients ask by the Accept header: application/json;as=Table;v=v1;g=meta.k8s.io.
 """
@@ -30,10 +30,11 @@ _BUILT_IN_COLUMNS = {
 
 
 def requested_form(accept: str) -> str:
-    """Return the form that an Accept header asks for first: "", "Table" or "PartialObjectMetadata"."""
-    for wanted in accept.split(","):
-        named = (one.strip() for one in wanted.split(";")[1:])
-        form = next((one[3:].removesuffix("List") for one in named if one.startswith("as=")), _WHOLE)
+    """Return the first form of an Accept header that is supported: "", "Table" or "PartialObjectMetadata"."""
+    for media_range in accept.split(","):
+        parameters = (parameter.strip() for parameter in media_range.split(";")[1:])
+        forms = (parameter[3:].removesuffix("List") for parameter in parameters if parameter.startswith("as="))
+        form = next(forms, _WHOLE)
         if form in {_PARTIAL, _TABLE}:
             return form
         if not form:
@@ -65,7 +66,7 @@ def _table(kind: Kind, objects: list[Object], metadata: Object, include: str, *,
     definitions = [
         {
             "name": column.name,
-            # ages are told as strings, as only the server knows what time it is
+            # ages are strings: the server computes them by its own clock
             "type": "string" if column.type == "date" else column.type,
             "format": "name" if column is _NAME else "",
             "description": "",
@@ -92,16 +93,16 @@ def _included(obj: Object, include: str) -> Object | None:
 
 
 def _cell(column: Column, obj: Object) -> Value:
-    found = json_path_value(obj, column.path)
+    value = json_path_value(obj, column.path)
     if column.type == "date":
-        return _age(found) if isinstance(found, str) else "<unknown>"
-    if column.type == "string" and not isinstance(found, str):
-        return "" if found is None else str(found)
-    return found
+        return _age(value) if isinstance(value, str) else "<unknown>"
+    if column.type == "string" and not isinstance(value, str):
+        return "" if value is None else str(value)
+    return value
 
 
 def _age(text: str) -> str:
-    """Return how long ago a time was, in its largest unit (k8s.io/apimachinery/pkg/util/duration, in short)."""
+    """Return the age of a time in its largest unit (k8s.io/apimachinery/pkg/util/duration, in short)."""
     seconds = int((datetime.now(UTC) - datetime.fromisoformat(text)).total_seconds())
     for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
         if seconds >= 2 * length:

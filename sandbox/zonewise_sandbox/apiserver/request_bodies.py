@@ -34,13 +34,13 @@ APPLY_PATCH = "application/apply-patch+yaml"
 
 
 def parse_object(body: bytes, content_type: str, kind: Kind) -> Object:
-    """Return the object in a body. Raises Refusal: 415 for another content type, 400 for what is no object."""
+    """Return the object in a body. Raises StatusError: 415 for another content type, 400 for another value."""
     if content_type not in {"", JSON, YAML}:
         raise unsupported_media_type((JSON, YAML))
-    found = _parsed(body, kind, yaml=content_type == YAML)
-    if not is_object(found):
+    value = _parsed(body, kind, yaml=content_type == YAML)
+    if not is_object(value):
         raise bad_request(f"the object provided is unrecognized (must be of type {kind.kind}): no object")
-    return found
+    return value
 
 
 def parse_options(body: bytes) -> Object:
@@ -48,45 +48,45 @@ def parse_options(body: bytes) -> Object:
     if not body:
         return {}
     try:
-        found: Value = msgspec.json.decode(body)
+        value: Value = msgspec.json.decode(body)
     except msgspec.DecodeError as error:
         raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
-    return found if is_object(found) else {}
+    return value if is_object(value) else {}
 
 
 def parse_applied(body: bytes, kind: Kind) -> Object:
-    """Return the configuration in a body of server-side apply, which is YAML, and most often JSON."""
-    found = _parsed(body, kind, yaml=not body.lstrip().startswith(b"{"))
-    if not is_object(found):
+    """Return the configuration in a body of server-side apply, which is YAML, and usually JSON."""
+    value = _parsed(body, kind, yaml=not body.lstrip().startswith(b"{"))
+    if not is_object(value):
         raise bad_request("error decoding YAML: no object")
-    return found
+    return value
 
 
 def parse_patch(body: bytes, content_type: str, kind: Kind) -> Callable[[Object], Object]:
-    """Return what a patch does to an object. Raises Refusal: 415, 400, and when it is applied 422 or 500."""
+    """Return a patch as a function of an object. Raises StatusError: 415, 400, and from the function 422 or 500."""
     if content_type not in {JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH}:
         raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     if content_type == STRATEGIC_PATCH and kind.custom:
         raise unsupported_media_type((JSON_PATCH, MERGE_PATCH, APPLY_PATCH))
-    found = _parsed(body, kind, yaml=False)
+    value = _parsed(body, kind, yaml=False)
     if content_type == JSON_PATCH:
-        if not is_list(found):
+        if not is_list(value):
             raise bad_request("error decoding patch: json: cannot unmarshal object into []handlers.jsonPatchOp")
-        return lambda obj: _json_patched(obj, found)
-    if not is_object(found):
+        return lambda obj: _json_patched(obj, value)
+    if not is_object(value):
         raise bad_request("error decoding patch: json: cannot unmarshal into map[string]interface {}")
     if content_type == MERGE_PATCH:
-        return lambda obj: merge_patch(obj, found)
-    return lambda obj: _strategic_patched(kind, obj, found)
+        return lambda obj: merge_patch(obj, value)
+    return lambda obj: _strategic_patched(kind, obj, value)
 
 
 def _parsed(body: bytes, kind: Kind, *, yaml: bool) -> Value:
     try:
         return _yaml(body) if yaml else msgspec.json.decode(body)
     except (msgspec.DecodeError, ValueError) as error:
-        told = f"the object provided is unrecognized (must be of type {kind.kind})"
-        shown = body[:80].decode(errors="replace")
-        raise bad_request(f"{told}: couldn't get version/kind; json parse error: {error} ({shown})") from None
+        problem = f"the object provided is unrecognized (must be of type {kind.kind})"
+        beginning = body[:80].decode(errors="replace")
+        raise bad_request(f"{problem}: couldn't get version/kind; json parse error: {error} ({beginning})") from None
 
 
 def _yaml(body: bytes) -> Value:

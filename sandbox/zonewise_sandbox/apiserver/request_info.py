@@ -1,4 +1,4 @@
-"""What a request is about, and how it wants it done."""
+"""The target and the options of a request."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from zonewise_sandbox.apiserver.store import Key
 
 
 class Target(NamedTuple):
-    """A resource, one object of it, or a part of that."""
+    """A resource, one object of it, or a subresource."""
 
     kind: Kind
     namespace: str = ""
@@ -16,7 +16,7 @@ class Target(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """Return where the object is stored."""
+        """Return the key of the object in the store."""
         return self.namespace, self.name
 
 
@@ -27,7 +27,7 @@ class WriteOptions(NamedTuple):
     force: bool = False
     dry_run: bool = False
     strict: bool = False
-    """Refuse unknown fields rather than drop them (fieldValidation=Strict)."""
+    """Reject unknown fields rather than drop them (fieldValidation=Strict)."""
 
 
 class DeleteOptions(NamedTuple):
@@ -38,5 +38,5 @@ class DeleteOptions(NamedTuple):
     grace_period_seconds: int | None = None
     """Seconds."""
     propagation: str = "Background"
-    """Background, Foreground or Orphan; dependents are gone when the answer comes in the first two cases."""
+    """Background, Foreground or Orphan; the first two delete the dependents before the response."""
     dry_run: bool = False

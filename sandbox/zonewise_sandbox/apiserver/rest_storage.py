@@ -1,4 +1,4 @@
-"""The verbs that write: create, replace, change, apply, bind, delete. Each is one step under the store's lock."""
+"""The verbs that write: create, replace, patch, apply, bind, delete. Each is one step under the store's lock."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from zonewise_sandbox.apiserver.validation import (
     complete,
     foreign_fields,
     served_version,
-    shape_of,
+    kind_shape,
     untyped_patch_error,
     with_managed_fields,
     without_status,
@@ -41,16 +41,16 @@ if TYPE_CHECKING:
 
 
 class RestStorage:
-    """All objects, and the rules by which they are written. Every method raises Refusal."""
+    """All objects, and the rules of writing them. Every method raises StatusError."""
 
     def __init__(self, store: Store, registry: Registry) -> None:
-        """Take where objects are stored, and which kinds there are."""
+        """Write objects of the registry's kinds to a store."""
         self._store = store
-        self._keeper = CascadingStore(store, registry)
+        self._objects = CascadingStore(store, registry)
 
     def get(self, target: Target) -> Object:
         """Return an object."""
-        return self._keeper.get(target).object
+        return self._objects.get(target).object
 
     def create(self, target: Target, body: Object, options: WriteOptions) -> Object:
         """Create an object."""
@@ -77,7 +77,7 @@ class RestStorage:
             return self._update(target, old, new, options, None)
 
     def apply(self, target: Target, body: Object, options: WriteOptions) -> tuple[Object, bool]:
-        """Apply a configuration (server-side apply); return the object, and whether it is new."""
+        """Apply a configuration (server-side apply); return the object, and true for a new one."""
         applied = check_applied(target, body)
         with self._store.lock:
             record = self._store.get(target.kind.resource, target.key)
@@ -92,15 +92,15 @@ class RestStorage:
             pod = self.get(target)
             new = pod_strategy.bind_pod(pod, binding, meta.timestamp())
             if not options.dry_run:
-                self._keeper.write(POD, target.key, {**new, "metadata": dict(new["metadata"])})
+                self._objects.write(POD, target.key, {**new, "metadata": dict(new["metadata"])})
 
     def delete(self, target: Target, deletion: DeleteOptions) -> Object | None:
-        """Delete an object; return it where its kind tells it or it still waits, None otherwise."""
+        """Delete an object; return it where its kind returns deleted objects or it has finalizers, None otherwise."""
         with self._store.lock:
-            return self._keeper.delete(target, deletion)
+            return self._objects.delete(target, deletion)
 
     def _create(self, obj: Object, target: Target, options: WriteOptions, managed: list[Object] | None) -> Object:
-        """Complete, check and store a new object. `managed`: who owns what, where an apply made it."""
+        """Complete, check and store a new object. `managed` has the managedFields of an apply."""
         kind, metadata = target.kind, obj["metadata"]
         check_metadata(kind, metadata)
         key = (target.namespace, metadata["name"])
@@ -108,8 +108,8 @@ class RestStorage:
             raise already_exists(kind, metadata["name"])
         obj = complete(kind, obj, options)
         if managed is None:
-            who = Manager(options.manager, "Update", kind.api_version)
-            managed = update({}, obj, shape_of(kind), who, meta.timestamp(), foreign_fields(target))
+            manager = Manager(options.manager, "Update", kind.api_version)
+            managed = update({}, obj, kind_shape(kind), manager, meta.timestamp(), foreign_fields(target))
         if not kind.custom:
             obj = strategies.prepare_for_create(kind, obj, meta.timestamp())
         elif kind.status:
@@ -121,16 +121,16 @@ class RestStorage:
     def _update(
         self, target: Target, old: Object, new: Object, options: WriteOptions, managed: list[Object] | None
     ) -> Object:
-        """Complete, check and store a change. `managed`: who owns what, where an apply made it."""
-        kind, given = target.kind, object_in(new, "metadata")
+        """Complete, check and store a change. `managed` has the managedFields of an apply."""
+        kind, metadata = target.kind, object_in(new, "metadata")
         new = complete(kind, apply_update(target, old, new), options)
         check_metadata(kind, new["metadata"])
         if not target.subresource:
             strategies.validate_update(kind, old, new)
         if managed is None:
-            base = with_managed_fields(old, []) if given.get("managedFields") in ([], [{}]) else old
-            who = Manager(options.manager, "Update", kind.api_version, target.subresource)
-            managed = update(base, new, shape_of(kind), who, meta.timestamp(), foreign_fields(target))
+            base = with_managed_fields(old, []) if metadata.get("managedFields") in ([], [{}]) else old
+            manager = Manager(options.manager, "Update", kind.api_version, target.subresource)
+            managed = update(base, new, kind_shape(kind), manager, meta.timestamp(), foreign_fields(target))
         new = with_managed_fields(new, managed)
         if bumps_generation(kind, old, new):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
@@ -138,8 +138,8 @@ class RestStorage:
         check_schema(kind, new)
         if new == old:
             return old
-        if _is_done_waiting(new) and not options.dry_run:
-            self._keeper.remove(kind, target.key, new)
+        if _is_removable(new) and not options.dry_run:
+            self._objects.remove(kind, target.key, new)
             return new
         return self._admit(kind, target.key, new, options)
 
@@ -147,15 +147,16 @@ class RestStorage:
         if kind.resource == DEFINITION.resource:
             check_definition(obj)
             obj = established(obj)
-        return obj if options.dry_run else self._keeper.write(kind, key, obj)
+        return obj if options.dry_run else self._objects.write(kind, key, obj)
 
     def _apply_new(self, target: Target, applied: Object, options: WriteOptions) -> Object:
-        kind, given = target.kind, applied["metadata"]
+        kind, applied_metadata = target.kind, applied["metadata"]
         if target.subresource:
             raise not_found(kind, target.name)
-        if given.get("uid"):
-            why = f"uid mismatch: the provided object specified uid {given['uid']}, and no existing object was found"
-            raise conflict(kind, target.name, why)
+        if applied_metadata.get("uid"):
+            uid = applied_metadata["uid"]
+            detail = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            raise conflict(kind, target.name, detail)
         self._check_namespace(target, target.name)
         new, managed = self._merge(target, {}, applied, options)
         metadata = meta.new_metadata(kind, new["metadata"], target.namespace)
@@ -163,10 +164,10 @@ class RestStorage:
 
     @staticmethod
     def _merge(target: Target, live: Object, applied: Object, options: WriteOptions) -> tuple[Object, list[Object]]:
-        who = Manager(options.manager, "Apply", target.kind.api_version, target.subresource)
-        shape, foreign = shape_of(target.kind), foreign_fields(target)
+        manager = Manager(options.manager, "Apply", target.kind.api_version, target.subresource)
+        shape, foreign = kind_shape(target.kind), foreign_fields(target)
         try:
-            return apply(live, applied, shape, who, meta.timestamp(), foreign, force=options.force)
+            return apply(live, applied, shape, manager, meta.timestamp(), foreign, force=options.force)
         except ShapeError as error:
             raise untyped_patch_error(target, str(error)) from None
 
@@ -177,14 +178,14 @@ class RestStorage:
         if namespace is None:
             raise not_found(NAMESPACE, target.namespace)
         if "deletionTimestamp" in namespace.object["metadata"]:
-            told = f"namespace {target.namespace} is being terminated"
-            why = f"unable to create new content in namespace {target.namespace} because it is being terminated"
-            cause = {"reason": "NamespaceTerminating", "message": told, "field": "metadata.namespace"}
-            raise forbidden(target.kind, name, why, {"causes": [cause]})
+            message = f"namespace {target.namespace} is being terminated"
+            detail = f"unable to create new content in namespace {target.namespace} because it is being terminated"
+            cause = {"reason": "NamespaceTerminating", "message": message, "field": "metadata.namespace"}
+            raise forbidden(target.kind, name, detail, {"causes": [cause]})
 
 
-def _is_done_waiting(obj: Object) -> bool:
-    """Tell whether an object that is being deleted has lost its last finalizer, and no kubelet holds it."""
+def _is_removable(obj: Object) -> bool:
+    """Tell whether an object that is being deleted has neither finalizers nor a grace period."""
     metadata = obj["metadata"]
-    held = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
-    return "deletionTimestamp" in metadata and not held
+    blocked = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
+    return "deletionTimestamp" in metadata and not blocked

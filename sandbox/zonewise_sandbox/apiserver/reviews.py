@@ -1,4 +1,4 @@
-"""TokenReview and SubjectAccessReview: questions that are answered by functions given to the server."""
+"""TokenReview and SubjectAccessReview, evaluated by functions that the server is created with."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ ADMIN: User = {"username": "admin", "uid": "admin", "groups": ["system:masters",
 
 
 class Reviews(NamedTuple):
-    """Who answers."""
+    """The functions that evaluate reviews."""
 
     token: Callable[[str], User | None]
-    """The user that a token is of; None: nobody's."""
+    """Returns the user of a token; None for an invalid one."""
     access: Callable[[Object], bool]
-    """Whether the user of a SubjectAccessReviewSpec may do what it says."""
+    """Tells whether a SubjectAccessReviewSpec is allowed."""
 
     def evaluate(self, kind: Kind, review: Object) -> Object:
         """Return a review with its status."""
         spec = object_in(review, "spec")
         if kind.kind == "TokenReview":
-            status = self._of_token(str(spec.get("token") or ""))
+            status = self._review_token(str(spec.get("token") or ""))
         else:
             status = {"allowed": self.access(spec)}
         metadata = object_in(review, "metadata")
         return {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata, "spec": spec, "status": status}
 
-    def _of_token(self, token: str) -> Object:
+    def _review_token(self, token: str) -> Object:
         user = self.token(token)
         if user is None:
             return {"user": {}, "error": "invalid bearer token"}
@@ -45,5 +45,5 @@ class Reviews(NamedTuple):
 
 
 def is_review_kind(kind: Kind) -> bool:
-    """Tell whether a kind is a question."""
+    """Tell whether a kind is a review."""
     return kind in REVIEWS

@@ -1,4 +1,4 @@
-"""From a request to its answer: paths, verbs, options."""
+"""From a request to its response: paths, verbs, options."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ _HEALTH = frozenset({"/healthz", "/readyz", "/livez"})
 
 
 class ServerSettings(NamedTuple):
-    """How a server behaves."""
+    """The behaviour of a server."""
 
     token: str | None
-    """Demanded of every request; None: nobody is asked."""
+    """Required of every request; None: no authentication."""
     reviews: Reviews
     bookmark_interval: float
     """Seconds."""
 
 
 class Router:
-    """Answers requests."""
+    """Handles requests."""
 
     def __init__(self, store: Store, registry: Registry, settings: ServerSettings) -> None:
-        """Take where objects are, which kinds there are, and how to behave."""
+        """Serve the registry's kinds from a store."""
         self._store = store
         self._registry = registry
         self._settings = settings
@@ -61,17 +61,17 @@ class Router:
         self.lister = Lister(store)
 
     def handle(self, request: Request) -> Response:
-        """Return the answer to a request: a refusal is one."""
+        """Return the response to a request; a StatusError is one."""
         try:
             self._authenticate(request)
             return self._at_path(request)
-        except StatusError as refusal:
-            return _json(refusal.code, refusal.body())
+        except StatusError as error:
+            return _json(error.code, error.body())
 
     def _authenticate(self, request: Request) -> None:
-        wanted = self._settings.token
-        given = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if wanted is not None and not hmac.compare_digest(given.encode(), wanted.encode()):
+        token = self._settings.token
+        bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if token is not None and not hmac.compare_digest(bearer.encode(), token.encode()):
             raise unauthorized()
 
     def _at_path(self, request: Request) -> Response:
@@ -80,12 +80,12 @@ class Router:
             return Response(200, b"ok", "text/plain; charset=utf-8")
         if parts == ["version"]:
             return _json(200, VERSION)
-        if parts[:2] == ["openapi", "v3"] and (found := open_api(self._registry, parts[2:])):
-            return _json(200, found)
+        if parts[:2] == ["openapi", "v3"] and (document := open_api(self._registry, parts[2:])):
+            return _json(200, document)
         if parts and parts[0] in {"api", "apis"}:
-            found = discover(self._registry, parts)
-            if found is not None:
-                return _json(200, found)
+            document = discover(self._registry, parts)
+            if document is not None:
+                return _json(200, document)
             target = self._target(parts)
             if target is not None:
                 return self._at_target(request, target)
@@ -177,9 +177,9 @@ class Router:
     def _delete(self, request: Request, target: Target) -> Response:
         deletion = _deletion(request_bodies.parse_options(request.body), request.query)
         uid = self.objects.get(target)["metadata"]["uid"]
-        left = self.objects.delete(target, deletion)
-        if left is not None:
-            return self._object(request, target.kind, 200, left)
+        remaining = self.objects.delete(target, deletion)
+        if remaining is not None:
+            return self._object(request, target.kind, 200, remaining)
         details: Object = {"name": target.name, "kind": target.kind.plural, "uid": uid}
         if target.kind.group:
             details["group"] = target.kind.group
@@ -191,12 +191,12 @@ class Router:
         test = selector_predicate(target.kind, request.query)
         with self._store.lock:
             page = self.lister.list(target.kind, target.namespace, {})
-            chosen = [record for record in page.records if test is None or test(record.object)]
-            for record in chosen:
-                found = record.object["metadata"]
-                one = target._replace(namespace=found.get("namespace", ""), name=found["name"])
-                self.objects.delete(one, deletion)
-        return _page(target.kind, page._replace(records=chosen), "", "")
+            selected = [record for record in page.records if test is None or test(record.object)]
+            for record in selected:
+                metadata = record.object["metadata"]
+                item = target._replace(namespace=metadata.get("namespace", ""), name=metadata["name"])
+                self.objects.delete(item, deletion)
+        return _page(target.kind, page._replace(records=selected), "", "")
 
     def _review(self, request: Request, kind: Kind) -> Response:
         if request.method != "POST":

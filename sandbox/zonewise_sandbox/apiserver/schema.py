@@ -22,7 +22,7 @@ Schema = Object
 
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _INT_OR_STRING = "x-kubernetes-int-or-string"
-_OF_EVERY_OBJECT = frozenset({"apiVersion", "kind", "metadata"})
+_OBJECT_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def prune(value: Value, schema: Schema, unknown: list[str], path: str = "") -> Value:
@@ -38,66 +38,66 @@ def prune(value: Value, schema: Schema, unknown: list[str], path: str = "") -> V
 
 
 def _pruned_object(value: Object, schema: Schema, unknown: list[str], path: str) -> Object:
-    properties, others = schema.get("properties", {}), schema.get("additionalProperties")
+    properties, additional = schema.get("properties", {}), schema.get("additionalProperties")
     whole = not path or schema.get("x-kubernetes-embedded-resource", False)
-    kept: Object = {}
+    pruned: Object = {}
     for name, part in value.items():
-        place = f"{path}.{name}" if path else name
-        if whole and name in _OF_EVERY_OBJECT:
-            kept[name] = part
+        field = f"{path}.{name}" if path else name
+        if whole and name in _OBJECT_FIELDS:
+            pruned[name] = part
         elif name in properties:
-            kept[name] = prune(part, properties[name], unknown, place)
-        elif is_object(others):
-            kept[name] = prune(part, others, unknown, place)
-        elif others is True or schema.get(_PRESERVE):
-            kept[name] = part
+            pruned[name] = prune(part, properties[name], unknown, field)
+        elif is_object(additional):
+            pruned[name] = prune(part, additional, unknown, field)
+        elif additional is True or schema.get(_PRESERVE):
+            pruned[name] = part
         else:
-            unknown.append(place)
-    return kept
+            unknown.append(field)
+    return pruned
 
 
 def set_defaults(value: Value, schema: Schema) -> Value:
-    """Return the value with the defaults of absent fields; a null that may not be null is absent."""
+    """Return the value with the defaults of absent fields; a null in a field that is not nullable is absent."""
     if is_object(value):
-        properties, others = schema.get("properties", {}), schema.get("additionalProperties")
-        made: Object = {}
+        properties, additional = schema.get("properties", {}), schema.get("additionalProperties")
+        complete: Object = {}
         for name, part in value.items():
-            of_part = properties.get(name, others if is_object(others) else {})
-            if part is None and name in properties and not of_part.get("nullable"):
+            part_schema = properties.get(name, additional if is_object(additional) else {})
+            if part is None and name in properties and not part_schema.get("nullable"):
                 continue
-            made[name] = set_defaults(part, of_part)
-        for name, of_part in properties.items():
-            if name not in made and "default" in of_part:
-                made[name] = set_defaults(copy.deepcopy(of_part["default"]), of_part)
-        return made
+            complete[name] = set_defaults(part, part_schema)
+        for name, part_schema in properties.items():
+            if name not in complete and "default" in part_schema:
+                complete[name] = set_defaults(copy.deepcopy(part_schema["default"]), part_schema)
+        return complete
     if is_list(value):
         return [set_defaults(item, object_in(schema, "items")) for item in value]
     return value
 
 
 def validate(value: Value, schema: Schema, path: str = "") -> Iterator[Cause]:
-    """Tell what is wrong with a value, by the field."""
+    """Yield the invalid fields of a value."""
     if value is None and schema.get("nullable"):
         return
-    found = _type_name(value)
-    wanted = _wanted_types(schema)
-    if wanted and found not in wanted and not (found == "integer" and "number" in wanted):
-        yield wrong_type(path, found, ",".join(wanted))
+    actual = _type_name(value)
+    expected = _schema_types(schema)
+    if expected and actual not in expected and not (actual == "integer" and "number" in expected):
+        yield wrong_type(path, actual, ",".join(expected))
         return
     if "enum" in schema and value not in schema["enum"]:
         yield unsupported(path, value, schema["enum"])
     if is_object(value):
-        yield from _faults_of_object(value, schema, path)
+        yield from _validate_object(value, schema, path)
     elif is_list(value):
-        yield from _faults_of_list(value, schema, path)
+        yield from _validate_list(value, schema, path)
     elif isinstance(value, str):
-        yield from _faults_of_text(value, schema, path)
+        yield from _validate_text(value, schema, path)
     elif not isinstance(value, bool) and value is not None:
-        yield from _faults_of_number(value, schema, path)
-    yield from _faults_of_choices(value, schema, path)
+        yield from _validate_number(value, schema, path)
+    yield from _validate_choices(value, schema, path)
 
 
-def _wanted_types(schema: Schema) -> tuple[str, ...]:
+def _schema_types(schema: Schema) -> tuple[str, ...]:
     if schema.get(_INT_OR_STRING):
         return ("integer", "string")
     return (schema["type"],) if "type" in schema else ()
@@ -114,7 +114,7 @@ def _type_name(value: Value) -> str:
     return names[type(value)]
 
 
-def _faults_of_object(value: Object, schema: Schema, path: str) -> Iterator[Cause]:
+def _validate_object(value: Object, schema: Schema, path: str) -> Iterator[Cause]:
     prefix = f"{path}." if path else ""
     for name in schema.get("required", ()):
         if name not in value:
@@ -124,15 +124,15 @@ def _faults_of_object(value: Object, schema: Schema, path: str) -> Iterator[Caus
     if len(value) < schema.get("minProperties", 0):
         limit = schema["minProperties"]
         yield invalid_value(path, len(value), f"{path} in body should have at least {limit} properties")
-    properties, others = schema.get("properties", {}), schema.get("additionalProperties")
+    properties, additional = schema.get("properties", {}), schema.get("additionalProperties")
     for name, part in value.items():
         if name in properties:
             yield from validate(part, properties[name], f"{prefix}{name}")
-        elif is_object(others):
-            yield from validate(part, others, f"{prefix}{name}")
+        elif is_object(additional):
+            yield from validate(part, additional, f"{prefix}{name}")
 
 
-def _faults_of_list(value: list[Value], schema: Schema, path: str) -> Iterator[Cause]:
+def _validate_list(value: list[Value], schema: Schema, path: str) -> Iterator[Cause]:
     if len(value) > schema.get("maxItems", len(value)):
         yield _too_many(path, len(value), schema["maxItems"], "items")
     if len(value) < schema.get("minItems", 0):
@@ -142,14 +142,14 @@ def _faults_of_list(value: list[Value], schema: Schema, path: str) -> Iterator[C
     if is_object(items):
         for number, item in enumerate(value):
             yield from validate(item, items, f"{path}[{number}]")
-    yield from _faults_of_keys(value, schema, path)
+    yield from _validate_keys(value, schema, path)
 
 
-def _faults_of_keys(value: list[Value], schema: Schema, path: str) -> Iterator[Cause]:
+def _validate_keys(value: list[Value], schema: Schema, path: str) -> Iterator[Cause]:
     kind = schema.get("x-kubernetes-list-type", "atomic")
     if kind == "atomic":
         return
-    seen: list[Value] = []
+    known_keys: list[Value] = []
     for number, item in enumerate(value):
         key = item
         if kind == "map":
@@ -157,12 +157,12 @@ def _faults_of_keys(value: list[Value], schema: Schema, path: str) -> Iterator[C
                 continue
             keys = schema.get("x-kubernetes-list-map-keys", ())
             key = {name: item.get(name) for name in keys if name in item}
-        if key in seen:
+        if key in known_keys:
             yield duplicate(f"{path}[{number}]", key)
-        seen.append(key)
+        known_keys.append(key)
 
 
-def _faults_of_text(value: str, schema: Schema, path: str) -> Iterator[Cause]:
+def _validate_text(value: str, schema: Schema, path: str) -> Iterator[Cause]:
     if len(value) > schema.get("maxLength", len(value)):
         yield Cause("FieldValueTooLong", path, f"Too long: may not be more than {schema['maxLength']} bytes")
     if len(value) < schema.get("minLength", 0):
@@ -174,7 +174,7 @@ def _faults_of_text(value: str, schema: Schema, path: str) -> Iterator[Cause]:
         yield wrong_type(path, value, "date-time")
 
 
-def _faults_of_number(value: float, schema: Schema, path: str) -> Iterator[Cause]:
+def _validate_number(value: float, schema: Schema, path: str) -> Iterator[Cause]:
     if "minimum" in schema and value < schema["minimum"]:
         yield invalid_value(path, value, f"{path} in body should be greater than or equal to {schema['minimum']}")
     if "maximum" in schema and value > schema["maximum"]:
@@ -183,21 +183,21 @@ def _faults_of_number(value: float, schema: Schema, path: str) -> Iterator[Cause
         yield invalid_value(path, value, f"{path} in body should be a multiple of {schema['multipleOf']}")
 
 
-def _faults_of_choices(value: Value, schema: Schema, path: str) -> Iterator[Cause]:
+def _validate_choices(value: Value, schema: Schema, path: str) -> Iterator[Cause]:
     for choice in schema.get("allOf", ()):
         yield from validate(value, choice, path)
-    for name, most, told in (("anyOf", None, "at least one schema"), ("oneOf", 1, "one and only one schema")):
+    for name, maximum, rule in (("anyOf", None, "at least one schema"), ("oneOf", 1, "one and only one schema")):
         choices = schema.get(name)
         if choices:
             fitting = sum(not any(validate(value, choice, path)) for choice in choices)
-            if not fitting or (most is not None and fitting > most):
-                yield invalid_value(path, "", f"{path} in body must validate {told} ({name})")
+            if not fitting or (maximum is not None and fitting > maximum):
+                yield invalid_value(path, "", f"{path} in body must validate {rule} ({name})")
     if "not" in schema and not any(validate(value, schema["not"], path)):
         yield invalid_value(path, "", f"{path} in body must not validate the schema (not)")
 
 
-def _too_many(path: str, found: int, limit: int, what: str) -> Cause:
-    return Cause("FieldValueTooMany", path, f"Too many: {found}: must have at most {limit} {what}")
+def _too_many(path: str, count: int, limit: int, what: str) -> Cause:
+    return Cause("FieldValueTooMany", path, f"Too many: {count}: must have at most {limit} {what}")
 
 
 @lru_cache(maxsize=1024)

@@ -1,4 +1,4 @@
-"""The server: a listening socket, a thread for each connection, and the switches that tests turn."""
+"""The server: a listening socket, a thread for each connection, and the switches of tests."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _PATIENCE = 2.0
-"""Seconds that close() waits for answers that are under way."""
+"""Seconds for which close() waits for responses in progress."""
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
 class ApiServer:
     """A Kubernetes API server in memory, on loopback, for demonstrations and tests.
 
-    It behaves as kube-apiserver 1.36 does with the controllers that a cluster always runs: dependents are collected,
-    namespaces are emptied. Use it as a context manager. Raises OSError where the port is taken.
+    It behaves as kube-apiserver 1.36 does with the controllers that every cluster runs: dependents are collected,
+    namespaces are emptied. Use it as a context manager. Raises OSError where the port is in use.
     """
 
     def __init__(
@@ -51,11 +51,11 @@ class ApiServer:
         history: int = HISTORY,
         bookmark_interval: float = BOOKMARK_INTERVAL,
     ) -> None:
-        """Take the port (0: any free one), files of definitions, and the token to demand of everyone.
+        """Create a server at a port (0: any free one), with files of definitions, and with a required token.
 
-        `token_reviewer` says which user (UserInfo) a token of a TokenReview is of, by default the administrator for the
-        server's own; `access_reviewer` says whether a SubjectAccessReviewSpec is allowed. `history` is how many events
-        are kept for watches to begin in the past, `bookmark_interval` the seconds between bookmarks.
+        `token_reviewer` returns the user (UserInfo) of a token in a TokenReview; by default the server's own token is
+        the administrator's. `access_reviewer` tells whether a SubjectAccessReviewSpec is allowed. `history` is the
+        number of events for watches of older versions, `bookmark_interval` the seconds between bookmarks.
         """
         self._token = token
         self.store = Store(history)
@@ -79,7 +79,7 @@ class ApiServer:
 
     @property
     def url(self) -> str:
-        """Return the address to give to clients."""
+        """Return the URL for clients."""
         return f"http://127.0.0.1:{self.port}"
 
     def client_config(self) -> Config:
@@ -89,11 +89,11 @@ class ApiServer:
         return Config.from_url(self.url, token=self._token)
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start to serve."""
         self._thread.start()
 
     def close(self) -> None:
-        """Listen no more, and end every watch and connection: in good order those that end within two seconds."""
+        """Stop listening, and end every watch and connection: gracefully where they end within two seconds."""
         if self._thread.is_alive():
             self._listener.shutdown()
             self._thread.join()
@@ -104,16 +104,16 @@ class ApiServer:
         self._listener.disconnect()
 
     def forget_history(self) -> None:
-        """Forget the past, as etcd's compaction does: older versions and unfinished lists are answered by 410."""
+        """Drop the history, as etcd's compaction does: older versions and unfinished lists get a 410."""
         self.store.forget()
         self._router.lister.forget()
 
     def end_watches(self) -> None:
-        """End every watch now, in good order, as a server does that is asked to restart."""
+        """End every watch now, gracefully, as a server does that restarts."""
         self.store.end_subscriptions()
 
     def disconnect(self) -> None:
-        """Break every connection, as a server does that crashes; it listens on."""
+        """Break every connection, as a server does that crashes; the server still listens."""
         self._listener.disconnect()
 
     def __enter__(self) -> ApiServer:
@@ -152,7 +152,7 @@ class _Listener(socketserver.ThreadingTCPServer):
             self._lock.notify_all()
 
     def hang_up(self) -> None:
-        """Listen to nobody any more: who is being answered gets the rest of the answer."""
+        """Read no more requests; responses in progress are completed."""
         self._shutdown(socket.SHUT_RD)
 
     def disconnect(self) -> None:
@@ -177,8 +177,8 @@ class _Connection(socketserver.StreamRequestHandler):
         listener, connection = self._listener, self.connection
         listener.add(connection)
         try:
-            with contextlib.suppress(OSError):  # whoever is gone needs no answer
-                while self._answer_next(connection):
+            with contextlib.suppress(OSError):  # the client has disconnected
+                while self._serve_next(connection):
                     pass
         except BadRequest as error:
             log.warning("connection of %s: %s", self.client_address, error)
@@ -193,7 +193,7 @@ class _Connection(socketserver.StreamRequestHandler):
         with contextlib.suppress(OSError):
             super().finish()
 
-    def _answer_next(self, connection: socket.socket) -> bool:
+    def _serve_next(self, connection: socket.socket) -> bool:
         request = read_request(self.rfile, self.wfile)
         if request is None:
             return False

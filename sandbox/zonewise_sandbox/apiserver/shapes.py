@@ -1,6 +1,6 @@
-"""What server-side apply must know of a type: which lists have keys, which values have one owner as a whole.
+"""The facts of a type that server-side apply needs: the keys of lists, and the values with one owner as a whole.
 
-A shape answers for one place in an object. For custom resources it is read from the structural schema
+A shape describes one position in an object. For custom resources it is read from the structural schema
 (x-kubernetes-list-type, x-kubernetes-map-type), for built-in kinds from the table in `lists`.
 """
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from zonewise_sandbox.apiserver.json_values import Object, Value
 
 
-_ALWAYS_THERE = frozenset({"spec", "status", "template", "containers", "names"})
+_ALWAYS_SET = frozenset({"spec", "status", "template", "containers", "names"})
 
 
 class ItemRule(NamedTuple):
-    """How the items of a list are told apart."""
+    """How the items of a list are identified."""
 
     keys: tuple[str, ...] = ()
     set: bool = False
@@ -37,12 +37,12 @@ class ItemRule(NamedTuple):
         """
         if self.set:
             return f"v:{_compact(item)}"
-        found = {name: item[name] if name in item else shape.key_default(name) for name in sorted(self.keys)}
-        return f"k:{_compact(found)}"
+        keys = {name: item[name] if name in item else shape.key_default(name) for name in sorted(self.keys)}
+        return f"k:{_compact(keys)}"
 
 
 class Shape(Protocol):
-    """The type at one place."""
+    """The type at one position."""
 
     @property
     def atomic(self) -> bool:
@@ -54,7 +54,7 @@ class Shape(Protocol):
         ...
 
     def items(self) -> tuple[Shape, ItemRule]:
-        """Return the shape of the items of a list here, and how they are told apart."""
+        """Return the shape of the items of a list here, and how they are identified."""
         ...
 
     def key_default(self, name: str) -> Value:
@@ -62,12 +62,12 @@ class Shape(Protocol):
         ...
 
     def is_always_set(self, name: str) -> bool:
-        """Tell whether a field named so is there even where nobody set it, and hence nobody's."""
+        """Tell whether a field of this name is present without a writer, and hence has no owner."""
         ...
 
 
 class BuiltInShape:
-    """A place in a built-in kind, or in the metadata of any kind."""
+    """A position in a built-in kind, or in the metadata of any kind."""
 
     def __init__(self, kind: str, name: str = "") -> None:
         """Take the kind and the name of the field, "" for the whole object."""
@@ -84,7 +84,7 @@ class BuiltInShape:
         return BuiltInShape(self._kind, name), not is_map(self._name)
 
     def items(self) -> tuple[Shape, ItemRule]:
-        """Return the shape of the items of a list here, and how they are told apart."""
+        """Return the shape of the items of a list here, and how they are identified."""
         rule = merge_rule(self._kind, self._name)
         return BuiltInShape(self._kind, f"{self._name}[]"), ItemRule(rule.keys, rule.set)
 
@@ -93,15 +93,15 @@ class BuiltInShape:
         return {"protocol": "TCP"}[name]
 
     def is_always_set(self, name: str) -> bool:
-        """Tell whether a field named so is a Go struct, or a list without omitempty, which cannot be absent."""
-        return name in _ALWAYS_THERE
+        """Tell whether a field of this name is a Go struct, or a list without omitempty, which cannot be absent."""
+        return name in _ALWAYS_SET
 
 
 class SchemaShape:
-    """A place in a custom resource."""
+    """A position in a custom resource."""
 
     def __init__(self, schema: Object, *, root: bool = False) -> None:
-        """Take the schema of the place; the root has metadata, which is no matter of the schema."""
+        """Take the schema of the position; the root has metadata, which the schema does not describe."""
         self._schema = schema
         self._root = root
 
@@ -117,11 +117,11 @@ class SchemaShape:
         declared = self._schema.get("properties", {}).get(name)
         if declared is not None:
             return SchemaShape(declared), True
-        others = self._schema.get("additionalProperties")
-        return SchemaShape(others if is_object(others) else {}), False
+        additional = self._schema.get("additionalProperties")
+        return SchemaShape(additional if is_object(additional) else {}), False
 
     def items(self) -> tuple[Shape, ItemRule]:
-        """Return the shape of the items of a list here, and how they are told apart."""
+        """Return the shape of the items of a list here, and how they are identified."""
         kind = self._schema.get("x-kubernetes-list-type", "atomic")
         keys = tuple(self._schema.get("x-kubernetes-list-map-keys", ())) if kind == "map" else ()
         return SchemaShape(object_in(self._schema, "items")), ItemRule(keys, kind == "set")
@@ -131,7 +131,7 @@ class SchemaShape:
         return self._schema["properties"][name]["default"]
 
     def is_always_set(self, name: str) -> bool:  # noqa: ARG002 -- as the protocol says
-        """Tell that no field of a custom resource is there where nobody set it."""
+        """Return false: every field of a custom resource has a writer."""
         return False
 
 

@@ -1,7 +1,7 @@
-"""Refusals: the Status bodies of a Kubernetes API server, with its reasons, details and words.
+"""Errors as the Status bodies of a Kubernetes API server, with its reasons, details and messages.
 
-The forms are those of k8s.io/apimachinery/pkg/api/errors/errors.go, which clients compare by `reason`; the messages are
-what kube-apiserver 1.36 says, as the contract tests see it.
+The constructors are those of k8s.io/apimachinery/pkg/api/errors/errors.go, whose `reason` clients compare. The messages
+are those of kube-apiserver 1.36, which the contract tests compare.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class StatusError(Exception):
-    """A request that is answered by a failure."""
+    """A request that fails."""
 
     def __init__(self, code: int, reason: str, message: str, details: Object | None = None) -> None:
-        """Take the HTTP status, the machine-readable reason ("" for none), a sentence, and the details if any."""
+        """Take the HTTP status, the machine-readable reason ("" for none), a message, and the details if any."""
         super().__init__(message)
         self.code = code
         self.reason = reason
@@ -29,18 +29,18 @@ class StatusError(Exception):
 
     def body(self) -> Object:
         """Return the Status object."""
-        made: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
-        made["message"] = self.message
+        status: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+        status["message"] = self.message
         if self.reason:
-            made["reason"] = self.reason
+            status["reason"] = self.reason
         if self.details is not None:
-            made["details"] = self.details
-        made["code"] = self.code
-        return made
+            status["details"] = self.details
+        status["code"] = self.code
+        return status
 
 
 class Cause(NamedTuple):
-    """One field that is wrong (k8s.io/apimachinery/pkg/util/validation/field/errors.go)."""
+    """One invalid field (k8s.io/apimachinery/pkg/util/validation/field/errors.go)."""
 
     reason: str
     """FieldValueInvalid and so on."""
@@ -102,15 +102,15 @@ def already_exists(kind: Kind, name: str) -> StatusError:
 
 def conflict(kind: Kind, name: str, detail: str, subresource: str = "") -> StatusError:
     """Return 409 Conflict."""
-    what = f"/{subresource}" if subresource else ""
-    message = f'Operation cannot be fulfilled on {kind.qualified}{what} "{name}": {detail}'
-    return StatusError(409, "Conflict", message, _details(kind, name, kind.plural + what))
+    subpath = f"/{subresource}" if subresource else ""
+    message = f'Operation cannot be fulfilled on {kind.qualified}{subpath} "{name}": {detail}'
+    return StatusError(409, "Conflict", message, _details(kind, name, kind.plural + subpath))
 
 
 def modified(kind: Kind, name: str) -> StatusError:
     """Return 409 Conflict for a resourceVersion that is not the current one."""
-    why = "the object has been modified; please apply your changes to the latest version and try again"
-    return conflict(kind, name, why)
+    detail = "the object has been modified; please apply your changes to the latest version and try again"
+    return conflict(kind, name, detail)
 
 
 def invalid(kind: Kind, name: str, causes: Iterable[Cause]) -> StatusError:
@@ -136,8 +136,8 @@ def apply_conflict(fields: Sequence[tuple[str, str]]) -> StatusError:
         groups: dict[str, list[str]] = {}
         for manager, path in fields:
             groups.setdefault(manager, []).append(f"- {path}")
-        told = "\n".join(f"conflicts with {manager}:\n" + "\n".join(paths) for manager, paths in groups.items())
-        message = f"Apply failed with {len(fields)} conflicts: {told}"
+        listed = "\n".join(f"conflicts with {manager}:\n" + "\n".join(paths) for manager, paths in groups.items())
+        message = f"Apply failed with {len(fields)} conflicts: {listed}"
     return StatusError(409, "Conflict", message, {"causes": causes})
 
 
@@ -177,35 +177,35 @@ def method_not_allowed() -> StatusError:
 
 def unsupported_media_type(accepted: Iterable[str]) -> StatusError:
     """Return 415 UnsupportedMediaType."""
-    told = ", ".join(accepted)
-    message = f"the body of the request was in an unknown format - accepted media types include: {told}"
+    listed = ", ".join(accepted)
+    message = f"the body of the request was in an unknown format - accepted media types include: {listed}"
     return StatusError(415, "UnsupportedMediaType", message)
 
 
 def unprocessable_patch() -> StatusError:
-    """Return 422 Invalid as the server words it where a JSON patch cannot be applied."""
+    """Return 422 Invalid with the server's message for a JSON patch that cannot be applied."""
     return StatusError(422, "Invalid", "the server rejected our request due to an error in our request", {})
 
 
 def internal(message: str) -> StatusError:
-    """Return 500 without a reason, which is what the server says to some requests that make no sense."""
+    """Return 500 without a reason, which the server returns for some invalid requests."""
     return StatusError(500, "", message)
 
 
 def json_text(value: object) -> str:
-    """Return a value as messages show it: JSON without spaces."""
+    """Return a value in the notation of messages: JSON without spaces."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def _invalid(what: str, name: str, causes: list[Cause], details: Object) -> StatusError:
-    told = [f"{cause.field}: {cause.message}" for cause in causes]
-    listed = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
-    found = [{"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in causes]
-    return StatusError(422, "Invalid", f'{what} "{name}" is invalid: {listed}', {**details, "causes": found})
+    messages = [f"{cause.field}: {cause.message}" for cause in causes]
+    listed = messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
+    listed_causes = [{"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in causes]
+    return StatusError(422, "Invalid", f'{what} "{name}" is invalid: {listed}', {**details, "causes": listed_causes})
 
 
 def _details(kind: Kind, name: str, what: str) -> Object:
-    made: Object = {"name": name} if name else {}
+    details: Object = {"name": name} if name else {}
     if kind.group:
-        made["group"] = kind.group
-    return {**made, "kind": what}
+        details["group"] = kind.group
+    return {**details, "kind": what}

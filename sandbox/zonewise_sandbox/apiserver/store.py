@@ -1,8 +1,8 @@
-"""Objects in memory, numbered as etcd numbers them, and the recent past for those who watch.
+"""Objects in memory, with versions like etcd's, and the recent history for watches.
 
-One counter serves all resources, as one etcd does, so versions of different resources can be compared. An object that
-is stored is never changed again: a write stores another one. That lets readers share it without a copy, and lets its
-JSON be made once for all who ask.
+One counter serves all resources, as in one etcd: versions of different resources are comparable. A stored object is
+immutable: a write stores another one. Readers therefore share objects without copies, and an object's JSON is encoded
+once for all readers.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ Key = tuple[str, str]
 """Namespace ("" for cluster-wide objects) and name."""
 
 HISTORY = 20_000
-"""Events kept by default. kube-apiserver keeps at least those of 75 s, 100 to 102,400 per resource (watch_cache.go)."""
+"""Events in the history by default. kube-apiserver has those of 75 s, 100 to 102,400 a resource (watch_cache.go)."""
 
 
 class Record:
-    """A stored object and, once somebody asked, its JSON."""
+    """A stored object and, after the first use, its JSON."""
 
     __slots__ = ("_encoded", "object", "version")
 
     def __init__(self, version: int, obj: Object) -> None:
-        """Take the object, which nobody changes from now on."""
+        """Take the object, which is immutable from now on."""
         self.version = version
         self.object = obj
         self._encoded: bytes | None = None
@@ -54,27 +54,27 @@ class Event(NamedTuple):
     resource: Resource
     key: Key
     record: Record
-    """The new state; of a deletion the last state, under the version of the deletion."""
+    """The new state; for a deletion the last state, with the version of the deletion."""
     previous: Record | None
 
 
 Subscription = SimpleQueue[Event | None]
-"""Events as they come; None at the end."""
+"""Events in order; None at the end."""
 
 
 class TooOld(Exception):
-    """The events since a version are no longer known."""
+    """The history has no events since a version."""
 
     def __init__(self, version: int, oldest: int) -> None:
-        """Take the version asked for and the oldest that can be watched from."""
+        """Take the requested version, and the oldest one that can be watched from."""
         super().__init__(f"too old resource version: {version} ({oldest})")
 
 
 class Store:
-    """All objects. Every method takes the lock; hold it yourself around a read that decides about a write."""
+    """All objects. Every method takes the lock; hold it around a read on which a write depends."""
 
     def __init__(self, history: int = HISTORY) -> None:
-        """Keep so many events for those who watch from an older version."""
+        """Create an empty store with a history of so many events."""
         self.lock = threading.RLock()
         self.version = 1
         self._objects: dict[Resource, dict[Key, Record]] = {}
@@ -84,7 +84,7 @@ class Store:
         self._subscriptions: dict[Resource, set[Subscription]] = {}
 
     def get(self, resource: Resource, key: Key) -> Record | None:
-        """Return an object, if it is there."""
+        """Return an object; None where there is none."""
         with self.lock:
             return self._objects.get(resource, {}).get(key)
 
@@ -100,11 +100,11 @@ class Store:
     def everything(self) -> list[tuple[Resource, Key, Record]]:
         """Return all objects of all resources."""
         with self.lock:
-            found = [(resource, list(objects.items())) for resource, objects in self._objects.items()]
-            return [(resource, key, record) for resource, items in found for key, record in items]
+            by_resource = [(resource, list(objects.items())) for resource, objects in self._objects.items()]
+            return [(resource, key, record) for resource, items in by_resource for key, record in items]
 
     def put(self, resource: Resource, key: Key, obj: Object) -> Record:
-        """Store an object under the next version. Its metadata must be the caller's own: the version is set in it."""
+        """Store an object under the next version. Its metadata must not be shared: the version is set in it."""
         with self.lock:
             objects = self._objects.setdefault(resource, {})
             previous = objects.get(key)
@@ -112,20 +112,20 @@ class Store:
             objects[key] = record
             if previous is None:
                 self._sorted.pop(resource, None)
-            self._tell(Event(record.version, "MODIFIED" if previous else "ADDED", resource, key, record, previous))
+            self._publish(Event(record.version, "MODIFIED" if previous else "ADDED", resource, key, record, previous))
             return record
 
     def remove(self, resource: Resource, key: Key, last: Object) -> Record:
-        """Remove an object, whose last state is told to those who watch. Its metadata must be the caller's own."""
+        """Remove an object; watches get its last state. Its metadata must not be shared."""
         with self.lock:
             previous = self._objects[resource].pop(key)
             self._sorted.pop(resource, None)
             record = self._next(last)
-            self._tell(Event(record.version, "DELETED", resource, key, record, previous))
+            self._publish(Event(record.version, "DELETED", resource, key, record, previous))
             return record
 
     def subscribe(self, resource: Resource, since: int | None) -> tuple[list[Event], int, Subscription]:
-        """Return the events after a version, or the objects as ADDED where it is None; the version; and what follows.
+        """Return the events after a version, or the objects as ADDED where it is None; the version; and a subscription.
 
         Raises TooOld.
         """
@@ -146,33 +146,33 @@ class Store:
             self._subscriptions.get(resource, set()).discard(queue)
 
     def end_subscriptions(self) -> None:
-        """Tell everyone who watches that it is over."""
+        """End every subscription."""
         with self.lock:
             for queues in self._subscriptions.values():
                 for queue in queues:
                     queue.put(None)
 
     def forget(self) -> None:
-        """Forget all events, as etcd does when it compacts: only watches from the present can begin."""
+        """Drop the history, as etcd's compaction does: watches can begin from the current version only."""
         with self.lock:
             self._events.clear()
             self._forgotten = self.version
 
     def _since(self, resource: Resource, since: int) -> list[Event]:
-        found: list[Event] = []
+        events: list[Event] = []
         for event in reversed(self._events):
             if event.version <= since:
                 break
             if event.resource == resource:
-                found.append(event)
-        return found[::-1]
+                events.append(event)
+        return events[::-1]
 
     def _next(self, obj: Object) -> Record:
         self.version += 1
         obj["metadata"]["resourceVersion"] = str(self.version)
         return Record(self.version, obj)
 
-    def _tell(self, event: Event) -> None:
+    def _publish(self, event: Event) -> None:
         if len(self._events) == self._events.maxlen:
             self._forgotten = self._events[0].version
         self._events.append(event)

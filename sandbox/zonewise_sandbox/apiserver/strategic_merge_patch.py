@@ -1,9 +1,9 @@
-"""Strategic merge patch: a merge patch that knows which lists have keys.
+"""Strategic merge patch: a merge patch with the keys of lists.
 
 The rules are those of k8s.io/apimachinery/pkg/util/strategicpatch: items of a list with a key are merged one by one;
-`$patch: replace` and `$patch: delete` do what they say to the object or item they stand in;
-`$deleteFromPrimitiveList/x` takes values out of a list of scalars; `$retainKeys` drops all other keys;
-`$setElementOrder/x` says in which order items end up.
+`$patch: replace` and `$patch: delete` replace or delete the object or item that has them;
+`$deleteFromPrimitiveList/x` removes values from a list of scalars; `$retainKeys` drops all other keys;
+`$setElementOrder/x` sets the order of items.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ORDER = "$setElementOrder/"
 
 
 class StrategicPatchError(ValueError):
-    """A patch that makes no sense: an item without its key, an unknown directive."""
+    """An invalid patch: an item without its key, an unknown directive."""
 
 
 def strategic_merge_patch(kind: str, target: Object, patch: Object) -> Object:
@@ -48,8 +48,8 @@ def strategic_merge_patch(kind: str, target: Object, patch: Object) -> Object:
 
 
 def _retained(target: Object, patch: Object) -> Object:
-    kept = patch.get("$retainKeys")
-    return {name: value for name, value in target.items() if kept is None or name in kept}
+    retained_keys = patch.get("$retainKeys")
+    return {name: value for name, value in target.items() if retained_keys is None or name in retained_keys}
 
 
 def _merge_field(kind: str, merged: Object, name: str, value: Value) -> None:
@@ -81,19 +81,19 @@ def _merged_list(kind: str, field: str, before: list[Value], patch: list[Value])
 def _merge_item(kind: str, items: list[Value], change: Value, key: str) -> None:
     if not is_object(change) or key not in change:
         raise StrategicPatchError(f"map: {change} does not contain declared merge key: {key}")
-    at = next((number for number, item in enumerate(items) if item.get(key) == change[key]), None)
+    index = next((number for number, item in enumerate(items) if item.get(key) == change[key]), None)
     if change.get("$patch") == "delete":
         items[:] = [item for item in items if item.get(key) != change[key]]
-    elif at is None:
+    elif index is None:
         items.append(strategic_merge_patch(kind, {}, change))
     else:
-        items[at] = strategic_merge_patch(kind, items[at], change)
+        items[index] = strategic_merge_patch(kind, items[index], change)
 
 
 def _ordered(items: list[Value], order: list[Value], key: str) -> list[Value]:
-    """Return the items with those that the order names in that order; each of the others stays in its place."""
-    wanted = [one.get(key) if key else one for one in order]
-    named = [item for item in items if (item.get(key) if key else item) in wanted]
-    named.sort(key=lambda item: wanted.index(item.get(key) if key else item))
-    places = iter(named)
-    return [next(places) if (item.get(key) if key else item) in wanted else item for item in items]
+    """Return the items with those of the order in that order; each of the others keeps its position."""
+    ordered_keys = [entry.get(key) if key else entry for entry in order]
+    listed = [item for item in items if (item.get(key) if key else item) in ordered_keys]
+    listed.sort(key=lambda item: ordered_keys.index(item.get(key) if key else item))
+    sorted_items = iter(listed)
+    return [next(sorted_items) if (item.get(key) if key else item) in ordered_keys else item for item in items]

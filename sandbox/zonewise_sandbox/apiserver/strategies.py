@@ -1,4 +1,4 @@
-"""What is special about single built-in kinds: their defaults, how they begin, and what an update may change."""
+"""The rules of single built-in kinds: defaults, creation, and the fields that an update must not change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 NOT_READY: Object = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
-"""Given to new nodes by the admission plugin TaintNodesByCondition."""
+"""The taint of new nodes, set by the admission plugin TaintNodesByCondition."""
 
 _JOB_DEFAULTS: Object = {
     "completions": 1,
@@ -34,7 +34,7 @@ _SERVICE_DEFAULTS: Object = {"type": "ClusterIP", "sessionAffinity": "None", "in
 
 
 def set_defaults(kind: Kind, obj: Object) -> Object:
-    """Return an object of a built-in kind with its defaults, and without what says nothing."""
+    """Return an object of a built-in kind with its defaults, and without empty fields."""
     obj = _tidied(obj)
     if kind.resource == POD.resource:
         return pod_strategy.set_defaults(obj)
@@ -50,7 +50,7 @@ def set_defaults(kind: Kind, obj: Object) -> Object:
 
 
 def prepare_for_create(kind: Kind, obj: Object, now: str) -> Object:
-    """Return a new object of a built-in kind as admission and its registry leave it. Raises Refusal (422)."""
+    """Return a new object of a built-in kind after admission and its registry. Raises StatusError (422)."""
     if kind.resource == POD.resource:
         if causes := list(pod_strategy.validate_pod(obj)):
             raise invalid(kind, obj["metadata"]["name"], causes)
@@ -70,12 +70,12 @@ def prepare_for_create(kind: Kind, obj: Object, now: str) -> Object:
 
 
 def validate_update(kind: Kind, old: Object, new: Object) -> None:
-    """Raise Refusal (422) where an update changes what it may not."""
+    """Raise StatusError (422) where an update changes an immutable field."""
     causes: list[Cause] = []
     if kind.resource == POD.resource:
         causes = list(pod_strategy.validate_pod_update(old, new))
     elif kind.resource == JOB.resource:
-        causes = list(_faults_of_job_update(old, new))
+        causes = list(_validate_job_update(old, new))
     elif kind.plural in {"configmaps", "secrets"} and old.get("immutable"):
         changed = old.get("data") != new.get("data") or not new.get("immutable")
         causes = [forbidden_field("data", "field is immutable when `immutable` is set")] if changed else []
@@ -84,7 +84,7 @@ def validate_update(kind: Kind, old: Object, new: Object) -> None:
 
 
 def _tidied(value: Value) -> Value:
-    """Return a value without nulls, empty lists and empty maps, all of which Go's types do not tell from nothing."""
+    """Return a value without nulls, empty lists and empty maps: Go's types do not distinguish them from absent ones."""
     if is_object(value):
         return {
             name: _tidied(part)
@@ -95,9 +95,9 @@ def _tidied(value: Value) -> Value:
 
 
 def _defaulted_job(obj: Object) -> Object:
-    given = object_in(obj, "spec")
-    spec = {**_JOB_DEFAULTS, **given}
-    if given.get("completionMode") != "Indexed" and "completions" not in given and "parallelism" in given:
+    declared = object_in(obj, "spec")
+    spec = {**_JOB_DEFAULTS, **declared}
+    if declared.get("completionMode") != "Indexed" and "completions" not in declared and "parallelism" in declared:
         del spec["completions"]  # a work queue: any one success completes it
     template = object_in(spec, "template")
     spec["template"] = {**template, "spec": pod_strategy.set_pod_spec_defaults(object_in(template, "spec"))}
@@ -108,19 +108,19 @@ def _created_job(obj: Object) -> Object:
     """Label the job and its template with its UID, and select by that (pkg/registry/batch/job/strategy.go)."""
     own, spec = obj["metadata"], obj["spec"]
     uid, name = own["uid"], own["name"]
-    made: Object = {"batch.kubernetes.io/controller-uid": uid, "batch.kubernetes.io/job-name": name}
-    made |= {"controller-uid": uid, "job-name": name}
+    job_labels: Object = {"batch.kubernetes.io/controller-uid": uid, "batch.kubernetes.io/job-name": name}
+    job_labels |= {"controller-uid": uid, "job-name": name}
     template = spec["template"]
     metadata = object_in(template, "metadata")
-    labels = {**object_in(metadata, "labels"), **made}
+    labels = {**object_in(metadata, "labels"), **job_labels}
     template = {**template, "metadata": {**metadata, "labels": labels}}
     spec = {**spec, "template": template}
     spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
     return {**obj, "metadata": {"labels": labels, **own}, "spec": spec, "status": {}}
 
 
-def _faults_of_job_update(old: Object, new: Object) -> Iterator[Cause]:
-    """Tell what of a job is fixed: the template too, but for where a job that is suspended may run (KEP-2926)."""
+def _validate_job_update(old: Object, new: Object) -> Iterator[Cause]:
+    """Yield the immutable fields that differ. A suspended job's node selection is mutable (KEP-2926)."""
     before, after = old["spec"], new["spec"]
     for field in ("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"):
         if before.get(field) != after.get(field):
@@ -160,12 +160,12 @@ def _defaulted_service(obj: Object) -> Object:
 
 
 def _defaulted_secret(obj: Object) -> Object:
-    made: Object = {"type": "Opaque", **obj}
-    texts = made.pop("stringData", None)
+    complete: Object = {"type": "Opaque", **obj}
+    texts = complete.pop("stringData", None)
     if texts:
         coded = {name: base64.b64encode(str(text).encode()).decode() for name, text in texts.items()}
-        made["data"] = {**object_in(made, "data"), **coded}
-    return made
+        complete["data"] = {**object_in(complete, "data"), **coded}
+    return complete
 
 
 def _defaulted_definition(obj: Object) -> Object:

@@ -1,4 +1,4 @@
-"""Watches: what changes, as lines of JSON, from any version that is remembered."""
+"""Watches: changes as lines of JSON, from any version in the history."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 BOOKMARK_INTERVAL = 60.0
 """Seconds between bookmarks (k8s.io/apiserver/pkg/storage/cacher, defaultBookmarkFrequency)."""
 _BEFORE_THE_END = 2.0
-"""Seconds before the end of a watch at which a last bookmark is due (cache_watcher.go, nextBookmarkTime)."""
+"""Seconds before the end of a watch for the last bookmark (cache_watcher.go, nextBookmarkTime)."""
 _DEFAULT_TIMEOUT = 1800.0
 """Seconds (--min-request-timeout; a real server adds up to as much again by chance)."""
 _TICK = 0.5
-"""Seconds after which an idle watch gives its caller a chance to see that nobody listens any more."""
+"""Seconds after which an idle watch yields, so that its caller can check for a closed connection."""
 _INITIAL_END = "k8s.io/initial-events-end"
 
 
 class WatchOptions(NamedTuple):
-    """What a watch asks for."""
+    """The options of a watch."""
 
     since: int | None
-    """None: begin with all objects as they are."""
+    """None: begin with all current objects."""
     timeout: float
     """Seconds."""
     bookmarks: bool = False
     initial: bool = False
-    """Tell by a bookmark when the objects that were there at the beginning are told (sendInitialEvents, KEP-3157)."""
+    """Send a bookmark after the objects of the beginning (sendInitialEvents, KEP-3157)."""
     namespace: str = ""
     test: Callable[[Object], bool] | None = None
     form: str = ""
@@ -49,21 +49,21 @@ class WatchOptions(NamedTuple):
 
 
 def watch_options(kind: Kind, namespace: str, query: Mapping[str, str], form: str) -> WatchOptions:
-    """Return what a query asks for. Raises Refusal: 400 for selectors, 500 for versions, that are none, 422."""
+    """Return the options of a query. Raises StatusError: 400 for invalid selectors, 500 for invalid versions, 422."""
     text = query.get("resourceVersion", "")
     if text and not (text.isascii() and text.isdigit()):
-        told = f'strconv.ParseUint: parsing "{text}": invalid syntax'
-        raise internal(f'resourceVersion: Invalid value: "{text}": {told}')
+        detail = f'strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise internal(f'resourceVersion: Invalid value: "{text}": {detail}')
     version = parse_version(text)
-    asked, match = query.get("sendInitialEvents", ""), query.get("resourceVersionMatch", "")
-    if match and not asked:
-        told = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-        raise invalid_options("ListOptions", forbidden_field("resourceVersionMatch", told))
-    if asked and match != "NotOlderThan":
-        told = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        raise invalid_options("ListOptions", forbidden_field("resourceVersionMatch", told))
+    requested, match = query.get("sendInitialEvents", ""), query.get("resourceVersionMatch", "")
+    if match and not requested:
+        detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        raise invalid_options("ListOptions", forbidden_field("resourceVersionMatch", detail))
+    if requested and match != "NotOlderThan":
+        detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        raise invalid_options("ListOptions", forbidden_field("resourceVersionMatch", detail))
     bookmarks = parse_bool(query.get("allowWatchBookmarks", ""))
-    initial = parse_bool(asked) or (not asked and not version)
+    initial = parse_bool(requested) or (not requested and not version)
     since = None if initial else version or 0
     timeout = float(query.get("timeoutSeconds") or 0) or _DEFAULT_TIMEOUT
     test = selector_predicate(kind, query)
@@ -80,7 +80,7 @@ class Watch:
     """One watch, from its beginning to its end."""
 
     def __init__(self, store: Store, kind: Kind, options: WatchOptions, bookmark_interval: float) -> None:
-        """Take what to watch, and how many seconds pass between bookmarks."""
+        """Watch a kind, with bookmarks after every `bookmark_interval` seconds."""
         self._store = store
         self._kind = kind
         self._options = options
@@ -91,14 +91,14 @@ class Watch:
         self._headers = True
 
     def lines(self) -> Generator[bytes]:
-        """Yield events as they come, several at once where they do; nothing (b"") now and then; end in time."""
+        """Yield events as they occur, several at once where possible; b"" in idle times; end after the timeout."""
         try:
             backlog, version, queue = self._store.subscribe(self._kind.resource, self._start())
         except TooOld as error:
             yield _line("ERROR", expired(str(error)).body())
             return
         try:
-            yield b"".join(self._told(backlog))
+            yield b"".join(self._encode_events(backlog))
             self._version = max(version, self._options.since or 0)
             if self._options.initial and self._options.bookmarks:
                 yield self._bookmark({_INITIAL_END: "true"})
@@ -107,7 +107,7 @@ class Watch:
             self._store.unsubscribe(self._kind.resource, queue)
 
     def _start(self) -> int | None:
-        """Return the version to begin at; one from the future is waited for, which is to begin now."""
+        """Return the version to begin at; for a future version the current one."""
         since = self._options.since
         return since if since is None else min(since, self._store.version)
 
@@ -120,40 +120,40 @@ class Watch:
             events = _next_events(queue, min(_TICK, until - now))
             if events and events[-1] is None:
                 return
-            yield b"".join(self._told([event for event in events if event is not None]))
+            yield b"".join(self._encode_events([event for event in events if event is not None]))
 
-    def _told(self, events: list[Event]) -> Iterator[bytes]:
+    def _encode_events(self, events: list[Event]) -> Iterator[bytes]:
         for event in events:
             self._version = max(self._version, event.version)
             if event.version <= (self._options.since or 0):
                 continue
             if not self._options.namespace or event.key[0] == self._options.namespace:
-                told = self._event(event)
-                if told is not None:
-                    yield told
+                line = self._event(event)
+                if line is not None:
+                    yield line
 
     def _event(self, event: Event) -> bytes | None:
         test = self._options.test
         if test is None:
             return self._encoded(event.type, event)
-        fits = test(event.record.object)
-        fitted = event.previous is not None and test(event.previous.object)
+        matches = test(event.record.object)
+        matched = event.previous is not None and test(event.previous.object)
         if event.type == "DELETED":
-            return self._encoded("DELETED", event) if fits or fitted else None
-        if fits:
-            return self._encoded("MODIFIED" if fitted else "ADDED", event)
-        return self._encoded("DELETED", event) if fitted else None
+            return self._encoded("DELETED", event) if matches or matched else None
+        if matches:
+            return self._encoded("MODIFIED" if matched else "ADDED", event)
+        return self._encoded("DELETED", event) if matched else None
 
     def _encoded(self, kind: str, event: Event) -> bytes:
         obj = event.record.object
         if not self._options.form and obj.get("apiVersion") == self._kind.api_version:
             return b'{"type":"%s","object":%s}\n' % (kind.encode(), event.record.encoded)
         served = {**obj, "apiVersion": self._kind.api_version}
-        told = represent_object(
+        representation = represent_object(
             self._kind, served, self._options.form, include=self._options.include, headers=self._headers
         )
         self._headers = False
-        return _line(kind, told)
+        return _line(kind, representation)
 
     def _bookmark(self, annotations: dict[str, str] | None = None) -> bytes:
         metadata: Object = {"resourceVersion": str(self._version)}
@@ -163,20 +163,20 @@ class Watch:
         return _line("BOOKMARK", represent_object(self._kind, obj, self._options.form, headers=False))
 
     def _bookmark_time(self) -> float:
-        """Return when the next bookmark is due: after the interval, or shortly before the end where that is sooner."""
+        """Return the time of the next bookmark: after the interval, or shortly before the end where that is sooner."""
         regular, last = time.monotonic() + self._interval, self._deadline - _BEFORE_THE_END
         return min(regular, last) if last > time.monotonic() else regular
 
 
 def _next_events(queue: Subscription, seconds: float) -> list[Event | None]:
-    """Return what is in the queue, waiting for the first; nothing after so many seconds."""
+    """Return the events of the queue, after a wait for the first one; none after the timeout."""
     try:
-        found = [queue.get(timeout=max(seconds, 0))]
-        while found[-1] is not None and not queue.empty():
-            found.append(queue.get_nowait())
+        events = [queue.get(timeout=max(seconds, 0))]
+        while events[-1] is not None and not queue.empty():
+            events.append(queue.get_nowait())
     except Empty:
         return []
-    return found
+    return events
 
 
 def _line(kind: str, obj: Object) -> bytes:

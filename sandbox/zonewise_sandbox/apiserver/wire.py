@@ -1,7 +1,7 @@
-"""HTTP/1.1 on a socket, as much of it as API clients speak: kept-alive connections, bodies by length or in chunks.
+"""The part of HTTP/1.1 that API clients use: kept-alive connections, bodies by length or in chunks.
 
-The standard library's http.server spends more time on a request's headers than a write to the store takes; this does
-the same in a tenth.
+The standard library's http.server takes more time for a request's headers than the store for a write. This module takes
+a tenth of that.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_BODY = 3 << 20
 
 
 class BadRequest(ValueError):
-    """What came is no HTTP; the connection is of no use any more."""
+    """The bytes are no HTTP request; the connection must be closed."""
 
 
 class Request(NamedTuple):
@@ -36,7 +36,7 @@ class Request(NamedTuple):
     """Names are lower-case."""
     body: bytes
     close: bool
-    """The client wants no further request on this connection."""
+    """The client sends no further request on this connection."""
 
     @property
     def content_type(self) -> str:
@@ -45,7 +45,7 @@ class Request(NamedTuple):
 
 
 class Response(NamedTuple):
-    """One answer: a body, or a stream of pieces."""
+    """One response: a body, or a stream of chunks."""
 
     status: int
     body: bytes = b""
@@ -69,26 +69,26 @@ def read_request(reader: BufferedIOBase, writer: BufferedIOBase) -> Request | No
         writer.flush()
     path, _, query = target.partition("?")
     close = headers.get("connection", "").lower() == "close" or version == "HTTP/1.0"
-    found = dict(parse_qsl(query, keep_blank_values=True)) if query else {}
-    return Request(method, unquote(path), found, headers, _read_body(reader, headers), close)
+    parameters = dict(parse_qsl(query, keep_blank_values=True)) if query else {}
+    return Request(method, unquote(path), parameters, headers, _read_body(reader, headers), close)
 
 
 def write_response(writer: BufferedIOBase, response: Response) -> None:
-    """Write an answer with a body."""
+    """Write a response with a body."""
     head = _head(response, f"Content-Length: {len(response.body)}\r\n")
     writer.write(head + response.body)
     writer.flush()
 
 
 def write_stream(writer: BufferedIOBase, response: Response, connection: socket.socket) -> None:
-    """Write an answer piece by piece, for as long as somebody listens."""
+    """Write a response chunk by chunk, until its end or until the client has closed the connection."""
     writer.write(_head(response, "Transfer-Encoding: chunked\r\n"))
     writer.flush()
-    for piece in response.stream or ():
-        if piece:
-            writer.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+    for chunk in response.stream or ():
+        if chunk:
+            writer.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
             writer.flush()
-        elif _is_gone(connection):
+        elif _is_closed(connection):
             return
     writer.write(b"0\r\n\r\n")
     writer.flush()
@@ -148,7 +148,7 @@ def _chunks(reader: BufferedIOBase) -> Iterator[bytes]:
         yield data
 
 
-def _is_gone(connection: socket.socket) -> bool:
+def _is_closed(connection: socket.socket) -> bool:
     """Tell whether the client closed its end: then the socket is readable, and a client that waits sends nothing."""
     poll = select.poll()  # and not select(), which knows 1,024 descriptors
     poll.register(connection, select.POLLIN)

@@ -1,4 +1,4 @@
-"""A simulated kubelet, for tests, demonstrations and benchmarks; nothing of the agent imports it."""
+"""A simulated kubelet, for tests, demonstrations and benchmarks."""
 
 from zonewise_sandbox.kubelet.allocation import DoesNotFit
 from zonewise_sandbox.kubelet.grpc_server import Faults

@@ -1,10 +1,12 @@
-"""Which CPUs, memory and devices a container gets: of one zone where they fit there, else of as few as they fit in.
+"""The CPUs, memory and devices of a container: from one zone where they fit, else from as few zones as possible.
 
-Close to the kubelet's static policies and Topology Manager, not equal to them: the zones with the lowest ids and the
-CPUs with the lowest ids are taken, cores are not kept whole, and of the Topology Manager's policies "single-numa-node"
-alone refuses a pod for where its parts would lie. Memory obeys the Memory Manager's rule of groups
-(pkg/kubelet/cm/memorymanager/policy_static.go): zones from which one block was given together give nothing to others
-until it is free.
+The rules are simpler than those of the kubelet's static policies and Topology Manager:
+
+- The zones and the CPUs with the lowest ids come first, and cores are not kept whole.
+- Of the Topology Manager's policies, "single-numa-node" alone rejects a pod for its alignment.
+
+Memory obeys the Memory Manager's rule of groups (pkg/kubelet/cm/memorymanager/policy_static.go): zones that gave one
+block together give no other memory until that block is free.
 """
 
 from __future__ import annotations
@@ -24,11 +26,11 @@ Zones = tuple[int, ...]
 
 
 class DoesNotFit(Exception):
-    """The node has not got what a pod requests, or not in the zones where it may lie."""
+    """The node lacks the resources of a pod, or has them in other zones than the policy allows."""
 
 
 class Allocation(NamedTuple):
-    """What one container holds."""
+    """The resources that one container holds."""
 
     cpus: CpuSet = EMPTY
     memory: tuple[MemoryBlock, ...] = ()
@@ -36,127 +38,128 @@ class Allocation(NamedTuple):
 
 
 class FreeResources(NamedTuple):
-    """What is free, and what the Memory Manager writes down; every change makes a new one."""
+    """The free resources, and the Memory Manager's state; immutable."""
 
     cpus: Mapping[int, CpuSet]
-    """Those that are free, by zone."""
+    """By zone."""
     memory: Mapping[int, NumaNodeState]
     devices: tuple[SimulatedDevice, ...]
-    """Those that are free, by resource and id."""
+    """By resource and id."""
 
     def without(self, allocation: Allocation) -> FreeResources:
-        """Return the ledger after a grant."""
+        """Return the free resources after an allocation."""
         memory = dict(self.memory)
-        gone = frozenset(allocation.devices)
+        allocated = frozenset(allocation.devices)
         for block in allocation.memory:
-            memory.update(_held(memory, block))
+            memory.update(_reserve_memory(memory, block))
         return FreeResources(
             {zone: cpus - allocation.cpus for zone, cpus in self.cpus.items()},
             memory,
-            tuple(device for device in self.devices if device not in gone),
+            tuple(device for device in self.devices if device not in allocated),
         )
 
 
 def admit(
     free: FreeResources, requests: Mapping[str, ExclusiveRequest], *, single_numa_node: bool, pod_scope: bool
 ) -> dict[str, Allocation]:
-    """Return what each container of a pod gets; raise DoesNotFit where there is no place for one of them.
+    """Return the allocation of each container of a pod; raise DoesNotFit where one of them does not fit.
 
-    `single`: each must lie in a single zone; `together`: all in the same zones (scope "pod" of the Topology Manager).
+    `single_numa_node`: each container must fit in a single zone. `pod_scope`: all containers get the same zones (scope
+    "pod" of the Topology Manager).
     """
     if pod_scope:
         return _admit_within(free, requests, single=single_numa_node)
-    grants: dict[str, Allocation] = {}
+    allocations: dict[str, Allocation] = {}
     for name, request in requests.items():
-        grants |= _admit_within(free, {name: request}, single=single_numa_node)
-        free = free.without(grants[name])
-    return grants
+        allocations |= _admit_within(free, {name: request}, single=single_numa_node)
+        free = free.without(allocations[name])
+    return allocations
 
 
 def _admit_within(
-    ledger: FreeResources, requests: Mapping[str, ExclusiveRequest], *, single: bool
+    free: FreeResources, requests: Mapping[str, ExclusiveRequest], *, single: bool
 ) -> dict[str, Allocation]:
-    for zones in _sets_of_zones(sorted({*ledger.cpus, *ledger.memory}), 1 if single else None):
-        grants: dict[str, Allocation] = {}
-        left = ledger
+    for zones in _zone_sets(sorted({*free.cpus, *free.memory}), 1 if single else None):
+        allocations: dict[str, Allocation] = {}
+        remaining = free
         for name, request in requests.items():
-            grant = _grant(left, request, zones)
-            if grant is None:
+            allocation = _allocate(remaining, request, zones)
+            if allocation is None:
                 break
-            grants[name] = grant
-            left = left.without(grant)
+            allocations[name] = allocation
+            remaining = remaining.without(allocation)
         else:
-            return grants
-    raise DoesNotFit(f"no place for {', '.join(requests)}" + (" in a single zone" if single else ""))
+            return allocations
+    raise DoesNotFit(f"no zones for {', '.join(requests)}" + (" in a single zone" if single else ""))
 
 
-def _sets_of_zones(zones: list[int], most: int | None) -> Iterator[Zones]:
+def _zone_sets(zones: list[int], maximum: int | None) -> Iterator[Zones]:
     """Yield sets of zones, the smallest first, each in ascending order."""
-    for size in range(1, (most or len(zones)) + 1):
+    for size in range(1, (maximum or len(zones)) + 1):
         yield from itertools.combinations(zones, size)
 
 
-def _grant(ledger: FreeResources, request: ExclusiveRequest, zones: Zones) -> Allocation | None:
-    """Return what the request gets of these zones; None where it does not fit."""
-    cpus = _cpus(ledger, request.cpus, zones)
-    memory = _memory(ledger, request.memory, zones)
-    devices = _devices(ledger, request.devices, zones)
+def _allocate(free: FreeResources, request: ExclusiveRequest, zones: Zones) -> Allocation | None:
+    """Return the request's allocation from these zones; None where it does not fit."""
+    cpus = _cpus(free, request.cpus, zones)
+    memory = _memory(free, request.memory, zones)
+    devices = _devices(free, request.devices, zones)
     return None if cpus is None or memory is None or devices is None else Allocation(cpus, memory, devices)
 
 
-def _cpus(ledger: FreeResources, count: int, zones: Zones) -> CpuSet | None:
-    free = [cpu for zone in zones for cpu in ledger.cpus.get(zone, EMPTY)]
-    return CpuSet(free[:count]) if count <= len(free) else None
+def _cpus(free: FreeResources, count: int, zones: Zones) -> CpuSet | None:
+    cpus = [cpu for zone in zones for cpu in free.cpus.get(zone, EMPTY)]
+    return CpuSet(cpus[:count]) if count <= len(cpus) else None
 
 
-def _memory(ledger: FreeResources, wanted: Mapping[str, int], zones: Zones) -> tuple[MemoryBlock, ...] | None:
-    places: list[Zones] = [(zone,) for zone in zones]
+def _memory(free: FreeResources, request: Mapping[str, int], zones: Zones) -> tuple[MemoryBlock, ...] | None:
+    zone_sets: list[Zones] = [(zone,) for zone in zones]
     if len(zones) > 1:
-        places.append(zones)
-    for place in places:
-        if _gives(ledger.memory, wanted, place):
-            return tuple(MemoryBlock(kind, size, place) for kind, size in sorted(wanted.items()))
-    return () if not wanted else None
+        zone_sets.append(zones)
+    for zone_set in zone_sets:
+        if _fits_memory(free.memory, request, zone_set):
+            return tuple(MemoryBlock(kind, size, zone_set) for kind, size in sorted(request.items()))
+    return () if not request else None
 
 
-def _gives(memory: Mapping[int, NumaNodeState], wanted: Mapping[str, int], place: Zones) -> bool:
-    """Tell whether these zones together can give memory: none is in another group, and enough is free."""
-    nodes = [memory[zone] for zone in place if zone in memory]
-    if len(nodes) < len(place) or any(node.number_of_assignments and node.cells != place for node in nodes):
+def _fits_memory(memory: Mapping[int, NumaNodeState], request: Mapping[str, int], zone_set: Zones) -> bool:
+    """Tell whether these zones together have the memory: none is in another group, and enough is free."""
+    nodes = [memory[zone] for zone in zone_set if zone in memory]
+    if len(nodes) < len(zone_set) or any(node.number_of_assignments and node.cells != zone_set for node in nodes):
         return False
     return all(
         size <= sum(node.memory_map[kind].free for node in nodes if kind in node.memory_map)
-        for kind, size in wanted.items()
+        for kind, size in request.items()
     )
 
 
-def _held(memory: Mapping[int, NumaNodeState], block: MemoryBlock) -> dict[int, NumaNodeState]:
-    """Return the nodes of a block's zones after it was given: what is free goes from the lowest zone upwards."""
-    left = block.size
+def _reserve_memory(memory: Mapping[int, NumaNodeState], block: MemoryBlock) -> dict[int, NumaNodeState]:
+    """Return the nodes of a block's zones after its allocation, which begins with the lowest zone."""
+    remaining = block.size
     nodes: dict[int, NumaNodeState] = {}
     for zone in block.zones:
         node = memory[zone]
         table = node.memory_map[block.type]
-        part = min(left, table.free)
-        left -= part
+        size = min(remaining, table.free)
+        remaining -= size
         nodes[zone] = NumaNodeState(
             node.number_of_assignments + 1,
             block.zones,
-            {**node.memory_map, block.type: table._replace(reserved=table.reserved + part, free=table.free - part)},
+            {**node.memory_map, block.type: table._replace(reserved=table.reserved + size, free=table.free - size)},
         )
     return nodes
 
 
-def _devices(ledger: FreeResources, wanted: Mapping[str, int], zones: Zones) -> tuple[SimulatedDevice, ...] | None:
-    given: list[SimulatedDevice] = []
-    for resource, count in wanted.items():
-        free = [device for device in ledger.devices if device.resource == resource]
-        near = [*_near(free, zones), *(device for device in free if not device.zones)]
-        if count > len(near):
+def _devices(free: FreeResources, request: Mapping[str, int], zones: Zones) -> tuple[SimulatedDevice, ...] | None:
+    allocated: list[SimulatedDevice] = []
+    for resource, count in request.items():
+        devices = [device for device in free.devices if device.resource == resource]
+        candidates = [*_close_to(devices, zones), *(device for device in devices if not device.zones)]
+        if count > len(candidates):
             return None
-        given += near[:count]
-    return tuple(given)
+        allocated += candidates[:count]
+    return tuple(allocated)
 
 
-def _near(devices: Iterable[SimulatedDevice], zones: Zones) -> Iterator[SimulatedDevice]:
+def _close_to(devices: Iterable[SimulatedDevice], zones: Zones) -> Iterator[SimulatedDevice]:
     return (device for device in devices if not set(zones).isdisjoint(device.zones))

@@ -1,4 +1,4 @@
-"""The checkpoint files of a simulated kubelet: the kubelet's own JSON, checksums and way of writing.
+"""The checkpoint files of a simulated kubelet: the kubelet's own JSON, checksums and atomic writes.
 
 cpu_manager_state: pkg/kubelet/cm/cpumanager/state/checkpoint.go; memory_manager_state: memorymanager/state/;
 device-plugins/kubelet_internal_checkpoint: devicemanager/checkpoint/checkpoint.go; written by
@@ -33,17 +33,17 @@ Json = dict[str, Any]
 
 
 def write_cpu_state(directory: Path, managers: ContainerManager) -> None:
-    """Write cpu_manager_state; the kubelet does so whenever a CPU changes hands."""
-    entries = _entries(managers, lambda grant: str(grant.cpus))
-    held = CpuSet.union(grant.cpus for grants in managers.allocations.values() for grant in grants.values())
-    default = str(managers.every_cpu() - held) if managers.static_cpus else ""
+    """Write cpu_manager_state; the kubelet does so on every change of CPUs."""
+    entries = _entries(managers, lambda allocation: str(allocation.cpus))
+    allocated = CpuSet.union(allocation.cpus for allocation in managers.container_allocations())
+    default = str(managers.every_cpu() - allocated) if managers.static_cpus else ""
     state: Json = {"policyName": managers.config.cpu_manager_policy, "defaultCpuSet": default}
     state |= {"entries": entries} if entries else {}
     write_atomically(directory / CPU_FILE, {**state, "checksum": cpu_checksum(state)})
 
 
 def write_memory_state(directory: Path, managers: ContainerManager) -> None:
-    """Write memory_manager_state; the kubelet does so when a pod is admitted, and only then clears those of gone ones.
+    """Write memory_manager_state. The kubelet does so when it admits a pod, and only then removes the stopped pods.
 
     Under the policy None it has no state of the machine.
     """
@@ -62,9 +62,9 @@ def write_device_checkpoint(directory: Path, managers: ContainerManager) -> None
     """Write kubelet_internal_checkpoint; the kubelet does so when a pod gets devices, and when a plugin registers."""
     entries = [
         entry
-        for uid, grants in managers.allocations.items()
-        for name in grants
-        for entry in _given(managers, uid, name)
+        for uid, allocations in managers.allocations.items()
+        for name in allocations
+        for entry in _device_entries(managers, uid, name)
     ]
     registered = {
         resource: [device.id for device in managers.devices if device.resource == resource]
@@ -86,16 +86,16 @@ def write_atomically(path: Path, content: Json) -> None:
 
 
 def _entries(managers: ContainerManager, value: Callable[[Allocation], object]) -> Json:
-    """Return what pods hold by UID and container, those that hold nothing left out."""
-    held = {
-        uid: {name: told for name, grant in grants.items() if (told := value(grant))}
-        for uid, grants in managers.allocations.items()
+    """Return the allocations by pod UID and container, without empty ones."""
+    entries = {
+        uid: {name: text for name, allocation in allocations.items() if (text := value(allocation))}
+        for uid, allocations in managers.allocations.items()
     }
-    return {uid: containers for uid, containers in held.items() if containers}
+    return {uid: containers for uid, containers in entries.items() if containers}
 
 
-def _blocks(grant: Allocation) -> list[Json]:
-    return [{"numaAffinity": list(block.zones), "type": block.type, "size": block.size} for block in grant.memory]
+def _blocks(allocation: Allocation) -> list[Json]:
+    return [{"numaAffinity": list(block.zones), "type": block.type, "size": block.size} for block in allocation.memory]
 
 
 def _memory_node(node: NumaNodeState) -> Json:
@@ -115,8 +115,8 @@ def _memory_node(node: NumaNodeState) -> Json:
     }
 
 
-def _given(managers: ContainerManager, uid: str, container: str) -> list[Json]:
-    """Return an entry for each resource; a device without zones stands under -1, one of several under each."""
+def _device_entries(managers: ContainerManager, uid: str, container: str) -> list[Json]:
+    """Return an entry for each resource. A device without zones has the zone -1, a device of several zones each."""
     by_resource: dict[str, dict[str, list[str]]] = {}
     for device in managers.allocations[uid][container].devices:
         zones = by_resource.setdefault(device.resource, {})

@@ -1,8 +1,8 @@
-"""The checksums in the kubelet's checkpoint files: FNV-1a of how Go's spew library prints the struct that is saved.
+"""The checksums in the kubelet's checkpoint files: FNV-1a of the text that Go's spew library prints for the struct.
 
 That is k8s.io/kubernetes pkg/util/hash/hash.go over k8s.io/utils/dump: types in parentheses before values but not
-before map keys and elements, map keys in order, nothing quoted. The types' names are part of what is hashed, so each
-file has a printer of its own here.
+before map keys and elements, map keys in order, nothing quoted. The names of the types are part of the hashed text, so
+that each file has a printer of its own.
 """
 
 from __future__ import annotations
@@ -88,11 +88,11 @@ def _block(block: Json) -> str:
 
 def _device(entry: Json) -> str:
     ids = {int(zone): _list(ids) for zone, ids in entry["DeviceIDs"].items()}
-    answer = "<nil>" if entry["AllocResp"] is None else _list(base64.b64decode(entry["AllocResp"]))
+    response = "<nil>" if entry["AllocResp"] is None else _list(base64.b64decode(entry["AllocResp"]))
     return (
         f"{{PodUID:(string){entry['PodUID']} ContainerName:(string){entry['ContainerName']} "
         f"ResourceName:(string){entry['ResourceName']} DeviceIDs:(checkpoint.DevicesPerNUMA){_map(ids)} "
-        f"AllocResp:([]uint8){answer}}}"
+        f"AllocResp:([]uint8){response}}}"
     )
 
 

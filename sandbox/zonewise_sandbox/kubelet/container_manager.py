@@ -1,4 +1,4 @@
-"""The managers of a simulated kubelet: what there is, who holds it, and what of that the PodResources API tells."""
+"""The container manager of a simulated kubelet: the node's resources, their holders, and the PodResources view."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zonewise_sandbox.kubelet.allocation import Allocation, FreeResources, admit
 from zonewise_sandbox.kubelet.types import NO_AMOUNTS, ExclusiveRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from zonewise.kubelet.types import KubeletConfig
     from zonewise_sandbox.kubelet.types import ContainerSpec, PodSpec, SimulatedDevice, SimulatedZone
@@ -32,53 +32,53 @@ class ContainerManager:
     def __init__(
         self, zones: Iterable[SimulatedZone], devices: Iterable[SimulatedDevice], config: KubeletConfig
     ) -> None:
-        """Start with no pods; only "static" and "Static" policies of the configuration give anything of a zone."""
+        """Start without pods; only the policies "static" and "Static" give resources of a zone exclusively."""
         self.zones = tuple(sorted(zones, key=lambda zone: zone.id))
         self.devices = tuple(sorted(devices, key=lambda device: device[:2]))
         self.config = config
         self.static_cpus = config.cpu_manager_policy == "static"
         self.static_memory = config.memory_manager_policy == "Static"
         self.registered = {device.resource for device in self.devices}
-        """Resources whose device plugin is there."""
+        """Resources with a registered device plugin."""
         self.pods: dict[str, PodSpec] = {}
         """By UID."""
         self.allocations: dict[str, dict[str, Allocation]] = {}
         """By pod UID and container."""
         self.free = self._idle()
-        """What is free."""
+        """The resources that no pod holds."""
 
     # --- pods
 
     def admit(self, pod: PodSpec) -> None:
-        """Give a pod what it requests; raise DoesNotFit, and ValueError where its UID is taken."""
+        """Admit a pod and allocate its requests; raise DoesNotFit, and ValueError for a UID that is in use."""
         if pod.uid in self.pods:
             raise ValueError(f"pod UID {pod.uid} is running already")
         requests = {container.name: self._request(container, pod) for container in pod.containers}
         single = self.config.topology_manager_policy == "single-numa-node"
         together = self.config.topology_manager_scope == "pod"
-        grants = admit(self.free, requests, single_numa_node=single, pod_scope=together)
+        allocations = admit(self.free, requests, single_numa_node=single, pod_scope=together)
         self.pods[pod.uid] = pod
-        self.allocations[pod.uid] = grants
-        self.free = _after(self.free, grants.values())
+        self.allocations[pod.uid] = allocations
+        self.free = _after(self.free, allocations.values())
 
     def remove(self, uid: str) -> PodSpec:
-        """Take back what a pod holds, and return it."""
+        """Remove a pod, free its resources, and return it."""
         del self.allocations[uid]
-        self._replay()
+        self._recompute_free()
         return self.pods.pop(uid)
 
     def register(self, resource: str) -> None:
-        """Let the device plugin of a resource come."""
+        """Register the device plugin of a resource."""
         self.registered.add(resource)
-        self._replay()
+        self._recompute_free()
 
     def unregister(self, resources: Iterable[str]) -> None:
-        """Let device plugins go: their devices can no longer be given, and those that are held stay so."""
+        """Unregister device plugins: their devices are not allocated any more, and allocated ones stay so."""
         self.registered.difference_update(resources)
-        self._replay()
+        self._recompute_free()
 
-    def _replay(self) -> None:
-        self.free = _after(self._idle(), (grant for grants in self.allocations.values() for grant in grants.values()))
+    def _recompute_free(self) -> None:
+        self.free = _after(self._idle(), self.container_allocations())
 
     def _request(self, container: ContainerSpec, pod: PodSpec) -> ExclusiveRequest:
         whole_cpus, rest = divmod(container.milli_cpus, 1000)
@@ -86,20 +86,25 @@ class ContainerManager:
         memory = container.memory if self.static_memory and pod.guaranteed else NO_AMOUNTS
         return ExclusiveRequest(whole_cpus if exclusive else 0, memory, container.devices)
 
-    # --- what there is
+    # --- resources
+
+    def container_allocations(self) -> Iterator[Allocation]:
+        """Yield the allocations of all containers."""
+        for allocations in self.allocations.values():
+            yield from allocations.values()
 
     def every_cpu(self) -> CpuSet:
         """Return the CPUs of the node."""
         return CpuSet.union(zone.cpus for zone in self.zones)
 
     def reserved_cpus(self) -> CpuSet:
-        """Return the CPUs that nobody gets: those named, else as many of the lowest as are reserved, rounded up."""
+        """Return the CPUs that no pod gets: the configured ones, else so many of the lowest, rounded up."""
         if self.config.reserved_cpus is not None:
             return self.config.reserved_cpus
         return CpuSet(list(self.every_cpu())[: -(-self.config.reserved_milli_cpus // 1000)])
 
     def _idle(self) -> FreeResources:
-        """Return what could be given if no pod ran."""
+        """Return the resources that are free without pods."""
         reserved = self.reserved_cpus()
         return FreeResources(
             {zone.id: zone.cpus - reserved if self.static_cpus else EMPTY for zone in self.zones},
@@ -108,19 +113,19 @@ class ContainerManager:
         )
 
     def _memory_node(self, zone: SimulatedZone) -> NumaNodeState:
-        reserved = {kind: size for near, kind, size in self.config.reserved_memory if near == zone.id}
+        reserved = {kind: size for zone_id, kind, size in self.config.reserved_memory if zone_id == zone.id}
         huge = sum(size for kind, size in zone.memory.items() if kind != MEMORY)
-        kinds = sorted({MEMORY, *(kind for one in self.zones for kind in one.memory)})
+        kinds = sorted({MEMORY, *(kind for sibling in self.zones for kind in sibling.memory)})
         tables = {
             kind: _table(zone.memory.get(kind, 0), reserved.get(kind, 0), huge if kind == MEMORY else 0)
             for kind in kinds
         }
         return NumaNodeState(0, (zone.id,), tables)
 
-    # --- what the PodResources API tells
+    # --- the PodResources API
 
     def allocatable(self) -> Allocatable:
-        """Return what can be given to pods, whether it is at present or not."""
+        """Return the resources that pods can get, free or not."""
         idle = self._idle()
         memory = tuple(
             MemoryBlock(kind, table.allocatable, (zone,))
@@ -128,26 +133,26 @@ class ContainerManager:
             for kind, table in node.memory_map.items()
             if table.allocatable and self.static_memory
         )
-        return Allocatable(CpuSet.union(idle.cpus.values()), _told(idle.devices), memory)
+        return Allocatable(CpuSet.union(idle.cpus.values()), _device_groups(idle.devices), memory)
 
     def pod_resources(self) -> tuple[PodResources, ...]:
-        """Return the pods with what their containers hold."""
+        """Return the pods with the allocations of their containers."""
         return tuple(
             PodResources(
                 pod.namespace,
                 pod.name,
                 tuple(
-                    ContainerResources(name, grant.cpus, _told(grant.devices), grant.memory)
-                    for name, grant in self.allocations[uid].items()
+                    ContainerResources(name, allocation.cpus, _device_groups(allocation.devices), allocation.memory)
+                    for name, allocation in self.allocations[uid].items()
                 ),
             )
             for uid, pod in self.pods.items()
         )
 
 
-def _after(ledger: FreeResources, grants: Iterable[Allocation]) -> FreeResources:
-    for grant in grants:
-        ledger = ledger.without(grant)
+def _after(ledger: FreeResources, allocations: Iterable[Allocation]) -> FreeResources:
+    for allocation in allocations:
+        ledger = ledger.without(allocation)
     return ledger
 
 
@@ -156,5 +161,5 @@ def _table(total: int, reserved: int, huge: int) -> MemoryTable:
     return MemoryTable(total, reserved, allocatable, 0, allocatable)
 
 
-def _told(devices: Iterable[SimulatedDevice]) -> tuple[ContainerDevices, ...]:
+def _device_groups(devices: Iterable[SimulatedDevice]) -> tuple[ContainerDevices, ...]:
     return tuple(ContainerDevices(device.resource, (device.id,), device.zones) for device in devices)

@@ -22,33 +22,33 @@ _WORKERS = 16  # each watch holds one
 
 
 class Faults(NamedTuple):
-    """How a simulated kubelet misbehaves, and its limits; the counts begin anew when it restarts."""
+    """The faults and limits of a simulated kubelet; a restart resets the counts."""
 
     empty_allocatable: int = 0
-    """So many first answers to GetAllocatableResources are empty: the socket is served before the managers run."""
+    """So many first responses to GetAllocatableResources are empty: the socket is served before the managers run."""
     empty_lists: int = 0
-    """So many first answers to List are empty: a kubelet that restarts answers before it has heard of its pods, while
-    everything is told as allocatable already."""
+    """So many first responses to List are empty: a restarted kubelet serves before it knows its pods, while all
+    resources are allocatable already."""
     failing_lists: int = 0
     """So many first calls of List fail."""
     garbled_lists: int = 0
-    """So many first answers to List are no messages."""
+    """So many first responses to List are no messages."""
     ballast: int = 0
-    """About so many bytes of repeated claims come with the first pod of each List (kubernetes#141335)."""
+    """The first pod of each List has about so many bytes of repeated claims (kubernetes#141335)."""
     delay: float = 0.0
-    """Seconds that every answer takes."""
+    """The seconds before every response."""
     rate: float = 100.0
-    """Calls a second, as the kubelet has it (pkg/kubelet/apis/podresources/constants.go)."""
+    """Calls a second (pkg/kubelet/apis/podresources/constants.go)."""
     burst: int = 10
-    """Calls at once, likewise."""
+    """Calls at once, from the same file."""
     late_plugins: frozenset[str] = frozenset()
-    """Resources whose plugins do not come back by themselves after a restart, nor are there at the start."""
+    """Resources whose plugins register neither at the start nor after a restart."""
 
 
 def serve(socket: Path, service: str, handlers: Mapping[str, grpc.RpcMethodHandler[bytes, bytes]]) -> grpc.Server:
-    """Serve methods of one service on a socket, in the place of whatever is there.
+    """Serve methods of one service on a socket; an existing file is replaced.
 
-    Raises ValueError for a path too long for a socket, RuntimeError where it cannot be bound.
+    Raises ValueError for a path that is too long for a socket, RuntimeError where it cannot be bound.
     """
     if len(bytes(socket)) > _SUN_PATH:
         raise ValueError(f"{socket} is longer than the {_SUN_PATH} bytes that a socket's path may have")
@@ -65,7 +65,7 @@ class Calls:
     """Counts and limits the calls of one run of a simulated kubelet."""
 
     def __init__(self, faults: Faults) -> None:
-        """Start with no call."""
+        """Start without calls."""
         self._faults = faults
         self._bucket = TokenBucket(faults.rate, faults.burst)
         self._lock = threading.Lock()
@@ -74,9 +74,9 @@ class Calls:
         """Calls let through, by method."""
 
     def unary(self, name: str, respond: Callable[[bytes, int], Message | bytes]) -> grpc.RpcMethodHandler[bytes, bytes]:
-        """Return a handler that answers with what `answer` makes of the request and of the number of the call, from 1.
+        """Return a handler that responds with `respond`, a function of the request and of the call's number from 1.
 
-        LookupError is told as the kubelet tells it: UNKNOWN, with its text.
+        A LookupError becomes the kubelet's status: UNKNOWN, with its text.
         """
 
         def handle(request: bytes, context: grpc.ServicerContext) -> bytes:
@@ -84,15 +84,15 @@ class Calls:
                 context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit")
             self._stopped.wait(self._faults.delay)
             try:
-                made = respond(request, self._count(name))
+                message = respond(request, self._count(name))
             except LookupError as error:
                 context.abort(grpc.StatusCode.UNKNOWN, str(error.args[0]))
-            return made.SerializeToString() if isinstance(made, Message) else made
+            return message.SerializeToString() if isinstance(message, Message) else message
 
         return grpc.unary_unary_rpc_method_handler(handle)
 
     def end(self) -> None:
-        """Let answers that are delayed go at once."""
+        """Send delayed responses at once."""
         self._stopped.set()
 
     def _count(self, name: str) -> int:
@@ -102,22 +102,22 @@ class Calls:
 
 
 class Broadcast:
-    """Events for everyone who watches."""
+    """Events for all watchers."""
 
     def __init__(self, lock: threading.RLock) -> None:
-        """Start with no watcher. The lock guards what the events tell of, so that a watcher misses none."""
+        """Start without watchers. The lock guards the state behind the events, so that a watcher misses none."""
         self._lock = lock
         self._watchers: list[queue.SimpleQueue[bytes | None]] = []
 
     def send(self, *events: Message) -> None:
-        """Send events to all that watch at present."""
+        """Send events to all current watchers."""
         with self._lock:
             for watcher in self._watchers:
                 for event in events:
                     watcher.put(event.SerializeToString())
 
     def stream(self, first: Callable[[], list[bytes]]) -> grpc.RpcMethodHandler[bytes, bytes]:
-        """Return a handler that streams what `first` returns at its beginning, and then what is sent."""
+        """Return a handler that streams the events of `first`, and then every event that is sent."""
 
         def handle(_request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
             events: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()

@@ -1,4 +1,4 @@
-"""A kubelet without a node: it serves the PodResources API and writes the files for pods that run nowhere."""
+"""A kubelet without a node: it serves the PodResources API and writes the checkpoint files for simulated pods."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ _GARBAGE = b"\xff\xff\xff\xff"
 class SimulatedKubelet:
     """A kubelet for tests, demonstrations and benchmarks, below a directory of its own.
 
-    It gives exclusive CPUs, memory and devices by the rules of `packing`, on start() and stop(); it never runs
-    anything. As a real one does, it writes cpu_manager_state whenever CPUs change hands, but clears stopped pods out of
-    memory_manager_state and kubelet_internal_checkpoint no sooner than the next pod is admitted. A context manager;
-    safe to share among threads.
+    It allocates exclusive CPUs, memory and devices by the rules of `allocation`, on start() and stop(), and runs no
+    containers. As a real one does, it writes cpu_manager_state on every change of CPUs, but removes stopped pods from
+    memory_manager_state and kubelet_internal_checkpoint only when it admits the next pod. A context manager; safe to
+    share among threads.
     """
 
     def __init__(
@@ -62,12 +62,12 @@ class SimulatedKubelet:
         faults: Faults = NO_FAULTS,
         pods_api: bool = False,
     ) -> None:
-        """Take the node's parts; `pods_api` serves the Pods API as well. Nothing is served before serve()."""
+        """Take the node's zones and devices; `pods_api` serves the Pods API as well. serve() opens the sockets."""
         self.directory = Path(directory)
         self.socket = self.directory / "pod-resources" / "kubelet.sock"
         self.pods_socket = self.directory / "pods-api" / "pods-api.sock"
         self.faults = faults
-        """May be replaced at any time; limits, delay and counts take effect at the next restart."""
+        """Can be replaced at any time; limits, delay and counts take effect at the next restart."""
         self._managers = ContainerManager(zones, devices, config)
         self._managers.unregister(faults.late_plugins)
         self._pods_api = pods_api
@@ -76,10 +76,10 @@ class SimulatedKubelet:
         self._broadcast = Broadcast(self._lock)
         self._servers: list[grpc.Server] = []
 
-    # --- its life
+    # --- lifecycle
 
     def serve(self) -> None:
-        """Begin to serve, and write the files."""
+        """Start to serve, and write the files."""
         self.directory.mkdir(parents=True, exist_ok=True)
         with self._lock:
             self._write_all()
@@ -95,7 +95,7 @@ class SimulatedKubelet:
                 self._servers.append(serve(self.pods_socket, PODS_SERVICE, watch))
 
     def close(self) -> None:
-        """Cease to serve: connections break and sockets vanish; pods and files stay, as when a kubelet is killed."""
+        """Stop serving: connections break and sockets vanish. Pods and files stay, as when a kubelet is killed."""
         with self._lock:
             servers, self._servers = self._servers, []
         self._calls.end()
@@ -106,7 +106,7 @@ class SimulatedKubelet:
         self.pods_socket.unlink(missing_ok=True)
 
     def restart(self) -> None:
-        """Close and serve anew; device plugins that are late by `faults` are gone until register()."""
+        """Close and serve again; the late device plugins of `faults` are unregistered until register()."""
         self.close()
         with self._lock:
             self._managers.unregister(self.faults.late_plugins)
@@ -121,10 +121,10 @@ class SimulatedKubelet:
     ) -> None:
         self.close()
 
-    # --- what happens on the node
+    # --- events on the node
 
     def start(self, pod: PodSpec) -> None:
-        """Admit a pod and give it what it requests; raise DoesNotFit, or ValueError where its UID is taken."""
+        """Admit a pod and allocate its requests; raise DoesNotFit, or ValueError for a UID that is in use."""
         with self._lock:
             self._managers.admit(pod)
             self._write_all()
@@ -133,20 +133,20 @@ class SimulatedKubelet:
             )
 
     def stop(self, uid: str) -> None:
-        """Let a pod be gone, and take back what it held; raise KeyError where there is none."""
+        """Remove a pod and free its resources; raise KeyError for an unknown UID."""
         with self._lock:
             pod = self._managers.remove(uid)
             write_cpu_state(self.directory, self._managers)
             self._broadcast.send(encode_event(pods_pb2.DELETED, pod))
 
     def register(self, resource: str) -> None:
-        """Let the device plugin of a resource register."""
+        """Register the device plugin of a resource."""
         with self._lock:
             self._managers.register(resource)
             write_device_checkpoint(self.directory, self._managers)
 
     def calls(self) -> dict[str, int]:
-        """Return how many calls were let through since the last restart, by method."""
+        """Return the number of accepted calls since the last restart, by method."""
         return dict(self._calls.counts)
 
     def _write_all(self) -> None:
@@ -154,7 +154,7 @@ class SimulatedKubelet:
         write_memory_state(self.directory, self._managers)
         write_device_checkpoint(self.directory, self._managers)
 
-    # --- its answers
+    # --- responses
 
     def _list(self, _request: bytes, number: int) -> Message | bytes:
         if number <= self.faults.failing_lists:
@@ -164,11 +164,11 @@ class SimulatedKubelet:
         if number <= self.faults.empty_lists:
             return encode_list(())
         with self._lock:
-            answer = encode_list(self._managers.pod_resources())
-        if self.faults.ballast and answer.pod_resources:
+            response = encode_list(self._managers.pod_resources())
+        if self.faults.ballast and response.pod_resources:
             times = -(-self.faults.ballast // _BALLAST.ByteSize())
-            answer.pod_resources[0].containers[0].dynamic_resources.extend([_BALLAST] * times)
-        return answer
+            response.pod_resources[0].containers[0].dynamic_resources.extend([_BALLAST] * times)
+        return response
 
     def _get_allocatable(self, _request: bytes, number: int) -> Message:
         if number <= self.faults.empty_allocatable:
@@ -177,12 +177,12 @@ class SimulatedKubelet:
             return encode_allocatable(self._managers.allocatable())
 
     def _get(self, request: bytes, _number: int) -> Message:
-        wanted = pb.GetPodResourcesRequest.FromString(request)
+        query = pb.GetPodResourcesRequest.FromString(request)
         with self._lock:
             for pod in self._managers.pod_resources():
-                if (pod.namespace, pod.name) == (wanted.pod_namespace, wanted.pod_name):
+                if (pod.namespace, pod.name) == (query.pod_namespace, query.pod_name):
                     return pb.GetPodResourcesResponse(pod_resources=encode_pod(pod))
-        raise LookupError(f"pod {wanted.pod_name} in namespace {wanted.pod_namespace} not found")
+        raise LookupError(f"pod {query.pod_name} in namespace {query.pod_namespace} not found")
 
     def _first_events(self) -> list[bytes]:
         with self._lock:

@@ -1,4 +1,4 @@
-"""Values as messages of the kubelet's APIs, in the kubelet's own manner: an entry for each device and zone."""
+"""Values as messages of the kubelet's APIs, with the kubelet's own entry for each device and zone."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ if TYPE_CHECKING:
 
 
 def encode_list(pods: Iterable[PodResources]) -> pb.ListPodResourcesResponse:
-    """Return the answer to List."""
+    """Return the response to List."""
     return pb.ListPodResourcesResponse(pod_resources=map(encode_pod, pods))
 
 
 def encode_pod(pod: PodResources) -> pb.PodResources:
-    """Return one pod of the answer to List, or to Get."""
+    """Return one pod of the response to List, or to Get."""
     return pb.PodResources(name=pod.name, namespace=pod.namespace, containers=map(_container, pod.containers))
 
 
 def encode_allocatable(allocatable: Allocatable) -> pb.AllocatableResourcesResponse:
-    """Return the answer to GetAllocatableResources."""
+    """Return the response to GetAllocatableResources."""
     return pb.AllocatableResourcesResponse(
         devices=_devices(allocatable.devices), cpu_ids=allocatable.cpus, memory=map(_memory, allocatable.memory)
     )
 
 
 def encode_event(kind: pods_pb2.EventType, pod: PodSpec | None = None, phase: str = "") -> pods_pb2.WatchPodsEvent:
-    """Return an event of the Pods API; one of a pod that is gone has its name, namespace and UID only."""
+    """Return an event of the Pods API; that of a deleted pod has its name, namespace and UID only."""
     if pod is None:
         return pods_pb2.WatchPodsEvent(type=kind)
-    gone = kind == pods_pb2.DELETED
+    deleted = kind == pods_pb2.DELETED
     metadata = pods_pb2.ObjectMeta(
-        name=pod.name, namespace=pod.namespace, uid=pod.uid, labels=None if gone else pod.labels
+        name=pod.name, namespace=pod.namespace, uid=pod.uid, labels=None if deleted else pod.labels
     )
-    told = pods_pb2.Pod(metadata=metadata, status=None if gone else pods_pb2.PodStatus(phase=phase))
-    return pods_pb2.WatchPodsEvent(type=kind, pod=told.SerializeToString())
+    message = pods_pb2.Pod(metadata=metadata, status=None if deleted else pods_pb2.PodStatus(phase=phase))
+    return pods_pb2.WatchPodsEvent(type=kind, pod=message.SerializeToString())
 
 
 def _container(container: ContainerResources) -> pb.ContainerResources:
@@ -61,12 +61,13 @@ def _container(container: ContainerResources) -> pb.ContainerResources:
 
 
 def _devices(devices: Iterable[ContainerDevices]) -> Iterator[pb.ContainerDevices]:
-    for one in devices:
-        for device in one.ids:
-            if not one.zones:
-                yield pb.ContainerDevices(resource_name=one.resource, device_ids=[device])
-            for zone in one.zones:
-                yield pb.ContainerDevices(resource_name=one.resource, device_ids=[device], topology=_topology((zone,)))
+    for group in devices:
+        for device in group.ids:
+            if not group.zones:
+                yield pb.ContainerDevices(resource_name=group.resource, device_ids=[device])
+            for zone in group.zones:
+                topology = _topology((zone,))
+                yield pb.ContainerDevices(resource_name=group.resource, device_ids=[device], topology=topology)
 
 
 def _memory(block: MemoryBlock) -> pb.ContainerMemory:

@@ -1,4 +1,4 @@
-"""What a simulated kubelet has and is asked for, as immutable values."""
+"""The resources of a simulated kubelet, and the pods that it runs, as immutable values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SimulatedZone(NamedTuple):
     id: int
     cpus: CpuSet
     memory: Mapping[str, int] = NO_AMOUNTS
-    """Bytes by type: "memory" is all of it, those of "hugepages-2Mi" and the like included."""
+    """Bytes by type: "memory" includes those of "hugepages-2Mi" and the like."""
 
 
 class SimulatedDevice(NamedTuple):
@@ -28,11 +28,11 @@ class SimulatedDevice(NamedTuple):
     resource: str
     id: str
     zones: tuple[int, ...] = ()
-    """Empty: the plugin tells no topology."""
+    """Empty: the plugin reports no topology."""
 
 
 class ContainerSpec(NamedTuple):
-    """What a container requests; its limits are the same."""
+    """The requests of a container, which are its limits as well."""
 
     name: str
     milli_cpus: int = 0
@@ -50,12 +50,12 @@ class PodSpec(NamedTuple):
     containers: tuple[ContainerSpec, ...]
     uid: str
     guaranteed: bool = True
-    """Whether its QoS class is Guaranteed: only such pods get CPUs and memory of their own."""
+    """Whether its QoS class is Guaranteed: only such pods get exclusive CPUs and memory."""
     labels: Mapping[str, str] = MappingProxyType({})
 
 
 class ExclusiveRequest(NamedTuple):
-    """What of a container's request the managers give exclusively."""
+    """The part of a container's requests that the managers allocate exclusively."""
 
     cpus: int = 0
     memory: Mapping[str, int] = NO_AMOUNTS

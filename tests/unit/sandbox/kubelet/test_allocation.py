@@ -74,7 +74,7 @@ def test_a_single_zone_or_none() -> None:
     """Under single-numa-node a pod that would be spread is refused, and leaves nothing behind."""
     node = managers(STATIC._replace(topology_manager_policy="single-numa-node"))
     before = node.free
-    with pytest.raises(DoesNotFit, match="no place for c in a single zone"):
+    with pytest.raises(DoesNotFit, match="no zones for c in a single zone"):
         run(node, "a", 17)
     assert node.free == before
     assert node.pods == {}
