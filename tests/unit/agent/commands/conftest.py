@@ -1,0 +1,21 @@
+"""Fixtures of the tests of subcommands: a server to show, and a plain environment."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.disk import lay_out
+from support.trees import server_tree
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The root of a server with GPUs and HCAs."""
+    return str(lay_out(server_tree(), tmp_path_factory.mktemp("server")))
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment of the test run has no effect on the output."""
+    for name in ("NODE_NAME", "NO_COLOR", "COLUMNS", "TERM"):
+        monkeypatch.delenv(name, raising=False)

@@ -1,0 +1,41 @@
+"""`zonewise capture`: a capture shows the same machine, and nothing is overwritten by mistake."""
+
+from __future__ import annotations
+
+import tarfile
+from typing import TYPE_CHECKING
+
+from support.command_line import run, run_rejected
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+
+def test_capture_and_replay(server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A capture, read again, is the same machine to the byte, where nothing was taken out."""
+    archive = str(tmp_path / "machine.tar.gz")
+    output = run(capsys, "capture", archive, "--root", server, "--with-identifiers")
+    assert output.startswith(f"{archive}: ")
+    assert "share it with care" in output
+    arguments = ("show", "-o", "json", "--root")
+    assert run(capsys, *arguments, archive) == run(capsys, *arguments, server)
+
+
+def test_capture_does_not_replace_unasked(server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file that exists stays, unless --force."""
+    archive = tmp_path / "machine.tar.gz"
+    archive.write_text("precious")
+    assert "exists already" in run_rejected(capsys, "capture", str(archive), "--root", server)
+    assert archive.read_text() == "precious"
+    assert "identifiers replaced" in run(capsys, "capture", str(archive), "--root", server, "--force")
+    assert tarfile.is_tarfile(archive)
+
+
+def test_capture_reports_its_failure(server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An ending that we cannot write, a place that is not there, and a root that is none."""
+    assert "must end in one of .tar.zst, .tar.gz, .tgz" in run_rejected(capsys, "capture", "x.zip", "--root", server)
+    nowhere = str(tmp_path / "no" / "x.tar.gz")
+    assert "No such file or directory" in run_rejected(capsys, "capture", nowhere, "--root", server)
+    assert "no such file" in run_rejected(capsys, "capture", str(tmp_path / "x.tar.gz"), "--root", "/no/such/place")

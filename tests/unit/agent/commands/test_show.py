@@ -1,0 +1,221 @@
+"""`zonewise show`: every format, explanations, and every mistake in one line."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sys
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+from support.command_line import run, run_rejected
+from support.crd import NODE_RESOURCE_TOPOLOGY, refusals
+from support.disk import lay_out
+from support.trees import server_tree
+from zonewise import cli
+from zonewise.commands import show
+from zonewise.objects.machine_json import SCHEMA
+from zonewise_common.cli import output
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FORMATS = ("text", "svg", "json", "yaml", "nrt", "labels", "nccl")
+
+
+# --- formats
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_is_written(name: str, server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each format gives text that ends in a newline, on standard output."""
+    text = run(capsys, "show", "--root", server, "-o", name, "--node-name", "node")
+    assert text.endswith("\n")
+    assert len(text) > 100
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_goes_to_a_file(
+    name: str, server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`-o FORMAT FILE` writes the same to the file, and nothing to standard output."""
+    arguments = ("show", "--root", server, "--node-name", "node", "--width", "90", "-o", name)
+    on_output = run(capsys, *arguments)
+    assert run(capsys, *arguments, str(tmp_path / "file")) == ""
+    assert (tmp_path / "file").read_text(encoding="utf-8") == on_output
+
+
+def test_json(server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """JSON is the machine, without sources."""
+    document = json.loads(run(capsys, "show", "--root", server, "-o", "json"))
+    assert document["schema"] == SCHEMA
+    assert "sources" not in document
+
+
+def test_yaml_is_json_in_another_form(server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both hold the same values."""
+    document = json.loads(run(capsys, "show", "--root", server, "-o", "json"))
+    assert yaml.safe_load(run(capsys, "show", "--root", server, "-o", "yaml")) == document
+
+
+def test_nrt(server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The object is valid, and has the name that was given."""
+    obj = yaml.safe_load(run(capsys, "show", "--root", server, "-o", "nrt", "--node-name", "node-7"))
+    assert list(refusals(obj, NODE_RESOURCE_TOPOLOGY)) == []
+    assert obj["metadata"]["name"] == "node-7"
+
+
+def test_svg_is_xml(server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A browser can read it."""
+    assert ElementTree.fromstring(run(capsys, "show", "--root", server, "-o", "svg")).tag.endswith("svg")  # noqa: S314
+
+
+def test_text_is_the_default(server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without -o it is the picture."""
+    arguments = ("show", "--root", server)
+    assert run(capsys, *arguments) == run(capsys, *arguments, "-o", "text")
+
+
+def test_the_same_bytes_each_time(server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two runs on the same machine give the same bytes."""
+    arguments = ("show", "--root", server, "-o", "json")
+    assert run(capsys, *arguments) == run(capsys, *arguments)
+
+
+def test_ascii(server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """--ascii draws with nothing else."""
+    assert run(capsys, "show", "--root", server, "--ascii").isascii()
+    assert not run(capsys, "show", "--root", server).isascii()
+
+
+def test_ascii_where_the_output_takes_nothing_else(
+    server: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With LANG=C the picture is drawn in ASCII, without being told."""
+    monkeypatch.setattr(output, "supports_unicode", lambda: False)
+    assert run(capsys, "show", "--root", server).isascii()
+
+
+def test_colour_only_when_it_helps(
+    server: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Colour is for terminals: never in a pipe, with NO_COLOR or on a dumb terminal, unless it is demanded."""
+    arguments = ("show", "--root", server)
+    assert "\x1b[" not in run(capsys, *arguments)
+    assert "\x1b[" in run(capsys, *arguments, "--color", "always")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert "\x1b[" in run(capsys, *arguments)
+    assert "\x1b[" not in run(capsys, *arguments, "--color", "never")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[" not in run(capsys, *arguments)
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("TERM", "dumb")
+    assert "\x1b[" not in run(capsys, *arguments)
+
+
+def test_width(server: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The picture is as wide as was asked, or as $COLUMNS says."""
+    narrow = run(capsys, "show", "--root", server, "--width", "60")
+    monkeypatch.setenv("COLUMNS", "60")
+    assert run(capsys, "show", "--root", server) == narrow
+    monkeypatch.setenv("COLUMNS", "120")
+    assert run(capsys, "show", "--root", server) != narrow
+
+
+def test_timings_go_to_standard_error(server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each collector has a line with its time, and the output stays what it was."""
+    assert cli.main(["show", "--root", server, "-o", "json", "--timings"]) == 0
+    out, err = capsys.readouterr()
+    json.loads(out)
+    lines = err.splitlines()
+    assert len(lines) > 5
+    assert all(" ms  " in line for line in lines)
+
+
+# --- explain
+
+
+def test_explain(server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A fact with its file, the value read and the rule."""
+    text = run(capsys, "show", "--root", server, "--explain", "zones.1.memory")
+    assert text.startswith("zones.1.memory: ")
+    assert "\n  file   /sys/devices/system/node/node1/meminfo\n" in text
+    assert "\n  rule   " in text
+
+
+def test_explain_in_json(server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """With -o json the machine has its sources: of one path, or of everything."""
+    arguments = ("show", "--root", server, "-o", "json", "--explain")
+    sources = json.loads(run(capsys, *arguments, "zones.1.memory"))["sources"]
+    everything = json.loads(run(capsys, *arguments, "all"))["sources"]
+    assert list(sources) == ["zones.1.memory"]
+    assert sources.items() <= everything.items()
+    assert set(everything["zones.1.memory"]) == {"file", "value", "rule"}
+
+
+def test_explaining_does_not_change_the_machine(server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The facts are the same whether or not someone asks where they are from."""
+    explained = json.loads(run(capsys, "show", "--root", server, "-o", "json", "--explain", "all"))
+    explained.pop("sources")
+    assert explained == json.loads(run(capsys, "show", "--root", server, "-o", "json"))
+
+
+def test_a_path_to_no_fact(server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The answer says what is possible at that place, in text and in JSON."""
+    for more in ((), ("-o", "json")):
+        message = run_rejected(capsys, "show", "--root", server, *more, "--explain", "zones.7.memory")
+        assert 'there is no fact "zones.7.memory": below "zones" there is 0, 1, 2, 3' in message
+
+
+def test_a_damaged_archive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An archive that is cut is run_rejected, and not shown in part."""
+    (tmp_path / "machine.tar.gz").write_bytes(b"\x1f\x8b\x08\0\0\0")
+    assert "not a whole archive" in run_rejected(capsys, "show", "--root", str(tmp_path / "machine.tar.gz"))
+
+
+def test_a_directory_that_is_no_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder without sys and proc is run_rejected."""
+    assert "holds neither sys/ nor proc/" in run_rejected(capsys, "show", "--root", str(tmp_path))
+
+
+def test_a_file_that_cannot_be_written(server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The system's reason is given."""
+    message = run_rejected(capsys, "show", "--root", server, "-o", "json", str(tmp_path))
+    assert message == f"cannot write to {tmp_path}: {os.strerror(errno.EISDIR)}"
+
+
+@pytest.mark.parametrize("name", ["Node_1", "-node", "node-", "a..b", "x" * 254, "node/1"])
+def test_no_name_of_a_node(name: str, server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A name that the API server would refuse is run_rejected here, with the option that sets it."""
+    assert "--node-name" in run_rejected(capsys, "show", "--root", server, "-o", "nrt", f"--node-name={name}")
+
+
+def test_a_node_without_a_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where the capture has no hostname, the name must be given: ours is another machine's."""
+    tree = {path: content for path, content in server_tree().items() if not path.endswith("kernel/hostname")}
+    root = str(lay_out(tree, tmp_path))
+    assert "name the node by --node-name" in run_rejected(capsys, "show", "--root", root, "-o", "nrt")
+
+
+def test_the_name_of_the_pods_node(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """$NODE_NAME names the running machine, as in the pods of a DaemonSet, and no captured one."""
+    monkeypatch.setenv("NODE_NAME", "worker-3")
+    assert yaml.safe_load(run(capsys, "show", "-o", "nrt"))["metadata"]["name"] == "worker-3"
+
+
+def test_another_machine_is_not_called_like_the_pods_node(
+    server: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A capture is published under its own name or none, wherever it is read."""
+    monkeypatch.setenv("NODE_NAME", "worker-3")
+    cli.main(["show", "--root", server, "-o", "nrt"])
+    assert "worker-3" not in capsys.readouterr().out
+
+
+def test_formats_are_those_that_are_documented() -> None:
+    """The list in the help is the list of this test."""
+    assert tuple(show.FORMATS) == FORMATS
