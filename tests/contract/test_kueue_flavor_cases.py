@@ -1,6 +1,6 @@
-"""The recorded cases of Kueue's flavor assignment: the flavors, their modes, the scan's progress and the reasons.
+"""The recorded cases of Kueue's flavor assignment: the flavors, their modes, where the scan ended, and the reasons.
 
-Fixtures that the recorded cases lack (queues that the upstream test makes for all of them) are told at each test.
+Each test states the fixtures that its cases lack, such as queues that the upstream test creates for all cases.
 """
 
 from __future__ import annotations
@@ -8,7 +8,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from support.kueue_cases import cases_of, cluster_queue, cohort, flat, flavor, part, pod_set, table, usage, workload
+from support.kueue_cases import (
+    cases_of,
+    cluster_queue,
+    cohort,
+    flat_usage,
+    flavor,
+    part,
+    pod_set,
+    table,
+    usage,
+    workload,
+)
 from zonewise_scheduler.quota.api.amount import resource_value
 from zonewise_scheduler.quota.api.configuration import QuotaSettings
 from zonewise_scheduler.quota.api.queue_types import FlavorFungibility
@@ -24,6 +35,7 @@ from zonewise_scheduler.quota.flavorassigner.granular_mode import (
 )
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.quota.hierarchy.topology_snapshot import EmptyTopologySnapshot
+from zonewise_scheduler.quota.topology.types import TopologyAssignment, TopologyDomainAssignment
 from zonewise_scheduler.tas.tree.assignment_parameters import has_level
 
 if TYPE_CHECKING:
@@ -34,7 +46,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologyAssignments, TopologyPlacementFailure
 
 MODES = {"NoFit": FlavorAssignmentMode.NO_FIT, "Preempt": FlavorAssignmentMode.PREEMPT, "Fit": FlavorAssignmentMode.FIT}
-REACHES = {
+PREEMPTION_MODES = {
     "noFit": PreemptionMode.NO_FIT,
     "noPreemptionCandidates": PreemptionMode.NO_CANDIDATES,
     "preempt": PreemptionMode.PREEMPT,
@@ -43,23 +55,25 @@ REACHES = {
 }
 
 
-class Foretold:
-    """An oracle that answers as the case says; of what it does not name, that preemption helps."""
+class RecordedOracle:
+    """An oracle with the results of the case; where the case has none, preemption helps."""
 
-    def __init__(self, given: Json | None) -> None:
-        self._answers = {next(iter(usage({key: 0}))): answer for key, answer in (given or {}).items()}
+    def __init__(self, results: Json | None) -> None:
+        self._results = {next(iter(usage({key: 0}))): result for key, result in (results or {}).items()}
 
     def __call__(self, _queue: object, _workload: Workload, key: FlavorResource, _amount: int) -> tuple[Any, int]:
-        answer = self._answers.get(key)
-        return (answer["preemptionPossiblity"], answer["borrowingAfterSimulation"]) if answer else ("Preempt", 0)
+        result = self._results.get(key)
+        return (result["preemptionPossiblity"], result["borrowingAfterSimulation"]) if result else ("Preempt", 0)
 
 
-class Nodes(EmptyTopologySnapshot):
-    """Topologies of some flavors; a pod finds a place in those with `room`, of which the cases have one pod at most."""
+class OneNodeTopologies(EmptyTopologySnapshot):
+    """Topologies of some flavors, each with one node; `available`: the one pod of the case fits on it."""
 
-    def __init__(self, flavors: list[ResourceFlavor], levels: dict[str, list[str]], *, room: bool) -> None:
-        self._levels = {one.name: levels[one.topology_name] for one in flavors if one.topology_name in levels}
-        self._room = room
+    def __init__(self, flavors: list[ResourceFlavor], levels: dict[str, list[str]], *, available: bool) -> None:
+        self._levels = {
+            flavor.name: levels[flavor.topology_name] for flavor in flavors if flavor.topology_name in levels
+        }
+        self._available = available
 
     def has_topology(self, flavor: str) -> bool:
         return flavor in self._levels
@@ -70,23 +84,25 @@ class Nodes(EmptyTopologySnapshot):
     def find_topology_assignments(
         self, workload: Workload, requests: Any, *, empty: bool
     ) -> TopologyAssignments | TopologyPlacementFailure:
-        if not self._room:
+        if not self._available:
             return super().find_topology_assignments(workload, requests, empty=empty)
-        return {one.pod_set.name: "node" for found in requests.values() for one in found}
+        on_node = TopologyAssignment(("kubernetes.io/hostname",), (TopologyDomainAssignment(("node",), 1),))
+        return {request.pod_set.name: on_node for by_flavor in requests.values() for request in by_flavor}
 
 
-def flavor_request(
-    given: Json, queues: list[Json], pods: list[Json], flavors: Any, cohorts: list[Json] | None = None, **more: Any
+def make_assigner(
+    given: Json, queues: list[Json], pods: list[Json], flavors: Any, cohorts: list[Json] | None = None, **fields: Any
 ) -> FlavorAssigner:
-    """What asks for flavors of the first queue."""
-    kinds = [flavor(one) for one in flavors]
-    levels = {one["name"]: one["levels"] for one in given.get("topologies") or ()}
-    places = Nodes(kinds, levels, room=bool(given.get("room")))
-    snapshot = Snapshot(map(cluster_queue, queues), map(cohort, cohorts or ()), kinds, tas_snapshot=places)
-    asking = replace(workload({"name": "new", "podSets": pods}), **more)
+    """The assigner of a new workload with these pods, in the first queue; `fields` of the workload."""
+    resource_flavors = list(map(flavor, flavors))
+    levels = {topology["name"]: topology["levels"] for topology in given.get("topologies") or ()}
+    topologies = OneNodeTopologies(resource_flavors, levels, available=bool(given.get("available")))
+    cluster_queues, cohort_specs = map(cluster_queue, queues), map(cohort, cohorts or ())
+    snapshot = Snapshot(cluster_queues, cohort_specs, resource_flavors, tas_snapshot=topologies)
+    new = replace(workload({"name": "new", "podSets": pods}), **fields)
     settings = QuotaSettings(fair_sharing=given.get("enableFairSharing", False))
     queue = snapshot.cluster_queues[queues[0]["name"]]
-    return FlavorAssigner(snapshot, asking, queue, Foretold(given.get("simulationResult")), settings)
+    return FlavorAssigner(snapshot, new, queue, RecordedOracle(given.get("simulationResult")), settings)
 
 
 def fixture(test: str) -> list[Json]:
@@ -95,40 +111,45 @@ def fixture(test: str) -> list[Json]:
 
 @cases_of("flavor", "TestAssignFlavors")
 def test_flavors(case: Json) -> None:
-    given, wanted = case["input"], case["expected"]["wantAssignment"]
+    given, expected = case["input"], case["expected"]["wantAssignment"]
     queues = [given[name] for name in ("clusterQueue", "secondaryClusterQueue") if name in given]
-    request = flavor_request(given, queues, given["wlPods"], fixture("TestAssignFlavors"))
-    for one, name in zip(queues, ("clusterQueueUsage", "secondaryClusterQueueUsage"), strict=False):
-        request.snapshot.cluster_queues[one["name"]].add_usage(usage(given.get(name)))
+    assigner = make_assigner(given, queues, given["wlPods"], fixture("TestAssignFlavors"))
+    for queue, name in zip(queues, ("clusterQueueUsage", "secondaryClusterQueueUsage"), strict=False):
+        assigner.snapshot.cluster_queues[queue["name"]].add_usage(usage(given.get(name)))
     if "preemptWorkloadSlice" in given:
-        request = replace(request, replace_workload_slice=slice_of(given["preemptWorkloadSlice"]))
-    found = assign_flavors(request)
-    assert found.representative_mode == MODES[case["expected"].get("wantRepMode") or "NoFit"]
-    assert found.borrows == wanted.get("borrowing", 0)
-    assert found.no_fit_reason == wanted.get("noFitReason", "")
-    assert flat(found.usage) == wanted["usage"]["quota"]["assigned"]
-    assert len(found.pod_sets) == len(wanted["podSets"])
-    for mine, theirs in zip(found.pod_sets, wanted["podSets"], strict=True):
-        assert (mine.name, mine.pods) == (theirs["name"], theirs["count"])
-        assert mine.requests == {name: resource_value(name, one) for name, one in theirs["requests"].items()}
-        assert {name: (one.name, one.mode, one.tried_flavor_idx) for name, one in mine.flavors.items()} == {
-            name: (one["name"], MODES[one["mode"]], one["triedflavoridx"])
-            for name, one in ((name, lowered(one)) for name, one in theirs.get("flavors", {}).items())
+        assigner = replace(assigner, replace_workload_slice=slice_from_requests(given["preemptWorkloadSlice"]))
+    assignment = assign_flavors(assigner)
+    assert assignment.representative_mode == MODES[case["expected"].get("wantRepMode") or "NoFit"]
+    assert assignment.borrows == expected.get("borrowing", 0)
+    assert assignment.no_fit_reason == expected.get("noFitReason", "")
+    assert flat_usage(assignment.usage) == expected["usage"]["quota"]["assigned"]
+    assert len(assignment.pod_sets) == len(expected["podSets"])
+    for assigned, recorded in zip(assignment.pod_sets, expected["podSets"], strict=True):
+        assert (assigned.name, assigned.pods) == (recorded["name"], recorded["count"])
+        requests = {name: resource_value(name, quantity) for name, quantity in recorded["requests"].items()}
+        assert assigned.requests == requests
+        flavors = {
+            resource: (assignment.name, assignment.mode, assignment.tried_flavor_idx)
+            for resource, assignment in assigned.flavors.items()
         }
+        recorded_flavors = recorded.get("flavors", {})
+        assert flavors == {resource: recorded_flavor(flavor) for resource, flavor in recorded_flavors.items()}
 
 
-def lowered(one: Json) -> Json:
-    """The cases write these keys in two ways."""
-    return {key.lower(): value for key, value in one.items()}
+def recorded_flavor(flavor: Json) -> tuple[str, FlavorAssignmentMode, int]:
+    """The cases spell the keys in two ways."""
+    lower = {key.lower(): value for key, value in flavor.items()}
+    return lower["name"], MODES[lower["mode"]], lower["triedflavoridx"]
 
 
-def slice_of(given: Json) -> Workload:
-    """A slice of an elastic job, of which the case tells what it has."""
-    sets = [
-        PodSetAdmission(one["name"], one["flavors"], one["requests"], one.get("count", 1))
-        for one in given["totalRequests"]
-    ]
-    return Workload("", "old", tuple(PodSet(one.name, one.pods) for one in sets), admission=Admission("", tuple(sets)))
+def slice_from_requests(given: Json) -> Workload:
+    """A slice of an elastic job, with the recorded requests and flavors."""
+    admitted = tuple(
+        PodSetAdmission(pods["name"], pods["flavors"], pods["requests"], pods.get("count", 1))
+        for pods in given["totalRequests"]
+    )
+    pod_sets = tuple(PodSet(pods.name, pods.pods) for pods in admitted)
+    return Workload("", "old", pod_sets, admission=Admission("", admitted))
 
 
 RECLAIMING = {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "LowerPriority"}
@@ -139,14 +160,14 @@ def test_reclaim_before_preemption(case: Json) -> None:
     """Three flavors with 10 of each resource; the upstream test's second queue has none."""
     given = case["input"]
 
-    def three(amount: str) -> list[Json]:
+    def three_flavors(amount: str) -> list[Json]:
         resources = [{"name": name, "nominalQuota": amount} for name in ("compute", "gpu")]
         return [{"name": name, "resources": resources} for name in ("uno", "due", "tre")]
 
-    rules = given.get("flavorFungibility", {"whenCanPreempt": "TryNextFlavor"})
-    own = {"name": "test-clusterqueue", "cohort": "cohort", "preemption": RECLAIMING, "flavorFungibility": rules}
-    other = {"name": "other-clusterqueue", "cohort": "cohort", "resourceGroups": [three("0")]}
-    check_choice(case, [{**own, "resourceGroups": [three("10")]}, other], [], ["uno", "due", "tre"])
+    fungibility = given.get("flavorFungibility", {"whenCanPreempt": "TryNextFlavor"})
+    own = {"name": "test-clusterqueue", "cohort": "cohort", "preemption": RECLAIMING, "flavorFungibility": fungibility}
+    sibling = {"name": "other-clusterqueue", "cohort": "cohort", "resourceGroups": [three_flavors("0")]}
+    check_flavors(case, [{**own, "resourceGroups": [three_flavors("10")]}, sibling], [], ["uno", "due", "tre"])
 
 
 @cases_of("flavor", "TestHierarchical")
@@ -158,87 +179,94 @@ def test_hierarchical_flavors(case: Json) -> None:
         return {"name": name, "resources": [{"name": "cpu", "nominalQuota": amount}]}
 
     own = {"name": "test-clusterqueue", "cohort": "one", "preemption": RECLAIMING}
-    other = {"name": "other-clusterqueue", "cohort": "two", "resourceGroups": [[quota(name, "0") for name in names]]}
+    sibling = {"name": "other-clusterqueue", "cohort": "two", "resourceGroups": [[quota(name, "0") for name in names]]}
     cohorts = [
         {"name": name, "parent": parent, "resourceGroups": [[quota(name, "4")]]}
         for name, parent in (("three", ""), ("two", "three"), ("one", "two"))
     ]
-    check_choice(case, [{**own, "resourceGroups": [case["input"]["testClusterQueueFlavors"]]}, other], cohorts, names)
+    queue = {**own, "resourceGroups": [case["input"]["testClusterQueueFlavors"]]}
+    check_flavors(case, [queue, sibling], cohorts, names)
 
 
-def check_choice(case: Json, queues: list[Json], cohorts: list[Json], names: list[str]) -> None:
+def check_flavors(case: Json, queues: list[Json], cohorts: list[Json], names: list[str]) -> None:
     given, expected = case["input"], case["expected"]
-    request = flavor_request(given, queues, [given["workloadRequests"]], [{"name": name} for name in names], cohorts)
-    request.snapshot.cluster_queues["other-clusterqueue"].add_usage(usage(given.get("otherClusterQueueUsage")))
-    request.queue.add_usage(usage(given.get("testClusterQueueUsage")))
-    found = assign_flavors(request)
-    assert found.representative_mode == MODES[expected["wantMode"]]
-    assert {name: one.name for name, one in found.pod_sets[0].flavors.items()} == expected["wantAssigment"]
+    assigner = make_assigner(given, queues, [given["workloadRequests"]], [{"name": name} for name in names], cohorts)
+    assigner.snapshot.cluster_queues["other-clusterqueue"].add_usage(usage(given.get("otherClusterQueueUsage")))
+    assigner.queue.add_usage(usage(given.get("testClusterQueueUsage")))
+    assignment = assign_flavors(assigner)
+    assert assignment.representative_mode == MODES[expected["wantMode"]]
+    flavors = assignment.pod_sets[0].flavors
+    assert {resource: flavor.name for resource, flavor in flavors.items()} == expected["wantAssigment"]
 
 
 @cases_of("flavor", "TestIsPreferred")
-def test_preferred(case: Json) -> None:
-    one, other = (
-        GranularMode(REACHES[each["preemptionMode"]], each["borrowingLevel"]) for each in map(case["input"].get, "ab")
+def test_is_preferred(case: Json) -> None:
+    a, b = (
+        GranularMode(PREEMPTION_MODES[mode["preemptionMode"]], mode["borrowingLevel"])
+        for mode in map(case["input"].get, "ab")
     )
     preference = part(case["input"], "config").get("preference", "BorrowingOverPreemption")
-    assert is_preferred(one, other, FlavorFungibility(preference=preference)) == case["expected"]["wantPreferred"]
+    assert is_preferred(a, b, FlavorFungibility(preference=preference)) == case["expected"]["wantPreferred"]
 
 
 @cases_of("flavor", "TestAssignFlavorsWithAllowedFlavors")
 def test_allowed_flavors(case: Json) -> None:
-    """The upstream test's queue has 10 CPUs of each flavor, but for the one that is occupied, of which it has 1."""
+    """The upstream test's queue has 10 CPUs of each flavor, but 1 CPU of the occupied flavor."""
     amounts = {"f1": "10", "f2": "10", "occupied": "1"}
     queue = {
         "name": "cq",
         "resourceGroups": [
-            [{"name": name, "resources": [{"name": "cpu", "nominalQuota": one}]} for name, one in amounts.items()]
+            [{"name": name, "resources": [{"name": "cpu", "nominalQuota": amount}]} for name, amount in amounts.items()]
         ],
     }
     given, expected = case["input"], case["expected"]
     allowed = None if given.get("allowedFlavors") is None else frozenset(given["allowedFlavors"])
     pods = [{"name": "main", "count": 1, "requests": {"cpu": "2"}}]
-    found = assign_flavors(flavor_request(given, [queue], pods, fixture(case["test"]), allowed_flavors=allowed))
-    assert found.representative_mode == MODES[expected["wantRepMode"]]
-    chosen = {one.name for one in found.pod_sets[0].flavors.values()}
-    assert chosen == ({expected["wantFlavor"]} if expected["wantFlavor"] else set())
+    assignment = assign_flavors(make_assigner(given, [queue], pods, fixture(case["test"]), allowed_flavors=allowed))
+    assert assignment.representative_mode == MODES[expected["wantRepMode"]]
+    names = {flavor.name for flavor in assignment.pod_sets[0].flavors.values()}
+    assert names == ({expected["wantFlavor"]} if expected["wantFlavor"] else set())
 
 
 @cases_of("flavor", "TestIsNoFitDueToCapacityAndLimits")
-def test_reason(case: Json) -> None:
-    """The upstream test's queue has 2 CPUs of two flavors and may borrow 4; only attempts that were made count."""
+def test_no_fit_reason(case: Json) -> None:
+    """The upstream test's queue has 2 CPUs of two flavors and may borrow 4. Only considered flavors count."""
     given, expected = case["input"], case["expected"]
     resources = [{"name": "cpu", "nominalQuota": "2", "borrowingLimit": "4"}]
-    queue = {"name": "cq", "resourceGroups": [[{"name": f"flavor-{one}", "resources": resources} for one in "ab"]]}
+    queue = {"name": "cq", "resourceGroups": [[{"name": f"flavor-{name}", "resources": resources} for name in "ab"]]}
     flavors = list(part(given, "resourceFlavors").values()) or fixture(case["test"])
     allowed = frozenset(given["allowedFlavors"]) if given.get("allowedFlavors") else None
     siblings: list[Json] = given.get("siblingCQs") or []
-    request = flavor_request(
+    assigner = make_assigner(
         given, [given.get("cq") or queue, *siblings], [given["podSet"]], flavors, allowed_flavors=allowed
     )
-    request.queue.add_usage(usage(given.get("cqUsage")))
-    for name, used in part(given, "siblingCQUsage").items():
-        request.snapshot.cluster_queues[name].add_usage(usage(used))
+    assigner.queue.add_usage(usage(given.get("cqUsage")))
+    for name, amounts in part(given, "siblingCQUsage").items():
+        assigner.snapshot.cluster_queues[name].add_usage(usage(amounts))
     if "replaceWl" in given:
-        request = replace(request, replace_workload_slice=replaced(given["replaceWl"]))
-    found = assign_flavors(request)
-    assert found.no_fit_reason == expected["wantNoFitReason"]
-    attempts = {one.flavor: one.no_fit_reason for pods in found.pod_sets for one in pods.considered_flavors}
-    wanted = part(expected, "wantFlavorAttempts")
-    assert {name: why for name, why in attempts.items() if name in wanted} == {
-        name: why for name, why in wanted.items() if name in attempts
+        assigner = replace(assigner, replace_workload_slice=admitted_slice(given["replaceWl"]))
+    assignment = assign_flavors(assigner)
+    assert assignment.no_fit_reason == expected["wantNoFitReason"]
+    reasons = {
+        considered.flavor: considered.no_fit_reason
+        for pod_set in assignment.pod_sets
+        for considered in pod_set.considered_flavors
+    }
+    recorded = part(expected, "wantFlavorAttempts")
+    assert {name: reason for name, reason in reasons.items() if name in recorded} == {
+        name: reason for name, reason in recorded.items() if name in reasons
     }
 
 
-def replaced(given: Json) -> Workload:
-    """The slice as it was admitted."""
-    found = workload({**given, "quotaReserved": given["admission"]})
-    assert found.admission is not None
-    sets = tuple(
-        one._replace(usage=spec.requests)
-        for one, spec in zip(found.admission.pod_sets, found.total_requests, strict=True)
+def admitted_slice(given: Json) -> Workload:
+    """The slice with its admission, which has the usage of its requests."""
+    slice_ = workload({**given, "quotaReserved": given["admission"]})
+    assert slice_.admission is not None
+    pod_sets = tuple(
+        admitted._replace(usage=total.requests)
+        for admitted, total in zip(slice_.admission.pod_sets, slice_.total_requests, strict=True)
     )
-    return replace(found, admission=found.admission._replace(pod_sets=sets))
+    return replace(slice_, admission=slice_.admission._replace(pod_sets=pod_sets))
 
 
 @cases_of("flavor", "TestFlavorScanRecordsLastTriedFlavorIdx")
@@ -248,30 +276,30 @@ def test_where_the_scan_ended(case: Json) -> None:
 
     def quotas(amount: str) -> list[list[Json]]:
         resources = [{"name": "cpu", "nominalQuota": amount}]
-        return [[{"name": f"flavor-{one}", "resources": resources} for one in "12"]]
+        return [[{"name": f"flavor-{number}", "resources": resources} for number in "12"]]
 
     own = {"name": "cq", "cohort": "cohort", "flavorFungibility": given["fungibility"]}
     queues = [{**own, "resourceGroups": quotas(given["nominalPerFlavor"])}]
     queues.append({"name": "sibling", "cohort": "cohort", "resourceGroups": quotas(given["cohortSpare"])})
     host = "kubernetes.io/hostname"
     pods = [{"name": "main", "count": 1, "requests": {"cpu": given["request"]}, "topologyRequest": {"required": host}}]
-    flavors = [{"name": f"flavor-{one}", "topologyName": f"topology-{one}"} for one in "12"]
-    topologies = [{"name": f"topology-{one}", "levels": [host]} for one in "12"]
-    scene: Json = {**given, "topologies": topologies, "room": not given.get("nodeUsage")}
-    request = flavor_request(scene, queues, pods, flavors)
-    request.queue.add_usage(usage(given.get("clusterQueueUsage")))
-    found = assign_flavors(request)
-    assert found.representative_mode == MODES[expected["wantMode"]]
-    assert found.last_tried_flavor_idx["main"]["cpu"] == expected["wantTriedFlavorIdx"]
-    assert (found.pod_sets[0].topology_assignment is not None) == expected["wantPlan"]
+    flavors = [{"name": f"flavor-{number}", "topologyName": f"topology-{number}"} for number in "12"]
+    topologies = [{"name": f"topology-{number}", "levels": [host]} for number in "12"]
+    scenario: Json = {**given, "topologies": topologies, "available": not given.get("nodeUsage")}
+    assigner = make_assigner(scenario, queues, pods, flavors)
+    assigner.queue.add_usage(usage(given.get("clusterQueueUsage")))
+    assignment = assign_flavors(assigner)
+    assert assignment.representative_mode == MODES[expected["wantMode"]]
+    assert assignment.last_tried_flavor_idx["main"]["cpu"] == expected["wantTriedFlavorIdx"]
+    assert (assignment.pod_sets[0].topology_assignment is not None) == expected["wantPlan"]
 
 
 @cases_of("flavor", "TestSearch")
-def test_fewer_pods(case: Json) -> None:
+def test_search_pod_counts(case: Json) -> None:
     given, expected = case["input"], case["expected"]
     limit = given["countLimit"]
-    found = search_pod_counts(
-        [pod_set(one) for one in given["podSets"]],
+    total = search_pod_counts(
+        list(map(pod_set, given["podSets"])),
         lambda counts: sum(counts) if sum(counts) <= limit else None,
     )
-    assert (found is not None, found or 0) == (expected["wantFound"], expected["wantCount"])
+    assert (total is not None, total or 0) == (expected["wantFound"], expected["wantCount"])

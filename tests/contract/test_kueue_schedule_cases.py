@@ -1,11 +1,22 @@
-"""The recorded cycles of Kueue's scheduler: who is admitted with which flavors, who gives way, who waits and why."""
+"""The recorded cycles of Kueue's scheduler: admissions with their flavors, victims, pending workloads and reasons."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from support.kueue_cases import cases_of, cluster_queue, cohort, flat, flavor, local_queue, part, table, usage, workload
+from support.kueue_cases import (
+    cases_of,
+    cluster_queue,
+    cohort,
+    flat_usage,
+    flavor,
+    local_queue,
+    part,
+    table,
+    usage,
+    workload,
+)
 from zonewise_scheduler.quota.api.amount import resource_value
 from zonewise_scheduler.quota.api.configuration import AdmissionFairSharingConfig, QuotaSettings
 from zonewise_scheduler.quota.cycle.scheduling_cycle import quota_resources_to_reserve, run_cycle
@@ -14,8 +25,7 @@ from zonewise_scheduler.quota.flavorassigner.granular_mode import FlavorAssignme
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.quota.queue.heads import pop_heads
 from zonewise_scheduler.quota.queue.pending_workloads import PendingWorkloads
-from zonewise_scheduler.quota.queue.usage_ledger import UsageLedgerEntry, push_penalty
-from zonewise_scheduler.quota.queue.usage_ledger import calculate_usage as used_lately
+from zonewise_scheduler.quota.queue.usage_ledger import UsageLedgerEntry, calculate_usage, push_penalty
 
 if TYPE_CHECKING:
     from support.kubelet_cases import Json
@@ -30,14 +40,14 @@ NAMESPACES: dict[str, dict[str, str]] = {
     "sales": {"dep": "sales"},
     "lend": {"dep": "lend"},
 }
-"""Of the upstream tests."""
+"""The namespaces of the upstream tests, with their labels."""
 
-HALVED = AdmissionFairSharingConfig(usage_half_life_time=10.0, usage_sampling_interval=1.0)
+AFS_CONFIG = AdmissionFairSharingConfig(usage_half_life_time=10.0, usage_sampling_interval=1.0)
 """The upstream tests' admissionFairSharing."""
 
 
-class World:
-    """The queues of a case with their workloads; cycle() runs one with one head per queue."""
+class Scenario:
+    """The queues of a case with their workloads; cycle() runs one cycle with one head per queue."""
 
     def __init__(self, case: Json, workloads: list[Json]) -> None:
         given, shared = case["input"], table("schedule")["fixtures"].get(case["test"], {})
@@ -45,80 +55,83 @@ class World:
         queues += given.get("additionalClusterQueues") or given.get("cqs") or []
         flavors = map(flavor, shared["resourceFlavors"])
         gates = part(given, "featureGates")
-        self.locals: dict[str, LocalQueue] = {
-            one.key: one
-            for one in map(local_queue, [*shared.get("queues", []), *(given.get("additionalLocalQueues") or [])])
-        }
-        found = [workload(one) for one in workloads]
+        local_queues: list[Json] = [*shared.get("queues", []), *(given.get("additionalLocalQueues") or [])]
+        self.local_queues: dict[str, LocalQueue] = {queue.key: queue for queue in map(local_queue, local_queues)}
+        all_workloads = list(map(workload, workloads))
         if not (gates.get("MultiKueueOrchestratedPreemption") or gates.get("ConcurrentAdmission")):
-            found = [replace(one, preemption_gated=False) for one in found]
-        specs = [cluster_queue(one) for one in queues]
-        self.snapshot = Snapshot(specs, map(cohort, given.get("cohorts") or ()), flavors, found)
+            all_workloads = [replace(workload, preemption_gated=False) for workload in all_workloads]
+        specs = list(map(cluster_queue, queues))
+        self.snapshot = Snapshot(specs, map(cohort, given.get("cohorts") or ()), flavors, all_workloads)
         self.settings = QuotaSettings(
             given.get("enableFairSharing", False), partial_admission=gates.get("PartialAdmission", True)
         )
-        self.pending = {one.name: PendingWorkloads(one) for one in specs}
-        for one in found:
-            queue = self.locals.get(f"{one.namespace}/{one.queue_name}")
-            if one.admission is None and queue is not None and queue.cluster_queue in self.pending:
-                self.pending[queue.cluster_queue].push_or_update(one)
+        self.pending = {spec.name: PendingWorkloads(spec) for spec in specs}
+        for new in all_workloads:
+            queue = self.local_queues.get(new.local_queue_key)
+            if new.admission is None and queue is not None and queue.cluster_queue in self.pending:
+                self.pending[queue.cluster_queue].push_or_update(new)
         self.number = 0
 
     def cycle(self, namespaces: Any = NAMESPACES) -> list[Decision]:
         self.number += 1
         heads = pop_heads(self.pending.values(), self.snapshot, namespaces, self.number)
         decisions = run_cycle(self.snapshot, heads, self.settings, 0.0, self.number)
-        for one in decisions:
-            if one.status != "admitted":
-                self.pending[one.head.cluster_queue].requeue(one)
+        for decision in decisions:
+            if decision.status != "admitted":
+                self.pending[decision.head.cluster_queue].requeue(decision)
         return decisions
 
     def assignments(self) -> dict[str, Any]:
-        """What runs, by key: the queue and the pod sets' flavors, usage and number of pods."""
+        """The running workloads, by key: the queue, and the flavors, usage and number of pods of each pod set."""
         return {
-            key: given_by(one.admission)
-            for found in self.snapshot.workloads_by_queue.values()
-            for key, one in found.items()
-            if one.admission is not None
+            key: flat_admission(running.admission)
+            for workloads in self.snapshot.workloads_by_queue.values()
+            for key, running in workloads.items()
+            if running.admission is not None
         }
 
 
-def given_by(admission: Admission) -> Any:
-    return admission.cluster_queue, [(one.name, one.flavors, one.usage, one.pods) for one in admission.pod_sets]
+def flat_admission(admission: Admission) -> Any:
+    pod_sets = [(pod_set.name, pod_set.flavors, pod_set.usage, pod_set.pods) for pod_set in admission.pod_sets]
+    return admission.cluster_queue, pod_sets
 
 
-def wanted_assignments(given: Json, workloads: list[Json]) -> dict[str, Any]:
-    """Where the usage is "podSet requests x count" it is that."""
-    specs = {f"{one['namespace']}/{one['name']}": one for one in workloads}
-    found: dict[str, Any] = {}
-    for key, one in given.items():
-        admitted = workload({**specs[key], "quotaReserved": one}).admission
-        assert admitted is not None
-        found[key] = given_by(admitted)
-    return found
+def key_of(obj: Json) -> str:
+    return f"{obj['namespace']}/{obj['name']}"
 
 
-def preempted(workloads: list[Json]) -> set[tuple[str, str]]:
+def recorded_assignments(admissions: Json, workloads: list[Json]) -> dict[str, Any]:
+    """A usage of "podSet requests x count" stands for that product."""
+    specs = {key_of(obj): obj for obj in workloads}
+    assignments: dict[str, Any] = {}
+    for key, recorded in admissions.items():
+        admission = workload({**specs[key], "quotaReserved": recorded}).admission
+        assert admission is not None
+        assignments[key] = flat_admission(admission)
+    return assignments
+
+
+def recorded_preemptions(workloads: list[Json]) -> set[tuple[str, str]]:
     return {
-        (f"{one['namespace']}/{one['name']}", condition["reason"])
-        for one in workloads
-        for condition in one.get("conditions") or ()
+        (key_of(obj), condition["reason"])
+        for obj in workloads
+        for condition in obj.get("conditions") or ()
         if condition["type"] == "Preempted"
     }
 
 
-def reasons(workloads: list[Json]) -> dict[str, str]:
-    """Why workloads have no quota, by key."""
+def recorded_reasons(workloads: list[Json]) -> dict[str, str]:
+    """The reasons of workloads without quota, by key."""
     return {
-        f"{one['namespace']}/{one['name']}": condition["reason"]
-        for one in workloads
-        for condition in one.get("conditions") or ()
+        key_of(obj): condition["reason"]
+        for obj in workloads
+        for condition in obj.get("conditions") or ()
         if condition["type"] == "QuotaReserved" and condition["status"] == "False"
     }
 
 
-def keys(given: Json | None) -> dict[str, set[str]]:
-    return {name: set(found) for name, found in (given or {}).items()}
+def recorded_keys(keys_by_queue: Json | None) -> dict[str, set[str]]:
+    return {name: set(keys) for name, keys in (keys_by_queue or {}).items()}
 
 
 # --- one cycle
@@ -141,26 +154,29 @@ def test_cycle_with_victims_of_two(case: Json) -> None:
 
 def check_cycle(case: Json) -> None:
     given, expected = case["input"], case["expected"]
-    world = World(case, given["workloads"])
-    decisions = world.cycle()
-    assert world.assignments() == wanted_assignments(expected.get("wantAssignments") or {}, given["workloads"])
-    waiting = {name: set(one.active) for name, one in world.pending.items() if set(one.active)}
-    aside = {name: set(one.inadmissible) for name, one in world.pending.items() if set(one.inadmissible)}
-    assert (waiting, aside) == (keys(expected.get("wantLeft")), keys(expected.get("wantInadmissibleLeft")))
-    evictions = {(one.workload.key, one.reason) for each in decisions for one in each.preemption_targets}
-    assert evictions == preempted(expected["wantWorkloads"])
-    assert {one.workload.key: one.reason for one in decisions if one.status != "admitted"} == reasons(
-        expected["wantWorkloads"]
-    )
+    scenario = Scenario(case, given["workloads"])
+    decisions = scenario.cycle()
+    assert scenario.assignments() == recorded_assignments(expected.get("wantAssignments") or {}, given["workloads"])
+    active = {name: set(queue.active) for name, queue in scenario.pending.items() if queue.active}
+    inadmissible = {name: set(queue.inadmissible) for name, queue in scenario.pending.items() if queue.inadmissible}
+    assert active == recorded_keys(expected.get("wantLeft"))
+    assert inadmissible == recorded_keys(expected.get("wantInadmissibleLeft"))
+    assert preemptions(decisions) == recorded_preemptions(expected["wantWorkloads"])
+    reasons = {decision.workload.key: decision.reason for decision in decisions if decision.status != "admitted"}
+    assert reasons == recorded_reasons(expected["wantWorkloads"])
     skipped = {
-        one.head.cluster_queue
-        for one in decisions
-        if one.status == "skipped"
-        and one.assignment is not None
-        and one.assignment.representative_mode == FlavorAssignmentMode.PREEMPT
+        decision.head.cluster_queue
+        for decision in decisions
+        if decision.status == "skipped"
+        and decision.assignment is not None
+        and decision.assignment.representative_mode == FlavorAssignmentMode.PREEMPT
     }
-    counted = part(expected, "wantSkippedPreemptions")
-    assert {name for name, count in counted.items() if count} == skipped & set(counted)
+    counts = part(expected, "wantSkippedPreemptions")
+    assert {name for name, count in counts.items() if count} == skipped & set(counts)
+
+
+def preemptions(decisions: list[Decision]) -> set[tuple[str, str]]:
+    return {(target.workload.key, target.reason) for decision in decisions for target in decision.preemption_targets}
 
 
 # --- several cycles
@@ -168,58 +184,54 @@ def check_cycle(case: Json) -> None:
 
 @cases_of("schedule", "TestLastSchedulingContext")
 def test_scan_goes_on_in_the_next_cycle(case: Json) -> None:
-    """After the first cycle some workloads are gone, and those set aside wake."""
+    """After the first cycle some workloads are deleted, and inadmissible workloads become active."""
     given, expected = case["input"], case["expected"]
-    world = World(case, given["workloads"])
-    first = world.cycle()
-    assert {(one.workload.key, one.reason) for each in first for one in each.preemption_targets} == preempted(
-        expected["wantWorkloads"]
-    )
-    for gone in given.get("deleteWorkloads") or ():
-        key = f"{gone['namespace']}/{gone['name']}"
-        for found in list(world.snapshot.workloads_by_queue.values()):
-            if key in found:
-                world.snapshot.remove_workload(found[key])
-        for queue in world.pending.values():
+    scenario = Scenario(case, given["workloads"])
+    first = scenario.cycle()
+    assert preemptions(first) == recorded_preemptions(expected["wantWorkloads"])
+    for deleted in given.get("deleteWorkloads") or ():
+        key = key_of(deleted)
+        for workloads in list(scenario.snapshot.workloads_by_queue.values()):
+            if key in workloads:
+                scenario.snapshot.remove_workload(workloads[key])
+        for queue in scenario.pending.values():
             queue.queue_inadmissible_workloads()
-    world.cycle()
-    wanted = wanted_assignments(expected["wantAdmissionsOnSecondSchedule"], given["workloads"])
-    assert world.assignments() == wanted
+    scenario.cycle()
+    recorded = recorded_assignments(expected["wantAdmissionsOnSecondSchedule"], given["workloads"])
+    assert scenario.assignments() == recorded
 
 
 @cases_of("schedule", "TestScheduleForAFS")
-def test_cycles_by_usage(case: Json) -> None:
-    """As many cycles as workloads; a queue that is deleted has weight 1."""
+def test_cycles_with_admission_fair_sharing(case: Json) -> None:
+    """As many cycles as workloads; a deleted LocalQueue has weight 1."""
     given, expected = case["input"], case["expected"]
-    world = World(case, given["workloads"])
-    world.settings = world.settings._replace(fair_sharing=True)
-    used = {
+    scenario = Scenario(case, given["workloads"])
+    scenario.settings = scenario.settings._replace(fair_sharing=True)
+    ledger = {
         f"default/{name}": UsageLedgerEntry(
-            {one: resource_value(one, amount) / 1000 for one, amount in resources.items()}, 0.0, {}
+            {resource: resource_value(resource, quantity) / 1000 for resource, quantity in quantities.items()}, 0.0, {}
         )
-        for name, resources in given["initialUsage"].items()
+        for name, quantities in given["initialUsage"].items()
     }
     for _ in given["workloads"]:
-        for key, found in used.items():
-            weight = world.locals[key].fair_weight if key != f"default/{given.get('deleteQueue')}" else 1.0
-            world.snapshot.local_queue_usage[key] = used_lately(found, weight, HALVED)
-        for one in world.cycle(None):
-            if one.status == "admitted":
-                key = f"{one.workload.namespace}/{one.workload.queue_name}"
-                sums = {
+        for key, entry in ledger.items():
+            weight = scenario.local_queues[key].fair_weight if key != f"default/{given.get('deleteQueue')}" else 1.0
+            scenario.snapshot.local_queue_usage[key] = calculate_usage(entry, weight, AFS_CONFIG)
+        for decision in scenario.cycle(None):
+            if decision.status == "admitted":
+                key = decision.workload.local_queue_key
+                requests = {
                     name: amount / 1000
-                    for total in one.workload.total_requests
+                    for total in decision.workload.total_requests
                     for name, amount in total.requests.items()
                 }
-                used[key] = push_penalty(used.get(key, UsageLedgerEntry({}, 0.0, {})), sums, HALVED)
-    admitted = {
-        f"{one['namespace']}/{one['name']}": one["admission"] for one in expected["wantWorkloads"] if "admission" in one
-    }
-    assert world.assignments() == wanted_assignments(admitted, given["workloads"])
+                ledger[key] = push_penalty(ledger.get(key, UsageLedgerEntry({}, 0.0, {})), requests, AFS_CONFIG)
+    admitted = {key_of(obj): obj["admission"] for obj in expected["wantWorkloads"] if "admission" in obj}
+    assert scenario.assignments() == recorded_assignments(admitted, given["workloads"])
 
 
 @cases_of("schedule", "TestResourcesToReserve")
-def test_reservation(case: Json) -> None:
+def test_resources_to_reserve(case: Json) -> None:
     """The upstream test's queue: memory without limit and up to 100, GPUs without borrowing and up to 5."""
 
     def quotas(name: str, resource: str, nominal: str, borrowing: str | None = None) -> Json:
@@ -231,12 +243,13 @@ def test_reservation(case: Json) -> None:
     given = case["input"]
     snapshot = Snapshot([cluster_queue({"name": "cq", "cohort": "eng", "resourceGroups": [memory, gpus]})])
     snapshot.cluster_queues["cq"].add_usage(usage(given["cqUsage"]))
-    used, mode = (
+    assignment_usage, mode = (
         usage(given["assignmentUsage"]),
         {"Fit": FlavorAssignmentMode.FIT, "Preempt": FlavorAssignmentMode.PREEMPT}[given["assignmentMode"]],
     )
-    flavors = {key.resource: FlavorAssignment(key.flavor, mode, given.get("borrowing", 0)) for key in used}
-    assignment = Assignment((PodSetAssignment("main", 1, {}, flavors),), used)
+    flavors = {key.resource: FlavorAssignment(key.flavor, mode, given.get("borrowing", 0)) for key in assignment_usage}
+    assignment = Assignment((PodSetAssignment("main", 1, {}, flavors),), assignment_usage)
     assert (
-        flat(quota_resources_to_reserve(snapshot.cluster_queues["cq"], assignment)) == case["expected"]["wantReserved"]
+        flat_usage(quota_resources_to_reserve(snapshot.cluster_queues["cq"], assignment))
+        == case["expected"]["wantReserved"]
     )

@@ -1,4 +1,4 @@
-"""Kueue's own cases, recorded beside the project: their objects as our values, read by path; nothing is decided here.
+"""Kueue's own test cases, recorded beside the project: their objects as our values.
 
 Strings are quantities; amounts of usage are in milli-CPU and in units; {"t": s} is a time in seconds.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -43,7 +43,10 @@ from zonewise_scheduler.quota.api.workload_types import (
 from zonewise_scheduler.quota.topology.request_reader import read_topology_request
 from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest, TopologyAssignment, TopologyDomainAssignment
 
-BOOST = "kueue.x-k8s.io/priority-boost"
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PRIORITY_BOOST_ANNOTATION = "kueue.x-k8s.io/priority-boost"
 
 
 @functools.cache
@@ -55,26 +58,26 @@ def table(name: str) -> Json:
 
 def cases_of(name: str, test: str) -> Any:
     """Parametrize with the cases of one upstream test."""
-    found = [pytest.param(case, id=case["name"]) for case in table(name)["cases"] if case["test"] == test]
-    return pytest.mark.parametrize("case", found or [pytest.param({}, marks=pytest.mark.skip(reason=ABSENT))])
+    params = [pytest.param(case, id=case["name"]) for case in table(name)["cases"] if case["test"] == test]
+    return pytest.mark.parametrize("case", params or [pytest.param({}, marks=pytest.mark.skip(reason=ABSENT))])
 
 
-def part(one: Json, name: str) -> Json:
-    """An object within another; an empty one where it is absent."""
-    return one.get(name) or {}
+def part(obj: Json, name: str) -> Json:
+    """A nested object; an empty one where it is absent."""
+    return obj.get(name) or {}
 
 
 # --- queues
 
 
-def cluster_queue(one: Json) -> ClusterQueue:
-    preemption, fungibility = part(one, "preemption"), part(one, "flavorFungibility")
+def cluster_queue(obj: Json) -> ClusterQueue:
+    preemption, fungibility = part(obj, "preemption"), part(obj, "flavorFungibility")
     borrow = part(preemption, "borrowWithinCohort")
     return ClusterQueue(
-        one["name"],
-        groups(one.get("resourceGroups")),
-        one.get("cohort", ""),
-        one.get("queueingStrategy", "BestEffortFIFO"),
+        obj["name"],
+        resource_groups(obj.get("resourceGroups")),
+        obj.get("cohort", ""),
+        obj.get("queueingStrategy", "BestEffortFIFO"),
         ClusterQueuePreemption(
             preemption.get("withinClusterQueue", "" if preemption else "Never"),
             preemption.get("reclaimWithinCohort", "" if preemption else "Never"),
@@ -86,36 +89,35 @@ def cluster_queue(one: Json) -> ClusterQueue:
             fungibility.get("whenCanPreempt", "TryNextFlavor"),
             fungibility.get("preference", "BorrowingOverPreemption"),
         ),
-        float(one.get("fairWeight", 1)),
-        one.get("stopPolicy", "None"),
-        _namespaces(one.get("namespaceSelector")),
+        float(obj.get("fairWeight", 1)),
+        obj.get("stopPolicy", "None"),
+        _namespace_selector(obj.get("namespaceSelector")),
         (
-            *(AdmissionCheckStrategyRule(check) for check in one.get("admissionChecks") or ()),
+            *(AdmissionCheckStrategyRule(check) for check in obj.get("admissionChecks") or ()),
             *(
                 AdmissionCheckStrategyRule(check["name"], frozenset(check.get("onFlavors") or ()))
-                for check in one.get("admissionChecksStrategy") or ()
+                for check in obj.get("admissionChecksStrategy") or ()
             ),
         ),
-        one.get("admissionMode") == "UsageBasedAdmissionFairSharing",
+        obj.get("admissionMode") == "UsageBasedAdmissionFairSharing",
     )
 
 
-def cohort(one: Json) -> Cohort:
-    return Cohort(
-        one["name"], one.get("parent", ""), groups(one.get("resourceGroups")), float(one.get("fairWeight", 1))
-    )
+def cohort(obj: Json) -> Cohort:
+    groups = resource_groups(obj.get("resourceGroups"))
+    return Cohort(obj["name"], obj.get("parent", ""), groups, float(obj.get("fairWeight", 1)))
 
 
-def groups(given: list[list[Json]] | None) -> tuple[ResourceGroup, ...]:
-    return tuple(resource_group(*map(_flavor_quotas, flavors)) for flavors in given or () if flavors)
+def resource_groups(groups: list[list[Json]] | None) -> tuple[ResourceGroup, ...]:
+    return tuple(resource_group(*map(_flavor_quotas, flavors)) for flavors in groups or () if flavors)
 
 
-def _flavor_quotas(one: Json) -> FlavorQuotas:
+def _flavor_quotas(obj: Json) -> FlavorQuotas:
     def amount(resource: Json, field: str) -> int | None:
         return amount_from_quantity(resource["name"], resource[field]) if field in resource else None
 
     return FlavorQuotas(
-        one["name"],
+        obj["name"],
         tuple(
             (
                 resource["name"],
@@ -125,125 +127,133 @@ def _flavor_quotas(one: Json) -> FlavorQuotas:
                     amount(resource, "lendingLimit"),
                 ),
             )
-            for resource in one["resources"]
+            for resource in obj["resources"]
         ),
     )
 
 
-def _namespaces(selector: Json | None) -> tuple[Requirement, ...]:
-    given: Json = selector or {}
-    labels = [Requirement(key, "In", (value,)) for key, value in part(given, "matchLabels").items()]
-    expressions: list[Json] = given.get("matchExpressions") or []
-    return (*labels, *(Requirement(one["key"], one["operator"], tuple(one.get("values") or ())) for one in expressions))
+def _namespace_selector(selector: Json | None) -> tuple[Requirement, ...]:
+    selector = selector or {}
+    labels = [Requirement(key, "In", (value,)) for key, value in part(selector, "matchLabels").items()]
+    expressions: list[Json] = selector.get("matchExpressions") or []
+    return (
+        *labels,
+        *(
+            Requirement(expression["key"], expression["operator"], tuple(expression.get("values") or ()))
+            for expression in expressions
+        ),
+    )
 
 
-def local_queue(one: Json) -> LocalQueue:
-    weight = float(part(one, "fairSharing").get("weight", 1))
-    return LocalQueue(one["namespace"], one["name"], one["clusterQueue"], one.get("stopPolicy", "None"), weight)
+def local_queue(obj: Json) -> LocalQueue:
+    weight = float(part(obj, "fairSharing").get("weight", 1))
+    return LocalQueue(obj["namespace"], obj["name"], obj["clusterQueue"], obj.get("stopPolicy", "None"), weight)
 
 
-def flavor(one: Json) -> ResourceFlavor:
+def flavor(obj: Json) -> ResourceFlavor:
     return ResourceFlavor(
-        one["name"],
-        part(one, "nodeLabels"),
-        read_taints({"taints": one.get("nodeTaints")}),
-        read_tolerations({"tolerations": one.get("tolerations")}, comparisons=True),
-        one.get("topologyName", ""),
+        obj["name"],
+        part(obj, "nodeLabels"),
+        read_taints({"taints": obj.get("nodeTaints")}),
+        read_tolerations({"tolerations": obj.get("tolerations")}, comparisons=True),
+        obj.get("topologyName", ""),
     )
 
 
 # --- workloads
 
 
-def usage(given: dict[str, int | str] | None) -> dict[FlavorResource, int]:
+def usage(amounts: dict[str, int | str] | None) -> dict[FlavorResource, int]:
     """The keys are "flavor/resource", and the resource may have a slash too; strings are quantities."""
-    found: dict[FlavorResource, int] = {}
-    for key, value in (given or {}).items():
+    by_key: dict[FlavorResource, int] = {}
+    for key, value in (amounts or {}).items():
         name, resource = key.split("/", 1)
-        found[FlavorResource(name, resource)] = value if isinstance(value, int) else resource_value(resource, value)
-    return found
+        by_key[FlavorResource(name, resource)] = value if isinstance(value, int) else resource_value(resource, value)
+    return by_key
 
 
-def flat(found: Any) -> dict[str, int]:
+def flat_usage(amounts: Mapping[FlavorResource, int]) -> dict[str, int]:
     """Amounts by flavor and resource, with the keys of the cases."""
-    return {f"{key.flavor}/{key.resource}": amount for key, amount in found.items()}
+    return {f"{key.flavor}/{key.resource}": amount for key, amount in amounts.items()}
 
 
-def workload(one: Json, *, boosts: bool = False) -> Workload:
-    """`boosts`: the gate PriorityBoost."""
-    pod_sets = tuple(pod_set(each) for each in one["podSets"])
-    found = {each["type"]: each for each in one.get("conditions") or () if each["status"] == "True"}
-    evicted = found.get("Evicted")
+def workload(obj: Json, *, priority_boost: bool = False) -> Workload:
+    """`priority_boost`: the gate PriorityBoost."""
+    pod_sets = tuple(map(pod_set, obj["podSets"]))
+    conditions = {
+        condition["type"]: condition for condition in obj.get("conditions") or () if condition["status"] == "True"
+    }
+    evicted = conditions.get("Evicted")
     return Workload(
-        one.get("namespace", ""),
-        one["name"],
+        obj.get("namespace", ""),
+        obj["name"],
         pod_sets,
-        one.get("uid", ""),
-        one.get("queue", ""),
-        one.get("priority", 0) + (_boost(one) if boosts else 0),
-        time_of(one.get("creation")),
-        _admission(one.get("quotaReserved"), pod_sets),
+        obj.get("uid", ""),
+        obj.get("queue", ""),
+        obj.get("priority", 0) + (_priority_boost(obj) if priority_boost else 0),
+        time_of(obj.get("creation")),
+        _admission(obj.get("quotaReserved"), pod_sets),
         None if evicted is None else Eviction(evicted.get("reason", ""), time_of(evicted.get("lastTransitionTime"))),
-        preemption_gated=bool(one.get("preemptionGates")),
-        unhealthy_nodes=tuple(one.get("unhealthyNodes") or ()),
+        preemption_gated=bool(obj.get("preemptionGates")),
+        unhealthy_nodes=tuple(obj.get("unhealthyNodes") or ()),
     )
 
 
-def _boost(one: Json) -> int:
-    text: str = part(one, "annotations").get(BOOST, "0")
+def _priority_boost(obj: Json) -> int:
+    text: str = part(obj, "annotations").get(PRIORITY_BOOST_ANNOTATION, "0")
     return int(text) if text.lstrip("-").isdecimal() else 0
 
 
-def time_of(given: Json | None) -> float:
-    return float(given["t"]) if given else 0.0
+def time_of(time: Json | None) -> float:
+    return float(time["t"]) if time else 0.0
 
 
-def pod_set(one: Json) -> PodSet:
-    containers: list[Json] = one.get("containers") or [one]
+def pod_set(obj: Json) -> PodSet:
+    containers: list[Json] = obj.get("containers") or [obj]
     requests: dict[str, int] = {}
     for container in containers:
         for name, quantity in part(container, "requests").items():
             requests[name] = requests.get(name, 0) + resource_value(name, quantity)
-    terms = one.get("requiredNodeSelectorTerms")
+    terms = obj.get("requiredNodeSelectorTerms")
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms} if terms else None}
-    spec: Json = {"nodeSelector": one.get("nodeSelector"), "affinity": {"nodeAffinity": required}}
+    spec: Json = {"nodeSelector": obj.get("nodeSelector"), "affinity": {"nodeAffinity": required}}
     return PodSet(
-        one.get("name", "main"),
-        one.get("count", 1),
+        obj.get("name", "main"),
+        obj.get("count", 1),
         requests,
-        one.get("minCount"),
+        obj.get("minCount"),
         read_node_selector(spec),
         read_required_terms(spec),
-        read_tolerations({"tolerations": one.get("tolerations")}, comparisons=True),
-        topology_request(one.get("topologyRequest")),
+        read_tolerations({"tolerations": obj.get("tolerations")}, comparisons=True),
+        topology_request(obj.get("topologyRequest")),
     )
 
 
-def topology_request(given: Json | None) -> TopologyRequest | None:
-    if given is None:
+def topology_request(obj: Json | None) -> TopologyRequest | None:
+    if obj is None:
         return None
-    request = read_topology_request(given)
-    return TopologyRequest(request, given.get("podSetGroupName", ""), request != PodSetTopologyRequest())
+    request = read_topology_request(obj)
+    return TopologyRequest(request, obj.get("podSetGroupName", ""), request != PodSetTopologyRequest())
 
 
-def assignment(one: Json) -> TopologyAssignment:
-    domains = [TopologyDomainAssignment(tuple(domain["values"]), domain.get("count", 0)) for domain in one["domains"]]
-    return TopologyAssignment(tuple(one.get("levels", ())), tuple(domains))
+def assignment(obj: Json) -> TopologyAssignment:
+    domains = [TopologyDomainAssignment(tuple(domain["values"]), domain.get("count", 0)) for domain in obj["domains"]]
+    return TopologyAssignment(tuple(obj.get("levels", ())), tuple(domains))
 
 
-def _admission(given: Json | None, pod_sets: tuple[PodSet, ...]) -> Admission | None:
-    """Where the usage is "podSet requests x count" it is that."""
-    if given is None:
+def _admission(obj: Json | None, pod_sets: tuple[PodSet, ...]) -> Admission | None:
+    """A usage of "podSet requests x count" stands for that product."""
+    if obj is None:
         return None
-    specs = {one.name: one for one in pod_sets}
-    sets: list[PodSetAdmission] = []
-    for one in given.get("podSetAssignments") or ():
-        count: int = one.get("count", specs[one["name"]].pods)
-        if isinstance(one.get("resourceUsage"), str):
-            amounts = {name: amount * count for name, amount in specs[one["name"]].requests.items()}
+    specs = {spec.name: spec for spec in pod_sets}
+    admitted: list[PodSetAdmission] = []
+    for pods in obj.get("podSetAssignments") or ():
+        count: int = pods.get("count", specs[pods["name"]].pods)
+        if isinstance(pods.get("resourceUsage"), str):
+            amounts = {name: amount * count for name, amount in specs[pods["name"]].requests.items()}
         else:
-            amounts = {name: resource_value(name, quantity) for name, quantity in part(one, "resourceUsage").items()}
-        place = assignment(one["topologyAssignment"]) if one.get("topologyAssignment") else None
-        delayed = one.get("delayedTopologyRequest", "")
-        sets.append(PodSetAdmission(one["name"], part(one, "flavors"), amounts, count, place, delayed))
-    return Admission(given["clusterQueue"], tuple(sets), time_of(given.get("at")))
+            amounts = {name: resource_value(name, quantity) for name, quantity in part(pods, "resourceUsage").items()}
+        placement = assignment(pods["topologyAssignment"]) if pods.get("topologyAssignment") else None
+        delayed = pods.get("delayedTopologyRequest", "")
+        admitted.append(PodSetAdmission(pods["name"], part(pods, "flavors"), amounts, count, placement, delayed))
+    return Admission(obj["clusterQueue"], tuple(admitted), time_of(obj.get("at")))
