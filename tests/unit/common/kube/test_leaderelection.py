@@ -43,7 +43,8 @@ class World:
         """Add one who wants the lease, whose clock has an offset of its own."""
         elector = LeaderElector(
             Api(self), namespace="default", name="zonewise", identity=name, times=TIMES,
-            on_started_leading=lambda: self.log.append(f"{name} leads"), on_stopped_leading=lambda: self.log.append(f"{name} stops"),
+            on_started_leading=lambda: self.log.append(f"{name} leads"),
+            on_stopped_leading=lambda: self.log.append(f"{name} stops"),
             clock=lambda: self.now + skew,
         )  # fmt: skip
         self.electors.append(elector)
