@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from support.kueue_cases import cases_of, cluster_queue, flavor, local_queue, part, table, workload
-from support.kueue_tas_cases import nodes_of, options_of, ready_of
+from support.kueue_tas_cases import feature_gates_of, nodes_of, ready_of
 from zonewise_scheduler.quota.api.amount import resource_value
 from zonewise_scheduler.quota.api.configuration import QuotaSettings
 from zonewise_scheduler.quota.cycle.entry import Head
@@ -46,7 +46,7 @@ class World:
         ]
         self.specs = [with_controllers(cluster_queue(one), given) for one in given["clusterQueues"]]
         self.found = {one.key: one for one in (transformed(workload(one), given) for one in given["workloads"])}
-        places = TASSnapshot(grounds, options_of(gates))
+        places = TASSnapshot(grounds, feature_gates_of(gates))
         self.snapshot = Snapshot(self.specs, (), flavors, self.found.values(), places)
         self.settings = QuotaSettings(
             recompute_topology_assignment=gates.get("TASRecomputeAssignmentWithinSchedulingCycle", True),

@@ -15,10 +15,10 @@ from support.kueue_cases import assignment as read_assignment
 from support.kueue_tas_cases import (
     as_case,
     cases_of,
-    decide,
+    replay,
     level_of,
     nodes_of,
-    shape_of_case,
+    parameters_of_case,
     tas_cases,
     tree_of_case,
 )
@@ -72,7 +72,7 @@ def test_all_cases_are_read() -> None:
 def test_placement(case: Json) -> None:
     """The same domains, or none, in Kueue's own words."""
     expected = case["expected"]["podSets"]
-    found = decide(case)
+    found = replay(case)
     reasons = {one["podSet"]: one["failureReason"] for one in expected if one["failureReason"]}
     if isinstance(found, TopologyAssignmentFailure):
         assert reasons.get(found.pod_set) == str(found)
@@ -101,7 +101,7 @@ def test_levels(case: Json) -> None:
 def test_order(case: Json) -> None:
     names, _, counts = level_of(case)
     sort = sorted_domains_with_leader if case["test"].endswith("Leader") else sorted_domains
-    order = sort(counts, np.arange(len(names)), shape_of_case(case))
+    order = sort(counts, np.arange(len(names)), parameters_of_case(case))
     assert [names[domain] for domain in order.tolist()] == case["expected"]["order"]
 
 
@@ -144,7 +144,7 @@ def test_cut(case: Json) -> None:
 @of("TestSelectOptimalDomainSetToFit")
 def test_fewest(case: Json) -> None:
     names, _, counts = level_of(case)
-    shape = shape_of_case(case)
+    shape = parameters_of_case(case)
     order = range(len(names))
     if case["input"]["prioritizeByEntropy"]:  # of domains without children none is more even than another
         order = sorted(order, key=lambda one: (-counts.leader_count[one], -counts.slice_count_with_leader[one], one))
@@ -156,7 +156,7 @@ def test_fewest(case: Json) -> None:
 def test_evenly(case: Json) -> None:
     names, _, counts = level_of(case)
     found = place_slices_on_domains_balanced(
-        counts, np.arange(len(names)), case["input"]["threshold"], shape_of_case(case)
+        counts, np.arange(len(names)), case["input"]["threshold"], parameters_of_case(case)
     )
     if found is None:
         assert not case["expected"]
@@ -172,6 +172,6 @@ def test_evenly(case: Json) -> None:
 @recorded
 def test_both_outcomes_are_there() -> None:
     """The cases place some pods, and refuse others."""
-    found = [decide(case) for case in cases_of("TestFindTopologyAssignments").values()]
+    found = [replay(case) for case in cases_of("TestFindTopologyAssignments").values()]
     assert sum(isinstance(one, TASAssignments) for one in found) > 0
     assert sum(isinstance(one, TopologyAssignmentFailure) for one in found) > 0

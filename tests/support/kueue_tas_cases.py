@@ -1,4 +1,4 @@
-"""Kueue's own cases of topology-aware placement, recorded beside the project: their inputs as values of ours."""
+"""Recorded cases of Kueue's tests of topology-aware scheduling: their input as this project's values."""
 
 from __future__ import annotations
 
@@ -33,34 +33,34 @@ if TYPE_CHECKING:
     from zonewise_scheduler.tas.snapshot.assignment_failure import TopologyAssignmentFailure
 
 NAME = "default"
-"""The Topology's, in messages."""
+"""The name of the Topology in messages."""
 
 FINISHED = {"Succeeded", "Failed"}
-BEFORE = ("priorOwnUsage", "priorFlavorUsage", "aggregatedDomainUsages")
+PRIOR_USAGE_FIELDS = ("priorOwnUsage", "priorFlavorUsage", "aggregatedDomainUsages")
 
 
 @functools.cache
 def tas_cases() -> tuple[Json, ...]:
-    """The cases; none where the data are absent."""
+    """Return the cases; none if the data are absent."""
     file = CASES / "kueue_tas_cases.json"
     return tuple(json.loads(file.read_text())["cases"]) if file.exists() else ()
 
 
 def cases_of(*tests: str) -> dict[str, Json]:
-    """The cases of some of Kueue's tests, by id."""
+    """Return the cases of some of Kueue's tests, by id."""
     return {case["id"]: case for case in tas_cases() if case["test"] in tests}
 
 
 # --- values
 
 
-def as_case(one: TopologyAssignment) -> Json:
-    """An assignment in the notation of the cases."""
-    domains = [{"count": domain.pods, "values": list(domain.values)} for domain in one.domains]
-    return {"domains": domains, "levels": list(one.levels)}
+def as_case(topology_assignment: TopologyAssignment) -> Json:
+    """Return an assignment in the notation of the cases."""
+    domains = [{"count": domain.pods, "values": list(domain.values)} for domain in topology_assignment.domains]
+    return {"domains": domains, "levels": list(topology_assignment.levels)}
 
 
-def options_of(gates: Mapping[str, bool]) -> TASFeatureGates:
+def feature_gates_of(gates: Mapping[str, bool]) -> TASFeatureGates:
     return TASFeatureGates(
         gates.get("TASProfileMixed", True),
         gates.get("TASBalancedPlacement", False),
@@ -69,33 +69,33 @@ def options_of(gates: Mapping[str, bool]) -> TASFeatureGates:
     )
 
 
-def pod_set_of(one: Json) -> TASPodSetRequests:
-    request = one["topologyRequest"]
+def pod_set_of(pod_set: Json) -> TASPodSetRequests:
+    request = pod_set["topologyRequest"]
     spec = {
-        "nodeSelector": one.get("nodeSelector"),
-        "tolerations": one.get("tolerations"),
-        "affinity": {"nodeAffinity": one.get("nodeAffinity")},
+        "nodeSelector": pod_set.get("nodeSelector"),
+        "tolerations": pod_set.get("tolerations"),
+        "affinity": {"nodeAffinity": pod_set.get("nodeAffinity")},
     }
-    before = one.get("previousAssignment")
+    previous = pod_set.get("previousAssignment")
     return TASPodSetRequests(
-        one["name"],
-        one["count"],
-        one["singlePodRequests"],
+        pod_set["name"],
+        pod_set["count"],
+        pod_set["singlePodRequests"],
         None if request is None else read_topology_request(request),
         read_constraints({"spec": spec}),
         read_preferred_terms(spec),
-        one.get("podSetGroupName") or "",
-        None if before is None else assignment(before),
+        pod_set.get("podSetGroupName") or "",
+        None if previous is None else assignment(previous),
     )
 
 
 def nodes_of(case: Json) -> NodeInfoTable:
-    """The nodes, with the pods on them that still run."""
-    held: dict[str, list[Any]] = {}
+    """Return the nodes with their running pods."""
+    pods_by_node: dict[str, list[Any]] = {}
     for pod in case["input"].get("pods", []):
         if pod["phase"] not in FINISHED:
             spec = {"containers": [{"name": "c", "resources": {"requests": pod["requests"]}}]}
-            held.setdefault(pod["nodeName"], []).append(read_pod_info({"spec": spec}))
+            pods_by_node.setdefault(pod["nodeName"], []).append(read_pod_info({"spec": spec}))
     return NodeInfoTable(
         [
             read_node_info(
@@ -104,7 +104,7 @@ def nodes_of(case: Json) -> NodeInfoTable:
                     "spec": {"taints": node.get("taints"), "unschedulable": node.get("unschedulable")},
                     "status": {"allocatable": node.get("allocatable")},
                 },
-                held.get(node["name"], ()),
+                pods_by_node.get(node["name"], ()),
             )
             for node in case["input"]["nodes"]
         ]
@@ -112,7 +112,7 @@ def nodes_of(case: Json) -> NodeInfoTable:
 
 
 def ready_of(case: Json) -> NDArray[np.bool_]:
-    """Which of the nodes are ready; (nodes,)."""
+    """Return which nodes are ready; (nodes,)."""
     return np.array([node.get("ready", True) for node in case["input"]["nodes"]], np.bool_)
 
 
@@ -123,43 +123,46 @@ def tree_of_case(case: Json, nodes: NodeInfoTable) -> TopologyTree:
     )
 
 
-def used_of(case: Json, tree: TopologyTree) -> TASUsage:
-    """What was booked before: of the same flavor, or of all that share the nodes where leaves are nodes."""
-    used: TASUsage = {}
-    for field in BEFORE[1:] if case["input"]["levels"][-1] == HOSTNAME else BEFORE[:1]:
-        for one in case["input"].get(field) or ():
-            assignment = TopologyAssignment(
-                tree.assignment_levels, (TopologyDomainAssignment(tuple(one["values"]), one["count"]),)
+def prior_usage_of(case: Json, tree: TopologyTree) -> TASUsage:
+    """Return the prior usage: of the flavor, or where leaves are nodes, of all flavors with common nodes."""
+    usage: TASUsage = {}
+    for field in PRIOR_USAGE_FIELDS[1:] if case["input"]["levels"][-1] == HOSTNAME else PRIOR_USAGE_FIELDS[:1]:
+        for domain_usage in case["input"].get(field) or ():
+            domain_assignment = TopologyAssignment(
+                tree.assignment_levels,
+                (TopologyDomainAssignment(tuple(domain_usage["values"]), domain_usage["count"]),),
             )
-            used = with_assignment_usage(tree, used, assignment, one["singlePodRequests"])
-    return used
+            usage = with_assignment_usage(tree, usage, domain_assignment, domain_usage["singlePodRequests"])
+    return usage
 
 
 # --- decisions
 
 
-def decide(case: Json) -> TASAssignments | TopologyAssignmentFailure:
-    """What we say to a whole case."""
+def replay(case: Json) -> TASAssignments | TopologyAssignmentFailure:
+    """Return this project's result for a whole case."""
     nodes = nodes_of(case)
     tree = tree_of_case(case, nodes)
-    supply = NodeTASFlavorSnapshot(tree, nodes, used_of(case, tree))
-    pod_sets = [pod_set_of(one) for one in case["input"]["podSets"]]
+    snapshot = NodeTASFlavorSnapshot(tree, nodes, prior_usage_of(case, tree))
+    pod_sets = [pod_set_of(recorded) for recorded in case["input"]["podSets"]]
     gates = given(case["input"].get("featureGates"))
     workload: Json = given(case["input"].get("workload"))
-    failed: list[str] = workload.get("unhealthyNodes", [])
-    if not failed:
-        return find_topology_assignments_for_flavor(supply, pod_sets, options_of(gates))
-    placed: list[Json] = workload["admission"]["podSetAssignments"]
-    assignments: dict[str, TopologyAssignment] = {one["name"]: assignment(one["topologyAssignment"]) for one in placed}
+    unhealthy_nodes: list[str] = workload.get("unhealthyNodes", [])
+    if not unhealthy_nodes:
+        return find_topology_assignments_for_flavor(snapshot, pod_sets, feature_gates_of(gates))
+    admitted: list[Json] = workload["admission"]["podSetAssignments"]
+    assignments: dict[str, TopologyAssignment] = {
+        recorded["name"]: assignment(recorded["topologyAssignment"]) for recorded in admitted
+    }
     if gates.get("SkipReassignmentForPodOwnedWorkloads", True) and owned_by_single_pod(metadata_of(workload)):
         return TASAssignments(assignments)
-    return find_replacement_assignments(supply, pod_sets, assignments, failed[0], options_of(gates))
+    return find_replacement_assignments(snapshot, pod_sets, assignments, unhealthy_nodes[0], feature_gates_of(gates))
 
 
 def metadata_of(workload: Json) -> Json:
     owners = [
-        {"apiVersion": "/".join(filter(None, (one["group"], one["version"]))), "kind": one["kind"]}
-        for one in workload.get("ownerReferences") or ()
+        {"apiVersion": "/".join(filter(None, (owner["group"], owner["version"]))), "kind": owner["kind"]}
+        for owner in workload.get("ownerReferences") or ()
     ]
     return {"ownerReferences": owners, "annotations": workload.get("annotations")}
 
@@ -168,31 +171,31 @@ def metadata_of(workload: Json) -> Json:
 
 
 def level_of(case: Json) -> tuple[list[str], TopologyTree, DomainStates]:
-    """The names of the domains of a step's only level, in its order, the level, and what they take."""
+    """Return the ids of the domains of a step's only level in its order, the tree, and the domains' states."""
     domains = sorted(case["input"]["domains"], key=lambda domain: domain["levelValues"])
     tree = topology_tree_from_paths(NAME, ["level"], [domain["levelValues"] for domain in domains])
     fields = ("podCount", "sliceCount", "podCountWithLeader", "sliceCountWithLeader", "leaderCount", "affinityScore")
-    counts = DomainStates(*(np.array([domain[field] for domain in domains], np.int64) for field in fields))
-    return [domain["id"] for domain in domains], tree, counts
+    states = DomainStates(*(np.array([domain[field] for domain in domains], np.int64) for field in fields))
+    return [domain["id"] for domain in domains], tree, states
 
 
-def shape_of_case(case: Json) -> TopologyAssignmentParameters:
-    """What a step asks for."""
-    entered = case["input"]
-    size = entered.get("sliceSize", 1)
-    options = options_of(given(entered.get("featureGates")))
-    unconstrained = entered.get("unconstrained", False)
+def parameters_of_case(case: Json) -> TopologyAssignmentParameters:
+    """Return the parameters of a step."""
+    step = case["input"]
+    slice_size = step.get("sliceSize", 1)
+    feature_gates = feature_gates_of(given(step.get("featureGates")))
+    unconstrained = step.get("unconstrained", False)
     return TopologyAssignmentParameters(
-        entered.get("workerCount", entered.get("sliceCount", 0)) * size,
-        entered.get("leaderCount", 0) > 0,
+        step.get("workerCount", step.get("sliceCount", 0)) * slice_size,
+        step.get("leaderCount", 0) > 0,
         0,
         0,
-        size,
+        slice_size,
         {},
         (),
         required=False,
         unconstrained=unconstrained,
-        least_free_capacity=unconstrained and options.profile_mixed,
-        by_affinity_score=options.respect_node_affinity_preferred,
+        least_free_capacity=unconstrained and feature_gates.profile_mixed,
+        by_affinity_score=feature_gates.respect_node_affinity_preferred,
         balanced=True,
     )

@@ -1,4 +1,4 @@
-"""Small clusters with quotas and topologies: two flavors that have nodes in common."""
+"""Small clusters with quotas and topologies: two flavors with common nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQu
 from zonewise_scheduler.quota.api.workload_types import Admission, PodSet, PodSetAdmission, TopologyRequest, Workload
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.quota.hierarchy.topology_snapshot import PlacementRequest, TopologyPlacementFailure
-from zonewise_scheduler.quota.topology.types import HOSTNAME, PodSetTopologyRequest, TopologyAssignment
+from zonewise_scheduler.quota.topology.types import HOSTNAME, PodSetTopologyRequest
 from zonewise_scheduler.tas.flavor_topology import build_flavor_topology
 from zonewise_scheduler.tas.tas_snapshot import TASSnapshot
 from zonewise_scheduler.tas.zones.kubelet_states import build_kubelet_states
@@ -31,6 +31,8 @@ FLAVORS = (ResourceFlavor("all", topology_name="racks"), ResourceFlavor("fast", 
 
 
 class Host(NamedTuple):
+    """A host; its CPUs are in thousandths."""
+
     name: str
     rack: str
     cpus: int
@@ -38,27 +40,27 @@ class Host(NamedTuple):
 
 
 def flavor_topologies(hosts: Sequence[Host], levels: Sequence[str] = LEVELS) -> list[FlavorTopology]:
-    """The hosts of both flavors."""
+    """Return the topologies of both flavors."""
     nodes = NodeInfoTable(
         [
             read_node_info(
                 {
                     "metadata": {
-                        "name": one.name,
-                        "labels": {"rack": one.rack, HOSTNAME: one.name, "fast": "yes" if one.fast else "no"},
+                        "name": host.name,
+                        "labels": {"rack": host.rack, HOSTNAME: host.name, "fast": "yes" if host.fast else "no"},
                     },
-                    "status": {"allocatable": {"cpu": f"{one.cpus}m", "pods": "110"}},
+                    "status": {"allocatable": {"cpu": f"{host.cpus}m", "pods": "110"}},
                 }
             )
-            for one in hosts
+            for host in hosts
         ]
     )
-    return [build_flavor_topology(one, levels, nodes) for one in FLAVORS]
+    return [build_flavor_topology(flavor, levels, nodes) for flavor in FLAVORS]
 
 
-def queue(name: str, cpus: int, flavors: Sequence[str] = ("all",), cohort: str = "everyone") -> ClusterQueue:
-    """A queue that may preempt whom it can."""
-    quotas = (FlavorQuotas(one, (("cpu", ResourceQuota(cpus)),)) for one in flavors)
+def preempting_queue(name: str, cpus: int, flavors: Sequence[str] = ("all",), cohort: str = "everyone") -> ClusterQueue:
+    """Return a queue that may preempt workloads of lower priority, and any in its cohort."""
+    quotas = (FlavorQuotas(flavor, (("cpu", ResourceQuota(cpus)),)) for flavor in flavors)
     return ClusterQueue(
         name, (resource_group(*quotas),), cohort, preemption=ClusterQueuePreemption("LowerPriority", "Any")
     )
@@ -69,7 +71,7 @@ def snapshot_of(queues: Iterable[ClusterQueue], hosts: Sequence[Host], levels: S
 
 
 def pods_of(cpus: int, pods: int = 1, request: PodSetTopologyRequest | None = None, name: str = "main") -> PodSet:
-    """Pods of so many thousandths of a CPU."""
+    """Return a pod set; `cpus`: thousandths for each pod."""
     topology = TopologyRequest(PodSetTopologyRequest(unconstrained=True) if request is None else request)
     return PodSet(name, pods, {"cpu": cpus}, topology=topology)
 
@@ -79,42 +81,42 @@ def job(name: str, *pod_sets: PodSet, priority: int = 0, created: float = 0.0) -
 
 
 def hosts_of(workload: Workload) -> dict[str, dict[str, int]]:
-    """By pod set, how many pods each host has."""
-    sets = workload.admission.pod_sets if workload.admission is not None else ()
+    """Return the number of pods by pod set and host."""
+    pod_sets = workload.admission.pod_sets if workload.admission is not None else ()
     return {
-        one.name: {domain.values[-1]: domain.pods for domain in one.topology_assignment.domains}
-        for one in sets
-        if isinstance(one.topology_assignment, TopologyAssignment)
+        pod_set.name: {domain.values[-1]: domain.pods for domain in pod_set.topology_assignment.domains}
+        for pod_set in pod_sets
+        if pod_set.topology_assignment is not None
     }
 
 
 def host_usage(workloads: Iterable[Workload]) -> dict[str, int]:
-    """What the pods of workloads take of each host, added up from nothing."""
-    found: dict[str, int] = {}
-    for one in workloads:
-        specs = {pods.name: pods for pods in one.pod_sets}
-        for name, hosts in hosts_of(one).items():
-            for host, count in hosts.items():
-                found[host] = found.get(host, 0) + count * specs[name].requests["cpu"]
-    return found
+    """Return the CPUs that the pods of workloads use of each host, recomputed."""
+    usage: dict[str, int] = {}
+    for workload in workloads:
+        pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
+        for name, hosts in hosts_of(workload).items():
+            for host, pods in hosts.items():
+                usage[host] = usage.get(host, 0) + pods * pod_sets[name].requests["cpu"]
+    return usage
 
 
 # --- kubelets
 
 
 class ZonedCluster(NamedTuple):
-    """A cluster of nodes with zones, and room for anything as a whole."""
+    """A cluster whose nodes have zones; only the kubelets limit the pods."""
 
     nodes: NodeInfoTable
     states: dict[str, NodeState]
-    places: TASSnapshot
+    tas_snapshot: TASSnapshot
 
-    def admits(self, sets: Iterable[tuple[PodShape, dict[str, int]]]) -> bool:
-        """Put pods on their hosts one by one, in order, as their kubelets would."""
+    def admits(self, pod_sets: Iterable[tuple[PodShape, dict[str, int]]]) -> bool:
+        """Tell whether the kubelets admit the pods on their hosts, one by one and in order."""
         states = dict(self.states)
-        for shape, hosts in sets:
-            for host, count in hosts.items():
-                for _ in range(count):
+        for shape, hosts in pod_sets:
+            for host, pods in hosts.items():
+                for _ in range(pods):
                     after = admit(states[host], shape).after
                     if after is None:
                         return False
@@ -129,55 +131,55 @@ def zoned_cluster(
     *,
     allow_unknown: bool = True,
 ) -> ZonedCluster:
-    """Make one of hosts h0, h1, ..., all fast, by rack: all in x, or as many letters as there are hosts."""
+    """Return a cluster of fast hosts h0, h1, ...; `racks`: a letter for each host, "": all in rack x."""
     racks = racks or "x" * len(states)
     nodes = NodeInfoTable(
-        [info(f"h{at}", {"rack": rack, HOSTNAME: f"h{at}", "fast": "yes"}) for at, rack in enumerate(racks)]
+        [info(f"h{row}", {"rack": rack, HOSTNAME: f"h{row}", "fast": "yes"}) for row, rack in enumerate(racks)]
     )
-    known = {f"h{at}": state for at, state in enumerate(states) if state is not None}
-    kubelets = build_kubelet_states(nodes, known, allow_unknown=allow_unknown)
-    return ZonedCluster(
-        nodes,
-        known,
-        TASSnapshot([build_flavor_topology(one, LEVELS, nodes) for one in flavors], kubelet_states=kubelets),
-    )
+    states_by_name = {f"h{row}": state for row, state in enumerate(states) if state is not None}
+    kubelet_states = build_kubelet_states(nodes, states_by_name, allow_unknown=allow_unknown)
+    topologies = [build_flavor_topology(flavor, LEVELS, nodes) for flavor in flavors]
+    return ZonedCluster(nodes, states_by_name, TASSnapshot(topologies, kubelet_states=kubelet_states))
 
 
 def pods_of_shape(
     shape: PodShape, pods: int = 1, request: PodSetTopologyRequest | None = None, name: str = "main", group: str = ""
 ) -> PodSet:
-    """Pods of a shape, of which only the kubelets decide."""
+    """Return a pod set without requests, so that only the kubelets limit it."""
     topology = TopologyRequest(PodSetTopologyRequest(unconstrained=True) if request is None else request, group)
     return PodSet(name, pods, {}, topology=topology, shape=shape)
 
 
 def find_hosts(
-    cluster: ZonedCluster, one: Workload, *, empty: bool = False
+    cluster: ZonedCluster, workload: Workload, *, empty: bool = False
 ) -> dict[str, dict[str, int]] | TopologyPlacementFailure:
-    """By pod set, how many pods each host would get."""
-    wishes = [PlacementRequest(pods, pods.pods, "all") for pods in one.pod_sets]
-    places = cluster.places.find_topology_assignments(one, {"all": wishes}, empty=empty)
-    if isinstance(places, TopologyPlacementFailure):
-        return places
+    """Return the number of pods that each host would get by pod set, or why there is no placement."""
+    requests = [PlacementRequest(pod_set, pod_set.pods, "all") for pod_set in workload.pod_sets]
+    result = cluster.tas_snapshot.find_topology_assignments(workload, {"all": requests}, empty=empty)
+    if isinstance(result, TopologyPlacementFailure):
+        return result
     return {
-        name: {domain.values[-1]: domain.pods for domain in at.domains}
-        for name, at in places.items()
-        if isinstance(at, TopologyAssignment)
+        name: {domain.values[-1]: domain.pods for domain in assignment.domains} for name, assignment in result.items()
     }
 
 
-def start(cluster: ZonedCluster, one: Workload) -> Workload:
-    """Start a workload where it finds places."""
-    wishes = [PlacementRequest(pods, pods.pods, "all") for pods in one.pod_sets]
-    places = cluster.places.find_topology_assignments(one, {"all": wishes}, empty=False)
-    assert not isinstance(places, TopologyPlacementFailure)
-    sets = (PodSetAdmission(pods.name, {"pods": "all"}, {}, pods.pods, places[pods.name]) for pods in one.pod_sets)
-    new = replace(one, admission=Admission("a", tuple(sets)))
-    cluster.places.add(new)
-    return new
+def start(cluster: ZonedCluster, workload: Workload) -> Workload:
+    """Start a workload that has a placement."""
+    requests = [PlacementRequest(pod_set, pod_set.pods, "all") for pod_set in workload.pod_sets]
+    assignments = cluster.tas_snapshot.find_topology_assignments(workload, {"all": requests}, empty=False)
+    assert not isinstance(assignments, TopologyPlacementFailure)
+    pod_sets = (
+        PodSetAdmission(pod_set.name, {"pods": "all"}, {}, pod_set.pods, assignments[pod_set.name])
+        for pod_set in workload.pod_sets
+    )
+    running = replace(workload, admission=Admission("a", tuple(pod_sets)))
+    cluster.tas_snapshot.add(running)
+    return running
 
 
-def zone_counts(cluster: ZonedCluster, one: Workload) -> dict[str, dict[tuple[str, ...], int]]:
-    """By pod set, how many pods are in each zone."""
-    zones = cluster.places.zone_assignments(one)
-    return {name: {domain.values: domain.pods for domain in at.domains} for name, at in zones.items()}
+def zone_counts(cluster: ZonedCluster, workload: Workload) -> dict[str, dict[tuple[str, ...], int]]:
+    """Return the number of pods by pod set and zone."""
+    assignments = cluster.tas_snapshot.zone_assignments(workload)
+    return {
+        name: {domain.values: domain.pods for domain in assignment.domains} for name, assignment in assignments.items()
+    }

@@ -9,19 +9,24 @@ import numpy as np
 from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
 from zonewise_scheduler.nodes.node.node_info import read_node_info
 from zonewise_scheduler.quota.topology.types import HOSTNAME
+from zonewise_scheduler.tas.placement.flavor_assignments import TASAssignments
 from zonewise_scheduler.tas.snapshot.flavor_snapshot import NodeTASFlavorSnapshot
 from zonewise_scheduler.tas.tree.topology_tree import topology_tree_from_nodes
+from zonewise_scheduler.tas.types import TASPodSetRequests
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from support.kubelet_cases import Json
+    from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest
+    from zonewise_scheduler.tas.snapshot.assignment_failure import TopologyAssignmentFailure
 
 KEYS = ("block", "rack", HOSTNAME)
+BLOCK, RACK, HOST = KEYS
 
 
 class Host(NamedTuple):
-    """A node, and the CPUs that it has."""
+    """A node; its CPUs are in thousandths."""
 
     name: str
     block: str
@@ -40,7 +45,29 @@ def node_of(host: Host) -> Json:
     }
 
 
-def supply_of(hosts: Sequence[Host], keys: Sequence[str] = KEYS) -> NodeTASFlavorSnapshot:
-    """A supply of hosts of which a pod's `cpu` takes thousandths."""
+def flavor_snapshot_of(hosts: Sequence[Host], level_keys: Sequence[str] = KEYS) -> NodeTASFlavorSnapshot:
+    """Return the snapshot of the hosts; a pod's `cpu` request is in thousandths."""
     nodes = NodeInfoTable([read_node_info(node_of(host)) for host in hosts])
-    return NodeTASFlavorSnapshot(topology_tree_from_nodes("default", keys, nodes, np.ones(len(hosts), np.bool_)), nodes)
+    tree = topology_tree_from_nodes("default", level_keys, nodes, np.ones(len(hosts), np.bool_))
+    return NodeTASFlavorSnapshot(tree, nodes)
+
+
+HOSTS = (
+    Host("h1", "a", "x", 4),
+    Host("h2", "a", "x", 2),
+    Host("h3", "a", "y", 3),
+    Host("h4", "b", "x", 8),
+    Host("h5", "b", "y", 1),
+)
+
+
+def workers(
+    pod_count: int, request: PodSetTopologyRequest | None, *, cpu: int = 1, name: str = "workers"
+) -> TASPodSetRequests:
+    return TASPodSetRequests(name, pod_count, {"cpu": cpu}, request)
+
+
+def assigned_hosts(result: TASAssignments | TopologyAssignmentFailure, name: str = "workers") -> dict[str, int]:
+    """Return the pods of each host in a result, which must be an assignment."""
+    assert isinstance(result, TASAssignments)
+    return {domain.values[-1]: domain.pods for domain in result.assignments[name].domains}

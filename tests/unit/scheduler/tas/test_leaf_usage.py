@@ -1,4 +1,4 @@
-"""Books: what is written is read, by whoever shares them or does not."""
+"""LeafUsage against plain lists, with and without copies."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise_scheduler.tas import leaf_usage as module
+from zonewise_scheduler.tas import leaf_usage as leaf_usage_module
 from zonewise_scheduler.tas.leaf_usage import LeafUsage, LeafUsageChange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LEAVES = {"a": 4, "b": 3}
+LEAF_COUNTS = {"a": 4, "b": 3}
 RESOURCES = ("cpu", "pods")
 
 
 def change_of(flavor: str, resource: str, amounts: dict[int, int]) -> LeafUsageChange:
-    there = {leaf: amount for leaf, amount in amounts.items() if leaf < LEAVES[flavor]}
-    return LeafUsageChange(flavor, resource, tuple(there), tuple(there.values()))
+    valid_amounts = {leaf: amount for leaf, amount in amounts.items() if leaf < LEAF_COUNTS[flavor]}
+    return LeafUsageChange(flavor, resource, tuple(valid_amounts), tuple(valid_amounts.values()))
 
 
 _CHANGES = st.builds(
@@ -33,75 +33,78 @@ _CHANGES = st.builds(
 _STEPS = st.lists(
     st.tuples(
         st.integers(0, 3),
-        st.sampled_from(["write", "write", "copy", "look", "undo"]),
+        st.sampled_from(["apply", "apply", "copy", "read", "undo"]),
         st.lists(_CHANGES, min_size=1, max_size=3),
         st.sampled_from([1, -1]),
     ),
     max_size=12,
 )
-"""To which books, what, and of writing: what, and whether it comes or goes."""
+"""Index of the usage, operation, changes, sign."""
 
 
-class Plain:
-    """Books without anything clever."""
+class PlainUsage:
+    """Usage as lists, changed at once."""
 
     def __init__(self) -> None:
-        self.used = {(flavor, name): [0] * size for flavor, size in LEAVES.items() for name in RESOURCES}
+        self.used = {(flavor, name): [0] * size for flavor, size in LEAF_COUNTS.items() for name in RESOURCES}
 
-    def copy(self) -> Plain:
-        other = Plain()
-        other.used = {key: list(amounts) for key, amounts in self.used.items()}
-        return other
+    def copy(self) -> PlainUsage:
+        copied = PlainUsage()
+        copied.used = {key: list(amounts) for key, amounts in self.used.items()}
+        return copied
 
-    def write(self, changes: Sequence[LeafUsageChange], sign: int) -> None:
-        for one in changes:
-            for leaf, amount in zip(one.leaves, one.amounts, strict=True):
-                self.used[one.flavor, one.resource][leaf] += sign * amount
+    def apply(self, changes: Sequence[LeafUsageChange], sign: int) -> None:
+        for change in changes:
+            for leaf, amount in zip(change.leaves, change.amounts, strict=True):
+                self.used[change.flavor, change.resource][leaf] += sign * amount
 
 
-def read(books: LeafUsage) -> dict[tuple[str, str], list[int]]:
+def all_usage(leaf_usage: LeafUsage) -> dict[tuple[str, str], list[int]]:
     return {
-        (flavor, name): books.usage(flavor).get(name, np.zeros(size, np.int64)).tolist()
-        for flavor, size in LEAVES.items()
-        for name in RESOURCES
+        (flavor, resource): leaf_usage.usage(flavor).get(resource, np.zeros(size, np.int64)).tolist()
+        for flavor, size in LEAF_COUNTS.items()
+        for resource in RESOURCES
     }
 
 
-@pytest.mark.parametrize("many", [0, 1024])
+@pytest.mark.parametrize("batch_size", [0, 1024])
 @given(steps=_STEPS)
-def test_what_is_written_is_read(many: int, steps: list[tuple[int, str, list[LeafUsageChange], int]]) -> None:
-    """By each copy what was written to it; equal stamps are of equal books, and what was undone has changed nothing."""
+def test_applied_changes_are_read(batch_size: int, steps: list[tuple[int, str, list[LeafUsageChange], int]]) -> None:
+    """Each copy has its own changes. Equal versions mean equal usage, and an undone change keeps the version."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_BATCH_SIZE", many)
-        all_books, plain = [LeafUsage(LEAVES)], [Plain()]
-        seen: dict[tuple[str, int], list[list[int]]] = {}
-        for place, step, changes, sign in steps:
-            one, other = all_books[place % len(all_books)], plain[place % len(all_books)]
+        patch.setattr(leaf_usage_module, "_BATCH_SIZE", batch_size)
+        usages, plain_usages = [LeafUsage(LEAF_COUNTS)], [PlainUsage()]
+        usage_by_version: dict[tuple[str, int], list[list[int]]] = {}
+        for i, step, changes, sign in steps:
+            usage, plain_usage = usages[i % len(usages)], plain_usages[i % len(usages)]
             if step == "copy":
-                all_books.append(one.copy())
-                plain.append(other.copy())
+                usages.append(usage.copy())
+                plain_usages.append(plain_usage.copy())
             elif step == "undo":
-                before = {flavor: one.version(flavor) for flavor in LEAVES}
-                one.apply(changes, sign)
-                one.apply(changes, -sign)
-                assert many == 0 or {flavor: one.version(flavor) for flavor in LEAVES} == before
-            elif step == "write":
-                one.apply(changes, sign)
-                other.write(changes, sign)
-            for flavor in LEAVES:
-                found = [other.used[flavor, name] for name in RESOURCES]
-                assert seen.setdefault((flavor, one.version(flavor)), [list(each) for each in found]) == found
-        assert [read(one) for one in all_books] == [one.used for one in plain]
+                versions = {flavor: usage.version(flavor) for flavor in LEAF_COUNTS}
+                usage.apply(changes, sign)
+                usage.apply(changes, -sign)
+                assert batch_size == 0 or {flavor: usage.version(flavor) for flavor in LEAF_COUNTS} == versions
+            elif step == "apply":
+                usage.apply(changes, sign)
+                plain_usage.apply(changes, sign)
+            for flavor in LEAF_COUNTS:
+                amounts = [plain_usage.used[flavor, name] for name in RESOURCES]
+                assert (
+                    usage_by_version.setdefault((flavor, usage.version(flavor)), [list(each) for each in amounts])
+                    == amounts
+                )
+        assert [all_usage(usage) for usage in usages] == [usage.used for usage in plain_usages]
 
 
 @given(st.lists(_CHANGES, max_size=6), _CHANGES)
-def test_there_is_room_for_what_is_left(taken: list[LeafUsageChange], asked: LeafUsageChange) -> None:
-    books, plain = LeafUsage(LEAVES), Plain()
-    books.apply(taken)
-    plain.write(taken, 1)
-    have = np.full(LEAVES[asked.flavor], 4, np.int64)
-    used = plain.used[asked.flavor, asked.resource]
-    fits = all(4 - used[leaf] >= amount for leaf, amount in zip(asked.leaves, asked.amounts, strict=True))
-    assert books.fits(asked, have) is fits
-    books.usage(asked.flavor)
-    assert books.fits(asked, have) is fits
+def test_fits_compares_with_free_capacity(applied: list[LeafUsageChange], change: LeafUsageChange) -> None:
+    usage, plain_usage = LeafUsage(LEAF_COUNTS), PlainUsage()
+    usage.apply(applied)
+    plain_usage.apply(applied, 1)
+    free_capacity = np.full(LEAF_COUNTS[change.flavor], 4, np.int64)
+    used = plain_usage.used[change.flavor, change.resource]
+    fits = all(4 - used[leaf] >= amount for leaf, amount in zip(change.leaves, change.amounts, strict=True))
+    assert usage.fits(change, free_capacity) is fits
+    usage.usage(change.flavor)
+    assert usage.fits(change, free_capacity) is fits

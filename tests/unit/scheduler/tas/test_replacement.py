@@ -1,4 +1,4 @@
-"""replace(): the pods of a failed node go elsewhere, and nothing that was promised of the others is broken."""
+"""The pods of an unhealthy node are replaced, and the other pods keep their leaves."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from support.tas_trees import KEYS, Host, supply_of
-from zonewise_scheduler.quota.api.workload_reader import owned_by_single_pod
+from support.tas_trees import BLOCK, HOST, RACK, Host, flavor_snapshot_of
 from zonewise_scheduler.quota.topology.types import (
     HOSTNAME,
     PodSetTopologyRequest,
@@ -25,34 +24,35 @@ from zonewise_scheduler.tas.types import TASPodSetRequests
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-BLOCK, RACK, HOST = KEYS
-LEFT = [Host("h2", "a", "x", 2), Host("h3", "a", "y", 9), Host("h4", "b", "x", 9)]
-"""h1, in rack x of block a, has failed."""
-PAIRS = PodSetTopologyRequest(required=BLOCK, slice_constraints=(SliceConstraint(RACK, 2),))
+REMAINING_HOSTS = [Host("h2", "a", "x", 2), Host("h3", "a", "y", 9), Host("h4", "b", "x", 9)]
+"""Without h1, in rack x of block a, which is unhealthy."""
+PAIRS_IN_RACKS = PodSetTopologyRequest(required=BLOCK, slice_constraints=(SliceConstraint(RACK, 2),))
 
 
-def at(pods: Mapping[str, int]) -> TopologyAssignment:
+def assignment_of(pods_by_host: Mapping[str, int]) -> TopologyAssignment:
     return TopologyAssignment(
-        (HOSTNAME,), tuple(TopologyDomainAssignment((host,), count) for host, count in pods.items())
+        (HOSTNAME,), tuple(TopologyDomainAssignment((host,), pods) for host, pods in pods_by_host.items())
     )
 
 
-def moved(request: PodSetTopologyRequest | None, was: Mapping[str, int]) -> dict[str, int] | str:
-    pods = TASPodSetRequests("workers", sum(was.values()), {"cpu": 1}, request)
-    found = find_replacement_assignments(supply_of(LEFT), [pods], {"workers": at(was)}, "h1")
-    if isinstance(found, TopologyAssignmentFailure):
-        return str(found)
-    return {domain.values[0]: domain.pods for domain in found.assignments["workers"].domains}
+def replace_h1(request: PodSetTopologyRequest | None, pods_by_host: Mapping[str, int]) -> dict[str, int] | str:
+    pod_set = TASPodSetRequests("workers", sum(pods_by_host.values()), {"cpu": 1}, request)
+    result = find_replacement_assignments(
+        flavor_snapshot_of(REMAINING_HOSTS), [pod_set], {"workers": assignment_of(pods_by_host)}, "h1"
+    )
+    if isinstance(result, TopologyAssignmentFailure):
+        return str(result)
+    return {domain.values[0]: domain.pods for domain in result.assignments["workers"].domains}
 
 
-def test_only_the_pods_of_the_failed_node_move() -> None:
-    for request, was, expected in (
+def test_only_pods_of_the_unhealthy_node_move() -> None:
+    for request, pods_by_host, expected in (
         (PodSetTopologyRequest(required=RACK), {"h1": 1, "h2": 1}, {"h2": 2}),
         (PodSetTopologyRequest(required=BLOCK), {"h1": 3, "h2": 1}, {"h2": 1, "h3": 3}),
-        (PodSetTopologyRequest(required=BLOCK), {"h1": 3}, {"h4": 3}),  # none is left that it must be near to
+        (PodSetTopologyRequest(required=BLOCK), {"h1": 3}, {"h4": 3}),  # no pod remains that it must be close to
         (PodSetTopologyRequest(unconstrained=True), {"h1": 1, "h4": 2}, {"h2": 1, "h4": 2}),
-        (PAIRS, {"h1": 1, "h2": 1, "h3": 2}, {"h2": 2, "h3": 2}),
-        (PAIRS, {"h1": 2, "h3": 2}, {"h2": 2, "h3": 2}),
+        (PAIRS_IN_RACKS, {"h1": 1, "h2": 1, "h3": 2}, {"h2": 2, "h3": 2}),
+        (PAIRS_IN_RACKS, {"h1": 2, "h3": 2}, {"h2": 2, "h3": 2}),
         (
             PodSetTopologyRequest(
                 required=BLOCK, slice_constraints=(SliceConstraint(RACK, 4), SliceConstraint(HOST, 2))
@@ -61,21 +61,25 @@ def test_only_the_pods_of_the_failed_node_move() -> None:
             {"h2": 4},
         ),
     ):
-        assert moved(request, was) == expected
+        assert replace_h1(request, pods_by_host) == expected
 
 
-def test_the_innermost_broken_slice_is_mended() -> None:
-    """A pair of a rack's four goes to that rack, though a host of another one would fit better."""
+def test_innermost_incomplete_slice_is_completed() -> None:
+    """A pair of a rack's four pods goes to that rack, although another rack's host fits better."""
     layers = (SliceConstraint(BLOCK, 8), SliceConstraint(RACK, 4), SliceConstraint(HOST, 2))
-    left = [Host("h2", "a", "x", 4), Host("h3", "a", "y", 2)]
-    pods = TASPodSetRequests("workers", 8, {"cpu": 1}, PodSetTopologyRequest(required=BLOCK, slice_constraints=layers))
-    found = find_replacement_assignments(supply_of(left), [pods], {"workers": at({"h1": 2, "h2": 2, "h3": 4})}, "h1")
-    assert isinstance(found, TASAssignments)
-    assert found.assignments["workers"] == at({"h2": 4, "h3": 4})
+    hosts = [Host("h2", "a", "x", 4), Host("h3", "a", "y", 2)]
+    pod_set = TASPodSetRequests(
+        "workers", 8, {"cpu": 1}, PodSetTopologyRequest(required=BLOCK, slice_constraints=layers)
+    )
+    result = find_replacement_assignments(
+        flavor_snapshot_of(hosts), [pod_set], {"workers": assignment_of({"h1": 2, "h2": 2, "h3": 4})}, "h1"
+    )
+    assert isinstance(result, TASAssignments)
+    assert result.assignments["workers"] == assignment_of({"h2": 4, "h3": 4})
 
 
 @pytest.mark.parametrize(
-    ("request_", "was", "problem"),
+    ("request_", "pods_by_host", "problem"),
     [
         (
             PodSetTopologyRequest(required=RACK),
@@ -84,59 +88,56 @@ def test_the_innermost_broken_slice_is_mended() -> None:
         ),
         (PodSetTopologyRequest(required=RACK), {"h1": 1, "h9": 1}, "as it contains the stale domain h9"),
         (PodSetTopologyRequest(required="zone"), {"h1": 1}, "no requested topology level: zone"),
-        (PAIRS, {"h1": 1, "h3": 2}, "no slice on level rack lacks the 1 pod(s)"),
+        (PAIRS_IN_RACKS, {"h1": 1, "h3": 2}, "no slice on level rack lacks the 1 pod(s)"),
         (PodSetTopologyRequest(required=BLOCK), {"h2": 1}, "cannot find replacement assignment for unhealthy node: h1"),
     ],
 )
-def test_why_a_node_cannot_be_replaced(request_: PodSetTopologyRequest, was: Mapping[str, int], problem: str) -> None:
-    assert problem in str(moved(request_, was))
+def test_failure_messages(request_: PodSetTopologyRequest, pods_by_host: Mapping[str, int], problem: str) -> None:
+    assert problem in str(replace_h1(request_, pods_by_host))
 
 
-def test_a_set_without_an_assignment_is_passed_over() -> None:
-    pods = TASPodSetRequests("workers", 1, {"cpu": 1}, PodSetTopologyRequest(required=RACK))
-    found = find_replacement_assignments(
-        supply_of(LEFT), [pods, pods._replace(name="other")], {"workers": at({"h1": 1})}, "h1"
+def test_pod_set_without_assignment_is_skipped() -> None:
+    pod_set = TASPodSetRequests("workers", 1, {"cpu": 1}, PodSetTopologyRequest(required=RACK))
+    result = find_replacement_assignments(
+        flavor_snapshot_of(REMAINING_HOSTS),
+        [pod_set, pod_set._replace(name="other")],
+        {"workers": assignment_of({"h1": 1})},
+        "h1",
     )
-    assert isinstance(found, TASAssignments)
-    assert list(found.assignments) == ["workers"]
-
-
-def test_a_pod_dies_with_its_node() -> None:
-    pod = {"apiVersion": "v1", "kind": "Pod"}
-    assert owned_by_single_pod({"ownerReferences": [pod]})
-    assert not owned_by_single_pod({"ownerReferences": [pod, pod]})
-    assert not owned_by_single_pod({"ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job"}]})
-    assert not owned_by_single_pod(
-        {"ownerReferences": [pod], "annotations": {"kueue.x-k8s.io/is-group-workload": "true"}}
-    )
-    with pytest.raises(ValueError, match=r"metadata\.ownerReferences: not a list"):
-        owned_by_single_pod({"ownerReferences": "v1"})
+    assert isinstance(result, TASAssignments)
+    assert list(result.assignments) == ["workers"]
 
 
 @st.composite
 def clusters(draw: st.DrawFn) -> list[Host]:
-    place = st.tuples(st.sampled_from("ab"), st.sampled_from("xy"))
-    return [Host(f"h{number}", *draw(place), draw(st.integers(1, 4))) for number in range(draw(st.integers(2, 8)))]
+    domain = st.tuples(st.sampled_from("ab"), st.sampled_from("xy"))
+    return [Host(f"h{i}", *draw(domain), draw(st.integers(1, 4))) for i in range(draw(st.integers(2, 8)))]
 
 
 @given(clusters(), st.integers(1, 8), st.sampled_from([1, 2]), st.data())
-def test_promises_hold_after_a_node_fails(nodes: list[Host], count: int, size: int, data: st.DataObject) -> None:
-    """Pods on other nodes stay, none is lost, all are in one block, and slices of a rack are whole."""
+def test_request_holds_after_replacement(nodes: list[Host], count: int, size: int, data: st.DataObject) -> None:
+    """Pods on other nodes stay, all pods are in one block, and the slices of racks are whole."""
     request = PodSetTopologyRequest(required=BLOCK, slice_constraints=(SliceConstraint(RACK, size),))
-    pods = TASPodSetRequests("workers", count * size, {"cpu": 1}, request)
-    first = find_topology_assignments_for_flavor(supply_of(nodes), [pods])
+    pod_set = TASPodSetRequests("workers", count * size, {"cpu": 1}, request)
+    first = find_topology_assignments_for_flavor(flavor_snapshot_of(nodes), [pod_set])
     assume(isinstance(first, TASAssignments))
     assert isinstance(first, TASAssignments)
-    was = {domain.values[0]: domain.pods for domain in first.assignments["workers"].domains}
-    failed = data.draw(st.sampled_from(sorted(was)))
-    rest = [host._replace(cpus=host.cpus - was.get(host.name, 0)) for host in nodes if host.name != failed]
-    found = find_replacement_assignments(supply_of(rest), [pods], first.assignments, failed)
-    if isinstance(found, TASAssignments):
-        now = {domain.values[0]: domain.pods for domain in found.assignments["workers"].domains}
-        assert sum(now.values()) == pods.pod_count
-        assert all(was[host] <= now[host] for host in was if host != failed)
-        assert all(now.get(host.name, 0) - was.get(host.name, 0) <= host.cpus for host in rest)
-        paths = {host.name: host.path for host in rest}
-        assert len({paths[host][0] for host in now}) == 1
-        for rack in {paths[host][:2] for host in now}:
-            assert sum(pods for host, pods in now.items() if paths[host][:2] == rack) % size == 0
+    pods_before = {domain.values[0]: domain.pods for domain in first.assignments["workers"].domains}
+    unhealthy_node = data.draw(st.sampled_from(sorted(pods_before)))
+    remaining_hosts = [
+        host._replace(cpus=host.cpus - pods_before.get(host.name, 0)) for host in nodes if host.name != unhealthy_node
+    ]
+    result = find_replacement_assignments(
+        flavor_snapshot_of(remaining_hosts), [pod_set], first.assignments, unhealthy_node
+    )
+    if isinstance(result, TASAssignments):
+        pods_after = {domain.values[0]: domain.pods for domain in result.assignments["workers"].domains}
+        assert sum(pods_after.values()) == pod_set.pod_count
+        assert all(pods_before[host] <= pods_after[host] for host in pods_before if host != unhealthy_node)
+        assert all(
+            pods_after.get(host.name, 0) - pods_before.get(host.name, 0) <= host.cpus for host in remaining_hosts
+        )
+        paths = {host.name: host.path for host in remaining_hosts}
+        assert len({paths[host][0] for host in pods_after}) == 1
+        for rack in {paths[host][:2] for host in pods_after}:
+            assert sum(pod_set for host, pod_set in pods_after.items() if paths[host][:2] == rack) % size == 0

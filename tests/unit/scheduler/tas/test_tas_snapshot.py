@@ -1,4 +1,4 @@
-"""Places beside those that are taken: of flavors with common hosts, of pods that move, wait or start later."""
+"""Placements beside existing ones: overlapping flavors, replacement, preemption and second passes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.tas_clusters import Host, hosts_of, job, pods_of, queue, snapshot_of
+from support.tas_clusters import Host, hosts_of, job, pods_of, preempting_queue, snapshot_of
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS, QuotaSettings
 from zonewise_scheduler.quota.api.queue_types import AdmissionCheckStrategyRule
 from zonewise_scheduler.quota.api.workload_types import PodSet
@@ -28,239 +28,276 @@ if TYPE_CHECKING:
 ONE_HOST = PodSetTopologyRequest(HOSTNAME)
 
 
-def cycle(
+def run_one_cycle(
     snapshot: Snapshot, *heads: tuple[str, Workload], settings: QuotaSettings = DEFAULT_SETTINGS
 ) -> dict[str, Decision]:
-    """The decisions, by the workload's name."""
-    decisions = run_cycle(snapshot, [Head(one, name) for name, one in heads], settings, 1.0)
-    return {one.workload.name: one for one in decisions}
+    """Return the decisions by workload."""
+    decisions = run_cycle(snapshot, [Head(workload, name) for name, workload in heads], settings, 1.0)
+    return {decision.workload.name: decision for decision in decisions}
 
 
-def started(snapshot: Snapshot, name: str, one: Workload) -> Workload:
-    """A workload that was admitted to a queue."""
-    found = cycle(snapshot, (name, one))[one.name]
-    assert found.status == "admitted"
-    return found.workload
+def admit(snapshot: Snapshot, name: str, workload: Workload) -> Workload:
+    """Return the workload after its admission to a queue."""
+    decision = run_one_cycle(snapshot, (name, workload))[workload.name]
+    assert decision.status == "admitted"
+    return decision.workload
 
 
-def failed(snapshot: Snapshot, one: Workload, *hosts: str) -> Workload:
-    """A workload that runs, after some of its hosts failed."""
-    new = replace(one, unhealthy_nodes=hosts)
-    snapshot.remove_workload(one)
-    snapshot.add_workload(new)
-    return new
+def with_unhealthy_nodes(snapshot: Snapshot, workload: Workload, *hosts: str) -> Workload:
+    """Return a running workload after some of its hosts became unhealthy."""
+    updated = replace(workload, unhealthy_nodes=hosts)
+    snapshot.remove_workload(workload)
+    snapshot.add_workload(updated)
+    return updated
 
 
-def test_flavors_share_their_hosts() -> None:
-    """What is given to pods of one flavor is given to none of another, in the same cycle too."""
-    queues = [queue("a", 9, ("all",)), queue("b", 9, ("fast",))]
+def test_flavors_share_hosts() -> None:
+    """The capacity that one flavor's pods use is used for the other flavor in the same cycle."""
+    queues = [preempting_queue("a", 9, ("all",)), preempting_queue("b", 9, ("fast",))]
     heads = [(name, job(f"of-{name}", pods_of(3, request=ONE_HOST), created=float(name == "b"))) for name in "ab"]
-    found = cycle(snapshot_of(queues, [Host("one", "x", 4), Host("two", "x", 3)]), *heads)
-    assert {name: hosts_of(one.workload) for name, one in found.items()} == {
+    decisions = run_one_cycle(snapshot_of(queues, [Host("one", "x", 4), Host("two", "x", 3)]), *heads)
+    assert {name: hosts_of(decision.workload) for name, decision in decisions.items()} == {
         "of-a": {"main": {"one": 1}},
         "of-b": {"main": {"two": 1}},
     }
 
 
 def test_pod_sets_of_one_workload_in_two_flavors() -> None:
-    """The second set counts on the host that the first is given."""
-    snapshot = snapshot_of([queue("a", 3, ("fast", "all"))], [Host("one", "x", 3), Host("two", "x", 3)])
-    sets = [pods_of(3, request=ONE_HOST, name=name) for name in ("first", "second")]
-    one = started(snapshot, "a", job("both", *sets))
-    assert sorted(host for hosts in hosts_of(one).values() for host in hosts) == ["one", "two"]
+    """The second pod set does not use the first one's host."""
+    snapshot = snapshot_of([preempting_queue("a", 3, ("fast", "all"))], [Host("one", "x", 3), Host("two", "x", 3)])
+    pod_sets = [pods_of(3, request=ONE_HOST, name=name) for name in ("first", "second")]
+    workload = admit(snapshot, "a", job("both", *pod_sets))
+    assert sorted(host for hosts in hosts_of(workload).values() for host in hosts) == ["one", "two"]
 
 
-def test_leader_and_workers_go_to_one_rack() -> None:
+def test_leader_and_workers_in_one_rack() -> None:
     hosts = [Host("one", "x", 2), Host("two", "y", 2), Host("three", "y", 1)]
-    sets = [pods_of(1, count, PodSetTopologyRequest("rack"), name) for name, count in (("leader", 1), ("workers", 2))]
-    grouped = [one._replace(topology=one.topology and one.topology._replace(pod_set_group_name="g")) for one in sets]
-    found = started(snapshot_of([queue("a", 9)], hosts), "a", job("one", *grouped))
-    assert {host for at in hosts_of(found).values() for host in at} == {"two", "three"}
+    pod_sets = [
+        pods_of(1, count, PodSetTopologyRequest("rack"), name) for name, count in (("leader", 1), ("workers", 2))
+    ]
+    grouped = [
+        pod_set._replace(topology=pod_set.topology and pod_set.topology._replace(pod_set_group_name="g"))
+        for pod_set in pod_sets
+    ]
+    workload = admit(snapshot_of([preempting_queue("a", 9)], hosts), "a", job("one", *grouped))
+    assert {host for pods_by_host in hosts_of(workload).values() for host in pods_by_host} == {"two", "three"}
 
 
-def test_pods_that_ask_for_nothing_are_placed_where_all_flavors_have_topologies() -> None:
-    snapshot = snapshot_of([queue("a", 9)], [Host("one", "x", 2)])
-    assert hosts_of(started(snapshot, "a", job("one", PodSet(requests={"cpu": 2})))) == {"main": {"one": 1}}
-    assert cycle(snapshot, ("a", job("two", PodSet(requests={"cpu": 1}))))["two"].status == "waiting"
+def test_implied_request_where_all_flavors_have_topologies() -> None:
+    snapshot = snapshot_of([preempting_queue("a", 9)], [Host("one", "x", 2)])
+    assert hosts_of(admit(snapshot, "a", job("one", PodSet(requests={"cpu": 2})))) == {"main": {"one": 1}}
+    assert run_one_cycle(snapshot, ("a", job("two", PodSet(requests={"cpu": 1}))))["two"].status == "waiting"
 
 
-def test_places_are_looked_for_where_the_quota_counts_something_else() -> None:
-    """Credits are counted by the quota; no host has any."""
-    snapshot = snapshot_of([queue("a", 9)], [Host("one", "x", 2)])
-    pods = pods_of(2)._replace(requests={"cpu": 9}, node_requests={"cpu": 2})
-    assert hosts_of(started(snapshot, "a", job("one", pods))) == {"main": {"one": 1}}
+def test_quota_that_counts_other_resources_than_nodes() -> None:
+    """The quota counts credits; the host provides CPUs."""
+    snapshot = snapshot_of([preempting_queue("a", 9)], [Host("one", "x", 2)])
+    pod_set = pods_of(2)._replace(requests={"cpu": 9}, node_requests={"cpu": 2})
+    assert hosts_of(admit(snapshot, "a", job("one", pod_set))) == {"main": {"one": 1}}
 
 
-def test_a_group_that_is_none_finds_no_place() -> None:
-    """It is told, and the cycle goes on for the others."""
-    sets = [pods_of(1, 2, PodSetTopologyRequest("rack"), name) for name in ("one", "two")]
-    grouped = [one._replace(topology=one.topology and one.topology._replace(pod_set_group_name="g")) for one in sets]
-    snapshot = snapshot_of([queue("a", 99), queue("b", 9)], [Host("one", "x", 9)])
-    found = cycle(snapshot, ("a", job("wrong", *grouped)), ("b", job("right", pods_of(1))))
-    assert {name: one.status for name, one in found.items()} == {"wrong": "waiting", "right": "admitted"}
-    assert "not a leader of one pod and its workers" in str(found["wrong"].assignment)
+def test_invalid_group_has_no_placement() -> None:
+    """The reason is reported, and the cycle continues with the other workloads."""
+    pod_sets = [pods_of(1, 2, PodSetTopologyRequest("rack"), name) for name in ("one", "two")]
+    grouped = [
+        pod_set._replace(topology=pod_set.topology and pod_set.topology._replace(pod_set_group_name="g"))
+        for pod_set in pod_sets
+    ]
+    snapshot = snapshot_of([preempting_queue("a", 99), preempting_queue("b", 9)], [Host("one", "x", 9)])
+    decisions = run_one_cycle(snapshot, ("a", job("wrong", *grouped)), ("b", job("right", pods_of(1))))
+    assert {name: decision.status for name, decision in decisions.items()} == {"wrong": "waiting", "right": "admitted"}
+    assert "not a leader of one pod and its workers" in str(decisions["wrong"].assignment)
 
 
-def test_nodes_that_failed_before_it_started_are_nothing_to_it() -> None:
-    snapshot = snapshot_of([queue("a", 9)], [Host("one", "x", 2)])
-    new = started(snapshot, "a", replace(job("again", pods_of(2)), unhealthy_nodes=("gone", "too")))
-    assert (hosts_of(new), new.unhealthy_nodes) == ({"main": {"one": 1}}, ())
+def test_unhealthy_nodes_of_an_earlier_run_are_ignored() -> None:
+    snapshot = snapshot_of([preempting_queue("a", 9)], [Host("one", "x", 2)])
+    workload = admit(snapshot, "a", replace(job("again", pods_of(2)), unhealthy_nodes=("gone", "too")))
+    assert (hosts_of(workload), workload.unhealthy_nodes) == ({"main": {"one": 1}}, ())
 
 
-# --- who waits
+# --- preemption
 
 
-def test_victims_are_those_in_the_way() -> None:
-    """There is quota for all: who gives way is who has the host."""
-    snapshot = snapshot_of([queue("a", 99)], [Host("one", "x", 4), Host("two", "y", 4)])
+def test_victims_use_the_required_hosts() -> None:
+    """The quota suffices for all; the victim is the workload on the host."""
+    snapshot = snapshot_of([preempting_queue("a", 99)], [Host("one", "x", 4), Host("two", "y", 4)])
     for name, priority in (("low", 1), ("high", 5)):
-        started(snapshot, "a", job(name, pods_of(3), priority=priority))
-    found = cycle(snapshot, ("a", job("new", pods_of(2, 2, PodSetTopologyRequest("rack")), priority=3)))["new"]
-    assert (found.status, [one.workload.name for one in found.preemption_targets]) == ("preempting", ["low"])
-
-
-@pytest.mark.parametrize("anew", [True, False])
-def test_places_ahead_are_kept(anew: bool) -> None:
-    """Who waits for victims keeps the places where it will be; others do not slip in, but may look elsewhere."""
-    snapshot = snapshot_of([queue("a", 9), queue("b", 9, cohort="")], [Host("one", "x", 4), Host("two", "y", 6)])
-    started(snapshot, "a", job("low", pods_of(2)))
-    heads = [("a", job("first", pods_of(4, 2), priority=9)), ("b", job("second", pods_of(2, request=ONE_HOST)))]
-    found = cycle(snapshot, *heads, settings=QuotaSettings(recompute_topology_assignment=anew))
-    assert found["first"].status == "preempting"
-    assert (found["second"].status, hosts_of(found["second"].workload)) == (
-        ("admitted", {"main": {"two": 1}}) if anew else ("skipped", {})
+        admit(snapshot, "a", job(name, pods_of(3), priority=priority))
+    decision = run_one_cycle(snapshot, ("a", job("new", pods_of(2, 2, PodSetTopologyRequest("rack")), priority=3)))[
+        "new"
+    ]
+    assert (decision.status, [target.workload.name for target in decision.preemption_targets]) == (
+        "preempting",
+        ["low"],
     )
 
 
-def test_nobody_starts_where_victims_run_still() -> None:
-    """A victim's host would have room for two once it is gone; until then there is room for one."""
-    queues = [queue("lends", 5), queue("borrows", 0), queue("f", 9, cohort=""), queue("g", 9, cohort="")]
+@pytest.mark.parametrize("recompute", [True, False])
+def test_assignment_is_held_while_victims_run(recompute: bool) -> None:
+    """A preemptor holds its assignment. Other workloads get another one if the gate allows a new search."""
+    snapshot = snapshot_of(
+        [preempting_queue("a", 9), preempting_queue("b", 9, cohort="")], [Host("one", "x", 4), Host("two", "y", 6)]
+    )
+    admit(snapshot, "a", job("low", pods_of(2)))
+    heads = [("a", job("first", pods_of(4, 2), priority=9)), ("b", job("second", pods_of(2, request=ONE_HOST)))]
+    decisions = run_one_cycle(snapshot, *heads, settings=QuotaSettings(recompute_topology_assignment=recompute))
+    assert decisions["first"].status == "preempting"
+    assert (decisions["second"].status, hosts_of(decisions["second"].workload)) == (
+        ("admitted", {"main": {"two": 1}}) if recompute else ("skipped", {})
+    )
+
+
+def test_capacity_of_running_victims_is_not_used() -> None:
+    """The victim's host has capacity for two pods after the preemption, and for one before."""
+    queues = [
+        preempting_queue("lends", 5),
+        preempting_queue("borrows", 0),
+        preempting_queue("f", 9, cohort=""),
+        preempting_queue("g", 9, cohort=""),
+    ]
     snapshot = snapshot_of(queues, [Host("large", "x", 10), Host("small", "x", 3)])
-    victim = started(snapshot, "borrows", job("victim", pods_of(5)))
+    victim = admit(snapshot, "borrows", job("victim", pods_of(5)))
     assert hosts_of(victim) == {"main": {"large": 1}}
     heads = [("lends", job("first", pods_of(3, request=ONE_HOST), priority=9))]
-    heads += [(name, job(name, pods_of(5), created=float(place))) for place, name in enumerate("fg")]
-    found = cycle(snapshot, *heads)
-    assert {name: one.status for name, one in found.items()} == {
+    heads += [(name, job(name, pods_of(5), created=float(i))) for i, name in enumerate("fg")]
+    decisions = run_one_cycle(snapshot, *heads)
+    assert {name: decision.status for name, decision in decisions.items()} == {
         "first": "preempting",
         "f": "admitted",
         "g": "waiting",
     }
 
 
-def test_victims_of_another_cohort_leave_room() -> None:
-    """Places are kept where a victim runs still, which is no reason to send others away from what is free now."""
-    snapshot = snapshot_of([queue("a", 99), queue("b", 9, cohort="")], [Host("one", "x", 6)])
-    started(snapshot, "a", job("low", pods_of(5)))
-    found = cycle(snapshot, ("a", job("first", pods_of(3), priority=9)), ("b", job("second", pods_of(1))))
-    assert {name: one.status for name, one in found.items()} == {"first": "preempting", "second": "admitted"}
+def test_assignment_on_a_victims_host_leaves_free_capacity() -> None:
+    """The held assignment uses the victim's capacity, not the capacity that is free now."""
+    snapshot = snapshot_of([preempting_queue("a", 99), preempting_queue("b", 9, cohort="")], [Host("one", "x", 6)])
+    admit(snapshot, "a", job("low", pods_of(5)))
+    decisions = run_one_cycle(snapshot, ("a", job("first", pods_of(3), priority=9)), ("b", job("second", pods_of(1))))
+    assert {name: decision.status for name, decision in decisions.items()} == {
+        "first": "preempting",
+        "second": "admitted",
+    }
 
 
 # --- second passes
 
 
-def test_pods_of_a_failed_node_move() -> None:
-    """The others stay, and the room on the failed node is given to nobody in the same cycle."""
-    snapshot = snapshot_of([queue("a", 99)], [Host(name, "x", 2) for name in ("one", "two", "three")])
-    one = failed(snapshot, started(snapshot, "a", job("moves", pods_of(2, 2))), "one")
-    assert needs_second_pass(one, snapshot.tas_snapshot)
-    found = cycle(snapshot, ("a", one), ("a", job("new", pods_of(2))))
-    assert found["new"].status == "waiting"
-    moved = found["moves"].workload
+def test_pods_of_an_unhealthy_node_are_replaced() -> None:
+    """The other pods stay, and the unhealthy node's capacity is not used in the same cycle."""
+    snapshot = snapshot_of([preempting_queue("a", 99)], [Host(name, "x", 2) for name in ("one", "two", "three")])
+    workload = with_unhealthy_nodes(snapshot, admit(snapshot, "a", job("moves", pods_of(2, 2))), "one")
+    assert needs_second_pass(workload, snapshot.tas_snapshot)
+    decisions = run_one_cycle(snapshot, ("a", workload), ("a", job("new", pods_of(2))))
+    assert decisions["new"].status == "waiting"
+    moved = decisions["moves"].workload
     assert (hosts_of(moved), moved.unhealthy_nodes) == ({"main": {"three": 1, "two": 1}}, ())
     assert not needs_second_pass(moved, snapshot.tas_snapshot)
-    assert hosts_of(started(snapshot, "a", job("new", pods_of(2)))) == {"main": {"one": 1}}
+    assert hosts_of(admit(snapshot, "a", job("new", pods_of(2)))) == {"main": {"one": 1}}
 
 
-@pytest.mark.parametrize(("evicts", "status"), [(True, "evicted"), (False, "waiting")])
+@pytest.mark.parametrize(("fail_fast", "status"), [(True, "evicted"), (False, "waiting")])
 @pytest.mark.parametrize("hosts", [("one",), ("one", "two")])
-def test_pods_that_cannot_move(evicts: bool, status: str, hosts: tuple[str, ...]) -> None:
-    """Nobody gives way to them; several nodes at once are not replaced."""
-    snapshot = snapshot_of([queue("a", 99)], [Host(name, "x", 2) for name in ("one", "two", "three")])
-    one = started(snapshot, "a", job("stays", pods_of(2, 2), priority=9))
+def test_pods_without_a_replacement(fail_fast: bool, status: str, hosts: tuple[str, ...]) -> None:
+    """A replacement preempts no workload, and several nodes at once are not replaced."""
+    snapshot = snapshot_of([preempting_queue("a", 99)], [Host(name, "x", 2) for name in ("one", "two", "three")])
+    workload = admit(snapshot, "a", job("stays", pods_of(2, 2), priority=9))
     if len(hosts) == 1:
-        started(snapshot, "a", job("other", pods_of(2)))
-    one = failed(snapshot, one, *hosts)
-    found = cycle(snapshot, ("a", one), settings=QuotaSettings(fail_fast_node_replacement=evicts))["stays"]
-    assert (found.status, found.preemption_targets, hosts_of(found.workload)) == (status, (), hosts_of(one))
+        admit(snapshot, "a", job("other", pods_of(2)))
+    workload = with_unhealthy_nodes(snapshot, workload, *hosts)
+    decision = run_one_cycle(snapshot, ("a", workload), settings=QuotaSettings(fail_fast_node_replacement=fail_fast))[
+        "stays"
+    ]
+    assert (decision.status, decision.preemption_targets, hosts_of(decision.workload)) == (
+        status,
+        (),
+        hosts_of(workload),
+    )
 
 
-def test_pods_that_come_back_to_a_failed_node_take_room_there_anew() -> None:
-    """The node is ready again and has some left: what a first set takes of that is no more for the second."""
-    snapshot = snapshot_of([queue("a", 99)], [Host("one", "x", 3), Host("two", "x", 5)])
-    one = started(snapshot, "a", job("moves", pods_of(1, name="first"), pods_of(1, name="second")))
-    assert hosts_of(one) == {"first": {"one": 1}, "second": {"one": 1}}
-    moved = started(snapshot, "a", failed(snapshot, one, "one"))
+def test_replacement_on_the_same_node_uses_its_capacity() -> None:
+    """The node is ready again; the first pod set's replacement leaves too little for the second."""
+    snapshot = snapshot_of([preempting_queue("a", 99)], [Host("one", "x", 3), Host("two", "x", 5)])
+    workload = admit(snapshot, "a", job("moves", pods_of(1, name="first"), pods_of(1, name="second")))
+    assert hosts_of(workload) == {"first": {"one": 1}, "second": {"one": 1}}
+    moved = admit(snapshot, "a", with_unhealthy_nodes(snapshot, workload, "one"))
     assert hosts_of(moved) == {"first": {"one": 1}, "second": {"two": 1}}
 
 
-def test_pods_of_a_group_move_one_set_after_the_other() -> None:
-    """Workers look for a host right after their leader, before sets that come between the two."""
-    snapshot = snapshot_of([queue("a", 99)], [Host("one", "x", 2), Host("two", "x", 3), Host("three", "x", 9)])
-    other = started(snapshot, "a", job("other", pods_of(2)))
-    sets = [pods_of(1, name=name) for name in ("leader", "between", "workers")]
-    for place in (0, 2):
-        topology = sets[place].topology
+def test_groups_are_replaced_pod_set_by_pod_set() -> None:
+    """Workers are replaced directly after their leader, before the pod sets between the two."""
+    snapshot = snapshot_of(
+        [preempting_queue("a", 99)], [Host("one", "x", 2), Host("two", "x", 3), Host("three", "x", 9)]
+    )
+    other = admit(snapshot, "a", job("other", pods_of(2)))
+    pod_sets = [pods_of(1, name=name) for name in ("leader", "between", "workers")]
+    for i in (0, 2):
+        topology = pod_sets[i].topology
         assert topology is not None
-        sets[place] = sets[place]._replace(topology=topology._replace(pod_set_group_name="g"))
-    one = started(snapshot, "a", job("moves", *sets))
-    assert {host for hosts in hosts_of(one).values() for host in hosts} == {"two"}
+        pod_sets[i] = pod_sets[i]._replace(topology=topology._replace(pod_set_group_name="g"))
+    workload = admit(snapshot, "a", job("moves", *pod_sets))
+    assert {host for hosts in hosts_of(workload).values() for host in hosts} == {"two"}
     snapshot.remove_workload(other)
-    moved = started(snapshot, "a", failed(snapshot, one, "two"))
+    moved = admit(snapshot, "a", with_unhealthy_nodes(snapshot, workload, "two"))
     assert hosts_of(moved) == {"leader": {"one": 1}, "between": {"three": 1}, "workers": {"one": 1}}
 
 
-def test_a_single_pod_stays() -> None:
-    """It cannot move, and its workload ends with it."""
-    snapshot = snapshot_of([queue("a", 99)], [Host(name, "x", 2) for name in ("one", "two")])
-    one = started(snapshot, "a", replace(job("pod", pods_of(2)), owned_by_single_pod=True))
-    found = cycle(snapshot, ("a", failed(snapshot, one, "one")))["pod"]
-    assert (found.status, hosts_of(found.workload)) == ("admitted", {"main": {"one": 1}})
+def test_a_single_pod_is_not_replaced() -> None:
+    """The pod cannot move, and its workload ends with it."""
+    snapshot = snapshot_of([preempting_queue("a", 99)], [Host(name, "x", 2) for name in ("one", "two")])
+    workload = admit(snapshot, "a", replace(job("pod", pods_of(2)), owned_by_single_pod=True))
+    decision = run_one_cycle(snapshot, ("a", with_unhealthy_nodes(snapshot, workload, "one")))["pod"]
+    assert (decision.status, hosts_of(decision.workload)) == ("admitted", {"main": {"one": 1}})
 
 
-def test_places_after_provisioning() -> None:
-    """First the quota alone, since there are no nodes; then the places, though the quota is full."""
+def test_second_pass_after_provisioning() -> None:
+    """The first pass reserves the quota without nodes; the second finds the assignment under a full quota."""
     rule = AdmissionCheckStrategyRule("new-nodes", controller_name=PROVISIONING_REQUEST_CONTROLLER)
-    spec = queue("a", 2)._replace(admission_checks=(rule,))
+    spec = preempting_queue("a", 2)._replace(admission_checks=(rule,))
     empty = snapshot_of([spec], [])
-    one = started(empty, "a", job("one", pods_of(2)))
-    assert (hosts_of(one), one.admitted_pod_sets["main"].delayed_topology_request) == ({}, "Pending")
-    assert needs_second_pass(one, empty.tas_snapshot)
+    pending = admit(empty, "a", job("one", pods_of(2)))
+    assert (hosts_of(pending), pending.admitted_pod_sets["main"].delayed_topology_request) == ({}, "Pending")
+    assert needs_second_pass(pending, empty.tas_snapshot)
     snapshot = snapshot_of([spec], [Host("new", "x", 2)])
-    snapshot.add_workload(one)
-    new = started(snapshot, "a", one)
-    assert (hosts_of(new), new.admitted_pod_sets["main"].delayed_topology_request) == ({"main": {"new": 1}}, "Ready")
-    assert new.admission is not None
-    assert (new.admission.reserved_at, snapshot.workloads_by_queue["a"]) == (1.0, {new.key: new})
-    assert not needs_second_pass(new, snapshot.tas_snapshot)
+    snapshot.add_workload(pending)
+    placed = admit(snapshot, "a", pending)
+    assert (hosts_of(placed), placed.admitted_pod_sets["main"].delayed_topology_request) == (
+        {"main": {"new": 1}},
+        "Ready",
+    )
+    assert placed.admission is not None
+    assert (placed.admission.reserved_at, snapshot.workloads_by_queue["a"]) == (1.0, {placed.key: placed})
+    assert not needs_second_pass(placed, snapshot.tas_snapshot)
 
 
-def test_places_are_for_the_pods_that_have_quota() -> None:
-    """Of a workload that was admitted with fewer pods, so many are placed, and move, and what they use stays."""
-    spec = queue("a", 3)._replace(
+def test_only_admitted_pods_are_assigned() -> None:
+    """After partial admission, only the admitted pods are assigned and replaced, and their usage stays."""
+    spec = preempting_queue("a", 3)._replace(
         admission_checks=(AdmissionCheckStrategyRule("new-nodes", controller_name=PROVISIONING_REQUEST_CONTROLLER),)
     )
-    one = started(snapshot_of([spec], []), "a", job("one", pods_of(1, 5)._replace(min_pods=1)))
+    pending = admit(snapshot_of([spec], []), "a", job("one", pods_of(1, 5)._replace(min_pods=1)))
     snapshot = snapshot_of([spec], [Host("old", "x", 3), Host("new", "y", 9)])
-    snapshot.add_workload(one)
-    placed = started(snapshot, "a", one)
-    moved = started(snapshot, "a", failed(snapshot, placed, "old"))
-    for found, host in ((placed, "old"), (moved, "new")):
-        held = found.admitted_pod_sets["main"]
-        assert (hosts_of(found), held.pods, held.usage) == ({"main": {host: 3}}, 3, {"cpu": 3})
+    snapshot.add_workload(pending)
+    placed = admit(snapshot, "a", pending)
+    moved = admit(snapshot, "a", with_unhealthy_nodes(snapshot, placed, "old"))
+    for workload, host in ((placed, "old"), (moved, "new")):
+        admitted = workload.admitted_pod_sets["main"]
+        assert (hosts_of(workload), admitted.pods, admitted.usage) == ({"main": {host: 3}}, 3, {"cpu": 3})
 
 
-def test_others_give_way_to_those_with_quota() -> None:
-    """It has its quota already, and needs none more."""
-    spec = queue("a", 3)._replace(
+def test_second_pass_preempts() -> None:
+    """The workload already has its quota."""
+    spec = preempting_queue("a", 3)._replace(
         admission_checks=(AdmissionCheckStrategyRule("new-nodes", controller_name=PROVISIONING_REQUEST_CONTROLLER),)
     )
-    one = started(snapshot_of([spec], []), "a", job("one", pods_of(2), priority=9))
-    snapshot = snapshot_of([queue("a", 3)], [Host("new", "x", 2)])
-    started(snapshot, "a", job("low", pods_of(1)))
-    snapshot.add_workload(one)
-    found = cycle(snapshot, ("a", one))["one"]
-    assert (found.status, [each.workload.name for each in found.preemption_targets]) == ("preempting", ["low"])
+    pending = admit(snapshot_of([spec], []), "a", job("one", pods_of(2), priority=9))
+    snapshot = snapshot_of([preempting_queue("a", 3)], [Host("new", "x", 2)])
+    admit(snapshot, "a", job("low", pods_of(1)))
+    snapshot.add_workload(pending)
+    decision = run_one_cycle(snapshot, ("a", pending))["one"]
+    assert (decision.status, [target.workload.name for target in decision.preemption_targets]) == (
+        "preempting",
+        ["low"],
+    )
 
 
 @pytest.mark.parametrize(
@@ -272,19 +309,22 @@ def test_others_give_way_to_those_with_quota() -> None:
         (AdmissionCheckStrategyRule("one"), ""),
     ],
 )
-def test_which_checks_delay_places(rule: AdmissionCheckStrategyRule, delayed: str) -> None:
-    snapshot = snapshot_of([queue("a", 2)._replace(admission_checks=(rule,))], [Host("one", "x", 2)])
-    one = started(snapshot, "a", job("one", pods_of(2)))
-    assert (one.admitted_pod_sets["main"].delayed_topology_request, bool(hosts_of(one))) == (delayed, not delayed)
+def test_checks_that_delay_assignments(rule: AdmissionCheckStrategyRule, delayed: str) -> None:
+    snapshot = snapshot_of([preempting_queue("a", 2)._replace(admission_checks=(rule,))], [Host("one", "x", 2)])
+    workload = admit(snapshot, "a", job("one", pods_of(2)))
+    assert (workload.admitted_pod_sets["main"].delayed_topology_request, bool(hosts_of(workload))) == (
+        delayed,
+        not delayed,
+    )
 
 
-def test_places_that_are_no_more_take_nothing() -> None:
-    """A workload of a node that is gone runs in the books still, and leaves them without a trace."""
+def test_stale_assignments_use_no_capacity() -> None:
+    """The usage of a deleted node's workload is added and removed without a trace."""
     hosts = [Host("one", "x", 2), Host("two", "x", 2)]
-    old = started(snapshot_of([queue("a", 9)], hosts), "a", job("old", pods_of(2, 2)))
-    snapshot = snapshot_of([queue("a", 9)], hosts[1:])
+    old = admit(snapshot_of([preempting_queue("a", 9)], hosts), "a", job("old", pods_of(2, 2)))
+    snapshot = snapshot_of([preempting_queue("a", 9)], hosts[1:])
     snapshot.add_workload(old)
-    assert cycle(snapshot, ("a", job("new", pods_of(1))))["new"].status == "waiting"
+    assert run_one_cycle(snapshot, ("a", job("new", pods_of(1))))["new"].status == "waiting"
     snapshot.remove_workload(old)
-    assert hosts_of(started(snapshot, "a", job("new", pods_of(2)))) == {"main": {"two": 1}}
+    assert hosts_of(admit(snapshot, "a", job("new", pods_of(2)))) == {"main": {"two": 1}}
     assert not snapshot.tas_snapshot.fits(old)

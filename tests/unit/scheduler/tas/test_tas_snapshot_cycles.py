@@ -1,4 +1,4 @@
-"""Whole cycles with topologies: no host is ever given more than it has, and every placement is a valid one."""
+"""Whole cycles with topologies: usage stays within capacity, and every placement is valid."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support.tas_clusters import (
     job,
     pods_of,
     pods_of_shape,
-    queue,
+    preempting_queue,
     snapshot_of,
     zone_counts,
     zoned_cluster,
@@ -51,173 +51,186 @@ REQUESTS = (
     PodSetTopologyRequest(preferred="rack", slice_constraints=(SliceConstraint("rack", 2),)),
 )
 QUEUES = (
-    queue("a", 6),
-    queue("b", 4, ("fast", "all")),
-    queue("c", 5, ("all", "fast")),
-    queue("alone", 9, ("fast",), cohort=""),
+    preempting_queue("a", 6),
+    preempting_queue("b", 4, ("fast", "all")),
+    preempting_queue("c", 5, ("all", "fast")),
+    preempting_queue("alone", 9, ("fast",), cohort=""),
 )
 
 Step = tuple[list[tuple[list[PodSet], int]], set[int], int]
-"""Of a history: what is new in each queue, with its priority, who ends by himself, and whose node fails."""
+"""A cycle: new pod sets and their priority for each queue, finished workloads, and the one with a failing node."""
 
 _HOSTS = st.lists(st.tuples(st.sampled_from("xy"), st.integers(0, 6), st.booleans()), min_size=1, max_size=5).map(
-    lambda found: [Host(f"h{place}", *one) for place, one in enumerate(found)]
+    lambda hosts: [Host(f"h{i}", *host) for i, host in enumerate(hosts)]
 )
 _PODS = st.builds(pods_of, st.integers(1, 3), st.sampled_from([1, 2, 4]), st.sampled_from(REQUESTS))
-_SETS = st.lists(_PODS, min_size=1, max_size=2).map(
-    lambda found: [one._replace(name=f"set{place}") for place, one in enumerate(found)]
+_POD_SETS = st.lists(_PODS, min_size=1, max_size=2).map(
+    lambda pod_sets: [pod_set._replace(name=f"set{i}") for i, pod_set in enumerate(pod_sets)]
 )
-_NEW = st.tuples(_SETS, st.integers(0, 3))
+_NEW = st.tuples(_POD_SETS, st.integers(0, 3))
 _STEP = st.tuples(st.lists(_NEW, min_size=4, max_size=4), st.sets(st.integers(0, 9)), st.integers(0, 9))
 _SETTINGS = st.builds(QuotaSettings, fair_sharing=st.booleans(), recompute_topology_assignment=st.booleans())
 
 
-def running(snapshot: Snapshot) -> list[Workload]:
-    return [one for found in snapshot.workloads_by_queue.values() for one in found.values()]
+def running_workloads(snapshot: Snapshot) -> list[Workload]:
+    return [workload for workloads in snapshot.workloads_by_queue.values() for workload in workloads.values()]
 
 
-def fail(snapshot: Snapshot, number: int) -> None:
-    """Have the first node of a workload fail."""
-    for one in running(snapshot)[number : number + 1]:
-        hosts = [host for found in hosts_of(one).values() for host in found]
-        snapshot.remove_workload(one)
-        snapshot.add_workload(replace(one, unhealthy_nodes=tuple(hosts[:1])))
+def fail_first_node(snapshot: Snapshot, index: int) -> None:
+    """Mark the first node of a workload as unhealthy."""
+    for workload in running_workloads(snapshot)[index : index + 1]:
+        hosts = [host for pods_by_host in hosts_of(workload).values() for host in pods_by_host]
+        snapshot.remove_workload(workload)
+        snapshot.add_workload(replace(workload, unhealthy_nodes=tuple(hosts[:1])))
 
 
-def history(snapshot: Snapshot, cycles: list[Step], settings: QuotaSettings) -> Iterator[Decision]:
-    """Run cycles; after each, victims and those evicted are gone, and some end by themselves."""
-    for number, (new, ended, failed) in enumerate(cycles):
-        fail(snapshot, failed)
+def run_history(snapshot: Snapshot, cycles: list[Step], settings: QuotaSettings) -> Iterator[Decision]:
+    """Run cycles; after each, victims, evicted and some finished workloads are removed."""
+    for i, (pod_sets_by_queue, finished_indices, failing_index) in enumerate(cycles):
+        fail_first_node(snapshot, failing_index)
         heads = [
-            Head(one, one.admission.cluster_queue)
-            for one in running(snapshot)
-            if one.admission is not None and needs_second_pass(one, snapshot.tas_snapshot)
+            Head(workload, workload.admission.cluster_queue)
+            for workload in running_workloads(snapshot)
+            if workload.admission is not None and needs_second_pass(workload, snapshot.tas_snapshot)
         ]
-        for spec, (sets, priority) in zip(QUEUES, new, strict=True):
-            heads.append(Head(job(f"{spec.name}-{number}", *sets, priority=priority, created=number), spec.name))
-        decisions = run_cycle(snapshot, heads, settings, float(number))
+        for cluster_queue, (pod_sets, priority) in zip(QUEUES, pod_sets_by_queue, strict=True):
+            heads.append(
+                Head(job(f"{cluster_queue.name}-{i}", *pod_sets, priority=priority, created=i), cluster_queue.name)
+            )
+        decisions = run_cycle(snapshot, heads, settings, float(i))
         yield from decisions
-        gone = {each.workload.key for one in decisions for each in one.preemption_targets}
-        gone |= {one.workload.key for one in decisions if one.status == "evicted"}
-        gone |= {one.key for place, one in enumerate(running(snapshot)) if place in ended}
-        for one in running(snapshot):
-            if one.key in gone:
-                snapshot.remove_workload(one)
+        stopped = {target.workload.key for decision in decisions for target in decision.preemption_targets}
+        stopped |= {decision.workload.key for decision in decisions if decision.status == "evicted"}
+        stopped |= {
+            workload.key for index, workload in enumerate(running_workloads(snapshot)) if index in finished_indices
+        }
+        for workload in running_workloads(snapshot):
+            if workload.key in stopped:
+                snapshot.remove_workload(workload)
 
 
-def is_valid(one: Workload, hosts: dict[str, Host]) -> bool:
-    """Tell whether all pods have a host of their flavor, as their request has it."""
-    assert one.admission is not None
-    found = hosts_of(one)
-    for spec, given_set in zip(one.pod_sets, one.admission.pod_sets, strict=True):
-        at, topology = found[spec.name], spec.topology
+def is_valid_placement(workload: Workload, hosts: dict[str, Host]) -> bool:
+    """Tell whether all pods have a host of their flavor and comply with their request."""
+    assert workload.admission is not None
+    hosts_by_pod_set = hosts_of(workload)
+    for pod_set, admission in zip(workload.pod_sets, workload.admission.pod_sets, strict=True):
+        pods_by_host, topology = hosts_by_pod_set[pod_set.name], pod_set.topology
         assert topology is not None
         racks: dict[str, int] = {}
-        for host, count in at.items():
-            racks[hosts[host].rack] = racks.get(hosts[host].rack, 0) + count
-        levels = {"rack": racks, HOSTNAME: at}
+        for host, pods in pods_by_host.items():
+            racks[hosts[host].rack] = racks.get(hosts[host].rack, 0) + pods
+        levels = {"rack": racks, HOSTNAME: pods_by_host}
         request = topology.request
-        sound = sum(at.values()) == spec.pods
-        sound &= given_set.flavors["cpu"] == "all" or all(hosts[host].fast for host in at)
-        sound &= not request.required or len(levels[request.required]) == 1
-        sound &= all(
-            count % layer.size == 0 for layer in request.slice_constraints for count in levels[layer.level].values()
+        valid = sum(pods_by_host.values()) == pod_set.pods
+        valid &= admission.flavors["cpu"] == "all" or all(hosts[host].fast for host in pods_by_host)
+        valid &= not request.required or len(levels[request.required]) == 1
+        valid &= all(
+            pods % layer.size == 0 for layer in request.slice_constraints for pods in levels[layer.level].values()
         )
-        if not sound:
+        if not valid:
             return False
     return True
 
 
 @given(_HOSTS, st.lists(_STEP, min_size=1, max_size=4), _SETTINGS)
-def test_no_host_is_given_more_than_it_has(hosts: list[Host], cycles: list[Step], settings: QuotaSettings) -> None:
-    """Over cycles with preemption, failed nodes and flavors that share hosts; each placement is as it was asked for."""
-    snapshot, by_name = snapshot_of(QUEUES, hosts), {one.name: one for one in hosts}
-    for one in history(snapshot, cycles, settings):
-        if one.status == "admitted":
-            assert is_valid(one.workload, by_name)
-        used = host_usage(running(snapshot))
-        assert all(used.get(host.name, 0) <= host.cpus for host in hosts)
+def test_usage_stays_within_capacity(hosts: list[Host], cycles: list[Step], settings: QuotaSettings) -> None:
+    """Over cycles with preemption, unhealthy nodes and overlapping flavors; placements comply with requests."""
+    snapshot, hosts_by_name = snapshot_of(QUEUES, hosts), {host.name: host for host in hosts}
+    for decision in run_history(snapshot, cycles, settings):
+        if decision.status == "admitted":
+            assert is_valid_placement(decision.workload, hosts_by_name)
+        usage = host_usage(running_workloads(snapshot))
+        assert all(usage.get(host.name, 0) <= host.cpus for host in hosts)
 
 
 @given(_HOSTS, st.lists(_STEP, min_size=1, max_size=3), _SETTINGS, _PODS)
-def test_books_are_those_of_who_runs(
-    hosts: list[Host], cycles: list[Step], settings: QuotaSettings, pods: PodSet
+def test_usage_is_that_of_running_workloads(
+    hosts: list[Host], cycles: list[Step], settings: QuotaSettings, pod_set: PodSet
 ) -> None:
-    """After any history, places are found as by books that are made anew of those that run."""
+    """After any history, results equal those of a new snapshot with the running workloads."""
     snapshot = snapshot_of(QUEUES, hosts)
-    for _ in history(snapshot, cycles, settings):
+    for _ in run_history(snapshot, cycles, settings):
         pass
     fresh = TASSnapshot(flavor_topologies(hosts))
-    for one in running(snapshot):
-        fresh.add(one)
-    probe = job("probe", pods)
-    wishes = {name: [PlacementRequest(probe.pod_sets[0], probe.pod_sets[0].pods, name)] for name in ("all", "fast")}
-    for name, wish in wishes.items():
+    for workload in running_workloads(snapshot):
+        fresh.add(workload)
+    probe = job("probe", pod_set)
+    requests_by_flavor = {
+        flavor: [PlacementRequest(probe.pod_sets[0], probe.pod_sets[0].pods, flavor)] for flavor in ("all", "fast")
+    }
+    for flavor, requests in requests_by_flavor.items():
         assert snapshot.tas_snapshot.find_topology_assignments(
-            probe, {name: wish}, empty=False
-        ) == fresh.find_topology_assignments(probe, {name: wish}, empty=False)
+            probe, {flavor: requests}, empty=False
+        ) == fresh.find_topology_assignments(probe, {flavor: requests}, empty=False)
 
 
 @given(_HOSTS, st.lists(_STEP, min_size=1, max_size=3), st.sets(st.integers(0, 9)), _PODS)
-def test_several_come_and_go_as_one_by_one(hosts: list[Host], cycles: list[Step], some: set[int], pods: PodSet) -> None:
+def test_batches_equal_single_changes(
+    hosts: list[Host], cycles: list[Step], indices: set[int], pod_set: PodSet
+) -> None:
     snapshot = snapshot_of(QUEUES, hosts)
-    for _ in history(snapshot, cycles, QuotaSettings()):
+    for _ in run_history(snapshot, cycles, QuotaSettings()):
         pass
-    chosen = [one for place, one in enumerate(running(snapshot)) if place in some]
-    together, single = snapshot.tas_snapshot.copy(), snapshot.tas_snapshot.copy()
-    probe = job("probe", pods)
-    wishes = {"all": [PlacementRequest(probe.pod_sets[0], probe.pod_sets[0].pods, "all")]}
-    before = single.find_topology_assignments(probe, wishes, empty=False)
-    together.remove_all(chosen)
-    for one in chosen:
-        single.remove(one)
-    assert together.find_topology_assignments(probe, wishes, empty=False) == single.find_topology_assignments(
-        probe, wishes, empty=False
+    workloads = [workload for index, workload in enumerate(running_workloads(snapshot)) if index in indices]
+    together, one_by_one = snapshot.tas_snapshot.copy(), snapshot.tas_snapshot.copy()
+    probe = job("probe", pod_set)
+    requests = {"all": [PlacementRequest(probe.pod_sets[0], probe.pod_sets[0].pods, "all")]}
+    initial_result = one_by_one.find_topology_assignments(probe, requests, empty=False)
+    together.remove_all(workloads)
+    for workload in workloads:
+        one_by_one.remove(workload)
+    assert together.find_topology_assignments(probe, requests, empty=False) == one_by_one.find_topology_assignments(
+        probe, requests, empty=False
     )
-    together.add_all(chosen)
-    assert together.find_topology_assignments(probe, wishes, empty=False) == before
+    together.add_all(workloads)
+    assert together.find_topology_assignments(probe, requests, empty=False) == initial_result
 
 
 @given(_HOSTS, st.lists(_STEP, min_size=1, max_size=3), st.lists(_PODS, min_size=1, max_size=3), st.data())
-def test_what_is_remembered_is_found_anew(
-    hosts: list[Host], cycles: list[Step], asked: list[PodSet], data: st.DataObject
+def test_cached_results_equal_new_ones(
+    hosts: list[Host], cycles: list[Step], pod_sets: list[PodSet], data: st.DataObject
 ) -> None:
-    """Whoever comes, goes and asks meanwhile, in copies too, is told what books would tell that are made anew."""
+    """After additions, removals and searches, also in copies, results equal those of a new snapshot."""
     snapshot = snapshot_of(QUEUES, hosts)
-    for _ in history(snapshot, cycles, QuotaSettings()):
+    for _ in run_history(snapshot, cycles, QuotaSettings()):
         pass
-    there, known = running(snapshot), [(snapshot.tas_snapshot, {one.key: one for one in running(snapshot)})]
+    workloads, copies = (
+        running_workloads(snapshot),
+        [(snapshot.tas_snapshot, {workload.key: workload for workload in running_workloads(snapshot)})],
+    )
     for _ in range(data.draw(st.integers(1, 6))):
-        places, runs = data.draw(st.sampled_from(known))
+        tas_snapshot, workloads_in_copy = data.draw(st.sampled_from(copies))
         if data.draw(st.booleans()):
-            places, runs = places.copy(), dict(runs)
-            known.append((places, runs))
-        for one in data.draw(st.lists(st.sampled_from(there), unique_by=id)) if there else ():
-            if runs.pop(one.key, None) is not None:
-                places.remove(one)
+            tas_snapshot, workloads_in_copy = tas_snapshot.copy(), dict(workloads_in_copy)
+            copies.append((tas_snapshot, workloads_in_copy))
+        for workload in data.draw(st.lists(st.sampled_from(workloads), unique_by=id)) if workloads else ():
+            if workloads_in_copy.pop(workload.key, None) is not None:
+                tas_snapshot.remove(workload)
             else:
-                places.add(one)
-                runs[one.key] = one
+                tas_snapshot.add(workload)
+                workloads_in_copy[workload.key] = workload
         fresh = TASSnapshot(flavor_topologies(hosts))
-        fresh.add_all(runs.values())
-        probe = job("probe", data.draw(st.sampled_from(asked)))
-        wishes = {"all": [PlacementRequest(probe.pod_sets[0], probe.pod_sets[0].pods, "all")]}
+        fresh.add_all(workloads_in_copy.values())
+        probe = job("probe", data.draw(st.sampled_from(pod_sets)))
+        requests = {"all": [PlacementRequest(probe.pod_sets[0], probe.pod_sets[0].pods, "all")]}
         for empty in (False, True):
-            assert places.find_topology_assignments(probe, wishes, empty=empty) == fresh.find_topology_assignments(
-                probe, wishes, empty=empty
-            )
-        assert [places.fits(one) for one in there] == [fresh.fits(one) for one in there]
+            assert tas_snapshot.find_topology_assignments(
+                probe, requests, empty=empty
+            ) == fresh.find_topology_assignments(probe, requests, empty=empty)
+        assert [tas_snapshot.fits(workload) for workload in workloads] == [
+            fresh.fits(workload) for workload in workloads
+        ]
 
 
 _SHAPES = st.sampled_from([pod(container(cpus=cpus, gib=1)) for cpus in (1, 2, 3, 5)])
 
 
-def in_zones(shape: PodShape, pods: int, request: PodSetTopologyRequest) -> PodSet:
-    return pods_of_shape(shape, pods, request)._replace(requests={"cpu": pods})
+def pods_in_zones(shape: PodShape, pod_count: int, request: PodSetTopologyRequest) -> PodSet:
+    return pods_of_shape(shape, pod_count, request)._replace(requests={"cpu": pod_count})
 
 
-_IN_ZONES = st.builds(
-    in_zones,
+_PODS_IN_ZONES = st.builds(
+    pods_in_zones,
     _SHAPES,
     st.sampled_from([1, 2, 4]),
     st.sampled_from(
@@ -230,27 +243,27 @@ _IN_ZONES = st.builds(
     ),
 )
 _ZONED_STEP = st.tuples(
-    st.lists(st.tuples(_IN_ZONES.map(lambda one: [one]), st.integers(0, 3)), min_size=4, max_size=4),
+    st.lists(st.tuples(_PODS_IN_ZONES.map(lambda pod_set: [pod_set]), st.integers(0, 3)), min_size=4, max_size=4),
     st.sets(st.integers(0, 9)),
     st.just(99),
 )
 
 
 @given(st.text("xy", min_size=1, max_size=4), st.lists(_ZONED_STEP, min_size=1, max_size=4), _SETTINGS)
-def test_kubelets_admit_all_that_starts(racks: str, cycles: list[Step], settings: QuotaSettings) -> None:
-    """Over cycles with preemption: everybody has zones of his host, in one where that was required; nobody waits."""
+def test_kubelets_admit_all_admitted_pods(racks: str, cycles: list[Step], settings: QuotaSettings) -> None:
+    """Over cycles with preemption, every pod has a zone of its host, and one zone holds all pods where required."""
     aligned = node(2, 4, topology="single-numa-node", cpu="static", memory="Static")
     cluster = zoned_cluster([aligned] * len(racks), racks, flavors=FLAVORS)
-    snapshot = Snapshot(QUEUES, resource_flavors=FLAVORS, tas_snapshot=cluster.places)
-    for one in history(snapshot, cycles, settings):
-        if one.status == "admitted":
-            zones = zone_counts(cluster, one.workload)["main"]
-            assert sum(zones.values()) == one.workload.pod_sets[0].pods
+    snapshot = Snapshot(QUEUES, resource_flavors=FLAVORS, tas_snapshot=cluster.tas_snapshot)
+    for decision in run_history(snapshot, cycles, settings):
+        if decision.status == "admitted":
+            zones = zone_counts(cluster, decision.workload)["main"]
+            assert sum(zones.values()) == decision.workload.pod_sets[0].pods
             assert all(zone in {"0", "1"} for _, zone in zones)
-            request = one.workload.pod_sets[0].topology
+            request = decision.workload.pod_sets[0].topology
             assert request is not None
             assert request.request.required != ZONE_LEVEL or len(zones) == 1
             assert not request.request.slice_constraints or all(count % 2 == 0 for count in zones.values())
-    for one in running(snapshot):
-        snapshot.remove_workload(one)
-    assert [cluster.places.node_state(row) for row in range(len(racks))] == [aligned] * len(racks)
+    for workload in running_workloads(snapshot):
+        snapshot.remove_workload(workload)
+    assert [cluster.tas_snapshot.node_state(row) for row in range(len(racks))] == [aligned] * len(racks)

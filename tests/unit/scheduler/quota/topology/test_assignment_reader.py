@@ -1,4 +1,4 @@
-"""Topology assignments as the API of Kueue has them."""
+"""Topology assignments in the API's slice encoding."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def slice_of(counts: Any, *levels: Json) -> Json:
     return {"domainCount": 2, "valuesPerLevel": list(levels), "podCounts": counts}
 
 
-def test_what_is_common_is_written_once() -> None:
+def test_common_values_prefixes_and_suffixes() -> None:
     hosts = {"individual": {"prefix": "node-", "suffix": ".x", "roots": ["1", "2"]}}
-    found = {
+    recorded = {
         "levels": ["rack", "host"],
         "slices": [
             slice_of({"universal": 3}, {"universal": "r1"}, hosts),
@@ -32,16 +32,18 @@ def test_what_is_common_is_written_once() -> None:
         ],
     }
     domains = (("r1", "node-1.x", 3), ("r1", "node-2.x", 3), ("r2", "h", 1), ("r3", "h", 2))
-    assert read_topology_assignment(found) == TopologyAssignment(
+    assert read_topology_assignment(recorded) == TopologyAssignment(
         ("rack", "host"), tuple(TopologyDomainAssignment((rack, host), pods) for rack, host, pods in domains)
     )
 
 
 @given(_COUNTS)
-def test_as_many_domains_as_are_told(counts: list[int]) -> None:
-    roots = {"individual": {"roots": [str(place) for place in range(len(counts))]}}
-    one = {"domainCount": len(counts), "valuesPerLevel": [roots], "podCounts": {"individual": counts}}
-    assert [domain.pods for domain in read_topology_assignment({"levels": ["host"], "slices": [one]}).domains] == counts
+def test_individual_pod_counts(counts: list[int]) -> None:
+    roots = {"individual": {"roots": [str(i) for i in range(len(counts))]}}
+    assignment_slice = {"domainCount": len(counts), "valuesPerLevel": [roots], "podCounts": {"individual": counts}}
+    assert [
+        domain.pods for domain in read_topology_assignment({"levels": ["host"], "slices": [assignment_slice]}).domains
+    ] == counts
 
 
 HOST = {"universal": "h"}
@@ -61,7 +63,7 @@ HOST = {"universal": "h"}
         (None, "slices"),
     ],
 )
-def test_what_is_wrong_is_named(slices: list[Json] | None, field: str) -> None:
+def test_invalid_assignment_names_the_field(slices: list[Json] | None, field: str) -> None:
     with pytest.raises(FieldError) as raised:
         read_topology_assignment({"levels": ["host"], "slices": slices})
     assert raised.value.field == field

@@ -1,4 +1,4 @@
-"""place() in single stories: profiles, slices, leaders, pods that grow in number, zones below the host."""
+"""Assignments case by case: profiles, slices, leaders, elastic workloads, failures, levels below the host."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from support.tas_trees import KEYS, Host, supply_of
+from support.tas_trees import BLOCK, HOST, HOSTS, RACK, Host, assigned_hosts, flavor_snapshot_of, workers
 from zonewise_scheduler.quota.topology.types import (
     HOSTNAME,
     PodSetTopologyRequest,
@@ -20,7 +20,6 @@ from zonewise_scheduler.tas.snapshot.assignment_failure import ExclusionStats, L
 from zonewise_scheduler.tas.snapshot.incremental_counts import IncrementalCounts
 from zonewise_scheduler.tas.snapshot.leaf_nodes import MatchingLeaves
 from zonewise_scheduler.tas.tree.tas_usage import one_pod_requests
-from zonewise_scheduler.tas.tree.topology_assignments import node_selectors_by_rank
 from zonewise_scheduler.tas.tree.topology_tree import TopologyTree, topology_tree_from_paths
 from zonewise_scheduler.tas.types import TASFeatureGates, TASPodSetRequests
 
@@ -32,41 +31,25 @@ if TYPE_CHECKING:
     from zonewise_scheduler.tas.snapshot.flavor_snapshot import TASFlavorSnapshot
     from zonewise_scheduler.tas.tree.assignment_parameters import TopologyAssignmentParameters
 
-BLOCK, RACK, HOST = KEYS
-NODES = [
-    Host("h1", "a", "x", 4),
-    Host("h2", "a", "x", 2),
-    Host("h3", "a", "y", 3),
-    Host("h4", "b", "x", 8),
-    Host("h5", "b", "y", 1),
-]
-
-
-def workers(
-    size: int, request: PodSetTopologyRequest | None, *, cpu: int = 1, name: str = "workers"
-) -> TASPodSetRequests:
-    return TASPodSetRequests(name, size, {"cpu": cpu}, request)
-
-
-def hosts_of(found: TASAssignments | TopologyAssignmentFailure, name: str = "workers") -> dict[str, int]:
-    assert isinstance(found, TASAssignments)
-    return {domain.values[-1]: domain.pods for domain in found.assignments[name].domains}
-
 
 @pytest.mark.parametrize(
     ("size", "request_", "expected"),
     [
-        (3, PodSetTopologyRequest(required=HOST), {"h3": 3}),  # fits best
+        (3, PodSetTopologyRequest(required=HOST), {"h3": 3}),  # best fit
         (5, PodSetTopologyRequest(required=RACK), {"h1": 4, "h2": 1}),
         (
             9,
             PodSetTopologyRequest(preferred=RACK),
             {"h1": 4, "h2": 2, "h3": 3},
-        ),  # no rack has 9, each block has, a comes first
-        (12, PodSetTopologyRequest(preferred=RACK), {"h4": 8, "h1": 4}),  # no block has, the largest comes first
+        ),  # each block holds 9, no rack does; a is first
+        (12, PodSetTopologyRequest(preferred=RACK), {"h4": 8, "h1": 4}),  # no block holds 12; the largest is first
         (4, PodSetTopologyRequest(unconstrained=True), {"h1": 4}),
         (4, None, {"h1": 4}),
-        (10, PodSetTopologyRequest(unconstrained=True), {"h5": 1, "h2": 2, "h3": 3, "h1": 4}),  # where least is free
+        (
+            10,
+            PodSetTopologyRequest(unconstrained=True),
+            {"h5": 1, "h2": 2, "h3": 3, "h1": 4},
+        ),  # least free capacity first
         (4, PodSetTopologyRequest(required=BLOCK, slice_constraints=(SliceConstraint(HOST, 2),)), {"h1": 4}),
         (
             8,
@@ -77,39 +60,54 @@ def hosts_of(found: TASAssignments | TopologyAssignmentFailure, name: str = "wor
         ),
     ],
 )
-def test_where_pods_go(size: int, request_: PodSetTopologyRequest | None, expected: Mapping[str, int]) -> None:
-    assert hosts_of(find_topology_assignments_for_flavor(supply_of(NODES), [workers(size, request_)])) == expected
-
-
-def test_without_the_mixed_profile_most_is_taken_first() -> None:
-    found = find_topology_assignments_for_flavor(
-        supply_of(NODES), [workers(10, PodSetTopologyRequest(unconstrained=True))], TASFeatureGates(profile_mixed=False)
+def test_assigned_hosts(size: int, request_: PodSetTopologyRequest | None, expected: Mapping[str, int]) -> None:
+    assert (
+        assigned_hosts(find_topology_assignments_for_flavor(flavor_snapshot_of(HOSTS), [workers(size, request_)]))
+        == expected
     )
-    assert hosts_of(found) == {"h4": 8, "h2": 2}
 
 
-def test_balanced_pods_are_spread_evenly() -> None:
-    """Three on each of two hosts, where the best fit is five on one of them."""
+def test_without_profile_mixed_largest_domains_first() -> None:
+    result = find_topology_assignments_for_flavor(
+        flavor_snapshot_of(HOSTS),
+        [workers(10, PodSetTopologyRequest(unconstrained=True))],
+        TASFeatureGates(profile_mixed=False),
+    )
+    assert assigned_hosts(result) == {"h4": 8, "h2": 2}
+
+
+def test_balanced_hosts() -> None:
+    """Balanced: three pods on each of two hosts. Best fit: five on one of them."""
     nodes = [Host("h1", "a", "x", 5), Host("h2", "a", "x", 5), Host("h3", "a", "y", 2)]
-    pods = [workers(6, PodSetTopologyRequest(preferred=HOST))]
-    assert hosts_of(find_topology_assignments_for_flavor(supply_of(nodes), pods)) == {"h1": 5, "h2": 1}
-    assert hosts_of(
-        find_topology_assignments_for_flavor(supply_of(nodes), pods, TASFeatureGates(balanced_placement=True))
+    pod_sets = [workers(6, PodSetTopologyRequest(preferred=HOST))]
+    assert assigned_hosts(find_topology_assignments_for_flavor(flavor_snapshot_of(nodes), pod_sets)) == {
+        "h1": 5,
+        "h2": 1,
+    }
+    assert assigned_hosts(
+        find_topology_assignments_for_flavor(
+            flavor_snapshot_of(nodes), pod_sets, TASFeatureGates(balanced_placement=True)
+        )
     ) == {"h1": 3, "h2": 3}
 
 
-def test_balanced_racks_keep_their_pods() -> None:
-    """Each rack gets three, and gives them to its own hosts."""
+def test_balanced_racks() -> None:
+    """Each rack gets three pods, which go to its own hosts."""
     nodes = [Host("h1", "a", "x", 4), Host("h2", "a", "y", 2), Host("h3", "a", "y", 1)]
-    pods = [workers(6, PodSetTopologyRequest(preferred=BLOCK))]
-    assert hosts_of(find_topology_assignments_for_flavor(supply_of(nodes), pods)) == {"h1": 4, "h2": 2}
-    assert hosts_of(
-        find_topology_assignments_for_flavor(supply_of(nodes), pods, TASFeatureGates(balanced_placement=True))
+    pod_sets = [workers(6, PodSetTopologyRequest(preferred=BLOCK))]
+    assert assigned_hosts(find_topology_assignments_for_flavor(flavor_snapshot_of(nodes), pod_sets)) == {
+        "h1": 4,
+        "h2": 2,
+    }
+    assert assigned_hosts(
+        find_topology_assignments_for_flavor(
+            flavor_snapshot_of(nodes), pod_sets, TASFeatureGates(balanced_placement=True)
+        )
     ) == {"h1": 3, "h2": 2, "h3": 1}
 
 
-def test_inner_slices_are_whole_in_the_rack_that_is_chosen() -> None:
-    """Rack x has room for four pods, but not for two pairs; the hosts of rack y for three each, which is a pair."""
+def test_inner_slices_are_whole() -> None:
+    """Rack x holds four pods but not two pairs. Each host of rack y holds three pods, which is one pair."""
     nodes = [Host("h1", "a", "x", 3), Host("h2", "a", "x", 1), Host("h3", "a", "y", 3), Host("h4", "a", "y", 3)]
     layers = (SliceConstraint(RACK, 4), SliceConstraint(HOST, 2))
     for request in (
@@ -117,14 +115,16 @@ def test_inner_slices_are_whole_in_the_rack_that_is_chosen() -> None:
         PodSetTopologyRequest(RACK, slice_constraints=layers),
         PodSetTopologyRequest(slice_constraints=layers),
     ):
-        assert hosts_of(find_topology_assignments_for_flavor(supply_of(nodes), [workers(4, request)])) == {
+        assert assigned_hosts(
+            find_topology_assignments_for_flavor(flavor_snapshot_of(nodes), [workers(4, request)])
+        ) == {
             "h3": 2,
             "h4": 2,
         }
 
 
 @pytest.mark.parametrize(
-    ("request_", "other"),
+    ("request_", "other_block"),
     [
         (PodSetTopologyRequest(preferred=HOST), "a"),
         (PodSetTopologyRequest(preferred=BLOCK), "b"),
@@ -132,80 +132,43 @@ def test_inner_slices_are_whole_in_the_rack_that_is_chosen() -> None:
         (PodSetTopologyRequest(required=RACK), "a"),
     ],
 )
-def test_a_leader_goes_where_it_costs_least(request_: PodSetTopologyRequest, other: str) -> None:
-    """On h1 it would take the place of two workers, on h2 that of one; all others are needed."""
+def test_leader_on_the_host_where_it_costs_least(request_: PodSetTopologyRequest, other_block: str) -> None:
+    """The leader displaces two workers on h1, and one on h2."""
     leader = TASPodSetRequests("leader", 1, {"cpu": 3}, request_, group_name="g")
-    nodes = [Host("h1", "a", "x", 8), Host("h2", other, "x", 3)]
-    found = find_topology_assignments_for_flavor(
-        supply_of(nodes), [workers(4, request_, cpu=2)._replace(group_name="g"), leader]
+    nodes = [Host("h1", "a", "x", 8), Host("h2", other_block, "x", 3)]
+    result = find_topology_assignments_for_flavor(
+        flavor_snapshot_of(nodes), [workers(4, request_, cpu=2)._replace(group_name="g"), leader]
     )
-    assert (hosts_of(found), hosts_of(found, "leader")) == ({"h1": 4}, {"h2": 1})
+    assert (assigned_hosts(result), assigned_hosts(result, "leader")) == ({"h1": 4}, {"h2": 1})
 
 
-def test_a_leader_is_placed_with_its_workers() -> None:
-    """Block b has room for the workers alone, block a for the leader too."""
+def test_leader_and_workers_in_one_domain() -> None:
+    """Block b holds only the workers, block a also the leader."""
     request = PodSetTopologyRequest(required=BLOCK)
     leader = TASPodSetRequests("leader", 1, {"cpu": 3}, request, group_name="g")
-    for sets in (
+    for pod_sets in (
         [leader, workers(6, request)._replace(group_name="g")],
         [workers(6, request)._replace(group_name="g"), leader],
     ):
-        found = find_topology_assignments_for_flavor(supply_of([*NODES[:3], Host("h4", "b", "x", 6)]), sets)
-        assert hosts_of(found, "leader") == {"h1": 1}
-        assert hosts_of(found) == {"h1": 1, "h2": 2, "h3": 3}
+        result = find_topology_assignments_for_flavor(
+            flavor_snapshot_of([*HOSTS[:3], Host("h4", "b", "x", 6)]), pod_sets
+        )
+        assert assigned_hosts(result, "leader") == {"h1": 1}
+        assert assigned_hosts(result) == {"h1": 1, "h2": 2, "h3": 3}
 
 
-@pytest.mark.parametrize(
-    ("request_", "problem"),
-    [
-        (PodSetTopologyRequest(), "topology level not specified"),
-        (PodSetTopologyRequest(required="zone"), "no requested topology level: zone"),
-        (
-            PodSetTopologyRequest(BLOCK, slice_constraints=(SliceConstraint("zone", 2),)),
-            "no requested topology level for slices: zone",
-        ),
-        (
-            PodSetTopologyRequest(BLOCK, slice_constraints=(SliceConstraint(RACK, 0),)),
-            "slice topology requested, but slice size not provided",
-        ),
-        (
-            PodSetTopologyRequest(HOST, slice_constraints=(SliceConstraint(RACK, 2),)),
-            f"podset slice topology {RACK} is above the podset topology {HOST}",
-        ),
-        (
-            PodSetTopologyRequest(BLOCK, slice_constraints=(SliceConstraint(RACK, 4), SliceConstraint("zone", 2))),
-            "no requested topology level for additional slice layer: zone",
-        ),
-        (
-            PodSetTopologyRequest(BLOCK, slice_constraints=(SliceConstraint(RACK, 4), SliceConstraint(BLOCK, 2))),
-            f"additional slice layer topology {BLOCK} must be at a lower level than {RACK}",
-        ),
-        (
-            PodSetTopologyRequest(BLOCK, slice_constraints=(SliceConstraint(RACK, 4), SliceConstraint(HOST, 3))),
-            "additional slice layer size 3 must evenly divide parent layer size 4",
-        ),
-        (
-            PodSetTopologyRequest(BLOCK, slice_constraints=(SliceConstraint(RACK, 3),)),
-            "slice size 3 must evenly divide the pod set's 4 pods",
-        ),
-    ],
-)
-def test_what_makes_no_sense_is_refused_by_value(request_: PodSetTopologyRequest, problem: str) -> None:
-    found = find_topology_assignments_for_flavor(supply_of(NODES), [workers(4, request_)])
-    assert isinstance(found, TopologyAssignmentFailure)
-    assert (found.pod_set, str(found)) == ("workers", problem)
-
-
-def test_a_topology_without_nodes() -> None:
-    found = find_topology_assignments_for_flavor(supply_of([]), [workers(1, PodSetTopologyRequest(required=RACK))])
-    assert str(found) == "no topology domains at level: rack"
-
-
-def test_a_refusal_names_the_level_in_the_way() -> None:
-    found = find_topology_assignments_for_flavor(
-        supply_of(NODES), [workers(7, PodSetTopologyRequest(required=RACK), cpu=2)]
+def test_topology_without_nodes() -> None:
+    failure = find_topology_assignments_for_flavor(
+        flavor_snapshot_of([]), [workers(1, PodSetTopologyRequest(required=RACK))]
     )
-    assert found == TopologyAssignmentFailure(
+    assert str(failure) == "no topology domains at level: rack"
+
+
+def test_failure_names_level_and_domain() -> None:
+    failure = find_topology_assignments_for_flavor(
+        flavor_snapshot_of(HOSTS), [workers(7, PodSetTopologyRequest(required=RACK), cpu=2)]
+    )
+    assert failure == TopologyAssignmentFailure(
         "workers",
         "default",
         level=RACK,
@@ -214,15 +177,15 @@ def test_a_refusal_names_the_level_in_the_way() -> None:
         slice_count=7,
         exclusions=ExclusionStats(5, resources={"cpu": 1}),
     )
-    assert str(found) == (
+    assert str(failure) == (
         'topology "default" allows to fit only 4 out of 7 pod(s). Total nodes: 5; excluded: resource "cpu": 1'
     )
 
 
-def test_a_refusal_tells_of_each_layer() -> None:
-    """Block b has four slices of hosts, of which racks hold two of three pairs each."""
-    found = find_topology_assignments_for_flavor(
-        supply_of(NODES),
+def test_failure_has_the_fit_of_each_layer() -> None:
+    """Block b fits four of six host slices and one of two rack slices."""
+    failure = find_topology_assignments_for_flavor(
+        flavor_snapshot_of(HOSTS),
         [
             workers(
                 12,
@@ -232,84 +195,40 @@ def test_a_refusal_tells_of_each_layer() -> None:
             )
         ],
     )
-    assert isinstance(found, TopologyAssignmentFailure)
-    assert found.layer_fits == (LayerFit(RACK, 1, 2), LayerFit(HOST, 4, 6))
+    assert isinstance(failure, TopologyAssignmentFailure)
+    assert failure.layer_fits == (LayerFit(RACK, 1, 2), LayerFit(HOST, 4, 6))
 
 
-def test_malformed_sets_are_errors() -> None:
-    one, other = workers(2, None), workers(2, None, name="other")
-    for sets, problem in (
-        ([one, one], "pod sets: names are not unique: workers, workers"),
-        ([one._replace(pod_count=-1)], "pod set workers: size: negative: -1"),
+def test_malformed_pod_sets() -> None:
+    first, second = workers(2, None), workers(2, None, name="other")
+    for pod_sets, problem in (
+        ([first, first], "pod sets: names are not unique: workers, workers"),
+        ([first._replace(pod_count=-1)], "pod set workers: size: negative: -1"),
         (
-            [one._replace(group_name="g"), other._replace(group_name="g")],
+            [first._replace(group_name="g"), second._replace(group_name="g")],
             "group g: not a leader of one pod and its workers",
         ),
     ):
         with pytest.raises(ValueError, match=problem):
-            find_topology_assignments_for_flavor(supply_of(NODES), sets)
+            find_topology_assignments_for_flavor(flavor_snapshot_of(HOSTS), pod_sets)
 
 
-def test_no_pods_need_no_place() -> None:
+def test_no_pods_have_an_empty_assignment() -> None:
     assert (
-        hosts_of(
-            find_topology_assignments_for_flavor(supply_of(NODES), [workers(0, PodSetTopologyRequest(required=HOST))])
+        assigned_hosts(
+            find_topology_assignments_for_flavor(
+                flavor_snapshot_of(HOSTS), [workers(0, PodSetTopologyRequest(required=HOST))]
+            )
         )
         == {}
     )
 
 
-# --- further pods of a workload that runs
-
-
-def before(pods: Mapping[str, int]) -> TopologyAssignment:
-    return TopologyAssignment(
-        (HOSTNAME,), tuple(TopologyDomainAssignment((host,), count) for host, count in pods.items())
-    )
-
-
-def test_pods_that_run_stay_where_they_are() -> None:
-    """One more, one fewer, as many, and all anew where a host is no more."""
-    for size, kept, expected in (
-        (4, {"h1": 1, "h3": 2}, {"h1": 1, "h3": 3}),
-        (5, {"h1": 1, "h3": 2}, {"h1": 1, "h2": 2, "h3": 2}),
-        (2, {"h1": 1, "h3": 2}, {"h1": 1, "h3": 1}),
-        (3, {"h1": 1, "h3": 2}, {"h1": 1, "h3": 2}),
-        (3, {"h1": 1, "h9": 2}, {"h3": 3}),
-    ):
-        pods = workers(size, PodSetTopologyRequest(unconstrained=True))._replace(previous_assignment=before(kept))
-        assert (
-            hosts_of(find_topology_assignments_for_flavor(supply_of(NODES), [pods], TASFeatureGates(elastic_jobs=True)))
-            == expected
-        )
-        assert hosts_of(find_topology_assignments_for_flavor(supply_of(NODES), [pods])) == hosts_of(
-            find_topology_assignments_for_flavor(supply_of(NODES), [pods._replace(previous_assignment=None)])
-        )
-
-
-def test_a_leader_without_a_place_is_placed_beside_pods_that_run() -> None:
-    request = PodSetTopologyRequest(required=BLOCK)
-    group = workers(2, request)._replace(group_name="g", previous_assignment=before({"h1": 4}))
-    leader = TASPodSetRequests("leader", 1, {"cpu": 1}, request, group_name="g")
-    found = find_topology_assignments_for_flavor(supply_of(NODES), [group, leader], TASFeatureGates(elastic_jobs=True))
-    assert hosts_of(found) == {"h1": 2}
-    assert sum(hosts_of(found, "leader").values()) == 1
-
-
-# --- ranks
-
-
-def test_neighbours_in_rank_are_neighbours_in_the_topology() -> None:
-    found = find_topology_assignments_for_flavor(supply_of(NODES), [workers(5, PodSetTopologyRequest(required=RACK))])
-    assert isinstance(found, TASAssignments)
-    assert [one[HOSTNAME] for one in node_selectors_by_rank(found.assignments["workers"])] == ["h1"] * 4 + ["h2"]
-
-
-# --- below the host, and what kubelets say
+# --- levels below the host, and bounds by kubelets
 
 
 class Zones:
-    """Zones as one more level: a supply of leaves that are no nodes."""
+    """A snapshot whose leaves are zones, not nodes."""
 
     def __init__(self, free: Mapping[tuple[str, str], int]) -> None:
         self.tree: TopologyTree = topology_tree_from_paths("zones", [HOSTNAME, "zone"], list(free))
@@ -323,43 +242,44 @@ class Zones:
         return self._free if resource == "cpu" else np.full(len(self._free), 100)
 
     def matching_leaves(self, pod_set: TASPodSetRequests) -> MatchingLeaves:
-        none = np.zeros(self.tree.leaf_count, np.int64)
-        return MatchingLeaves(none == 0, none, ExclusionStats(self.tree.leaf_count))
+        zeros = np.zeros(self.tree.leaf_count, np.int64)
+        return MatchingLeaves(zeros == 0, zeros, ExclusionStats(self.tree.leaf_count))
 
     def incremental_counts(self, pod_set: TASPodSetRequests, params: TopologyAssignmentParameters) -> IncrementalCounts:
         requests = one_pod_requests(pod_set.single_pod_requests)
-        found = IncrementalCounts(self.tree, requests, self.matching_leaves(pod_set), params)
-        found.update({name: self.remaining_capacity(name) for name in requests})
-        return found
+        counts = IncrementalCounts(self.tree, requests, self.matching_leaves(pod_set), params)
+        counts.update({name: self.remaining_capacity(name) for name in requests})
+        return counts
 
 
-def test_zones_are_one_more_level() -> None:
-    """Pairs of pods share a zone, all share a host: that of 4 in one zone, not that of 3 and 3 in two."""
-    supply: TASFlavorSnapshot = Zones({("n1", "0"): 3, ("n1", "1"): 3, ("n2", "0"): 4, ("n2", "1"): 1})
-    found = find_topology_assignments_for_flavor(
-        supply, [workers(4, PodSetTopologyRequest(required=HOSTNAME, slice_constraints=(SliceConstraint("zone", 4),)))]
+def test_zones_as_leaves() -> None:
+    """Slices share a zone and all pods share a host: a slice of 4 needs the zone of 4, not two zones of 3."""
+    snapshot: TASFlavorSnapshot = Zones({("n1", "0"): 3, ("n1", "1"): 3, ("n2", "0"): 4, ("n2", "1"): 1})
+    result = find_topology_assignments_for_flavor(
+        snapshot,
+        [workers(4, PodSetTopologyRequest(required=HOSTNAME, slice_constraints=(SliceConstraint("zone", 4),)))],
     )
-    assert isinstance(found, TASAssignments)
-    assert found.assignments["workers"] == TopologyAssignment(
+    assert isinstance(result, TASAssignments)
+    assert result.assignments["workers"] == TopologyAssignment(
         (HOSTNAME, "zone"), (TopologyDomainAssignment(("n2", "0"), 4),)
     )
     assert isinstance(
         find_topology_assignments_for_flavor(
-            supply,
+            snapshot,
             [workers(6, PodSetTopologyRequest(required=HOSTNAME, slice_constraints=(SliceConstraint("zone", 3),)))],
         ),
         TASAssignments,
     )
 
 
-def test_kubelets_bound_what_a_host_takes() -> None:
-    """h4 has CPUs for 8 in sum, but its kubelet admits 2."""
-    supply = supply_of(NODES)
-    most = np.array(
-        [2 if supply.tree.leaf_values(leaf) == ("h4",) else 9 for leaf in range(supply.tree.leaf_count)], np.int64
+def test_kubelets_bound_the_pods_of_a_host() -> None:
+    """h4 has CPUs for 8 pods, but its kubelet admits 2."""
+    snapshot = flavor_snapshot_of(HOSTS)
+    max_pods = np.array(
+        [2 if snapshot.tree.leaf_values(leaf) == ("h4",) else 9 for leaf in range(snapshot.tree.leaf_count)], np.int64
     )
-    pods = workers(4, PodSetTopologyRequest(required=HOST))._replace(max_pods=most)
-    assert hosts_of(find_topology_assignments_for_flavor(supply, [pods])) == {"h1": 4}
+    pod_set = workers(4, PodSetTopologyRequest(required=HOST))._replace(max_pods=max_pods)
+    assert assigned_hosts(find_topology_assignments_for_flavor(snapshot, [pod_set])) == {"h1": 4}
     assert isinstance(
-        find_topology_assignments_for_flavor(supply, [pods._replace(pod_count=5)]), TopologyAssignmentFailure
+        find_topology_assignments_for_flavor(snapshot, [pod_set._replace(pod_count=5)]), TopologyAssignmentFailure
     )

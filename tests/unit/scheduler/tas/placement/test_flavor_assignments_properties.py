@@ -1,4 +1,4 @@
-"""place() on any small tree: what it finds keeps every promise, and what it refuses has no place."""
+"""Assignments on random small trees: every result complies with the request, and every failure has none."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.tas_trees import KEYS, Host, supply_of
+from support.tas_trees import KEYS, Host, flavor_snapshot_of
 from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest, SliceConstraint, TopologyAssignment
 from zonewise_scheduler.tas.placement.flavor_assignments import TASAssignments, find_topology_assignments_for_flavor
 from zonewise_scheduler.tas.snapshot.assignment_failure import TopologyAssignmentFailure
 from zonewise_scheduler.tas.tree.tas_usage import TASUsage, with_assignment_usage
 from zonewise_scheduler.tas.types import TASFeatureGates, TASPodSetRequests
 
-BLOCK, RACK, HOST = KEYS
-
 
 class Gang(NamedTuple):
-    """Workers, and maybe their leader."""
+    """Workers, and optionally their leader."""
 
     sets: tuple[TASPodSetRequests, ...]
 
@@ -35,10 +33,10 @@ class Gang(NamedTuple):
 
 
 @st.composite
-def hosts(draw: st.DrawFn, most: int = 9) -> list[Host]:
-    count = draw(st.integers(1, most))
-    place = st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"))
-    return [Host(f"h{number}", *draw(place), draw(st.integers(0, 5))) for number in range(count)]
+def hosts(draw: st.DrawFn, max_count: int = 9) -> list[Host]:
+    count = draw(st.integers(1, max_count))
+    domain = st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"))
+    return [Host(f"h{i}", *draw(domain), draw(st.integers(0, 5))) for i in range(count)]
 
 
 @st.composite
@@ -47,11 +45,11 @@ def requests(draw: st.DrawFn) -> PodSetTopologyRequest:
     layers: list[SliceConstraint] = []
     size = draw(st.sampled_from([0, 1, 2, 4]))
     if size:
-        at = draw(st.integers(level if kind != "unconstrained" else 0, 2))
-        layers.append(SliceConstraint(KEYS[at], size))
-        if at < 2 and draw(st.booleans()):
+        slice_level = draw(st.integers(level if kind != "unconstrained" else 0, 2))
+        layers.append(SliceConstraint(KEYS[slice_level], size))
+        if slice_level < 2 and draw(st.booleans()):
             layers.append(
-                SliceConstraint(KEYS[draw(st.integers(at + 1, 2))], draw(st.sampled_from([1, size // 2 or 1])))
+                SliceConstraint(KEYS[draw(st.integers(slice_level + 1, 2))], draw(st.sampled_from([1, size // 2 or 1])))
             )
     if kind == "unconstrained":
         return PodSetTopologyRequest(unconstrained=not layers, slice_constraints=tuple(layers))
@@ -73,67 +71,83 @@ def gangs(draw: st.DrawFn) -> Gang:
     return Gang((workers._replace(group_name="one"), leader))
 
 
-OPTIONS = st.builds(TASFeatureGates, profile_mixed=st.booleans(), balanced_placement=st.booleans())
+GATES = st.builds(TASFeatureGates, profile_mixed=st.booleans(), balanced_placement=st.booleans())
 
 
-def pods_in(found: TopologyAssignment, nodes: list[Host], level: str) -> dict[tuple[str, ...], int]:
-    """How many pods each domain of a level has."""
+def pods_by_domain(assignment: TopologyAssignment, nodes: list[Host], level: str) -> dict[tuple[str, ...], int]:
+    """Return the number of pods in each domain of a level."""
     paths = {host.name: host.path[: KEYS.index(level) + 1] for host in nodes}
     counts: dict[tuple[str, ...], int] = {}
-    for domain in found.domains:
+    for domain in assignment.domains:
         path = paths[domain.values[-1]]
         counts[path] = counts.get(path, 0) + domain.pods
     return counts
 
 
-def check(nodes: list[Host], gang: Gang, found: TASAssignments) -> None:
-    """All pods are placed, within capacity, in one required domain, and slices are whole."""
-    workers = found.assignments["workers"]
+def check_assignments(nodes: list[Host], gang: Gang, result: TASAssignments) -> None:
+    """Check that all pods are assigned within capacity, in one required domain and in whole slices."""
+    workers = result.assignments["workers"]
     assert workers.pod_count == gang.workers.pod_count
-    used: dict[str, int] = {}
-    for pods in gang.sets:
-        assignment = found.assignments[pods.name]
-        assert assignment.pod_count == pods.pod_count
-        names = [domain.values for domain in assignment.domains]
-        assert len(set(names)) == len(names)
+    usage: dict[str, int] = {}
+    for pod_set in gang.sets:
+        assignment = result.assignments[pod_set.name]
+        assert assignment.pod_count == pod_set.pod_count
+        domains = [domain.values for domain in assignment.domains]
+        assert len(set(domains)) == len(domains)
         for domain in assignment.domains:
-            used[domain.values[-1]] = used.get(domain.values[-1], 0) + domain.pods * pods.single_pod_requests["cpu"]
-    assert all(used.get(host.name, 0) <= host.cpus for host in nodes)
+            usage[domain.values[-1]] = (
+                usage.get(domain.values[-1], 0) + domain.pods * pod_set.single_pod_requests["cpu"]
+            )
+    assert all(usage.get(host.name, 0) <= host.cpus for host in nodes)
     if gang.request.required:
         level = gang.request.required
-        assert len({path for one in found.assignments.values() for path in pods_in(one, nodes, level)}) == 1
+        assert (
+            len(
+                {
+                    path
+                    for assignment in result.assignments.values()
+                    for path in pods_by_domain(assignment, nodes, level)
+                }
+            )
+            == 1
+        )
     for layer in gang.request.slice_constraints:
-        assert all(pods % layer.size == 0 for pods in pods_in(workers, nodes, layer.level).values())
+        assert all(pod_set % layer.size == 0 for pod_set in pods_by_domain(workers, nodes, layer.level).values())
 
 
 @settings(max_examples=300)
-@given(hosts(), gangs(), OPTIONS)
-def test_what_is_found_keeps_all_promises(nodes: list[Host], gang: Gang, options: TASFeatureGates) -> None:
-    found = find_topology_assignments_for_flavor(supply_of(nodes), gang.sets, options)
-    if isinstance(found, TASAssignments):
-        check(nodes, gang, found)
+@given(hosts(), gangs(), GATES)
+def test_assignments_comply_with_the_request(nodes: list[Host], gang: Gang, gates: TASFeatureGates) -> None:
+    result = find_topology_assignments_for_flavor(flavor_snapshot_of(nodes), gang.sets, gates)
+    if isinstance(result, TASAssignments):
+        check_assignments(nodes, gang, result)
 
 
-def exists(nodes: list[Host], gang: Gang) -> bool:
-    """Whether there is any place at all, by trying every number of pods on every host, and the leader on each."""
+def assignment_exists(nodes: list[Host], gang: Gang) -> bool:
+    """Tell whether any assignment exists, by trying all numbers of pods on all hosts, and the leader on each."""
     request, (workers, *leader) = gang.request, gang.sets
-    homes: list[Host | None] = [*nodes] if leader else [None]
-    for home in homes:
-        free = {host.name: host.cpus - (leader[0].single_pod_requests["cpu"] if host is home else 0) for host in nodes}
+    leader_hosts: list[Host | None] = [*nodes] if leader else [None]
+    for leader_host in leader_hosts:
+        free = {
+            host.name: host.cpus - (leader[0].single_pod_requests["cpu"] if host is leader_host else 0)
+            for host in nodes
+        }
         if min(free.values()) < 0:
             continue
         choices = [range(free[host.name] // workers.single_pod_requests["cpu"] + 1) for host in nodes]
         for counts in product(*choices):
-            if sum(counts) == workers.pod_count and keeps(nodes, counts, home, request):
+            if sum(counts) == workers.pod_count and is_valid(nodes, counts, leader_host, request):
                 return True
     return False
 
 
-def keeps(nodes: list[Host], counts: tuple[int, ...], home: Host | None, request: PodSetTopologyRequest) -> bool:
-    """Whether such numbers of pods are in one required domain, with slices whole."""
+def is_valid(
+    nodes: list[Host], counts: tuple[int, ...], leader_host: Host | None, request: PodSetTopologyRequest
+) -> bool:
+    """Tell whether the pods are in one required domain and in whole slices."""
     if request.required:
         depth = KEYS.index(request.required) + 1
-        used = [host for host, count in zip(nodes, counts, strict=True) if count or host is home]
+        used = [host for host, count in zip(nodes, counts, strict=True) if count or host is leader_host]
         if len({host.path[:depth] for host in used}) > 1:
             return False
     for layer in request.slice_constraints:
@@ -147,78 +161,81 @@ def keeps(nodes: list[Host], counts: tuple[int, ...], home: Host | None, request
 
 
 @settings(max_examples=300)
-@given(hosts(most=4), gangs(), OPTIONS)
-def test_a_place_is_found_exactly_if_there_is_one(nodes: list[Host], gang: Gang, options: TASFeatureGates) -> None:
-    """Whatever the request: required, preferred, unconstrained, slices in layers, a leader."""
+@given(hosts(max_count=4), gangs(), GATES)
+def test_assignment_is_found_exactly_if_one_exists(nodes: list[Host], gang: Gang, gates: TASFeatureGates) -> None:
+    """For required, preferred and unconstrained requests, with slice layers and a leader."""
     assert isinstance(
-        find_topology_assignments_for_flavor(supply_of(nodes), gang.sets, options), TASAssignments
-    ) is exists(nodes, gang)
+        find_topology_assignments_for_flavor(flavor_snapshot_of(nodes), gang.sets, gates), TASAssignments
+    ) is assignment_exists(nodes, gang)
 
 
-@given(hosts(), gangs(), OPTIONS, st.randoms(use_true_random=False))
-def test_the_order_of_nodes_does_not_matter(
-    nodes: list[Host], gang: Gang, options: TASFeatureGates, random: object
+@given(hosts(), gangs(), GATES, st.randoms(use_true_random=False))
+def test_result_is_independent_of_node_order(
+    nodes: list[Host], gang: Gang, gates: TASFeatureGates, random: object
 ) -> None:
-    moved = list(nodes)
-    random.shuffle(moved)  # type: ignore[attr-defined]
-    found, other = (find_topology_assignments_for_flavor(supply_of(one), gang.sets, options) for one in (nodes, moved))
-    if isinstance(found, TASAssignments):
-        assert isinstance(other, TASAssignments)
-        assert other.assignments == found.assignments
+    shuffled = list(nodes)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    result, shuffled_result = (
+        find_topology_assignments_for_flavor(flavor_snapshot_of(hosts_in_order), gang.sets, gates)
+        for hosts_in_order in (nodes, shuffled)
+    )
+    if isinstance(result, TASAssignments):
+        assert isinstance(shuffled_result, TASAssignments)
+        assert shuffled_result.assignments == result.assignments
     else:
-        assert str(other) == str(found)
+        assert str(shuffled_result) == str(result)
 
 
 @given(hosts(), gangs())
-def test_a_refusal_tells_how_many_fit(nodes: list[Host], gang: Gang) -> None:
-    """Without a leader, as many slices as it names are placed when only so many are asked for, and one more is not."""
+def test_failure_has_the_exact_fit_count(nodes: list[Host], gang: Gang) -> None:
+    """Without a leader, a request for that many slices succeeds, and for one more fails."""
     workers = gang.workers._replace(group_name="")
-    found = find_topology_assignments_for_flavor(supply_of(nodes), [workers])
-    if isinstance(found, TopologyAssignmentFailure):
-        assert found.pod_set == "workers"
-        assert found.level == gang.request.required
-        assert found.fit_count < found.slice_count == workers.pod_count // found.slice_size
-        for more in (0, 1):
-            asked = workers._replace(pod_count=(found.fit_count + more) * found.slice_size)
+    failure = find_topology_assignments_for_flavor(flavor_snapshot_of(nodes), [workers])
+    if isinstance(failure, TopologyAssignmentFailure):
+        assert failure.pod_set == "workers"
+        assert failure.level == gang.request.required
+        assert failure.fit_count < failure.slice_count == workers.pod_count // failure.slice_size
+        for excess in (0, 1):
+            pod_set = workers._replace(pod_count=(failure.fit_count + excess) * failure.slice_size)
             assert isinstance(
-                find_topology_assignments_for_flavor(supply_of(nodes), [asked]), TopologyAssignmentFailure
-            ) is bool(more)
+                find_topology_assignments_for_flavor(flavor_snapshot_of(nodes), [pod_set]), TopologyAssignmentFailure
+            ) is bool(excess)
 
 
 @given(hosts(), gangs(), st.integers(1, 3))
-def test_earlier_pods_are_assumed(nodes: list[Host], gang: Gang, times: int) -> None:
-    """The same gang placed again and again never exceeds what nodes have."""
-    supply, assumed = supply_of(nodes), TASUsage()
-    used = np.zeros(len(nodes), np.int64)
+def test_assumed_usage_counts(nodes: list[Host], gang: Gang, times: int) -> None:
+    """Repeated assignments of one gang stay within capacity."""
+    snapshot, assumed_usage = flavor_snapshot_of(nodes), TASUsage()
+    usage = np.zeros(len(nodes), np.int64)
     for _ in range(times):
-        found = find_topology_assignments_for_flavor(supply, gang.sets, assumed_usage=assumed)
-        if isinstance(found, TopologyAssignmentFailure):
+        result = find_topology_assignments_for_flavor(snapshot, gang.sets, assumed_usage=assumed_usage)
+        if isinstance(result, TopologyAssignmentFailure):
             break
-        for pods in gang.sets:
-            for domain in found.assignments[pods.name].domains:
-                used[[host.name for host in nodes].index(domain.values[-1])] += (
-                    domain.pods * pods.single_pod_requests["cpu"]
+        for pod_set in gang.sets:
+            for domain in result.assignments[pod_set.name].domains:
+                usage[[host.name for host in nodes].index(domain.values[-1])] += (
+                    domain.pods * pod_set.single_pod_requests["cpu"]
                 )
-            assumed = with_assignment_usage(
-                supply.tree, assumed, found.assignments[pods.name], pods.single_pod_requests
+            assumed_usage = with_assignment_usage(
+                snapshot.tree, assumed_usage, result.assignments[pod_set.name], pod_set.single_pod_requests
             )
-    assert (used <= [host.cpus for host in nodes]).all()
+    assert (usage <= [host.cpus for host in nodes]).all()
 
 
-@given(hosts(), st.lists(gangs(), min_size=1, max_size=2), OPTIONS, st.data())
-def test_what_is_kept_is_as_worked_out_anew(
-    nodes: list[Host], asked: list[Gang], options: TASFeatureGates, data: st.DataObject
+@given(hosts(), st.lists(gangs(), min_size=1, max_size=2), GATES, st.data())
+def test_incremental_counts_equal_new_ones(
+    nodes: list[Host], gangs_to_assign: list[Gang], gates: TASFeatureGates, data: st.DataObject
 ) -> None:
-    """Whatever is used by then, of few hosts or many, and whoever asked before."""
-    kept = supply_of(nodes)
+    """Under any changes of usage and any order of requests."""
+    cached = flavor_snapshot_of(nodes)
     usage = {"cpu": np.zeros(len(nodes), np.int64)}
     changes = st.dictionaries(st.integers(0, len(nodes) - 1), st.integers(0, 4), max_size=3)
     for _ in range(4):
         usage = {"cpu": usage["cpu"].copy()}
         for host, amount in data.draw(changes).items():
             usage["cpu"][host] = amount
-        for gang in data.draw(st.permutations(asked)):
-            fresh = supply_of(nodes).with_usage(usage)
+        for gang in data.draw(st.permutations(gangs_to_assign)):
+            fresh = flavor_snapshot_of(nodes).with_usage(usage)
             assert find_topology_assignments_for_flavor(
-                kept.with_usage(usage), gang.sets, options
-            ) == find_topology_assignments_for_flavor(fresh, gang.sets, options)
+                cached.with_usage(usage), gang.sets, gates
+            ) == find_topology_assignments_for_flavor(fresh, gang.sets, gates)

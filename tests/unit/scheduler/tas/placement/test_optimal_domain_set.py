@@ -1,4 +1,4 @@
-"""fewest() against all subsets."""
+"""The optimal domain set against all subsets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def shape(pods: int, size: int = 1, *, leader: bool = False) -> TopologyAssignmentParameters:
+def parameters(pods: int, size: int = 1, *, leader: bool = False) -> TopologyAssignmentParameters:
     return TopologyAssignmentParameters(
         pods,
         leader,
@@ -34,39 +34,41 @@ def shape(pods: int, size: int = 1, *, leader: bool = False) -> TopologyAssignme
     )
 
 
-def counts(*rows: Sequence[int]) -> DomainStates:
-    """Of domains by pods, slices, pods and slices beside the leader, and leaders."""
-    pods, slices, beside, slices_beside, leaders = np.array(rows, np.int64).reshape(-1, 5).T
-    return DomainStates(pods, slices, beside, slices_beside, leaders, np.zeros(len(rows), np.int64))
+def states(*rows: Sequence[int]) -> DomainStates:
+    """Return the states of domains: pods, slices, pods and slices with leader, leaders."""
+    pods, slices, pods_with_leader, slices_with_leader, leaders = np.array(rows, np.int64).reshape(-1, 5).T
+    return DomainStates(pods, slices, pods_with_leader, slices_with_leader, leaders, np.zeros(len(rows), np.int64))
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=7), st.integers(1, 30))
-def test_the_fewest_domains_with_the_least_to_spare(pods: list[int], need: int) -> None:
-    found = select_optimal_domain_set_to_fit(
-        counts(*((one, one, one, one, 0) for one in pods)), range(len(pods)), shape(need)
+def test_fewest_domains_with_fewest_spare_pods(pods: list[int], required: int) -> None:
+    selected = select_optimal_domain_set_to_fit(
+        states(*((pod_count, pod_count, pod_count, pod_count, 0) for pod_count in pods)),
+        range(len(pods)),
+        parameters(required),
     )
-    if found is None:
-        assert sum(pods) < need
+    if selected is None:
+        assert sum(pods) < required
         return
-    assert found == sorted(set(found))
+    assert selected == sorted(set(selected))
     best = min(
-        (len(some), sum(some))
-        for number in range(1, len(pods) + 1)
-        for some in combinations(pods, number)
-        if sum(some) >= need
+        (len(subset), sum(subset))
+        for size in range(1, len(pods) + 1)
+        for subset in combinations(pods, size)
+        if sum(subset) >= required
     )
-    assert (len(found), sum(pods[domain] for domain in found)) == best
+    assert (len(selected), sum(pods[domain] for domain in selected)) == best
 
 
-def test_slices_may_leave_many_pods_to_spare() -> None:
-    """Each has room for seven pods, which is one slice of four; the leader is the last one's."""
-    found = select_optimal_domain_set_to_fit(
-        counts((7, 1, 7, 1, 0), (7, 1, 7, 1, 0), (7, 1, 6, 1, 1)), range(3), shape(12, 4, leader=True)
+def test_slices_may_leave_spare_pods() -> None:
+    """Each domain holds seven pods, which is one slice of four; only the last one fits the leader."""
+    selected = select_optimal_domain_set_to_fit(
+        states((7, 1, 7, 1, 0), (7, 1, 7, 1, 0), (7, 1, 6, 1, 1)), range(3), parameters(12, 4, leader=True)
     )
-    assert found == [0, 1, 2]
+    assert selected == [0, 1, 2]
 
 
-def test_what_would_take_too_long_is_left() -> None:
-    """So the best fit is taken instead."""
-    many = counts(*((8, 8, 8, 8, 0) for _ in range(2000)))
-    assert select_optimal_domain_set_to_fit(many, range(2000), shape(8000)) is None
+def test_long_search_is_not_started() -> None:
+    """The best fit is used instead."""
+    many = states(*((8, 8, 8, 8, 0) for _ in range(2000)))
+    assert select_optimal_domain_set_to_fit(many, range(2000), parameters(8000)) is None

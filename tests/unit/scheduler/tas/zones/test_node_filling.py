@@ -1,0 +1,153 @@
+"""Pods in one zone, and slices in zones, as the kubelets assign them."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.any_nodes import clusters, pods
+from support.fit_nodes import STATIC, admitted_in_sequence, container, node, pod
+from support.tas_clusters import (
+    find_hosts,
+    job,
+    pods_of_shape,
+    start,
+    zone_counts,
+    zoned_cluster,
+)
+from zonewise_scheduler.admission.admit import admit
+from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologyPlacementFailure
+from zonewise_scheduler.quota.topology.types import HOSTNAME, PodSetTopologyRequest, SliceConstraint
+from zonewise_scheduler.tas.zones.node_filling import assigned_zones
+from zonewise_scheduler.tas.zones.zone_level import ZONE_LEVEL
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.admission.node import NodeState
+    from zonewise_scheduler.admission.pod import PodShape
+
+
+STRICT: dict[str, Any] = {"topology": "single-numa-node", **STATIC}
+
+
+RACK, HOST, ANY = (
+    PodSetTopologyRequest("rack"),
+    PodSetTopologyRequest(HOSTNAME),
+    PodSetTopologyRequest(unconstrained=True),
+)
+
+
+def placement_exists(
+    states: list[NodeState], racks: str, shape: PodShape, pod_count: int, request: PodSetTopologyRequest
+) -> bool:
+    """Tell whether any placement exists, by trying all numbers of pods on all hosts."""
+    choices = [range(admitted_in_sequence(state, shape, pod_count) + 1) for state in states]
+    for counts in product(*choices):
+        used_rows = [row for row, pods in enumerate(counts) if pods]
+        one_rack = len({racks[row] for row in used_rows}) == 1
+        allowed = {RACK: one_rack, HOST: len(used_rows) == 1}.get(request, True)
+        if sum(counts) == pod_count and allowed:
+            return True
+    return False
+
+
+def pods_by_zones(states: list[NodeState], hosts: dict[str, int], shape: PodShape) -> list[dict[int, int]]:
+    """Return by host the pods of each zone bitmask as the kubelets assign them; an unaligned host is one zone."""
+    by_host: list[dict[int, int]] = []
+    for host, count in hosts.items():
+        state = states[int(host[1:])]
+        aligned = state.kind.policies.topology in {"single-numa-node", "restricted"}
+        zones: dict[int, int] = {}
+        for _ in range(count):
+            verdict = admit(state, shape)
+            assert verdict.after is not None
+            pod_zones = assigned_zones(state.kind, verdict) if aligned else 0
+            zones[pod_zones] = zones.get(pod_zones, 0) + 1
+            state = verdict.after
+        by_host.append(zones)
+    return by_host
+
+
+@settings(max_examples=60)
+@given(clusters(most=3), pods(), st.integers(1, 5))
+def test_pods_in_one_zone(states: list[NodeState], shape: PodShape, pod_count: int) -> None:
+    """A required zone is found exactly if some kubelet puts all pods in one zone; a preferred one excludes no host."""
+    cluster = zoned_cluster(states)
+
+    def in_one_zone(host: int) -> bool:
+        if admitted_in_sequence(states[host], shape, pod_count) < pod_count:
+            return False
+        (zones,) = pods_by_zones(states, {f"h{host}": pod_count}, shape)
+        return len(zones) == 1 and max(zones).bit_count() < 2
+
+    exists_in_one_zone = any(map(in_one_zone, range(len(states))))
+    for request in (PodSetTopologyRequest(ZONE_LEVEL), PodSetTopologyRequest(preferred=ZONE_LEVEL)):
+        result = find_hosts(cluster, job("one", pods_of_shape(shape, pod_count, request)))
+        if request.required or exists_in_one_zone:
+            assert isinstance(result, TopologyPlacementFailure) is not exists_in_one_zone
+            assert isinstance(result, TopologyPlacementFailure) or in_one_zone(int(next(iter(result["main"]))[1:]))
+        else:
+            assert isinstance(result, TopologyPlacementFailure) is not placement_exists(
+                states, "x" * 3, shape, pod_count, ANY
+            )
+
+
+@settings(max_examples=60)
+@given(clusters(most=3), pods(), st.sampled_from([1, 2, 3]), st.integers(1, 3), st.booleans())
+def test_slices_in_zones(
+    states: list[NodeState], shape: PodShape, size: int, slices: int, with_host_layer: bool
+) -> None:
+    """The kubelets put each slice in one zone."""
+    layers = (
+        (SliceConstraint(HOSTNAME, 2 * size), SliceConstraint(ZONE_LEVEL, size))
+        if with_host_layer
+        else (SliceConstraint(ZONE_LEVEL, size),)
+    )
+    count = slices * layers[0].size
+    hosts = find_hosts(
+        zoned_cluster(states),
+        job("one", pods_of_shape(shape, count, PodSetTopologyRequest("rack", slice_constraints=layers))),
+    )
+    if not isinstance(hosts, TopologyPlacementFailure):
+        for pods_by_zone in pods_by_zones(states, hosts["main"], shape):
+            assert all(pods % size == 0 and zone_mask.bit_count() < 2 for zone_mask, pods in pods_by_zone.items())
+
+
+def test_lowest_zone_is_filled_first() -> None:
+    """The kubelet puts the first pod in the first zone, which fits one, so the second zone never gets both."""
+    partly_used = admit(node(2, 4, **STRICT), pod(container(cpus=4, gib=1))).after
+    shape = pod(container(cpus=4, gib=1))
+    cluster = zoned_cluster([partly_used])
+    failure = find_hosts(cluster, job("two", pods_of_shape(shape, 2, PodSetTopologyRequest(ZONE_LEVEL))))
+    assert isinstance(failure, TopologyPlacementFailure)
+    assert (failure.level, failure.domain, failure.fitting_slices, failure.slice_count) == (
+        ZONE_LEVEL,
+        ("x", "h0", "0"),
+        1,
+        2,
+    )
+    assert failure.kubelet_reason == "the next of them would be in another zone"
+    running = start(cluster, job("two", pods_of_shape(shape, 2)))
+    assert zone_counts(cluster, running) == {"main": {("h0", "0"): 1, ("h0", "1"): 1}}
+    aligned = start(
+        zoned_cluster([node(2, 4, **STRICT)]), job("two", pods_of_shape(shape, 2, PodSetTopologyRequest(ZONE_LEVEL)))
+    )
+    assert aligned.admission is not None
+
+
+def test_leader_and_workers_in_one_zone() -> None:
+    """The leader is in the zone of its workers, or there is no placement."""
+    small, shape = pod(container(cpus=2, gib=1)), pod(container(cpus=3, gib=1))
+    for workers, host in ((2, "h0"), (3, "")):
+        pod_sets = [
+            pods_of_shape(shape, workers, PodSetTopologyRequest(ZONE_LEVEL), "workers", "g"),
+            pods_of_shape(small, 1, PodSetTopologyRequest(ZONE_LEVEL), "leader", "g"),
+        ]
+        result = find_hosts(zoned_cluster([node(2, 4, **STRICT)]), job("one", *pod_sets))
+        assert (
+            result == {"workers": {host: 2}, "leader": {host: 1}}
+            if host
+            else isinstance(result, TopologyPlacementFailure)
+        )

@@ -1,0 +1,122 @@
+"""Allocations of the queue's pods: trials, reports, and nodes whose pods no longer fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.any_nodes import clusters, pods
+from support.fit_nodes import STATIC, container, node, pod
+from support.tas_clusters import (
+    find_hosts,
+    job,
+    pods_of_shape,
+    start,
+    zone_counts,
+    zoned_cluster,
+)
+from zonewise_scheduler.admission.admit import admit
+from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologyPlacementFailure
+
+if TYPE_CHECKING:
+    from support.tas_clusters import ZonedCluster
+    from zonewise_scheduler.admission.node import NodeState
+    from zonewise_scheduler.admission.pod import PodShape
+    from zonewise_scheduler.quota.api.workload_types import Workload
+
+
+STRICT: dict[str, Any] = {"topology": "single-numa-node", **STATIC}
+
+
+WIDE = pod(container(cpus=6, gib=4))
+"""A zone of 8 CPUs holds one."""
+
+
+@settings(max_examples=60)
+@given(clusters(most=3), st.lists(st.tuples(pods(), st.integers(1, 3)), min_size=1, max_size=4), st.data())
+def test_trials_can_be_undone(
+    states: list[NodeState], pod_sets: list[tuple[PodShape, int]], data: st.DataObject
+) -> None:
+    """Removing and adding workloads in any order restores the states; without workloads the nodes are empty."""
+    cluster = zoned_cluster(states)
+    running: list[Workload] = []
+    for i, (shape, pod_count) in enumerate(pod_sets):
+        workload = job(f"w{i}", pods_of_shape(shape, pod_count))
+        if not isinstance(find_hosts(cluster, workload), TopologyPlacementFailure):
+            running.append(start(cluster, workload))
+    initial_states = node_states(cluster, len(states))
+    removed = data.draw(st.permutations(running))[: data.draw(st.integers(0, len(running)))]
+    snapshot_copy = cluster.tas_snapshot.copy()
+    for workload in removed:
+        cluster.tas_snapshot.remove(workload)
+    for workload in data.draw(st.permutations(removed)):
+        assert cluster.tas_snapshot.fits(workload) or has_init_containers(workload)
+        cluster.tas_snapshot.add(workload)
+    assert (
+        node_states(cluster, len(states))
+        == initial_states
+        == node_states(cluster._replace(tas_snapshot=snapshot_copy), len(states))
+    )
+    for workload in running:
+        cluster.tas_snapshot.remove(workload)
+    assert node_states(cluster, len(states)) == states
+
+
+def has_init_containers(workload: Workload) -> bool:
+    """Tell whether pods may need more for their admission than they are allocated."""
+    return any(
+        container.role == "init"
+        for pod_set in workload.pod_sets
+        if pod_set.shape is not None
+        for container in pod_set.shape.containers
+    )
+
+
+def node_states(cluster: ZonedCluster, rows: int) -> list[NodeState | None]:
+    """Return the nodes as further pods see them."""
+    return [cluster.tas_snapshot.node_state(row) for row in range(rows)]
+
+
+def test_reported_pods_count_once() -> None:
+    """A placed pod is allocated on top of the report until a report contains it."""
+    idle = node(2, 4, **STRICT)
+    reported = admit(idle, WIDE).after
+    for reported_pods, further_pods in ((0, 0), (1, 1)):
+        cluster = zoned_cluster([idle])
+        first = start(cluster, job("first", pods_of_shape(WIDE)))
+        cluster.tas_snapshot.report(0, reported, {("ns/first", "main"): reported_pods})
+        assert isinstance(find_hosts(cluster, job("next", pods_of_shape(WIDE))), TopologyPlacementFailure) is not bool(
+            further_pods
+        )
+        cluster.tas_snapshot.remove(first)
+        assert node_states(cluster, 1) == [idle if reported_pods else reported]
+
+
+def test_nodes_come_and_go_with_their_reports() -> None:
+    """Placed pods are allocated when a report arrives; without a report their zones are unknown."""
+    idle = node(2, 4, **STRICT)
+    cluster = zoned_cluster([None])
+    first = start(cluster, job("first", pods_of_shape(WIDE)))
+    assert zone_counts(cluster, first) == {"main": {("h0", ""): 1}}
+    cluster.tas_snapshot.report(0, idle, {})
+    assert zone_counts(cluster, first) == {"main": {("h0", "0"): 1}}
+    assert isinstance(find_hosts(cluster, job("two", pods_of_shape(WIDE, 2))), TopologyPlacementFailure)
+    cluster.tas_snapshot.report(0, None, {})
+    assert find_hosts(cluster, job("two", pods_of_shape(WIDE, 2))) == {"main": {"h0": 2}}
+    assert isinstance(
+        find_hosts(zoned_cluster([None], allow_unknown=False), job("one", pods_of_shape(WIDE))),
+        TopologyPlacementFailure,
+    )
+
+
+def test_node_with_unallocated_pods_is_exhausted() -> None:
+    """A node that lost CPUs no longer fits its pods, and admits no other pod until they are removed."""
+    idle, small = node(2, 4, **STRICT), pod(container(cpus=1, gib=1))
+    cluster = zoned_cluster([idle])
+    first = start(cluster, job("first", pods_of_shape(WIDE, 2)))
+    cluster.tas_snapshot.report(0, idle._replace(free_cpus=idle.free_cpus & 0xFF0F), {})
+    assert isinstance(find_hosts(cluster, job("next", pods_of_shape(small))), TopologyPlacementFailure)
+    cluster.tas_snapshot.remove(first)
+    assert find_hosts(cluster, job("next", pods_of_shape(small))) == {"main": {"h0": 1}}
