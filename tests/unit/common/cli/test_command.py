@@ -10,10 +10,8 @@ from zonewise_common.cli.command import CommandError, require_extra
 
 
 def test_a_missing_library_names_the_extra() -> None:
-    with (
-        pytest.raises(CommandError, match=r"No module named 'no_such_library'; .*'zonewise\[agent\]'"),
-        require_extra("agent"),
-    ):
+    message = r"No module named 'no_such_library'; .*'zonewise\[agent\]'"
+    with pytest.raises(CommandError, match=message), require_extra("agent"):
         import_module("no_such_library.part")
 
 
