@@ -1,1 +1,1 @@
-"""What the project promises about speed and memory, measured; every peer in the same run, as a ratio."""
+"""Benchmarks of the targets for speed and memory. Each peer runs in the same run, as a ratio."""

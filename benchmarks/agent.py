@@ -59,7 +59,7 @@ topologyManagerPolicy: best-effort
 SCANS = """
 import sys, time
 from zonewise.kubelet.podresources import client
-client.RATE, client.BURST = 1e9, 1 << 20  # the simulated kubelet refuses nobody
+client.RATE, client.BURST = 1e9, 1 << 20  # the simulated kubelet has no rate limit
 from zonewise.daemon.events import Reason
 from zonewise.daemon.metrics.meters import Meters
 from zonewise.daemon.parts import make_agent, open_kubelet, open_publishing
@@ -88,7 +88,7 @@ with open_publishing(settings, api, "", status, meters) as publishing:
 
 
 def main() -> int:
-    """Measure all, print the table; return 1 where a promise is not kept."""
+    """Measure all, print the table; return 1 where a target is missed."""
     if not SNAPSHOT.exists():
         print("the captured machines are not beside the project: nothing was measured")
         return 0

@@ -41,7 +41,7 @@ PEER_SCRIPT = Path(__file__).with_name("backfill_accasim.py")
 
 
 def main() -> int:
-    """Measure all, print the table; return 1 where a promise is not kept."""
+    """Measure all, print the table; return 1 where a target is missed."""
     parser = argparse.ArgumentParser(description="Measure backfill on long logs")
     parser.add_argument("--peer", help="a Python that has accasim")
     peer = parser.parse_args().peer
@@ -114,8 +114,9 @@ def _peer(jobs: Sequence[LoggedJob], python: str | None) -> Iterator[Row]:
 
 def _line(job: LoggedJob) -> str:
     """Return a line of a log, with all that a scheduler may know and the run time."""
-    size = job.processors
-    return f"{job.job_number} {job.submit_time} -1 {job.run_time} {size} -1 -1 {size} {job.requested_time} -1 1 {job.user} -1 -1 1 -1 -1 -1\n"
+    size, tail = job.processors, "-1 -1 1 -1 -1 -1"
+    known = f"{job.job_number} {job.submit_time} -1 {job.run_time} {size} -1 -1 {size} {job.requested_time} -1 1"
+    return f"{known} {job.user} {tail}\n"
 
 
 def _timed(jobs: Sequence[LoggedJob], processors: int, policy: str) -> tuple[float, PoolResult]:

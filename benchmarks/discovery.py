@@ -50,7 +50,7 @@ print(pages * 4096 / (1 << 20), len(machine.cpus.online), ",".join(heavy) or "no
 
 
 def main() -> int:
-    """Measure all, print the table; return 1 where a promise is not kept."""
+    """Measure all, print the table; return 1 where a target is missed."""
     compileall.compile_dir(PROJECT / "agent", quiet=1)  # as it is installed for service
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as directory:

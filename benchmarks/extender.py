@@ -2,7 +2,7 @@
 
 First alone: one client asks on one connection, as kube-scheduler does, with all nodes' names in a new order each time;
 extender and client have a core each. The peer of the same run is an extender of the same server that decides nothing.
-Of several series the quietest is told, since other programs have their share of the machine.
+Of several series the fastest counts, since other programs use the machine as well.
 
 Then, where the binaries are found, kube-scheduler places 2,000 pods that wait, with the extender and without it.
 """
@@ -44,7 +44,7 @@ PODS = 2_000
 
 
 class CallTimes(NamedTuple):
-    """What one series of calls took, in seconds."""
+    """What one series of calls times, in seconds."""
 
     each: list[float]
     placed_pods: int
@@ -62,7 +62,7 @@ class CallTimes(NamedTuple):
 
 
 def main() -> int:
-    """Measure all, print the table; return 1 where a promise is not kept."""
+    """Measure all, print the table; return 1 where a target is missed."""
     cores = sorted(os.sched_getaffinity(0))
     print(f"{len(cores)} cores, load {os.getloadavg()[0]:.1f}")
     rows: list[Row] = []
@@ -83,7 +83,7 @@ def _calls(make: NodeSpec, core: set[int]) -> Iterator[Row]:
     title = f"{NODES:,} nodes x {make.zones} zones"
     with null_extender(core) as extender:
         nothing = _quietest(extender, names, [4])
-    yield Row(f"{title}: an extender that decides nothing", _told(nothing))
+    yield Row(f"{title}: an extender that decides nothing", _figures(nothing))
     with serving_lists(build_objects(make, names)) as url, real_extender(url, core) as extender:
         small = [2 * (number % 8) + 2 for number in range(SHAPES)]
         for what, cpus, memory in (
@@ -91,18 +91,18 @@ def _calls(make: NodeSpec, core: set[int]) -> Iterator[Row]:
             (f"pods of {SHAPES} shapes", small, True),
             ("pods for which there is no node", [2 * make.cores + 2], False),
         ):
-            took = _quietest(extender, names, cpus, other_memory=memory)
-            late = took.quantile(0.99)
+            times = _quietest(extender, names, cpus, other_memory=memory)
+            late = times.quantile(0.99)
             yield Row(
-                f"... {what}: {took.placed_pods} of {CALLS} placed", f"{_told(took)}", ">= 300/s, <= 8 ms",
-                took.rate >= 300 and late <= 8,
+                f"... {what}: {times.placed_pods} of {CALLS} placed", f"{_figures(times)}", ">= 300/s, <= 8 ms",
+                times.rate >= 300 and late <= 8,
             )  # fmt: skip
-            yield Row("... ... of the calls that decide nothing", f"{took.rate / nothing.rate:.2f}")
+            yield Row("... ... of the calls that decide nothing", f"{times.rate / nothing.rate:.2f}")
 
 
-def _told(took: CallTimes) -> str:
-    cpu = took.cpu / (WARM + CALLS) * 1000
-    return f"{took.rate:.0f}/s, p50 {took.quantile(0.5):.2f}, p99 {took.quantile(0.99):.2f}, CPU {cpu:.2f} ms"
+def _figures(times: CallTimes) -> str:
+    cpu = times.cpu / (WARM + CALLS) * 1000
+    return f"{times.rate:.0f}/s, p50 {times.quantile(0.5):.2f}, p99 {times.quantile(0.99):.2f}, CPU {cpu:.2f} ms"
 
 
 def _quietest(
@@ -111,7 +111,7 @@ def _quietest(
     series = [
         _series(extender, names, cpus, first=n * (WARM + CALLS), other_memory=other_memory) for n in range(SERIES)
     ]
-    return min(series, key=lambda took: took.quantile(0.99))
+    return min(series, key=lambda times: times.quantile(0.99))
 
 
 def _series(
@@ -130,9 +130,9 @@ def _series(
             request = _request(template.render(number, cpus[place], 8 + place * other_memory), names, chance)
             began = time.perf_counter()
             answer = _ask(connection, request)
-            took = time.perf_counter() - began
+            times = time.perf_counter() - began
             if number >= first + WARM:
-                each.append(took)
+                each.append(times)
                 placed += b'"NodeNames":["' in answer
     return CallTimes(each, placed, extender.cpu_seconds() - before)
 

@@ -62,7 +62,7 @@ def node_names(count: int) -> list[str]:
 
 
 class TemplatePod:
-    """A pod of a batch job as an API server has it, most of which nobody reads: about 3 KB."""
+    """A pod of a batch job as an API server has it, most of which is never read: about 3 KB."""
 
     def __init__(self) -> None:
         fields: Json = {f"f:field-{number}": {".": {}, "f:value": {}} for number in range(25)}
@@ -202,9 +202,9 @@ def real_cluster(make: NodeSpec, count: int) -> Generator[Cluster | None]:
     from support.apiserver import binaries, real_apiserver
     from support.e2e.cluster import Cluster, write_kubeconfig
     from support.extender import build_nrt
-    from support.programs import find_program, why_no
+    from support.programs import find_program, missing_program
 
-    absent = binaries() if find_program("kube-scheduler") is not None else why_no("kube-scheduler")
+    absent = binaries() if find_program("kube-scheduler") is not None else missing_program("kube-scheduler")
     if isinstance(absent, str):
         print(absent)
         yield None

@@ -50,7 +50,7 @@ PEERS = (
 
 
 def main() -> int:
-    """Measure all, print the tables; return 1 where a promise is not kept."""
+    """Measure all, print the tables; return 1 where a target is missed."""
     rows: list[Row] = []
     for zones in ZONES:
         rows += _common(zones)

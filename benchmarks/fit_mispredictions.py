@@ -1,4 +1,4 @@
-"""How often who is wrong about recorded admissions: ours by where it looks, and the rules of other schedulers."""
+"""How often predictions of recorded admissions are wrong: ours by report, and the rules of other schedulers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def recorded() -> list[tuple[NodeState, PodShape]]:
 
 
 def mispredictions() -> Iterator[Row]:
-    """Print who is wrong how often; yield what is promised of it."""
+    """Print the wrong predictions; yield those with a target."""
     kinds = KindInterner()
     reported = [case for case in cases() if "nodeResourceTopology" in case]
     state = [_ours(case, admit(state_of_case(case), pod_of_case(case))) for case in cases()]
@@ -70,8 +70,8 @@ def mispredictions() -> Iterator[Row]:
     yield Row("mistakes from the state", f"{wrong}", "0", wrong == 0)
     for name, guesses in (("our agent's", ours), ("another agent's", others + known)):
         firm = [one for one in guesses if one.policy in {"single-numa-node", "restricted"}]
-        refused = sum(one.admitted and not one.predicted for one in firm)
-        yield Row(f"wrong rejections from {name} report", f"{refused}", "0", refused == 0)
+        rejections = sum(one.admitted and not one.predicted for one in firm)
+        yield Row(f"wrong rejections from {name} report", f"{rejections}", "0", rejections == 0)
         unsaid = sum(one.predicted != one.admitted and not one.uncertain for one in guesses)
         yield Row("... mistakes that are not said to be possible", f"{unsaid}")
 

@@ -39,15 +39,15 @@ print(resident_after_loading())
 
 
 def main() -> int:
-    """Measure all, print the table; return 1 where a promise is not kept."""
+    """Measure all, print the table; return 1 where a target is missed."""
     rows: list[Row] = []
-    for make, count, promise in ((EIGHT_ZONES, 5_000, 1.0), (TWO_ZONES, 65_000, 5.0)):
-        rows += _sweep(make, count, promise)
+    for make, count, target in ((EIGHT_ZONES, 5_000, 1.0), (TWO_ZONES, 65_000, 5.0)):
+        rows += _sweep(make, count, target)
     rows += _memory()
     return show(rows)
 
 
-def _sweep(make: NodeSpec, count: int, promise: float) -> Iterator[Row]:
+def _sweep(make: NodeSpec, count: int, target: float) -> Iterator[Row]:
     nodes = states(kind(make), make, count)
     table = NodeStateTable()
     table.set_rows(dict(enumerate(nodes)))
@@ -59,9 +59,9 @@ def _sweep(make: NodeSpec, count: int, promise: float) -> Iterator[Row]:
             one = pod(2 * (number % 8) + 2, memory=8 + 2 * number + place)  # never asked for before
             cold[what].append(_timed(lambda one=one, waiting=waiting: _answer(table, one, waiting)))
     for what, took in cold.items():
-        yield _row(f"{name}: filter + score, {what}", took, promise)
+        yield _row(f"{name}: filter + score, {what}", took, target)
     warm = [_timed(lambda number=number: _again(table, nodes, number)) for number in range(RUNS)]
-    yield _row("... warm, a row later", warm, promise)
+    yield _row("... warm, a row later", warm, target)
     cold_ms = statistics.median(cold["cold"]) * 1000
     for peer, ask in (("admit", _admit), ("scheduler-plugins' rules", _plugin(nodes))):
         each = [_timed(lambda node=node, ask=ask: ask(node)) for node in nodes[:SAMPLE]]
@@ -106,10 +106,10 @@ def _timed(work: Callable[[], None]) -> float:
     return time.process_time() - started
 
 
-def _row(what: str, seconds: Sequence[float], promise: float) -> Row:
+def _row(what: str, seconds: Sequence[float], target: float) -> Row:
     median = statistics.median(seconds) * 1000
     late = sorted(seconds)[-1 - len(seconds) // 100] * 1000
-    return Row(what, f"{median:.2f} ms, p99 {late:.2f}", f"<= {promise:g} ms", median <= promise)
+    return Row(what, f"{median:.2f} ms, p99 {late:.2f}", f"<= {target:g} ms", median <= target)
 
 
 def _memory() -> Iterator[Row]:

@@ -50,7 +50,7 @@ class Run(NamedTuple):
 
 
 def main() -> int:
-    """Measure all, print the table; return 1 where a promise is not kept."""
+    """Measure all, print the table; return 1 where a target is missed."""
     return show([*_baseline(), *_topologies(), *_large_scale(), *_limited()])
 
 

@@ -35,7 +35,7 @@ DAY = 86_400.0
 
 
 def main() -> int:
-    """Measure all, print the table; return 1 where a promise is not kept."""
+    """Measure all, print the table; return 1 where a target is missed."""
     if not TRACES.exists():
         print(f"no logs: {TRACES.name}/ is not beside the project")
         return 0

@@ -1,4 +1,4 @@
-"""Figures beside their promises."""
+"""Measured figures beside their targets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """A figure beside its promise."""
+    """A measured figure beside its target."""
 
     label: str
     measured: str
@@ -18,8 +18,8 @@ class Row(NamedTuple):
 
 
 def show(rows: Sequence[Row]) -> int:
-    """Print the table; return 1 where a promise is not kept."""
+    """Print the table; return 1 where a target is missed."""
     width = max((len(row.label) for row in rows), default=0)
     for row in rows:
-        print(f"{row.label:{width}}  {row.measured:>22}  {row.target:>14}  {'kept' if row.met else 'MISSED'}")
+        print(f"{row.label:{width}}  {row.measured:>22}  {row.target:>14}  {'met' if row.met else 'MISSED'}")
     return 0 if all(row.met for row in rows) else 1

@@ -63,7 +63,7 @@ SHAPE = PodShape((Container("main", "app", 16_000, (("memory", 64 << 30),), (("n
 
 
 def main() -> int:
-    """Measure all, print the table; return 1 where a promise is not kept."""
+    """Measure all, print the table; return 1 where a target is missed."""
     return show(list(_measure()))
 
 

@@ -1,4 +1,4 @@
-"""Runs the agent between an API server in memory and a simulated kubelet, and shows what becomes visible, and when."""
+"""Runs the agent between an API server in memory and a simulated kubelet, and shows each change and its delay."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from demo.burst import run_burst as tell_burst
+from demo.burst import run_burst
 from demo.machine import DEVICES, GPU, ZONES, FixedScanner
 from demo.steps import GIB, STEPS
 from demo.watcher import Watcher
@@ -79,13 +79,15 @@ def main() -> int:
         client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
         watcher = Watcher(client)
         stack.callback(watcher.close)
-        sent = stack.enter_context(_running_agent(directory, client))
-        print("The agent between a simulated kubelet and an API server in memory: what is free, as anybody sees it.\n")
+        stats = stack.enter_context(_running_agent(directory, client))
+        print(
+            "The agent between a simulated kubelet and an API server in memory: what is free, as every client sees it.\n"
+        )
         print(_heading())
-        _tell(kubelet, watcher, sent, pause)
-        print(_summary(sent))
+        _run_steps(kubelet, watcher, stats, pause)
+        print(_summary(stats))
     print()
-    tell_burst()
+    run_burst()
     return 0
 
 
@@ -98,8 +100,8 @@ def _running_agent(directory: str, client: Client) -> Generator[WriteStats]:
         kubelet = open_kubelet(settings, meters)
         stack.callback(kubelet.close)
         publishing = stack.enter_context(open_publishing(settings, client, "", status, meters))
-        wishes = AgentOptions(NODE, NrtOptions(), exclude_none, settings.interval)
-        agent = Agent(FixedScanner(), kubelet, publishing.sinks, wishes, status, meters)
+        options = AgentOptions(NODE, NrtOptions(), exclude_none, settings.interval)
+        agent = Agent(FixedScanner(), kubelet, publishing.sinks, options, status, meters)
         wake = Wake()
         stack.callback(wake.close)
         events = stack.enter_context(open_events(settings, "", [wake]))
@@ -110,14 +112,14 @@ def _running_agent(directory: str, client: Client) -> Generator[WriteStats]:
         thread.join(5.0)
 
 
-def _tell(kubelet: SimulatedKubelet, watcher: Watcher, sent: WriteStats, pause: float) -> None:
+def _run_steps(kubelet: SimulatedKubelet, watcher: Watcher, stats: WriteStats, pause: float) -> None:
     running: dict[str, tuple[str, str]] = {}
-    began = time.monotonic()
-    seen = watcher.wait_for(fingerprint(running.values()))
-    print(_row(0.0, "the agent starts", seen.object, f"{sent.bytes('apply'):4.0f} B"))
+    start = time.monotonic()
+    report = watcher.wait_for(fingerprint(running.values()))
+    print(_row(0.0, "the agent starts", report.object, f"{stats.bytes('apply'):4.0f} B"))
     for step in STEPS:
         time.sleep(pause)
-        before, moment = sent.bytes("patch"), time.monotonic()
+        before, moment = stats.bytes("patch"), time.monotonic()
         try:
             if step.start is not None:
                 kubelet.start(step.start)
@@ -126,11 +128,11 @@ def _tell(kubelet: SimulatedKubelet, watcher: Watcher, sent: WriteStats, pause: 
                 kubelet.stop(step.stop)
                 del running[step.stop]
         except DoesNotFit as error:
-            print(_row(moment - began, f"{step.text}: refused", seen.object, f"({error})"))
+            print(_row(moment - start, f"{step.text}: rejected", report.object, f"({error})"))
             continue
-        seen = watcher.wait_for(fingerprint(running.values()))
-        after = f"{sent.bytes('patch') - before:4.0f} B, {(seen.moment - moment) * 1000:4.1f} ms"
-        print(_row(moment - began, step.text, seen.object, after))
+        report = watcher.wait_for(fingerprint(running.values()))
+        after = f"{stats.bytes('patch') - before:4.0f} B, {(report.moment - moment) * 1000:4.1f} ms"
+        print(_row(moment - start, step.text, report.object, after))
 
 
 def _heading() -> str:
@@ -148,9 +150,9 @@ def _free(zone: dict[str, Any]) -> str:
     return f"  {free['cpu']:12} {free[GPU]:4} {free['memory'] / GIB:3.0f}"
 
 
-def _summary(sent: WriteStats) -> str:
-    writes = sent.value("count", "patch")
-    return f"\n{writes:.0f} patches of {sent.bytes('patch') / max(1.0, writes):.0f} bytes on average."
+def _summary(stats: WriteStats) -> str:
+    writes = stats.value("count", "patch")
+    return f"\n{writes:.0f} patches of {stats.bytes('patch') / max(1.0, writes):.0f} bytes on average."
 
 
 if __name__ == "__main__":

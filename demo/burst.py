@@ -1,6 +1,6 @@
-"""A burst of pods on three nodes, twice: placed by what nodes have left, as kube-scheduler does; and by zones.
+"""A burst of pods on three nodes, twice: by the totals of nodes, as kube-scheduler schedules, and by zones.
 
-Both times the kubelets answer by their own rules; what they refuse has failed, and nobody tries it again.
+Both times the kubelets admit or reject by their own rules. A rejected pod has failed, and is not created again.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ POD_REQUESTS = (
     (20, 2), (12, 1), (20, 2), (12, 2), (20, 2), (14, 0), (18, 2), (12, 1), (20, 2), (10, 3), (16, 0), (20, 2), (8, 1),
     (12, 0), (20, 1), (6, 2),
 )  # fmt: skip
-"""CPUs and GPUs of each pod, in the order in which they come."""
+"""CPUs and GPUs of each pod, in order of creation."""
 
 
 class PodRequest(NamedTuple):
-    """One pod."""
+    """A pod."""
 
     name: str
     cpus: int
@@ -47,113 +47,116 @@ class PodRequest(NamedTuple):
 
     @property
     def description(self) -> str:
-        """Return what it asks for, in words."""
+        """Return its requests as text."""
         gpus = f", {self.gpus} GPU{'s' if self.gpus > 1 else ''}" if self.gpus else ""
         return f"{self.cpus} CPUs{gpus}"
 
     @property
     def shape(self) -> PodShape:
-        """Return it as the kubelet sees it."""
+        """Return its shape for admission."""
         devices = ((GPU, self.gpus),) if self.gpus else ()
         return PodShape((Container("main", "app", self.cpus * 1000, (("memory", 4 * GIB),), devices),), "Guaranteed")
 
 
 class BurstOutcome(NamedTuple):
-    """What became of a pod."""
+    """The outcome of a pod."""
 
     kind: str
-    """"runs", "refused" or "waits"."""
+    """"runs", "rejected" or "pending"."""
     text: str
 
 
 def run_burst() -> None:
     """Print both, side by side."""
-    wishes = [PodRequest(f"pod-{number}", *wish) for number, wish in enumerate(POD_REQUESTS, 1)]
-    stock, ours = schedule_by_nodes(wishes), schedule_by_zones(wishes)
-    print(f"A burst on {len(NODES)} such nodes, single-numa-node: placed by what nodes have left, and by zones.\n")
-    print(f"{'':8} {'wants':16} {'by nodes':40} by zones")
-    for wish, one, other in zip(wishes, stock, ours, strict=True):
-        print(f"{wish.name:8} {wish.description:16} {one.text:40} {other.text}".rstrip())
+    requests = [PodRequest(f"pod-{number}", *request) for number, request in enumerate(POD_REQUESTS, 1)]
+    by_nodes, by_zones = schedule_by_nodes(requests), schedule_by_zones(requests)
+    print(f"A burst on {len(NODES)} such nodes, single-numa-node: by totals of nodes, and by zones.\n")
+    print(f"{'':8} {'requests':16} {'by nodes':40} by zones")
+    for request, stock_outcome, zone_outcome in zip(requests, by_nodes, by_zones, strict=True):
+        print(f"{request.name:8} {request.description:16} {stock_outcome.text:40} {zone_outcome.text}".rstrip())
     print()
-    for title, fates in (("by nodes", stock), ("by zones", ours)):
-        counts = {kind: sum(fate.kind == kind for fate in fates) for kind in ("runs", "refused", "waits")}
-        print(f"{title}: {counts['runs']} run, {counts['refused']} refused by their kubelet, {counts['waits']} wait")
+    for title, outcomes in (("by nodes", by_nodes), ("by zones", by_zones)):
+        counts = {kind: sum(outcome.kind == kind for outcome in outcomes) for kind in ("runs", "rejected", "pending")}
+        runs, rejected, pending = counts.values()
+        print(f"{title}: {runs} run, {rejected} rejected by their kubelet, {pending} pending")
 
 
-def schedule_by_nodes(wishes: list[PodRequest]) -> list[BurstOutcome]:
-    """Place pods where most is left of the whole node: the filter and the default score of kube-scheduler."""
+def schedule_by_nodes(requests: list[PodRequest]) -> list[BurstOutcome]:
+    """Bind pods to the node with the most available: the filter and the default score of kube-scheduler."""
     states = {node: _report(node).state for node in NODES}
-    fates: list[BurstOutcome] = []
-    for wish in wishes:
-        room = {node: _left(state) for node, state in states.items() if state is not None}
-        fitting = [node for node, (cpus, gpus) in room.items() if cpus >= wish.cpus and gpus >= wish.gpus]
+    outcomes: list[BurstOutcome] = []
+    for request in requests:
+        available = {node: _available(state) for node, state in states.items() if state is not None}
+        fitting = [node for node, (cpus, gpus) in available.items() if cpus >= request.cpus and gpus >= request.gpus]
         if not fitting:
-            fates.append(BurstOutcome("waits", "waits"))
+            outcomes.append(BurstOutcome("pending", "pending"))
             continue
-        node = max(fitting, key=lambda name: room[name])
+        node = max(fitting, key=lambda name: available[name])
         state = states[node]
         assert state is not None
-        verdict = admit(state, wish.shape)
+        verdict = admit(state, request.shape)
         if verdict.after is None:
-            fates.append(BurstOutcome("refused", f"{node} refuses: {verdict.reason}"))
+            outcomes.append(BurstOutcome("rejected", f"{node} rejects: {verdict.reason}"))
         else:
             states[node] = verdict.after
-            fates.append(BurstOutcome("runs", f"{node} {_zone(verdict)}"))
-    return fates
+            outcomes.append(BurstOutcome("runs", f"{node} {_zone(verdict)}"))
+    return outcomes
 
 
-def schedule_by_zones(wishes: list[PodRequest]) -> list[BurstOutcome]:
-    """Place pods as `zonewise scheduler` does, before any kubelet has reported any of them."""
+def schedule_by_zones(requests: list[PodRequest]) -> list[BurstOutcome]:
+    """Bind pods as `zonewise scheduler` does, before any kubelet has reported them."""
     ledger, table = Ledger(), NodeStateTable()
     for row, node in enumerate(NODES):
         ledger.update_report(_report(node), 0.0)
         table.set(row, ledger.state(node))
-    fates: list[BurstOutcome] = []
-    for wish in wishes:
-        fits, scores = table.admitted(wish.shape), score(table, wish.shape)
+    outcomes: list[BurstOutcome] = []
+    for request in requests:
+        fits, scores = table.admitted(request.shape), score(table, request.shape)
         rows = sorted((row for row in range(len(NODES)) if fits[row]), key=lambda row: -int(scores[row]))
-        verdicts = ((row, ledger.assume(_promise(wish), NODES[row], 0.0)) for row in rows)
-        promised = next(((row, verdict) for row, verdict in verdicts if verdict.admitted), None)
-        if promised is None:
+        verdicts = ((row, ledger.assume(_pending_pod(request), NODES[row], 0.0)) for row in rows)
+        selected = next(((row, verdict) for row, verdict in verdicts if verdict.admitted), None)
+        if selected is None:
             state = ledger.state(NODES[0])
             assert state is not None
-            verdict = admit(state, wish.shape)
-            fates.append(
-                BurstOutcome("waits", f"waits: {explain_rejection(state, wish.shape, verdict).partition(';')[0]}")
+            verdict = admit(state, request.shape)
+            outcomes.append(
+                BurstOutcome(
+                    "pending", f"pending: {explain_rejection(state, request.shape, verdict).partition(';')[0]}"
+                )
             )
         else:
-            row, verdict = promised
+            row, verdict = selected
             table.set(row, ledger.state(NODES[row]))
-            fates.append(BurstOutcome("runs", f"{NODES[row]} {_zone(verdict)}"))
-    return fates
+            outcomes.append(BurstOutcome("runs", f"{NODES[row]} {_zone(verdict)}"))
+    return outcomes
 
 
 def idle_node(name: str) -> dict[str, Any]:
-    """Return what the agent says of an idle node, as an object of the API."""
-    made = machine()
-    cpus = made.cpus.online - CpuSet([0])
+    """Return an idle node's report, as an object of the API."""
+    hardware = machine()
+    cpus = hardware.cpus.online - CpuSet([0])
     devices = tuple(
-        ContainerDevices(GPU, tuple(one.id for one in DEVICES if one.zones == (zone.id,)), (zone.id,))
-        for zone in made.zones
+        ContainerDevices(GPU, tuple(device.id for device in DEVICES if device.zones == (zone.id,)), (zone.id,))
+        for zone in hardware.zones
     )
-    memory = tuple(MemoryBlock("memory", MEMORY, (zone.id,)) for zone in made.zones)
-    usage = node_usage(made, KubeletReport((), Allocatable(cpus, devices, memory), CONFIG))
+    memory = tuple(MemoryBlock("memory", MEMORY, (zone.id,)) for zone in hardware.zones)
+    usage = node_usage(hardware, KubeletReport((), Allocatable(cpus, devices, memory), CONFIG))
     assert isinstance(usage, Usage)
-    return machine_to_nrt(made, name, usage, CONFIG)
+    return machine_to_nrt(hardware, name, usage, CONFIG)
 
 
 def _report(node: str) -> NodeReport:
     return read_nrt(idle_node(node), KindInterner())
 
 
-def _left(state: NodeState) -> tuple[int, int]:
+def _available(state: NodeState) -> tuple[int, int]:
     return state.free_cpus.bit_count(), sum(state.device_free)
 
 
 def _zone(verdict: Verdict) -> str:
-    """Return the zone of a pod: under single-numa-node all it has is of one."""
+    """Return the zone of a pod; under single-numa-node there is only one."""
     return f"zone {CpuSet.from_bits(verdict.assignments[0].memory[0].zones)}"
 
 
-def _promise(wish: PodRequest) -> PendingPod:
-    return PendingPod(wish.name, "default", wish.name, wish.shape)
+def _pending_pod(request: PodRequest) -> PendingPod:
+    return PendingPod(request.name, "default", request.name, request.shape)

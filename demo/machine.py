@@ -19,7 +19,7 @@ DEVICES = tuple(SimulatedDevice(GPU, f"GPU-{zone}{number}", (zone,)) for zone in
 
 
 def machine() -> Machine:
-    """Return what discovery would find."""
+    """Return the machine that discovery would find."""
     every = CpuSet.union(zone.cpus for zone in ZONES)
     zones = tuple(
         Zone(zone.id, zone.cpus, zone.cpus, MEMORY, {}, {"0": 10 + 11 * zone.id, "1": 21 - 11 * zone.id}, "cpu")
@@ -35,11 +35,11 @@ def machine() -> Machine:
 
 
 class FixedScanner:
-    """A scanner that always finds the same."""
+    """A scanner that always returns the same machine."""
 
     def __init__(self) -> None:
         self._scan = Scan(machine(), (), {})
 
     def scan(self) -> Scan:
-        """Return what there is."""
+        """Return the machine."""
         return self._scan

@@ -1,4 +1,4 @@
-"""What happens in the demonstration: pods come and go."""
+"""The steps of the demonstration: pods start and end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GIB = 1 << 30
 
 
 class Step(NamedTuple):
-    """One thing that happens."""
+    """A step."""
 
     text: str
     start: PodSpec | None = None
@@ -26,9 +26,9 @@ def pod(name: str, cpus: float, gpus: int, gib: int) -> PodSpec:
 
 
 def starts(name: str, cpus: float, gpus: int, gib: int) -> Step:
-    """Return the start of a pod, said in words."""
-    wants = [f"{cpus:g} CPUs", f"{gib} GiB", *([f"{gpus} GPUs"] if gpus else [])]
-    return Step(f"{name} starts: {', '.join(wants)}", pod(name, cpus, gpus, gib))
+    """Return the start of a pod, described in words."""
+    requests = [f"{cpus:g} CPUs", f"{gib} GiB", *([f"{gpus} GPUs"] if gpus else [])]
+    return Step(f"{name} starts: {', '.join(requests)}", pod(name, cpus, gpus, gib))
 
 
 def ends(name: str) -> Step:

@@ -1,4 +1,4 @@
-"""What anybody sees at the API server: the versions of one NodeResourceTopology, with the moment of each."""
+"""The versions of a NodeResourceTopology that a client observes, with the time of each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ObservedReport(NamedTuple):
 
 
 class Watcher:
-    """Watches in a thread of its own."""
+    """Watches in its own thread."""
 
     def __init__(self, client: Client) -> None:
         self._watch = client.watch(NODE_RESOURCE_TOPOLOGIES, resource_version="0")

@@ -29,7 +29,7 @@ def test_every_step_is_seen_at_the_api_server(shown: str) -> None:
     assert before == [31, 4, 64, 32, 4, 64]
     after = free["train-0 starts: 12 CPUs, 24 GiB, 2 GPUs"]
     assert [one - two for one, two in zip(before, after, strict=True)] == [12, 2, 24, 0, 0, 0]
-    assert free["too-big starts: 40 CPUs, 8 GiB: refused"] == free["prep starts: 4 CPUs, 8 GiB"]
+    assert free["too-big starts: 40 CPUs, 8 GiB: rejected"] == free["prep starts: 4 CPUs, 8 GiB"]
     assert free["both-zones ends"] == before
 
 
@@ -42,7 +42,7 @@ def test_what_is_written(shown: str) -> None:
 
 def test_a_burst(shown: str) -> None:
     """Placed by zones no pod is refused, and not fewer run than placed by nodes, where kubelets refuse some."""
-    counts = re.findall(r"by (nodes|zones): (\d+) run, (\d+) refused by their kubelet, (\d+) wait", shown)
+    counts = re.findall(r"by (nodes|zones): (\d+) run, (\d+) rejected by their kubelet, (\d+) pending", shown)
     (_, *by_nodes), (_, *by_zones) = [(name, *map(int, numbers)) for name, *numbers in counts]
     assert sum(by_nodes) == sum(by_zones) == 16
     assert by_zones[1] == 0 < by_nodes[1]
