@@ -81,7 +81,7 @@ def main() -> int:
         stack.callback(watcher.close)
         stats = stack.enter_context(_running_agent(directory, client))
         print(
-            "The agent between a simulated kubelet and an API server in memory: what is free, as every client sees it.\n"
+            "The agent between a simulated kubelet and an API server in memory: free resources, as clients see them.\n"
         )
         print(_heading())
         _run_steps(kubelet, watcher, stats, pause)

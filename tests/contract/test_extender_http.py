@@ -300,3 +300,25 @@ def test_metrics(site: Site) -> None:
     assert [site.extender.metric(name % status) for status in (200, 400)] == [count + 1 for count in before]
     assert site.extender.metric('zonewise_nodes{state="reported"}') == len(NODES)
     assert site.extender.metric('zonewise_extender_request_duration_seconds_count{verb="filter"}') > 0
+
+
+def test_deprecated_metrics(site: Site) -> None:
+    """Each renamed metric is exported under its old name too, with the same value and a HELP that names the new one."""
+    site.caller.filter(site.pod(), NODES)
+    _, page = site.extender.get("/metrics")
+    values = dict(line.rsplit(" ", 1) for line in page.splitlines() if line.startswith("zonewise_"))
+    for old, new in {
+        'zonewise_promises_total{outcome="made"}': 'zonewise_assumed_pods_total{outcome="assumed"}',
+        'zonewise_promises_total{outcome="withdrawn"}': 'zonewise_assumed_pods_total{outcome="forgotten"}',
+        "zonewise_pods_in_flight": "zonewise_pods_assumed",
+        "zonewise_pods_woken_total": "zonewise_pods_requeued_total",
+    }.items():
+        assert values[old] == values[new]
+    decisions, results = "zonewise_extender_decisions_total", "zonewise_extender_filter_results_total"
+    assert values[decisions + '{outcome="placed"}'] == values[results + '{result="assumed"}']
+    for old, new in {
+        "zonewise_promises_total": "zonewise_assumed_pods",
+        "zonewise_prediction_misses_total": "zonewise_mispredictions",
+        "zonewise_kubelet_refusals_total": "zonewise_kubelet_rejections",
+    }.items():
+        assert f"# HELP {old} Deprecated, dropped in the next minor version: use {new}." in page

@@ -1,4 +1,4 @@
-"""`zonewise foretell`: a report and a pod in, a kubelet's answer out; files of every form, and errors of one line."""
+"""`zonewise fit`: a report and a pod give the predicted verdict; files of every form, and errors of one line."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import yaml
 
 from support.cli_runner import CliRunner, CommandResult
 from support.kubelet_reports import CONFIG, allocatable_of, node_of
+from zonewise.cli import main
 from zonewise.kubelet.types import ContainerDevices, KubeletReport
 from zonewise.objects.nrt import machine_to_nrt
 from zonewise.usage.node_usage import node_usage
@@ -23,8 +24,8 @@ Object = dict[str, Any]
 ALIGNED = CONFIG._replace(topology_manager_policy="single-numa-node")
 
 
-class Foretelling(CliRunner):
-    """A directory with a report in it, and the command run there."""
+class Fitting(CliRunner):
+    """A directory with a report, in which the command runs."""
 
     def __init__(self, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
         super().__init__(place, capsys, "fit")
@@ -36,14 +37,14 @@ class Foretelling(CliRunner):
         self.write("report.yaml", yaml.safe_dump(self.report))
 
     def ask(self, pod: str, *reports: str) -> CommandResult:
-        """Ask about a pod, by the report unless others are given."""
+        """Run the command for a pod, with the report of the directory by default."""
         flags = [f"--report={self.directory / report}" for report in reports or ("report.yaml",)]
         return self.run(self.directory / pod, *flags)
 
 
 @pytest.fixture
-def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Foretelling:
-    return Foretelling(tmp_path, capsys)
+def fitting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Fitting:
+    return Fitting(tmp_path, capsys)
 
 
 def pod(**limits: str) -> Object:
@@ -51,23 +52,23 @@ def pod(**limits: str) -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
 
 
-def test_a_pod_that_fits(desk: Foretelling) -> None:
-    """The zone, the CPUs and the devices that it would get, and how many more would follow."""
-    desk.write("pod.json", json.dumps(pod(cpu="4", memory="1Gi", **{GPU: "1"})))
-    said = desk.ask("pod.json")
-    assert (said.status, said.err) == (0, "")
-    first, given = said.out.splitlines()
+def test_a_pod_that_fits(fitting: Fitting) -> None:
+    """The zone, the CPUs and the devices of the pod, and the number of further pods."""
+    fitting.write("pod.json", json.dumps(pod(cpu="4", memory="1Gi", **{GPU: "1"})))
+    result = fitting.ask("pod.json")
+    assert (result.status, result.err) == (0, "")
+    first, assignment = result.out.splitlines()
     assert first == "node-7 would admit it, and 1 more like it"
-    assert given.startswith("  main: CPUs ")
-    assert f"1 {GPU} of zone 0" in given
+    assert assignment.startswith("  main: CPUs ")
+    assert f"1 {GPU} of zone 0" in assignment
 
 
-def test_a_pod_that_does_not(desk: Foretelling) -> None:
+def test_a_pod_that_does_not(fitting: Fitting) -> None:
     """The kubelet's reason, and a sentence; a status that scripts can ask."""
-    desk.write("pod.yaml", yaml.safe_dump(pod(cpu="1", memory="1Gi", **{GPU: "2"})))
-    said = desk.ask("pod.yaml")
-    assert said.status == 1
-    assert said.out.startswith("node-7 would reject it: TopologyAffinityError: needs 2 example.com/gpu in one zone; ")
+    fitting.write("pod.yaml", yaml.safe_dump(pod(cpu="1", memory="1Gi", **{GPU: "2"})))
+    result = fitting.ask("pod.yaml")
+    assert result.status == 1
+    assert result.out.startswith("node-7 would reject it: TopologyAffinityError: needs 2 example.com/gpu in one zone; ")
 
 
 SPEC = {"spec": pod(cpu="2", memory="1Gi")["spec"]}
@@ -79,28 +80,28 @@ WRAPPED: list[Object] = [
 
 
 @pytest.mark.parametrize("wrapped", WRAPPED, ids=lambda wrapped: wrapped["kind"])
-def test_templates(desk: Foretelling, wrapped: Object) -> None:
+def test_templates(fitting: Fitting, wrapped: Object) -> None:
     """Whatever has a pod template is asked for the pod that it would make."""
-    desk.write("it.yaml", yaml.safe_dump(wrapped))
-    assert desk.ask("it.yaml").out.startswith("node-7 would admit it")
+    fitting.write("it.yaml", yaml.safe_dump(wrapped))
+    assert fitting.ask("it.yaml").out.startswith("node-7 would admit it")
 
 
-def test_several_reports(desk: Foretelling) -> None:
+def test_several_reports(fitting: Fitting) -> None:
     """Each node answers, lists of them too; one that takes the pod is enough."""
-    other = {**desk.report, "metadata": {"name": "node-8"}, "zones": desk.report["zones"][:1]}
-    desk.write("list.yaml", yaml.safe_dump({"kind": "List", "items": [other, desk.report]}))
-    desk.write("pod.yaml", yaml.safe_dump(pod(cpu="2", memory="1Gi")))
-    said = desk.ask("pod.yaml", "list.yaml", "report.yaml")
-    assert [line.split()[0] for line in said.out.splitlines() if "would" in line] == ["node-8", "node-7", "node-7"]
+    other = {**fitting.report, "metadata": {"name": "node-8"}, "zones": fitting.report["zones"][:1]}
+    fitting.write("list.yaml", yaml.safe_dump({"kind": "List", "items": [other, fitting.report]}))
+    fitting.write("pod.yaml", yaml.safe_dump(pod(cpu="2", memory="1Gi")))
+    result = fitting.ask("pod.yaml", "list.yaml", "report.yaml")
+    assert [line.split()[0] for line in result.out.splitlines() if "would" in line] == ["node-8", "node-7", "node-7"]
 
 
-def test_a_report_of_others(desk: Foretelling) -> None:
-    """What a report without our attributes leaves unknown is said."""
-    zones: list[Object] = [{**zone, "attributes": []} for zone in desk.report["zones"] if zone["type"] == "Node"]
-    kept = [one for one in desk.report["attributes"] if "/" not in one["name"]]
-    desk.write("plain.yaml", yaml.safe_dump({**desk.report, "attributes": kept, "zones": zones}))
-    desk.write("pod.yaml", yaml.safe_dump(pod(cpu="2", memory="1Gi")))
-    assert "  not sure: nothing is known of which CPUs are free" in desk.ask("pod.yaml", "plain.yaml").out
+def test_a_report_of_others(fitting: Fitting) -> None:
+    """What a report without our attributes leaves unknown is result."""
+    zones: list[Object] = [{**zone, "attributes": []} for zone in fitting.report["zones"] if zone["type"] == "Node"]
+    kept = [one for one in fitting.report["attributes"] if "/" not in one["name"]]
+    fitting.write("plain.yaml", yaml.safe_dump({**fitting.report, "attributes": kept, "zones": zones}))
+    fitting.write("pod.yaml", yaml.safe_dump(pod(cpu="2", memory="1Gi")))
+    assert "  not sure: nothing is known of which CPUs are free" in fitting.ask("pod.yaml", "plain.yaml").out
 
 
 @pytest.mark.parametrize(
@@ -114,23 +115,33 @@ def test_a_report_of_others(desk: Foretelling) -> None:
         ("pod.yaml", yaml.safe_dump(pod(cpu="four")), "not a quantity: 'four'"),
     ],
 )
-def test_bad_pods(desk: Foretelling, name: str, content: str | None, error: str) -> None:
+def test_bad_pods(fitting: Fitting, name: str, content: str | None, error: str) -> None:
     """One line, status 2, with the file, the field and the value."""
     if content is not None:
-        desk.write(name, content)
-    said = desk.ask(name)
-    assert (said.status, said.out) == (2, "")
-    assert said.err.startswith(f"zonewise: error: {desk.directory / name}: ")
-    assert error in said.err
-    assert said.err.count("\n") == 1
+        fitting.write(name, content)
+    result = fitting.ask(name)
+    assert (result.status, result.out) == (2, "")
+    assert result.err.startswith(f"zonewise: error: {fitting.directory / name}: ")
+    assert error in result.err
+    assert result.err.count("\n") == 1
 
 
-def test_bad_reports(desk: Foretelling) -> None:
+def test_bad_reports(fitting: Fitting) -> None:
     """A file that is no report is named; damage in one is told and costs only itself."""
-    desk.write("pod.yaml", yaml.safe_dump(pod(cpu="2", memory="1Gi")))
-    assert "no NodeResourceTopology with zones that can be used" in desk.ask("pod.yaml", "pod.yaml").err
-    desk.report["zones"][0]["resources"][0]["available"] = "many"
-    desk.write("report.yaml", yaml.safe_dump(desk.report))
-    said = desk.ask("pod.yaml")
-    assert "'many'" in said.err
-    assert said.out.startswith("node-7 would admit it")
+    fitting.write("pod.yaml", yaml.safe_dump(pod(cpu="2", memory="1Gi")))
+    assert "no NodeResourceTopology with zones that can be used" in fitting.ask("pod.yaml", "pod.yaml").err
+    fitting.report["zones"][0]["resources"][0]["available"] = "many"
+    fitting.write("report.yaml", yaml.safe_dump(fitting.report))
+    result = fitting.ask("pod.yaml")
+    assert "'many'" in result.err
+    assert result.out.startswith("node-7 would admit it")
+
+
+def test_the_deprecated_command(fitting: Fitting, capsys: pytest.CaptureFixture[str]) -> None:
+    """`zonewise foretell` still works, and says on stderr that it is deprecated."""
+    path = fitting.write("pod.yaml", yaml.safe_dump(pod(cpu="4", memory="1Gi")))
+    current = fitting.ask("pod.yaml")
+    assert main(["foretell", path, f"--report={fitting.directory / 'report.yaml'}"]) == current.status
+    printed = capsys.readouterr()
+    assert printed.out == current.out
+    assert "deprecated: use `fit`" in printed.err

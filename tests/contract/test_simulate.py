@@ -179,7 +179,7 @@ def test_jobs_on_nodes(desk: Simulating) -> None:
     assert "jobs failed 1" not in desk.table(jobs, "--no-deadlines")
 
 
-def test_starts_on_nodes_are_foretold_too(desk: Simulating) -> None:
+def test_starts_on_nodes_are_forecast_too(desk: Simulating) -> None:
     """Who waits for others of 10 s each is told so."""
     jobs = desk.write("jobs.json", json.dumps(SMALL))
     found = desk.json(jobs, "--forecast", 1, "--json-jobs")["results"][0]
@@ -248,7 +248,7 @@ def test_a_picture(desk: Simulating, ending: str) -> None:
 def test_progress_is_for_terminals(desk: Simulating, monkeypatch: pytest.MonkeyPatch) -> None:
     """One line on standard error, which is gone at the end; the table is the same."""
     monkeypatch.setattr(progress, "INITIAL_DELAY", 0)
-    monkeypatch.setattr(progress, "_EVERY", 0)
+    monkeypatch.setattr(progress, "_PERIOD", 0)
     many = desk.write("many.swf", HEADER + "".join(line(one, one, 5, 2, 9) for one in range(200)))
     plain = desk.run(many)
     assert plain.err == ""

@@ -57,13 +57,13 @@ def run(arguments: Namespace) -> int:
 
 
 def _run_deprecated(arguments: Namespace) -> int:
-    sys.stderr.write("zonewise: `zonewise foretell` is deprecated: use `zonewise fit`\n")
+    sys.stderr.write("zonewise: the command `foretell` is deprecated: use `fit`\n")
     return run(arguments)
 
 
 COMMAND = Command("predict whether a node's kubelet would admit a pod", add_arguments, run)
 DEPRECATED_COMMAND = Command("deprecated: use `zonewise fit`", add_arguments, _run_deprecated)
-"""`zonewise foretell`. Deprecated in 0.1.0, dropped in the next minor version."""
+"""The command `foretell`. Deprecated in 0.1.0, dropped in the next minor version."""
 
 
 def _verdict_lines(node: str, state: NodeState, shape: PodShape) -> tuple[bool, list[str]]:

@@ -199,7 +199,7 @@ class ExtenderCache:
         with self._lock:
             names = sorted({*self._nodes, *self._table})
             counters = self._ledger.counters()
-        # deprecated in 0.1.0, dropped in the next minor version: promised, withdrawn, refused, missed, in_flight
+        # deprecated in 0.1.0, dropped in the next minor version
         old_names = {
             "promised": counters.assumed_total, "withdrawn": counters.forgotten, "refused": counters.rejected,
             "missed": counters.mispredicted, "in_flight": counters.assumed,

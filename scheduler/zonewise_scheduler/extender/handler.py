@@ -77,9 +77,9 @@ class ExtenderHandler:
 
     def _filter(self, body: bytes) -> ExtenderFilterResult:
         arguments = _ARGUMENTS.decode(body)
-        asked = CandidateNodes(arguments)
+        candidates = CandidateNodes(arguments)
         try:
-            return self._verbs.filter(arguments.pod, asked)
+            return self._verbs.filter(arguments.pod, candidates)
         except RequestError:
             raise
         except FieldError as error:

@@ -51,7 +51,7 @@ class ExtenderMetrics:
             "zonewise_extender_decisions", _deprecated("zonewise_extender_filter_results"), ["outcome"],
             registry=self.registry,
         )  # fmt: skip
-        self._old_misses = Counter(
+        self._old_mispredictions = Counter(
             "zonewise_prediction_misses", _deprecated("zonewise_mispredictions"), ["reason"], registry=self.registry
         )
         self._old_woken = Counter("zonewise_pods_woken", _deprecated("zonewise_pods_requeued"), registry=self.registry)
@@ -78,7 +78,7 @@ class ExtenderMetrics:
     def count_misprediction(self, reason: str) -> None:
         """Count a misprediction by the kubelet's reason."""
         self._mispredictions.labels(reason).inc()
-        self._old_misses.labels(reason).inc()
+        self._old_mispredictions.labels(reason).inc()
 
     def export(self, cache: ExtenderCache) -> None:
         """Export the state of a cache at every scrape."""

@@ -36,7 +36,7 @@ class NodeTable:
     def __init__(self) -> None:
         self.revision = 0
         self._table = NodeStateTable()
-        self._row_of: dict[str, int] = {}
+        self._rows: dict[str, int] = {}
         self._names: list[str] = []
         self._free: list[int] = []
         self._changed: NDArray[np.int64] = np.zeros(0, np.int64)
@@ -44,14 +44,14 @@ class NodeTable:
         self._blocked_rows: set[int] = set()  # rows that rejected a pod because of assumed pods
 
     def __contains__(self, name: str) -> bool:
-        return name in self._row_of
+        return name in self._rows
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._row_of)
+        return iter(self._rows)
 
     def lookup(self, names: Sequence[str]) -> list[int]:
         """Return the row of each node, UNKNOWN_ROW for a node without a report."""
-        return [self._row_of.get(name, UNKNOWN_ROW) for name in names]
+        return [self._rows.get(name, UNKNOWN_ROW) for name in names]
 
     def state(self, row: int) -> NodeState | None:
         """Return the state in a row."""
@@ -61,7 +61,7 @@ class NodeTable:
         """Write new states. None frees the row for another node."""
         self.revision += 1
         for name, state in changed:
-            row = self._row_of.get(name)
+            row = self._rows.get(name)
             if row is None:
                 if state is None:
                     continue
@@ -69,12 +69,12 @@ class NodeTable:
             self._table.set(row, state)
             self._mark_changed(row)
             if state is None:
-                del self._row_of[name]
+                del self._rows[name]
                 self._free.append(row)
 
     def clear_rejections(self, names: Iterable[str]) -> bool:
         """Forget the rejections of nodes whose states are unchanged; tell whether there were any."""
-        rows = [row for row in map(self._row_of.get, names) if row is not None and row in self._rejections]
+        rows = [row for row in map(self._rows.get, names) if row is not None and row in self._rejections]
         self.revision += bool(rows)
         for row in rows:
             self._mark_changed(row)
@@ -90,7 +90,7 @@ class NodeTable:
 
     def reject(self, name: str, shape: PodShape, reason: str) -> None:
         """Store that a node rejects a shape until it changes, whatever the arrays say."""
-        row = self._row_of[name]
+        row = self._rows[name]
         rejections = self._rejections.setdefault(row, {})
         if len(rejections) == _MAX_REJECTIONS:
             rejections.clear()
@@ -100,7 +100,7 @@ class NodeTable:
 
     def rejection(self, name: str, shape: PodShape) -> str | None:
         """Return the stored reason for which a node rejects a shape; None: there is none."""
-        rejections = self._rejections.get(self._row_of[name])
+        rejections = self._rejections.get(self._rows[name])
         return None if rejections is None else rejections.get(shape)
 
     def by_score(self, shape: PodShape, pending: tuple[PendingShape, ...]) -> Iterator[str]:
@@ -141,7 +141,7 @@ class NodeTable:
             self._names.append(name)
             if row == self._changed.size:
                 self._changed = np.concatenate([self._changed, np.zeros(max(row, 64), np.int64)])
-        self._row_of[name] = row
+        self._rows[name] = row
         return row
 
     def _mark_changed(self, row: int) -> None:

@@ -128,7 +128,7 @@ class _ClusterSimulation:
         seconds = time.process_time() - cpu_start
         self._explain_pending()
         forecasts = {} if self._forecaster is None else self._forecaster.forecasts
-        jobs = [_history_of(job, forecasts.get(job.key)) for job in self._jobs]
+        jobs = [_job_history(job, forecasts.get(job.key)) for job in self._jobs]
         return History(jobs, nominal_capacity(self._scenario), self._decisions, seconds)
 
     def _explain_pending(self) -> None:
@@ -250,7 +250,7 @@ def simulate_cluster(
     return _ClusterSimulation(scenario, policy, latency, progress, forecaster).run()
 
 
-def _history_of(job: _Job, forecast: tuple[float, float, float] | None) -> JobHistory:
+def _job_history(job: _Job, forecast: tuple[float, float, float] | None) -> JobHistory:
     arrival, workload = job.arrival, job.arrival.workload
     return JobHistory(
         workload.name,

@@ -34,8 +34,8 @@ def _tas_snapshot(scenario: Scenario) -> TASSnapshot | None:
     nodes, topologies = scenario.nodes, scenario.topologies
     if nodes is None:
         return None
-    flavors = (one for one in scenario.flavors if one.topology_name in topologies)
-    flavor_topologies = [build_flavor_topology(one, topologies[one.topology_name], nodes) for one in flavors]
+    flavors = (flavor for flavor in scenario.flavors if flavor.topology_name in topologies)
+    flavor_topologies = [build_flavor_topology(flavor, topologies[flavor.topology_name], nodes) for flavor in flavors]
     return TASSnapshot(
         flavor_topologies, kubelet_states=build_kubelet_states(nodes, scenario.states) if scenario.states else None
     )

@@ -63,7 +63,7 @@ def is_object(content: Mapping[str, object]) -> bool:
 
 def has_nodes(documents: Iterable[Document]) -> bool:
     """Tell whether any document is a node or a report."""
-    return any(one.kind in _NODE_KINDS for one in documents)
+    return any(document.kind in _NODE_KINDS for document in documents)
 
 
 def build_fleet_from_objects(documents: Sequence[Document]) -> Fleet:
@@ -208,9 +208,9 @@ def _read(
     return values
 
 
-def _read_topology(given: Json) -> tuple[tuple[str, tuple[str, ...]], tuple[str, ...]]:
+def _read_topology(content: Json) -> tuple[tuple[str, tuple[str, ...]], tuple[str, ...]]:
     problems: list[str] = []
-    _, name, spec = open_object(given, problems)
+    _, name, spec = open_object(content, problems)
     levels = tuple(level.text("nodeLabel") for level in spec.children("levels"))
     if not levels or not all(levels):
         spec.report("levels", "not labels of nodes")
@@ -218,9 +218,9 @@ def _read_topology(given: Json) -> tuple[tuple[str, tuple[str, ...]], tuple[str,
     return (name, levels), tuple(problems)
 
 
-def _read_pod_priority(given: Json) -> tuple[WorkloadPriorityClass, tuple[str, ...]]:
+def _read_pod_priority(content: Json) -> tuple[WorkloadPriorityClass, tuple[str, ...]]:
     """Return a PriorityClass of pods, which has fields that one of Workloads lacks."""
-    return read_workload_priority_class({name: given[name] for name in ("metadata", "value") if name in given})
+    return read_workload_priority_class({name: content[name] for name in ("metadata", "value") if name in content})
 
 
 def _of_kind(documents: Iterable[Document], kind: str) -> list[Document]:

@@ -78,11 +78,11 @@ def build_fleet(name: str, levels: Sequence[Level], groups: Sequence[tuple[NodeG
     )
 
 
-def total_capacity(rooms: Iterable[tuple[Resource, int]]) -> dict[str, int]:
+def total_capacity(nodes: Iterable[tuple[Resource, int]]) -> dict[str, int]:
     """Return the total of nodes by resource, without resources that no node has."""
     totals: dict[str, int] = {}
-    for room, count in rooms:
-        for name, amount in amounts_by_resource(room):
+    for allocatable, count in nodes:
+        for name, amount in amounts_by_resource(allocatable):
             if name != PODS and amount and count:
                 totals[name] = UNLIMITED if amount >= UNSPECIFIED else totals.get(name, 0) + amount * count
     return {name: min(amount, UNLIMITED) for name, amount in totals.items()}

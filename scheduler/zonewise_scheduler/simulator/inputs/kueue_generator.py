@@ -60,7 +60,7 @@ def read_generator(content: Mapping[str, Any], where: str) -> Scenario:
     problems: list[str] = []
     reader = FieldReader(content, "", problems)
     nodes = read_generated_nodes(reader, where)
-    cluster = _Cluster(nodes.flavors[0].name, where)
+    cluster = _GeneratedObjects(nodes.flavors[0].name, where)
     for child in reader.children("cohorts"):
         _cohorts(child, cluster)
     reader.ignore("name", "description")
@@ -103,7 +103,7 @@ class _Set(NamedTuple):
     """Number of templates in the file."""
 
 
-class _Cluster:
+class _GeneratedObjects:
     """The objects created so far."""
 
     def __init__(self, flavor: str, where: str) -> None:
@@ -145,7 +145,7 @@ class _Cluster:
                 self.arrivals.append(Arrival(workload, queue, template.run, template.name))
 
 
-def _cohorts(reader: FieldReader, cluster: _Cluster) -> None:
+def _cohorts(reader: FieldReader, cluster: _GeneratedObjects) -> None:
     before = len(reader.problems)
     kind, count = reader.required_name("className"), reader.int_in_range("count", 1, _MAX_QUEUES)
     names = [f"{kind}-{number}" for number in range(count)]
@@ -159,7 +159,7 @@ def _cohorts(reader: FieldReader, cluster: _Cluster) -> None:
     reader.report_unknown()
 
 
-def _queues(reader: FieldReader, index: int, cohorts: list[str], cluster: _Cluster) -> None:
+def _queues(reader: FieldReader, index: int, cohorts: list[str], cluster: _GeneratedObjects) -> None:
     before = len(reader.problems)
     reader.report_missing("nominalQuota")
     kind, count = reader.required_name("className"), reader.int_in_range("count", 1, _MAX_QUEUES)
@@ -167,7 +167,7 @@ def _queues(reader: FieldReader, index: int, cohorts: list[str], cluster: _Clust
         reader.quantity(name, lambda value: amount_from_quantity(_CPU, value))
         for name in ("nominalQuota", "borrowingLimit")
     )
-    group_of_cpus = resource_group(FlavorQuotas(cluster.flavor, ((_CPU, ResourceQuota(nominal or 0, borrowing)),)))
+    cpu_group = resource_group(FlavorQuotas(cluster.flavor, ((_CPU, ResourceQuota(nominal or 0, borrowing)),)))
     reclaim: _Reclaim = "Never"
     within: _WithinClusterQueue = "Never"
     preemption = ClusterQueuePreemption(
@@ -186,7 +186,7 @@ def _queues(reader: FieldReader, index: int, cohorts: list[str], cluster: _Clust
         for cohort in cohorts:
             for number in range(count):
                 name = f"{kind}-{index}-{number}-{cohort}"
-                queue = ClusterQueue(name, (group_of_cpus,), cohort, preemption=preemption)
+                queue = ClusterQueue(name, (cpu_group,), cohort, preemption=preemption)
                 cluster.add(queue, sets)
 
 

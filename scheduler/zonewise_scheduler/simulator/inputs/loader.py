@@ -156,7 +156,7 @@ def _load_documents(documents: Sequence[Document], source: str, nodes: str | Non
 
 def _check_objects(documents: Sequence[Document], jobs_or_nodes: Sequence[Document], where: str) -> None:
     """Raise InputError where an object is neither an API object nor a fleet, or there are no jobs."""
-    unknown = next((one for one in jobs_or_nodes if not is_object(one.content)), None)
+    unknown = next((document for document in jobs_or_nodes if not is_object(document.content)), None)
     if unknown is not None:
         keys = ", ".join(f"{key:.40}" for key in list(unknown.content)[:_MAX_KEYS]) or "none"
         raise InputError(unknown.where, f"its fields are {keys}; can be {SUPPORTED_SOURCES}")

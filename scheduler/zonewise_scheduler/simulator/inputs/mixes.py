@@ -91,14 +91,14 @@ def build_mix(
     size = _size(nodes, mix.resource)
     if not size.per_node or capacity == UNLIMITED:
         raise InputError(name, f"nodes: none has {mix.resource}")
-    dice = UniformStream(seed)
-    classes = mix.generate(dice, count, size)
+    stream = UniformStream(seed)
+    classes = mix.generate(stream, count, size)
     unit = _MILLI if mix.resource == CPU else 1
     work = (
         sum(float((jobs_of_class.pods * jobs_of_class.units * jobs_of_class.run).sum()) for jobs_of_class in classes)
         * unit
     )
-    gaps = exponential(dice.uniform(count), work / count / capacity / target_load)
+    gaps = exponential(stream.uniform(count), work / count / capacity / target_load)
     arrivals = _arrivals(classes, gaps.cumsum(), mix.resource, size)
     return build_fleet_scenario(name, nodes, arrivals, build_queues(nodes, ()))
 
@@ -143,29 +143,29 @@ def _requests(resource: str, units: int, size: _FleetSize) -> dict[str, int]:
 
 
 def _size(fleet: Fleet, resource: str) -> _FleetSize:
-    rooms = {info.allocatable for info in fleet.nodes.infos if info is not None}
-    widest = max(rooms, key=lambda room: _units(room, resource), default=Resource(0, 0, 0, 0))
+    allocatables = {info.allocatable for info in fleet.nodes.infos if info is not None}
+    widest = max(allocatables, key=lambda allocatable: _units(allocatable, resource), default=Resource(0, 0, 0, 0))
     nodes = sum(info is not None and info.allocatable == widest for info in fleet.nodes.infos)
     return _FleetSize(nodes, _units(widest, resource), widest.milli_cpus // _MILLI)
 
 
-def _units(room: Resource, resource: str) -> int:
-    return room.milli_cpus // _MILLI if resource == CPU else dict(room.scalar_resources).get(resource, 0)
+def _units(allocatable: Resource, resource: str) -> int:
+    return allocatable.milli_cpus // _MILLI if resource == CPU else dict(allocatable.scalar_resources).get(resource, 0)
 
 
 # --- the mixes
 
 
 def _nodes(count: int, cpus: int, gpus: int = 0) -> Fleet:
-    others = ((GPU, gpus),) if gpus else ()
-    room = Resource(cpus * _MILLI, UNSPECIFIED, UNSPECIFIED, UNSPECIFIED, others)
+    extended = ((GPU, gpus),) if gpus else ()
+    allocatable = Resource(cpus * _MILLI, UNSPECIFIED, UNSPECIFIED, UNSPECIFIED, extended)
     levels = [Level("rack", count // 32, "zonewise.dev/topology-rack"), Level("node", 32, HOSTNAME)]
     return build_fleet("nodes", levels, [
-        (NodeGroup("nodes", room, {}), count // 32 * 32)
+        (NodeGroup("nodes", allocatable, {}), count // 32 * 32)
     ])  # fmt: skip
 
 
-def _hpc(dice: UniformStream, count: int, size: _FleetSize) -> list[_JobClass]:
+def _hpc(stream: UniformStream, count: int, fleet_size: _FleetSize) -> list[_JobClass]:
     """Return jobs of a supercomputer, from one CPU to all nodes, from a minute to a day.
 
     Logarithms of widths are uniform. A quarter of the jobs are serial; of the others, three quarters have a power of
@@ -173,18 +173,18 @@ def _hpc(dice: UniformStream, count: int, size: _FleetSize) -> list[_JobClass]:
     2 to 5 times as long: in the logs of the Parallel Workloads Archive jobs use .20 to .48 of them. A job wider than a
     node takes whole nodes, a pod each.
     """
-    max_width = size.nodes * size.per_node
-    widths = log_uniform(dice.uniform(count), 2, max_width) if max_width > 2 else np.full(count, float(max_width))
-    widths = np.where(dice.uniform(count) < 0.75, 2 ** np.log2(widths).round(), widths.round())
-    widths = np.clip(np.where(dice.uniform(count) < 0.25, 1, widths), 1, max_width).astype(np.int64)
-    pods = np.minimum(-(-widths // size.per_node), size.nodes)
-    units = np.where(pods > 1, size.per_node, widths)
-    run = log_uniform(dice.uniform(count), _MINUTE, _DAY)
-    walltimes = run * (2 + 3 * dice.uniform(count))
+    max_width = fleet_size.nodes * fleet_size.per_node
+    widths = log_uniform(stream.uniform(count), 2, max_width) if max_width > 2 else np.full(count, float(max_width))
+    widths = np.where(stream.uniform(count) < 0.75, 2 ** np.log2(widths).round(), widths.round())
+    widths = np.clip(np.where(stream.uniform(count) < 0.25, 1, widths), 1, max_width).astype(np.int64)
+    pods = np.minimum(-(-widths // fleet_size.per_node), fleet_size.nodes)
+    units = np.where(pods > 1, fleet_size.per_node, widths)
+    run = log_uniform(stream.uniform(count), _MINUTE, _DAY)
+    walltimes = run * (2 + 3 * stream.uniform(count))
     return [_JobClass("hpc", np.arange(count), pods, units, run, walltimes)]
 
 
-def _ai(dice: UniformStream, count: int, size: _FleetSize) -> list[_JobClass]:
+def _ai(stream: UniformStream, count: int, fleet_size: _FleetSize) -> list[_JobClass]:
     """Return trainings on 1 to 1,024 whole nodes for half a day to ten days, and many small jobs.
 
     One job in twenty is a training, a power of two of nodes wide, one pod a node. The others have one GPU up to half a
@@ -192,37 +192,37 @@ def _ai(dice: UniformStream, count: int, size: _FleetSize) -> list[_JobClass]:
     (SC 2021), most jobs are small, and the few large ones have most of the GPU time. Walltimes are 1.2 to 2 times too
     long for trainings, which know their number of steps, and 2 to 5 times for others.
     """
-    training = dice.uniform(count) < 0.05
+    training = stream.uniform(count) < 0.05
     large, small = np.flatnonzero(training), np.flatnonzero(~training)
-    doublings = int(np.log2(min(size.nodes, 1024)))
-    pods = 2 ** (dice.uniform(len(large)) * (doublings + 1)).astype(np.int64)
-    days = log_uniform(dice.uniform(len(large)), _DAY / 2, 10 * _DAY)
-    halvings = max(int(np.log2(size.per_node)), 1)
-    units = 2 ** (dice.uniform(len(small)) * halvings).astype(np.int64)
-    hours = log_uniform(dice.uniform(len(small)), 5 * _MINUTE, 8 * _HOUR)
-    whole_nodes, single_pods = np.full(len(large), size.per_node), np.ones(len(small), np.int64)
+    doublings = int(np.log2(min(fleet_size.nodes, 1024)))
+    pods = 2 ** (stream.uniform(len(large)) * (doublings + 1)).astype(np.int64)
+    days = log_uniform(stream.uniform(len(large)), _DAY / 2, 10 * _DAY)
+    halvings = max(int(np.log2(fleet_size.per_node)), 1)
+    units = 2 ** (stream.uniform(len(small)) * halvings).astype(np.int64)
+    hours = log_uniform(stream.uniform(len(small)), 5 * _MINUTE, 8 * _HOUR)
+    whole_nodes, single_pods = np.full(len(large), fleet_size.per_node), np.ones(len(small), np.int64)
     return [
-        _JobClass("training", large, pods, whole_nodes, days, days * (1.2 + 0.8 * dice.uniform(len(large)))),
-        _JobClass("small", small, single_pods, units, hours, hours * (2 + 3 * dice.uniform(len(small)))),
+        _JobClass("training", large, pods, whole_nodes, days, days * (1.2 + 0.8 * stream.uniform(len(large)))),
+        _JobClass("small", small, single_pods, units, hours, hours * (2 + 3 * stream.uniform(len(small)))),
     ]
 
 
-def _batch(dice: UniformStream, count: int, size: _FleetSize) -> list[_JobClass]:
+def _batch(stream: UniformStream, count: int, fleet_size: _FleetSize) -> list[_JobClass]:
     """Return many short jobs: nine in ten of 1 to 8 pods and 10 s to 5 min, the others of up to 64 pods and 2 h.
 
     Few jobs have most of the work, as in data centers (Reiss et al., SoCC 2012; Tirmazi et al., EuroSys 2020). A pod
     has one, two or four CPUs. Walltimes are 2 to 5 times the run time.
     """
-    heavy = dice.uniform(count) < 0.1
+    heavy = stream.uniform(count) < 0.1
     short, long = np.flatnonzero(~heavy), np.flatnonzero(heavy)
     job_classes: list[_JobClass] = []
     classes = (("short", short, 8, 10.0, 5 * _MINUTE), ("long", long, 64, 5 * _MINUTE, 2 * _HOUR))
     for name, at, pods, min_seconds, max_seconds in classes:
-        units = np.minimum(2 ** (3 * dice.uniform(len(at))).astype(np.int64), size.per_node)
-        max_pods = max(size.nodes * (size.per_node // int(units.max(initial=1))), 1)
-        widths = np.clip(log_uniform(dice.uniform(len(at)), 1, pods + 1).astype(np.int64), 1, min(pods, max_pods))
-        run = log_uniform(dice.uniform(len(at)), min_seconds, max_seconds)
-        job_classes.append(_JobClass(name, at, widths, units, run, run * (2 + 3 * dice.uniform(len(at)))))
+        units = np.minimum(2 ** (3 * stream.uniform(len(at))).astype(np.int64), fleet_size.per_node)
+        max_pods = max(fleet_size.nodes * (fleet_size.per_node // int(units.max(initial=1))), 1)
+        widths = np.clip(log_uniform(stream.uniform(len(at)), 1, pods + 1).astype(np.int64), 1, min(pods, max_pods))
+        run = log_uniform(stream.uniform(len(at)), min_seconds, max_seconds)
+        job_classes.append(_JobClass(name, at, widths, units, run, run * (2 + 3 * stream.uniform(len(at)))))
     return job_classes
 
 

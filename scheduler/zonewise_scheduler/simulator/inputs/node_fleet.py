@@ -46,11 +46,11 @@ class Fleet(NamedTuple):
     @property
     def total_capacity(self) -> dict[str, int]:
         """Return the capacity of all nodes by resource."""
-        found: dict[str, int] = {}
+        totals: dict[str, int] = {}
         for amounts in self.capacity.values():
             for resource, amount in amounts.items():
-                found[resource] = plus(found.get(resource, 0), amount)
-        return found
+                totals[resource] = plus(totals.get(resource, 0), amount)
+        return totals
 
 
 class QueueSet(NamedTuple):

@@ -89,8 +89,8 @@ def draw_utilisation(
         axes, f"Utilisation of {_join_names(names)}", style.join_notes(span.note(allocated_steps), caption)
     )
     if not lossless:
-        legend_of = _filled_legend if len(policies) == 1 else _line_legend
-        style.draw_legend(axes, legend_of("allocated", "effective"))
+        make_legend = _filled_legend if len(policies) == 1 else _line_legend
+        style.draw_legend(axes, make_legend("allocated", "effective"))
     style.set_percent_axis(axes, float(axes.dataLim.y1))
 
 

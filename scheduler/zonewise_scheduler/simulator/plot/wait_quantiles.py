@@ -48,16 +48,16 @@ def width_bins(widths: Sequence[Floats]) -> WidthBins:
     return WidthBins(begins, begins * ratio ** (0.5 / MAX_GROUPS))
 
 
-def wait_groups(widths: Floats, waits: Floats, within: WidthBins) -> list[WaitGroup]:
-    """Return the groups that have any jobs, those left out that have no width or, their wait NaN, never started."""
+def wait_groups(widths: Floats, waits: Floats, edges: WidthBins) -> list[WaitGroup]:
+    """Return the non-empty groups. Jobs without a width, or with NaN as wait (never started), are left out."""
     known = (widths > 0) & ~np.isnan(waits)
     widths, waits = widths[known], waits[known]
-    # rounding must not put a job below the first
-    places: Ints = np.maximum(np.searchsorted(within.begins, widths, "right") - 1, 0)
-    order = np.argsort(places, kind="stable")
-    cuts = np.flatnonzero(np.diff(places[order])) + 1
+    # rounding must not put a job below the first bin
+    bins: Ints = np.maximum(np.searchsorted(edges.begins, widths, "right") - 1, 0)
+    order = np.argsort(bins, kind="stable")
+    cuts = np.flatnonzero(np.diff(bins[order])) + 1
     return [
-        WaitGroup(float(within.at[places[rows[0]]]), rows.size, np.quantile(waits[rows], QUANTILES))
+        WaitGroup(float(edges.at[bins[rows[0]]]), rows.size, np.quantile(waits[rows], QUANTILES))
         for rows in np.split(order, cuts)
         if rows.size
     ]

@@ -9,10 +9,10 @@ fields of Summary, JobHistory and BackfillPolicy in camelCase, but for those of 
     results         for each policy, in the order of the command:
         policy      its name, and rules
         decisions, seconds      the number of decisions, and the CPU time of the simulation
-        summary     of all jobs; forecast and promises (reservations) are null where there were none
+        summary     of all jobs; forecast and `promises` (reservations) are null where there were none
         kinds       the same for the jobs of each kind, by its name
         jobs        with --json-jobs: each job, by time of submission. wait: until the start of the completed run;
-                    promised: the first reservation; told: the forecast; why: the explanation of an unfinished job
+                    `promised`: the first reservation; `told`: the forecast; `why`: why an unfinished job is pending
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def test_what_comes_at_one_time_is_decided_at_once() -> None:
     assert history.decisions == 2
 
 
-def test_what_ends_in_an_instant_has_its_room_back_for_who_comes_then() -> None:
+def test_what_ends_in_an_instant_has_freed_its_quota_for_jobs_submitted_then() -> None:
     history = simulate_cluster(scenario(arrival("a", 8, 10), arrival("b", 8, 1, 10)), GREEDY)
     assert start_times(history) == {"a": 0, "b": 10}
 
@@ -83,7 +83,7 @@ def test_victims_have_their_grace() -> None:
     assert find_job(history, "high").started == 8
 
 
-def test_who_is_done_within_the_grace_is_done() -> None:
+def test_a_job_that_ends_within_the_grace_is_done() -> None:
     jobs = arrival("low", 8, 10), arrival("high", 4, 3, 6, priority=1)
     history = simulate_cluster(scenario(*jobs, queues=PREEMPTING), GREEDY, Latency(grace=4))
     assert find_job(history, "low").runs == (JobRun(0, 10, 0),)
@@ -103,7 +103,7 @@ def test_what_a_cohort_lent_is_reclaimed() -> None:
     assert start_times(history) == {"guest": 9, "owner": 6}
 
 
-def test_pods_that_find_no_place_wait_though_there_is_quota() -> None:
+def test_pods_that_fit_on_no_node_wait_though_there_is_quota() -> None:
     jobs = (arrival(name, 3, 5, pods=pods) for name, pods in (("a", 2), ("b", 1), ("c", 1), ("d", 5)))
     history = simulate_cluster(with_nodes(scenario(*jobs, queues=(queue(cpus=100),)), ("m", 8), ("n", 4)), GREEDY)
     assert start_times(history) == {"a": 0, "b": 0, "c": 5, "d": None}
@@ -111,7 +111,7 @@ def test_pods_that_find_no_place_wait_though_there_is_quota() -> None:
     assert find_job(history, "d").explanation.startswith("flavor default: ")
 
 
-def test_who_has_not_run_is_told_why() -> None:
+def test_pending_jobs_are_explained() -> None:
     """Under FIFO nobody passes one that fits nowhere; what requests nothing is given no place."""
     jobs = arrival("wide", 9, 1), arrival("small", 1, 1, 1)
     history = simulate_cluster(scenario(*jobs), FIFO)
@@ -128,7 +128,7 @@ def test_who_has_not_run_is_told_why() -> None:
     assert (job.outcome, job.explanation) == ("refused", "it requests nothing, and so has neither flavor nor placement")
 
 
-def test_jobs_that_make_each_other_give_way_for_ever_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_that_preempt_each_other_for_ever_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a planner would that has taken leave of its senses."""
     monkeypatch.setattr(cluster_simulation, "schedule", stop_whatever_starts)
     with pytest.raises(SimulationError, match="ns/a: preempted 1000 times; it will not come to an end"):
@@ -195,7 +195,7 @@ def test_it_counts_anew_after_a_preemption() -> None:
 # --- outcomes
 
 
-def test_what_fits_nowhere_is_refused_and_what_is_behind_it_waits_on() -> None:
+def test_what_fits_nowhere_is_rejected_and_later_jobs_stay_pending() -> None:
     jobs = arrival("huge", 9, 1), arrival("small", 1, 1)
     greedy = simulate_cluster(scenario(*jobs), GREEDY)
     assert [(job.outcome, job.wait) for job in greedy.jobs] == [("refused", None), ("done", 0)]
@@ -203,7 +203,7 @@ def test_what_fits_nowhere_is_refused_and_what_is_behind_it_waits_on() -> None:
     assert [job.outcome for job in strict.jobs] == ["refused", "waiting"]
 
 
-def test_a_queue_on_hold_refuses_nobody() -> None:
+def test_a_held_queue_rejects_no_job() -> None:
     history = simulate_cluster(scenario(arrival("a", 1, 1), queues=(queue(stop_policy="Hold"),)), GREEDY)
     assert [job.outcome for job in history.jobs] == ["waiting"]
 
@@ -232,7 +232,7 @@ def test_names_are_unique() -> None:
         simulate_cluster(scenario(*(arrival(name, 1, 1) for name in "abacab")), GREEDY)
 
 
-def test_progress_is_told_after_each_decision() -> None:
+def test_progress_is_reported_after_each_decision() -> None:
     told: list[tuple[int, int, float]] = []
 
     def progress(done: int, total: int, now: float) -> None:
@@ -245,7 +245,7 @@ def test_progress_is_told_after_each_decision() -> None:
 # --- foresight
 
 
-def test_who_has_to_wait_is_foretold_its_start_once_its_like_have_run() -> None:
+def test_a_pending_job_has_a_forecast_once_similar_jobs_have_run() -> None:
     """Each declares 100 s and takes 10; of the first nobody knows what they take."""
     foresight = ClusterForecaster()
     jobs = [arrival(f"j{one:02}", 8, 10, 5 * one, limit=100) for one in range(12)]
@@ -259,7 +259,7 @@ def test_who_has_to_wait_is_foretold_its_start_once_its_like_have_run() -> None:
     assert [one.started for one in history.jobs][-1] == 110
 
 
-def test_every_so_manyth_that_waits_is_asked_about() -> None:
+def test_every_nth_pending_job_has_a_forecast() -> None:
     foresight = ClusterForecaster(3)
     simulate_cluster(
         scenario(*(arrival(f"j{one}", 8, 10, limit=10) for one in range(10))), GREEDY, forecaster=foresight

@@ -87,7 +87,7 @@ def test_what_happens_is_the_same_each_time(case: Scenario, policy: str, latency
 
 
 @given(scenarios(priorities=0, declared=True), POLICIES)
-def test_promises_are_kept_where_declared_run_times_are_bounds(case: Scenario, policy: str) -> None:
+def test_reservations_are_kept_where_declared_run_times_are_bounds(case: Scenario, policy: str) -> None:
     """... and nobody has a claim to what others have: without cohorts and priorities."""
     alone = case._replace(queues=tuple(queue._replace(cohort_name="") for queue in case.queues))
     found = summarise(simulate_cluster(alone, policy_named(policy))).reservations

@@ -65,7 +65,7 @@ def test_a_default_of_the_local_queue_lets_others_pass() -> None:
     assert untold == {"runs": 0, "long": 2, "wide": 152, "short": 100}
 
 
-def test_jobs_of_a_held_queue_wait_and_are_in_nobodys_way() -> None:
+def test_jobs_of_a_held_queue_wait_and_block_no_others() -> None:
     queues = cluster_queue("q"), local_queue("other"), local_queue("lq", stop="Hold")
     assert starts(*queues, *JOBS) == {"runs": inf, "wide": 1, "long": 11, "short": 11}
 

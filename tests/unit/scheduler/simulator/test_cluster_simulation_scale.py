@@ -36,7 +36,7 @@ STORY = scenario(
     "case", [STORY, with_nodes(STORY._replace(queues=(queue(cpus=1000),)), ("node", 100))], ids=["quota", "node"]
 )
 @pytest.mark.parametrize("policy", ["easy", "easy-sjbf", "conservative", "depth-1", "depth-2", DEFAULT_POLICY])
-def test_who_would_delay_a_reservation_does_not_start_and_who_would_not_does(case: Scenario, policy: str) -> None:
+def test_only_jobs_that_delay_no_reservation_start(case: Scenario, policy: str) -> None:
     """With the default, once the wide job has waited long enough. So it is with more quota than the node has room."""
     found = start_times(simulate_cluster(case, policy_named(policy, reserve_after=5)))
     assert found == {"B": 0, "A": 90, "second B": 150, "C": 30}
@@ -72,7 +72,7 @@ def thousand(rate: float) -> Scenario:
     ("rate", "of_unforeseen", "of_foreseen"), [pytest.param(0, 1.05, 1.25, id="at once"), (2.67, 1.05, 1.10)]
 )
 @pytest.mark.parametrize("policy", ["greedy", DEFAULT_POLICY])
-def test_a_thousand_gangs_end_as_soon_as_can_be_without_foresight(
+def test_a_thousand_gangs_end_as_soon_as_can_be_without_known_run_times(
     policy: str, rate: float, of_unforeseen: float, of_foreseen: float
 ) -> None:
     """All succeed, and the last ends within 5 % of what is possible to whoever does not know run times.

@@ -42,7 +42,7 @@ def test_what_is_unlimited_anywhere_has_no_capacity() -> None:
     assert nominal_capacity(scenario(queues=(queue("q", 4), queue("r", UNLIMITED)))) == {}
 
 
-def test_amounts_are_those_asked_for_until_there_is_an_admission() -> None:
+def test_amounts_are_those_requested_until_there_is_an_admission() -> None:
     sets = PodSet("a", 2, {"cpu": 3}), PodSet("b", 1, {"cpu": 1, "gpu": 4})
     workload = Workload("ns", "job", sets)
     assert resource_amounts(workload) == {"cpu": 7, "gpu": 4}
@@ -50,7 +50,7 @@ def test_amounts_are_those_asked_for_until_there_is_an_admission() -> None:
     assert resource_amounts(Workload("ns", "job", sets, admission=Admission("q", given))) == {"cpu": 4}
 
 
-def test_places_are_where_there_are_nodes() -> None:
+def test_places_are_placed_where_nodes_exist() -> None:
     assert not initial_snapshot(scenario()).tas_snapshot.has_topology("default")
     case = with_nodes(scenario(), ("n", 4))
     assert initial_snapshot(case).tas_snapshot.has_topology("default")

@@ -33,7 +33,7 @@ EASY, GREEDY = pool_policy_named("easy"), pool_policy_named("greedy")
 # --- ties, as in the published experiments
 
 
-def test_a_job_that_ends_when_it_declared_has_its_room_back_for_who_comes_then() -> None:
+def test_a_job_that_ends_when_it_declared_has_freed_its_quota_for_jobs_submitted_then() -> None:
     assert starts([task(0, 8, 10), task(1, 8, 5, 10)], cpus(8), EASY) == [0, 10]
 
 
@@ -67,7 +67,7 @@ def test_a_reservation_begins_though_nothing_else_happens_then() -> None:
     assert starts(tasks, cpus(8), pool_policy_named("conservative")) == [0, 7, 0, 1]
 
 
-def test_what_fits_into_no_empty_machine_is_refused() -> None:
+def test_what_fits_into_no_empty_machine_is_rejected() -> None:
     tasks = [task(0, 9, 10), task(1, 8, 10)]
     outcome = simulate_pool(tasks, cpus(8), EASY)
     assert (outcome.rejected, list(outcome.starts)) == ([tasks[0]], [tasks[1].job])
@@ -133,15 +133,15 @@ def test_forecasts_are_compared_with_what_came() -> None:
     assert found.mean < found.declared_mean / 2
 
 
-def test_every_so_manyth_job_is_asked_about() -> None:
+def test_every_nth_job_has_a_forecast() -> None:
     assert foretold([task(serial, 8, 10) for serial in range(10)], EASY, 3) == ForecastError(3, 0, 0, 0, 0, 1)
 
 
-def test_what_nobody_can_foretell_is_counted() -> None:
+def test_unknown_forecasts_are_counted() -> None:
     assert foretold([Task(job(0, 8), 10), task(1, 8, 10)], EASY) == ForecastError(1, 1, inf, inf, inf, inf)
 
 
-def test_promises_are_kept() -> None:
+def test_reservations_are_kept() -> None:
     tasks = [task(0, 4, 20, run=10), task(1, 4, 20, run=10), task(2, 8, 5), task(3, 4, 5)]
     watcher = ReservationRecorder(EASY)
     outcome = simulate_pool(tasks, cpus(8), EASY, watcher)

@@ -23,39 +23,39 @@ def promised(tasks: list[Task], policy: str) -> dict[int, tuple[float, float]]:
     return {one.serial: made for one, made in promises.first_reservations.items()}
 
 
-def test_easy_promises_where_it_decides() -> None:
+def test_easy_reserves_where_it_decides() -> None:
     """Nothing is decided before room comes free at 10, and then job 1 starts."""
     tasks = [task(0, 8, 10), task(1, 8, 5, 1), task(2, 8, 5, 2)]
     assert promised(tasks, "easy") == {2: (10, 15)}
 
 
 @pytest.mark.parametrize("policy", ["conservative", "depth-2"])
-def test_everybody_is_promised_a_start_on_arrival(policy: str) -> None:
+def test_every_job_has_a_reservation_on_arrival(policy: str) -> None:
     tasks = [task(0, 8, 10), task(1, 8, 5, 1), task(2, 8, 5, 2)]
     assert promised(tasks, policy) == {1: (1, 10), 2: (2, 15)}
 
 
-def test_who_starts_at_once_is_promised_nothing() -> None:
+def test_a_job_that_starts_at_once_has_no_reservation() -> None:
     assert promised([task(0, 4, 10), task(1, 4, 10)], "conservative") == {}
 
 
-def test_greedy_promises_nothing() -> None:
+def test_greedy_reserves_nothing() -> None:
     assert promised([task(0, 8, 10), task(1, 8, 5, 1)], "greedy") == {}
 
 
-def test_only_the_first_promise_counts() -> None:
+def test_only_the_first_reservation_counts() -> None:
     """Job 0 ends early, and brings the start forward."""
     tasks = [task(0, 8, 100, run=50), task(1, 8, 5, 1), task(2, 8, 9, 60)]
     assert promised(tasks, "conservative")[1] == (1, 100)
 
 
-def test_nobody_is_promised_what_nobody_knows() -> None:
+def test_an_unknown_start_is_not_reserved() -> None:
     tasks = [Task(job(0, 8, inf), 10), task(1, 8, 5, 1)]
     assert promised(tasks, "conservative") == {}
 
 
 @given(pool_cases(declared=True, priorities=False))
-def test_promises_are_kept(case: PoolCase) -> None:
+def test_reservations_are_kept(case: PoolCase) -> None:
     """Where declared run times are upper bounds, nobody starts later than first promised."""
     for name in ("easy", "easy-sjbf", "shortest-reserving", "conservative", "depth-2"):
         policy = pool_policy_named(name)

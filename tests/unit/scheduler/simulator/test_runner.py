@@ -23,7 +23,7 @@ def test_a_log_runs_on_its_processors() -> None:
     assert [one.name for one in found.jobs] == [str(number) for number in range(99)]
 
 
-def test_nobody_who_watches_changes_anything() -> None:
+def test_observers_change_nothing() -> None:
     """Promises, forecasts and progress are told beside the same starts."""
     rules = policy_named("easy")
     alone = run_policy(LOG, rules, RunOptions())

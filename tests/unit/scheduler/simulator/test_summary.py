@@ -62,7 +62,7 @@ def test_those_that_did_not_run_are_counted_apart() -> None:
     assert (found.jobs, found.rejected, found.waiting, found.makespan) == (0, 1, 2, 0)
 
 
-def test_what_there_is_none_of_has_no_share() -> None:
+def test_a_missing_resource_has_no_share() -> None:
     """Neither has a resource without limit."""
     one = job("a", JobRun(0, 10, 0), amounts={"cpu": 0, "memory": 5})
     assert summarise(history(one, capacity=0)).utilisation == {"cpu": 0}
@@ -97,7 +97,7 @@ def test_forecasts_are_of_the_first_start() -> None:
     assert forecast_error(history(jobs[2])) is None
 
 
-def test_a_promise_is_kept_by_the_first_start_after_it() -> None:
+def test_a_reservation_is_kept_by_the_first_start_after_it() -> None:
     jobs = (
         job("early", JobRun(6, 9, 6), reservation=(1, 10)),
         job("in time", JobRun(10, 12, 10), reservation=(0, 10)),

@@ -34,7 +34,7 @@ def test_a_job_is_read_and_the_size_of_the_machine() -> None:
     assert (log.jobs, log.processors, log.problems, log.partial) == ([JOB], 100, [], 0)
 
 
-def test_where_processors_are_not_told_nodes_are() -> None:
+def test_where_processors_are_not_stated_nodes_are() -> None:
     assert parse_swf(["; MaxNodes: 50", "; MaxProcs: -1"]).processors == 50
     assert parse_swf(["; Computer: a PC"]).processors is None
 
@@ -110,7 +110,7 @@ def test_a_file_that_was_cut_off_is_read_up_to_there(tmp_path: Path) -> None:
     assert log.problems[0].line == len(log.jobs) + 1
 
 
-def test_there_is_no_such_file(tmp_path: Path) -> None:
+def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_swf(tmp_path / "log.swf")
 

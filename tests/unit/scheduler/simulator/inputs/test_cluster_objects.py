@@ -148,7 +148,7 @@ def test_pods_that_request_nothing_run_on_nodes_too() -> None:
     assert "pods" not in read(job("b"), nodes="3x8").queues[0].resource_groups[0].covered_resources
 
 
-def test_an_object_that_is_there_twice_is_told() -> None:
+def test_an_object_that_is_a_duplicate_is_reported() -> None:
     """As in a directory with a copy of a file; the last is taken, as `kubectl apply` would."""
     label = {"kueue.x-k8s.io/queue-name": "q"}
     found = read(queue("q", cpus=1), queue("q", cpus=9), obj("ResourceFlavor", "f"), job("j", labels=label))
@@ -224,14 +224,14 @@ def test_jobs_come_when_they_were_created_or_as_the_annotation_says() -> None:
     assert [(one.workload.name, one.workload.created_at) for one in found.arrivals] == [("a", 0), ("c", 5), ("b", 60)]
 
 
-def test_how_long_a_job_ran_is_told_by_its_status() -> None:
+def test_how_long_a_job_ran_comes_from_its_status() -> None:
     """So what ran on a cluster can be simulated on another one."""
     status = {"startTime": "2026-01-02T03:00:00Z", "completionTime": "2026-01-02T03:02:00Z"}
     [one] = read(job("j", notes={}, status=status), nodes="3x8").arrivals
     assert (one.run_time, one.workload.walltime) == (120, inf)
 
 
-def test_a_job_of_which_nothing_tells_how_long_it_runs_takes_its_limit_or_is_left_out() -> None:
+def test_a_job_of_which_the_run_time_is_unknown_takes_its_limit_or_is_left_out() -> None:
     found = read(job("a", notes={}, activeDeadlineSeconds=30), job("b", notes={}), nodes="3x8")
     assert [(one.workload.name, one.run_time) for one in found.arrivals] == [("a", 30)]
     assert found.problems == (
@@ -239,7 +239,7 @@ def test_a_job_of_which_nothing_tells_how_long_it_runs_takes_its_limit_or_is_lef
     )
 
 
-def test_workloads_come_without_what_they_were_given() -> None:
+def test_workloads_come_without_their_admissions() -> None:
     spec = {
         "queueName": "q", "priority": 3, "maximumExecutionTimeSeconds": 50,
         "podSets": [{"name": "main", "count": 2, "template": {"spec": {"containers": [CONTAINER]}}}],
@@ -272,7 +272,7 @@ def test_workloads_come_without_what_they_were_given() -> None:
         ({"apiVersion": "v1", "kind": "Secret"}, "1 of kind Secret (v1): of no use here"),
     ],
 )
-def test_what_is_damaged_is_told_by_object_and_nothing_else_is_lost(damaged: Json, told: str) -> None:
+def test_what_is_damaged_comes_from_object_and_nothing_else_is_lost(damaged: Json, told: str) -> None:
     label = {"kueue.x-k8s.io/queue-name": "q"}
     found = read(queue("q"), obj("ResourceFlavor", "f"), job("j", labels=label), damaged, job("k", labels=label))
     assert {"j", "k"} <= {one.workload.name for one in found.arrivals}
@@ -294,7 +294,7 @@ def test_a_job_whose_pods_or_run_time_are_damaged_is_left_out(damaged: Json) -> 
     assert len(found.problems) == 1
 
 
-def test_queues_that_nobody_describes_share_the_nodes() -> None:
+def test_queues_without_a_description_share_the_nodes() -> None:
     found = read(
         job("a", labels={"kueue.x-k8s.io/queue-name": "x"}),
         job("b", labels={"kueue.x-k8s.io/queue-name": "y"}),
@@ -305,7 +305,7 @@ def test_queues_that_nobody_describes_share_the_nodes() -> None:
     assert read(job("a"), nodes="4x8").arrivals[0].queue == "all"
 
 
-def test_a_flavor_that_is_missing_is_told() -> None:
+def test_a_flavor_that_is_missing_is_reported() -> None:
     found = read(queue("q", "gone"), job("j"))
     assert found.problems == ("f.yaml: ResourceFlavor gone: there is none, and it is taken for one of any nodes",)
     assert [one.name for one in found.flavors] == ["gone"]
@@ -331,7 +331,7 @@ def test_without_jobs_or_anything_to_run_on_there_is_an_error() -> None:
         read(job("j"))
 
 
-def test_objects_are_told_from_other_files() -> None:
+def test_objects_are_reported_from_other_files() -> None:
     assert is_object(job("j"))
     assert not is_object({"jobs": []})
     assert has_nodes(documents(job("j"), report("n")))
@@ -341,7 +341,7 @@ def test_objects_are_told_from_other_files() -> None:
 # --- nodes
 
 
-def test_a_report_tells_what_its_node_has_in_all_and_its_zones_when_nothing_runs() -> None:
+def test_a_report_has_the_capacity_of_its_node_and_its_zones_when_nothing_runs() -> None:
     found = fleet_from_reports(documents(report("n", counts={"memory": 1 << 30, "x.com/gpu": 2})))
     assert found.problems == ()
     assert found.total_capacity == {"cpu": 8000, "memory": 2 << 30, "ephemeral-storage": UNLIMITED, "x.com/gpu": 4}
@@ -363,7 +363,7 @@ def test_a_node_object_says_it_better_than_its_report() -> None:
     assert [found.nodes.name(row) for row in range(2)] == ["m", "n"]
 
 
-def test_memory_that_a_report_does_not_tell_is_not_counted() -> None:
+def test_memory_that_a_report_does_not_state_is_not_counted() -> None:
     found = fleet_from_reports(documents(report("n")))
     assert found.total_capacity["memory"] == UNLIMITED
 
@@ -387,7 +387,7 @@ def test_levels_are_those_that_every_node_has_a_label_of() -> None:
         (report("x") | {"zones": "none"}, "NodeResourceTopology x: zones: not a list: 'none'"),
     ],
 )
-def test_a_damaged_report_is_told_and_the_others_are_read(damaged: Json, told: str) -> None:
+def test_a_damaged_report_is_reported_and_the_rest_are_read(damaged: Json, told: str) -> None:
     found = fleet_from_reports(documents(report("n"), damaged, report("o")))
     assert any(told in one for one in found.problems), found.problems
     assert {"n", "o"} <= set(found.states)

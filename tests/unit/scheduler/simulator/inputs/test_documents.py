@@ -85,6 +85,6 @@ def test_bytes_that_are_no_text_are_an_error(tmp_path: Path) -> None:
         read_documents(str(file))
 
 
-def test_there_is_no_such_file(tmp_path: Path) -> None:
+def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no\.yaml: cannot be read: No such file"):
         read_documents(str(tmp_path / "no.yaml"))

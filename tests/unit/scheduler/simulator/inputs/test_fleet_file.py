@@ -79,7 +79,7 @@ def test_a_kind_has_a_flavor_and_what_its_nodes_have() -> None:
     assert found.nodes.available("nvidia.com/gpu").tolist() == [8] * 50 + [0] * 150
 
 
-def test_memory_that_is_not_told_is_not_counted() -> None:
+def test_memory_that_is_not_stated_is_not_counted() -> None:
     """Unknown is not zero: such nodes have room for any memory."""
     found = read_fleet(fleet(2, kinds=[{"name": "x", "cpu": 1}]), "f.yaml")
     assert found.capacity["x"]["memory"] == UNLIMITED
@@ -165,7 +165,7 @@ def test_an_error_names_file_field_and_value(change: Json, told: str) -> None:
         read_fleet(fleet(1) | change, "f.yaml")
 
 
-def test_fields_that_are_not_known_are_told() -> None:
+def test_fields_that_are_not_known_are_reported() -> None:
     found = read_fleet(fleet(1, color="red"), "f.yaml")
     assert found.problems == ("f.yaml: color: not a known field",)
 

@@ -90,7 +90,7 @@ def test_a_group_draws_for_itself() -> None:
     ]
 
 
-def test_all_that_can_be_said_of_a_job() -> None:
+def test_every_field_of_a_job() -> None:
     found = read(
         {
             "name": "j", "count": 2, "queue": "b", "user": "u", "priority": -5,
@@ -183,14 +183,14 @@ DAMAGED: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("job", "told"), DAMAGED)
-def test_a_damaged_group_is_told_and_nothing_else_is_lost(job: object, told: str) -> None:
+def test_a_damaged_group_is_reported_and_nothing_else_is_lost(job: object, told: str) -> None:
     found = read(JOB | {"name": "good", "count": 2}, job, JOB | {"name": "last"})
     assert [one.workload.name for one in found.arrivals] == ["good-0", "good-1", "last"]
     [problem] = found.problems
     assert problem.startswith(f"f.json: {told}")
 
 
-def test_a_queue_that_there_is_not_is_told() -> None:
+def test_a_queue_that_does_not_exist_is_reported() -> None:
     found = read(
         JOB | {"queue": "a"},
         JOB | {"name": "x", "queue": "z"},
@@ -204,7 +204,7 @@ def test_a_queue_that_there_is_not_is_told() -> None:
     assert len(found.arrivals) == 1
 
 
-def test_fields_that_are_not_known_are_told_and_the_job_comes() -> None:
+def test_fields_that_are_not_known_are_reported_and_the_job_comes() -> None:
     found = read(JOB | {"color": "red"}, jobz=3)
     assert found.problems == ("f.json: jobs[0].color: not a known field", "f.json: jobz: not a known field")
     assert len(found.arrivals) == 1

@@ -96,7 +96,7 @@ def test_the_one_with_topologies() -> None:
         }
 
 
-def test_a_set_begins_after_one_interval_and_its_templates_take_turns() -> None:
+def test_a_set_begins_after_one_interval_and_its_templates_alternate() -> None:
     other = {**WORKLOAD, "className": "large"}
     found = read_generator(changed(f"{SET}.workloads", [WORKLOAD, other]), "f")
     mine = [one for one in found.arrivals if one.queue == "cq-0-0-cohort-0"]
@@ -139,7 +139,7 @@ def test_arrivals_are_by_time() -> None:
         ("cohorts.0.className", 3, "cohorts[0].className: not a string: 3"),
     ],
 )
-def test_what_is_damaged_is_told_and_the_rest_is_made(path: str, value: object, told: str) -> None:
+def test_what_is_damaged_is_reported_and_the_rest_is_made(path: str, value: object, told: str) -> None:
     made = changed(path, value)
     made["cohorts"].append({"className": "sound", "queuesSets": [QUEUES]})
     found = read_generator(made, "f.yaml")
@@ -155,7 +155,7 @@ def test_the_time_of_a_damaged_template_passes_too() -> None:
     assert found.arrivals[0].workload.name == "small-0-0-1"
 
 
-def test_fields_that_are_not_known_are_told() -> None:
+def test_fields_that_are_not_known_are_reported() -> None:
     found = read_generator(changed(f"{SET}.color", "red"), "f")
     assert found.problems == ("f: cohorts[0].queuesSets[0].workloadsSets[0].color: not a known field",)
     assert len(found.arrivals) == 12

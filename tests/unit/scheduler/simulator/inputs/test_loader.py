@@ -83,14 +83,14 @@ def test_a_log_on_nodes_is_a_scenario(file: Write) -> None:
     ]  # fmt: skip
 
 
-def test_a_damaged_line_of_a_log_is_told(file: Write) -> None:
+def test_a_damaged_line_of_a_log_is_reported(file: Write) -> None:
     found = scenario(file("a.swf", LOG + "1 2 3\n" + LOG), "25x4")
     assert len(found.arrivals) == 9
     assert found.problems[0] == "a.swf: line 11: line: 3 fields rather than 18"
     assert "a.swf: job number 9: duplicate: the first one counts" in found.problems
 
 
-def test_a_job_file_runs_on_its_own_nodes_or_on_those_given(file: Write) -> None:
+def test_a_job_file_runs_on_its_own_nodes_or_on_those_of_the_command(file: Write) -> None:
     path = file("jobs.json", json.dumps(JOBS))
     own = scenario(path)
     assert own.nodes is not None
@@ -204,7 +204,7 @@ def test_options_that_make_no_sense(file: Write, options: dict[str, Any], told: 
         load_scenario(file("jobs.json", json.dumps(JOBS)), **options)
 
 
-def test_a_generator_says_itself_what_it_runs_on() -> None:
+def test_a_generator_has_its_own_nodes() -> None:
     with pytest.raises(InputError, match="nodes: a generator file says itself"):
         load_scenario(str(SCENARIOS / "kueue-tas.yaml"), "100")
 
@@ -243,7 +243,7 @@ def _names(found: Scenario | SwfLog) -> list[str]:
     return [one.workload.name for one in found.arrivals]
 
 
-def test_standard_input_is_named_in_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_has_a_name_in_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"a: [")))
     with pytest.raises(InputError, match=r"^standard input: neither YAML nor JSON"):
         load_scenario("-")
@@ -255,7 +255,7 @@ def test_a_file_that_ends_before_anything_is_in_it_is_damaged(file: Write, name:
         load_scenario(file(name, gzip.compress(LOG.encode())[:12]))
 
 
-def test_there_is_no_such_thing() -> None:
+def test_an_unknown_source() -> None:
     with pytest.raises(InputError, match=r"^no-such: neither there nor known: can be .* a mix \(hpc, ai, batch\)"):
         load_scenario("no-such")
 

@@ -22,7 +22,7 @@ def work_by_kind(found: Scenario, resource: str) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("name", sorted(MIXES))
-def test_a_mix_has_the_load_that_is_asked_for(name: str) -> None:
+def test_a_mix_has_the_load_that_is_requested(name: str) -> None:
     """Work by capacity and time of submission."""
     found = build_mix(name, jobs=MANY, load=0.7, seed=1)
     resource = MIXES[name].resource

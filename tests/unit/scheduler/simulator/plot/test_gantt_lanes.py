@@ -57,13 +57,13 @@ def test_bars_stay_below_the_capacity_if_runs_do(one: History) -> None:
         assert max((piece.high for piece in pieces), default=0) <= size
 
 
-def test_a_bar_is_whole_where_a_gap_is_high_enough() -> None:
+def test_a_bar_is_whole_where_a_gap_fits_high_enough() -> None:
     """The narrowest such, so that others find higher ones."""
     runs = [(0, 9, 2), (0, 3, 3), (0, 9, 1), (0, 3, 2), (0, 9, 1), (4, 5, 2)]
     assert packed(runs, 10)[-1] == BarPiece(5, 6, 8)
 
 
-def test_a_bar_is_split_where_no_gap_is() -> None:
+def test_a_bar_is_split_where_no_gap_fits() -> None:
     runs = [(0, 2, 3), (0, 9, 2), (0, 2, 3), (2, 9, 5)]
     assert packed(runs, 8)[-2:] == [BarPiece(3, 0, 3), BarPiece(3, 5, 7)]
 

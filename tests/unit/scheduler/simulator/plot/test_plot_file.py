@@ -81,7 +81,7 @@ def test_the_same_history_gives_the_same_bytes(tmp_path: Path, form: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["picture.pdf", "picture", "svg"])
-def test_another_suffix_is_an_error_that_names_those_that_there_are(tmp_path: Path, name: str) -> None:
+def test_another_suffix_is_an_error_that_names_the_supported_ones(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match=re.escape(name) + r".*\.svg or \.png"):
         draw_plot(PREEMPTED, tmp_path / name, title="t")
 

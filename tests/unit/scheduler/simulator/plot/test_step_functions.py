@@ -76,7 +76,7 @@ def test_nothing_gives_nothing() -> None:
     assert (table.last_time, resource_capacity(table, {})) == (0, {})
 
 
-def test_who_is_given_up_without_a_run_never_counts_as_waiting() -> None:
+def test_a_job_without_a_run_never_counts_as_pending() -> None:
     assert pairs(queue_length(build_arrays(history(job("a", 0, 1, outcome="failed"))))) == []
 
 
@@ -181,13 +181,13 @@ def test_where_nothing_has_a_limit_the_most_that_was_taken_is_the_whole() -> Non
     assert resource_capacity(build_arrays(one), one.capacity) == {"cpu": 5}
 
 
-def test_what_nobody_takes_is_left_out() -> None:
+def test_unused_resources_are_left_out() -> None:
     one = two(4, 0)
     assert resource_capacity(build_arrays(one), MACHINE) == {"cpu": SIZE}
     assert resource_capacity(build_arrays(one._replace(jobs=[])), MACHINE) == MACHINE
 
 
-def test_a_resource_of_which_there_is_none_has_no_share() -> None:
+def test_a_resource_that_is_missing_has_no_share() -> None:
     assert resource_capacity(build_arrays(two(4, 1)), {"cpu": SIZE, "gpu": 0}) == {"cpu": SIZE}
 
 

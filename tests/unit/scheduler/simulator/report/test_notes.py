@@ -22,7 +22,7 @@ def test_what_came_of_it() -> None:
     assert caption(found) == "easy: mean wait 1.00 h, longest 2.00 h"
 
 
-def test_who_fits_nowhere() -> None:
+def test_jobs_that_fit_nowhere() -> None:
     """By places, with what is in the way, or else what they ask for."""
     assert list(unfinished_jobs(PREEMPTED, "refused").values()) == ["job f: 0.009 cpu"]
     what = history(job("a", 0, 1, run(0, 1)), job("b", 0, 1, outcome="waiting", explanation="the queue is held"))

@@ -42,12 +42,12 @@ def test_columns_are_aligned_right_and_labels_left() -> None:
     )  # fmt: skip
 
 
-def test_columns_that_have_no_room_follow_below() -> None:
+def test_columns_that_have_no_space_follow_below() -> None:
     rows = [Row("a", ("1", "2", "3"))]
     assert render_grid(("xx", "yy", "zz"), rows, 9) == "   xx  yy\na   1   2\n\n   zz\na   3\n"
 
 
-def test_a_label_gives_way_to_its_number() -> None:
+def test_a_label_is_shorter_than_its_number() -> None:
     assert (
         render_grid(("policy",), [Row("a long label of much", ("1",))], 20)
         == "              policy\na long lab..       1\n"
@@ -127,7 +127,7 @@ def test_jobs_of_one_kind_are_all_jobs() -> None:
     assert "mean wait of" not in lines(result(*jobs))
 
 
-def test_what_nobody_had_has_no_line() -> None:
+def test_unused_resources_have_no_row() -> None:
     gpus = {"cpu": 8, "gpu": 8}
     made = summary_table(
         [build_result("easy", policy_named("easy"), history(job("j", 0, 4, run(0, 9)), capacity=gpus))], WIDE
@@ -136,7 +136,7 @@ def test_what_nobody_had_has_no_line() -> None:
     assert "gpu" not in made
 
 
-def test_promises_and_forecasts_are_told_where_there_were_any() -> None:
+def test_reservations_and_forecasts_are_reported_where_they_exist() -> None:
     jobs = [job("j", 0, 4, run(50, 60, 50), reservation=(0, 80), forecast=(10, 40, 90))]
     made = [
         " ".join(line.split()) for line in lines(result(*jobs), result(job("j", 0, 4, run(0, 1, 0)), policy="greedy"))

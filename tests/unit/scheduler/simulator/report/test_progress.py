@@ -74,7 +74,7 @@ def test_how_far_it_is() -> None:
         (10, " 25 %"),
     ],
 )
-def test_what_has_no_room_is_left_out(width: int, line: str) -> None:
+def test_what_does_not_fit_is_left_out(width: int, line: str) -> None:
     """The last column stays empty, for some terminals would begin a new line."""
     assert shown(2500, 10_000, 20, width) == line
 
