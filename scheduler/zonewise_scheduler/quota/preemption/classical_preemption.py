@@ -2,9 +2,9 @@
 
 pkg/scheduler/preemption/preemption.go classicalPreemptions; preemption/classical/hierarchical_preemption.go and
 candidate_generator.go. Candidates of other queues are collected cohort by cohort, from the preemptor's queue upwards.
-Once the quota of a subtree is enough for the request, the preemptor has the hierarchical advantage over workloads that
-use that quota from outside the subtree. Candidates of the cohorts above are then reclaimed for the subtree's own quota.
-Only workloads of queues and cohorts beyond their nominal quota are candidates.
+Once the quota of a subtree is enough for the request, the preemptor has the hierarchical advantage. It has it over
+workloads that use that quota from outside the subtree. Candidates of the cohorts above are then reclaimed for the
+subtree's own quota. Only workloads of queues and cohorts beyond their nominal quota are candidates.
 """
 
 from __future__ import annotations

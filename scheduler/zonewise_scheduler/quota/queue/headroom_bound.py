@@ -3,9 +3,9 @@
 When something has changed, all inadmissible workloads become active again, most of them for nothing. The headroom bound
 is the most of a FlavorResource that a workload of some priority can have, by any preemption.
 
-Invariant: if a workload requests more than the bound of some resource in each of its flavors, its nomination ends with
-NoFit or NoCandidates, whatever the order of flavors and candidates. (Upstream code: fitsResourceQuota and
-classicalPreemptions.)
+Invariant: if a workload requests more than some bound in each of its flavors, its nomination ends with NoFit or
+NoCandidates. The order of flavors and candidates does not matter. The code is fits_resource_quota and
+classical_preemptions.
 
 Proof, for classical preemption. Let `a` be the request, larger than the bound. Let `s` be the usage of workloads in the
 queue that its policy lets the workload preempt.

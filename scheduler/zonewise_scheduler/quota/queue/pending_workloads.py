@@ -24,94 +24,24 @@ from __future__ import annotations
 from copy import copy
 from heapq import heapify, heappop, heappush
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from zonewise_scheduler.quota.cycle.entry import Head
 from zonewise_scheduler.quota.flavorassigner.assignment import NO_LAST_ASSIGNMENT
+from zonewise_scheduler.quota.queue.shape_groups import PendingEntry, ShapeGroup, WalltimeGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Mapping
 
     from zonewise_scheduler.quota.api.queue_types import ClusterQueue
     from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.cycle.entry import Decision
     from zonewise_scheduler.quota.flavorassigner.assignment import AssignmentClusterQueueState
-    from zonewise_scheduler.quota.flavorassigner.flavorassigner import FlavorAlternatives
     from zonewise_scheduler.quota.queue.headroom_bound import BoundReason, HeadroomBound
+    from zonewise_scheduler.quota.queue.shape_groups import Rank, ShapeKey
 
 _REQUEUED_ACTIVE = {"FailedAfterNomination", "PendingPreemption"}
 _REQUEUED_INADMISSIBLE = {"NoFit", "NoCandidates", "Reserved"}
-
-_Rank = tuple[int, float, float, str, str]
-"""A smaller rank is earlier; the last element is the key."""
-_ShapeKey = tuple[str, "Hashable"]
-"""The key of the LocalQueue, where admission follows usage, and the scheduling shape."""
-
-
-class _WalltimeGroup:
-    """The workloads of one shape with the same walltime, in their order."""
-
-    __slots__ = ("inadmissible", "ranks", "walltime")
-
-    def __init__(self, walltime: float) -> None:
-        self.walltime = walltime
-        self.ranks: list[_Rank] = []
-        """A heap, which may have stale ranks."""
-        self.inadmissible = False
-        """They would delay a reservation."""
-
-    def copy(self) -> _WalltimeGroup:
-        group = copy(self)
-        group.ranks = list(self.ranks)
-        return group
-
-
-class _ShapeGroup:
-    """The workloads of one shape and, where admission follows usage, of one LocalQueue."""
-
-    __slots__ = ("alternatives", "by_walltime", "heads", "inadmissible", "key", "was_inadmissible")
-
-    def __init__(self, key: _ShapeKey) -> None:
-        self.key = key
-        self.by_walltime: dict[float, _WalltimeGroup] = {}
-        """Walltimes in seconds."""
-        self.heads: list[_Rank] = []
-        """A heap of the first rank of each active walltime group, which may have stale ranks."""
-        self.inadmissible = False
-        """They all lack quota."""
-        self.was_inadmissible = False
-        """Tells whether a cycle has found one of them inadmissible."""
-        self.alternatives: FlavorAlternatives | None = None
-        """Their alternative requests, computed once one of them has been inadmissible."""
-
-    @property
-    def local_queue_key(self) -> str:
-        """The LocalQueue, where admission follows usage."""
-        return self.key[0]
-
-    def activate(self) -> None:
-        """Make all walltime groups active."""
-        for group in self.by_walltime.values():
-            group.inadmissible = False
-        self.heads = [group.ranks[0] for group in self.by_walltime.values()]
-        heapify(self.heads)
-
-    def copy(self) -> _ShapeGroup:
-        shape = copy(self)
-        shape.heads = list(self.heads)
-        shape.by_walltime = {walltime: group.copy() for walltime, group in self.by_walltime.items()}
-        return shape
-
-
-class _PendingEntry(NamedTuple):
-    workload: Workload
-    rank: _Rank
-    shape: _ShapeGroup
-    group: _WalltimeGroup
-
-    @property
-    def inadmissible(self) -> bool:
-        return self.shape.inadmissible or self.group.inadmissible
 
 
 class PendingWorkloads:
@@ -122,16 +52,16 @@ class PendingWorkloads:
         self.spec = spec
         self._requeue_from_eviction = requeue_from_eviction
         self._shortest_first = shortest_first
-        self._entries: dict[str, _PendingEntry] = {}
+        self._entries: dict[str, PendingEntry] = {}
         """All but those that are inadmissible alone, by key."""
         self._inadmissible_alone: dict[str, Workload] = {}
         """Inadmissible without the others of their shape, by key."""
-        self._shapes: dict[_ShapeKey, _ShapeGroup] = {}
+        self._shapes: dict[ShapeKey, ShapeGroup] = {}
         """Some may be empty."""
-        self._partly_inadmissible: set[_ShapeKey] = set()
+        self._partly_inadmissible: set[ShapeKey] = set()
         """Shapes with inadmissible walltime groups."""
-        self._heads: dict[str, list[_Rank]] = {}
-        """By LocalQueue as in _ShapeKey: heaps of the first rank of each active shape, which may have stale ranks."""
+        self._heads: dict[str, list[Rank]] = {}
+        """By LocalQueue as in ShapeKey: heaps of the first rank of each active shape, which may have stale ranks."""
         self._last_assignments: dict[str, tuple[AssignmentClusterQueueState, int]] = {}
         """By key, with the generation at that time."""
         self._generation = 0
@@ -149,10 +79,10 @@ class PendingWorkloads:
         pending._last_assignments = dict(self._last_assignments)
         return pending
 
-    def _copied_entry(self, entry: _PendingEntry) -> _PendingEntry:
+    def _copied_entry(self, entry: PendingEntry) -> PendingEntry:
         """Return an entry of the original with the groups of this copy."""
         shape = self._shapes[entry.shape.key]
-        return _PendingEntry(entry.workload, entry.rank, shape, shape.by_walltime[entry.group.walltime])
+        return PendingEntry(entry.workload, entry.rank, shape, shape.by_walltime[entry.group.walltime])
 
     def __len__(self) -> int:
         return len(self._entries) + len(self._inadmissible_alone)
@@ -279,7 +209,7 @@ class PendingWorkloads:
         for ranks in self._heads.values():
             heapify(ranks)
 
-    def _mark_shape_inadmissible(self, entry: _PendingEntry, *, reserved: bool) -> None:
+    def _mark_shape_inadmissible(self, entry: PendingEntry, *, reserved: bool) -> None:
         """Make the shape of an entry inadmissible; `reserved`: only walltimes that are no shorter."""
         shape = entry.shape
         if not reserved:
@@ -290,22 +220,22 @@ class PendingWorkloads:
             group.inadmissible = group.inadmissible or group.walltime >= entry.group.walltime
         self._push_head(shape)
 
-    def _rank(self, workload: Workload) -> _Rank:
+    def _rank(self, workload: Workload) -> Rank:
         walltime = workload.walltime if self._shortest_first else 0.0
         timestamp = workload.queue_order_timestamp(requeue_from_eviction=self._requeue_from_eviction)
         return -workload.priority, walltime, timestamp, workload.uid, workload.key
 
-    def _insert(self, workload: Workload) -> _PendingEntry:
+    def _insert(self, workload: Workload) -> PendingEntry:
         local_queue = workload.local_queue_key if self.spec.usage_based_admission else ""
         key = local_queue, workload.scheduling_shape
         shape = self._shapes.get(key)
         if shape is None:
-            shape = self._shapes[key] = _ShapeGroup(key)
+            shape = self._shapes[key] = ShapeGroup(key)
         group = shape.by_walltime.get(workload.walltime)
         if group is None:
-            group = shape.by_walltime[workload.walltime] = _WalltimeGroup(workload.walltime)
+            group = shape.by_walltime[workload.walltime] = WalltimeGroup(workload.walltime)
         rank = self._rank(workload)
-        entry = self._entries[workload.key] = _PendingEntry(workload, rank, shape, group)
+        entry = self._entries[workload.key] = PendingEntry(workload, rank, shape, group)
         heappush(group.ranks, rank)
         if group.ranks[0] == rank and not group.inadmissible:
             heappush(shape.heads, rank)
@@ -327,26 +257,26 @@ class PendingWorkloads:
             self._push_head(shape)
         return workload
 
-    def _push_head(self, shape: _ShapeGroup) -> None:
+    def _push_head(self, shape: ShapeGroup) -> None:
         """Add the head of a shape to the heads of its LocalQueue, if the shape is active."""
         if not shape.inadmissible and (head := self._head_of_shape(shape)):
             heappush(self._heads.setdefault(shape.local_queue_key, []), head)
 
-    def _head_of_shape(self, shape: _ShapeGroup) -> _Rank | None:
+    def _head_of_shape(self, shape: ShapeGroup) -> Rank | None:
         """Return the first rank of a shape's active walltime groups; None where there is none."""
         ranks = shape.heads
         while ranks and (not self._is_current(ranks[0]) or self._entries[ranks[0][-1]].group.inadmissible):
             heappop(ranks)
         return ranks[0] if ranks else None
 
-    def _is_current(self, rank: _Rank) -> bool:
+    def _is_current(self, rank: Rank) -> bool:
         """Tell whether a rank is not stale: whether a pending workload still has it."""
         entry = self._entries.get(rank[-1])
         return entry is not None and entry.rank == rank
 
     def _first_active(self, local_queue_usage: Mapping[str, float]) -> str:
         """Return the key of the first active workload, the sticky preemptor aside; "" where there is none."""
-        firsts: list[tuple[float, _Rank]] = []
+        firsts: list[tuple[float, Rank]] = []
         for local_queue, ranks in self._heads.items():
             while ranks and (not self._is_current(ranks[0]) or self._entries[ranks[0][-1]].inadmissible):
                 heappop(ranks)

@@ -1,0 +1,93 @@
+"""Groups of pending workloads that get the same decision: by scheduling shape, and within a shape by walltime.
+
+A group is inadmissible as a whole, so that a change costs by group and not by workload. Heaps of ranks keep stale ranks
+of workloads that were removed; PendingWorkloads drops these when they come first.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from heapq import heapify
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from zonewise_scheduler.quota.api.workload_types import Workload
+    from zonewise_scheduler.quota.flavorassigner.flavorassigner import FlavorAlternatives
+
+Rank = tuple[int, float, float, str, str]
+"""A smaller rank is earlier; the last element is the key."""
+ShapeKey = tuple[str, "Hashable"]
+"""The key of the LocalQueue, where admission follows usage, and the scheduling shape."""
+
+
+class WalltimeGroup:
+    """The workloads of one shape with the same walltime, in their order."""
+
+    __slots__ = ("inadmissible", "ranks", "walltime")
+
+    def __init__(self, walltime: float) -> None:
+        self.walltime = walltime
+        self.ranks: list[Rank] = []
+        """A heap, which may have stale ranks."""
+        self.inadmissible = False
+        """They would delay a reservation."""
+
+    def copy(self) -> WalltimeGroup:
+        """Return a copy that changes independently."""
+        group = copy(self)
+        group.ranks = list(self.ranks)
+        return group
+
+
+class ShapeGroup:
+    """The workloads of one shape and, where admission follows usage, of one LocalQueue."""
+
+    __slots__ = ("alternatives", "by_walltime", "heads", "inadmissible", "key", "was_inadmissible")
+
+    def __init__(self, key: ShapeKey) -> None:
+        self.key = key
+        self.by_walltime: dict[float, WalltimeGroup] = {}
+        """Walltimes in seconds."""
+        self.heads: list[Rank] = []
+        """A heap of the first rank of each active walltime group, which may have stale ranks."""
+        self.inadmissible = False
+        """They all lack quota."""
+        self.was_inadmissible = False
+        """Tells whether a cycle has found one of them inadmissible."""
+        self.alternatives: FlavorAlternatives | None = None
+        """Their alternative requests, computed once one of them has been inadmissible."""
+
+    @property
+    def local_queue_key(self) -> str:
+        """The LocalQueue, where admission follows usage."""
+        return self.key[0]
+
+    def activate(self) -> None:
+        """Make all walltime groups active."""
+        for group in self.by_walltime.values():
+            group.inadmissible = False
+        self.heads = [group.ranks[0] for group in self.by_walltime.values()]
+        heapify(self.heads)
+
+    def copy(self) -> ShapeGroup:
+        """Return a copy that changes independently; it shares no walltime group."""
+        shape = copy(self)
+        shape.heads = list(self.heads)
+        shape.by_walltime = {walltime: group.copy() for walltime, group in self.by_walltime.items()}
+        return shape
+
+
+class PendingEntry(NamedTuple):
+    """A pending workload with its rank and its groups."""
+
+    workload: Workload
+    rank: Rank
+    shape: ShapeGroup
+    group: WalltimeGroup
+
+    @property
+    def inadmissible(self) -> bool:
+        """Tell whether its shape or its walltime group is inadmissible."""
+        return self.shape.inadmissible or self.group.inadmissible
