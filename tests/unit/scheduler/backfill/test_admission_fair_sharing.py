@@ -70,7 +70,7 @@ def test_shares_are_as_the_weights(sizes: list[tuple[int, int]], weights: tuple[
     assert one / weights[0] == pytest.approx(other / weights[1], rel=0.15)
 
 
-def test_who_has_used_less_is_before_who_came_first() -> None:
+def test_lower_usage_precedes_earlier_arrival() -> None:
     """What it has used is forgotten by and by: half of it each half-life."""
     plan = planner("a", "b")
     events.submit(plan, make_workload("first", 8000, local="a", run=100))
@@ -88,7 +88,7 @@ def test_who_has_used_less_is_before_who_came_first() -> None:
     assert plan.snapshot.local_queue_usage["ns/a"] == pytest.approx(before / 2)
 
 
-def test_a_burst_of_admissions_does_not_go_unseen() -> None:
+def test_a_burst_of_admissions_counts_before_the_next_sample() -> None:
     """What is admitted counts at once, so that in one decision both have their turns."""
     plan = planner("a", "b")
     for at in range(8):
@@ -121,7 +121,7 @@ def test_weights_may_change() -> None:
     assert [one.key for one in schedule(plan, 1).admitted] == ["ns/three"]
 
 
-def test_a_copy_is_not_woken_to_sample() -> None:
+def test_a_copy_does_not_wake_to_sample() -> None:
     """It plays forward only from one end to the next, and what it uses is its own."""
     plan = planner("a", "b")
     events.submit(plan, make_workload("one", 1000, local="a"))

@@ -64,7 +64,7 @@ def as_plain(promises: Sequence[Reservation]) -> list[object]:
 @pytest.mark.parametrize("rules", RULES, ids=str)
 @settings(max_examples=40)
 @given(queues(preemption=True), comings(), st.sets(st.integers(0, 40)))
-def test_a_restart_leaves_every_promise_kept(
+def test_a_restart_keeps_every_reservation(
     rules: BackfillPolicy, specs: list[ClusterQueue], found: list[Submission], when: set[int]
 ) -> None:
     """Whenever it is: nobody who was promised a start has it later."""
@@ -79,7 +79,7 @@ def test_a_restart_leaves_every_promise_kept(
     check(played.play(found), specs)
 
 
-def test_places_are_kept() -> None:
+def test_topology_assignments_are_restored() -> None:
     """What another may take meanwhile is not what was promised."""
     spec, hosts = placed_queue("a", 99), [Host("one", "x", 2), Host("two", "x", 2)]
     planner = new_state(snapshot_of([spec], hosts), BackfillPolicy())
@@ -94,7 +94,7 @@ def test_places_are_kept() -> None:
     assert as_plain(other.reservations_by_start) == as_plain(planner.reservations_by_start)
 
 
-def test_starts_that_nobody_knows_and_checks_are_kept() -> None:
+def test_unknown_starts_and_admission_checks_are_restored() -> None:
     spec = queue("q", 4)._replace(admission_checks=(AdmissionCheckStrategyRule("capacity"),))
     planner = make_planner([spec], BackfillPolicy())
     events.submit(planner, make_workload("runs", 4), "q")
@@ -108,7 +108,7 @@ def test_starts_that_nobody_knows_and_checks_are_kept() -> None:
     assert [one.start for one in other.reservations_by_start] == [13]
 
 
-def test_who_gives_way_is_not_told_again() -> None:
+def test_a_restored_victim_is_not_preempted_again() -> None:
     """That it leaves is told by its condition Evicted; for whom, by what was kept."""
     spec = queue("q", 4, preemption=ClusterQueuePreemption("LowerPriority"))
     planner = make_planner([spec], BackfillPolicy())
@@ -124,7 +124,7 @@ def test_who_gives_way_is_not_told_again() -> None:
     assert [one.key for one in schedule(other, 3).admitted] == ["ns/high"]
 
 
-def test_who_waits_no_more_is_promised_nothing() -> None:
+def test_a_workload_that_is_not_pending_gets_no_reservation_back() -> None:
     planner = make_planner([queue("q", 4)], BackfillPolicy())
     events.submit(planner, make_workload("runs", 4), "q")
     events.submit(planner, make_workload("waits", 4, at=1), "q")
@@ -135,7 +135,7 @@ def test_who_waits_no_more_is_promised_nothing() -> None:
     assert other.reservations_by_start == []
 
 
-def test_what_is_not_to_be_kept_any_more_is_promised_anew() -> None:
+def test_an_infeasible_reservation_moves_to_another_start() -> None:
     """The quota is less than before the restart."""
     planner = make_planner([queue("q", 4)], BackfillPolicy())
     events.submit(planner, make_workload("runs", 4, run=10), "q")
@@ -150,7 +150,7 @@ def test_what_is_not_to_be_kept_any_more_is_promised_anew() -> None:
     assert [one.start for one in other.reservations_by_start] == [10]
 
 
-def test_what_local_queues_have_used_is_kept() -> None:
+def test_usage_of_local_queues_is_restored() -> None:
     spec = queue("q", 4)._replace(usage_based_admission=True)
     decay = AdmissionFairSharingConfig(usage_half_life_time=100, usage_sampling_interval=10)
     planner = make_planner([spec], BackfillPolicy(), admission_fair_sharing=decay)

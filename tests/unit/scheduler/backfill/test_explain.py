@@ -56,7 +56,7 @@ def planned(*found: Submission, queues: Sequence[ClusterQueue] = (), rules: str 
 # --- quotas
 
 
-def test_a_queue_alone_has_too_little_left() -> None:
+def test_a_queue_without_cohort_lacks_quota() -> None:
     """It names who must end first: of two, that which is needed."""
     found = asked("/c", submission("a", 2000, 10), submission("b", 5000, 30), submission("c", 4000, 10))
     lack = QuotaShortage("all", "cpu", 4000, 1000, "nominal", "q", 8000)
@@ -67,7 +67,7 @@ def test_a_queue_alone_has_too_little_left() -> None:
     )
 
 
-def test_all_that_must_end_are_named() -> None:
+def test_all_workloads_that_must_end_are_named() -> None:
     found = asked(
         "/d",
         *(submission(name, 2000, run) for name, run in (("a", 10), ("b", 40), ("c", 20))),
@@ -77,7 +77,7 @@ def test_all_that_must_end_are_named() -> None:
     assert found.start == 40
 
 
-def test_a_queue_in_a_cohort_may_borrow_no_more() -> None:
+def test_a_borrowing_limit_binds() -> None:
     team = [queue("q", 4000, cohort="team", borrowing_limit=2000), queue("other", 8000, cohort="team")]
     found = asked("/b", submission("a", 5000, 10), submission("b", 1500, 10), queues=team)
     assert found.shortages == (QuotaShortage("all", "cpu", 1500, 1000, "borrowing", "q", 2000),)
@@ -86,7 +86,7 @@ def test_a_queue_in_a_cohort_may_borrow_no_more() -> None:
     )
 
 
-def test_a_cohort_has_too_little_left_and_another_does_not_lend() -> None:
+def test_a_cohort_lacks_quota_that_another_queue_does_not_lend() -> None:
     team = [queue("q", 4000, cohort="team"), queue("other", 8000, cohort="team", lending_limit=2000)]
     found = asked("/b", submission("a", 5000, 10), submission("b", 3000, 10), queues=team)
     assert found.shortages == (QuotaShortage("all", "cpu", 3000, 1000, "cohort", "team", 6000, not_lent=6000),)
@@ -115,7 +115,7 @@ def test_a_cohort_has_too_little_left_and_another_does_not_lend() -> None:
         ),
     ],
 )
-def test_what_is_more_than_there_ever_is_never_starts(spec: dict[str, Any], lack: QuotaShortage, said: str) -> None:
+def test_a_request_over_the_max_quota_never_starts(spec: dict[str, Any], lack: QuotaShortage, said: str) -> None:
     found = asked("/a", submission("a", 9000, 10), queues=[queue("q", 8000, **spec)])
     assert found == Explanation("/a", "q", 1, 0, shortages=(lack,), never_fits=True)
     assert (
@@ -124,7 +124,7 @@ def test_what_is_more_than_there_ever_is_never_starts(spec: dict[str, Any], lack
     )
 
 
-def test_who_declares_no_run_time_may_stay_for_ever() -> None:
+def test_without_a_walltime_the_start_is_unknown() -> None:
     found = asked("/b", submission("a", 8000, inf), submission("b", 1000, 10))
     assert (found.waits_for, found.start) == (("/a",), inf)
     assert explanation_message(found).endswith("ClusterQueue q has 0 of its 8 left; waits for /a to end")
@@ -153,7 +153,7 @@ def test_each_flavor_has_its_own_reason() -> None:
     )
 
 
-def test_a_resource_of_which_the_queue_has_no_quota() -> None:
+def test_a_resource_without_quota() -> None:
     one = submission("a", 1000, 10)
     pods = (PodSet(requests={"cpu": 1000, "nvidia.com/gpu": 1}),)
     found = asked("/a", one._replace(workload=replace(one.workload, pod_sets=pods)))
@@ -166,7 +166,7 @@ def test_a_resource_of_which_the_queue_has_no_quota() -> None:
 # --- places
 
 
-def test_no_domain_has_room() -> None:
+def test_no_domain_has_capacity() -> None:
     hosts = [Host("n1", "r1", 4000), Host("n2", "r2", 4000)]
     planner = new_state(snapshot_of([placed_queue("q", 8000)], hosts), policy_named("greedy"))
     for place, size in enumerate((3000, 2000, 3000)):
@@ -186,7 +186,7 @@ def test_no_domain_has_room() -> None:
 # --- time
 
 
-def test_who_would_delay_a_promise_does_not_start() -> None:
+def test_a_workload_that_would_delay_a_reservation_does_not_start() -> None:
     planner = planned(submission("a", 5000, 10), submission("b", 8000, 10), submission("c", 2000, 20), rules="easy")
     found = explain(planner, "/c", 0)
     assert found.delayed_reservation == ReservedStart("/b", planner.reservations.by_key["/b"].start)
@@ -197,14 +197,14 @@ def test_who_would_delay_a_promise_does_not_start() -> None:
     )
 
 
-def test_the_promise_is_told_to_whom_it_is_made() -> None:
+def test_a_reserved_workload_knows_its_start() -> None:
     planner = planned(submission("a", 5000, 10), submission("b", 8000, 10), rules="easy")
     found = explain(planner, "/b", 3)
     assert (found.waits_for, found.start, found.reserved) == (("/a",), 10, True)
     assert explanation_message(found).endswith("; waits for /a to end; is reserved to start in 7 s at the latest")
 
 
-def test_a_promise_for_an_unknown_time() -> None:
+def test_a_reservation_with_an_unknown_start() -> None:
     found = asked("/b", submission("a", 5000, inf), submission("b", 8000, 10), rules="easy")
     assert explanation_message(found).endswith(
         "is reserved to start at an unknown time, since workloads without a walltime must end first"
@@ -214,13 +214,13 @@ def test_a_promise_for_an_unknown_time() -> None:
 # --- turns
 
 
-def test_behind_one_that_is_not_passed() -> None:
+def test_behind_the_head_of_a_strict_queue() -> None:
     found = asked("/c", submission("a", 5000, 10), submission("b", 8000, 10), submission("c", 1000, 1), rules="fifo")
     assert found == Explanation("/c", "q", 2, 0, blocked_by="/b")
     assert explanation_message(found) == "/b is before it in ClusterQueue q and must start first"
 
 
-def test_it_waits_for_its_victims_to_be_gone() -> None:
+def test_a_preemptor_waits_for_its_victims() -> None:
     specs = [queue("q", 8000, preemption=ClusterQueuePreemption("LowerPriority"))]
     planner = planned(
         submission("a", 8000, 10),
@@ -234,7 +234,7 @@ def test_it_waits_for_its_victims_to_be_gone() -> None:
     assert explain(planner, "/z", 0).delayed_reservation is not None or explain(planner, "/z", 0).blocked_by == "/high"
 
 
-def test_one_with_a_gate_makes_nobody_give_way() -> None:
+def test_a_gated_workload_preempts_nothing() -> None:
     specs = [queue("q", 8000, preemption=ClusterQueuePreemption("LowerPriority"))]
     high = submission("high", 8000, 10, priority=1)
     found = asked(
@@ -258,7 +258,7 @@ def test_a_queue_is_not_for_all_namespaces() -> None:
     assert explanation_message(found) == "ClusterQueue q is not for namespace "
 
 
-def test_who_stands_in_no_line_is_told_why() -> None:
+def test_an_inadmissible_workload_has_a_message() -> None:
     one = submission("a", 1000, 1)
     found = asked("/a", one._replace(workload=replace(one.workload, active=False)))
     assert (found.position, explanation_message(found)) == (0, "it is deactivated")
@@ -271,7 +271,7 @@ def test_failed_checks_are_named() -> None:
     assert explanation_message(found) == "its admission checks budget and safety have failed"
 
 
-def test_where_nothing_hinders_its_turn_comes_with_the_next_decision() -> None:
+def test_without_any_reason_the_next_pass_decides() -> None:
     planner = planned()
     events.submit(planner, submission("a", 1000, 1).workload, "q")
     assert (
@@ -280,14 +280,14 @@ def test_where_nothing_hinders_its_turn_comes_with_the_next_decision() -> None:
     )
 
 
-def test_those_that_sleep_behind_one_of_their_shape_have_the_same_reason() -> None:
+def test_workloads_of_one_shape_have_the_same_reason() -> None:
     planner = planned(submission("a", 8000, 10), *(submission(name, 2000, 10) for name in "bcd"))
     found = [explain(planner, key, 0) for key in ("/b", "/c", "/d")]
     assert [one.position for one in found] == [1, 2, 3]
     assert len({one._replace(key="", position=0) for one in found}) == 1
 
 
-def test_who_does_not_wait_has_no_reason() -> None:
+def test_a_workload_that_is_not_pending_has_no_explanation() -> None:
     with pytest.raises(KeyError):
         asked("/a", submission("a", 1000, 1))
 
@@ -304,7 +304,7 @@ def test_durations_have_two_units_at_most() -> None:
     "rules", [*RULES, BackfillPolicy(reserve_after=inf), BackfillPolicy(overtaking=False)], ids=str
 )
 @given(queues(preemption=True), comings(most=9))
-def test_every_reason_is_true(rules: BackfillPolicy, specs: list[ClusterQueue], found: list[Submission]) -> None:
+def test_every_explanation_is_true(rules: BackfillPolicy, specs: list[ClusterQueue], found: list[Submission]) -> None:
     Story(new_state(Snapshot(specs), rules), watch=check).play(found)
 
 

@@ -61,21 +61,21 @@ def test_a_forecast_is_the_queue_played_forward() -> None:
     }
 
 
-def test_what_depends_on_run_times_that_nobody_knows_is_unknown() -> None:
+def test_a_start_that_depends_on_unknown_run_times_is_unknown() -> None:
     planner = planner_of(submission("a", 5, inf), submission("b", 8, 10))
     assert forecast_starts(planner, 1, RunTimeHistory()) == {"/b": Forecast(1, inf, inf)}
 
 
-def test_what_can_never_start_is_unknown() -> None:
+def test_a_workload_that_never_fits_has_an_unknown_start() -> None:
     assert forecast_starts(planner_of(submission("a", 9, 1)), 1, RunTimeHistory()) == {"/a": Forecast(inf, inf, inf)}
 
 
-def test_what_has_outlived_its_declared_time_is_expected_to_end_soon() -> None:
+def test_an_overrun_workload_is_expected_to_end_soon() -> None:
     planner = planner_of(submission("a", 8, 10), submission("b", 8, 10))
     assert forecast_starts(planner, 50, RunTimeHistory()) == {"/b": Forecast(50, 50, 110)}
 
 
-def test_those_that_are_told_to_give_way_are_gone_at_once_and_wait_again() -> None:
+def test_victims_are_pending_again_at_once() -> None:
     """After who made them give way, they run from their beginning."""
     specs = [queue("q", 8, preemption=ClusterQueuePreemption("LowerPriority"))]
     planner = planner_of(
@@ -87,14 +87,14 @@ def test_those_that_are_told_to_give_way_are_gone_at_once_and_wait_again() -> No
     assert found["/later"] == Forecast(4, 34, 34)
 
 
-def test_a_promise_bounds_a_forecast() -> None:
+def test_a_reservation_bounds_a_forecast() -> None:
     """That nobody passes who would delay it is not to be foretold otherwise."""
     planner = planner_of(submission("a", 6, 10), submission("b", 8, 10), rules="easy")
     found = forecast_starts(planner, 2, RunTimeHistory())["/b"]
     assert found.latest == planner.reservations_by_start[0].start == 10
 
 
-def test_it_is_played_no_further_than_it_takes() -> None:
+def test_the_play_ends_when_the_workloads_have_started() -> None:
     """With so few decisions as it takes for the second, the others are unknown."""
     planner = planner_of(*(submission(name, 8, 10) for name in "abcd"))
     assert forecast_starts(planner, 0, RunTimeHistory(), ["/b"]) == {"/b": Forecast(0, 10, 10)}
@@ -102,20 +102,20 @@ def test_it_is_played_no_further_than_it_takes() -> None:
     assert forecast_starts(planner, 0, RunTimeHistory(), max_decisions=2)["/c"].latest == inf
 
 
-def test_who_does_not_wait_has_no_forecast() -> None:
+def test_a_workload_that_is_not_pending_has_no_forecast() -> None:
     with pytest.raises(KeyError):
         forecast_starts(planner_of(submission("a", 8, 10)), 0, RunTimeHistory(), ["/a"])
 
 
 @given(st.lists(st.integers(1, 1000), min_size=2, max_size=30), st.sampled_from([0.01, 0.05, 0.2]))
-def test_grains_change_nothing_where_one_ends_after_the_other(limits: list[int], grain: float) -> None:
+def test_a_grain_changes_nothing_where_ends_are_apart(limits: list[int], grain: float) -> None:
     planner = planner_of(*(submission(f"{place:02}", 8, limit) for place, limit in enumerate(limits)))
     assert forecast_starts(planner, 0, RunTimeHistory(), time_grain=grain) == forecast_starts(
         planner, 0, RunTimeHistory()
     )
 
 
-def test_in_grains_those_that_end_at_about_the_same_time_end_together() -> None:
+def test_a_grain_merges_ends_that_are_close() -> None:
     first = (submission(f"{end}", 1, end) for end in range(96, 104))
     planner = planner_of(*first, submission("next", 4, 10), submission("z", 8, 1))
     found = forecast_starts(planner, 0, RunTimeHistory(), time_grain=0.1)
@@ -132,7 +132,7 @@ def test_in_grains_those_that_end_at_about_the_same_time_end_together() -> None:
 )
 @settings(max_examples=40)  # each asks at every decision
 @given(queues(preemption=True), comings(most=7), st.lists(st.integers(1, 10), max_size=10))
-def test_starts_ascend_and_asking_changes_nothing(
+def test_starts_ascend_and_a_forecast_changes_nothing(
     rules: BackfillPolicy, specs: list[ClusterQueue], found: list[Submission], runs: list[int]
 ) -> None:
     def ask(planner: PlannerState, now: float) -> None:
@@ -167,7 +167,7 @@ def as_told(played: Story) -> list[object]:
     "rules", [*RULES[:-1], BackfillPolicy(reserve_after=inf), BackfillPolicy(overtaking=False)], ids=str
 )
 @given(queues(preemption=True), comings(most=9))
-def test_with_exact_run_times_and_nobody_to_come_it_is_what_happens(
+def test_with_exact_run_times_and_no_later_arrivals_a_forecast_is_exact(
     rules: BackfillPolicy, specs: list[ClusterQueue], found: list[Submission]
 ) -> None:
     told: dict[float, dict[str, Forecast]] = {}

@@ -171,7 +171,7 @@ class World:
     st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9), st.sampled_from(NAMES), st.integers(0, 1)), max_size=10),
     CHANGES,
 )
-def test_all_is_done_once_the_queues_are_as_they_were(
+def test_every_workload_runs_once_the_queues_are_restored(
     rules: BackfillPolicy, found: list[tuple[int, int, str, int]], changes: list[Change]
 ) -> None:
     world = World(rules, SETTINGS)

@@ -53,7 +53,7 @@ def test_more_quota_is_used_at_once() -> None:
     assert starts(planner, 2) == ["ns/wide"]
 
 
-def test_what_runs_is_counted_on_where_there_is_less_quota() -> None:
+def test_running_workloads_stay_counted_under_a_smaller_quota() -> None:
     """What is used may be more than there is, until it ends; promises move as far as they must."""
     planner = busy(BackfillPolicy(depth=UNLIMITED_DEPTH))
     assert promises(planner) == [("ns/wide", 10), ("ns/long", 20), ("ns/short", 20)]
@@ -65,7 +65,7 @@ def test_what_runs_is_counted_on_where_there_is_less_quota() -> None:
     assert set(starts(planner, 10)) == {"ns/long", "ns/short"}
 
 
-def test_who_had_to_be_refused_is_promised_a_start_once_there_is_quota() -> None:
+def test_new_quota_gives_a_rejected_workload_a_reservation() -> None:
     planner = busy(BackfillPolicy(), 3)
     assert promises(planner) == [("ns/long", 10)]
     events.reconfigure(planner, QueueConfiguration((queue("q", 4),)))
@@ -73,7 +73,7 @@ def test_who_had_to_be_refused_is_promised_a_start_once_there_is_quota() -> None
     assert promises(planner) == [("ns/wide", 22)]
 
 
-def test_workloads_of_a_queue_that_is_gone_wait_until_it_is_back() -> None:
+def test_workloads_of_a_removed_queue_wait_for_it() -> None:
     """What runs there is counted on in its cohort, until it has ended."""
     specs = queue("a", 4, cohort="c"), queue("b", 4, cohort="c")
     planner = make_planner(specs, BackfillPolicy())
@@ -99,7 +99,7 @@ def test_workloads_of_a_queue_that_is_gone_wait_until_it_is_back() -> None:
     assert promises(planner) == [("ns/four", 15)]
 
 
-def test_a_promise_of_a_flavor_that_the_queue_has_no_more_is_made_anew() -> None:
+def test_a_reservation_in_a_removed_flavor_is_replaced() -> None:
     planner = busy(BackfillPolicy())
     other = queue("q", 4)
     flavors = tuple(one._replace(name="other") for one in other.resource_groups[0].flavors)
@@ -120,7 +120,7 @@ def test_a_flavor_that_is_missing_holds_its_queues() -> None:
     assert starts(planner, 2) == ["ns/wide"]
 
 
-def test_a_queue_is_only_for_namespaces_that_suit() -> None:
+def test_a_queue_admits_matching_namespaces_only() -> None:
     """Whoever is of another is told so, and let in once its labels are others."""
     spec = queue("q", 4)
     nobody = spec._replace(namespace_selector=None)
@@ -142,7 +142,7 @@ def test_a_queue_is_only_for_namespaces_that_suit() -> None:
     ),
     st.integers(0, 9),
 )
-def test_to_reset_to_the_same_changes_no_promise(
+def test_an_equal_configuration_changes_no_reservation(
     rules: BackfillPolicy, found: list[tuple[int, int, str, int]], when: int
 ) -> None:
     """Whenever it is, and whatever comes and ends then: who starts when is as it would have been."""

@@ -34,7 +34,7 @@ def tasks(draw: st.DrawFn) -> list[Task]:
 
 @pytest.mark.parametrize("name", ["fifo", "greedy", "easy", "easy-sjbf", DEFAULT_POLICY])
 @given(tasks(), st.sampled_from([0.0, 2.0, 10.0]))
-def test_all_start_when_they_do_in_one_pool(name: str, found: list[Task], reserve_after: float) -> None:
+def test_starts_equal_those_of_the_pool(name: str, found: list[Task], reserve_after: float) -> None:
     rules = policy_named(name, reserve_after)
     expected = simulate_pool(found, cpus(SIZE), pool_policy(rules)).starts
     played = story([queue("q", SIZE)], [as_coming(one) for one in found], rules, lazy=True).starts

@@ -37,7 +37,7 @@ def promises(planner: PlannerState) -> list[tuple[str, float]]:
 # --- admission checks
 
 
-def test_a_run_begins_when_its_checks_are_passed() -> None:
+def test_a_run_starts_when_its_checks_are_passed() -> None:
     """Until then nobody knows when it will end; then it is at its declared run time from that time on."""
     planner = make_planner([CHECKED], BackfillPolicy())
     events.submit(planner, make_workload("one", 4, run=10), "q")
@@ -53,7 +53,7 @@ def test_a_run_begins_when_its_checks_are_passed() -> None:
     assert promises(planner) == [("ns/two", 15)]
 
 
-def test_a_check_of_another_flavor_is_none() -> None:
+def test_a_check_of_another_flavor_does_not_apply() -> None:
     planner = make_planner(
         [CHECKED._replace(admission_checks=(AdmissionCheckStrategyRule("capacity", frozenset({"spot"})),))],
         BackfillPolicy(),
@@ -63,7 +63,7 @@ def test_a_check_of_another_flavor_is_none() -> None:
     assert planner.running["ns/one"].deadline == 10
 
 
-def test_whoever_has_checks_to_pass_is_before_no_promise() -> None:
+def test_a_workload_with_pending_checks_delays_no_reservation() -> None:
     """It may take any time, so that it would hold what is promised to another."""
     planner = make_planner([CHECKED._replace(cohort_name="c"), queue("p", 0, cohort="c")], BackfillPolicy())
     events.submit(planner, make_workload("runs", 3, run=10), "p")
@@ -76,7 +76,7 @@ def test_whoever_has_checks_to_pass_is_before_no_promise() -> None:
     assert starts(planner, 3) == ["ns/sure"]
 
 
-def test_a_failed_check_stops_a_workload_and_it_waits_from_then_on() -> None:
+def test_a_failed_check_stops_a_workload() -> None:
     """Its checks begin anew with its next admission."""
     planner = make_planner([CHECKED], BackfillPolicy())
     one = make_workload("one", 4)
@@ -92,7 +92,7 @@ def test_a_failed_check_stops_a_workload_and_it_waits_from_then_on() -> None:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_a_workload_whose_checks_have_failed_is_barred(strict: bool) -> None:
+def test_failed_checks_make_a_workload_inadmissible(strict: bool) -> None:
     """As in Kueue, in a StrictFIFO queue the others wait behind it."""
     spec = CHECKED._replace(queueing_strategy="StrictFIFO" if strict else "BestEffortFIFO")
     planner = make_planner([spec], BackfillPolicy())
@@ -126,7 +126,7 @@ def test_pods_of_a_failed_node_move() -> None:
     events.finish(planner, "ns/moves")
 
 
-def test_a_workload_whose_pods_cannot_move_is_to_stop() -> None:
+def test_a_workload_whose_pods_cannot_move_stops() -> None:
     planner = new_state(snapshot_of([placed_queue("a", 99)], HOSTS[:2]), BackfillPolicy())
     events.submit(planner, job("stays", pods_of(2, 2)), "a")
     (one,) = schedule(planner, 0).admitted
@@ -136,7 +136,7 @@ def test_a_workload_whose_pods_cannot_move_is_to_stop() -> None:
     assert starts(planner, 2) == ["ns/stays"]
 
 
-def test_places_are_found_once_there_are_nodes() -> None:
+def test_new_nodes_give_a_topology_assignment() -> None:
     """First there is the quota, then the nodes, then the check has passed; all the same who waits has its turn."""
     rule = AdmissionCheckStrategyRule("new-nodes", controller_name=PROVISIONING_REQUEST_CONTROLLER)
     spec = placed_queue("a", 2)._replace(admission_checks=(rule,))
@@ -160,7 +160,7 @@ def test_places_are_found_once_there_are_nodes() -> None:
     assert (one.admission.reserved_at, one.admission.started_at) == (0, 2)
 
 
-def test_other_nodes_move_promises() -> None:
+def test_other_nodes_move_reservations() -> None:
     """A promise of places that are no more is made anew, where there are others."""
     spec = placed_queue("a", 99)
     snapshot = snapshot_of([spec], HOSTS[:1])
@@ -180,7 +180,7 @@ def test_other_nodes_move_promises() -> None:
 # --- new states
 
 
-def test_pods_that_are_not_needed_any_more_give_back_what_they_had() -> None:
+def test_reclaimable_pods_free_quota() -> None:
     planner = make_planner([queue("q", 4)], BackfillPolicy())
     one = replace(make_workload("one", 1), pod_sets=(PodSet(pods=4, requests={"cpu": 1}),))
     events.submit(planner, one, "q")
@@ -194,7 +194,7 @@ def test_pods_that_are_not_needed_any_more_give_back_what_they_had() -> None:
     assert planner.snapshot.cluster_queues["q"].usage[CPU] == 0
 
 
-def test_a_longer_declared_run_time_moves_promises() -> None:
+def test_a_longer_walltime_moves_reservations() -> None:
     planner = make_planner([queue("q", 4)], BackfillPolicy())
     one = make_workload("one", 4, run=10)
     events.submit(planner, one, "q")
@@ -217,7 +217,7 @@ def test_a_lower_priority_may_make_it_a_victim() -> None:
     assert [each.workload.key for each in schedule(planner, 2).victims] == ["ns/one"]
 
 
-def test_what_is_asked_of_a_waiting_workload_may_change() -> None:
+def test_the_request_of_a_pending_workload_may_change() -> None:
     """What was promised to it as it was is promised no more; in its new state it has a promise of its own."""
     planner = make_planner([queue("q", 4)], BackfillPolicy())
     one, two = make_workload("one", 4, run=10), make_workload("two", 4, at=1)
@@ -231,13 +231,13 @@ def test_what_is_asked_of_a_waiting_workload_may_change() -> None:
     assert promises(planner) == []
 
 
-def test_an_update_of_nobody_is_an_error() -> None:
+def test_an_update_of_an_unknown_workload_is_an_error() -> None:
     with pytest.raises(KeyError):
         events.update(make_planner([queue("q", 4)], BackfillPolicy()), make_workload("one", 4))
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 9)), min_size=1, max_size=10), st.integers(0, 2))
-def test_to_tell_the_same_again_changes_nothing(found: list[tuple[int, int]], every: int) -> None:
+def test_an_equal_update_changes_nothing(found: list[tuple[int, int]], every: int) -> None:
     planner, other = (make_planner([queue("q", 4)], BackfillPolicy(depth=UNLIMITED_DEPTH)) for _ in range(2))
     came = [make_workload(f"{now}", cpus, run=run, at=now) for now, (cpus, run) in enumerate(found)]
     for now, one in enumerate(came):
@@ -255,7 +255,7 @@ def test_to_tell_the_same_again_changes_nothing(found: list[tuple[int, int]], ev
 # --- declared run times
 
 
-def test_who_declares_no_run_time_has_the_default_of_its_queue() -> None:
+def test_the_default_walltime_is_that_of_the_queue() -> None:
     """Of its LocalQueue before its ClusterQueue; what runs when the planner is made has it too."""
     spec = queue("q", 4)._replace(default_walltime=20)
     names = [local("own", default_walltime=10), local("plain")]
@@ -271,7 +271,7 @@ def test_who_declares_no_run_time_has_the_default_of_its_queue() -> None:
     assert {key: run.deadline for key, run in other.running.items()} == {"ns/own": 12, "ns/plain": 22}
 
 
-def test_what_ran_at_a_restart_is_taken_as_it_is() -> None:
+def test_running_workloads_keep_their_admission_at_a_restart() -> None:
     """Whoever has not passed its checks has no end; whoever has runs since then."""
     planner = make_planner([CHECKED], BackfillPolicy())
     for name in ("one", "two"):
@@ -287,7 +287,7 @@ def test_what_ran_at_a_restart_is_taken_as_it_is() -> None:
         assert {key: run.deadline for key, run in other.running.items()} == {"ns/one": 14, "ns/two": inf}
 
 
-def test_a_failed_check_breaks_a_promise() -> None:
+def test_a_failed_check_releases_a_reservation() -> None:
     """Others may have the room while it cannot."""
     planner = make_planner([queue("q", 4)], BackfillPolicy())
     events.submit(planner, make_workload("runs", 2, 10), "q")

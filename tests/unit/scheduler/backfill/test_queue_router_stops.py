@@ -42,7 +42,7 @@ def promises(planner: PlannerState) -> list[tuple[str, float]]:
 
 
 @pytest.mark.parametrize("rules", RULES, ids=str)
-def test_workloads_of_a_held_local_queue_are_in_nobodys_way(rules: BackfillPolicy) -> None:
+def test_workloads_of_a_held_local_queue_block_no_other(rules: BackfillPolicy) -> None:
     """Even the first of a queue without passing; held no more, they have their places back, but for promises."""
     planner = make_planner([queue("q", 4)], rules, [local("held", stop_policy="Hold"), local("free")])
     events.submit(planner, make_workload("first", 4, at=0, local="held"))
@@ -56,7 +56,7 @@ def test_workloads_of_a_held_local_queue_are_in_nobodys_way(rules: BackfillPolic
     assert starts(planner, 3) == ["ns/third" if rules.reserves else "ns/first"]
 
 
-def test_what_runs_in_a_held_queue_goes_on() -> None:
+def test_running_workloads_of_a_held_queue_continue() -> None:
     planner = make_planner([queue("q", 4)], BackfillPolicy())
     events.submit(planner, make_workload("runs", 2), "q")
     schedule(planner, 0)
@@ -67,7 +67,7 @@ def test_what_runs_in_a_held_queue_goes_on() -> None:
     assert list(planner.running) == ["ns/runs"]
 
 
-def test_nothing_is_promised_in_a_held_queue() -> None:
+def test_a_held_queue_has_no_reservations() -> None:
     """What was is not any more, and others of the cohort have the room; once it is held no more, it is again."""
     specs = queue("a", 4, cohort="c"), queue("b", 4, cohort="c")
     planner = make_planner(specs, BackfillPolicy())
@@ -86,7 +86,7 @@ def test_nothing_is_promised_in_a_held_queue() -> None:
 
 
 @pytest.mark.parametrize("which", ["ClusterQueue", "LocalQueue"])
-def test_what_runs_is_to_stop_where_the_queue_is_drained(which: str) -> None:
+def test_drain_stops_running_workloads(which: str) -> None:
     """It is told once, waits when its pods are gone, and starts again when the queue admits."""
     planner = make_planner([queue("q", 4)], BackfillPolicy(), [local("lq")])
     events.submit(planner, make_workload("runs", 2, local="lq"))
@@ -106,7 +106,7 @@ def test_what_runs_is_to_stop_where_the_queue_is_drained(which: str) -> None:
     assert starts(planner, 4) == ["ns/runs"]
 
 
-def test_a_deactivated_workload_stops_and_waits_aside() -> None:
+def test_a_deactivated_workload_stops_and_is_inadmissible() -> None:
     planner = make_planner([queue("q", 4)], BackfillPolicy())
     one = make_workload("one", 2)
     events.submit(planner, one, "q")
@@ -120,7 +120,7 @@ def test_a_deactivated_workload_stops_and_waits_aside() -> None:
     assert starts(planner, 3) == ["ns/one"]
 
 
-def test_a_workload_that_waits_aside_can_be_withdrawn() -> None:
+def test_an_inadmissible_workload_can_be_withdrawn() -> None:
     planner = make_planner([queue("q", 4)], BackfillPolicy())
     events.submit(planner, make_workload("one", 2), "nowhere")
     assert planner.inadmissible["ns/one"].message == "there is no ClusterQueue nowhere"
@@ -138,7 +138,7 @@ def test_a_workload_without_its_local_queue_waits_for_it() -> None:
     assert starts(planner, 1) == ["ns/one"]
 
 
-def test_victims_that_take_their_time_stay_the_same() -> None:
+def test_slow_victims_stay_the_same() -> None:
     """They are told once; while they leave, whatever happens, nobody else is told in their stead."""
     rules = ClusterQueuePreemption("LowerPriority")
     planner = make_planner([queue("q", 4, preemption=rules)], BackfillPolicy())
@@ -157,7 +157,7 @@ def test_victims_that_take_their_time_stay_the_same() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from(["held", "free"])), max_size=8), st.sampled_from(RULES))
-def test_held_ones_are_as_if_they_were_not_there(found: list[tuple[int, str]], rules: BackfillPolicy) -> None:
+def test_held_workloads_change_nothing(found: list[tuple[int, str]], rules: BackfillPolicy) -> None:
     planner = make_planner([queue("q", 4)], rules, [local("held", stop_policy="Hold"), local("free")])
     other = make_planner([queue("q", 4)], rules, [local("free")])
     for now, (cpus, name) in enumerate(found):

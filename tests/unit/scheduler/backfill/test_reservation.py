@@ -95,14 +95,14 @@ def check(played: Story, specs: list[ClusterQueue]) -> None:
 @pytest.mark.parametrize("rules", RULES, ids=str)
 @settings(max_examples=50)
 @given(queues(preemption=False), comings())
-def test_promises_are_kept(rules: BackfillPolicy, specs: list[ClusterQueue], found: list[Submission]) -> None:
+def test_reservations_are_kept(rules: BackfillPolicy, specs: list[ClusterQueue], found: list[Submission]) -> None:
     check(story(specs, found, rules), specs)
 
 
 @pytest.mark.parametrize("rules", RULES, ids=str)
 @settings(max_examples=50)
 @given(queues(preemption=True), comings())
-def test_promises_are_kept_where_others_are_preempted(
+def test_reservations_are_kept_under_preemption(
     rules: BackfillPolicy, specs: list[ClusterQueue], found: list[Submission]
 ) -> None:
     check(story(specs, found, rules), specs)
@@ -111,7 +111,7 @@ def test_promises_are_kept_where_others_are_preempted(
 @pytest.mark.parametrize("rules", RULES, ids=str)
 @settings(max_examples=50)
 @given(queues(preemption=True), comings(), st.integers(1, 4))
-def test_the_most_that_is_left_beside_promises(
+def test_max_available_beside_reservations(
     rules: BackfillPolicy, specs: list[ClusterQueue], found: list[Submission], undeclared: int
 ) -> None:
     """It delays nobody to take so much for so long, and somebody to take more."""
@@ -143,7 +143,7 @@ def taking(name: str, amount: int, limit: float) -> Workload:
     return replace(new, admission=Admission(name, (pods,), 0))
 
 
-def test_a_promise_is_made_beside_whoever_preempts_in_the_same_cycle() -> None:
+def test_a_reservation_is_made_beside_a_preemptor_of_its_cycle() -> None:
     """At 3 the wide one of the queue that borrows would be promised 4, while another takes its quota back until 5."""
     takes_back = ClusterQueuePreemption("Never", "LowerPriority")
     specs = [queue("a", 2, cohort="team"), queue("c", 5, cohort="team", borrowing_limit=0, preemption=takes_back)]
@@ -165,7 +165,7 @@ def test_a_promise_is_made_beside_whoever_preempts_in_the_same_cycle() -> None:
 )
 @settings(max_examples=50)
 @given(queues(preemption=True), comings())
-def test_all_that_fits_into_an_idle_cluster_is_done(
+def test_every_workload_that_fits_an_idle_cluster_runs(
     rules: BackfillPolicy, specs: list[ClusterQueue], found: list[Submission]
 ) -> None:
     """What is never started has less quota than it asks for, or stands behind such a one in a queue without passing."""

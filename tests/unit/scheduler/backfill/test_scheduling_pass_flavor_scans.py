@@ -21,7 +21,7 @@ def work(name: str, *sizes: int, flavor: str = "") -> Workload:
     return Workload("", name, sets, name, admission=Admission("q", given) if flavor else None)
 
 
-def test_a_scan_that_goes_round_ends_the_workloads_turn() -> None:
+def test_a_repeated_flavor_scan_ends() -> None:
     """Whenever one of its two pod sets has no flavor left to try, the other has: Kueue tries in every cycle."""
     flavors = resource_group(
         FlavorQuotas("fast", (("cpu", ResourceQuota(6)),)),

@@ -47,7 +47,7 @@ def preemptions(story: Story) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("rules", RULES, ids=str)
-def test_a_ring_is_gone_round_once(rules: BackfillPolicy) -> None:
+def test_a_ring_of_preemptions_ends_after_one_round(rules: BackfillPolicy) -> None:
     """Then whoever has come to run does so, and all get their turn."""
     story = Story(make_planner([taker("b", 3), taker("c", 4)], rules)).play(RING)
     found = preemptions(story)
@@ -113,7 +113,7 @@ def test_preemptions_come_to_an_end(
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.booleans()), max_size=30))
-def test_what_would_go_round(found: list[tuple[int, int, bool]]) -> None:
+def test_workloads_that_could_preempt_for_ever(found: list[tuple[int, int, bool]]) -> None:
     """A pair that was there before, where a way leads back from the victim to the preemptor."""
     known, pairs = PreemptionGraph(), set[tuple[str, str]]()
     for one, other, forget in found:

@@ -18,7 +18,7 @@ def sizes(least: int, bits: int) -> st.SearchStrategy[dict[str, int]]:
 
 
 @given(st.data(), st.sampled_from([NARROW_BITS, WIDE_BITS]))
-def test_a_job_fits_where_there_is_enough_of_all_it_asks_for(data: st.DataObject, bits: int) -> None:
+def test_a_job_fits_where_every_requested_resource_suffices(data: st.DataObject, bits: int) -> None:
     """What is overcommitted and not asked for is no hindrance, and no field borrows from another."""
     columns = ResourcePacking(NAMES, bits)
     free, asked = data.draw(sizes(-1, bits)), data.draw(sizes(0, bits))
@@ -31,7 +31,7 @@ def test_a_job_fits_where_there_is_enough_of_all_it_asks_for(data: st.DataObject
     assert columns.unpack_available(room - demand.amount + demand.amount) == free
 
 
-def test_what_is_taken_and_given_back_adds_up() -> None:
+def test_requests_subtract_and_add_up() -> None:
     columns = ResourcePacking(NAMES)
     room = columns.pack_available({"cpu": 3, "memory": 1 << 40, "gpu": 0})
     room -= columns.pack_request({"cpu": 5, "memory": 1 << 39}).amount
@@ -48,7 +48,7 @@ def test_what_is_taken_and_given_back_adds_up() -> None:
         ({"gpu": 1 << 60}, "gpu: 1152921504606846976 is not between 0 and 1152921504606846975"),
     ],
 )
-def test_a_demand_that_is_none_is_named(amounts: dict[str, int], said: str) -> None:
+def test_an_invalid_request_is_named(amounts: dict[str, int], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         ResourcePacking(NAMES).pack_request(amounts)
 

@@ -73,7 +73,7 @@ def test_a_restart_changes_no_decision(case: PoolCase, name: str, reserve_after:
     )
 
 
-def test_who_no_longer_waits_is_passed_over() -> None:
+def test_a_job_that_is_not_pending_is_skipped() -> None:
     """And a promise for which there is no room any more becomes as early as can be."""
     state = PoolState(cpus(8))
     state.submit(job(1, 8, 10))

@@ -37,7 +37,7 @@ def learned(**runs: Sequence[float]) -> RunTimeHistory:
 # --- run times
 
 
-def test_the_narrowest_circle_that_knows_enough_is_asked() -> None:
+def test_the_narrowest_group_with_enough_samples_predicts() -> None:
     times = learned(ann=[10, 20, 30])
     times.observe(job(0, 1, history_keys=("ann", "q", "other")), 500)
     times.observe(job(0, 1, history_keys=("ann", "q", "other")), 600)
@@ -45,23 +45,23 @@ def test_the_narrowest_circle_that_knows_enough_is_asked() -> None:
     assert times.estimate(job(1, 1, 1000, history_keys=("ann", "q", "other"))) == RunTimeEstimate(10, 30, 1000)
 
 
-def test_what_is_unknown_may_take_nothing_or_all_that_it_declares() -> None:
+def test_without_samples_a_job_may_end_at_once_or_take_its_walltime() -> None:
     assert learned(ann=[10, 20]).estimate(job(1, 1, 100, history_keys=ANN)) == RunTimeEstimate(0, 100, 100)
     assert learned(ann=[10, 20, 30]).estimate(job(1, 1, 100, history_keys=BEN)) == RunTimeEstimate(0, 100, 100)
     assert learned(ann=[10, 20, 30]).estimate(job(1, 1)) == RunTimeEstimate(0, inf, inf)
 
 
-def test_nothing_takes_longer_than_it_declares() -> None:
+def test_no_estimate_exceeds_the_walltime() -> None:
     assert learned(ann=[10, 20, 30]).estimate(job(1, 1, 15, history_keys=ANN)) == RunTimeEstimate(10, 15, 15)
 
 
-def test_what_ended_sooner_says_nothing_of_a_job_that_still_runs() -> None:
+def test_shorter_samples_do_not_count_for_a_running_job() -> None:
     times = learned(ann=[10, 20, 30, 40])
     assert times.estimate(job(1, 1, 100, history_keys=ANN), elapsed=15) == RunTimeEstimate(20, 30, 100)
     assert times.estimate(job(1, 1, 100, history_keys=ANN), elapsed=35) == RunTimeEstimate(35, 100, 100)
 
 
-def test_only_the_last_are_kept() -> None:
+def test_only_the_last_run_times_count() -> None:
     assert learned(ann=[1] * 50 + [9] * SAMPLES_PER_GROUP).estimate(job(1, 1, 100, history_keys=ANN)).short == 9
 
 
@@ -88,7 +88,7 @@ def test_a_forecast_is_the_queue_played_forward() -> None:
     ]
 
 
-def test_it_follows_the_order_in_which_jobs_are_tried() -> None:
+def test_a_forecast_follows_the_trial_order() -> None:
     state = running((0, 8, 10))
     for serial, limit in ((1, 50), (2, 5)):
         state.submit(job(serial, 8, limit))
@@ -108,7 +108,7 @@ def _forecasts(state: PoolState, policy: str) -> list[Forecast]:
     return list(forecast_pool(0, state, pool_policy_named(policy), RunTimeHistory()).values())
 
 
-def test_under_fifo_nobody_is_foretold_to_pass() -> None:
+def test_a_forecast_of_fifo_has_no_overtaking() -> None:
     state = running((0, 5, 10))
     state.submit(job(1, 8, 10))
     state.submit(job(2, 1, 1))
@@ -116,7 +116,7 @@ def test_under_fifo_nobody_is_foretold_to_pass() -> None:
     assert [forecast.latest for forecast in _forecasts(state, "greedy")] == [10, 0]
 
 
-def test_what_depends_on_run_times_that_nobody_knows_is_unknown() -> None:
+def test_a_start_that_depends_on_unknown_run_times_is_unknown() -> None:
     state = running((0, 5, inf))
     state.submit(job(1, 8, 10))
     state.submit(job(2, 3, 10))
@@ -143,6 +143,6 @@ class Asking:
 
 
 @given(pool_cases(), st.sampled_from(["fifo", "greedy", "easy-sjbf", "conservative", "depth-2", DEFAULT_POLICY]))
-def test_every_waiting_job_has_a_forecast_no_later_than_what_it_is_promised(case: PoolCase, name: str) -> None:
+def test_no_forecast_is_later_than_the_reservation(case: PoolCase, name: str) -> None:
     policy = pool_policy_named(name, 5.0)
     simulate_pool(case.tasks, case.capacity, policy, Asking(policy))

@@ -38,7 +38,7 @@ def waiting(free: int, *jobs: Job) -> PoolState:
 
 
 @pytest.mark.parametrize("name", RESERVING)
-def test_who_would_delay_the_reservation_is_refused(name: str) -> None:
+def test_a_job_that_would_delay_the_reservation_waits(name: str) -> None:
     """The second B waits, C starts when it comes at 30 s, A at 90 s."""
     tasks = [task(0, 50, 90, 0), task(1, 60, 60, 10), task(2, 50, 90, 20), task(3, 50, 30, 30)]
     assert starts(tasks, cpus(100), pool_policy_named(name)) == [0, 90, 150, 30]
@@ -66,12 +66,12 @@ def test_shortest_first_and_the_order_of_the_queue_within_a_priority() -> None:
     assert starts(tasks, cpus(8), pool_policy_named("fifo")) == [0, 30, 39, 41, 10]
 
 
-def test_fifo_lets_nobody_pass() -> None:
+def test_fifo_does_not_backfill() -> None:
     tasks = [task(0, 5, 10), task(1, 5, 10), task(2, 1, 1)]
     assert starts(tasks, cpus(8), pool_policy_named("fifo")) == [0, 10, 10]
 
 
-def test_there_is_no_other_policy() -> None:
+def test_an_unknown_policy_is_an_error() -> None:
     with pytest.raises(ValueError, match="policy: best: no such policy; there are shortest-reserving, fifo, greedy"):
         pool_policy_named("best")
 
@@ -80,7 +80,7 @@ def test_there_is_no_other_policy() -> None:
 
 
 @pytest.mark.parametrize("name", [*RESERVING, DEFAULT_POLICY])
-def test_a_promise_outranks_a_priority_that_comes_later(name: str) -> None:
+def test_a_reservation_precedes_a_later_higher_priority(name: str) -> None:
     """A job of higher priority comes first among those that nothing was promised."""
     tasks = [task(0, 8, 10), task(1, 8, 10, 1), task(2, 8, 10, 2, priority=9), task(3, 8, 10, 3)]
     policy = pool_policy_named(name, 0.0)
@@ -93,7 +93,7 @@ def test_a_promise_outranks_a_priority_that_comes_later(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RESERVING)
-def test_a_job_that_declares_nothing_only_takes_what_the_reservation_leaves(name: str) -> None:
+def test_a_job_without_walltime_uses_only_the_extra_amounts(name: str) -> None:
     """3 CPUs are too many beside the job with the reservation, 2 are not, another one is until those 2 have ended."""
     unknown = [task(serial, size, inf, run=4) for serial, size in ((2, 3), (3, 2), (4, 1))]
     tasks = [task(0, 5, 10), task(1, 6, 10), *unknown]
@@ -101,7 +101,7 @@ def test_a_job_that_declares_nothing_only_takes_what_the_reservation_leaves(name
 
 
 @pytest.mark.parametrize("name", ["depth-1", "depth-2", "conservative"])
-def test_where_nobody_declared_anything_the_promised_job_is_next(name: str) -> None:
+def test_without_walltimes_the_reserved_job_is_next(name: str) -> None:
     """Its start is unknown; what it needs is withheld from those who come later, declared or not."""
     state = waiting(8, job(0, 5), job(1, 6, 10), job(2, 3, 1), job(3, 3))
     policy = pool_policy_named(name, 0.0)
@@ -112,7 +112,7 @@ def test_where_nobody_declared_anything_the_promised_job_is_next(name: str) -> N
 
 
 @pytest.mark.parametrize("name", ["easy", "easy-sjbf", "shortest-reserving"])
-def test_who_declares_a_run_time_may_pass_one_whose_start_nobody_knows(name: str) -> None:
+def test_a_job_with_walltime_may_start_before_an_unknown_reservation(name: str) -> None:
     """It ends; who declares none does not pass, and the promised job is next."""
     state = waiting(8, job(0, 5), job(1, 6, 10), job(2, 3, 1), job(3, 3))
     policy = pool_policy_named(name, 0.0)
@@ -126,7 +126,7 @@ def test_who_declares_a_run_time_may_pass_one_whose_start_nobody_knows(name: str
 
 
 @pytest.mark.parametrize("name", RESERVING)
-def test_what_never_fits_is_in_nobodys_way(name: str) -> None:
+def test_a_job_that_never_fits_blocks_no_other(name: str) -> None:
     """Until there is a larger machine."""
     state = waiting(8, job(0, 9, 10), job(1, 8, 10))
     policy = pool_policy_named(name)
@@ -137,7 +137,7 @@ def test_what_never_fits_is_in_nobodys_way(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RESERVING)
-def test_who_is_withdrawn_leaves_the_reservation_to_the_next(name: str) -> None:
+def test_a_withdrawn_job_leaves_the_reservation_to_the_next(name: str) -> None:
     state = waiting(8, job(0, 5, 10), job(1, 8, 10), job(2, 3, 20))
     policy = pool_policy_named(name)
     assert [one.serial for one in decide(policy, 0, state)] == [0]
@@ -146,7 +146,7 @@ def test_who_is_withdrawn_leaves_the_reservation_to_the_next(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["easy", "depth-1", "conservative"])
-def test_a_job_that_outlives_its_run_time_is_given_another_while(name: str) -> None:
+def test_an_overrun_deadline_is_extended(name: str) -> None:
     """Its end is put off by a minute, again and again, and the reservation with it."""
     state = waiting(8, job(0, 5, 10), job(1, 8, 10), job(2, 3, 40))
     policy = pool_policy_named(name)
@@ -159,7 +159,7 @@ def test_a_job_that_outlives_its_run_time_is_given_another_while(name: str) -> N
 
 
 @pytest.mark.parametrize("name", ["depth-2", "conservative"])
-def test_reservations_that_there_still_is_room_for_stay_when_nodes_go(name: str) -> None:
+def test_feasible_reservations_stay_under_a_smaller_capacity(name: str) -> None:
     """What is too large now has none; the others are as early as can be, but not at another's cost."""
     state = waiting(8, job(0, 6, 10), job(1, 8, 10), job(2, 6, 10), job(3, 3, 10))
     policy = pool_policy_named(name)
@@ -170,7 +170,7 @@ def test_reservations_that_there_still_is_room_for_stay_when_nodes_go(name: str)
     assert [(one.job.serial, one.start) for one in policy.reservations(1, state)] == [(2, 10), (3, 20)]
 
 
-def test_a_reservation_that_comes_late_is_given_all_of_its_run_time() -> None:
+def test_a_late_reservation_keeps_its_whole_walltime() -> None:
     """A timer fires late; who comes next finds the truth."""
     state = waiting(8, job(0, 8, 10), job(1, 8, 10), job(2, 8, 10))
     policy = pool_policy_named("conservative")
@@ -184,7 +184,7 @@ def test_a_reservation_that_comes_late_is_given_all_of_its_run_time() -> None:
 # --- reasons
 
 
-def test_a_reason_names_what_is_short_and_who_must_end() -> None:
+def test_an_explanation_names_shortages_and_jobs_that_must_end() -> None:
     policy = pool_policy_named("easy")
     state = waiting(8, job(0, 5, 10), job(1, 6, 10), job(2, 3, 20), job(3, 4, 20), job(4, 9))
     decide(policy, 0, state)
@@ -211,7 +211,7 @@ def short(requested: int, available: int, *, exceeds_max_quota: bool = False) ->
     return QuotaShortage("", "cpu", requested, available, "nominal", "", 8, exceeds_max_quota=exceeds_max_quota)
 
 
-def test_where_nothing_is_in_the_way_it_is_the_turn() -> None:
+def test_an_explanation_without_reasons() -> None:
     """FIFO lets nobody pass, though there be room."""
     policy = pool_policy_named("fifo")
     state = waiting(8, job(0, 5, 10), job(1, 6, 10), job(2, 1, 1))
@@ -221,7 +221,7 @@ def test_where_nothing_is_in_the_way_it_is_the_turn() -> None:
     )
 
 
-def test_a_decision_of_nothing_changes_nothing() -> None:
+def test_an_empty_decision_changes_nothing() -> None:
     state = waiting(8)
     state.apply(PoolDecision(), 0)
     assert (state.available, state.pending, state.running) == (cpus(8), [], [])

@@ -23,7 +23,7 @@ reserving = st.sampled_from(
 
 
 @given(pool_cases(), reserving, st.sampled_from([0.0, 5.0, inf]))
-def test_no_job_that_starts_delays_a_promise(case: PoolCase, name: str, reserve_after: float) -> None:
+def test_no_start_delays_a_reservation(case: PoolCase, name: str, reserve_after: float) -> None:
     """With one resource or two, priorities, jobs that declare nothing; and all of them start in the end."""
     outcome, promises = watch_reservations(case, pool_policy_named(name, reserve_after))
     assert len(outcome.starts) == len(case.tasks)
@@ -32,14 +32,14 @@ def test_no_job_that_starts_delays_a_promise(case: PoolCase, name: str, reserve_
 
 
 @given(pool_cases(declared=True))
-def test_conservative_promises_every_job_a_start_when_it_comes(case: PoolCase) -> None:
+def test_conservative_reserves_a_start_for_every_job_on_arrival(case: PoolCase) -> None:
     outcome, promises = watch_reservations(case, ConservativeBackfill())
     for task in case.tasks:
         assert task.job in promises.first_start or outcome.starts[task.job] == task.job.submitted
 
 
 @given(pool_cases(), st.sampled_from(["fifo", "greedy"]))
-def test_policies_that_promise_nothing_start_all_the_same(case: PoolCase, name: str) -> None:
+def test_policies_without_reservations_start_every_job(case: PoolCase, name: str) -> None:
     outcome, promises = watch_reservations(case, pool_policy_named(name))
     assert len(outcome.starts) == len(case.tasks)
     assert promises.first_start == {}
@@ -54,14 +54,14 @@ def test_one_reservation_is_easy(case: PoolCase, shortest: bool, reserve_after: 
 
 
 @given(pool_cases(), st.sampled_from([0.0, 5.0, inf]), st.booleans())
-def test_jobs_that_were_refused_need_not_be_asked_again(case: PoolCase, reserve_after: float, shortest: bool) -> None:
+def test_jobs_that_did_not_fit_are_not_tried_again(case: PoolCase, reserve_after: float, shortest: bool) -> None:
     """To look only at those that are new, while no room comes free, changes nothing."""
     policy = EasyBackfill(reserve_after, shortest_first=shortest)
     assert starts(case.tasks, case.capacity, policy) == starts(case.tasks, case.capacity, Thorough(policy, eager=False))
 
 
 @given(pool_cases(declared=True, priorities=False))
-def test_conservative_is_what_its_definition_says(case: PoolCase) -> None:
+def test_conservative_equals_its_definition(case: PoolCase) -> None:
     """Against one that keeps no profile: it tries every start for every job."""
     assert starts(case.tasks, case.capacity, ConservativeBackfill()) == starts(case.tasks, case.capacity, Plain())
 

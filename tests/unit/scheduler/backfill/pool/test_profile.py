@@ -52,7 +52,7 @@ def drawn(profile: AvailabilityProfile) -> list[int]:
 
 
 @given(changes, st.integers(0, END))
-def test_it_holds_what_was_given_and_taken(some: list[tuple[int, int, int]], now: int) -> None:
+def test_the_profile_adds_up(some: list[tuple[int, int, int]], now: int) -> None:
     profile, seconds = built(some)
     assert drawn(profile) == seconds.free
     profile.advance(now)
@@ -60,9 +60,7 @@ def test_it_holds_what_was_given_and_taken(some: list[tuple[int, int, int]], now
 
 
 @given(changes, st.integers(0, 8), st.sampled_from([1, 2, 5, 11, inf]))
-def test_a_job_is_given_the_first_time_with_room_until_its_end(
-    some: list[tuple[int, int, int]], size: int, limit: float
-) -> None:
+def test_the_earliest_start_fits_until_the_deadline(some: list[tuple[int, int, int]], size: int, limit: float) -> None:
     profile, seconds = built(some)
     one = job(0, size, limit)
     fitting = [second for second in range(END + 1) if seconds.fits(size, second, limit)]
@@ -71,7 +69,7 @@ def test_a_job_is_given_the_first_time_with_room_until_its_end(
 
 
 @given(changes, st.integers(1, 8), st.sampled_from([1, 2, 5, 11, inf]), st.integers(0, END))
-def test_a_reservation_is_brought_forward_as_if_it_were_made_anew(
+def test_earlier_start_equals_a_new_reservation(
     some: list[tuple[int, int, int]], size: int, limit: float, start: int
 ) -> None:
     """The room of the reservation itself is enough for the time in which it overlaps with where it was."""
@@ -86,7 +84,7 @@ def test_a_reservation_is_brought_forward_as_if_it_were_made_anew(
     assert reserved.earlier_start(one, start, first) is None
 
 
-def test_running_jobs_give_back_at_their_latest_ends() -> None:
+def test_running_jobs_return_their_amounts_at_their_deadlines() -> None:
     """Those without a declared run time never do."""
     running = [(4.0, 1, job(1, 2)), (4.0, 2, job(2, 1)), (9.0, 3, job(3, 3)), (inf, 4, job(4, 2))]
     assert list(AvailabilityProfile(0, cpus(0), running).steps()) == [(0, cpus(0)), (4, cpus(3)), (9, cpus(6))]
