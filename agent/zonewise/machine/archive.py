@@ -25,8 +25,8 @@ _SEARCH_DEPTH = 3  # archives hold one top directory, some of them one more belo
 def open_root(path: str) -> Files:
     """Open a machine's root: a directory or an archive. Raise RootError with one clear line.
 
-    The files may lie below one or two directories of their own, as in an archive with a top directory: the shallowest
-    folder that holds `sys` or `proc` is the root.
+    The root is the shallowest folder that holds `sys` or `proc`. It may be one or two directories below `path`, as in
+    an archive with a top directory.
     """
     if os.path.isdir(path):
         files = DirectoryFiles(_directory_root(path))
@@ -76,7 +76,7 @@ def _unpack(path: str) -> list[tuple[str, bytes | str | None]]:
 
 def _reason(error: Exception) -> str:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    if "method gz" in reason:  # tarfile lists what each of its ways of reading said, over several lines
+    if "method gz" in reason:  # tarfile lists the error of each of its openers, over several lines
         return "no tar, as it is or compressed by gzip, bzip2, xz or zstd"
     return " ".join(reason.split())
 
@@ -102,7 +102,7 @@ def _unzstd(file: IO[bytes]) -> IO[bytes]:
 def _members(tar: TarFile, path: str) -> Iterator[tuple[str, bytes | str | None]]:
     left = MAX_CAPTURE
     while member := tar.next():
-        # tarfile keeps every header otherwise: 10 MiB for the 256-CPU machine
+        # tarfile retains every header otherwise: 10 MiB for the 256-CPU machine
         tar.members = []  # pyright: ignore[reportAttributeAccessIssue]  # public, and missing in typeshed
         name = posixpath.normpath(member.name.lstrip("/"))
         if name.startswith("..") or name == ".":

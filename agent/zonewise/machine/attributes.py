@@ -1,7 +1,7 @@
 """The attribute files of one device.
 
-A device's directory is listed once, and only what it lists is read: which attributes there are differs from kernel to
-kernel and from driver to driver, so that an absent file is an answer unless another device of the same kind has it.
+A device's directory is listed once, and only listed files are read. Attributes differ between kernels and between
+drivers. So an absent file is no problem, unless another device of the same kind has it.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Attributes:
         self.fact = fact
         self.what = what
         self.names = frozenset(read.names(path))
-        """What the directory lists; nothing where there is none, or where it cannot be listed."""
+        """The names that the directory lists; empty for a directory that is absent or cannot be listed."""
 
     def part(self, name: str, fact: str, what: str = "") -> Attributes:
-        """Return the attributes in a directory inside this one, which give the facts below `fact`."""
+        """Return the attributes in a directory inside this one; they are the facts below `fact`."""
         return Attributes(self.read, f"{self.path}/{name}", f"{self.fact}.{fact}", what or self.what)
 
     def report_lacking(self, expected: Iterable[str]) -> None:
@@ -47,7 +47,7 @@ class Attributes:
             self.read.problem(self.path, f"lacks {shown}", f"{unknown} of {self.what}")
 
     def text(self, name: str, field: str, rule: str = _AS_PRINTED) -> str | None:
-        """Return an attribute's text; None where it is not listed, cannot be read or says nothing."""
+        """Return an attribute's text; None where it is not listed, cannot be read or is empty."""
         if name not in self.names:
             return None
         needed = f"{field} of {self.what}"
@@ -65,10 +65,10 @@ class Attributes:
         needed: bool = True,
         no_number: Callable[[bytes], bool] | None = None,
     ) -> int | None:
-        """Return an attribute's number in lowest..highest; None where it is not listed or says none.
+        """Return an attribute's number in lowest..highest; None where it is not listed or holds no number.
 
-        `needed` makes it a problem where the driver fails to give one (EINVAL), as links that are down and counters
-        that the hardware lacks do. `no_number` tells which content means the same.
+        With `needed` it is a problem that the driver has no number (EINVAL). Links that are down and counters that the
+        hardware lacks have none. `no_number` recognises content that means the same.
         """
         if name not in self.names:
             return None
@@ -84,7 +84,7 @@ class Attributes:
         return None
 
     def _judge(self, path: str, what: str, before: int, no_number: Callable[[bytes], bool] | None) -> None:
-        """Tell a driver that has no number from content that is none, by a second look at what could not be read."""
+        """Report content that is not a number, but not a driver without one: reads the attribute a second time."""
         problems = self.read.problems
         after = len(problems)
         content = self.read.raw(path)

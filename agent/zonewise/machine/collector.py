@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class NoData(Exception):
-    """There is nothing of its kind here. Not an error: most machines have no InfiniBand. The message says what is not
-    there.
+    """The machine has nothing of this kind. Not an error: most machines have no InfiniBand. The message names what is
+    absent.
     """
 
 
@@ -31,7 +31,7 @@ class Collector(NamedTuple):
     needs: tuple[str, ...]
     """The fields of Machine that it reads; collectors that fill them run before it."""
     collect: Callable[[Reader, Machine], Machine]
-    """Return the machine with the fields `gives` filled. Raises NoData."""
+    """Return the machine with the fields `provides` filled. Raises NoData."""
     volatile: Callable[[Peek], Hashable]
     """Return what could differ at the next scan, by few and cheap reads: where it is equal, the facts are as before."""
 

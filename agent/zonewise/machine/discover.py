@@ -33,11 +33,11 @@ class Scan(NamedTuple):
     machine: Machine
     runs: tuple[Run, ...]
     sources: dict[str, Source]
-    """Where each fact is from, by its path; empty unless asked for."""
+    """The source of each fact, by its path; empty unless sources are recorded."""
 
 
 class _CollectorResult(NamedTuple):
-    """What a collector found at the last scan, kept for the next."""
+    """The result of a collector at the last scan."""
 
     signature: Hashable
     inputs: tuple[object, ...]
@@ -48,7 +48,7 @@ class _CollectorResult(NamedTuple):
 
 
 class Scanner:
-    """Scans one machine again and again; a collector whose volatile files are as before is not run again."""
+    """Scans one machine repeatedly; a collector with unchanged volatile files is not run again."""
 
     def __init__(
         self,

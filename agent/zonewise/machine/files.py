@@ -1,7 +1,7 @@
-"""Where discovery reads: the files of a machine, live, in a directory, or in a captured archive.
+"""The files that discovery reads: of a machine, live, in a directory, or in a captured archive.
 
-Paths are relative to the root and have no leading slash: "sys/devices/system/cpu/online". Every reading either gives
-what is there or raises the OSError that the kernel would, so that a collector cannot tell a snapshot from a machine.
+Paths are relative to the root and have no leading slash: "sys/devices/system/cpu/online". Every read either returns the
+content or raises the OSError of the kernel. So a collector cannot distinguish a snapshot from a machine.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 LIVE_ROOT = "/"
 READ_LIMIT = 8 << 20  # bytes; /proc/cpuinfo of 4,096 x86 CPUs is 6 MiB, everything else is far smaller
-_MAX_LINKS = 40  # include/linux/namei.h MAXSYMLINKS: where the kernel itself gives up with ELOOP
+_MAX_LINKS = 40  # include/linux/namei.h MAXSYMLINKS: the kernel itself raises ELOOP beyond it
 
 
 class RootError(Exception):
-    """The root given to discovery cannot be used; the message says why, in one line."""
+    """The root cannot be used; the message has the reason, in one line."""
 
 
 class Files(Protocol):
@@ -28,7 +28,7 @@ class Files(Protocol):
 
     @property
     def live(self) -> bool:
-        """Whether this is the machine that we run on, so that its drivers and system calls may be asked as well."""
+        """Whether this is the running machine, so that its drivers and system calls may be used as well."""
         ...
 
     def read(self, path: str) -> bytes:
@@ -45,9 +45,9 @@ class Files(Protocol):
 
 
 class DirectoryFiles:
-    """The files below a directory; of the running machine where that is "/", or where the caller knows it to be.
+    """The files below a directory; of the running machine where that is "/", or where the caller sets `live`.
 
-    The latter is an agent in a container: it sees the host's sys, proc and etc below a directory of its own.
+    An agent in a container sets it: the host's sys, proc and etc are below a directory of its own.
     """
 
     def __init__(self, directory: str, *, live: bool = False) -> None:
@@ -60,11 +60,11 @@ class DirectoryFiles:
 
     def read(self, path: str) -> bytes:
         """Return a file's content; see Files."""
-        # O_NONBLOCK: a damaged tree may hold a FIFO in a file's place, and opening that would wait for ever
+        # O_NONBLOCK: a damaged tree may hold a FIFO instead of a file, and opening that would wait for ever
         descriptor = os.open(_inside(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=self._root)
         try:
             content = os.read(descriptor, 65536)
-            if len(content) < 4096:  # a sysfs attribute is at most one page, and one read gives it whole
+            if len(content) < 4096:  # a sysfs attribute is at most one page, and one read returns it whole
                 return content
             return content + _rest(descriptor)
         finally:
@@ -109,7 +109,7 @@ class MemoryFiles:
     live = False
 
     def __init__(self, contents: Iterable[tuple[str, bytes | str | None]]) -> None:
-        """Take (path, content) pairs: bytes for a file, str for a link's text, None for an empty directory."""
+        """Build from (path, content) pairs: bytes for a file, str for a link's text, None for an empty directory."""
         self._entries: dict[str, bytes | str] = {}
         self._directories: dict[str, list[str]] = {"": []}
         for path, content in contents:
@@ -181,7 +181,7 @@ class MemoryFiles:
 def resolve(path: str, link_at: Callable[[str], str | None]) -> str | None:
     """Follow every link in a path as the kernel would if the machine's root were its root directory.
 
-    `link_at` gives the text of the link at a place, None where there is none. Return None for too many links.
+    `link_at` returns the text of the link at a path, None for no link. Return None for too many links.
     """
     waiting = path.split("/")[::-1]
     resolved = ""

@@ -1,8 +1,8 @@
-"""Tolerant, typed reading: what a file says, or None, and then a word on what is wrong with it.
+"""Tolerant, typed reading: the value in a file, or None, and then a problem.
 
-The kernel's attributes are text that a driver printed: numbers may be missing, negative, "(null)" or cut short, masks
-may be wide, and any read may fail with any error. The rules for all of that are here, once; collectors say only which
-file, which fact it gives, and by which rule.
+The kernel's attributes are text that a driver printed. Numbers may be missing, negative, "(null)" or cut short, masks
+may be wide, and any read may fail with any error. This module has the rules for all of that. Collectors only name the
+file, the fact that it has, and the rule.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
 _NO_VALUE = frozenset({errno.EINVAL, errno.ENODATA, errno.EOPNOTSUPP, errno.ENODEV, errno.ENXIO, errno.EAGAIN})
-"""How drivers say "this attribute has no value now": the speed of a link that is down, an unused GID, a counter that
-the hardware lacks. An answer, and not damage."""
+"""Errors of drivers for an attribute without a value now; they are no damage.
+
+Examples: the speed of a link that is down, an unused GID, a counter that the hardware lacks.
+"""
 
 _EMPTY_TEXTS = frozenset({"", "(null)", "<unknown>", "N/A"})
 _SIZE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -48,21 +50,21 @@ T = TypeVar("T")
 
 
 class Reader:
-    """Reads the files of one machine for one scan, and gathers what is wrong and, if asked, where each fact is from.
+    """Reads the files of one machine for one scan, and gathers problems and, with `explain`, the source of each fact.
 
-    Paths are relative to the root, without a leading slash. `fact` names the fact that a reading gives, as a path into
-    the machine ("zones.1.memory"), and `rule` says how it is derived; both serve `zonewise show --explain` only.
+    Paths are relative to the root, without a leading slash. `fact` names the fact of a read, as a path into the machine
+    ("zones.1.memory"), and `rule` is its derivation; both serve `zonewise show --explain` only.
     """
 
     def __init__(self, files: Files, *, explain: bool = False, known: Mapping[str, bytes] | None = None) -> None:
-        """Take the contents of files that this scan has read already, by path."""
+        """Read from `files`; `known` has the contents of files that this scan has read already, by path."""
         self.files = files
         self._known = known or {}
         self.problems: list[Problem] = []
         self.sources: dict[str, Source] | None = {} if explain else None
         self._whole_lines: bool | None = None
 
-    # --- what is there
+    # --- names and links
 
     def names(self, path: str) -> list[str]:
         """Return the names in a directory in natural order (cpu2 before cpu10); none where it cannot be listed."""
@@ -74,7 +76,7 @@ class Reader:
         return []
 
     def has(self, path: str) -> bool:
-        """Tell whether a directory exists."""
+        """Return whether a directory exists."""
         try:
             self.files.names(path)
         except OSError:
@@ -98,17 +100,17 @@ class Reader:
         self.problems.append(Problem(f"/{path}", problem, used))
 
     def note_used(self, first: int, used: str, end: int | None = None) -> None:
-        """Say of the problems from number `first` on, up to `end`, what was used instead, where nothing is said yet."""
+        """Record what was used instead for the problems from number `first` on, up to `end`, that lack it."""
         for number in range(first, len(self.problems) if end is None else end):
             if self.problems[number].used is None:
                 self.problems[number] = self.problems[number]._replace(used=used)
 
     def source(self, fact: str, path: str, value: object, rule: str) -> None:
-        """Record where a fact is from: the file, the value read, the rule. Costs nothing unless sources are recorded."""
+        """Record the source of a fact: the file, the value read, the rule. Free unless sources are recorded."""
         if self.sources is not None and fact:
             self.sources[fact] = Source(f"/{path}", None if value is None else str(value), rule)
 
-    # --- what the files say
+    # --- contents of files
 
     def raw(self, path: str, *, needed: str = "") -> bytes | None:
         """Return a file's bytes, None where it is absent or cannot be read.
@@ -126,7 +128,7 @@ class Reader:
         return None
 
     def text(self, path: str, *, fact: str = "", rule: str = "as the kernel prints it", needed: str = "") -> str | None:
-        """Return a file's text without its line end; None where it is absent, unreadable or says nothing."""
+        """Return a file's text without its line end; None where it is absent, unreadable or empty."""
         content = self.raw(path, needed=needed)
         if content is None:
             return None
@@ -151,7 +153,7 @@ class Reader:
         needed: str = "",
         base: int = 10,
     ) -> int | None:
-        """Return the integer in a file, in the given base (16 takes an 0x in front)."""
+        """Return the integer in a file, in base `base` (16 allows an 0x in front)."""
         return self._parsed(path, lambda text: parse_integer(text, base), "a number", fact, rule, needed)
 
     def size(self, path: str, *, fact: str = "", rule: str = "the size in the file", needed: str = "") -> int | None:
@@ -210,7 +212,7 @@ class Reader:
         return self._lines_end()
 
     def _lines_end(self) -> bool:
-        """Tell whether the attributes of this tree end in newlines, as the kernel's do and some copies' do not."""
+        """Return whether the attributes of this tree end in newlines, as the kernel's do and some copies' do not."""
         if self._whole_lines is None:
             self._whole_lines = any(self._ends_in_newline(path) for path in _WHOLE_LINE_SAMPLES)
         return self._whole_lines
@@ -223,14 +225,14 @@ class Reader:
 
 
 class Pair(NamedTuple):
-    """Two files that say the same CPU set, as a list and as a mask; old kernels have the mask only."""
+    """Two files with the same CPU set, as a list and as a mask; old kernels have the mask only."""
 
     list_name: str
     mask_name: str
 
 
 def cpu_set(read: Reader, directory: str, pairs: tuple[Pair, ...], *, fact: str = "", rule: str) -> CpuSet | None:
-    """Return the first whole CPU set among files that say the same, list before mask, newer name before older."""
+    """Return the first whole CPU set among equivalent files, list before mask, newer name before older."""
     before = len(read.problems)
     for pair in pairs:
         cpus = read.cpus(f"{directory}/{pair.list_name}", fact=fact, rule=rule)
@@ -245,7 +247,7 @@ def cpu_set(read: Reader, directory: str, pairs: tuple[Pair, ...], *, fact: str 
 
 def natural(names: list[str]) -> list[str]:
     """Return names in natural order: numbers inside them count as numbers."""
-    # splitting by a captured group puts text at even places and digits at odd ones, so keys compare place by place
+    # splitting by a captured group puts text at even indexes and digits at odd ones, so keys compare part by part
     return sorted(names, key=lambda name: [int(p) if i % 2 else p for i, p in enumerate(_NATURAL.split(name))])
 
 
@@ -255,7 +257,7 @@ def first_few(names: Sequence[str], most: int) -> str:
 
 
 def parse_integer(text: str, base: int = 10) -> int:
-    """Return the integer a kernel attribute says; raise ValueError for anything else or beyond 64 bits."""
+    """Return the integer in a kernel attribute; raise ValueError for anything else or beyond 64 bits."""
     if len(text) > _MAX_DIGITS or not text.isascii() or "_" in text:
         raise ValueError(f"not a 64-bit number: {text[:80]!r}")
     value = int(text, base)
@@ -265,7 +267,7 @@ def parse_integer(text: str, base: int = 10) -> int:
 
 
 def parse_size(text: str) -> int:
-    """Return the bytes that a text such as "32K" or "1024 kB" says; raise ValueError."""
+    """Return the bytes of a text such as "32K" or "1024 kB"; raise ValueError."""
     digits = text.rstrip("kKMGBib ")
     unit = text[len(digits) :].strip().rstrip("B").rstrip("i").upper()
     value = parse_integer(digits)

@@ -1,7 +1,8 @@
-"""Errors of a captured machine: what the kernel answered where there was nothing to copy.
+"""Errors of a captured machine: the kernel's errors where a file had no content to copy.
 
-A file may exist and refuse to be read: the speed of a link that is down is EINVAL, an attribute for root alone is
-EACCES. An archive cannot hold that, so a capture lists it in a file of its own, and a replay answers as the kernel did.
+A file may exist and not be readable: the speed of a link that is down is EINVAL, an attribute for root alone is EACCES.
+An archive cannot hold that. So a capture lists the errors in a file of its own, and a replay raises them like the
+kernel.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def render_errors(errors: dict[Operation, int]) -> bytes:
 
 
 def parse_errors(content: bytes) -> dict[Operation, int]:
-    """Return what the file ERRORS says; a line that is damaged says nothing."""
+    """Return the errors in the file ERRORS; damaged lines are skipped."""
     errors: dict[Operation, int] = {}
     for line in content.decode("utf-8", "surrogateescape").split("\n"):
         done, _, rest = line.partition(" ")
@@ -50,7 +51,7 @@ def parse_errors(content: bytes) -> dict[Operation, int]:
 
 
 class _ReplayedFiles:
-    """Files that answer with a recorded error where there is one."""
+    """Files that raise the recorded error where the capture has one."""
 
     def __init__(self, files: Files, errors: dict[Operation, int]) -> None:
         self.live = files.live

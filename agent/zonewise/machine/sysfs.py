@@ -1,8 +1,8 @@
-"""How sysfs places a device: which PCI function, below which bridges, of which host bridge.
+"""The location of a device in sysfs: its PCI function, the bridges above it, and its host bridge.
 
-The kernel keeps one directory per device, inside the directory of the device that it hangs off, and every other way to
-it (/sys/class, /sys/bus) is a symbolic link there. So one readlink gives the whole way from the root complex to a
-device: Documentation/admin-guide/sysfs-rules.rst of the kernel.
+The kernel has one directory per device, inside the directory of its parent. Every other path to it (/sys/class,
+/sys/bus) is a symbolic link into this tree. So one readlink contains the whole path from the root complex to a device:
+Documentation/admin-guide/sysfs-rules.rst of the kernel.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from zonewise.machine.reader import Reader
 
-# drivers/pci/probe.c pci_setup_device() names a function "%04x:%02x:%02x.%d": the domain has four digits, or more where
+# drivers/pci/probe.c pci_setup_device() names a function "%04x:%02x:%02x.%d". The domain has four digits, or more where
 # it is larger, up to the 32 bits of x86 VMD and Hyper-V domains
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 
@@ -21,16 +21,16 @@ _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 _HOST_BRIDGE = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}")
 
 _TREE = "sys/devices/"  # where every device has its one directory, so that no further link is left to follow
-_MAX_HOPS = 3  # an entry, or its `device`, leads there directly, or by way of the entry of a bus
+_MAX_HOPS = 3  # an entry, or its `device`, links to it directly, or through the entry of a bus
 
 
 def is_pci_address(name: str) -> bool:
-    """Tell whether a name is the full, lower-case address of a PCI function: "0000:3b:00.0"."""
+    """Return whether a name is the full, lower-case address of a PCI function: "0000:3b:00.0"."""
     return _ADDRESS.fullmatch(name) is not None
 
 
 def is_host_bridge(name: str) -> bool:
-    """Tell whether a name is that of a host bridge: "pci0000:3a"."""
+    """Return whether a name is that of a host bridge: "pci0000:3a"."""
     return _HOST_BRIDGE.fullmatch(name) is not None
 
 
@@ -40,14 +40,14 @@ def pci_addresses(path: str) -> list[str]:
 
 
 class PciLocation(NamedTuple):
-    """Where in the tree a PCI function lies."""
+    """The location of a PCI function in the tree."""
 
     root: str
     """The host bridge, by its path; domain and bus ("0004:05") where the path names none."""
     bridges: tuple[str, ...]
     """The addresses of the bridges between the two, topmost first."""
     host_function: str | None
-    """The function that the host bridge lies in, where it is nested (Intel VMD)."""
+    """The function that contains the host bridge, where it is nested (Intel VMD)."""
 
 
 def pci_order(address: str) -> tuple[int, str]:
@@ -57,11 +57,11 @@ def pci_order(address: str) -> tuple[int, str]:
 
 
 def pci_location(path: str) -> PciLocation:
-    """Return where the PCI function lies whose address ends the path.
+    """Return the location of the PCI function with the address that ends the path.
 
-    The host bridge is the last one named, wherever it lies: below /sys/devices itself, a platform device, a Hyper-V
-    channel, or, with Intel VMD, below a PCI function of another host bridge. In a tree without any (made by hand, or
-    with directories below /sys/bus/pci/devices) domain and bus of the topmost function stand in for it.
+    The host bridge is the last one in the path. It is below /sys/devices itself, a platform device, a Hyper-V channel,
+    or, with Intel VMD, below a PCI function of another host bridge. A tree may have none (made by hand, or with
+    directories below /sys/bus/pci/devices). Then domain and bus of the topmost function represent it.
     """
     parts = path.split("/")
     last = max((at for at, part in enumerate(parts) if is_host_bridge(part)), default=None)
@@ -76,9 +76,9 @@ def pci_location(path: str) -> PciLocation:
 def device_pci_address(read: Reader, path: str) -> str | None:
     """Return the address of the PCI function that carries a device of a class or bus; None for one without.
 
-    `path` is the entry as the class lists it ("sys/class/net/eth0"): a link into the tree of devices, whose last
-    address is that of the function, whatever lies in between (a virtio device, an NVMe or SCSI controller). Kernels
-    before 2.6.25, and trees made by hand, have a directory there, with a link `device` inside.
+    `path` is the entry in the class ("sys/class/net/eth0"): a link into the tree of devices. The last address in the
+    link is the function's, whatever follows it (a virtio device, an NVMe or SCSI controller). Kernels before 2.6.25,
+    and trees made by hand, have a directory instead, with a link `device` inside.
     """
     target = read.link(path)
     if target is None:

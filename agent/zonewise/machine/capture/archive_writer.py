@@ -1,8 +1,8 @@
-"""Captures a machine: what discovery reads of it, in one archive that `zonewise show --root` reads like the machine.
+"""Captures a machine: the files that discovery reads, in one archive for `zonewise show --root`.
 
-Discovery runs once on files that remember every answer, so that the archive holds whatever the collectors of this
-version read, on this machine, and a replay gives the same facts. A few files are added that help to understand a
-machine and that later collectors are likely to want. Identifiers are taken out unless they are asked for.
+Discovery runs once on files that record every result. So the archive holds all that this version's collectors read, and
+a replay yields the same facts. A few more files are added: they help to understand a machine, and later collectors are
+likely to read them. Identifiers are removed by default.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from zonewise.machine.files import Files
 
 ALSO_CAPTURED = (
-    # which distribution: NFD labels it, and half of all odd behaviour depends on it
+    # the distribution: NFD labels it, and many differences between machines follow from it
     "etc/os-release",
     # versions, and what is compiled in or loaded
     "proc/version",
@@ -58,7 +58,7 @@ _SUFFIXES = (".tar.zst", ".tar.gz", ".tgz")
 
 
 class CaptureError(Exception):
-    """The capture cannot be made; the message says why, and what to do, in one line."""
+    """The capture cannot be written; the message has the reason and a remedy, in one line."""
 
 
 class Summary(NamedTuple):
@@ -76,7 +76,7 @@ class Summary(NamedTuple):
 def capture(files: Files, destination: str, *, with_identifiers: bool = False, replace: bool = False) -> Summary:
     """Write a capture of a machine to a new .tar.zst or .tar.gz, whole or not at all.
 
-    `with_identifiers` keeps what names the machine; `replace` allows the destination to exist. Raises CaptureError.
+    `with_identifiers` retains the names of the machine; `replace` allows the destination to exist. Raises CaptureError.
     """
     if not destination.endswith(_SUFFIXES):
         raise CaptureError(f"{destination}: the name must end in one of {', '.join(_SUFFIXES)}")
@@ -89,14 +89,14 @@ def capture(files: Files, destination: str, *, with_identifiers: bool = False, r
 
 
 def capture_entries(files: Files, *, with_identifiers: bool = False) -> Entries:
-    """Return the file tree of a capture. Raises CaptureError where an identifier would stay in it."""
+    """Return the file tree of a capture. Raises CaptureError where an identifier would remain in it."""
     nvml = _nvml(files)
     recording = RecordingFiles(files, nvml)
     Scanner(recording, explain=True).scan()
     for pattern in (*nvml, *ALSO_CAPTURED):
         _read_all(recording, pattern)
     tree = Tree(files)
-    # listings first: what is read later takes the place that a listing keeps for it
+    # listings first: content that is read later replaces the entry of its listing
     for operation in sorted(recording.results, key=lambda operation: (operation[0] != NAMES, operation)):
         tree.add(operation, recording.results[operation])
     errors = {operation: result for operation, result in recording.results.items() if isinstance(result, int)}
@@ -111,7 +111,7 @@ def capture_entries(files: Files, *, with_identifiers: bool = False) -> Entries:
 
 
 def _nvml(files: Files) -> dict[str, bytes]:
-    """Return the file in which a capture keeps what NVML tells; none where the machine runs no driver of NVIDIA's."""
+    """Return the file of a capture that holds NVML's facts; empty for a machine without a driver of NVIDIA's."""
     try:
         drives = files.live and any(":" in name for name in files.names(_NVIDIA_DRIVER))
     except OSError:
@@ -150,7 +150,7 @@ def _matching(files: Files, pattern: list[str], directory: str) -> Iterator[str]
 
 
 def _with_errors(entries: Entries, errors: dict[Operation, int]) -> Entries:
-    """Add the errors that the tree by itself would not answer with."""
+    """Add the errors that the tree alone would not raise."""
     files = MemoryFiles(entries.items())
     unexplained = {operation: number for operation, number in errors.items() if _error(files, operation) != number}
     return {**entries, ERRORS: render_errors(unexplained)} if unexplained else entries
@@ -174,7 +174,7 @@ def _error(files: Files, operation: Operation) -> int | None:
 
 
 def _write(entries: Entries, destination: str) -> int:
-    """Write the archive beside its destination, and then put it there; return its size in bytes."""
+    """Write the archive beside its destination, then move it; return its size in bytes."""
     unfinished = f"{destination}.{os.getpid()}.part"
     try:
         try:
@@ -199,7 +199,7 @@ def _write_compressed(entries: Entries, file: IO[bytes], destination: str) -> No
         return
     import gzip
 
-    # without a name and a time of its own, the same capture gives the same bytes
+    # without a name and a time of its own, the same capture has the same bytes
     with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as compressed:
         _write_tar(entries, cast("IO[bytes]", compressed))
 

@@ -1,7 +1,7 @@
-"""Identifiers of machines and people in captured text, and what stands for them: the same for the same, everywhere.
+"""Identifiers of machines and people in captured text, and the one stand-in for each of them.
 
-Numbers are given in the order of the originals, so that what was sorted by an identifier stays sorted, and addresses
-that are derived from each other (a GUID from a MAC address, a GID from a GUID) stay derived.
+Stand-ins are numbered in the order of the originals, so a list that was sorted by an identifier remains sorted. Derived
+addresses remain derived: a GUID from a MAC address, a GID from a GUID.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _MIDDLES = ("fffe", "0300")
 
 
 class Identifiers:
-    """What stands for each identifier of a capture."""
+    """The stand-in of each identifier of a capture."""
 
     def __init__(self, texts: Iterable[str], words: Iterable[str] = ()) -> None:
-        """Take every text of the capture, and words that are identifiers as they stand (serial numbers, hostnames)."""
+        """Scan every text of the capture; `words` are whole identifiers (serial numbers, hostnames)."""
         found = _IdentifierWords()
         for text in texts:
             found.add(text)
@@ -66,7 +66,7 @@ class Identifiers:
         return self._word.sub(self._named, text)
 
     def left_in(self, text: str) -> str | None:
-        """Return an original identifier that is still in a text, in any of its forms; None where there is none."""
+        """Return an original identifier that is still in a text, in any of its forms; None without one."""
         for pattern in (_UUID, _LONG, _GID, _GUID, _HARDWARE, _PACKED):
             for match in pattern.finditer(text):
                 if self._is_original(_digits(match[0])) and (pattern is not _PACKED or _is_own(match[0])):
@@ -80,7 +80,7 @@ class Identifiers:
         parts = (digits, digits[-16:]) if len(digits) in (_GID_DIGITS, _INFINIBAND_DIGITS) else (digits,)
         return any(part in self._originals and part not in self._stand_ins for part in parts)
 
-    # --- what stands for each kind
+    # --- the stand-ins of each kind
 
     def _fake_guid(self, guid: str, number: int) -> str:
         for middle in _MIDDLES:
@@ -174,7 +174,7 @@ def _identifies(digits: str) -> bool:
 
 
 def _is_own(digits: str) -> bool:
-    """Tell whether digits without colons are surely an address: a small number is not, although it may be a GUID."""
+    """Return whether digits without colons are surely an address: a small number is not, although it may be a GUID."""
     return digits[:6] != "000000"
 
 
@@ -183,7 +183,7 @@ def _grouped(digits: str, length: int) -> str:
 
 
 def any_word(words: Iterable[str]) -> re.Pattern[str]:
-    """Return a pattern of whole words, the longest first; one that never matches where there are none."""
+    """Return a pattern of whole words, the longest first; one that never matches without words."""
     ordered = sorted(words, key=lambda word: (-len(word), word))
     choice = "|".join(map(re.escape, ordered)) if ordered else r"(?!)"
     return re.compile(rf"(?<![0-9A-Za-z])(?:{choice})(?![0-9A-Za-z])")

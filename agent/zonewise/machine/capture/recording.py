@@ -1,4 +1,4 @@
-"""Files that remember what was read from them, and the file tree in which the same reads give the same answers."""
+"""Files that record all that was read from them, and a file tree in which the same reads have the same results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OperationResult = bytes | str | list[str] | int
 """What an operation gave: a file's content, a link's text, the names in a directory, or the number of an error."""
 
 Entries = dict[str, bytes | str | None]
-"""A file tree, as MemoryFiles takes it: bytes for a file, str for a link's text, None for a directory."""
+"""A file tree, the input of MemoryFiles: bytes for a file, str for a link's text, None for a directory."""
 
 NOT_CAPTURED = "/zonewise/not-captured"
 """Target of a name that was listed and never read: it leads nowhere, so a later reader finds nothing."""
@@ -27,9 +27,9 @@ A = TypeVar("A", bytes, str, list[str])
 
 
 class RecordingFiles:
-    """Files that remember every answer; see Files.
+    """Files that record every result; see Files.
 
-    They are no live machine, so that all that discovery does with it goes through them. `added` are files besides.
+    They are no live machine, so that all that discovery reads goes through them. `added` are further files.
     """
 
     live = False
@@ -62,14 +62,14 @@ class RecordingFiles:
 
 
 class Tree:
-    """The file tree that answers as was recorded, made from the answers and the links on the way to each."""
+    """The file tree that has the recorded results, built from them and from the links on the way to each."""
 
     def __init__(self, files: Files) -> None:
         self.entries: Entries = {}
         self._files = files
 
     def add(self, operation: Operation, result: OperationResult) -> None:
-        """Add what an operation gave; nothing for an error, which is told by the place being empty."""
+        """Add the result of an operation; nothing for an error, which an absent entry represents."""
         done, path = operation
         if isinstance(result, int):
             resolve(path, self._link)  # a file that cannot be read may still be behind links, which others follow
@@ -106,7 +106,7 @@ class Tree:
         return None
 
     def _link(self, path: str) -> str | None:
-        """Return the text of a link, and add it to the tree: a path can be followed only with the links on the way."""
+        """Return the text of a link, and add it to the tree: a path resolves only with all the links on it."""
         known = self.entries.get(path)
         if path in self.entries and known != NOT_CAPTURED:
             return known if isinstance(known, str) else None

@@ -1,8 +1,8 @@
-"""Takes out of a captured machine what identifies it or its owner, and what may be secret.
+"""Removes from a captured machine what identifies it or its owner, and what may be secret.
 
-Of a file with a known form only listed lines and parameters stay, so an unknown one is removed. Elsewhere identifiers
-are recognised by their form, and replaced by the same stand-in wherever they appear. Facts of the
-hardware (models, sizes, addresses on the PCI bus) stay.
+Of a file with a known form only listed lines and parameters remain, so an unknown one is removed. Elsewhere identifiers
+are recognised by their form, and replaced by the same stand-in wherever they appear. Facts of the hardware (models,
+sizes, addresses on the PCI bus) remain.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SERIAL_FILES = frozenset(
         *("node_desc", "phys_port_id", "phys_switch_id"),
     )
 )
-"""Names of files whose whole content identifies something."""
+"""Names of files whose whole content is an identifier."""
 
 _SERIAL_LINES = re.compile(
     r"^(?P<name>Serial|Sequence Code|Plant|CPC Name|LPAR Name|LPAR Extended Name|VM\d+ Name|VM\d+ Extended Name"
@@ -47,7 +47,7 @@ _KEPT_FILE_SYSTEMS = frozenset(
         *("hugetlbfs", "proc", "resctrl", "securityfs", "sysfs", "tracefs"),
     )
 )
-"""Types of mounts that tell of the kernel; the others tell of servers, disks and people."""
+"""Types of mounts that describe the kernel; the others name servers, disks and people."""
 
 _KEPT_PARAMETERS = re.compile(
     r"(acpi|amd_iommu|amd_pstate|cgroup.*|clocksource|cma|cpuidle\..*|cpufreq\..*|default_hugepagesz|efi|hugepages"
@@ -58,7 +58,7 @@ _KEPT_PARAMETERS = re.compile(
     r"|sched_.*|sev|sgx|skew_tick|slab_.*|spectre_.*|spec_store_bypass_disable|srso|systemd\.unified_cgroup_hierarchy"
     r"|tdx|transparent_hugepage|tsc|tsx.*|vfio.*|x2apic.*|zswap\..*)"
 )
-"""Kernel parameters whose values tell of hardware and scheduling, and of nothing else (kernel-parameters.rst)."""
+"""Kernel parameters with values about hardware and scheduling only (kernel-parameters.rst)."""
 
 _FLAG = re.compile(r"[a-z][a-z0-9_]{0,23}")
 _DISTINCTIVE = re.compile(r"(?=.*[0-9.-]).{5,}")
@@ -70,7 +70,7 @@ _ADDRESS_IN_KERNEL = re.compile(r"\b0x[0-9a-f]{8,16}$", re.MULTILINE)
 
 
 class NotScrubbed(Exception):
-    """An identifier would have stayed in the capture; the message says where."""
+    """An identifier would remain in the capture; the message names its file."""
 
 
 class Scrubber:
@@ -135,7 +135,7 @@ def _reduced(path: str, content: bytes) -> bytes:
     if name in ("mounts", "mountinfo"):
         lines = _decoded(content).splitlines(keepends=True)
         return "".join(line for line in lines if _file_system(line) in _KEPT_FILE_SYSTEMS).encode("latin-1")
-    if path == _MODULES:  # root sees where the kernel lies in memory
+    if path == _MODULES:  # root sees where in memory the kernel is loaded
         return _ADDRESS_IN_KERNEL.sub("0x0000000000000000", _decoded(content)).encode("latin-1")
     if "sys/firmware/dmi/" in path:
         return without_serials(content)
@@ -149,7 +149,7 @@ def _stand_in(content: bytes) -> bytes:
 
 
 def _command_line(text: str) -> str:
-    # what stands behind " -- " is for the first process, and no parameter of the kernel
+    # the words behind " -- " are for the first process, and no parameter of the kernel
     words, end = text.partition(" -- ")[0].split(), "\n" if text.endswith("\n") else ""
     return " ".join(map(_parameter, words)) + end
 

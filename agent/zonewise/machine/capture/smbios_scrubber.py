@@ -1,8 +1,8 @@
 """SMBIOS tables without serial numbers, asset tags and free text of vendors.
 
-DSP0134 (System Management BIOS Reference Specification): a structure is a header of 4 bytes (type, length, handle), a
-formatted area of which some bytes are numbers of strings, and the strings, each ended by a zero byte and all of them by
-one more.
+DSP0134 (System Management BIOS Reference Specification): a structure is a header, a formatted area, and strings. The
+header has 4 bytes: type, length, handle. Some bytes of the formatted area are numbers of strings. Each string ends in a
+zero byte, and the strings together in one more.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _SECRET_STRINGS = {
     22: (0x07,),  # portable battery: serial number
     39: (0x08, 0x09),  # power supply: serial number, asset tag
 }
-"""Type -> offsets of the bytes that number a string to be taken out."""
+"""Type -> offsets of the bytes that number a string to be removed."""
 
-_FREE_TEXT = (11, 12)  # OEM strings, system configuration options: vendors put service tags there
+_FREE_TEXT = (11, 12)  # OEM strings, system configuration options: vendors write service tags into them
 _FIRST_OEM_TYPE = 128
 
 

@@ -1,4 +1,4 @@
-"""The collectors by subject, in the order in which they run: each stands behind those whose facts it needs."""
+"""The collectors by subject, in the order in which they run: each follows the collectors that provide its needs."""
 
 from __future__ import annotations
 

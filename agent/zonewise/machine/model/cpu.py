@@ -1,7 +1,7 @@
-"""CPUs and what holds and serves them: packages, dies, clusters, cores, caches.
+"""CPUs and the objects that hold and serve them: packages, dies, clusters, cores, caches.
 
 A CPU is what the kernel numbers: one hardware thread. Ids are the kernel's own and need not be unique (POWER, s390 and
-ia64 print -1 or 0 for many packages); the CPU set of an object is what tells it from the others.
+ia64 print -1 or 0 for many packages); the CPU set of an object identifies it.
 """
 
 from typing import NamedTuple
@@ -10,33 +10,33 @@ from zonewise_common.k8s.cpuset import CpuSet
 
 
 class Cpus(NamedTuple):
-    """Which CPUs there are, by state; None where the kernel does not say."""
+    """The CPUs by state; None where the kernel has no file for it."""
 
     online: CpuSet
     offline: CpuSet
     """Present and switched off; ids that do not exist are left out."""
     possible: CpuSet | None = None
     isolated: CpuSet | None = None
-    """Taken out of the kernel's load balancing (isolcpus=)."""
+    """Excluded from the kernel's load balancing (isolcpus=)."""
     nohz_full: CpuSet | None = None
     """Without a scheduling tick while one task runs (nohz_full=)."""
     allowed: CpuSet | None = None
     """What the cgroup of the reading process permits; the machine itself is never restricted to it."""
 
     def known(self) -> CpuSet:
-        """Return all CPUs that there are or could be."""
+        """Return all CPUs that exist or could be added."""
         return self.online | self.offline | (self.possible or self.online)
 
 
 class Variant(NamedTuple):
-    """CPUs of which /proc/cpuinfo tells the same: all, or on an ARM hybrid those of one core design."""
+    """CPUs with the same lines in /proc/cpuinfo: all, or on an ARM hybrid those of one core design."""
 
     cpus: CpuSet
     name: str | None
 
 
 class Model(NamedTuple):
-    """The model of processor, from /proc/cpuinfo; None what the architecture does not tell.
+    """The model of processor, from /proc/cpuinfo; None for what the architecture does not print.
 
     Of several designs, that of the first CPU. On ARM `family` is the architecture version, `model` the part number of
     the implementer, `stepping` "r1p0" of variant and revision.
@@ -52,11 +52,11 @@ class Model(NamedTuple):
     isa: str | None = None
     """The instruction set as RISC-V and LoongArch spell it out: "rv64imafdc_zba_zbb"."""
     variants: tuple[Variant, ...] = ()
-    """The designs of core by what /proc/cpuinfo tells, ascending by first CPU."""
+    """The designs of core in /proc/cpuinfo, ascending by first CPU."""
 
 
 class SharedCache(NamedTuple):
-    """A cache that s390 firmware tells of without saying which CPUs share it."""
+    """A cache that s390 firmware lists without the CPUs that share it."""
 
     level: int
     type: str
@@ -66,7 +66,7 @@ class SharedCache(NamedTuple):
 
 
 class Mainframe(NamedTuple):
-    """What an s390 machine tells beyond others; the counts are of the whole machine, not of this partition."""
+    """Facts that only s390 machines have; the counts are of the whole machine, not of this partition."""
 
     machine_type: str | None = None
     """IBM's number of the machine: "2964"."""
@@ -105,7 +105,7 @@ class Cluster(NamedTuple):
     """The id of its package."""
     cpus: CpuSet
     kind: str = "cluster"
-    """"cluster" as the kernel says, or "module": AMD's compute unit of two cores with one front end, FPU and L2."""
+    """"cluster" as in the kernel, or "module": AMD's compute unit of two cores with one front end, FPU and L2."""
 
 
 class Group(NamedTuple):

@@ -1,4 +1,4 @@
-"""GPUs: found by PCI without any driver, enriched by what the driver of each vendor tells."""
+"""GPUs: found by PCI without any driver, with further facts from the driver of each vendor."""
 
 from typing import NamedTuple
 
@@ -45,16 +45,16 @@ class Fabric(NamedTuple):
     attached: bool = False
     """Completed, with success, in a cluster (the rule of go-nvlib's IsFabricAttached)."""
     health: str | None = None
-    """"healthy", "unhealthy" or "limited capacity"; None where the driver does not judge it."""
+    """"healthy", "unhealthy" or "limited capacity"; None where the driver does not report it."""
     faults: tuple[str, ...] | None = None
     """What is wrong with it now: "degraded bandwidth", "route recovery", "route unhealthy", "access timeout recovery",
-    "incorrect configuration"; None where the driver does not say."""
+    "incorrect configuration"; None where the driver does not report it."""
 
 
 class Health(NamedTuple):
-    """Signs of failing hardware, as the driver told them when the GPUs were last asked; None what it does not tell.
+    """Signs of failing hardware, as of the last scan of the GPUs; None where the driver does not report one.
 
-    These numbers change without anything else changing, so they are as old as the last scan that asked.
+    These numbers change without any other change, and no change of theirs starts a scan.
     """
 
     ecc_enabled: bool | None = None
@@ -68,7 +68,8 @@ class Health(NamedTuple):
     remapping_failed: bool | None = None
     retired_pages_pending: bool | None = None
     throttle_reasons: tuple[str, ...] | None = None
-    """Why the clocks are held down now: "hw slowdown", "hw thermal", "hw power brake", "sw thermal", "sw power cap"."""
+    """The reasons for reduced clocks now: "hw slowdown", "hw thermal", "hw power brake", "sw thermal", "sw power cap".
+    """
     recovery_action: str | None = None
     """The driver's own remedy: "none", "reset gpu", "reboot node", "drain p2p", "drain and reset",
     "recover imex domain", "reset bus" or "reboot system"."""
@@ -77,14 +78,14 @@ class Health(NamedTuple):
     """Over the GPU's life, as ecc_lifetime_uncorrected."""
     ecc_lifetime_uncorrected: int | None = None
     faults: tuple[str, ...] = ()
-    """Questions that the driver answered with the GPU's failure: "nvmlDeviceGetUUID: GPU is lost"."""
+    """Queries that failed with an error of the GPU: "nvmlDeviceGetUUID: GPU is lost"."""
 
 
 class NvLinkPeer(NamedTuple):
     """Active NVLinks from one GPU to one other device."""
 
     address: str | None
-    """PCI address of the far end; None where a guest is not told which switch."""
+    """PCI address of the far end; None where a guest does not see which switch."""
     kind: str
     """"gpu", "switch", "npu" or "unknown"."""
     links: int
@@ -97,9 +98,9 @@ class XgmiPeer(NamedTuple):
     address: str
     """PCI address of the far end."""
     links: int | None
-    """Links side by side; None where the driver does not tell bandwidths."""
+    """Links side by side; None where the driver does not report bandwidths."""
     bandwidth: int | None
-    """MB/s of all of them, one way."""
+    """MB/s of all of them, in one direction."""
     weight: int | None
     """The driver's distance: 15 for each hop, 13 inside one package."""
 
@@ -145,21 +146,21 @@ class Gpu(NamedTuple):
     compute_capability: str | None = None
     """"9.0"; of AMD GPUs the gfx target ("gfx942")."""
     virtualization: str | None = None
-    """"none", "passthrough" or "vgpu" (in both of these what is seen of PCIe is the guest's view), "host vgpu",
-    "host vsga"; None where the driver does not say."""
+    """"none", "passthrough" or "vgpu" (in both of these PCIe is the guest's view), "host vgpu", "host vsga"; None where
+    the driver does not report it."""
     memory_zone: int | None = None
     """The zone that its own memory is, on coherent platforms."""
     persistence: bool | None = None
     addressing: str | None = None
-    """How the GPU uses the addresses of processes: "none", "hmm" or "ats"; None where the driver does not say."""
+    """How the GPU uses the addresses of processes: "none", "hmm" or "ats"; None where the driver does not report it."""
     partition: str | None = None
     """AMD compute and memory partition ("cpx_nps4")."""
     nvlinks: tuple[NvLinkPeer, ...] = ()
     state: str | None = None
-    """"lost" (on the bus, and the driver reaches it no more), "excluded" (left out by the driver's settings), "hidden"
-    (the driver does not show it to this container); None where nothing is known to be wrong."""
+    """None, or why the GPU cannot be used. "lost": on the bus, and the driver reaches it no more. "excluded": left out
+    by the driver's settings. "hidden": the driver does not show it to this container."""
     module_id: int | None = None
-    """Its place on the baseboard, counted from 1."""
+    """Its slot on the baseboard, counted from 1."""
     vbios: str | None = None
     firmware: str | None = None
     """Version of the firmware that the driver has loaded (GSP)."""

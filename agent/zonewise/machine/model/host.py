@@ -54,9 +54,9 @@ class Virtualization(NamedTuple):
     extensions: str | None = None
     """"VT-x" or "AMD-V": it can host machines itself."""
     container: str | None = None
-    """The container runtime that the reading process is in, where it can be told."""
+    """The container runtime of the reading process, where a file names it."""
     vendor: str | None = None
-    """Who makes the hypervisor, in the words of lscpu: "KVM", "Oracle", "IBM", "pHyp", ..."""
+    """The maker of the hypervisor, in the words of lscpu: "KVM", "Oracle", "IBM", "pHyp", ..."""
 
 
 class Power(NamedTuple):
@@ -82,7 +82,7 @@ class Security(NamedTuple):
     kvm: bool | None = None
     """Whether KVM is at hand (/dev/kvm)."""
     tdx: bool | None = None
-    """Intel Trust Domain Extensions, as a host; None where KVM does not say, as of all below."""
+    """Intel Trust Domain Extensions, as a host; None where KVM does not report it, as of all below."""
     sev: bool | None = None
     """AMD Secure Encrypted Virtualization."""
     sev_es: bool | None = None
@@ -90,14 +90,14 @@ class Security(NamedTuple):
     secure_execution: bool | None = None
     """IBM Secure Execution, as a host."""
     capacities: dict[str, int] = {}  # noqa: RUF012 -- the default of a NamedTuple, never changed
-    """What there is of "sgx_epc" (bytes), "tdx", "sev" and "sev_es" (keys and address space ids)."""
+    """Amounts of "sgx_epc" (bytes), "tdx", "sev" and "sev_es" (keys and address space ids)."""
 
 
 class UsbDevice(NamedTuple):
     """A USB device or hub."""
 
     name: str
-    """By its place: "1-2.1" is behind port 1 of what is at port 2 of bus 1; "usb1" the root hub of bus 1."""
+    """By its port: "1-2.1" is behind port 1 of the device at port 2 of bus 1; "usb1" the root hub of bus 1."""
     vendor: str | None
     """4 hexadecimal digits."""
     device: str | None
@@ -120,7 +120,7 @@ class BlockDevice(NamedTuple):
 
     name: str
     address: str | None
-    """PCI address; None for a device that hangs off none (persistent memory, a platform's own controller)."""
+    """PCI address; None for a device without a PCI function (persistent memory, a platform's own controller)."""
     zone: int | None
     size: int | None
     """Bytes; 0 for a drive without a medium."""
@@ -131,7 +131,7 @@ class BlockDevice(NamedTuple):
 
 
 class DaxDevice(NamedTuple):
-    """Memory that is given to programs whole (device DAX) or as a zone (kmem)."""
+    """Memory that programs map whole (device DAX) or that is a zone (kmem)."""
 
     name: str
     zone: int | None
@@ -143,7 +143,7 @@ class DaxDevice(NamedTuple):
     medium: str | None
     """"SPM" (specific-purpose memory) or "NVM"."""
     numa_node: int | None = None
-    """The zone with CPUs that is nearest to it; None also where the kernel knows none (-1)."""
+    """The zone with CPUs that is nearest to it; None also where the kernel has none (-1)."""
     cxl: bool = False
     """Whether it is memory behind CXL."""
 

@@ -1,4 +1,4 @@
-"""The machine: everything that discovery knows, as one immutable value."""
+"""The machine: all facts of discovery, as one immutable value."""
 
 from typing import NamedTuple
 
@@ -36,7 +36,7 @@ from zonewise_common.k8s.cpuset import EMPTY
 
 
 class Machine(NamedTuple):
-    """A machine. Lists are in a canonical order, so that the same machine gives the same value."""
+    """A machine. Lists are in a canonical order, so that the same machine has the same value."""
 
     architecture: str | None = None
     """As uname prints it: "x86_64", "aarch64", "ppc64le", "s390x"."""
@@ -77,7 +77,7 @@ class Machine(NamedTuple):
     power: Power = Power()
     security: Security = Security()
     swap: int | None = None
-    """Bytes of all swap areas in use; 0 where there are none."""
+    """Bytes of all swap areas in use; 0 without any."""
     nvdimms: tuple[Nvdimm, ...] = ()
     usb: tuple[UsbDevice, ...] = ()
     problems: tuple[Problem, ...] = ()

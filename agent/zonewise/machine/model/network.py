@@ -16,7 +16,7 @@ class Nic(NamedTuple):
     zone: int | None
     driver: str | None
     speed_mbps: int | None
-    """None where the link is down or the driver does not know."""
+    """None where the link is down or the driver has no speed."""
     state: str | None
     """operstate: "up", "down", "unknown", ..."""
     mac: str | None
@@ -30,7 +30,7 @@ class Nic(NamedTuple):
     virtual: bool = False
     """Made by software: loopback, bridge, veth, VLAN, bond."""
     kind: str | None = None
-    """"vlan", "bond", "bridge", "loopback", "tun", "tap", "veth", "vxlan", ... where it can be told."""
+    """"vlan", "bond", "bridge", "loopback", "tun", "tap", "veth", "vxlan", ... where the files show it."""
     master: str | None = None
     """The bond or bridge that it is a port of."""
     lower: tuple[str, ...] = ()
@@ -40,9 +40,12 @@ class Nic(NamedTuple):
     physical_function: str | None = None
     """For a virtual function, the PCI address of its physical one."""
     presence: str = "netdev"
-    """"netdev": it is in the network namespace that was read. For a PCI function without: "other namespace" (its netdev
-    was moved, to a pod as a rule), "user space" (its driver hands it to a program or a virtual machine), "no driver",
-    or "no netdev" (its driver shows none, as an InfiniBand one without IPoIB)."""
+    """"netdev": it is in the network namespace that was read.
+
+    For a PCI function without a netdev in it: "other namespace" (its netdev was moved, to a pod as a rule), "user
+    space" (its driver hands it to a program or a virtual machine), "no driver", or "no netdev" (its driver shows none,
+    as an InfiniBand one without IPoIB).
+    """
     rdma_port: int | None = None
     """Which port of the RDMA device `rdma` it shares."""
 
@@ -51,7 +54,7 @@ class Gid(NamedTuple):
     """An entry of a port's GID table."""
 
     number: int
-    """Its place in the table."""
+    """Its index in the table."""
     gid: str
     type: str | None
     """"IB/RoCE v1" or "RoCE v2"."""
@@ -73,8 +76,10 @@ class Port(NamedTuple):
     sm_lid: int | None
     gids: tuple[Gid, ...]
     counters: dict[str, int]
-    """Port counters, without those that the hardware lacks; *_data in words of 4 bytes, as the hardware counts. Many
-    are of 8, 16 or 32 bits and stay at their highest value (InfiniBand Architecture Specification, PortCounters)."""
+    """Port counters, without those that the hardware lacks; *_data in words of 4 bytes, as the hardware counts.
+
+    Many are of 8, 16 or 32 bits and stop at their highest value (InfiniBand Architecture Specification, PortCounters).
+    """
     hw_counters: dict[str, int]
     """The driver's own counters."""
     rate: str | None = None
@@ -99,7 +104,7 @@ class RdmaDevice(NamedTuple):
     netdevs: tuple[str, ...] = ()
     """The netdevs of its ports, and bonds and VLANs upon them, as far as they are in the namespace that was read."""
     sys_image_guid: str | None = None
-    """The same for the functions of one adapter, even where each hangs off another package."""
+    """The same for the functions of one adapter, even where each is below another package."""
 
 
 class Rdma(NamedTuple):

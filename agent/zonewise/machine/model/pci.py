@@ -44,12 +44,12 @@ class PciFunction(NamedTuple):
     zone_source: str | None
     """Where `zone` is from: "numa_node", "local_cpus", "distance", "physfn", "parent", "nvml", "single" or None."""
     cpus: CpuSet | None
-    """local_cpulist: the nearest CPUs as the kernel says."""
+    """local_cpulist: the nearest CPUs by the kernel."""
     parent: str | None
     """The bridge above it; None right below the host bridge."""
     root: str | None
     """The host bridge ("pci0000:3a"), by its whole path where its name is not unique; "0004:05" (domain and bus) where
-    nothing but the address tells."""
+    only the address is known."""
     link: PciLink | None
     iommu_group: int | None
     sriov: Sriov | None
@@ -60,7 +60,7 @@ class PciFunction(NamedTuple):
     memory_zone: int | None = None
     """For a coherent GPU, the zone of its own memory."""
     numa_node: int | None = None
-    """The NUMA node that the firmware told the kernel; None also where that is "none" (-1)."""
+    """The NUMA node that the kernel has from the firmware; None also where that is "none" (-1)."""
     host_function: str | None = None
     """Below a host bridge that is itself inside a PCI function (Intel VMD), the address of that function."""
     buses: tuple[int, int] | None = None

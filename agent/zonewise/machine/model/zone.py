@@ -8,7 +8,7 @@ from zonewise_common.k8s.cpuset import CpuSet
 class Access(NamedTuple):
     """How well the initiators of one class reach a zone's memory.
 
-    ACPI HMAT, by way of Documentation/admin-guide/mm/numaperf.rst of the kernel.
+    ACPI HMAT, through Documentation/admin-guide/mm/numaperf.rst of the kernel.
     """
 
     access_class: int
@@ -16,7 +16,7 @@ class Access(NamedTuple):
     initiators: tuple[int, ...]
     """Ids of zones."""
     read_bandwidth: int | None = None
-    """MB/s, as write_bandwidth. None also where the firmware says 0, which the kernel prints for "not told"."""
+    """MB/s, as write_bandwidth. None also where the firmware has 0, which the kernel prints for "unknown"."""
     write_bandwidth: int | None = None
     read_latency: int | None = None
     """ns, as write_latency."""
@@ -41,7 +41,7 @@ class Zone(NamedTuple):
     local_cpus: CpuSet
     """Its own CPUs, or for a zone without any the nearest ones; empty where no source names any."""
     memory: int | None
-    """Bytes of RAM that the kernel manages there."""
+    """Bytes of RAM that the kernel manages in it."""
     hugepages: dict[str, int]
     """Count of pages reserved in the pool of each size ("2Mi", "1Gi")."""
     distances: dict[str, int]
@@ -49,13 +49,12 @@ class Zone(NamedTuple):
     kind: str
     """"cpu", "memory" (no CPUs: HBM, CXL, persistent memory) or "device" (a GPU's own memory)."""
     initiators: tuple[int, ...] | None = None
-    """The zones whose CPUs reach this memory best; None where the firmware does not say."""
+    """The zones with the CPUs that reach this memory best; None where the firmware does not list them."""
     accesses: tuple[Access, ...] = ()
     side_caches: tuple[MemorySideCache, ...] = ()
     tier: int | None = None
     """The kernel's memory tier: the lower, the faster."""
     medium: str | None = None
-    """"DRAM", "HBM", "NVM", "CXL", "SPM" (set aside by the firmware, of unknown speed) or "GPU"; None where
-    it cannot be told."""
+    """"DRAM", "HBM", "NVM", "CXL", "SPM" (set aside by the firmware, of unknown speed) or "GPU"; None where unknown."""
     device: str | None = None
     """PCI address of the GPU that the memory belongs to, or the name of the DAX device that became memory."""

@@ -1,1 +1,1 @@
-"""NVML, NVIDIA's management library, asked in a child process so that a driver that hangs cannot hang us."""
+"""NVML, NVIDIA's management library, called in a child process so that a blocked driver cannot block discovery."""

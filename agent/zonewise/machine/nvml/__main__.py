@@ -1,4 +1,4 @@
-"""The child process: `python -m` of this package prints what NVML tells as one line of JSON, and ends."""
+"""The child process: `python -m` of this package prints NVML's facts as one line of JSON, and ends."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _LIFE = 60  # seconds; longer than any parent waits
 
 
 def main() -> None:
-    """Ask NVML, print its answers."""
-    # if the parent dies first, only the default action of the alarm ends a child that hangs
+    """Query NVML, print the facts."""
+    # if the parent dies first, only the default action of the alarm ends a child that is blocked
     signal.alarm(_LIFE)
     sys.stdout.write(to_json(collect_nvml(LibraryBackend())) + "\n")
 

@@ -51,27 +51,29 @@ _TEXTS = {
 _ABSENCES = frozenset({INVALID_ARGUMENT, NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, FUNCTION_NOT_FOUND}).union(
     {7, 21, 22, 24, 25, 26, 27, 28, 29}
 )
-"""Answers that mean: this GPU, driver, library or caller has no such fact. InvalidArgument is how older drivers refuse
-a field or a link that they do not know; 25 a struct of a version that they do not know. Every other error is a fault.
+"""Errors that mean: this GPU, driver, library or caller has no such fact.
+
+Older drivers return InvalidArgument for an unknown field or link, and 25 for a struct of an unknown version. Every
+other error is a fault.
 """
 
 
 class NvmlError(Exception):
-    """NVML, or what stands in for it, answered with an error."""
+    """NVML, or its stand-in, returned an error."""
 
     def __init__(self, code: int, text: str | None = None) -> None:
-        """Take an nvmlReturn_t, and a text where NVML's own does not say enough."""
+        """Wrap an nvmlReturn_t, and a text where NVML's own is too short."""
         super().__init__(text or _TEXTS.get(code, f"error {code}"))
         self.code = code
 
     @property
     def is_absence(self) -> bool:
-        """Whether it means that there is no such fact, and not that something has failed."""
+        """Whether it means that the fact does not exist, and not that something has failed."""
         return self.code in _ABSENCES
 
 
 class NvmlBackend(Protocol):
-    """NVML, or a stand-in."""
+    """NVML, or a stand-in of the tests."""
 
     def start(self) -> None:
         """Load and initialise the library; raise NvmlError."""
@@ -80,15 +82,16 @@ class NvmlBackend(Protocol):
     def call(self, name: str, *arguments: object) -> object:
         """Call an NVML function by its name without a version suffix; raise NvmlError.
 
-        Arguments are those of the C function without its outputs. Handles are opaque. Outputs come back as a number,
-        a text, or a tuple of these where there are several, with no struct among them:
+        Arguments are those of the C function without its outputs. Handles are opaque. An output is a number or a
+        text, several outputs are a tuple of these, and none is a struct:
 
         - nvmlDeviceGetPciInfo, nvmlDeviceGetNvLinkRemotePciInfo: the bus id;
         - nvmlDeviceGetMemoryInfo: the bytes in all;
         - nvmlDeviceGetAttributes: the nine fields in the order of the struct;
         - nvmlDeviceGetMemoryAffinity(handle, words, scope): the words of 64 bits;
         - nvmlDeviceGetFieldValues(handle, field): the value of that one field, or its own error;
-        - nvmlDeviceGetGpuFabricInfoV(handle, version) and nvmlDeviceGetGpuFabricInfo(handle): UUID as 32 hexadecimal
-          digits, status, clique, state, and from version 2 on the health mask, from 3 on the health summary.
+        - nvmlDeviceGetGpuFabricInfo(handle): UUID as 32 hexadecimal digits, status, clique, state;
+        - nvmlDeviceGetGpuFabricInfoV(handle, version): the same, from version 2 on the health mask, from version 3 on
+          the health summary.
         """
         ...

@@ -1,8 +1,8 @@
-"""Asking NVML in a child process, with a deadline.
+"""Querying NVML in a child process, with a deadline.
 
-A GPU or a driver that hangs leaves the calling process in an uninterruptible sleep inside the kernel (state D), where
-not even SIGKILL ends it. So no call of NVML is made in our own process: a child makes them, we wait for so long, and a
-child that cannot be ended is left alone. While it lives no second one is started, which would only hang beside it.
+A GPU or a driver that blocks leaves the calling process in an uninterruptible sleep inside the kernel (state D), where
+not even SIGKILL ends it. So discovery never calls NVML in its own process. A child calls it, with a deadline, and a
+child that cannot be ended is left alone. While it lives no second one is started, which would only block beside it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _GRACE = 1.0  # seconds for a killed process to be gone; one that sleeps uninter
 
 
 class NvmlChild:
-    """Asks NVML by way of a child process, one at a time."""
+    """Queries NVML through a child process, one at a time."""
 
     def __init__(
         self,
@@ -36,8 +36,8 @@ class NvmlChild:
         deadline: float = DEADLINE,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Take another command than our own module, and variables to be added to the environment, for tests."""
-        # -P: whatever lies in the working directory is not imported
+        """`command` replaces our own module, and `environment` adds variables, for tests."""
+        # -P: no file of the working directory is imported
         self._command = tuple(command) or (sys.executable, "-P", "-m", _MODULE)
         self._deadline = deadline
         self._environment = dict(environment or {})
@@ -46,11 +46,11 @@ class NvmlChild:
 
     @property
     def attempt(self) -> tuple[int, bool]:
-        """What differs as soon as asking again may give another answer after one that did not come in time."""
+        """A value that differs as soon as another query may succeed after one that exceeded the deadline."""
         return self._unanswered, self._lives()
 
     def query(self) -> NvmlFacts:
-        """Return what NVML tells; where it does not answer, facts that hold nothing but the problem."""
+        """Return NVML's facts; after the deadline, facts with nothing but the problem."""
         if self._left is not None and self._lives():
             return _problem(f"the nvidia driver has not answered process {self._left.pid} yet: not asked again")
         from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
@@ -69,13 +69,13 @@ class NvmlChild:
         return _child_facts(child.returncode, output, errors)
 
     def _lives(self) -> bool:
-        """Tell whether a child that was left alone still lives; takes its exit status where it does not."""
+        """Return whether a child that was left alone still lives; collects its exit status where it does not."""
         if self._left is not None and self._left.poll() is not None:
             self._left = None
         return self._left is not None
 
     def _end(self, child: Popen[str]) -> NvmlFacts:
-        """End a child that did not answer in time, or leave it where it cannot be ended."""
+        """End a child that exceeded the deadline, or leave it where it cannot be ended."""
         from subprocess import TimeoutExpired
 
         self._unanswered += 1
@@ -104,7 +104,7 @@ def _child_facts(status: int, output: str, errors: str) -> NvmlFacts:
 
     lines = output.splitlines()
     try:
-        # libraries have been seen to print: the answer is the last line
+        # libraries have been seen to print: the facts are the last line
         return from_json(lines[-1] if lines and not status else "")
     except ValueError:
         how = f"ended by signal {-status}" if status < 0 else f"ended with status {status}"
@@ -119,4 +119,4 @@ def _problem(text: str) -> NvmlFacts:
 
 
 CHILD = NvmlChild()
-"""The one that discovery uses: a process that hangs must be remembered from one scan to the next."""
+"""The one that discovery uses: one scan must see a blocked process of the scan before."""

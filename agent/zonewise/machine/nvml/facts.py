@@ -1,8 +1,8 @@
-"""What NVML tells of a machine, in its own numbers; what they mean is judged where GPUs are described.
+"""NVML's facts of a machine, in its own numbers; `gpu_description` interprets them.
 
-The same values serve every backend, travel from the child process as JSON, and are kept in captures as they are. Every
-fact may be None; then `absent` of the same object says why, by the name of the fact. These types know the world, so
-this module has no deferred annotations: the JSON is checked against them.
+The same values serve every backend, travel from the child process as JSON, and are stored in captures. Every fact may
+be None; then `absent` of the same object has the reason, by the name of the fact. facts_json checks JSON against these
+types, so this module has no deferred annotations.
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ class NvmlLink(NamedTuple):
     remote_type: int | None = None
     """nvmlIntNvLinkDeviceType_t of the far end."""
     remote_address: str | None = None
-    """As sysfs writes it; None where a guest is not told."""
+    """As sysfs writes it; None where a guest does not see it."""
 
 
 class NvmlFabric(NamedTuple):
@@ -69,7 +69,7 @@ class NvmlGpu(NamedTuple):
     architecture: int | None = None
     """nvmlDeviceArchitecture_t."""
     memory: int | None = None
-    """Bytes in all, what the driver keeps for itself included."""
+    """Bytes in all, the driver's own share included."""
     compute_capability: tuple[int, ...] | None = None
     """Major and minor."""
     minor: int | None = None
@@ -106,16 +106,16 @@ class NvmlGpu(NamedTuple):
     links: tuple[NvmlLink, ...] = ()
     absent: dict[str, str] = {}  # noqa: RUF012 -- as above
     faults: tuple[str, ...] = ()
-    """Questions that were answered with a failure of the GPU, and that failure."""
+    """Queries that failed with an error of the GPU, and that error."""
     lost: bool = False
-    """NVML_ERROR_GPU_IS_LOST was the answer to any question; none was asked after it."""
+    """A query returned NVML_ERROR_GPU_IS_LOST; no further one was made."""
 
 
 class NvmlFacts(NamedTuple):
-    """All that NVML tells, or the one reason why it tells nothing."""
+    """All facts of NVML, or the one reason for having none."""
 
     problem: str | None = None
-    """Why nothing could be asked, and what to do about it, in one line."""
+    """Why NVML could not be queried, and a remedy, in one line."""
     driver_version: str | None = None
     library_version: str | None = None
     cuda_version: int | None = None

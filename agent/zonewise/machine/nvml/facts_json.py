@@ -1,4 +1,4 @@
-"""NvmlFacts as one line of JSON, and back with every type checked: what comes back may be from a damaged capture."""
+"""NvmlFacts as one line of JSON, and back with every type checked: a text may be from a damaged capture."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     Json: TypeAlias = Any
 
 CAPTURED = "zonewise/nvml.json"
-"""Where a capture keeps it, below its root."""
+"""The path of the facts in a capture, below its root."""
 
 _MAX_BITS = 64
 
@@ -27,7 +27,7 @@ def to_json(facts: NvmlFacts) -> str:
 def from_json(text: str) -> NvmlFacts:
     """Return the facts of a JSON text; raise ValueError where it does not hold facts, in whole or in part.
 
-    Names that we do not know are passed over, as a later version may have written them.
+    Unknown names are skipped, as a later version may have written them.
     """
     import json
 
@@ -50,7 +50,7 @@ def _plain(value: Json) -> Json:
 
 
 def _checked(kind: Kind, value: Json, where: str) -> Json:
-    """Return a JSON value as the type that a field has; raise ValueError where it is no such thing."""
+    """Return a JSON value as the type of a field; raise ValueError for a value of another type."""
     if get_origin(kind) is UnionType:
         return None if value is None else _checked(next(k for k in get_args(kind) if k is not NoneType), value, where)
     if get_origin(kind) is tuple and isinstance(value, list):

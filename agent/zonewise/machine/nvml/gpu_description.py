@@ -1,4 +1,4 @@
-"""What NVML's numbers mean: a GPU with what NVML told of it. Numbers are those of nvml.h."""
+"""The meaning of NVML's numbers: a GPU with NVML's facts of it. Numbers are those of nvml.h."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ _THROTTLES = {
 """The clocks event reasons that hold the clocks down; being idle and what the user has set are none."""
 _REMOTES = {0: "gpu", 1: "npu", 2: "switch"}
 _NVLINKS = {1: 1, 2: 2, 3: 2, 4: 3, 5: 3, 6: 4, 7: 5, 8: 6}
-"""nvmlNvlinkVersion_t to the generation of NVLink: 5 is NVLink 3.1, as an A100 says, and not NVLink 5."""
+"""nvmlNvlinkVersion_t to the generation of NVLink: 5 is NVLink 3.1, as an A100 reports, and not NVLink 5."""
 
 _COMPLETED = 3
 _FABRIC_STATES = {0: "not supported", 1: "not started", 2: "in progress", _COMPLETED: "completed"}
 _FABRIC_SUMMARIES = {1: "healthy", 2: "unhealthy", 3: "limited capacity"}
 _FABRIC_FAULTS = {0: "degraded bandwidth", 2: "route recovery", 4: "route unhealthy", 6: "access timeout recovery"}
-"""By the place of two bits in the health mask: 0 not supported, 1 true, 2 false."""
-_CONFIGURATION = 8  # the place of the four bits: 0 not supported, 1 none, else the kind of an incorrect configuration
+"""By the position of two bits in the health mask: 0 not supported, 1 true, 2 false."""
+_CONFIGURATION = 8  # first of four bits: 0 not supported, 1 none, else the kind of an incorrect configuration
 _CONFIGURATION_FAULTS = {
     2: "system GUID",
     3: "chassis serial number",
@@ -85,7 +85,7 @@ _FIELDS = {
     "mig_mode": "mig",
     "links": "nvlinks",
 }
-"""Facts of NVML whose field of Gpu has another name."""
+"""Facts of NVML that have another name as a field of Gpu."""
 _CALLS = {
     **TEXTS,
     # numa_node counts only where the kernel has such a zone
@@ -100,7 +100,7 @@ _ALSO_IN_PROC = frozenset({"uuid", "name", "minor", "vbios", "firmware"})
 
 
 def describe_gpu(gpu: Gpu, nvml_gpu: NvmlGpu, facts: NvmlFacts) -> Gpu:
-    """Return a GPU with what NVML told of it; what it does not tell stays as it is."""
+    """Return a GPU with NVML's facts of it; fields without a fact of NVML's are unchanged."""
     return gpu._replace(
         uuid=nvml_gpu.uuid or gpu.uuid,
         model=nvml_gpu.name or gpu.model,
@@ -127,7 +127,7 @@ def describe_gpu(gpu: Gpu, nvml_gpu: NvmlGpu, facts: NvmlFacts) -> Gpu:
 
 
 def record_sources(read: Reader, fact: str, nvml_gpu: NvmlGpu, facts: NvmlFacts, path: str) -> None:
-    """Record for each fact which question it answers, and for what is unknown why."""
+    """Record for each fact its query, and for an unknown one the reason."""
     for name, call in _CALLS.items():
         reason = nvml_gpu.absent.get(name)
         value = None if reason else getattr(nvml_gpu, name)
@@ -240,7 +240,7 @@ def _instance(device: NvmlMigDevice, memory: int | None) -> MigInstance:
 
 
 def _profile(device: NvmlMigDevice, memory: int | None) -> str | None:
-    """Return "1g.10gb" and the like: the driver's own word, which alone tells "+me"; else slices and rounded memory.
+    """Return "1g.10gb" and the like: the driver's own name, which alone has "+me"; else slices and rounded memory.
 
     Memory is rounded as go-nvlib does it (pkg/nvlib/device/mig_profile.go): up to eighths of the GPU's whole GiB.
     """

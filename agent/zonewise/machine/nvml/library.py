@@ -1,7 +1,7 @@
-"""The real NVML, by way of nvidia-ml-py (imported as pynvml), with the traps of that package guarded.
+"""The real NVML, through nvidia-ml-py (imported as pynvml), with the traps of that package guarded.
 
-Its functions differ in what they return: a number, a list, bytes or text, a ctypes struct that the caller must read or
-even make. Here every answer becomes a number, a text, or a tuple of these; see NvmlBackend.call.
+Its functions differ in what they return: a number, a list, bytes or text, or a ctypes struct that the caller must read
+or even create. This module returns a number, a text, or a tuple of these; see NvmlBackend.call.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Value: TypeAlias = Any
 
 _NO_PACKAGE = "the Python package nvidia-ml-py is not installed (it comes with zonewise[agent])"
-_NO_GPUS = 1  # NVML_INIT_FLAG_NO_GPUS: not to find a GPU is an answer, and no failure
+_NO_GPUS = 1  # NVML_INIT_FLAG_NO_GPUS: a machine without a GPU is no failure
 _VALUE_FIELDS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 """The members of the union nvmlValue_t, by nvmlValueType_t."""
 
@@ -144,4 +144,4 @@ _ADAPTED: dict[str, Callable[..., Value]] = {
     "nvmlDeviceGetGpuFabricInfoV": _fabric_versioned,
     "nvmlDeviceGetGpuFabricInfo": _fabric_first,
 }
-"""The functions whose answer has to be taken out of a struct, or which want an argument made for them."""
+"""The functions that return a struct to be read, or that need an argument created for them."""

@@ -1,8 +1,8 @@
-"""Asking NVML everything we want to know, one question at a time, so that no answer can cost another one.
+"""Querying all facts of NVML, one at a time, so that no failure costs another fact.
 
-A question that NVML refuses leaves its fact None and the reason in `absent`; one that it answers with a failure of the
-GPU is a fault as well. Once it says that a GPU is lost nothing more is asked of that GPU: every further question could
-only fail, and some of them slowly.
+A query that NVML does not support leaves its fact None and the reason in `absent`. A query that fails with an error of
+the GPU is a fault as well. Once a GPU is lost it gets no further query: every one could only fail, and some of them
+slowly.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ _MIG_ATTRIBUTES = (
 
 
 class _Queries:
-    """Asks, and keeps why what is not known is not known."""
+    """Runs queries, and records the reason for each unknown fact."""
 
     def __init__(self, backend: NvmlBackend) -> None:
         self._backend = backend
@@ -97,10 +97,10 @@ class _Queries:
         self.faults: list[str] = []
         self.lost = False
         self.last_error: NvmlError | None = None
-        """The error of the last question, None where it was answered."""
+        """The error of the last query, None where it succeeded."""
 
     def query(self, fact: str, call: str, *arguments: object) -> object | None:
-        """Return the answer, or None with the reason noted under the fact's name."""
+        """Return the result, or None with the reason under the fact's name."""
         if self.lost:
             self.absent[fact] = "not asked, since the GPU is lost"
             return None
@@ -133,13 +133,13 @@ class _Queries:
         return tuple(parts) if len(parts) == len(_parts(value)) == length else self.unusable(fact, value)
 
     def unusable(self, fact: str, value: object) -> None:
-        """Note that an answer is not of the kind that it should be."""
+        """Record that a result has the wrong type."""
         if value is not None:
             self.absent[fact] = f"answered with {str(value)[:60]!r}"
 
 
 def collect_nvml(backend: NvmlBackend) -> NvmlFacts:
-    """Return all that NVML tells. Never raises an error of NVML: what it refuses is absent, with the reason."""
+    """Return all facts of NVML. Never raises an error of NVML: an unsupported fact is absent, with the reason."""
     try:
         backend.start()
     except NvmlError as error:
@@ -159,7 +159,7 @@ def _gpu(backend: NvmlBackend, index: int) -> NvmlGpu:
     handle = questions.query("address", "nvmlDeviceGetHandleByIndex", index)
     if handle is None:
         return NvmlGpu(index, absent=questions.absent, faults=tuple(questions.faults), lost=questions.lost)
-    # the address first: it is what a GPU that is lost on the way can still be known by
+    # the address first: it alone identifies a GPU that is lost during the queries
     known: dict[str, Any] = {
         "address": sysfs_address(questions.text("address", "nvmlDeviceGetPciInfo", handle)),
         **{fact: questions.text(fact, call, handle) for fact, call in TEXTS.items()},
@@ -173,7 +173,7 @@ def _gpu(backend: NvmlBackend, index: int) -> NvmlGpu:
     known["fabric"] = _fabric(questions, handle)
     known["links"] = tuple(_links(questions, handle))
     if known["links"]:
-        questions.absent.pop("links", None)  # the reason why there is no further one
+        questions.absent.pop("links", None)  # the reason for the end of the links
     if known["mig_mode"] and known["mig_mode"][0]:
         known["mig_devices"] = tuple(_mig_devices(backend, questions, handle))
     return NvmlGpu(index, **known, absent=questions.absent, faults=tuple(questions.faults), lost=questions.lost)
@@ -188,9 +188,9 @@ def _flag(number: int | None) -> bool | None:
 
 
 def sysfs_address(bus_id: str | None) -> str | None:
-    """Return NVML's "00000000:3B:00.0" as sysfs writes it, None for what is no address of an endpoint.
+    """Return NVML's "00000000:3B:00.0" as sysfs writes it, None for text that is no address of an endpoint.
 
-    The far end of an NVLink that a guest may not know is FFFFFFFF:FF:FF.0, or all zeros.
+    In a guest the far end of an NVLink may be FFFFFFFF:FF:FF.0, or all zeros.
     """
     domain, _, rest = (bus_id or "").lower().partition(":")
     address = f"{domain.lstrip('0'):0>4}:{rest}"
@@ -206,7 +206,7 @@ def _affinity(questions: _Queries, handle: object) -> tuple[int, ...] | None:
 
 
 def _fabric(questions: _Queries, handle: object) -> NvmlFabric | None:
-    """Ask by the newest struct that library and driver both know."""
+    """Query by the newest struct that library and driver both support."""
     for version in _FABRIC_VERSIONS:
         fabric = questions.query("fabric", "nvmlDeviceGetGpuFabricInfoV", handle, version)
         if fabric is not None:
@@ -257,7 +257,7 @@ def _mig_devices(backend: NvmlBackend, questions: _Queries, handle: object) -> I
         if device is not None:
             yield _mig_device(_Queries(backend), device)
         elif questions.last_error and questions.last_error.is_absence:
-            questions.absent.pop("mig_devices", None)  # no device at this place; there may be some at later ones
+            questions.absent.pop("mig_devices", None)  # no device at this index; later ones may have one
 
 
 def _mig_device(questions: _Queries, device: object) -> NvmlMigDevice:

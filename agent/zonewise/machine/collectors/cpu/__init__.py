@@ -1,1 +1,1 @@
-"""CPUs, and what holds and serves them: packages, dies, clusters, cores, caches; who told it, and how it is read."""
+"""CPUs and the objects that hold and serve them: packages, dies, clusters, cores, caches."""

@@ -1,4 +1,4 @@
-"""The names of ARM cores. They call themselves by numbers only: implementer and part of the register MIDR_EL1.
+"""The names of ARM cores. A core names itself by numbers only: implementer and part of the register MIDR_EL1.
 
 Numbers from arch/arm64/include/asm/cputype.h of the kernel and the technical reference manuals of the cores.
 """
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Implementer(NamedTuple):
-    """Who designed a core, and what its part numbers mean."""
+    """The designer of a core, and the meaning of its part numbers."""
 
     name: str
     parts: dict[int, str]

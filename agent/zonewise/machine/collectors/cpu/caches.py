@@ -1,9 +1,8 @@
 """Caches, each once, with the CPUs that share it.
 
 Every CPU has a directory for each cache that serves it (drivers/base/cacheinfo.c of the kernel). A cache is read from
-the directory of its first CPU; the directories of the CPUs that share it are known to say the same as long as these
-CPUs have the same list of caches. Where the kernel has no such directories sparc has files of its own and POWER the
-device tree.
+the directory of its first CPU. The directories of its other CPUs have the same content as long as these CPUs have the
+same list of caches. Where the kernel has no such directories, sparc has files of its own, and POWER the device tree.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _TYPES = ("Data", "Instruction", "Unified")
 _MAX_LEVEL = 8
 _MAX_INDEX = 64
 _MAX_ASKED = 4
-"""How many CPUs are asked for what the first does not say: more than one file may be lost, but not many."""
+"""How many CPUs are read for a value that the first one lacks: more than one file may be lost, but not many."""
 
 _SPARC = (  # arch/sparc/kernel/sysfs.c
     ("l1_dcache_size", 1, "Data"),
@@ -43,7 +42,7 @@ T = TypeVar("T")
 
 
 class _CacheReading(NamedTuple):
-    """A cache and the file that tells who shares it."""
+    """A cache and the file that lists the CPUs that share it."""
 
     cache: Cache
     path: str
@@ -130,7 +129,7 @@ class _SysfsCaches:
         return _CacheReading(Cache(level, kind, size, shared.cpus, number), shared.path)
 
     def _first_value(self, cpus: Iterable[int], index: str, name: str, parse: Callable[[str], T | None]) -> T | None:
-        """Return what the first of the CPUs says, or the next of them where it does not say."""
+        """Return the value of the first of the CPUs, or of the next that has one."""
         before = len(self.read.problems)
         for cpu in islice(cpus, _MAX_ASKED):
             path = f"{_directory(cpu, index)}/{name}"
@@ -177,7 +176,7 @@ def _undisputed(read: Reader, readings: list[_CacheReading]) -> list[_CacheReadi
 
 
 def _sparc(read: Reader, machine: Machine) -> list[_CacheReading]:
-    """Return the caches of a sparc machine: it tells their sizes for each CPU, and the threads of a core share them."""
+    """Return the caches of a sparc machine: each CPU has files with their sizes, and a core's threads share them."""
     names = sampled(read, machine.cpus.online, lambda cpu: f"{CPU}/cpu{cpu}")
     readings: list[_CacheReading] = []
     for name, level, kind in _SPARC:

@@ -31,12 +31,12 @@ class Mount(NamedTuple):
 
     point: str
     root: str
-    """The cgroup that is seen there: not "/" inside a container."""
+    """The cgroup as /proc shows it: not "/" inside a container."""
     v2: bool
 
 
 def allowed_cpus(read: Reader, online: CpuSet) -> CpuSet | None:
-    """Return the online CPUs that the reading process may use; None where that cannot be told."""
+    """Return the online CPUs that the reading process may use; None where no file lists them."""
     before = len(read.problems)
     allowed = _cpus_of_cgroup(read) or _cpus_of_status(read)
     if allowed is not None:

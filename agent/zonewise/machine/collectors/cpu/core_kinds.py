@@ -1,7 +1,7 @@
 """The kinds of cores of a hybrid machine, and the frequency limits of each kind.
 
 Intel's hybrids name their kinds (arch/x86/events/intel/core.c: the PMUs cpu_core, cpu_atom, cpu_lowpower). Elsewhere
-kinds are told apart by design (ARM's core numbers), capacity, highest and base frequency.
+kinds differ by design (ARM's core numbers), capacity, highest and base frequency.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ def _designs(read: Reader, machine: Machine) -> dict[int, str]:
 
 
 def _labels(cpu_kinds: list[CpuKind], machine: Machine) -> list[str | None]:
-    """Return what each kind is for: the weakest for efficiency, all others for performance.
+    """Return the purpose of each kind: the weakest for efficiency, all others for performance.
 
-    Cores of one design are no hybrid only because some are clocked higher (Intel Speed Select), so without capacities
+    Cores of one design are no hybrid only because some have higher clocks (Intel Speed Select). So without capacities,
     kinds must differ in their name or in their own caches.
     """
     if all(kind.traits.named for kind in cpu_kinds):

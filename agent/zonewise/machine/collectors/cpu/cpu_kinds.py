@@ -1,7 +1,7 @@
-"""Telling kinds of cores apart by what is known of each CPU.
+"""Separating kinds of cores by the traits of each CPU.
 
-Values are compared by class: a tenth up or down is no other kind, since favoured cores turbo a little higher than the
-rest of their kind, by 2 to 5 %, while kinds differ by 20 % and more. hwloc draws the line at 10 % as well.
+Values are compared by class: a tenth up or down is no other kind. Favoured cores turbo higher than the rest of their
+kind by 2 to 5 %, while kinds differ by 20 % and more. hwloc's limit is 10 % as well.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SAME = 1.1
 
 
 class Traits(NamedTuple):
-    """What tells kinds apart; numbers are classes of values, None is not known."""
+    """The traits that separate kinds; numbers are classes of values, None is unknown."""
 
     named: str | None = None
     """What the kernel calls the kind."""
@@ -28,11 +28,11 @@ class Traits(NamedTuple):
     base: int | None = None
 
     def known(self) -> frozenset[int]:
-        """Return the places of the traits that are known."""
+        """Return the indexes of the known traits."""
         return frozenset(index for index, value in enumerate(self) if value is not None)
 
     def agrees(self, other: Traits) -> bool:
-        """Tell whether nothing that is known here is otherwise there."""
+        """Return whether every known trait has the same value in `other`."""
         return all(mine is None or mine == theirs for mine, theirs in zip(self, other, strict=True))
 
 

@@ -37,7 +37,7 @@ Lines = dict[str, str]
 
 
 class CpuInfo(NamedTuple):
-    """What /proc/cpuinfo says."""
+    """The content of /proc/cpuinfo."""
 
     own: dict[int, Lines]
     """The lines of each CPU's block."""
@@ -56,14 +56,14 @@ class CpuInfo(NamedTuple):
         return None
 
     def shared_caches(self) -> tuple[SharedCache, ...]:
-        """Return the caches that s390 lists there because it does not know which CPUs share them."""
+        """Return the caches that s390 lists in the file because it does not know which CPUs share them."""
         lines = (value for key, value in self.common.items() if key.startswith("cache"))
         matches = (_S390_CACHE.search(line) for line in lines)
         return tuple(SharedCache(int(match[1]), match[2], _size(match[3])) for match in matches if match)
 
 
 def read_cpuinfo(read: Reader) -> CpuInfo:
-    """Read /proc/cpuinfo, and say where it is damaged: every kernel has it, and ends it with a whole line."""
+    """Read /proc/cpuinfo, and report damage: every kernel has the file, and ends it with a whole line."""
     content = read.raw(PATH, needed="the model of the processor")
     if content is None:
         return CpuInfo({}, {})
@@ -81,7 +81,7 @@ def read_cpuinfo(read: Reader) -> CpuInfo:
 
 
 def parse_cpuinfo(text: str) -> CpuInfo:
-    """Tell the lines of each CPU from those that hold for all."""
+    """Separate the lines of each CPU from those that hold for all."""
     cpuinfo = CpuInfo({}, {})
     for block in text.split("\n\n"):
         current = cpuinfo.common
@@ -103,13 +103,13 @@ def _pairs(block: str) -> Iterator[tuple[str, str]]:
 
 
 def _block(cpuinfo: CpuInfo, number: str) -> Lines:
-    """Return where the lines of a CPU go; nowhere that is kept for a number that is none."""
+    """Return the lines of a CPU, to be filled; a discarded value for a number that is none."""
     is_number = number.isascii() and number.isdecimal() and len(number) <= len(str(MAX_CPUS))
     return cpuinfo.own.setdefault(int(number), {}) if is_number and int(number) < MAX_CPUS else {}
 
 
 def cpu_model(info: CpuInfo, cpus: CpuSet) -> Model:
-    """Return the model of the processor, and the designs among the given CPUs."""
+    """Return the model of the processor, and the designs among `cpus`."""
     described = [cpu for cpu in cpus if cpu in info.own] or list(info.own)[:1]
     first = info.cpu_lines(described[0]) if described else info.common
     model = _arm_model(first) if "CPU implementer" in first else _model(first)
@@ -122,7 +122,7 @@ def cpu_model(info: CpuInfo, cpus: CpuSet) -> Model:
 
 def _model(lines: Lines) -> Model:
     vendor = _first(lines, _VENDORS)
-    # "model" is a number on x86 and ia64, which name a vendor; POWER says there which computer it is
+    # "model" is a number on x86 and ia64, which name a vendor; on POWER it is the type of the computer
     number = _first(lines, ("model", "marchid")) if vendor else None
     return Model(vendor, _name(lines), _first(lines, _FAMILIES), number, _first(lines, _STEPPINGS))
 

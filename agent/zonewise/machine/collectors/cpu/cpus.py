@@ -1,8 +1,8 @@
-"""Which CPUs there are, and the model of the processor.
+"""The CPUs by state, and the model of the processor.
 
-A CPU is online because the kernel lists it (drivers/base/cpu.c); on the oldest kernels, which have no such list,
-because it has a directory whose file `online` does not say 0. What the cgroup of the reading process permits is a
-fact of its own and restricts nothing else: an agent runs in a pod, and reports the whole machine.
+A CPU is online because the kernel lists it (drivers/base/cpu.c). The oldest kernels have no such list: on these a CPU
+is online if it has a directory whose file `online` is not 0. The CPUs that the cgroup of the reading process permits
+are a fact of their own and restrict nothing else: an agent runs in a pod, and reports the whole machine.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PRESENT = f"{CPU}/present"
 _POSSIBLE = "which CPUs could be added"
 _ISOLATED = "which CPUs are isolated"
 _SINCE_4_2 = frozenset({"nohz_full", "hotplug", "smt", "vulnerabilities"})
-"""What kernels have that tell isolated CPUs as well: the list came with 4.2, as nohz_full did, the others later."""
+"""Files of kernels that list isolated CPUs: the list came with 4.2, as nohz_full did, the others later."""
 
 _BESIDE_POSSIBLE = frozenset({"online", "present", "kernel_max", "offline"})
 """Files that came with or after the list of possible CPUs (kernel 2.6.25, drivers/base/cpu.c)."""
@@ -97,7 +97,7 @@ def _online(read: Reader, directories: CpuSet, present: CpuSet | None, info: Cpu
 
 
 def _online_by_directory(read: Reader, directories: CpuSet) -> CpuSet:
-    """Return the CPUs that say that they are online, and those that do not say but have a topology, as online ones do.
+    """Return the CPUs with 1 in `online`, and those without the file that have a topology, as online CPUs do.
 
     Where no CPU has a topology, none needs one.
     """
@@ -116,7 +116,7 @@ def _online_by_directory(read: Reader, directories: CpuSet) -> CpuSet:
 
 
 def _online_state(read: Reader, path: str) -> bool | None:
-    """Return what a file says that holds 0 or 1; None where it is absent or, and said so, holds anything else."""
+    """Return the state in a file with 0 or 1; None where it is absent, or, with a problem, holds anything else."""
     content = read.raw(path)
     text = None if content is None else content.strip(b"\0\n ")
     if text in (None, b"0", b"1"):
@@ -141,7 +141,7 @@ def _confirmed(read: Reader, listed: CpuSet, directories: CpuSet, present: CpuSe
 
 
 def _unlisted(read: Reader, candidates: CpuSet) -> CpuSet:
-    """Return the CPUs that say of themselves that they are online, though the list leaves them out."""
+    """Return the CPUs whose own file has them online, though the list leaves them out."""
     unlisted = CpuSet(cpu for cpu in candidates if _online_state(read, f"{CPU}/cpu{cpu}/online"))
     if unlisted:
         read.problem(_ONLINE, f"leaves out CPUs {shown(unlisted)}, which say that they are online", "what the CPUs say")

@@ -1,7 +1,7 @@
 """The caches of POWER machines in the device tree, where the kernel leaves them out of sysfs.
 
-A CPU's node points to its L2 by a handle, that to the L3, and so on: Power.org Standard for Embedded Power
-Architecture Platform Requirements (ePAPR) 3.7 and 3.8, Linux on Power Architecture Platform Reference (LoPAR) C.6.
+A CPU's node points to its L2 by a handle, that to the L3, and so on. Sources: Power.org Standard for Embedded Power
+Architecture Platform Requirements (ePAPR) 3.7 and 3.8; Linux on Power Architecture Platform Reference (LoPAR) C.6.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_LEVEL = 8
 
 
 class TreeCache(NamedTuple):
-    """A cache of the device tree, and the node that tells it."""
+    """A cache of the device tree, and its node."""
 
     cache: Cache
     path: str

@@ -21,7 +21,7 @@ _MAX_CAPACITY = 4096  # include/linux/sched/topology.h SCHED_CAPACITY_SCALE is 1
 
 
 class Limits(NamedTuple):
-    """What a CPU can be clocked at, in MHz; None what is not told."""
+    """The frequencies of a CPU, in MHz; None is unknown."""
 
     maximum: float | None = None
     """With turbo, which a few favoured cores may have more of than others."""
@@ -53,7 +53,7 @@ def read_limits(read: Reader, cpus: CpuSet) -> dict[int, Limits]:
 
 
 def read_capacities(read: Reader, cpus: CpuSet) -> dict[int, int]:
-    """Return the compute power of each CPU in 1024ths of the greatest; nothing where the kernel does not tell."""
+    """Return the compute power of each CPU in 1024ths of the greatest; nothing where the kernel has none."""
     capacities: dict[int, int] = {}
     if CAPACITY in sampled(read, cpus, lambda cpu: f"{CPU}/cpu{cpu}"):
         for cpu in cpus:
@@ -70,7 +70,7 @@ def _cppc(cpu: int) -> str:
 def _base(read: Reader, cpu: int, files: frozenset[str], *, has_nominal: bool) -> float | None:
     if _BASE in files:
         return _mhz(read, f"{CPU}/cpu{cpu}/cpufreq/{_BASE}", f"the base frequency of CPU {cpu}")
-    # in MHz, and 0 where the firmware does not say
+    # in MHz, and 0 where the firmware has none
     nominal = read.integer(f"{_cppc(cpu)}/nominal_freq") if has_nominal else None
     return float(nominal) if nominal is not None and nominal > 0 else None
 
@@ -92,7 +92,7 @@ def _mhz(read: Reader, path: str, needed: str) -> float | None:
 
 
 def _bounded(read: Reader, path: str, limit: int, needed: str) -> int | None:
-    """Return the number in a file; None, and said so, where it is none that the fact can have."""
+    """Return the number in a file; None, with a problem, for one that the fact cannot have."""
     value = read.integer(path, needed=needed)
     if value is None or 0 < value <= limit:
         return value

@@ -1,7 +1,8 @@
-"""The levels of CPU topology as sysfs tells them: which CPUs are one core, cluster, die, package, book or drawer.
+"""The levels of CPU topology in sysfs: which CPUs are one core, cluster, die, package, book or drawer.
 
-Masks decide and ids are names only: POWER, sparc and s390 print -1 for the id of every package, ia64 prints 0, ARM
-numbers a package for each cluster (drivers/base/topology.c; Documentation/admin-guide/cputopology.rst of the kernel).
+CPU masks decide, and ids are only names. POWER, sparc and s390 print -1 for the id of every package, ia64 prints 0, and
+ARM numbers a package for each cluster. Sources: drivers/base/topology.c and Documentation/admin-guide/cputopology.rst
+of the kernel.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ UNDEFINED = -1
 
 
 class Level(NamedTuple):
-    """A level and the files that tell it."""
+    """A level and its files."""
 
     what: str
     id_name: str
@@ -43,11 +44,11 @@ BOOK = Level("book", "book_id", Notations(("book_siblings",), ("book_siblings_li
 DRAWER = Level("drawer", "drawer_id", Notations(("drawer_siblings",), ("drawer_siblings_list",)))
 
 _EVERYWHERE = (CORE, PACKAGE)
-"""What every kernel tells that tells topology at all, so that its absence is a loss."""
+"""The files that every kernel with a topology has, so that their absence is a loss."""
 
 
 class TopologyObject(NamedTuple):
-    """An object of a level, and the file that tells its CPUs."""
+    """An object of a level, and the file that lists its CPUs."""
 
     id: int | None
     cpus: CpuSet
@@ -63,7 +64,7 @@ class Levels:
     """Reads the levels of one machine."""
 
     def __init__(self, read: Reader, cpus: CpuSet, known: CpuSet) -> None:
-        """Take the online CPUs, of which there must be one, and all that there could be."""
+        """Read for the online CPUs, at least one, and all possible CPUs."""
         self.read = read
         self.cpus = cpus
         self.known = known
@@ -98,7 +99,7 @@ class Levels:
         )
 
     def id(self, cpus: CpuSet, level: Level) -> int | None:
-        """Return what the first of the CPUs says is their id, or the next of them where it does not say."""
+        """Return the id in the file of the first of the CPUs, or of the next that has one."""
         if level.id_name not in self.names:
             if level in _EVERYWHERE and level not in self._nameless:
                 self._nameless.append(level)

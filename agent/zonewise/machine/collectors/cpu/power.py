@@ -71,7 +71,7 @@ def _governors(read: Reader) -> tuple[str, ...]:
 
 
 def _volatile(peek: Peek) -> Hashable:
-    """Notice another driver, mode or governor; the first policy and the last stand for all, which may be hundreds."""
+    """Notice another driver, mode or governor. The first policy and the last represent all, which may be hundreds."""
     names = peek.names(POLICIES)
     policies = [f"{POLICIES}/{name}/scaling_governor" for name in (names[:1] + names[-1:])]
     return names, tuple(peek.content(path) for path in (f"{PSTATE}/status", f"{PSTATE}/no_turbo", *policies))

@@ -1,8 +1,8 @@
 """Which CPUs share something (a package, a core, a cache), from files that each CPU has of its own.
 
-Every CPU says which CPUs it shares with, so one file says it for all of them, and only one is read. Where the files
-contradict each other all are read, and a set counts only if none of its CPUs says otherwise: hwloc drops such objects
-too, and no vote could tell which of the files are the damaged ones.
+The file of every CPU lists all CPUs that it shares with. So one file describes them all, and only one is read. Where
+the files contradict each other all are read, and a set counts only if the file of none of its CPUs contradicts it.
+hwloc drops such objects too: no vote could identify the damaged files.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ _SHOWN = 60
 
 
 class Notations(NamedTuple):
-    """The files of a directory that say the same CPU set, newest name first.
-
-    Masks go first: every kernel has them, the oldest have no lists.
+    """The files of a directory that hold the same CPU set, newest name first. Masks go first: every kernel has them,
+    the oldest have no lists.
     """
 
     masks: tuple[str, ...]
@@ -40,12 +39,12 @@ class Notations(NamedTuple):
         )
 
     def first(self) -> str:
-        """Return the name to speak of; empty where there is none."""
+        """Return the name for messages; empty without one."""
         return next(iter(self.masks + self.lists), "")
 
 
 class Shared(NamedTuple):
-    """CPUs that share something, and the file that says so."""
+    """CPUs that share something, and the file that lists them."""
 
     cpus: CpuSet
     path: str
@@ -54,10 +53,10 @@ class Shared(NamedTuple):
 def own_set(
     read: Reader, directory: str, notations: Notations, cpu: int, known: CpuSet, *, empty_is_alone: bool = False
 ) -> Shared | None:
-    """Return the CPUs that a CPU shares with, as its own files say; None where none of them says it.
+    """Return the CPUs that a CPU shares with, by its own files; None where none of them has a set.
 
-    A set without the CPU itself is damaged, since every sharing includes the one who shares; only an empty one may,
-    with `empty_is_alone`, mean that no other CPU does. So is a set with others than the `known` CPUs.
+    A set without the CPU itself is damaged, since every CPU shares with itself; only an empty one may, with
+    `empty_is_alone`, mean that no other CPU does. A set with CPUs that are not `known` is damaged as well.
     """
     before = len(read.problems)
     for name in notations.masks + notations.lists:
@@ -91,7 +90,7 @@ def sampled(read: Reader, cpus: CpuSet, directory: Callable[[int], str]) -> froz
 
 
 class _Lost(NamedTuple):
-    """A CPU whose files do not name the CPUs that share with it, and the problems reported for it."""
+    """A CPU without a file that lists the CPUs that share with it, and the problems reported for it."""
 
     cpu: int
     first: int
@@ -107,10 +106,10 @@ def partition(
     *,
     within: CpuSet | None = None,
 ) -> list[Shared]:
-    """Return the sets of CPUs that share something with the given ones, ascending by first CPU.
+    """Return the sets of CPUs that share something with `cpus`, ascending by first CPU.
 
-    `own` gives what a CPU's files say, `place` one of these files, `what` names the thing shared, for messages. CPUs
-    outside of `within`, by default the given ones, are left out of the sets.
+    `own` returns the set in a CPU's files, `path_at` the path of one of these files. `what` names the shared object,
+    for messages. CPUs outside of `within`, by default `cpus`, are left out of the sets.
     """
     within = cpus if within is None else within
     views: dict[int, Shared | None] = {}
@@ -140,7 +139,7 @@ def partition(
 def _read_views(
     views: dict[int, Shared | None], cpus: CpuSet, own: Callable[[int], Shared | None], within: CpuSet
 ) -> None:
-    """Add what further CPUs say."""
+    """Add the sets of further CPUs."""
     for cpu in cpus:
         if cpu not in views:
             views[cpu] = _within(own(cpu), within)
@@ -158,13 +157,13 @@ def _within(shared: Shared | None, cpus: CpuSet) -> Shared | None:
 
 
 def _undisputed(read: Reader, views: dict[int, Shared | None], what: str) -> list[Shared]:
-    """Return the sets of which no CPU says otherwise and that overlap no other such set; report the others."""
+    """Return the sets that no CPU contradicts and that overlap no other such set; report the rest."""
     distinct: dict[CpuSet, Shared] = {}
     for shared in views.values():
         if shared is not None:
             distinct.setdefault(shared.cpus, shared)
     consistent = [one for one in distinct.values() if _is_consistent(one, views)]
-    # a CPU that says nothing may be claimed by several sets
+    # a CPU without a set of its own may be claimed by several sets
     undisputed = [
         one for one in consistent if all(one is other or one.cpus.isdisjoint(other.cpus) for other in consistent)
     ]
@@ -176,7 +175,7 @@ def _undisputed(read: Reader, views: dict[int, Shared | None], what: str) -> lis
 
 
 def _is_consistent(shared: Shared, said: dict[int, Shared | None]) -> bool:
-    """Tell whether no CPU of a set says otherwise."""
+    """Return whether no CPU of a set contradicts it."""
     views = (said.get(cpu) for cpu in shared.cpus)
     return all(view is None or view.cpus == shared.cpus for view in views)
 
@@ -184,7 +183,7 @@ def _is_consistent(shared: Shared, said: dict[int, Shared | None]) -> bool:
 def _explain_lost(
     read: Reader, lost: list[_Lost], sets: list[Shared], path_at: Callable[[int], str], what: str
 ) -> None:
-    """Say of CPUs without a word of their own whether another CPU told their set."""
+    """Report, for CPUs without a set of their own, whether the file of another CPU has it."""
     for cpu, first, end in lost:
         teller = next((shared for shared in sets if cpu in shared.cpus), None)
         used = f"/{teller.path}" if teller else f"the {what} of CPU {cpu} is unknown"

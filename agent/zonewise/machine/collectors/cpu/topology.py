@@ -96,7 +96,7 @@ def _cores(levels: Levels, machine: Machine) -> tuple[list[TopologyObject], list
 
 
 def _ids_differ(levels: Levels, shared: Shared) -> bool:
-    """Tell whether the first two CPUs of a set are, by their ids, different cores."""
+    """Return whether the first two CPUs of a set are, by their ids, different cores."""
     second = CpuSet(list(shared.cpus)[1:2])
     first_id, second_id = levels.id(shared.cpus, CORE), levels.id(second, CORE)
     return None not in (first_id, second_id) and first_id != second_id

@@ -1,1 +1,1 @@
-"""GPUs: found by PCI, enriched by what the driver of each vendor tells."""
+"""GPUs: found by PCI, with further facts from the driver of each vendor."""

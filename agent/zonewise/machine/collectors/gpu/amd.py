@@ -1,4 +1,4 @@
-"""What the amdgpu driver tells of AMD's GPUs: in each PCI function's directory, and in the topology for compute."""
+"""Facts of AMD's GPUs from the amdgpu driver: in each PCI function's directory, and in the topology for compute."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WITNESSES = {
     "mem_info_vram_total": "mem_info_vram_used",
     "current_compute_partition": "available_compute_partition",
 }
-"""Attributes that not every GPU has, and others that are there if and only if they are."""
+"""Attributes that not every GPU has, and the attributes that exist if and only if they do."""
 
 _ARCHITECTURES = {
     "gfx90a": "cdna2",
@@ -51,9 +51,9 @@ class _Compute(NamedTuple):
 
 
 def enrich_amd(read: Reader, gpus: tuple[Gpu, ...], *, pci_is_known: bool = True) -> tuple[Gpu, ...]:
-    """Return the GPUs with what the driver tells of AMD's.
+    """Return the GPUs with the facts that AMD's driver has of its own.
 
-    Where no PCI function is known at all, those that the driver lists are added: it would not list what is not there.
+    Where no PCI function is known at all, the GPUs that the driver lists are added: each of them exists.
     """
     own = [gpu for gpu in gpus if gpu.vendor == "amd" and gpu.address is not None]
     if not own and pci_is_known:
@@ -80,7 +80,7 @@ def _compute(read: Reader, addresses: list[str], *, pci_is_known: bool) -> dict[
     """Return the nodes of each GPU by its address."""
     by_address: dict[str, _Compute] = {}
     for node in kfd_gpus(read):
-        # partitions of a GPU may be told apart by the function number
+        # partitions of a GPU may differ in the function number
         first = _FUNCTION.sub(".0", node.address)
         address = node.address if node.address in addresses else first
         if pci_is_known and address not in addresses:
@@ -149,7 +149,7 @@ def _health(read: Reader, path: str, fact: str) -> Health | None:
 
 
 def _computing(read: Reader, gpu: Gpu, compute: _Compute, addresses: dict[int, str]) -> Gpu:
-    """Return a GPU with what the topology for compute says of it."""
+    """Return a GPU with its facts from the topology for compute."""
     nodes, first, fact = compute.nodes, compute.first, f"gpus.{gpu.address}"
     file = f"{first.path}/properties"
     for name in ("compute_capability", "architecture", "compute_units", "simds", "hive"):
@@ -194,7 +194,7 @@ def _partitions(read: Reader, compute: _Compute, fact: str) -> tuple[Partition, 
 
 
 def _peers(read: Reader, node: KfdGpu, own: str, addresses: dict[int, str]) -> tuple[XgmiPeer, ...]:
-    """Return what a GPU reaches over XGMI; the links of its first partition stand for all of them."""
+    """Return what a GPU reaches over XGMI; the links of its first partition represent all of them."""
     peers: dict[str, XgmiPeer] = {}
     for link in xgmi_links(read, node):
         address = addresses.get(link.node)

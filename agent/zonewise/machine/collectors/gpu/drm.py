@@ -1,4 +1,4 @@
-"""What the kernel's display and render infrastructure says of a GPU of any driver."""
+"""Facts of a GPU of any driver from the kernel's display and render infrastructure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def drm_numbers(read: Reader, path: str, fact: str) -> tuple[int | None, int | N
 
 
 def natural_number(read: Reader, path: str, *, fact: str = "", rule: str = "the number in the file") -> int | None:
-    """Return a number that cannot be negative; None where the file is absent or says no such thing."""
+    """Return a number that cannot be negative; None where the file is absent or holds another one."""
     number = read.integer(path, fact=fact, rule=rule)
     if number is not None and number < 0:
         read.problem(path, f"says {number}", "nothing of it")

@@ -1,4 +1,4 @@
-"""GPUs: found among the PCI functions, without any driver; what the drivers tell of them is added.
+"""GPUs: found among the PCI functions, without any driver, and completed with the facts of the drivers.
 
 A GPU is a display controller or a processing accelerator of a maker of GPUs. Other display controllers (of a server's
 management controller, of a virtual machine) only show a screen.
@@ -44,7 +44,7 @@ _DRIVERS = {
     "i915": "intel",
     "xe": "intel",
 }
-"""Drivers that drive GPUs only, and whose: where class or vendor were lost the driver tells."""
+"""Drivers for GPUs only, and their vendor: it is known even where class or vendor were lost."""
 
 _MODULES = {"nvidia": ("nvidia",), "amd": ("amdgpu",), "intel": ("i915", "xe")}
 _VGA = "0300"
@@ -52,15 +52,15 @@ _SHOWN = 3  # addresses that a problem of many GPUs names
 
 
 def find_gpus(read: Reader, machine: Machine, query_nvml: Callable[[], NvmlFacts]) -> Machine:
-    """Return the machine with its GPUs. `ask` asks NVML, and is called where the driver of NVML drives one.
+    """Return the machine with its GPUs. `query_nvml` runs only where NVML's driver drives a GPU.
 
-    Where nothing else told the zone of a GPU, and NVML does, its PCI function gets that zone as well.
+    Where only NVML reports the zone of a GPU, its PCI function gets that zone as well.
     """
     listed = frozenset(name for name in read.names(f"{_PROC}/gpus") if is_pci_address(name))
     gpus = _gpu_functions(read, machine.pci, listed)
     _report_driverless(read, machine, gpus)
     vendors = {gpu.vendor for gpu in gpus}
-    # what describes the GPUs of a vendor is loaded where there are any
+    # modules that describe the GPUs of a vendor are loaded only where it has GPUs
     if "amd" in vendors or (not machine.pci and read.has(KFD)):
         from zonewise.machine.collectors.gpu.amd import enrich_amd
 
@@ -86,13 +86,13 @@ def _order(gpu: Gpu) -> tuple[bool, tuple[int, str], str]:
 
 def _gpu_functions(read: Reader, functions: tuple[PciFunction, ...], listed: frozenset[str]) -> tuple[Gpu, ...]:
     vendors = {one.address: vendor for one in functions if (vendor := _vendor(one, one.address in listed)) is not None}
-    # a virtual function is a part of a GPU that is there already; a virtual machine that is given one sees no other
+    # a virtual function is part of a GPU that is listed already; a virtual machine with one sees no other function
     own = [one for one in functions if one.address in vendors and one.physical_function not in vendors]
     return tuple(_gpu(read, one, vendors[one.address], one.address in listed) for one in own)
 
 
 def _vendor(function: PciFunction, is_listed: bool) -> str | None:
-    """Return whose GPU a function is, None where it is none."""
+    """Return the vendor of the GPU that a function is, None where it is none."""
     by_driver = _DRIVERS.get(function.driver or "") or ("nvidia" if is_listed else None)
     vendor = by_driver if function.vendor is None else _VENDORS.get(function.vendor)
     if vendor is None or (function.vendor, function.device) in _SERVER_DISPLAYS:
@@ -139,8 +139,9 @@ def _report_driverless(read: Reader, machine: Machine, gpus: tuple[Gpu, ...]) ->
 
 
 def _placed(read: Reader, gpu: Gpu, nvml_gpu: NvmlGpu | None, zones: tuple[Zone, ...]) -> Gpu:
-    """Return a GPU with the zone that NVML calls nearest, where it is one zone and nothing else told it; so for the
-    zone that is its own memory.
+    """Return a GPU with the zone that NVML calls nearest, where it is one zone and no other source has one.
+
+    The same holds for the zone that is its own memory.
     """
     if nvml_gpu is None:
         return gpu
@@ -175,9 +176,9 @@ def _collect(read: Reader, machine: Machine) -> Machine:
 
 
 def _volatile(peek: Peek) -> Hashable:
-    """Return what tells of a driver loaded or replaced, GPUs partitioned anew, and NVML that did not answer in time.
+    """Return what shows a driver loaded or replaced, GPUs partitioned anew, and NVML that exceeded its deadline.
 
-    Not the numbers of health, which are as old as the last scan that asked for another reason.
+    Health counters are not part of it: they are as old as the last scan that ran for another reason.
     """
     return (
         peek.content(f"{_PROC}/version"),
@@ -191,7 +192,7 @@ def _volatile(peek: Peek) -> Hashable:
 
 
 def _mig_instances(peek: Peek) -> Hashable:
-    """Return the names of the MIG instances, for each of which the driver keeps a directory with its access rights."""
+    """Return the names of the MIG instances: the driver has a directory with access rights for each."""
     top = f"{_PROC}/capabilities"
     gpus = [f"{top}/{gpu}/mig" for gpu in peek.names(top) if gpu.startswith("gpu")]
     return tuple((gpu, tuple((one, peek.names(f"{gpu}/{one}")) for one in peek.names(gpu))) for gpu in gpus)

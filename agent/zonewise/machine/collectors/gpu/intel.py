@@ -1,6 +1,6 @@
-"""What the i915 and xe drivers tell of Intel's GPUs.
+"""Facts of Intel's GPUs from the i915 and xe drivers.
 
-A GPU on the processor has no memory of its own, and an older kernel does not tell how much a discrete one has; both
+A GPU on the processor has no memory of its own, and an older kernel does not report the size of a discrete one; both
 leave `memory` unknown.
 """
 
@@ -22,7 +22,7 @@ _GT = re.compile(r"gt\d{1,2}")  # drivers/gpu/drm/i915/gt/intel_gt_sysfs.c
 
 
 def enrich_intel(read: Reader, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
-    """Return the GPUs with what their driver tells of Intel's."""
+    """Return the GPUs with the facts that Intel's driver has of its own."""
     used = {gpu.driver for gpu in gpus if gpu.vendor == "intel"}
     versions = {driver: module_version(read, driver) for driver in _DRIVERS if driver in used}
     return tuple(

@@ -1,7 +1,7 @@
-"""The topology of AMD's compute driver, /sys/class/kfd: what each GPU is made of, and what it is linked to.
+"""The topology of AMD's compute driver, /sys/class/kfd: the parts of each GPU, and its links.
 
-drivers/gpu/drm/amd/amdkfd/kfd_topology.c of the kernel. A node there is a NUMA node with CPUs, or a GPU, or, of a GPU
-that is partitioned, one partition. The files are lines of a name and a number.
+drivers/gpu/drm/amd/amdkfd/kfd_topology.c of the kernel. A node in this topology is a NUMA node with CPUs, or a GPU, or
+one partition of a GPU. The files are lines of a name and a number.
 """
 
 from __future__ import annotations
@@ -118,11 +118,11 @@ def _target(version: int | None) -> str | None:
 
 
 def _properties(read: Reader, path: str, what: str, needed: tuple[str, ...]) -> dict[str, int]:
-    """Return the numbers in a file by name; none of them where one that is needed is not there."""
+    """Return the numbers in a file by name; none of them where a needed one is absent."""
     content = read.raw(path, needed=what)
     if content is None:
         return {}
-    # every line ends in a newline, so that what stands behind the last one is a line that was cut
+    # every line ends in a newline, so text behind the last newline is a line that was cut
     *lines, rest = content.decode("ascii", "backslashreplace").rstrip("\0").split("\n")
     numbers = dict(_numbers(read, path, lines))
     lacking = [name for name in needed if name not in numbers]

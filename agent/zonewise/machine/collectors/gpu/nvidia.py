@@ -1,7 +1,7 @@
-"""What NVIDIA's driver tells of its GPUs: in /proc/driver/nvidia, and by NVML.
+"""Facts of NVIDIA's GPUs from their driver: in /proc/driver/nvidia, and by NVML.
 
-/proc tells a little of every GPU, of those too that NVML leaves out. NVML is asked on the running machine only, and
-there only if the driver drives a GPU; a capture holds NVML's answers of its time.
+/proc has a few facts of every GPU, also of GPUs that NVML leaves out. NVML is called on the running machine only, and
+only if its driver drives a GPU. A capture holds NVML's facts of its time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _DRIVER = "nvidia"
 
 _ASKED = "dev/nvidiactl"
-"""The device by which NVML reaches the driver: named as the source of what it says."""
+"""The device by which NVML reaches the driver: named as the source of its facts."""
 _USED = "what /sys and /proc say"
 
 
@@ -31,15 +31,17 @@ class Nvidia(NamedTuple):
     """What is known of NVIDIA's GPUs."""
 
     gpus: tuple[Gpu, ...]
-    """All GPUs, NVIDIA's enriched; those of which only NVML tells are added."""
+    """All GPUs, NVIDIA's with further facts; those that only NVML lists are added."""
     nvml_gpus: dict[str, NvmlGpu]
-    """What NVML told, by address."""
+    """NVML's facts by address."""
 
 
 def enrich_nvidia(
     read: Reader, gpus: tuple[Gpu, ...], listed: frozenset[str], query_nvml: Callable[[], NvmlFacts]
 ) -> Nvidia:
-    """Return the GPUs with what the driver tells of NVIDIA's. `ask` asks NVML; it is called where it can answer."""
+    """Return the GPUs with the facts that NVIDIA's driver has of its own. `query_nvml` runs only where the driver
+    drives a GPU.
+    """
     driven = {gpu.address for gpu in gpus if gpu.driver == _DRIVER}
     version = driver_version(read) if driven else None
     printed = information(read, [gpu.address for gpu in gpus if gpu.address and gpu.address in listed])
@@ -67,7 +69,7 @@ def enrich_nvidia(
 
 
 def _by_address(facts: NvmlFacts, gpus: tuple[Gpu, ...]) -> dict[str, NvmlGpu]:
-    """Return what NVML tells by the addresses of the GPUs that it tells it of; by UUID where it tells no address."""
+    """Return NVML's facts by the addresses of its GPUs; by UUID for a GPU without an address."""
     addresses = {gpu.address for gpu in gpus if gpu.address is not None}
     by_uuid = {gpu.uuid: gpu.address for gpu in gpus if gpu.uuid is not None}
     by_address: dict[str, NvmlGpu] = {}
@@ -79,7 +81,7 @@ def _by_address(facts: NvmlFacts, gpus: tuple[Gpu, ...]) -> dict[str, NvmlGpu]:
 
 
 def _enrich_from_proc(read: Reader, gpu: Gpu, printed: dict[str, str], version: str | None) -> Gpu:
-    """Return a GPU with what the driver's own files say of it."""
+    """Return a GPU with the facts in the driver's own files."""
     fact, path = f"gpus.{gpu.address}", information_path(gpu.address or "")
     if version is not None:
         read.source(f"{fact}.driver_version", f"{PROC}/version", version, "the version of the kernel module")
@@ -102,7 +104,7 @@ def _enrich_from_proc(read: Reader, gpu: Gpu, printed: dict[str, str], version: 
 
 
 def _nvml(read: Reader, query_nvml: Callable[[], NvmlFacts], *, expected: bool) -> tuple[str, NvmlFacts | None]:
-    """Return where NVML's answers are from, and the answers; None where there are none, or unusable ones."""
+    """Return the source of NVML's facts, and the facts; None without facts, or with unusable ones."""
     content = read.raw(CAPTURED)
     path = _ASKED if content is None else CAPTURED
     if content is None:
@@ -124,7 +126,7 @@ def _nvml(read: Reader, query_nvml: Callable[[], NvmlFacts], *, expected: bool) 
 
 
 class _NvmlReport:
-    """NVML's answer, and where it is from."""
+    """NVML's facts, and their source."""
 
     def __init__(self, read: Reader, facts: NvmlFacts, path: str) -> None:
         self._read = read
@@ -132,7 +134,7 @@ class _NvmlReport:
         self._path = path
 
     def report(self, version: str | None) -> None:
-        """Report what is wrong with the answer as a whole."""
+        """Report what is wrong with the facts as a whole."""
         nvml_version = self._facts.driver_version
         if nvml_version is not None and version is not None and nvml_version != version:
             self._read.problem(
@@ -144,7 +146,7 @@ class _NvmlReport:
             self._read.problem(self._path, fault, "the other answers of NVML")
 
     def enriched(self, gpu: Gpu, nvml_gpu: NvmlGpu) -> Gpu:
-        """Return a GPU with what NVML told of it."""
+        """Return a GPU with NVML's facts of it."""
         name = gpu.address or nvml_gpu.uuid or "a GPU"
         for fault in nvml_gpu.faults[:1]:
             more = f" and {len(nvml_gpu.faults) - 1} more faults" if len(nvml_gpu.faults) > 1 else ""
@@ -166,7 +168,7 @@ class _NvmlReport:
         return gpu._replace(state="lost")
 
     def _is_hidden(self, gpu: Gpu, listed: frozenset[str]) -> bool:
-        """Tell whether this container is kept from a GPU: of the driver's files it sees those of others only."""
+        """Return whether this container does not see a GPU: the driver shows it files of other GPUs only."""
         if listed and gpu.address not in listed:
             return True
         devices = self._read.names("dev") if self._read.files.live and gpu.minor is not None else []

@@ -1,6 +1,7 @@
 """What NVIDIA's driver prints in /proc/driver/nvidia, without NVML: its version, and a few facts of each GPU.
 
-nv-procfs.c of the open kernel modules. Every line ends in a newline, so that what stands behind the last one was cut.
+nv-procfs.c of the open kernel modules. Every line ends in a newline, so text behind the last newline is a line that was
+cut.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _VERSION = re.compile(r"Kernel Module\s.*?\b(\d{1,4}(?:\.\d{1,4}){1,2})\s")
 
 
 def driver_version(read: Reader) -> str | None:
-    """Return the version of the kernel module that is loaded; None where it is not told."""
+    """Return the version of the loaded kernel module; None where the file lacks it."""
     path = f"{PROC}/version"
     content = read.raw(path)
     if content is None:
@@ -39,9 +40,9 @@ def information_path(address: str) -> str:
 
 
 def information(read: Reader, addresses: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return by address what the driver says of each GPU: "Model", "GPU UUID", "Device Minor" and others.
+    """Return by address the driver's facts of each GPU: "Model", "GPU UUID", "Device Minor" and others.
 
-    It says the same kinds of things of all of them, so that what it says of some only was lost of the others.
+    The driver prints the same lines for every GPU, so a line that only some GPUs have was lost for the rest.
     """
     printed_by_address = {address: _printed(read, information_path(address)) for address in addresses}
     every = set[str]().union(*printed_by_address.values())
@@ -56,7 +57,7 @@ def information(read: Reader, addresses: Iterable[str]) -> dict[str, dict[str, s
 
 
 def _is_known(value: str) -> bool:
-    """Tell whether a value is one: until a GPU is used for the first time the driver prints question marks."""
+    """Return whether a value is one: until a GPU is used for the first time the driver prints question marks."""
     return bool(value) and "?" not in value and value != "N/A"
 
 

@@ -37,7 +37,7 @@ def cpuinfo_lines(cpuinfo: bytes) -> dict[str, str]:
 
 
 def cpuinfo_architecture(cpuinfo: bytes) -> str | None:
-    """Return the architecture as uname would print it; None where the text does not tell (arch/*/kernel, c_show())."""
+    """Return the architecture as uname would print it; None where the text leaves it open (arch/*/kernel, c_show())."""
     lines = cpuinfo_lines(cpuinfo)
     return next((architecture for dialect in _DIALECTS if (architecture := dialect(lines))), None)
 

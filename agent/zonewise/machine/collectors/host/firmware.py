@@ -1,6 +1,6 @@
-"""What the firmware calls the machine: DMI, device tree, POWER's lines in /proc/cpuinfo, s390's /proc/sysinfo.
+"""The machine's name in the firmware: DMI, device tree, POWER's lines in /proc/cpuinfo, s390's /proc/sysinfo.
 
-Serial numbers, UUIDs and asset tags are never read: they name a thing that someone owns, and place no job.
+Serial numbers, UUIDs and asset tags are never read: they identify property, and no scheduling decision needs them.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ _GROUPS = (
     {"bios_vendor": "bios_vendor", "bios_version": "bios_version", "bios_date": "bios_date"},
     {"chassis_vendor": "chassis_vendor", "chassis_type": "chassis_type", "chassis_version": "chassis_version"},
 )
-"""Attribute of DMI -> field, grouped by the SMBIOS structure that they are from: the kernel keeps every string of one,
-the empty ones too (drivers/firmware/dmi_scan.c dmi_save_ident()), so that a structure's attributes come together."""
+"""Attribute of DMI -> field, grouped by SMBIOS structure: the attributes of a structure exist together.
+
+The kernel stores every string of a structure, empty ones too (drivers/firmware/dmi_scan.c dmi_save_ident()).
+"""
 
 _MODALIAS = {
     "sys_vendor": "svn",
@@ -73,7 +75,7 @@ _PLACEHOLDERS = frozenset(
         "(null)",
     }
 )
-"""What vendors leave in place of a name, in lower case."""
+"""Placeholders of vendors that left out a name, in lower case."""
 _BLANKS = "0xX.-_ "
 """Of these alone no name is made."""
 
@@ -116,7 +118,7 @@ def _present(read: Reader, directory: str) -> frozenset[str]:
 
 
 def _report_lost(read: Reader, directory: str, blank: list[tuple[str, str]]) -> None:
-    """Report attributes that say nothing although the repetition of all does; without it those that never should."""
+    """Report blank attributes that have a value in `modalias`; without `modalias`, those that should never be blank."""
     repeated = (read.raw(f"{directory}/modalias") or b"").decode("ascii", "replace").strip("\0\n").split(":")[1:]
     for name, field in blank:
         mark = _MODALIAS[name]
@@ -126,7 +128,7 @@ def _report_lost(read: Reader, directory: str, blank: list[tuple[str, str]]) -> 
 
 
 def _attribute(read: Reader, directory: str, name: str, field: str) -> str | None:
-    """Return what an attribute says; None for nothing but blanks."""
+    """Return the text of an attribute; None for nothing but blanks."""
     path, fact = f"{directory}/{name}", f"firmware.{field}"
     content = read.raw(path, needed=fact)
     if content is None:
@@ -191,7 +193,7 @@ def _mainframe(read: Reader) -> Firmware | None:
 
 
 def _product(read: Reader, firmware: Firmware) -> str | None:
-    """Return vendor and product as one would say them; None where the vendor has left both to others."""
+    """Return vendor and product in one name; None where the vendor filled in neither."""
     parts = [name for name in (firmware.vendor, firmware.product) if name]
     named = [name for name in parts if name.lower() not in _PLACEHOLDERS and name.strip(_BLANKS)]
     if len(named) == 2 and named[1].lower().startswith(named[0].lower()):

@@ -22,7 +22,7 @@ _VENDORS = {VIRTUALBOX: "Oracle", POWERVM: "pHyp", PR_SM: "IBM"}
 
 
 def hypervisor_vendor(hypervisor: str) -> str:
-    """Return who makes a hypervisor, as lscpu prints it behind "Hypervisor vendor"."""
+    """Return the maker of a hypervisor, as lscpu prints it behind "Hypervisor vendor"."""
     if hypervisor.startswith("z/VM"):
         return "IBM"
     return KVM if hypervisor.startswith(KVM) else _VENDORS.get(hypervisor, hypervisor)
@@ -49,7 +49,7 @@ _DMI_NAMES = (
     ("Apple Virtualization", APPLE),
     ("QEMU", QEMU),
 )
-"""What a name in DMI starts with -> the hypervisor that made it up. QEMU is last, for it stands beside better names."""
+"""Start of a name in DMI -> the hypervisor that sets it. QEMU is last, since it appears beside better names."""
 
 _CLOUDS = (
     ("Amazon EC2", KVM),
@@ -59,7 +59,7 @@ _CLOUDS = (
     ("DigitalOcean", KVM),
     ("Hetzner", KVM),
 )
-"""Vendors whose machines without a hypervisor bear the same name as those with one."""
+"""Vendors that name machines with and without a hypervisor alike."""
 
 
 def by_dmi(firmware: Firmware) -> str | None:
@@ -76,7 +76,7 @@ def by_cloud(firmware: Firmware) -> str | None:
 
 
 def is_cloud_bare_metal(firmware: Firmware) -> bool:
-    """Tell whether DMI names a machine of Amazon's without a hypervisor ("m6g.metal")."""
+    """Return whether DMI names a machine of Amazon's without a hypervisor ("m6g.metal")."""
     return firmware.vendor == "Amazon EC2" and ".metal" in (firmware.product or "")
 
 
@@ -126,7 +126,7 @@ _PCI_IDS = {
 
 
 def by_pci(ids: Iterable[tuple[str | None, str | None]]) -> str | None:
-    """Return the hypervisor that makes one of the devices, given as (vendor, device) in hexadecimal."""
+    """Return the hypervisor that makes one of the devices, each as (vendor, device) in hexadecimal."""
     return next((hypervisor for pair in ids if (hypervisor := _PCI_IDS.get(_ids(pair)))), None)
 
 

@@ -25,7 +25,7 @@ COMMAND_LINE = "proc/cmdline"
 MODULES = "proc/modules"
 CPUINFO = "proc/cpuinfo"
 UNAME = "proc/hwloc-nofile-info"
-"""hwloc-gather-topology, with which many machines have been captured, keeps here what uname told."""
+"""The file in which hwloc-gather-topology, the tool behind many captures, stores the output of uname."""
 
 REDACTED = "(redacted)"
 
@@ -41,17 +41,17 @@ _USER_INFORMATION = re.compile(r"(://|:)[^/@:\s]+:[^/@\s]+@")  # iscsi:user:secr
 _MODULE = re.compile(rb"^(\w[\w-]{0,63}) \d", re.MULTILINE)
 
 _PAGE_SIZES = {"x86_64": 4096, "i686": 4096, "i386": 4096, "s390x": 4096, "riscv64": 4096, "sparc64": 8192}
-"""Bytes, of architectures whose kernels know one page size only."""
+"""Bytes, of architectures with one page size only."""
 _PAGE_SHIFTS = ("PAGE_SHIFT", "ARM64_PAGE_SHIFT", "PPC_PAGE_SHIFT")
 _POSSIBLE_SHIFTS = tuple(str(shift) for shift in range(12, 19))  # 4 KiB to 256 KiB
 
 
 class _Sources(NamedTuple):
-    """What there is to ask."""
+    """The sources of a kernel's release and version."""
 
     read: Reader
     sysctl: bool
-    """Whether the kernel's parameters are there at all, so that the absence of one is a loss."""
+    """Whether the kernel's parameters exist at all, so that the absence of one is a loss."""
     banner: tuple[str, str] | None
     """Release and version of /proc/version."""
     uname: dict[str, str]
@@ -92,7 +92,7 @@ def _uname(read: Reader) -> dict[str, str]:
 
 
 def _release_or_version(sources: _Sources, parameter: str, key: str, fact: str, by_banner: str | None) -> str | None:
-    """Return what a parameter of the kernel says, else what /proc/version says, else what uname said."""
+    """Return a parameter of the kernel, else the value in /proc/version, else that of uname."""
     value = _parameter(sources, parameter, fact)
     if value is None and by_banner is not None:
         sources.read.source(fact, VERSION, by_banner, "behind Linux version, or from # on")

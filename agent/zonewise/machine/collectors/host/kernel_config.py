@@ -18,7 +18,7 @@ OPTIONS = (
     "NUMA_BALANCING", "NUMA_EMU", "PAGE_SHIFT", "PCI_P2PDMA", "PREEMPT", "PREEMPT_DYNAMIC", "PREEMPT_NONE",
     "PREEMPT_RT", "PREEMPT_VOLUNTARY", "SCHED_CLUSTER", "SCHED_MC", "SCHED_SMT", "TRANSPARENT_HUGEPAGE", "VFIO",
 )  # fmt: skip
-"""What schedulers, GPU and network drivers and the features of NFD ask for."""
+"""The options that schedulers, GPU and network drivers and the features of NFD need."""
 
 _RELEASE = re.compile(r"[\w.+~-]{1,128}")
 _SET = re.compile(rb"^(?:CONFIG_(\w+)=(.*)|# CONFIG_(\w+) is not set)$", re.MULTILINE)
@@ -56,7 +56,7 @@ def _paths(release: str | None) -> tuple[str, ...]:
 
 
 def _unpacked(read: Reader, content: bytes) -> bytes | None:
-    import zlib  # what few machines need is loaded only there
+    import zlib  # loaded only for the few machines that need it
 
     unpacker = zlib.decompressobj(wbits=31)  # gzip, and nothing else
     try:

@@ -1,7 +1,7 @@
 """What the kernel enforces (SELinux), and how it can shield virtual machines: TDX, SEV, Secure Execution.
 
-The parameters of the KVM modules say what is switched on, not only what the processor could do
-(arch/x86/kvm/vmx/tdx.c, arch/x86/kvm/svm/sev.c), and the cgroup controller `misc` how much of it there is
+The parameters of the KVM modules show what is switched on, not only what the processor could do
+(arch/x86/kvm/vmx/tdx.c, arch/x86/kvm/svm/sev.c). The cgroup controller `misc` shows how much of it exists
 (kernel/cgroup/misc.c).
 """
 
@@ -61,7 +61,7 @@ def _switch(read: Reader, path: str, field: str) -> bool | None:
 
 
 def _has_kvm(read: Reader) -> bool | None:
-    """Tell whether there is KVM's device; None where not even the directory of such devices is to be seen."""
+    """Return whether KVM's device exists; None where not even the directory of such devices is visible."""
     devices = read.names(KVM.rpartition("/")[0])
     read.source("security.kvm", KVM, "kvm" in devices, "whether the device exists")
     return "kvm" in devices if devices else None

@@ -1,8 +1,8 @@
 """Whether the machine is a guest, and of which hypervisor; whether it could itself be a host.
 
-The rules are those of lscpu where it has one for a plain file, and else those by which systemd-detect-virt(1) tells
-hypervisors apart. On x86 the flag `hypervisor` of the processor decides; elsewhere only what a hypervisor leaves
-behind can be seen, and a machine without any sign of one is not called real for that.
+The rules are lscpu's where it has one for a plain file, else those of systemd-detect-virt(1). On x86 the flag
+`hypervisor` of the processor decides. Elsewhere only traces of a hypervisor are visible, so a machine without any trace
+is not proven to be real.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _listed_ids(read: Reader) -> list[tuple[str | None, str | None]]:
 
 
 def _type(read: Reader, hypervisor: str) -> str:
-    """Return "para" for a Xen guest whose kernel does the hypervisor's part of the work, else "full"."""
+    """Return "para" for a Xen guest with a kernel that does the hypervisor's part of the work, else "full"."""
     if hypervisor != hypervisors.XEN:
         return "full"
     guest_type = read.text("sys/hypervisor/guest_type")  # since Linux 4.13

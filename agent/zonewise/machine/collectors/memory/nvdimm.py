@@ -33,7 +33,7 @@ def _device(read: Reader, name: str) -> Nvdimm:
 
 
 def _volatile(peek: Peek) -> Hashable:
-    """Namespaces are made, taken away and used in another mode (ndctl)."""
+    """Namespaces appear, disappear and change their mode (ndctl)."""
     names = peek.names(DEVICES)
     return names, tuple(peek.content(f"{DEVICES}/{name}/mode") for name in names)
 

@@ -1,7 +1,7 @@
 """Memory modules in the tables of the firmware (SMBIOS): structures of type 17, one for each slot.
 
 System Management BIOS (SMBIOS) Reference Specification, DMTF DSP0134, section 7.18. Serial numbers and asset tags are
-passed over: they name a thing that someone owns, and nothing that places a job.
+not read: they identify property, and no scheduling decision needs them.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _number(fixed: bytes, at: int, length: int) -> int | None:
 
 
 def _size(fixed: bytes) -> int | None:
-    """Return bytes; 0 for an empty slot, None where the firmware does not know."""
+    """Return bytes; 0 for an empty slot, None where the firmware has no size."""
     size = _number(fixed, 0x0C, 2)
     if size is None or size == _UNKNOWN:
         return None
@@ -98,7 +98,7 @@ def _size(fixed: bytes) -> int | None:
 
 
 def _speed(fixed: bytes, at: int, extended_at: int) -> int | None:
-    """Return MT/s; None where the firmware does not know."""
+    """Return MT/s; None where the firmware has no speed."""
     speed = _number(fixed, at, 2)
     if speed == _UNKNOWN:
         speed = (_number(fixed, extended_at, 4) or 0) & 0x7FFFFFFF

@@ -79,7 +79,7 @@ def _access(read: Reader, node: int, access_class: int, names: Sequence[str]) ->
 def _speed(read: Reader, node: int, path: str) -> int | None:
     name = path.rpartition("/")[2]
     value = read.integer(path, needed=f"{name} of zone {node}")
-    if value is None or value == 0:  # drivers/acpi/numa/hmat.c leaves at 0 what the firmware does not tell
+    if value is None or value == 0:  # drivers/acpi/numa/hmat.c leaves at 0 what the firmware lacks
         return None
     if 0 < value < _MAX_SPEED:
         return value

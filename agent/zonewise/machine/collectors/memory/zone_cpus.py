@@ -1,7 +1,7 @@
-"""Which NUMA nodes there are, and which CPUs each holds, by three files that say the same and may contradict.
+"""The NUMA nodes, and the CPUs of each, by three files with the same content that may contradict each other.
 
-A CPU is in one node (arch/*/mm/numa.c), so nodes that claim the CPUs of another contradict themselves. The one way to
-get such nodes without damage is the parameter numa=fake=, which cuts a node into several that show the same CPUs.
+A CPU is in one node (arch/*/mm/numa.c), so a node with a CPU of another is damaged. Only the parameter numa=fake=
+creates such nodes without damage: it splits a node into several that show the same CPUs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NODE = "sys/devices/system/node"
 MAX_NODES = 1024
-"""Ids from here on are damage: CONFIG_NODES_SHIFT is at most 10 on every architecture."""
+"""Ids from this one on are damage: CONFIG_NODES_SHIFT is at most 10 on every architecture."""
 
 _ONLINE = f"{NODE}/online"
 _COMMAND_LINE = "proc/cmdline"
@@ -34,7 +34,7 @@ class NodeCpus(NamedTuple):
     listed: CpuSet
     """All that its files name."""
     known: bool = True
-    """False where nothing tells them."""
+    """False where no file lists them."""
 
 
 def node_number(name: str) -> int | None:
@@ -54,7 +54,7 @@ def listed_ids(names: Iterable[str]) -> list[int]:
 def node_ids(read: Reader, online_cpus: CpuSet) -> tuple[list[int], list[int]]:
     """Return the ids of the nodes, and of those that the kernel lists as online, which the distances follow.
 
-    No id at all is a kernel without NUMA. A tree of nodes that was lost is told from that by what points at it.
+    No id at all is a kernel without NUMA. A lost tree of nodes differs from that by the links that point to it.
     """
     names = _names(read)
     ids = listed_ids(names or ())
@@ -63,7 +63,7 @@ def node_ids(read: Reader, online_cpus: CpuSet) -> tuple[list[int], list[int]]:
         _report_differing(read, ids, listed)
         return ids, listed or ids
     if names is None and (listed or read.has(f"{NODE}/node0")):
-        # a directory may be closed to listing and open to those who know a name in it
+        # a directory may be closed to listing and yet open to reads of a known name
         ids = [number for number in range(MAX_NODES) if read.has(f"{NODE}/node{number}")]
     if ids:
         read.problem(NODE, "cannot be listed", "the directories of nodes that can be entered")
@@ -87,7 +87,7 @@ def _names(read: Reader) -> list[str] | None:
 
 
 def _report_differing(read: Reader, ids: list[int], listed: list[int]) -> None:
-    """Report nodes that are online and have no directory, or the other way about; old kernels list none as online."""
+    """Report nodes that are online without a directory, and the reverse; old kernels list none as online."""
     if not listed or listed == ids:
         return
     if homeless := CpuSet(listed) - CpuSet(ids):
@@ -97,7 +97,7 @@ def _report_differing(read: Reader, ids: list[int], listed: list[int]) -> None:
 
 
 def _pointed_at(read: Reader, online_cpus: CpuSet) -> list[int]:
-    """Return the nodes that the directories of the CPUs have a link to; the first CPU speaks for all that none has."""
+    """Return the nodes that the directories of the CPUs link to; the first CPU represents all when it has no link."""
     nodes: set[int] = set()
     for cpu in online_cpus:
         nodes.update(listed_ids(read.names(f"{CPU}/cpu{cpu}")))
@@ -112,7 +112,7 @@ def _pointed_at(read: Reader, online_cpus: CpuSet) -> list[int]:
 def read_node_cpus(read: Reader, ids: list[int], online: CpuSet) -> dict[int, NodeCpus]:
     """Return the online CPUs of each node that has CPUs of its own or none at all.
 
-    Left out is a node whose CPUs all belong to nodes before it, as hwloc does, unless the kernel was told to make such.
+    A node is left out if all its CPUs belong to nodes before it, as in hwloc, unless numa=fake= made it.
     """
     if not online:
         return {node: NodeCpus(EMPTY, EMPTY, known=False) for node in ids}
@@ -126,7 +126,7 @@ def read_node_cpus(read: Reader, ids: list[int], online: CpuSet) -> dict[int, No
 
 
 def _cpus_by_files(read: Reader, node: int, online: CpuSet) -> list[CpuSet]:
-    """Return what the node's two files say: one set where they agree or only one speaks."""
+    """Return the CPUs in the node's two files: one set where they agree or only one has a set."""
     directory = f"{NODE}/node{node}"
     before = len(read.problems)
     by_list, by_mask = read.cpus(f"{directory}/cpulist"), read.mask(f"{directory}/cpumap")
@@ -142,7 +142,7 @@ def _cpus_by_files(read: Reader, node: int, online: CpuSet) -> list[CpuSet]:
 def _settled(
     read: Reader, node: int, candidates: list[CpuSet], left: CpuSet, online: CpuSet, *, alone: bool
 ) -> CpuSet | None:
-    """Return the CPUs of a node whose files contradict each other or are lost."""
+    """Return the CPUs of a node with files that contradict each other or are lost."""
     directory = f"{NODE}/node{node}"
     linked = _linked(read, node, online)
     derivations = [(linked, "the links between node and CPUs")] if linked else []

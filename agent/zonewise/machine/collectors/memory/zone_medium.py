@@ -1,7 +1,7 @@
-"""What a NUMA node's memory is made of, as far as it can be told, and which nodes are the memory of a GPU.
+"""The kind of a NUMA node's memory, as far as it can be derived, and which nodes are the memory of a GPU.
 
-No file says "HBM". Persistent and specific-purpose memory say so on the DAX bus that they come from; between DRAM and
-HBM the speeds that the firmware tells decide, by the rule of hwloc (memattrs.c).
+No file contains "HBM". Persistent and specific-purpose memory have their kind on the DAX bus. Between DRAM and HBM the
+speeds in the firmware's tables decide, by the rule of hwloc (memattrs.c).
 """
 
 from __future__ import annotations
@@ -28,8 +28,11 @@ _DISPLAY = "03"
 _NODE = re.compile(rb"^Node:\s*(-?\d{1,9})\n(?:Status:\s*(\w+))?", re.MULTILINE)
 _CPU_LINK = re.compile(r"cpu\d+")
 _MIG_NODES = 7
-"""Grace Hopper and Grace Blackwell: the firmware keeps 8 nodes for each GPU, one for all of its memory and seven for
-what MIG instances may be given of it; without MIG these have no memory (NVIDIA Grace Performance Tuning Guide)."""
+"""Grace Hopper and Grace Blackwell: the firmware has 8 nodes for each GPU.
+
+One is for all of its memory, seven are for what MIG instances may get of it; without MIG these have no memory (NVIDIA
+Grace Performance Tuning Guide).
+"""
 
 _ALIKE = 1.1
 """Speeds that differ by less are of one tier."""
@@ -40,7 +43,7 @@ _FASTER = 2
 def gpu_nodes(read: Reader, pci: Sequence[PciFunction], bare: frozenset[int]) -> dict[int, str]:
     """Return the PCI address of the GPU by node, for nodes without CPUs that are the memory of an NVIDIA GPU.
 
-    On POWER9 the driver says which (numa_status); on Grace the firmware, as the node of the GPU's PCI function.
+    On POWER9 the driver names the node (numa_status); on Grace the firmware, as the node of the GPU's PCI function.
     """
     addresses: dict[int, str] = {}
     if not bare:
@@ -61,14 +64,14 @@ def gpu_nodes(read: Reader, pci: Sequence[PciFunction], bare: frozenset[int]) ->
 
 
 def _has_offline_cpus(read: Reader, node: int) -> bool:
-    """Tell whether a node without online CPUs has any: it keeps the links to those that were switched off."""
+    """Return whether a node without online CPUs has any: it has links to CPUs that were switched off."""
     return any(_CPU_LINK.fullmatch(name) for name in read.names(f"{NODE}/node{node}"))
 
 
 def _nodes_by_driver(read: Reader, pci: Sequence[PciFunction], bare: frozenset[int]) -> dict[int, str]:
     addresses: dict[int, str] = {}
     listed = [name for name in read.names(GPUS) if is_pci_address(name)]
-    # a directory may be closed to listing and open to those who know a name in it
+    # a directory may be closed to listing and yet open to reads of a known name
     candidates = listed or [each.address for each in pci if (each.pci_class or "").startswith(_DISPLAY)]
     contents = {address: read.raw(f"{GPUS}/{address}/numa_status") for address in candidates}
     platform_has_it = any(content is not None for content in contents.values())
@@ -91,7 +94,7 @@ def _nodes_by_driver(read: Reader, pci: Sequence[PciFunction], bare: frozenset[i
 
 
 def media(zones: Sequence[Zone], kmem: Mapping[int, DaxDevice]) -> dict[int, str]:
-    """Return what the memory of zones is made of, for those where it can be told; `kmem` is the DAX device by zone."""
+    """Return the medium of zones, for those where it can be derived; `kmem` is the DAX device by zone."""
     kinds = {zone.id: kind for zone in zones if (kind := _stated_medium(zone, kmem.get(zone.id)))}
     unknown = _tiers([zone for zone in zones if zone.id not in kinds])
     special = _tiers([zone for zone in zones if kinds.get(zone.id) == "SPM"])
@@ -143,7 +146,7 @@ def latency(zone: Zone) -> int | None:
 
 
 def _dram_and_hbm(one: Sequence[Zone], next_tier: Sequence[Zone]) -> dict[int, str]:
-    """Return which of two tiers is DRAM and which HBM; nothing where their speeds do not tell."""
+    """Return which of two tiers is DRAM and which HBM; nothing where their speeds leave it open."""
     speeds = [[speed for zone in tier if (speed := bandwidth(zone)) is not None] for tier in (one, next_tier)]
     if not all(speeds):
         return {}

@@ -1,6 +1,6 @@
-"""How much memory a NUMA node has, what of it is reserved as huge pages, the caches in front of it, and its tier.
+"""How much memory a NUMA node has, its reserved huge pages, the caches in front of it, and its tier.
 
-Only what stays the same while programs run is read: MemTotal and the sizes of the pools, not what is free.
+Only values that are constant while programs run are read: MemTotal and the sizes of the pools, not free memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ HUGEPAGES = "sys/kernel/mm/hugepages"
 TIERS = "sys/devices/virtual/memory_tiering"
 
 MAX_MEMORY = 1 << 57
-"""Bytes from here on are damage: no architecture has more bits of physical address (RISC-V and x86 have 56 and 52)."""
+"""Bytes from this value on are damage: no architecture has more bits of physical address (RISC-V and x86 have 56 and
+52)."""
 
 # drivers/base/node.c node_read_meminfo() puts "Node 3 " in front of what fs/proc/meminfo.c prints; before Linux 2.6.37
 # an empty line came first
@@ -32,13 +33,13 @@ _SIDE_CACHE = re.compile(r"index(\d{1,2})")
 
 
 def total_line(content: bytes) -> bytes:
-    """Return the part of a meminfo file that says how much memory there is; all of it where that is not to be found."""
+    """Return the part of a meminfo file with the size of the memory; all of it where that part is absent."""
     match = _TOTAL.search(content)
     return match[0] if match else content
 
 
 def read_node_memory(read: Reader, nodes: Sequence[int]) -> dict[int, int]:
-    """Return bytes of RAM by node, for those that tell."""
+    """Return bytes of RAM by node, for nodes with a size."""
     memory_by_node: dict[int, int] = {}
     silent: list[int] = []
     for node in nodes:

@@ -1,8 +1,8 @@
-"""NUMA nodes: which CPUs and how much memory each has, how near it is, and what it is made of.
+"""NUMA nodes: the CPUs and the memory of each, its distances, and the kind of its memory.
 
 A node is a zone because it has a directory (drivers/base/node.c). A kernel without NUMA has no such directories; its
 machine is one zone, 0, with everything in it. Nodes without CPUs are memory beside the CPUs' own (HBM, CXL, persistent
-memory), or that of a coherent GPU, and are kept apart by `kind`.
+memory), or that of a coherent GPU; `kind` separates them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class _Nodes(NamedTuple):
-    """What the files say of every node, by its id."""
+    """The facts in the files of every node, by its id."""
 
     cpus: Mapping[int, NodeCpus]
     memory: Mapping[int, int]
@@ -61,7 +61,7 @@ def _collect(read: Reader, machine: Machine) -> Machine:
     if not ids:
         return _single_zone(read, machine)
     cpus = read_node_cpus(read, ids, machine.cpus.online)
-    # all CPUs of a node may be offline; a node whose CPUs are unknown does not count as one without CPUs
+    # all CPUs of a node may be offline; a node with unknown CPUs does not count as one without CPUs
     bare = frozenset(node for node, held in cpus.items() if held.known and not held.own)
     kmem = {dax.zone: dax for dax in machine.dax_devices if dax.driver == "kmem" and dax.zone is not None}
     memory = read_node_memory(read, ids)
@@ -81,7 +81,7 @@ def _collect(read: Reader, machine: Machine) -> Machine:
 
 
 def _single_zone(read: Reader, machine: Machine) -> Machine:
-    """Return the machine as one zone: with CONFIG_NUMA=n there is no directory of nodes."""
+    """Return the machine as one zone: with CONFIG_NUMA=n the kernel has no directory of nodes."""
     if not machine.cpus.online:
         raise NoData("no NUMA nodes, and no CPUs that could be one zone")
     _report_lost_tree(read, machine)
@@ -97,7 +97,7 @@ def _single_zone(read: Reader, machine: Machine) -> Machine:
 
 
 def _report_lost_tree(read: Reader, machine: Machine) -> None:
-    """Tell a kernel without NUMA from one whose nodes are lost: only with NUMA does a PCI function have a node."""
+    """Separate a kernel without NUMA from one that has lost its nodes: only NUMA gives a PCI function a node."""
     placed = [function for function in machine.pci if function.numa_node is not None]
     if placed:
         what = f"is absent, and PCI function {placed[0].address} is in node {placed[0].numa_node}"
@@ -168,7 +168,7 @@ def _memory(read: Reader, nodes: _Nodes) -> int | None:
 
 
 def _volatile(peek: Peek) -> Hashable:
-    """Nodes plugged in, memory of a virtual machine taken or given, pools resized; CPUs are watched by `cpus`."""
+    """Nodes are plugged in, virtual machines change their memory, pools their size; `cpus` watches the CPUs."""
     nodes = listed_ids(peek.names(NODE))
     paths = [f"{NODE}/node{node}" for node in nodes]
     directories = [f"{path}/hugepages" for path in paths] or [HUGEPAGES]

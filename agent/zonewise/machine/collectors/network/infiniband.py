@@ -1,10 +1,10 @@
 """RDMA devices: InfiniBand, RoCE, iWARP, EFA and those of software; their ports, GIDs and counters.
 
-The files are those of drivers/infiniband/core/sysfs.c. Which of them a device has differs by driver, so that one is
-missed only where another device of the same PCI ids has it, or where every kernel gives it.
+The files are those of drivers/infiniband/core/sysfs.c. Which of them a device has differs by driver. So an absent file
+is a problem only where another device of the same PCI ids has it, or where every kernel creates it.
 
-Counters change all the time and a GID table may change with every address of a netdev. Neither makes the collector run
-again: they are as of the last time that a port's state, rate or LID changed, and who watches them reads them anew.
+Counters change all the time, and a GID table may change with every address of a netdev. Neither makes the collector run
+again: they are as old as the last change of a port's state, rate or LID. A caller that watches them reads them anew.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NO_GUID = "0000:0000:0000:0000"
 
 
 class _Listed(NamedTuple):
-    """A device whose directories have been listed, and not yet read."""
+    """A device with its directories listed, and not yet read."""
 
     attributes: Attributes
     function: PciFunction | None
@@ -101,7 +101,7 @@ def _listed_ports(attributes: Attributes) -> tuple[rdma_port.ListedPort, ...]:
 
 
 def _report_lacking(devices: list[_Listed]) -> None:
-    """Report files that a kernel gives to every device, or a driver to every one of a kind, and that are not there."""
+    """Report absent files that a kernel creates for every device, or a driver for every device of a kind."""
     alive = [device for device in devices if device.attributes.names]
     rdma_port.report_lacking([(port, device.kind) for device in alive for port in device.ports])
     names_by_kind: dict[Hashable, set[str]] = {}

@@ -1,4 +1,4 @@
-"""What the attributes of one netdev say: its speed and port, what made it, and what it stands on.
+"""The attributes of one netdev: its speed and port, its maker, and its lower devices.
 
 The rules are those of net/core/net-sysfs.c and of the drivers that add files of their own.
 """
@@ -27,13 +27,13 @@ LINK_LAYERS = {_ETHERNET: "Ethernet", _INFINIBAND: "InfiniBand"}
 """The link layer by the attribute `type`."""
 
 # include/uapi/linux/ethtool.h SPEED_UNKNOWN is -1, which kernels printed as a signed number, as an unsigned one, and,
-# when speeds had 16 bits, as 65535; drivers also say 0
+# when speeds had 16 bits, as 65535; drivers also print 0
 _UNKNOWN_SPEEDS = (-1, 0, 0xFFFF, 0xFFFFFFFF)
 _IFF_TAP = 0x0002  # include/uapi/linux/if_tun.h: frames of Ethernet rather than packets of IP
 
 
 def is_network(function: PciFunction) -> bool:
-    """Tell whether a PCI function is a NIC by its class: a network controller, or an old HCA."""
+    """Return whether a PCI function is a NIC by its class: a network controller, or an old HCA."""
     return (function.pci_class or "").startswith((NETWORK, INFINIBAND))
 
 
@@ -45,7 +45,7 @@ def vlans(read: Reader) -> dict[str, str]:
 
 
 def speed_mbps(attributes: Attributes, link_type: int | None) -> int | None:
-    """Return Mb/s, None for a link that is down or whose driver does not know.
+    """Return Mb/s, None for a link that is down or without a known speed.
 
     Reading `speed` fails with EINVAL where the device is down or has no link settings. Copies of a machine's files hold
     an empty file then; `duplex` is from the same settings, so that it is empty as well (net/core/net-sysfs.c).
@@ -69,7 +69,7 @@ def mac(attributes: Attributes, link_type: int | None) -> str | None:
     """Return the hardware address as the kernel prints it."""
     if link_type in (_ETHERNET, _INFINIBAND, _LOOPBACK):
         return attributes.text("address", "mac", "the hardware address; 20 bytes where the link is InfiniBand")
-    # a tunnel has no hardware address, and says so by an empty line
+    # a tunnel has no hardware address: its line is empty
     path = f"{attributes.path}/address"
     return attributes.read.text(path, fact=f"{attributes.fact}.mac") if "address" in attributes.names else None
 
@@ -80,13 +80,13 @@ def port(attributes: Attributes, link_type: int | None, name: str) -> int | None
     base = 16 if name == "dev_id" else 10
     number = attributes.integer(name, "port", base=base, highest=0xFFFF, rule=rule)
     if number == 0 and link_type == _INFINIBAND and name == "dev_port":
-        # before kernel 4.20 drivers/infiniband/ulp/ipoib told its port in dev_id only
+        # before kernel 4.20 drivers/infiniband/ulp/ipoib had its port in dev_id only
         return attributes.integer("dev_id", "port", base=16, highest=0xFFFF, rule=rule) or 0
     return number
 
 
 def kind(attributes: Attributes, link_type: int | None, below: tuple[str, ...]) -> str | None:
-    """Return what made a virtual device, by what its maker adds to its directory; None where that tells nothing."""
+    """Return the kind of a virtual device, by the files that its driver adds to its directory; None without any."""
     names = attributes.names
     if link_type == _LOOPBACK:
         return "loopback"
@@ -115,7 +115,7 @@ def _device_type(attributes: Attributes) -> str | None:
 
 
 def _has_peer(attributes: Attributes) -> bool:
-    """Tell whether it is one end of a pair: linked to another device (drivers/net/veth.c veth_get_iflink())."""
+    """Return whether it is one end of a pair: linked to another device (drivers/net/veth.c veth_get_iflink())."""
     own = attributes.integer("ifindex", "kind", rule="differs from iflink, the index of a veth's peer")
     peer = attributes.integer("iflink", "kind", rule="the index of a veth's peer")
     return bool(own and peer and own != peer)
@@ -134,7 +134,7 @@ def master(attributes: Attributes) -> str | None:
 
 
 def lower(attributes: Attributes, name: str, below_vlans: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the devices below: the links lower_* (kernel 3.9), or what bonds, bridges and VLANs told before."""
+    """Return the devices below: the links lower_* (kernel 3.9), or the older files of bonds, bridges and VLANs."""
     names = [entry.removeprefix("lower_") for entry in attributes.names if entry.startswith("lower_")]
     if not names and "bonding" in attributes.names:
         names = (attributes.read.text(f"{attributes.path}/bonding/slaves") or "").split()

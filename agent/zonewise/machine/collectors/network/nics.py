@@ -1,8 +1,9 @@
-"""Network devices: every netdev, and every PCI function of the network class of which no netdev is to be seen.
+"""Network devices: every netdev, and every PCI function of the network class without a visible netdev.
 
-/sys/class/net shows the network namespace that it was mounted in. A NIC that was moved into a pod is gone from there,
-while its PCI function stays; so do one that a driver hands to a virtual machine and one without any driver. They are
-hardware of the node all the same, and are listed with their PCI address for a name; `presence` says how things are.
+/sys/class/net shows the network namespace that it was mounted in. A NIC that was moved into a pod disappears from it,
+while its PCI function remains. The same holds for a NIC that a driver hands to a virtual machine, and for one without
+any driver. They are hardware of the node all the same, and are listed with their PCI address for a name; `presence` has
+the reason.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ CLASS = "sys/class/net"
 _NO_DEVICE = "bonding_masters"  # drivers/net/bonding/bond_sysfs.c adds this one file to the class itself
 _VIRTUAL = netdev.VIRTUAL_DEVICES.removeprefix("sys/")
 
-_ETHERNET = "0200"  # include/linux/pci_ids.h PCI_CLASS_NETWORK_ETHERNET, whose drivers always make netdevs
+_ETHERNET = "0200"  # include/linux/pci_ids.h PCI_CLASS_NETWORK_ETHERNET: its drivers always create netdevs
 
 _ALWAYS = ("operstate", "mtu", "address", "type")
-"""net/core/net-sysfs.c gives these to every netdev."""
+"""net/core/net-sysfs.c creates these for every netdev."""
 
 _USER_SPACE_DRIVERS = frozenset({"uio_pci_generic", "igb_uio", "pci-stub", "xen-pciback", "pciback"})
 _NET_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
@@ -83,14 +84,14 @@ def _collect(read: Reader, machine: Machine) -> Machine:
     return machine._replace(nics=(*shown_nics, *hidden))
 
 
-# --- what there is
+# --- netdevs and functions
 
 
 def _entry(read: Reader, name: str) -> _Entry:
     path = f"{CLASS}/{name}"
     attributes = Attributes(read, path, f"nics.{name}", name)
     target = read.link(path) or path
-    # before kernel 2.6.25, and in trees made by hand, a directory stands in the link's place
+    # before kernel 2.6.25, and in trees made by hand, the entry is a directory and no link
     virtual = _VIRTUAL in target or (target == path and bool(attributes.names) and "device" not in attributes.names)
     address = None if virtual else device_pci_address(read, path)
     read.source(attributes.fact, path, target, "where the link leads: by way of its PCI function, if it has one")
@@ -98,10 +99,10 @@ def _entry(read: Reader, name: str) -> _Entry:
 
 
 def _presence(read: Reader, function: PciFunction, entries: dict[str, _Entry]) -> str:
-    """Return what becomes of a function that has no netdev here; add those that it has and the class fails to show.
+    """Return the state of a function without a visible netdev; add the netdevs that it has and the class does not list.
 
-    The driver core keeps the directory `net` of a function as long as it has a netdev, in whichever namespace; listed
-    from another one it is empty (drivers/base/core.c class_dir_create_and_add(), fs/kernfs/dir.c).
+    The driver core has a directory `net` in a function as long as the function has a netdev, in whichever namespace.
+    Listed from another namespace it is empty (drivers/base/core.c class_dir_create_and_add(), fs/kernfs/dir.c).
     """
     if function.driver is None:
         return "no driver"
@@ -162,7 +163,7 @@ def _hidden(read: Reader, function: PciFunction, presence: str) -> Nic:
 
 
 def _report_dead(read: Reader, entries: Iterable[_Entry]) -> None:
-    """Report, in one entry, the netdevs of which there is nothing but the name."""
+    """Report, in one entry, the netdevs that consist of a name only."""
     dead = [entry.name for entry in entries if not entry.attributes.names]
     if len(dead) == 1:
         read.problem(f"{CLASS}/{dead[0]}", "leads to nothing", "its name, and what the link says of its place")

@@ -1,9 +1,10 @@
 """RDMA on the whole machine, and which netdev shares a port with which RDMA device.
 
-A GID table names the netdevs of a RoCE port, so it comes first. But in shared mode (rdma-system(8)) it is seen from
-every network namespace, and names a netdev as the namespace calls it that the netdev is in: a pod's "eth0" is not ours.
-So a name counts only where our netdev of that name stands on the same PCI function. Where a table names none of ours
-(InfiniBand, or no GID yet), a netdev goes with the RDMA device of its PCI function, by the port that it says it is.
+A GID table names the netdevs of a RoCE port, so it comes first. But in shared mode (rdma-system(8)) it is visible in
+every network namespace. It names a netdev by its name in the namespace of that netdev: a pod's "eth0" is not the
+host's. So a name counts only where the host's netdev of that name has the same PCI function. A table may name none of
+the host's netdevs (InfiniBand, or no GID yet). Then a netdev belongs to the RDMA device of its PCI function, by the
+port in its own files.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _AMDGPU = "sys/module/amdgpu"
 
 _PEER_MODULES = ("nvidia_peermem", "nv_peer_mem")
 _PEER = "nv_mem"  # what both register as; nvidia_peermem also as "nv_mem_nc"
-_SHARED_ONLY_BEFORE = (5, 2)  # drivers/infiniband/core/device.c learned exclusive mode in 5.2
+_SHARED_ONLY_BEFORE = (5, 2)  # drivers/infiniband/core/device.c has exclusive mode since 5.2
 _DMA_BUF_SINCE = (5, 12)  # drivers/infiniband/core/umem_dmabuf.c
 _BACKPORTED = ".el8"  # Red Hat carries newer RDMA code in its 4.18
 _RELEASE = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})")
@@ -75,14 +76,14 @@ def _pairs(read: Reader, machine: Machine) -> dict[str, _Pair]:
         for name, port in _upper_names(device, netdevs):
             pairs.setdefault(name, _Pair(device.name, port))
     for nic in machine.nics:
-        # of a bond of RoCE ports there is one RDMA device, on the function of its first port (mlx5 RoCE LAG)
+        # a bond of RoCE ports has one RDMA device, on the function of its first port (mlx5 RoCE LAG)
         if nic.name not in pairs and nic.address is not None and nic.master in pairs:
             pairs[nic.name] = pairs[nic.master]
     return pairs
 
 
 def _same_device(read: Reader, nic: Nic, candidates: list[RdmaDevice]) -> RdmaDevice | None:
-    """Return the RDMA device on a netdev's PCI function; with subfunctions there are several, each in a directory."""
+    """Return the RDMA device on a netdev's PCI function; with subfunctions it has several, each in a directory."""
     if len(candidates) <= 1:
         return candidates[0] if candidates else None
     owner = _owner(read, f"{nics.CLASS}/{nic.name}")
@@ -105,10 +106,10 @@ def _shared_port(nic: Nic, device: RdmaDevice) -> int | None:
 
 
 def _is_named_or_unnamed(nic: Nic, device: RdmaDevice, port: int | None, netdevs: dict[str, Nic]) -> bool:
-    """Tell whether a port's GID table names the netdev, or none of its function at all.
+    """Return whether a port's GID table names the netdev, or none of its function at all.
 
-    A table that names another netdev of the function rules this one out: it stands for a virtual function on an
-    embedded switch (a representor), and has no RDMA of its own.
+    A table that names another netdev of the function excludes this one. It represents a virtual function on an embedded
+    switch (a representor), and has no RDMA of its own.
     """
     names = {gid.netdev for one in device.ports if one.number == port for gid in one.gids}
     local_names = {name for name in names if name in netdevs and netdevs[name].address == device.address}
@@ -130,7 +131,7 @@ def _upper_names(device: RdmaDevice, netdevs: dict[str, Nic]) -> list[tuple[str,
 
 
 def _functions_below(name: str, netdevs: dict[str, Nic]) -> set[str | None]:
-    """Return the PCI functions that a netdev stands on, through bonds and VLANs."""
+    """Return the PCI functions below a netdev, through bonds and VLANs."""
     below: set[str | None] = set()
     waiting, visited = [name], {name}
     while waiting:
@@ -196,7 +197,7 @@ def _peer_memory(read: Reader) -> str | None:
 
 
 def _dma_buf(read: Reader, machine: Machine) -> bool | None:
-    """Tell whether GPU memory can be exported as dma-buf and registered by a NIC; None where there is no GPU driver.
+    """Return whether GPU memory can be exported as dma-buf and registered by a NIC; None without a GPU driver.
 
     NVIDIA's closed kernel module cannot export any.
     """

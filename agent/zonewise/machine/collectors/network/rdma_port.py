@@ -32,16 +32,18 @@ _GID = re.compile(r"[0-9a-f]{4}(?::[0-9a-f]{4}){7}")
 _NO_INTERFACE = ":0000:0000:0000:0000"  # an unused entry: all zero, or the subnet prefix alone
 
 _MAX_UNUSED = 64
-"""A table has up to 256 entries, of software devices 1024, and reading an unused one costs as much as a used one. The
-kernel fills the lowest free entry (drivers/infiniband/core/cache.c find_gid()), so that after so many unused ones in a
-row the rest is taken to be unused as well."""
+"""A table has up to 256 entries, of software devices 1024, and an unused one costs as much to read as a used one.
+
+The kernel fills the lowest free entry (drivers/infiniband/core/cache.c find_gid()). So after this many unused entries
+in a row the rest counts as unused.
+"""
 
 _LIFESPAN = "lifespan"  # milliseconds that hw_counters are cached for, and no counter
 _NO_COUNTER = b"N/A"  # "N/A (no PMA)": the device has no performance management agent
 
 
 class ListedPort(NamedTuple):
-    """A port whose directories have been listed, and not yet read."""
+    """A port with its directories listed, and not yet read."""
 
     number: int
     attributes: Attributes
@@ -52,7 +54,7 @@ class ListedPort(NamedTuple):
 
 
 def list_port(device: Attributes, index: int, number: int) -> ListedPort:
-    """List a port's directories; `index` is its place among the ports of the device."""
+    """List a port's directories; `index` is its number among the ports of the device."""
     attributes = device.part(f"ports/{number}", f"ports.{index}", f"{device.what} port {number}")
     rule = "the number of the port is the name of its directory"
     device.read.source(attributes.fact, attributes.path, number, rule)

@@ -1,1 +1,1 @@
-"""PCI functions, where they are, how close to each other, and the devices that hang off them."""
+"""PCI functions, their location and distance from each other, and the devices that they carry."""

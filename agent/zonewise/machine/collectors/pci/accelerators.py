@@ -1,7 +1,7 @@
 """Devices that compute and are no GPU: found by PCI class and ids without any driver, named as their driver names them.
 
-Class codes say too little (half of these devices call themselves "system peripheral"), so what is known of ids and of
-the classes of devices that drivers register is kept in tables here.
+Class codes are too coarse: half of these devices have the class "system peripheral". So this module has tables of ids,
+and of the device classes that drivers register.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class _Registry(NamedTuple):
     prefix: str
     """Of the names of its devices, which a number follows."""
     kind: str
-    """Of the devices there, unless ids tell better; "" where the directory only names what is known otherwise."""
+    """Of the devices in the directory, unless ids are more exact; "" where the directory only has names of devices
+    known otherwise."""
     suffix: str = ""
     """What follows the number."""
     platform: bool = False
@@ -49,12 +50,12 @@ _REGISTRIES = (
     _Registry("sys/class/uacce", "hisi_hpre-", "crypto"),
     _Registry("sys/class/fpga_manager", "fpga", "fpga", platform=True),
     _Registry("sys/class/fpga_region", "region", "fpga"),
-    _Registry("sys/class/dma", "dma", "", suffix="chan0"),  # one channel stands for its engine
+    _Registry("sys/class/dma", "dma", "", suffix="chan0"),  # one channel represents its engine
 )
-"""In order of preference: a function takes its name from the first that has it."""
+"""In order of preference: a function has its name from the first that lists it."""
 
 _NX_GZIP = "sys/devices/vio/ibm,compression-v1/nx_gzip_caps"
-"""Of POWER, whose processors compress: arch/powerpc/platforms/pseries/vas-sysfs.c."""
+"""Of POWER, with processors that compress: arch/powerpc/platforms/pseries/vas-sysfs.c."""
 
 _INTEL = "8086"
 _KNOWN = {
@@ -90,7 +91,7 @@ _KNOWN = {
 """Kinds by vendor and device, whatever the class."""
 
 _BY_VENDOR = {"10ee": "fpga", "1172": "fpga", "1bcf": "vector", "1e60": "inference", "17cb": "inference"}
-"""Kinds of what calls itself an accelerator: of Xilinx, Altera, NEC, Hailo, Qualcomm."""
+"""Kinds of devices with the class of an accelerator: of Xilinx, Altera, NEC, Hailo, Qualcomm."""
 
 
 _BY_DRIVER = {"ioatdma": "dma"}

@@ -1,7 +1,7 @@
-"""The PCI bus as sysfs lists it: which functions there are, where each lies, and what of the listing got lost.
+"""The PCI bus in sysfs: its functions, the location of each, and what the listing has lost.
 
-A function whose entry leads nowhere is kept, with its address and what the link itself tells of its place: the bus
-lists it, so it exists, and to drop it would turn "unknown" into "absent".
+A function with a dangling entry remains, with its address and the location in the link itself. The bus lists it, so it
+exists; to drop it would report "absent" for "unknown".
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOCAL_CPUS = Pair("local_cpulist", "local_cpus")  # the list is younger: kernel 
 BUSES = ("secondary_bus_number", "subordinate_bus_number")  # of a bridge, since kernel 4.13
 
 _ALWAYS = ("class", "vendor", "device", "subsystem_vendor", "subsystem_device")
-"""drivers/pci/pci-sysfs.c gives these to every function, and local CPUs in one notation at least."""
+"""drivers/pci/pci-sysfs.c creates these for every function, and local CPUs in one notation at least."""
 
 _GROUPS = (
     ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width"),
@@ -47,8 +47,8 @@ class PciEntry(NamedTuple):
 def pci_entries(read: Reader) -> list[PciEntry]:
     """Return the functions of the machine by address; none without a PCI bus.
 
-    Whatever the listing has lost, against what the kernel always gives and what the tree of devices still shows,
-    becomes a problem.
+    Whatever the listing has lost becomes a problem. It is compared with the files that the kernel always creates and
+    with the tree of devices.
     """
     names = read.names(DEVICES)
     if not names:
@@ -65,7 +65,7 @@ def pci_entries(read: Reader) -> list[PciEntry]:
 
 
 def _report_lost_bus(read: Reader) -> None:
-    """Tell a machine without PCI from one whose list of functions got lost."""
+    """Separate a machine without PCI from one that has lost its list of functions."""
     roots = _plain_roots(read)
     if roots or (read.has("sys/bus/pci") and not read.has(DEVICES)):
         evidence = f"there is a host bridge /{roots[0]}" if roots else "the kernel knows the PCI bus"
@@ -91,7 +91,7 @@ def _entry(read: Reader, address: str) -> PciEntry:
 
 
 def _report_missing(read: Reader, entries: list[PciEntry]) -> None:
-    """Report attributes that the kernel gives and this tree has lost."""
+    """Report attributes that the kernel creates and this tree has lost."""
     for name in _ALWAYS:
         report_lacking(read, name, [entry for entry in entries if name not in entry.attributes])
     for group in _GROUPS:
@@ -100,7 +100,7 @@ def _report_missing(read: Reader, entries: list[PciEntry]) -> None:
             report_lacking(read, name, [entry for entry in having if name not in entry.attributes])
     report_lacking(read, "local_cpulist", [entry for entry in entries if entry.attributes.isdisjoint(LOCAL_CPUS)])
     nodeless = [entry for entry in entries if "numa_node" not in entry.attributes]
-    if len(nodeless) < len(entries) or read.has("sys/devices/system/node"):  # without CONFIG_NUMA there is neither
+    if len(nodeless) < len(entries) or read.has("sys/devices/system/node"):  # without CONFIG_NUMA neither exists
         report_lacking(read, "numa_node", nodeless)
 
 
@@ -138,7 +138,7 @@ def _roots(read: Reader, entries: list[PciEntry]) -> set[str]:
             and location.root not in roots
         ):
             odd.add(location.root)
-    # Hyper-V gives each device a channel below VMBUS, and the channel a host bridge: so the channels beside tell
+    # Hyper-V gives each device a channel below VMBUS, and the channel a host bridge: so the sibling channels show it
     buses = {root.rpartition("/")[0].rpartition("/")[0] for root in odd}
     for channel in [f"{bus}/{name}" for bus in buses for name in read.names(bus)]:
         odd |= {f"{channel}/{name}" for name in _directory(read, channel) if is_host_bridge(name)}

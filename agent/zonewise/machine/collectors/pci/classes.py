@@ -1,4 +1,4 @@
-"""What the class code of a PCI function says: PCI Code and ID Assignment Specification, include/linux/pci_ids.h.
+"""The class codes of PCI functions: PCI Code and ID Assignment Specification, include/linux/pci_ids.h.
 
 Classes and subclasses are four hexadecimal digits, as in PciFunction.pci_class; a base class is the first two.
 """
@@ -24,6 +24,6 @@ _ENDPOINT_CLASSES = (NVME, COPROCESSOR, INFINIBAND)
 
 
 def is_endpoint(function: PciFunction) -> bool:
-    """Tell whether a function is one that work is placed close to: network, GPU, accelerator, NVMe."""
+    """Return whether a function is one that work is placed close to: network, GPU, accelerator, NVMe."""
     pci_class = function.pci_class
     return pci_class is not None and (pci_class[:2] in _ENDPOINT_BASES or pci_class in _ENDPOINT_CLASSES)

@@ -1,7 +1,7 @@
-"""Every PCI function: what it is, which bridges are above it, and what the kernel says of its place.
+"""Every PCI function: its ids, the bridges above it, and its location as the kernel has it.
 
-One readlink of /sys/bus/pci/devices/ADDRESS gives the whole chain from the host bridge to the function. Which zone it
-is nearest to is judged later, in `locality`, when the zones are known.
+One readlink of /sys/bus/pci/devices/ADDRESS contains the whole chain from the host bridge to the function. `locality`
+derives the nearest zone later, when the zones are known.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _identifier(read: Reader, entry: PciEntry, name: str, digits: int) -> str | 
 
 
 def _linked(read: Reader, entry: PciEntry, name: str, parse: Callable[[str], T], field: str) -> T | None:
-    """Return what the last component of a link in the function's directory says."""
+    """Return the last component of a link in the function's directory."""
     path = f"{entry.path}/{name}"
     if name not in entry.attributes or (target := read.link(path)) is None:
         return None
@@ -128,7 +128,8 @@ def _local_cpus(read: Reader, entry: PciEntry) -> CpuSet | None:
     rule = "the nearest CPUs as the kernel says: all of them where it does not know"
     before = len(read.problems)
     cpus = cpu_set(read, entry.path, (LOCAL_CPUS,), fact=f"pci.{entry.address}.cpus", rule=rule)
-    if cpus is None and len(read.problems) == before:  # "(null)" and the like are silence elsewhere, and damage here
+    # "(null)" and the like mean no value elsewhere, and damage in this file
+    if cpus is None and len(read.problems) == before:
         read.problem(f"{entry.path}/{LOCAL_CPUS.list_name}", "says nothing", f"cpus of {entry.address} are unknown")
     return cpus
 
@@ -202,8 +203,9 @@ def _virtual_functions(read: Reader, entry: PciEntry, name: str, field: str) -> 
 
 
 def _buses(read: Reader, entry: PciEntry) -> tuple[int, int] | None:
-    """Return the buses below a bridge: from files of their own, or, with kernels before 4.13, which have none, from the
-    header of type 1 of its configuration space.
+    """Return the buses below a bridge: from files of their own, or from its configuration space.
+
+    Kernels before 4.13 have no such files; the header of type 1 has the buses then.
     """
     if entry.attributes.issuperset(BUSES):
         first, last = (_bus(read, entry, name) for name in BUSES)

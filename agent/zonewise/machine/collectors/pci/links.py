@@ -1,12 +1,12 @@
 """How close any two endpoint devices are, in the words of `nvidia-smi topo -m`, for devices of any vendor.
 
 Endpoints are what work is placed close to: GPUs, network and RDMA functions, disks, accelerators. Below one host bridge
-their relation is what the tree of bridges says; across host bridges it is what their zones say, and "unknown" where
+the tree of bridges decides their relation. Across host bridges their zones decide, and the relation is "unknown" where
 one of the zones is.
 
-Three kinds of hardware show bridges that are no switch on the way (NCCL, src/graph/topo.cc, corrects the same):
-AMD GPUs and NVIDIA NICs that bring a switch of their own, and Broadcom switches that show themselves as two levels.
-The two functions of a socket-direct adapter keep the relation of their paths, since each is near to its own socket.
+Three kinds of hardware show bridges that are no switch (NCCL, src/graph/topo.cc, has the same corrections). AMD GPUs
+and NVIDIA NICs bring a switch of their own. Broadcom switches show themselves as two levels. The two functions of a
+socket-direct adapter have the relation of their paths, since each is near to its own socket.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from zonewise.machine.reader import Reader
 
 MAX_ENDPOINTS = 256
-"""With more endpoints than this, virtual functions are only related to their physical one: a thousand of them would
-make half a million pairs, each of which follows from the physical function's."""
+"""With more endpoints than this, virtual functions are only related to their physical one.
+
+A thousand of them would make half a million pairs, each of which follows from the physical function's.
+"""
 
 _AMD, _MELLANOX, _BROADCOM = "1002", "15b3", "1000"
 _AMD_GPU_PORTS = ("1478", "1479", "14a0", "14a1")  # upstream and downstream port of the switch on a GPU's package
@@ -185,7 +187,7 @@ def _direct(peers: tuple[NvLinkPeer, ...], address: str) -> int:
 
 
 def _switched(peers_a: tuple[NvLinkPeer, ...], peers_b: tuple[NvLinkPeer, ...]) -> int:
-    """Count the links through switches; a guest, told of no switch by address, sees them all as one."""
+    """Count the links through switches; a guest without switch addresses sees them all as one."""
     links_a, links_b = _by_switch(peers_a), _by_switch(peers_b)
     return sum(min(count, links_b.get(switch, 0)) for switch, count in links_a.items())
 

@@ -1,10 +1,9 @@
-"""Which zone each PCI function is nearest to.
+"""The zone that each PCI function is nearest to.
 
-The firmware often does not say. Then these sources follow in order: the CPUs that the kernel calls local, the physical
-function of a virtual one, the bridges above. Without any source the zone stays unknown, as in a virtual machine that
-shows each device as -1.
-
-A driver may overrule the zone later (NVML's memory affinity). `zone_source` names the source.
+The firmware often does not have it. Then these sources follow in order: the CPUs that the kernel calls local, the
+physical function of a virtual one, the bridges above. Without any source the zone is unknown, as in a virtual machine
+that shows each device as -1. A driver may overrule the zone later (NVML's memory affinity). `zone_source` names the
+source.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ class _ZoneEvidence(NamedTuple):
 def nearest_cpu_zone(zones: Iterable[Zone], zone: Zone) -> int | None:
     """Return the one zone with CPUs at the smallest SLIT distance from a zone; None where two are as near.
 
-    ACPI specification, System Locality Information Table; the GPU memory of a GB200 is a zone without CPUs whose row
-    tells which of the two processors it hangs off.
+    ACPI specification, System Locality Information Table. The GPU memory of a GB200 is a zone without CPUs; its row has
+    the smaller distance to the processor of that GPU.
     """
     near = sorted(
         (distance, other.id)
@@ -56,7 +55,7 @@ def nearest_cpu_zone(zones: Iterable[Zone], zone: Zone) -> int | None:
 
 
 class _ZoneResolver:
-    """Answers for the functions of one machine; each function is judged on its own evidence once."""
+    """Resolves the zones of one machine's functions; the evidence of each function is evaluated once."""
 
     def __init__(self, zones: tuple[Zone, ...], functions: tuple[PciFunction, ...]) -> None:
         self._zones = {zone.id: zone for zone in zones}
@@ -68,7 +67,7 @@ class _ZoneResolver:
         """What is wrong, and what is used instead -> the addresses of the functions it is wrong with."""
 
     def resolve(self, function: PciFunction) -> _ZoneEvidence | None:
-        """Return the zone of a function by the first of the rules that gives one."""
+        """Return the zone of a function by the first of the rules that applies."""
         return (
             self._by_itself(function)
             or self._by_physical_function(function)
@@ -110,7 +109,7 @@ class _ZoneResolver:
 
     def _by_cpus(self, function: PciFunction) -> _ZoneEvidence | None:
         local = (function.cpus or EMPTY) & self._cpus
-        # the kernel derives the CPUs from the node, and takes all of them where there is none
+        # the kernel derives the CPUs from the node, and without a node has all of them
         odd = len(self._cpu_zones) > 1 and function.numa_node is None
         if odd and function.cpus is not None and not function.cpus:
             self._complain(function, "no zone in numa_node, and no local CPUs", "bridges")
@@ -132,7 +131,9 @@ class _ZoneResolver:
         return evidence and _ZoneEvidence(evidence.zone, "physfn", path, physical.address, rule)
 
     def _from_above(self, function: PciFunction) -> _ZoneEvidence | None:
-        """Ask the bridges above, nearest first, then what a nested host bridge (Intel VMD) lies in, and its bridges."""
+        """Resolve by the bridges above, nearest first, then by the parent of a nested host bridge (Intel VMD), and its
+        bridges.
+        """
         above = list(function.bridges[::-1])
         if (host := self._functions.get(function.host_function or "")) is not None:
             above += [host.address, *host.bridges[::-1]]

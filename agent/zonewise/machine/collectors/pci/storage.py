@@ -26,7 +26,7 @@ _SECTOR = 512  # block/genhd.c: `size` counts sectors of 512 bytes, whatever the
 _MAX_SECTORS = 1 << 55  # loff_t bounds a device to 2^63 bytes
 
 _TRANSPORTS = (("/ndbus", "pmem"), ("/target", "scsi"), ("/nvme", "nvme"), ("/virtio", "virtio"))
-"""What the way to a device goes through, nearest to the device first: a disk of virtio-scsi is a SCSI disk."""
+"""Components of the path to a device, nearest to the device first: a disk of virtio-scsi is a SCSI disk."""
 
 
 class _Disk(NamedTuple):
@@ -67,7 +67,7 @@ def _parent(path: str) -> str:
 
 
 def _is_hidden(name: str) -> bool:
-    """Tell whether a device is one controller's way ("nvme0c1n1") to the namespace of a multipath head."""
+    """Return whether a device is the path of one controller ("nvme0c1n1") to the namespace of a multipath head."""
     return name.startswith("nvme") and "c" in name
 
 
@@ -82,7 +82,7 @@ def _block_device(
 ) -> BlockDevice:
     address = _address(read, disk)
     transport = next((name for part, name in _TRANSPORTS if part in disk.target), None)
-    # SCSI disks have a model, and NVMe namespaces since they hang off a controller (kernel 3.20)
+    # SCSI disks have a model, and NVMe namespaces since a controller is their parent (kernel 3.20)
     names_model = transport == "scsi" or _parent(disk.target).startswith("nvme")
     fact = f"block_devices.{disk.name}"
     read.source(fact, disk.path, disk.target, "the chain of directories that its link names")
