@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.fake_nvml import captures, from_capture, stub_twin
+from support.nvml_results import captures, from_capture, stub_twin
 from zonewise.machine.nvml.child_process import NvmlChild
 from zonewise.machine.nvml.facts import NvmlFacts, NvmlGpu
 from zonewise.machine.nvml.facts_json import from_json, to_json

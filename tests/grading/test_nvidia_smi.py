@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.fake_nvml import MIB, captures, ecc_totals, from_capture
 from support.gpus import Found, pci
+from support.nvml_results import MIB, captures, ecc_totals, from_capture
 from support.snapshots import ABSENT
 from zonewise.machine.model.gpu import Fabric, Gpu, Health, Mig
 from zonewise.machine.nvml.facts_json import CAPTURED, to_json

@@ -36,39 +36,39 @@ JSON = st.recursive(
 # --- the functions
 
 
-@pytest.mark.parametrize(
-    ("read", "value", "expected"),
-    [
-        (object_in, {"a": 1}, {"a": 1}),
-        (object_in, None, {}),
-        (objects_in, [{}], [{}]),
-        (objects_in, None, []),
-        (string_in, "x", "x"),
-        (string_in, None, ""),
-        (strings_in, ["x", "y"], ("x", "y")),
-        (strings_in, None, ()),
-        (string_map_in, {"b": "y", "a": "x"}, (("a", "x"), ("b", "y"))),
-        (quantities_in, {"cpu": "1500m", "memory": 1}, {"cpu": 1500, "memory": 1000}),
-    ],
-)
+SOUND: list[tuple[Callable[..., object], object, object]] = [
+    (object_in, {"a": 1}, {"a": 1}),
+    (object_in, None, {}),
+    (objects_in, [{}], [{}]),
+    (objects_in, None, []),
+    (string_in, "x", "x"),
+    (string_in, None, ""),
+    (strings_in, ["x", "y"], ("x", "y")),
+    (strings_in, None, ()),
+    (string_map_in, {"b": "y", "a": "x"}, (("a", "x"), ("b", "y"))),
+    (quantities_in, {"cpu": "1500m", "memory": 1}, {"cpu": 1500, "memory": 1000}),
+]
+
+
+@pytest.mark.parametrize(("read", "value", "expected"), SOUND)
 def test_sound_values(read: Callable[..., object], value: object, expected: object) -> None:
     assert read({"f": value}, "f", "spec.") == expected
     assert read({}, "f", "spec.") == read({"f": None}, "f", "spec.")
 
 
-@pytest.mark.parametrize(
-    ("read", "value", "message"),
-    [
-        (object_in, [], "spec.f: not an object: []"),
-        (objects_in, {}, "spec.f: not a list: {}"),
-        (objects_in, [{}, 1], "spec.f[1]: not an object: 1"),
-        (string_in, 1, "spec.f: not a string: 1"),
-        (strings_in, ["x", None], "spec.f[1]: not a string: None"),
-        (string_map_in, {"k": 1}, "spec.f.k: not a string: 1"),
-        (quantities_in, {"cpu": True}, "spec.f.cpu: not a quantity: True"),
-        (quantities_in, {"cpu": "many"}, "spec.f.cpu: not a quantity: 'many'"),
-    ],
-)
+REJECTED: list[tuple[Callable[..., object], object, str]] = [
+    (object_in, [], "spec.f: not an object: []"),
+    (objects_in, {}, "spec.f: not a list: {}"),
+    (objects_in, [{}, 1], "spec.f[1]: not an object: 1"),
+    (string_in, 1, "spec.f: not a string: 1"),
+    (strings_in, ["x", None], "spec.f[1]: not a string: None"),
+    (string_map_in, {"k": 1}, "spec.f.k: not a string: 1"),
+    (quantities_in, {"cpu": True}, "spec.f.cpu: not a quantity: True"),
+    (quantities_in, {"cpu": "many"}, "spec.f.cpu: not a quantity: 'many'"),
+]
+
+
+@pytest.mark.parametrize(("read", "value", "message"), REJECTED)
 def test_errors_name_the_field(read: Callable[..., object], value: object, message: str) -> None:
     with pytest.raises(FieldError) as error:
         read({"f": value}, "f", "spec.")
@@ -131,29 +131,29 @@ def test_defaults_of_absent_fields() -> None:
     assert fields.problems == []
 
 
-@pytest.mark.parametrize(
-    ("read", "value", "problem"),
-    [
-        (lambda fields: fields.text("f"), 1, "spec.f: not a string: 1"),
-        (lambda fields: fields.choice("f", Color, "blue"), "green", "spec.f: not one of red, blue: 'green'"),
-        (lambda fields: fields.number("f"), True, "spec.f: not a whole number: True"),
-        (lambda fields: fields.count("f"), -1, "spec.f: negative: -1"),
-        (lambda fields: fields.int_in_range("f", 1, 3), 4, "spec.f: not from 1 to 3: 4"),
-        (lambda fields: fields.non_negative("f", 0), -0.5, "spec.f: not a number from 0 on: -0.5"),
-        (lambda fields: fields.non_negative("f", 0), 2.0**54, "spec.f: not a number from 0 on: 1.8014398509481984e+16"),
-        (lambda fields: fields.flag("f", default=True), "yes", "spec.f: neither true nor false: 'yes'"),
-        (lambda fields: fields.quantity("f", parse_value), "many", "spec.f: not a quantity: 'many'"),
-        (lambda fields: fields.quantity("f", parse_value), "-1", "spec.f: negative: '-1'"),
-        (lambda fields: fields.time("f"), "noon", "spec.f: not a time: 'noon'"),
-        (lambda fields: fields.time("f"), "2026-01-01T00:00:00", "spec.f: not a time: '2026-01-01T00:00:00'"),
-        (lambda fields: fields.required_name("f"), "", "spec.f: not a name: ''"),
-        (lambda fields: fields.required_name("f"), None, "spec.f: there is none"),
-        (lambda fields: fields.texts("f"), ["a", 1], "spec.f[1]: not a string: 1"),
-        (lambda fields: fields.pairs("f"), {"k": 1}, "spec.f.k: not a string: 1"),
-        (lambda fields: fields.child("f"), [], "spec.f: not an object: []"),
-        (lambda fields: list(fields.children("f")), [1], "spec.f[0]: not an object: 1"),
-    ],
-)
+INVALID: list[tuple[Callable[[FieldReader], object], object, str]] = [
+    (lambda fields: fields.text("f"), 1, "spec.f: not a string: 1"),
+    (lambda fields: fields.choice("f", Color, "blue"), "green", "spec.f: not one of red, blue: 'green'"),
+    (lambda fields: fields.number("f"), True, "spec.f: not a whole number: True"),
+    (lambda fields: fields.count("f"), -1, "spec.f: negative: -1"),
+    (lambda fields: fields.int_in_range("f", 1, 3), 4, "spec.f: not from 1 to 3: 4"),
+    (lambda fields: fields.non_negative("f", 0), -0.5, "spec.f: not a number from 0 on: -0.5"),
+    (lambda fields: fields.non_negative("f", 0), 2.0**54, "spec.f: not a number from 0 on: 1.8014398509481984e+16"),
+    (lambda fields: fields.flag("f", default=True), "yes", "spec.f: neither true nor false: 'yes'"),
+    (lambda fields: fields.quantity("f", parse_value), "many", "spec.f: not a quantity: 'many'"),
+    (lambda fields: fields.quantity("f", parse_value), "-1", "spec.f: negative: '-1'"),
+    (lambda fields: fields.time("f"), "noon", "spec.f: not a time: 'noon'"),
+    (lambda fields: fields.time("f"), "2026-01-01T00:00:00", "spec.f: not a time: '2026-01-01T00:00:00'"),
+    (lambda fields: fields.required_name("f"), "", "spec.f: not a name: ''"),
+    (lambda fields: fields.required_name("f"), None, "spec.f: there is none"),
+    (lambda fields: fields.texts("f"), ["a", 1], "spec.f[1]: not a string: 1"),
+    (lambda fields: fields.pairs("f"), {"k": 1}, "spec.f.k: not a string: 1"),
+    (lambda fields: fields.child("f"), [], "spec.f: not an object: []"),
+    (lambda fields: list(fields.children("f")), [1], "spec.f[0]: not an object: 1"),
+]
+
+
+@pytest.mark.parametrize(("read", "value", "problem"), INVALID)
 def test_problems(read: Callable[[FieldReader], object], value: object, problem: str) -> None:
     fields = reader(f=value)
     read(fields)

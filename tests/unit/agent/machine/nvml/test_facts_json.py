@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.fake_nvml import stub_twin
+from support.nvml_results import stub_twin
 from zonewise.machine.nvml.facts import NvmlFabric, NvmlFacts, NvmlGpu, NvmlLink, NvmlMigDevice
 from zonewise.machine.nvml.facts_json import from_json, to_json
 from zonewise.machine.nvml.queries import collect_nvml

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.fake_nvml import stub_twin
+from support.nvml_results import stub_twin
 from zonewise.machine.model.gpu import Fabric, Gpu, NvLinkPeer
 from zonewise.machine.nvml.facts import NvmlFabric, NvmlFacts, NvmlGpu, NvmlLink, NvmlMigDevice
 from zonewise.machine.nvml.gpu_description import describe_fabric, describe_gpu

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.fake_nvml import FakeDevice, FakeNvml, stub_twin
+from support.nvml_results import stub_twin
 from zonewise.machine.nvml import backend
 from zonewise.machine.nvml.backend import NvmlError
 from zonewise.machine.nvml.facts import NvmlGpu, NvmlLink
 from zonewise.machine.nvml.queries import FLAGS, MAX_LINKS, NUMBERS, TEXTS, TUPLES, collect_nvml, sysfs_address
+from zonewise_sandbox.nvml import NvmlDevice, SimulatedNvml
 
 FIRST = "00000000:3B:00.0"
 CALLS = {
@@ -26,7 +27,7 @@ ERRORS = [*range(1, 31), 999, 12345]
 
 def one(**answers: Any) -> NvmlGpu:
     """What is collected of a GPU with these answers, which refuses the rest."""
-    fake = FakeNvml([FakeDevice({f"nvmlDeviceGet{name}": value for name, value in answers.items()})], {})
+    fake = SimulatedNvml([NvmlDevice({f"nvmlDeviceGet{name}": value for name, value in answers.items()})], {})
     return collect_nvml(fake).gpus[0]
 
 
@@ -51,13 +52,13 @@ def test_what_fails_is_a_fault(code: int) -> None:
 def test_a_lost_gpu_is_asked_nothing_more() -> None:
     """Each further question could take its time to fail; what was known before stays."""
     fake = stub_twin()
-    fake.gpus[0].answers["nvmlDeviceGetName"] = NvmlError(backend.GPU_IS_LOST)
+    fake.gpus[0].results["nvmlDeviceGetName"] = NvmlError(backend.GPU_IS_LOST)
     gpu, other = collect_nvml(fake).gpus
     assert gpu.lost
     assert (gpu.address, gpu.uuid) == ("0000:3b:00.0", "GPU-00000000-0000-0000-0000-000000000000")
     assert gpu.faults == ("nvmlDeviceGetName: GPU is lost",)
     assert other == collect_nvml(stub_twin()).gpus[1]
-    asked = [question[0] for question in fake.asked]
+    asked = [question[0] for question in fake.calls]
     assert asked[asked.index("nvmlDeviceGetName") + 1] == "nvmlDeviceGetHandleByIndex"
 
 
@@ -67,8 +68,8 @@ def test_no_error_costs_another_fact(errors: dict[str, int]) -> None:
     fake = stub_twin()
     whole = collect_nvml(stub_twin()).gpus[0]
     for fact, code in errors.items():
-        for key in [key for key in fake.gpus[0].answers if CALLS[fact] in (key, key[0])]:
-            fake.gpus[0].answers[key] = NvmlError(code)
+        for key in [key for key in fake.gpus[0].results if CALLS[fact] in (key, key[0])]:
+            fake.gpus[0].results[key] = NvmlError(code)
     gpu = collect_nvml(fake).gpus[0]
     if gpu.lost:
         assert backend.GPU_IS_LOST in errors.values()
@@ -132,19 +133,19 @@ def test_links_end_with_the_first_invalid_one() -> None:
     """Links that are not wired are passed over, and the number behind the last one ends the search."""
     answers: dict[Any, Any] = {("nvmlDeviceGetNvLinkState", 2): 1, ("nvmlDeviceGetNvLinkState", 4): 0}
     answers["nvmlDeviceGetNvLinkState", 5] = NvmlError(backend.INVALID_ARGUMENT)
-    fake = FakeNvml([FakeDevice(answers)], {})
+    fake = SimulatedNvml([NvmlDevice(answers)], {})
     gpu = collect_nvml(fake).gpus[0]
     assert gpu.links == (NvmlLink(2, active=True), NvmlLink(4, active=False))
     assert "links" not in gpu.absent
-    assert ("nvmlDeviceGetNvLinkState", "6") not in fake.asked
+    assert ("nvmlDeviceGetNvLinkState", "6") not in fake.calls
 
 
 def test_a_gpu_without_links_says_so() -> None:
     """All 36 refused is no NVLink at all, and bounded."""
-    fake = FakeNvml([FakeDevice({})], {})
+    fake = SimulatedNvml([NvmlDevice({})], {})
     gpu = collect_nvml(fake).gpus[0]
     assert (gpu.links, gpu.absent["links"]) == ((), "not supported")
-    assert sum(question[0] == "nvmlDeviceGetNvLinkState" for question in fake.asked) == MAX_LINKS
+    assert sum(question[0] == "nvmlDeviceGetNvLinkState" for question in fake.calls) == MAX_LINKS
 
 
 def test_mig_devices_may_have_gaps_between_them() -> None:
@@ -157,10 +158,10 @@ def test_mig_devices_may_have_gaps_between_them() -> None:
 def test_mig_is_not_searched_where_it_is_off() -> None:
     """Its mode tells that there is nothing to find."""
     fake = stub_twin()
-    fake.gpus[0].answers["nvmlDeviceGetMigMode"] = (0, 1)
+    fake.gpus[0].results["nvmlDeviceGetMigMode"] = (0, 1)
     gpu = collect_nvml(fake).gpus[0]
     assert (gpu.mig_mode, gpu.mig_devices) == ((0, 1), ())
-    assert ("nvmlDeviceGetMaxMigDeviceCount",) not in fake.asked
+    assert ("nvmlDeviceGetMaxMigDeviceCount",) not in fake.calls
 
 
 def test_the_memory_affinity_is_a_set_of_nodes() -> None:
@@ -193,23 +194,23 @@ def test_a_fabric_of_the_wrong_shape_is_none(answer: Any) -> None:
 )
 def test_a_library_that_does_not_start_is_one_problem(code: int, remedy: str) -> None:
     """One line says what is wrong and what to do, and nothing is asked."""
-    fake = FakeNvml([], {}, start=NvmlError(code))
+    fake = SimulatedNvml([], {}, start=NvmlError(code))
     facts = collect_nvml(fake)
     assert (facts.problem or "").startswith(f"NVML cannot be used: {NvmlError(code)}")
     assert remedy in (facts.problem or "")
-    assert (facts.gpus, fake.asked) == ((), [])
+    assert (facts.gpus, fake.calls) == ((), [])
 
 
 @pytest.mark.parametrize("count", [0, -5, 1 << 31])
 def test_a_count_is_bounded(count: int) -> None:
     """A number of GPUs gone wrong sizes no loop."""
-    device = FakeDevice({"nvmlDeviceGetUUID": NvmlError(backend.GPU_IS_LOST)})
-    facts = collect_nvml(FakeNvml([device] * 256, {"nvmlDeviceGetCount": count}))
+    device = NvmlDevice({"nvmlDeviceGetUUID": NvmlError(backend.GPU_IS_LOST)})
+    facts = collect_nvml(SimulatedNvml([device] * 256, {"nvmlDeviceGetCount": count}))
     assert len(facts.gpus) == max(0, min(count, 256))
 
 
 def test_no_gpus_where_they_cannot_be_counted() -> None:
     """The reason is kept, for "none" would be another answer."""
-    facts = collect_nvml(FakeNvml([FakeDevice({})], {"nvmlDeviceGetCount": NvmlError(backend.UNKNOWN)}))
+    facts = collect_nvml(SimulatedNvml([NvmlDevice({})], {"nvmlDeviceGetCount": NvmlError(backend.UNKNOWN)}))
     assert (facts.gpus, facts.absent["gpus"]) == ((), "unknown error")
     assert facts.faults == ("nvmlDeviceGetCount: unknown error",)

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.damage import DAMAGES, DELETE, Damage, Damaged
-from support.fake_nvml import stub_twin
 from support.gpus import DEVICES, GPUS, VERSION, Found, LiveFiles, information, pci, proc_tree, zones
+from support.nvml_results import stub_twin
 from zonewise.machine.collector import NoData, Peek
 from zonewise.machine.collectors.gpu.gpus import COLLECTOR, find_gpus
 from zonewise.machine.discover import Scanner
@@ -308,7 +308,7 @@ def test_a_gpu_that_nvml_calls_lost_is_lost() -> None:
     """It keeps its address and place; what failed is among its health and the problems."""
     fake = stub_twin()
     fake.lost.add(1)
-    fake.gpus[1].answers["nvmlDeviceGetPciInfo"] = "00010000:3B:00.0"
+    fake.gpus[1].results["nvmlDeviceGetPciInfo"] = "00010000:3B:00.0"
     found = Found(driven(FIRST, SECOND), proc_tree(FIRST, SECOND), lambda: collect_nvml(fake))
     assert [gpu.state for gpu in found.gpus] == [None, "lost"]
     assert found.said(SECOND)

@@ -1,4 +1,4 @@
-"""A stand-in for NVML: GPUs that answer by table, and that can be made to refuse, fail, or be lost."""
+"""Results of NVML for its double: the GPUs of the C stub, and those of real machines."""
 
 from __future__ import annotations
 
@@ -6,14 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from support.snapshots import SNAPSHOTS
-from zonewise.machine.nvml.backend import (
-    FUNCTION_NOT_FOUND,
-    GPU_IS_LOST,
-    INVALID_ARGUMENT,
-    NOT_FOUND,
-    NOT_SUPPORTED,
-    NvmlError,
-)
+from zonewise.machine.nvml.backend import FUNCTION_NOT_FOUND, INVALID_ARGUMENT, NOT_SUPPORTED, NvmlError
+from zonewise_sandbox.nvml import NvmlDevice, SimulatedNvml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,80 +17,33 @@ MIB = 1 << 20
 NO_CLUSTER = "0" * 32
 
 
-class FakeDevice:
-    """A GPU or MIG device: answers by the call's name, or by name and arguments where those matter."""
-
-    def __init__(self, answers: Mapping[Any, Any], migs: Mapping[int, FakeDevice] | None = None) -> None:
-        self.answers = dict(answers)
-        self.migs = dict(migs or {})
-
-    def answer(self, name: str, *arguments: object) -> object:
-        if name == "nvmlDeviceGetMigDeviceHandleByIndex":
-            return self.migs.get(int(str(arguments[0])), NvmlError(NOT_FOUND))
-        return self.answers.get((name, *arguments), self.answers.get(name, NvmlError(NOT_SUPPORTED)))
-
-
-class FakeNvml:
-    """NVML of some GPUs. It remembers what it was asked."""
-
-    def __init__(self, gpus: list[FakeDevice], system: Mapping[str, Any], start: NvmlError | None = None) -> None:
-        self.gpus = gpus
-        self._system = {"nvmlDeviceGetCount": len(gpus), **system}
-        self._start = start
-        self.lost: set[int] = set()
-        """The places of GPUs that are lost: they can be counted and have a handle."""
-        self.asked: list[tuple[str, ...]] = []
-
-    def start(self) -> None:
-        if self._start is not None:
-            raise self._start
-
-    def call(self, name: str, *arguments: object) -> object:
-        self.asked.append((name, *map(str, arguments[1:])))
-        answer = self._answer(name, *arguments)
-        if isinstance(answer, NvmlError):
-            raise answer
-        return answer
-
-    def _answer(self, name: str, *arguments: object) -> object:
-        if name == "nvmlDeviceGetHandleByIndex":
-            return self.gpus[int(str(arguments[0]))]
-        if not arguments:
-            return self._system.get(name, NvmlError(NOT_SUPPORTED))
-        device = arguments[0]
-        assert isinstance(device, FakeDevice)
-        if device in self.gpus and self.gpus.index(device) in self.lost:
-            return NvmlError(GPU_IS_LOST)
-        return device.answer(name, *arguments[1:])
-
-
 # --- the GPUs of fixtures/nvml_stub.c
 
 
-def stub_twin() -> FakeNvml:
+def stub_twin() -> SimulatedNvml:
     """The same two GPUs as those of the C stub."""
     system = {
         "nvmlSystemGetDriverVersion": "570.86.10",
         "nvmlSystemGetNVMLVersion": "12.570.86.10",
         "nvmlSystemGetCudaDriverVersion": 12080,
     }
-    return FakeNvml([_stub_gpu(0), _stub_gpu(1)], system)
+    return SimulatedNvml([_stub_gpu(0), _stub_gpu(1)], system)
 
 
-def _stub_gpu(place: int) -> FakeDevice:
+def _stub_gpu(index: int) -> NvmlDevice:
     buses = ("00000000:3B:00.0", "00010000:3B:00.0")
     absent = NvmlError(FUNCTION_NOT_FOUND)
-    answers: dict[Any, Any] = {
-        "nvmlDeviceGetPciInfo": buses[place],
-        "nvmlDeviceGetUUID": f"GPU-00000000-0000-0000-0000-00000000{place:02}00",
+    results: dict[Any, Any] = {
+        "nvmlDeviceGetPciInfo": buses[index],
+        "nvmlDeviceGetUUID": f"GPU-00000000-0000-0000-0000-00000000{index:02}00",
         "nvmlDeviceGetName": "Stub S1",
         "nvmlDeviceGetVbiosVersion": "96.00",
         "nvmlDeviceGetGspFirmwareVersion": "570.86.10",
         "nvmlDeviceGetBoardPartNumber": absent,
         "nvmlDeviceGetAddressingMode": absent,
         "nvmlDeviceGetArchitecture": 9,
-        "nvmlDeviceGetMinorNumber": place,
-        "nvmlDeviceGetModuleId": 2 - place,
+        "nvmlDeviceGetMinorNumber": index,
+        "nvmlDeviceGetModuleId": 2 - index,
         "nvmlDeviceGetPersistenceMode": 1,
         "nvmlDeviceGetPcieReplayCounter": 150,
         "nvmlDeviceGetVirtualizationMode": 1,
@@ -109,12 +56,12 @@ def _stub_gpu(place: int) -> FakeDevice:
         ("nvmlDeviceGetGpuFabricInfoV", 3): (bytes(range(0xF0, 0x100)).hex(), 0, 32766, 3, 0x1A9, 3),
     }
     for link in range(3):
-        answers["nvmlDeviceGetNvLinkState", link] = 1
-        answers["nvmlDeviceGetNvLinkVersion", link] = 6
-        answers["nvmlDeviceGetNvLinkRemoteDeviceType", link] = 2 if link == 2 else 0
-        answers["nvmlDeviceGetNvLinkRemotePciInfo", link] = "FFFFFFFF:FF:FF.0" if link == 2 else buses[1 - place]
-    if place:
-        return FakeDevice(answers)
+        results["nvmlDeviceGetNvLinkState", link] = 1
+        results["nvmlDeviceGetNvLinkVersion", link] = 6
+        results["nvmlDeviceGetNvLinkRemoteDeviceType", link] = 2 if link == 2 else 0
+        results["nvmlDeviceGetNvLinkRemotePciInfo", link] = "FFFFFFFF:FF:FF.0" if link == 2 else buses[1 - index]
+    if index:
+        return NvmlDevice(results)
     errors = {
         ("nvmlDeviceGetTotalEccErrors", kind, counter): 1 + kind + 2 * counter + (1 << 40)
         for kind in range(2)
@@ -129,11 +76,11 @@ def _stub_gpu(place: int) -> FakeDevice:
         "nvmlDeviceGetMigMode": (1, 0),
         "nvmlDeviceGetMaxMigDeviceCount": 7,
     }
-    return FakeDevice({**answers, **errors, **first}, {0: _stub_mig(1), 2: _stub_mig(3)})
+    return NvmlDevice({**results, **errors, **first}, {0: _stub_mig(1), 2: _stub_mig(3)})
 
 
-def _stub_mig(number: int) -> FakeDevice:
-    return FakeDevice(
+def _stub_mig(number: int) -> NvmlDevice:
+    return NvmlDevice(
         {
             "nvmlDeviceGetUUID": f"MIG-00000000-0000-0000-0000-0000000000{number:02}",
             "nvmlDeviceGetName": "Stub S1 MIG 1g.10gb",
@@ -152,14 +99,14 @@ def captures() -> dict[str, dict[str, Any]]:
     return json.loads(CAPTURES_FILE.read_text()) if CAPTURES_FILE.exists() else {}
 
 
-def from_capture(capture: Mapping[str, Any]) -> FakeNvml:
+def from_capture(capture: Mapping[str, Any]) -> SimulatedNvml:
     """NVML as it must have answered for nvidia-smi to print a capture."""
     major, minor = capture["cuda_version"].split(".")
     system = {
         "nvmlSystemGetDriverVersion": capture["driver_version"],
         "nvmlSystemGetCudaDriverVersion": 1000 * int(major) + 10 * int(minor),
     }
-    return FakeNvml([FakeDevice(_answers(gpu)) for gpu in capture["gpus"]], system)
+    return SimulatedNvml([NvmlDevice(_results(gpu)) for gpu in capture["gpus"]], system)
 
 
 _ARCHITECTURES = {"Turing": 6, "Ampere": 7, "Ada Lovelace": 8, "Hopper": 9, "Blackwell": 10}
@@ -169,9 +116,9 @@ _ADDRESSINGS = {"None": 0, "HMM": 1, "ATS": 2}
 _ACTIONS = {"None": 0}
 
 
-def _answers(gpu: Mapping[str, Any]) -> dict[Any, Any]:
+def _results(gpu: Mapping[str, Any]) -> dict[Any, Any]:
     rows, errors = gpu["remapped_rows"], gpu["ecc_errors"]
-    answers: dict[Any, Any] = {
+    results: dict[Any, Any] = {
         "nvmlDeviceGetPciInfo": gpu["id"],
         "nvmlDeviceGetUUID": gpu["uuid"],
         "nvmlDeviceGetName": gpu["product_name"],
@@ -195,8 +142,8 @@ def _answers(gpu: Mapping[str, Any]) -> dict[Any, Any]:
     }
     for counter, name in enumerate(("volatile", "aggregate")):
         for kind, total in enumerate(ecc_totals(errors[name])):
-            answers["nvmlDeviceGetTotalEccErrors", kind, counter] = total
-    return answers
+            results["nvmlDeviceGetTotalEccErrors", kind, counter] = total
+    return results
 
 
 def ecc_totals(errors: Mapping[str, str]) -> tuple[int, int]:
@@ -212,13 +159,13 @@ def _fabric(fabric: Mapping[str, Any]) -> dict[Any, Any]:
     health = fabric["health"]
     flags = ("route_recovery_in_progress", "route_unhealthy", "access_timeout_recovery")
     mask = {"N/A": 0, "Degraded": 1, "Full": 2}[health["bandwidth"]]
-    mask |= sum({"N/A": 0, "True": 1, "False": 2}[health[flag]] << 2 * place for place, flag in enumerate(flags, 1))
+    mask |= sum({"N/A": 0, "True": 1, "False": 2}[health[flag]] << 2 * index for index, flag in enumerate(flags, 1))
     mask |= {"N/A": 0, "None": 1}[health.get("incorrect_configuration", "N/A")] << 8
     uuid = fabric["clusterUuid"].replace("-", "")
-    answer = (uuid, {"Success": 0}[fabric["status"]], int(fabric["cliqueId"]), {"Completed": 3}[fabric["state"]], mask)
+    result = (uuid, {"Success": 0}[fabric["status"]], int(fabric["cliqueId"]), {"Completed": 3}[fabric["state"]], mask)
     if "summary" not in health:
-        return {("nvmlDeviceGetGpuFabricInfoV", 2): answer}
-    return {("nvmlDeviceGetGpuFabricInfoV", 3): (*answer, {"N/A": 0, "Healthy": 1}[health["summary"]])}
+        return {("nvmlDeviceGetGpuFabricInfoV", 2): result}
+    return {("nvmlDeviceGetGpuFabricInfoV", 3): (*result, {"N/A": 0, "Healthy": 1}[health["summary"]])}
 
 
 def _rows(rows: Mapping[str, str]) -> Any:
