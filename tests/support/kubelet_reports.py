@@ -1,4 +1,4 @@
-"""A node with pods on it that are alive or gone, drawn at random, as its kubelet would tell of it: the truth is known.
+"""A random node with alive and deleted pods, and its kubelet's report: the truth is known.
 
 Blocks of several zones are given by the rules of pkg/kubelet/cm/memorymanager/policy_static.go; everything else is
 simply handed out. Pods that are gone have left List and the CPU Manager's file, and are still in the other two.
@@ -64,29 +64,29 @@ def allocatable_of(machine: Machine, devices: tuple[ContainerDevices, ...] = ())
 
 
 class Record(NamedTuple):
-    """A pod in the books."""
+    """A pod with allocations."""
 
     uid: str
     pod: PodResources
     """As it is listed."""
-    left: tuple[ContainerResources, ...] = ()
+    ended_init_containers: tuple[ContainerResources, ...] = ()
     """Init containers that have ended."""
     alive: bool = True
 
     @property
     def containers(self) -> tuple[ContainerResources, ...]:
-        return (*self.pod.containers, *self.left)
+        return (*self.pod.containers, *self.ended_init_containers)
 
 
-class Books(NamedTuple):
-    """A node, and who is in the books."""
+class NodeHistory(NamedTuple):
+    """A node, and all pods with entries in its checkpoints."""
 
     machine: Machine
     records: tuple[Record, ...]
     devices: tuple[ContainerDevices, ...] = ()
 
     def report(self, *, files: bool = True) -> KubeletReport:
-        """Return what the kubelet says."""
+        """Return the kubelet's report."""
         alive = tuple(record.pod for record in self.records if record.alive)
         state = StateFiles(self._cpus(), self._memory(), self._checkpoint()) if files else StateFiles()
         return KubeletReport(alive, allocatable_of(self.machine, self.devices), CONFIG, state)
@@ -142,7 +142,7 @@ class Books(NamedTuple):
 
 
 class _Stock:
-    """What is not given away yet."""
+    """Resources that are not allocated yet."""
 
     def __init__(self, machine: Machine, devices: tuple[ContainerDevices, ...]) -> None:
         self.cpus = {zone.id: list(zone.cpus - RESERVED) for zone in machine.zones}
@@ -166,7 +166,7 @@ class _Stock:
 
 
 @st.composite
-def books(draw: st.DrawFn, *, inits: bool = True) -> Books:
+def node_histories(draw: st.DrawFn, *, inits: bool = True) -> NodeHistory:
     """Draw a node with pods; groups of zones do not overlap, as the Memory Manager sees to.
 
     Without init containers none holds a part of what another may hold, so that no two of them can be confounded.
@@ -186,4 +186,4 @@ def books(draw: st.DrawFn, *, inits: bool = True) -> Books:
         left = (stock.container(draw, "init", groups),) if inits and draw(st.booleans()) else ()
         pod = PodResources("ns", f"p{number}", listed)
         records.append(Record(f"{draw(st.integers(0, 99)):02d}-{number}", pod, left, draw(st.integers(0, 2)) > 0))
-    return Books(machine, tuple(records), devices)
+    return NodeHistory(machine, tuple(records), devices)

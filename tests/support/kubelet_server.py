@@ -1,4 +1,4 @@
-"""A kubelet's HTTPS server, as far as /configz goes: with a certificate of a CA, and a token that it asks for."""
+"""A kubelet's HTTPS server with /configz: with a certificate of a CA, and a token that it requires."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulated kubelets on short paths, what they run, and random answers of a kubelet."""
+"""Simulated kubelets on short paths, their pods, and random responses of a kubelet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an API server keeps of one Node, its NodeFeatures and a pod, in memory: for tests of what is written to it."""
+"""An API server's Node, NodeFeatures and pod in memory: for tests of what is written to it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Cluster:
         self.forbidden: set[tuple[str, str]] = set()
         """Verb and kind."""
         self.before_patch: list[Callable[[], None]] = []
-        """The last is called, and taken off, before a patch is looked at: somebody else was quicker."""
+        """The last is called, and removed, before a patch is applied: another client was faster."""
         self._version = 0
         self._put(NODES.kind, {"metadata": {"name": NODE, "uid": "n-1", "labels": {"kubernetes.io/hostname": NODE}}})
 
@@ -99,7 +99,7 @@ class Cluster:
         return self.objects.get((NODE_FEATURES.kind, f"zonewise-{NODE}"))
 
     def label(self, name: str, value: str | None) -> None:
-        """Set or remove a label as somebody else."""
+        """Set or remove a label as another client."""
         if value is None:
             self.labels.pop(name, None)
         else:
@@ -107,12 +107,12 @@ class Cluster:
         self._put(NODES.kind, self.objects[NODES.kind, NODE])
 
     def annotate(self, name: str, value: str) -> None:
-        """Set an annotation as somebody else."""
+        """Set an annotation as another client."""
         self.node.setdefault("annotations", {})[name] = value
         self._put(NODES.kind, self.objects[NODES.kind, NODE])
 
     def run_master(self) -> None:
-        """Do what NFD's master does: take over the labels of all objects, and say so."""
+        """Do what NFD's master does: claim the labels of all objects, and record it."""
         wanted: dict[str, str] = {}
         for (kind, _), obj in sorted(self.objects.items()):
             if kind == NODE_FEATURES.kind:

@@ -14,7 +14,7 @@ from zonewise.daemon.metrics import AgentMetrics
 from zonewise.daemon.status import Snapshot, Status
 from zonewise.kubelet.cgroups import PodCgroups
 from zonewise.kubelet.config_source import ConfigReading
-from zonewise.kubelet.errors import BadAnswer, KubeletUnavailable
+from zonewise.kubelet.errors import BadResponse, KubeletUnavailable
 from zonewise.kubelet.state import StateReading
 from zonewise.kubelet.types import Allocatable, KubeletReport, PodResources, StateFiles
 from zonewise.kubelet.unreported_devices import UnreportedDevices
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 NODE = "node-7"
 INTERVAL = 60.0
 OK, DOWN, STARTING, FORGETFUL, GARBLED = "ok", "down", "starting", "forgetful", "garbled"
-"""How a kubelet behaves. One that starts has nothing to give yet, or does not know of its pods."""
+"""How a kubelet behaves. A starting one has no allocatable resources yet, or does not list its pods."""
 OWN = pod("agent", guaranteed=False)
 """The pod that we are."""
 
@@ -45,14 +45,14 @@ SCAN = Scanner(MemoryFiles(machine_tree(Shape(2, 1, 8, 2, 8)).items()), collecto
 
 
 class FakeKubelet:
-    """What the loop asks: client, files and configuration in one, on the simulated kubelet's managers."""
+    """What the loop polls: client, files and configuration in one, on the simulated kubelet's managers."""
 
     def __init__(self) -> None:
         devices = [SimulatedDevice(GPU, f"gpu-{number}", (number // 2,)) for number in range(4)]
         self.managers = ContainerManager(even_zones(2, 8, memory=4 * GIB), devices, STATIC)
         self.managers.admit(OWN)
         self.mood = OK
-        self.asked: list[str] = []
+        self.calls: list[str] = []
         self.problems: tuple[str, ...] = ()
         self.last_pods: tuple[PodResources, ...] = ()
         self.last_allocatable = Allocatable()
@@ -60,28 +60,28 @@ class FakeKubelet:
     # --- a PodResourcesClient
 
     def list(self) -> tuple[PodResources, ...]:
-        self.asked.append("List")
-        self._answer("List")
+        self.calls.append("List")
+        self._respond("List")
         self.last_pods = () if self.mood == FORGETFUL else self.managers.pod_resources()
         return self.last_pods
 
     def allocatable(self) -> Allocatable:
-        self.asked.append("GetAllocatableResources")
-        self._answer("GetAllocatableResources")
+        self.calls.append("GetAllocatableResources")
+        self._respond("GetAllocatableResources")
         self.last_allocatable = Allocatable() if self.mood == STARTING else self.managers.allocatable()
         return self.last_allocatable
 
     def close(self) -> None:
-        self.asked.append("close")
+        self.calls.append("close")
 
-    def _answer(self, method: str) -> None:
+    def _respond(self, method: str) -> None:
         if self.mood == DOWN:
             raise KubeletUnavailable(f"{method} on k.sock: cannot connect: Connection refused")
         if self.mood == GARBLED:
-            raise BadAnswer(f"{method} on k.sock: no message")
+            raise BadResponse(f"{method} on k.sock: no message")
 
     def report(self) -> KubeletReport:
-        """Return what it told last."""
+        """Return the last report."""
         return KubeletReport(self.last_pods, self.last_allocatable, STATIC)
 
 
@@ -105,19 +105,19 @@ class FakeConfig:
 
 
 class FakeScanner:
-    """Always the same machine, and how often it was looked at."""
+    """Always the same machine, and how often it was scanned."""
 
     def __init__(self) -> None:
         self.count = 0
-        self.found = SCAN
+        self.result = SCAN
 
     def scan(self) -> Scan:
         self.count += 1
-        return self.found
+        return self.result
 
 
 class FakeEvents:
-    """Events that come after given seconds; then a stop. `waited` is what the loop was ready to wait."""
+    """Events after given seconds; then a stop. `waited` has the timeouts of the loop."""
 
     def __init__(self, clock: Clock, script: Iterable[tuple[float, Iterable[Reason]]], last: Reason) -> None:
         self._clock = clock
@@ -139,8 +139,8 @@ class FakeEvents:
         return frozenset(reasons)
 
 
-class Seen:
-    """A sink that keeps everything."""
+class RecordingSink:
+    """A sink that records everything."""
 
     def __init__(self) -> None:
         self.snapshots: list[Snapshot] = []
@@ -151,7 +151,7 @@ class Seen:
     @property
     def published(self) -> dict[str, Any] | None:
         """Return what is published by now: the last report that there was."""
-        return next((seen.nrt for seen in reversed(self.snapshots) if seen.nrt is not None), None)
+        return next((snapshot.nrt for snapshot in reversed(self.snapshots) if snapshot.nrt is not None), None)
 
 
 DEFAULT_OPTIONS = NrtOptions()
@@ -167,7 +167,7 @@ class Loop:
         self.kubelet = FakeKubelet()
         self.config = FakeConfig()
         self.scanner = FakeScanner()
-        self.seen = Seen()
+        self.sink = RecordingSink()
         self.meters = AgentMetrics()
         self.status = Status(self.clock)
         sources = KubeletSources(
@@ -180,14 +180,14 @@ class Loop:
         )
         self._kubelet = KubeletPoller(sources, self.meters, self.clock)
         self._wishes = AgentOptions(NODE, options, excluded, INTERVAL)
-        self.agent = self.agent_for(self.seen)
+        self.agent = self.agent_for(self.sink)
 
     def agent_for(self, *sinks: Sink) -> Agent:
         """Make another agent, with other sinks."""
         parts = self.scanner, self._kubelet, sinks, self._wishes, self.status, self.meters
         return Agent(*parts, clock=self.clock, draw=lambda: 1.0)
 
-    def look(self, *reasons: Reason) -> float | None:
+    def run_once(self, *reasons: Reason) -> float | None:
         return self.agent.run_once(frozenset(reasons))
 
     def count(self, name: str, **labels: str) -> float:

@@ -16,7 +16,7 @@ from zonewise.usage.pod_matching import incomplete_list_reason, is_listed
 from zonewise.usage.policies import not_ready_reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import TypeVar
 
     from zonewise.daemon.metrics import AgentMetrics
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from zonewise.usage.pod_matching import PodName
 
     T = TypeVar("T")
-    from collections.abc import Iterable
-
 
 PODS_ONLY = frozenset({Reason.STATE, Reason.PODS})
 """Reasons that say that pods came or went. Allocatable resources are then unchanged. Requesting them too would double
@@ -163,15 +161,16 @@ class KubeletStart:
         self._own_listed = True
         self._settled = True
         self._end: float | None = None
-        """When it is believed in any case; None before its managers run."""
+        """When an incomplete report is accepted; None before the managers run."""
 
     def note_restart(self) -> None:
         """Enter the state "starting": the kubelet restarted, or may have."""
         self._settled, self._end = False, None
 
     def check(self, report: KubeletReport) -> None:
-        """Raise Unsettled where a report may lack pods. A report of managers that do not run yet passes: the caller
-        detects it.
+        """Raise Unsettled where a report may lack pods.
+
+        A report of managers that do not run yet passes: node_usage detects it.
         """
         if not_ready_reason(report) is not None:
             self.note_restart()

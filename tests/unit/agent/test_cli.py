@@ -61,7 +61,7 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_mistakes(arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each mistake is said in one line, with what is possible, and ends with status 2."""
+    """Each mistake is one line, with the possible values, and status 2."""
     assert message in run_rejected(capsys, *arguments)
 
 
@@ -69,7 +69,7 @@ def test_mistakes(arguments: tuple[str, ...], message: str, capsys: pytest.Captu
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    """`zonewise`, `zonewise --help` and `zonewise help` give the same overview."""
+    """`zonewise`, `zonewise --help` and `zonewise help` print the same overview."""
     text = run(capsys, "--help")
     assert "  show " in text
     assert "  capture " in text
@@ -125,7 +125,7 @@ def test_a_command_by_entry_point(outside: list[EntryPoint], capsys: pytest.Capt
 
 
 def test_a_command_that_is_not_installed_whole(outside: list[EntryPoint], capsys: pytest.CaptureFixture[str]) -> None:
-    """A command whose package lacks a dependency says so, and does not break the overview."""
+    """A command whose package lacks a dependency is marked as such, and does not break the overview."""
     outside.append(EntryPoint("simulate", "no_such_package:COMMAND", cli.ENTRY_POINTS))
     assert "command simulate cannot be loaded: No module named 'no_such_package'" in run_rejected(capsys, "simulate")
     assert "simulate" in run(capsys, "--help")
@@ -146,7 +146,7 @@ def test_what_an_extra_has() -> None:
 def test_ours_are_not_looked_up(
     monkeypatch: pytest.MonkeyPatch, server: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Entry points cost 20 ms, and are asked only for commands that are not ours."""
+    """Entry points cost 20 ms, and are loaded only for commands that are not ours."""
 
     def forbidden(group: str) -> list[EntryPoint]:
         raise AssertionError(group)
@@ -178,7 +178,7 @@ def program(*arguments: str, **more: object) -> subprocess.CompletedProcess[str]
 
 
 def test_as_a_program(server: str) -> None:
-    """The process gives the same as the function, and its status."""
+    """The process prints the same as the function, and has its status."""
     done = program("show", "--root", server, "-o", "json")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["schema"] == SCHEMA
@@ -194,7 +194,7 @@ def test_a_reader_that_exits(server: str) -> None:
 
 
 def test_closed_streams_are_written_nowhere(server: str) -> None:
-    """`zonewise show >&- 2>&-`: whoever closes them does not want to read them."""
+    """`zonewise show >&- 2>&-`: a caller that closes them does not want to read them."""
     line = f"{sys.executable} -m zonewise show --root {server} -o json >&- 2>&-"
     assert subprocess.run(["bash", "-c", line], capture_output=True, check=False, timeout=60).returncode == 0
 

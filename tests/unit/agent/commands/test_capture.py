@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def test_capture_and_replay(server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A capture, read again, is the same machine to the byte, where nothing was taken out."""
+    """A capture, read again, is the same machine to the byte, where nothing was removed."""
     archive = str(tmp_path / "machine.tar.gz")
     output = run(capsys, "capture", archive, "--root", server, "--with-identifiers")
     assert output.startswith(f"{archive}: ")

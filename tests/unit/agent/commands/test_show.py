@@ -32,7 +32,7 @@ FORMATS = ("text", "svg", "json", "yaml", "nrt", "labels", "nccl")
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_is_written(name: str, server: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each format gives text that ends in a newline, on standard output."""
+    """Each format is text that ends in a newline, on standard output."""
     text = run(capsys, "show", "--root", server, "-o", name, "--node-name", "node")
     assert text.endswith("\n")
     assert len(text) > 100
@@ -63,7 +63,7 @@ def test_yaml_is_json_in_another_form(server: str, capsys: pytest.CaptureFixture
 
 
 def test_nrt(server: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The object is valid, and has the name that was given."""
+    """The object is valid, and has the requested name."""
     obj = yaml.safe_load(run(capsys, "show", "--root", server, "-o", "nrt", "--node-name", "node-7"))
     assert list(refusals(obj, NODE_RESOURCE_TOPOLOGY)) == []
     assert obj["metadata"]["name"] == "node-7"
@@ -81,7 +81,7 @@ def test_text_is_the_default(server: str, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_the_same_bytes_each_time(server: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Two runs on the same machine give the same bytes."""
+    """Two runs on the same machine print the same bytes."""
     arguments = ("show", "--root", server, "-o", "json")
     assert run(capsys, *arguments) == run(capsys, *arguments)
 
@@ -95,7 +95,7 @@ def test_ascii(server: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_ascii_where_the_output_takes_nothing_else(
     server: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With LANG=C the picture is drawn in ASCII, without being told."""
+    """With LANG=C the picture is drawn in ASCII, without an option."""
     monkeypatch.setattr(output, "supports_unicode", lambda: False)
     assert run(capsys, "show", "--root", server).isascii()
 
@@ -118,7 +118,7 @@ def test_colour_only_when_it_helps(
 
 
 def test_width(server: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The picture is as wide as was asked, or as $COLUMNS says."""
+    """The picture is as wide as requested, or as $COLUMNS."""
     narrow = run(capsys, "show", "--root", server, "--width", "60")
     monkeypatch.setenv("COLUMNS", "60")
     assert run(capsys, "show", "--root", server) == narrow
@@ -158,14 +158,14 @@ def test_explain_in_json(server: str, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_explaining_does_not_change_the_machine(server: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The facts are the same whether or not someone asks where they are from."""
+    """The facts are the same with and without an explanation."""
     explained = json.loads(run(capsys, "show", "--root", server, "-o", "json", "--explain", "all"))
     explained.pop("sources")
     assert explained == json.loads(run(capsys, "show", "--root", server, "-o", "json"))
 
 
 def test_a_path_to_no_fact(server: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The answer says what is possible at that place, in text and in JSON."""
+    """The error lists the names at that place, in text and in JSON."""
     for more in ((), ("-o", "json")):
         message = run_rejected(capsys, "show", "--root", server, *more, "--explain", "zones.7.memory")
         assert 'there is no fact "zones.7.memory": below "zones" there is 0, 1, 2, 3' in message
@@ -183,19 +183,19 @@ def test_a_directory_that_is_no_machine(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_a_file_that_cannot_be_written(server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The system's reason is given."""
+    """The system's reason is part of the error."""
     message = run_rejected(capsys, "show", "--root", server, "-o", "json", str(tmp_path))
     assert message == f"cannot write to {tmp_path}: {os.strerror(errno.EISDIR)}"
 
 
 @pytest.mark.parametrize("name", ["Node_1", "-node", "node-", "a..b", "x" * 254, "node/1"])
 def test_no_name_of_a_node(name: str, server: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A name that the API server would refuse is run_rejected here, with the option that sets it."""
+    """A name that the API server would reject is an error here, with the option that sets it."""
     assert "--node-name" in run_rejected(capsys, "show", "--root", server, "-o", "nrt", f"--node-name={name}")
 
 
 def test_a_node_without_a_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where the capture has no hostname, the name must be given: ours is another machine's."""
+    """Where the capture has no hostname, the name is required: ours is another machine's."""
     tree = {path: content for path, content in server_tree().items() if not path.endswith("kernel/hostname")}
     root = str(lay_out(tree, tmp_path))
     assert "name the node by --node-name" in run_rejected(capsys, "show", "--root", root, "-o", "nrt")

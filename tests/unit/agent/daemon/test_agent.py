@@ -1,4 +1,4 @@
-"""The loop: what it publishes while the kubelet comes and goes, when it looks again, and what it says."""
+"""The loop: what it publishes while the kubelet restarts, when it scans again, and what it logs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run(loop: Loop, script: Iterable[tuple[float, Iterable[Reason]]], last: Reas
 
 
 def justified(loop: Loop) -> dict[str, Any]:
-    """Return the report that the kubelet's last answers justify."""
+    """Return the report that follows from the kubelet's last responses."""
     report = loop.kubelet.report()
     usage = node_usage(SCAN.machine, report)
     assert isinstance(usage, Usage)
@@ -55,24 +55,24 @@ def justified(loop: Loop) -> dict[str, Any]:
 def test_the_published_object_matches_the_responses() -> None:
     loop = Loop()
     loop.kubelet.managers.admit(pod("a", 4, gpus=1))
-    assert loop.look(START) is None
-    assert loop.seen.published == justified(loop)
-    assert loop.status.snapshot is loop.seen.snapshots[-1]
+    assert loop.run_once(START) is None
+    assert loop.sink.published == justified(loop)
+    assert loop.status.snapshot is loop.sink.snapshots[-1]
     assert loop.count("zonewise_kubelet_ready") == 1
 
 
 @pytest.mark.parametrize("mood", [DOWN, STARTING, FORGETFUL, GARBLED])
 def test_an_earlier_report_stays(mood: str) -> None:
-    """While the kubelet does not tell, no report is offered: unknown is not zero; labels go on."""
+    """While the kubelet fails, no report is submitted: unknown is not zero; labels are still published."""
     loop = Loop()
-    loop.look(START)
-    before = loop.seen.published
+    loop.run_once(START)
+    before = loop.sink.published
     loop.kubelet.mood = mood
     loop.kubelet.managers.admit(pod("a", 4))
-    assert loop.look(Reason.SOCKET) is not None
-    last = loop.seen.snapshots[-1]
-    assert (last.nrt, last.usage, loop.seen.published) == (None, None, before)
-    assert last.labels == loop.seen.snapshots[0].labels
+    assert loop.run_once(Reason.SOCKET) is not None
+    last = loop.sink.snapshots[-1]
+    assert (last.nrt, last.usage, loop.sink.published) == (None, None, before)
+    assert last.labels == loop.sink.snapshots[0].labels
     assert last.problems
     assert loop.count("zonewise_kubelet_ready") == 0
 
@@ -87,20 +87,20 @@ HAPPENINGS = st.lists(st.tuples(st.integers(-4, 16), MOODS, REASONS), min_size=1
 @given(HAPPENINGS)
 @settings(deadline=None, max_examples=60)  # each example is up to a dozen whole rounds of the loop
 def test_no_report_without_responses(happenings: list[tuple[int, str, frozenset[Reason]]]) -> None:
-    """Whatever a kubelet does: after good answers their account is published, and after others what was before."""
+    """Whatever a kubelet does: after good responses their usage is published, and after others the previous one."""
     loop = Loop()
     published: dict[str, Any] | None = None
     for number, (cpus, mood, reasons) in enumerate(happenings):
         change(loop, number, cpus)
         loop.kubelet.mood = mood
-        pause = loop.look(*reasons)
+        pause = loop.run_once(*reasons)
         # under STATE alone a kubelet that has just restarted is not asked again what it can give
-        if loop.seen.snapshots[-1].nrt is not None:
+        if loop.sink.snapshots[-1].nrt is not None:
             assert mood in (OK, STARTING)
             published = justified(loop)
-        assert loop.seen.published == published
-        assert (pause is None) == (loop.seen.snapshots[-1].nrt is not None)
-        assert mood != OK or loop.seen.published == justified(loop)
+        assert loop.sink.published == published
+        assert (pause is None) == (loop.sink.snapshots[-1].nrt is not None)
+        assert mood != OK or loop.sink.published == justified(loop)
 
 
 def change(loop: Loop, number: int, cpus: int) -> None:
@@ -116,13 +116,13 @@ def change(loop: Loop, number: int, cpus: int) -> None:
 
 
 def test_a_kubelet_that_turns_ready_counts_at_once() -> None:
-    """What it told while it was not ready counts no more, whatever wakes us then."""
+    """Its responses while it was not ready are invalid, whatever wakes the loop then."""
     loop = Loop()
     loop.kubelet.mood = STARTING
-    assert loop.look(START) is not None
+    assert loop.run_once(START) is not None
     loop.kubelet.mood = OK
-    assert loop.look(STATE) is None
-    assert loop.seen.published == justified(loop)
+    assert loop.run_once(STATE) is None
+    assert loop.sink.published == justified(loop)
 
 
 def test_problems_are_reported_together() -> None:
@@ -130,7 +130,7 @@ def test_problems_are_reported_together() -> None:
     loop = Loop()
     loop.kubelet.mood = STARTING
     loop.config.problem = "the kubelet's policies are unknown"
-    loop.look(START)
+    loop.run_once(START)
     first, second = loop.status.snapshot.problems
     assert first == loop.config.problem
     assert second.startswith("the kubelet is not ready: ")
@@ -140,11 +140,11 @@ def test_exclusions() -> None:
     """What an excluded pod holds is neither allocatable nor available, and excluded resources are not shown."""
     exclusions = Exclusions((("*", "memory"),), (PodPattern("lab", "hidden-*"),))
     loop = Loop(pod_exclusion(exclusions, None), NrtOptions(exclusions.resource_patterns(NODE)))
-    loop.look(START)
+    loop.run_once(START)
     before = amounts(loop, "cpu")
     loop.kubelet.managers.admit(pod("hidden-1", 4, gpus=1))
     loop.kubelet.managers.admit(pod("shown", 2))
-    loop.look(STATE)
+    loop.run_once(STATE)
     after = amounts(loop, "cpu")
     assert [first - second for first, second in zip(before[0], after[0], strict=True)] == [4, 0]
     assert [first - second for first, second in zip(before[1], after[1], strict=True)] == [6, 0]
@@ -153,15 +153,15 @@ def test_exclusions() -> None:
 
 
 def amounts(loop: Loop, resource: str) -> tuple[list[int], list[int]]:
-    """Return what of a resource each zone can give, and has left, as published."""
-    assert loop.seen.published is not None
-    zones = [zone for zone in loop.seen.published["zones"] if zone["type"] == "Node"]
+    """Return the allocatable and available amounts of a resource in each zone, as published."""
+    assert loop.sink.published is not None
+    zones = [zone for zone in loop.sink.published["zones"] if zone["type"] == "Node"]
     matching = [amount for zone in zones for amount in zone["resources"] if amount["name"] == resource]
     return [int(amount["allocatable"]) for amount in matching], [int(amount["available"]) for amount in matching]
 
 
 def test_a_failing_sink_delays_no_other() -> None:
-    """While one publisher gets no answer at all and another one fails, the third publishes."""
+    """While one publisher gets no response at all and another one fails, the third publishes."""
     loop = Loop()
     gate, failed, done = threading.Event(), threading.Event(), threading.Event()
 
@@ -198,11 +198,11 @@ def test_a_failing_sink_delays_no_other() -> None:
 
 @pytest.mark.parametrize("reason", [STOP, RELOAD])
 def test_the_end(reason: Reason) -> None:
-    """A stop and a reload end the loop at once, whatever else is to be done; nothing is asked any more."""
+    """A stop and a reload end the loop at once, whatever other reasons there are; no request follows."""
     loop = Loop()
     events = FakeEvents(loop.clock, [(1.0, {reason, STATE, Reason.TIMER})], STOP)
     assert loop.agent.run(events) == {reason, STATE, Reason.TIMER}
-    assert len(loop.seen.snapshots) == 1
+    assert len(loop.sink.snapshots) == 1
 
 
 def test_in_quiet_times_it_looks_once_in_an_interval() -> None:
@@ -231,17 +231,17 @@ def test_a_scan_of_the_machine_postpones_the_next() -> None:
 
 @pytest.mark.parametrize("mood", [DOWN, STARTING, FORGETFUL, GARBLED])
 def test_pauses_grow_while_the_kubelet_fails(mood: str) -> None:
-    """From a tenth of a second up to a few; after a good answer they begin anew, and there are none."""
+    """From a tenth of a second up to a few; a good response resets them."""
     loop = Loop()
     loop.kubelet.mood = mood
-    pauses = [loop.look(Reason.RETRY) for _ in range(9)]
+    pauses = [loop.run_once(Reason.RETRY) for _ in range(9)]
     assert pauses == [KUBELET_BACKOFF.delay(failures, 1.0) for failures in range(9)]
     assert pauses[0] == pytest.approx(0.1)
     assert pauses[-1] == KUBELET_BACKOFF.cap
     loop.kubelet.mood = OK
-    assert loop.look(Reason.RETRY) is None
+    assert loop.run_once(Reason.RETRY) is None
     loop.kubelet.mood = mood
-    assert loop.look(STATE if mood != STARTING else Reason.SOCKET) == pauses[0]
+    assert loop.run_once(STATE if mood != STARTING else Reason.SOCKET) == pauses[0]
 
 
 def test_it_retries_by_itself() -> None:
@@ -254,15 +254,15 @@ def test_it_retries_by_itself() -> None:
 
 
 def test_a_defect_costs_one_scan(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged with its traceback, looks go on at growing pauses, and the heart does not beat meanwhile."""
+    """It is logged with its traceback, passes continue at growing pauses, and there is no heartbeat meanwhile."""
     loop = Loop()
-    loop.look(START)
-    before = loop.seen.published
+    loop.run_once(START)
+    before = loop.sink.published
     with monkeypatch.context() as broken:
         broken.setattr("zonewise.daemon.agent.node_usage", None)
         run(loop, [(20.0, {STATE})])
     assert caplog.text.count("TypeError: 'NoneType' object is not callable") >= 5
-    assert loop.seen.published == before
+    assert loop.sink.published == before
     assert loop.status.silence() == pytest.approx(20)
     run(loop, [])
     assert loop.status.silence() == 0
@@ -272,25 +272,25 @@ def test_heartbeat_and_readiness() -> None:
     """The heart beats with each round, also while the kubelet is away; what is published grows old then."""
     loop = Loop()
     loop.status.expect(["nrt"])
-    loop.look(START)
+    loop.run_once(START)
     loop.status.published("nrt")
     loop.clock.advance(50)
     assert (loop.status.silence(), loop.status.age()) == (50, 50)
     loop.kubelet.mood = DOWN
-    loop.look(Reason.TIMER)
+    loop.run_once(Reason.TIMER)
     assert (loop.status.silence(), loop.status.age()) == (0, 50)
 
 
 def test_labels_are_made_anew_only_for_another_machine() -> None:
     loop = Loop()
-    loop.look(START)
-    loop.look(Reason.TIMER)
-    first, second = loop.seen.snapshots
+    loop.run_once(START)
+    loop.run_once(Reason.TIMER)
+    first, second = loop.sink.snapshots
     assert first.labels is second.labels
-    loop.scanner.found = SCAN._replace(machine=SCAN.machine._replace(problems=(Problem("f", "odd", "nothing"),)))
-    loop.look(Reason.TIMER)
-    assert loop.seen.snapshots[-1].labels is not first.labels
-    assert loop.seen.snapshots[-1].labels == first.labels
+    loop.scanner.result = SCAN._replace(machine=SCAN.machine._replace(problems=(Problem("f", "odd", "nothing"),)))
+    loop.run_once(Reason.TIMER)
+    assert loop.sink.snapshots[-1].labels is not first.labels
+    assert loop.sink.snapshots[-1].labels == first.labels
 
 
 # --- what it says
@@ -302,10 +302,10 @@ def test_a_problem_is_logged_when_it_appears_and_when_it_is_resolved(caplog: pyt
     loop.kubelet.mood = DOWN
     with caplog.at_level(logging.INFO, "zonewise"):
         for _ in range(5):
-            loop.look(Reason.RETRY)
+            loop.run_once(Reason.RETRY)
         loop.kubelet.mood = OK
         for _ in range(5):
-            loop.look(STATE)
+            loop.run_once(STATE)
     problem = "the kubelet's allocations cannot be read: GetAllocatableResources on k.sock: cannot connect: "
     logged = [(record.levelname, record.getMessage()) for record in caplog.records]
     assert logged == [
@@ -330,7 +330,7 @@ def test_publishing_goes_on_in_a_thread_of_its_own() -> None:
     try:
         for cpus in range(1, 5):
             loop.kubelet.managers.admit(pod(f"p{cpus}", cpus))
-            loop.look(STATE)
+            loop.run_once(STATE)
         gate.set()
         assert sink.wait(PATIENCE)
         eventually(lambda: published[-1] is loop.status.snapshot)

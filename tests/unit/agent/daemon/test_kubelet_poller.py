@@ -1,4 +1,4 @@
-"""Which reasons cause which questions to the kubelet, and what of its answers is kept."""
+"""Which reasons cause which requests to the kubelet, and which responses are cached."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ LIST, ALLOCATABLE = "List", "GetAllocatableResources"
 
 @pytest.fixture
 def loop() -> Loop:
-    """A loop that has looked once, with everything asked."""
+    """A loop after its first pass, with every request made."""
     agent_loop = Loop()
-    agent_loop.look(Reason.START)
-    assert agent_loop.kubelet.asked == [ALLOCATABLE, LIST]
-    agent_loop.kubelet.asked.clear()
+    agent_loop.run_once(Reason.START)
+    assert agent_loop.kubelet.calls == [ALLOCATABLE, LIST]
+    agent_loop.kubelet.calls.clear()
     agent_loop.config.refreshes.clear()
     return agent_loop
 
@@ -41,35 +41,35 @@ def loop() -> Loop:
 )
 def test_requests(loop: Loop, reasons: set[Reason], requests: list[str], refresh: bool, scans: int) -> None:
     """Pods that come and go cost one call; only what may change the machine costs a look at it."""
-    loop.look(*reasons)
-    assert (loop.kubelet.asked, loop.config.refreshes, loop.scanner.count - 1) == (requests, [refresh], scans)
+    loop.run_once(*reasons)
+    assert (loop.kubelet.calls, loop.config.refreshes, loop.scanner.count - 1) == (requests, [refresh], scans)
 
 
 def test_after_a_failure_everything_is_requested(loop: Loop) -> None:
-    """A kubelet that was away may have restarted, and give other things now."""
+    """A kubelet that was down may have restarted, with other resources."""
     loop.kubelet.mood = DOWN
-    loop.look(Reason.STATE)
+    loop.run_once(Reason.STATE)
     loop.kubelet.mood = OK
-    loop.kubelet.asked.clear()
-    loop.look(Reason.STATE)
-    assert loop.kubelet.asked == [ALLOCATABLE, LIST]
+    loop.kubelet.calls.clear()
+    loop.run_once(Reason.STATE)
+    assert loop.kubelet.calls == [ALLOCATABLE, LIST]
 
 
 def test_calls_are_counted(loop: Loop) -> None:
     """By method, and failures by their kind."""
     loop.kubelet.mood = DOWN
-    loop.look(Reason.STATE)
+    loop.run_once(Reason.STATE)
     assert loop.count("zonewise_kubelet_requests_total", method=LIST) == 2
     assert loop.count("zonewise_kubelet_requests_total", method=ALLOCATABLE) == 1
     assert loop.count("zonewise_kubelet_errors_total", method=LIST, error="KubeletUnavailable") == 1
 
 
 def test_problems_of_every_source(loop: Loop) -> None:
-    """What the client, the files and the configuration complain about is told together, and the rest is used."""
+    """Problems of the client, the files and the configuration are reported together, and the rest is used."""
     loop.kubelet.problems = ("List: something is odd",)
     loop.config.problem = "config.yaml: is empty; what it was before is used"
     loop.kubelet.managers.admit(pod("a", 2))
-    loop.look(Reason.STATE)
-    snapshot = loop.seen.snapshots[-1]
+    loop.run_once(Reason.STATE)
+    snapshot = loop.sink.snapshots[-1]
     assert snapshot.problems == (*loop.kubelet.problems, loop.config.problem)
     assert snapshot.nrt is not None

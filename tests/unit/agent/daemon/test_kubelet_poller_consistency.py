@@ -1,4 +1,4 @@
-"""What is read one after the other, while pods come and go in between, is told as of one moment."""
+"""Sources that are read one after the other, while pods come and go, are reported as of one moment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.kubelet_reports import CONFIG, DEVICE, RESERVED, Books, Record, books, node_of
+from support.kubelet_reports import CONFIG, DEVICE, RESERVED, NodeHistory, Record, node_histories, node_of
 from zonewise.daemon.events import Reason
 from zonewise.daemon.kubelet_poller import MAX_ATTEMPTS, KubeletPoller, KubeletSources
 from zonewise.daemon.metrics import AgentMetrics
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from zonewise.kubelet.types import Allocatable
 
 STATE = frozenset({Reason.STATE})
-UNBORN, ADMITTED, RUNNING, ENDED, GONE = range(5)
-"""The ages of a pod. One that was admitted gets its cgroup a little later, and one that ended keeps it a little."""
+UNBORN, ADMITTED, RUNNING, ENDED, DELETED = range(5)
+"""The ages of a pod. Its cgroup appears a little after its admission, and vanishes a little after its end."""
 
 
 class World:
-    """A node on which something happens before every answer: files, client and cgroups of a Kubelet in one."""
+    """A node that changes before every response: files, client and cgroups of a kubelet in one."""
 
-    def __init__(self, history: Books, happenings: list[list[int]], *, cgroups: bool) -> None:
-        """Let pods, by their numbers, grow older: those of the first list before the first answer, and so on."""
-        self._made = history
-        self._ages = [RUNNING if record.alive else GONE for record in history.records]
+    def __init__(self, history: NodeHistory, happenings: list[list[int]], *, cgroups: bool) -> None:
+        """Let pods, by their numbers, grow older: those of the first list before the first response, and so on."""
+        self._history = history
+        self._ages = [RUNNING if record.alive else DELETED for record in history.records]
         for number in {number for group in happenings[1:] for number in group if number < len(self._ages)}:
             self._ages[number] = UNBORN
         self._happenings: list[list[int]] = []
@@ -48,20 +48,20 @@ class World:
         self.problems = ()
         self.listed_in = self.now()
 
-    def now(self) -> Books:
-        """Return the books of this moment."""
-        ages = zip(self._made.records, self._ages, strict=True)
+    def now(self) -> NodeHistory:
+        """Return the history at this moment."""
+        ages = zip(self._history.records, self._ages, strict=True)
         records = tuple(record._replace(alive=ADMITTED <= age <= RUNNING) for record, age in ages if age != UNBORN)
-        return self._made._replace(records=records)
+        return self._history._replace(records=records)
 
     def begin(self) -> None:
         """Let it begin to happen."""
         self._happenings = list(self._to_come)
 
     def happen(self) -> None:
-        """Let happen what happens before the next answer."""
+        """Apply the changes before the next response."""
         for number in self._happenings.pop(0) if self._happenings else ():
-            if number < len(self._ages) and self._ages[number] < GONE:
+            if number < len(self._ages) and self._ages[number] < DELETED:
                 self._ages[number] += 1
 
     # --- a state reader, a client, cgroups
@@ -76,11 +76,11 @@ class World:
         return self.listed_in.report().pods
 
     def allocatable(self) -> Allocatable:
-        return self._made.report().allocatable
+        return self._history.report().allocatable
 
     def uids(self) -> frozenset[str] | None:
         self.happen()
-        ages = zip(self._made.records, self._ages, strict=True)
+        ages = zip(self._history.records, self._ages, strict=True)
         having = frozenset(record.uid for record, age in ages if RUNNING <= age <= ENDED)
         return having if self._cgroups else None
 
@@ -96,7 +96,7 @@ class Settings:
         return ConfigReading(CONFIG, None, "somewhere")
 
 
-def compute_usage(world: World, history: Books) -> Usage:
+def compute_usage(world: World, history: NodeHistory) -> Usage:
     """Ask once while nothing happens, and then as it does."""
     sources = KubeletSources(
         cast("PodResourcesClient", world),
@@ -113,12 +113,12 @@ def compute_usage(world: World, history: Books) -> Usage:
     return usage
 
 
-def free_cpus(history: Books) -> CpuSet:
+def free_cpus(history: NodeHistory) -> CpuSet:
     held = CpuSet.union(container.cpus for record in history.records if record.alive for container in record.containers)
     return CpuSet.union(zone.cpus for zone in history.machine.zones) - RESERVED - held
 
 
-def free_bytes(history: Books) -> int:
+def free_bytes(history: NodeHistory) -> int:
     held = sum(
         block.size
         for record in history.records
@@ -129,8 +129,8 @@ def free_bytes(history: Books) -> int:
     return sum(block.size for block in history.report().allocatable.memory if block.type == "memory") - held
 
 
-def free_devices(history: Books, zone: int) -> int:
-    """Return how many devices near a zone nobody has."""
+def free_devices(history: NodeHistory, zone: int) -> int:
+    """Return how many devices near a zone are free."""
     held = {item for record in history.records if record.alive for entry in record.containers for item in entry.devices}
     return sum(zone in device.zones for device in set(history.devices) - held)
 
@@ -138,8 +138,8 @@ def free_devices(history: Books, zone: int) -> int:
 HAPPENINGS = st.lists(st.lists(st.integers(0, 6), max_size=2), max_size=2 * MAX_ATTEMPTS - 2)
 
 
-@given(books(), HAPPENINGS)
-def test_usage_of_one_moment(history: Books, happenings: list[list[int]]) -> None:
+@given(node_histories(), HAPPENINGS)
+def test_usage_of_one_moment(history: NodeHistory, happenings: list[list[int]]) -> None:
     """Whoever comes or goes while it is read: the account is that of the moment in which List answered."""
     world = World(history, happenings, cgroups=False)
     try:
@@ -151,9 +151,9 @@ def test_usage_of_one_moment(history: Books, happenings: list[list[int]]) -> Non
     assert usage == then
 
 
-@given(books(), HAPPENINGS)
-def test_nothing_held_is_available(history: Books, happenings: list[list[int]]) -> None:
-    """What is told as left was left in the moment in which List answered, or at the end, when cgroups were read."""
+@given(node_histories(), HAPPENINGS)
+def test_nothing_held_is_available(history: NodeHistory, happenings: list[list[int]]) -> None:
+    """What is available was free in the moment of List, or at the end, when cgroups were read."""
     world = World(history, happenings, cgroups=True)
     try:
         usage = compute_usage(world, history)
@@ -170,7 +170,7 @@ def test_nothing_held_is_available(history: Books, happenings: list[list[int]]) 
 
 @pytest.mark.parametrize("tries", [MAX_ATTEMPTS - 1, MAX_ATTEMPTS])
 def test_pods_that_come_and_go_too_fast(tries: int) -> None:
-    """After so many tries nothing is told, and the loop tries again."""
+    """After so many attempts there is no report, and the loop tries again."""
     history = _many()
     world = World(history, [[], *(group for number in range(tries) for group in ([number], []))], cgroups=False)
     if tries < MAX_ATTEMPTS:
@@ -180,10 +180,10 @@ def test_pods_that_come_and_go_too_fast(tries: int) -> None:
             compute_usage(world, history)
 
 
-def _many() -> Books:
+def _many() -> NodeHistory:
     """Return a node with a pod for every try, each with a CPU."""
     pods = (
         PodResources("ns", f"p{number}", (ContainerResources("c", CpuSet((number + 1,))),))
         for number in range(MAX_ATTEMPTS)
     )
-    return Books(node_of((0, 1)), tuple(Record(pod.name, pod) for pod in pods))
+    return NodeHistory(node_of((0, 1)), tuple(Record(pod.name, pod) for pod in pods))

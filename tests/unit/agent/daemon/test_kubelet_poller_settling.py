@@ -1,4 +1,4 @@
-"""For how long answers are not believed after a kubelet's start, and who counts as new."""
+"""For how long responses are rejected after a kubelet's start, and which pods count as new."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.clock import Clock
-from support.kubelet_reports import CONFIG, Books, Record, node_of
+from support.kubelet_reports import CONFIG, NodeHistory, Record, node_of
 from support.kubelets import pod
 from support.loops import DOWN, OK, STARTING, Loop
 from zonewise.daemon.events import Reason
@@ -17,7 +17,7 @@ from zonewise.kubelet.types import Allocatable, ContainerResources, KubeletRepor
 from zonewise_common.k8s.cpuset import CpuSet
 
 OWN = ("zonewise", "agent-x")
-ALL = Books(
+ALL = NodeHistory(
     node_of((0, 1)),
     tuple(
         Record(name, PodResources("ns", name, (ContainerResources("c", CpuSet((cpu,))),)))
@@ -57,7 +57,7 @@ def test_after_a_start_pods_are_waited_for(clock: Clock) -> None:
 
 
 def test_the_wait_is_bounded(clock: Clock) -> None:
-    """It is believed in the end, and the time runs from when its managers run."""
+    """It is accepted in the end, and the time runs from when its managers run."""
     start = KubeletStart(clock, None)
     start.note_restart()
     assert believed(start, UNREADY)
@@ -70,14 +70,14 @@ def test_the_wait_is_bounded(clock: Clock) -> None:
 
 
 def test_managers_that_do_not_run_yet_are_a_start(clock: Clock) -> None:
-    """Nobody has to say that there was one."""
+    """No event has to report the start."""
     start = KubeletStart(clock, None)
     assert believed(start, UNREADY)
     assert not believed(start, PART)
 
 
 def test_without_our_own_pod(clock: Clock) -> None:
-    """A List without it is not believed, for as long as after a start, and only once."""
+    """A List without it is rejected, for as long as after a start, and only once."""
     start = KubeletStart(clock, OWN)
     assert not believed(start, ALL)
     clock.advance(SETTLING_SECONDS)
@@ -89,7 +89,7 @@ def test_without_our_own_pod(clock: Clock) -> None:
 
 @given(st.lists(st.tuples(st.sampled_from([ALL, PART, UNREADY, None]), st.floats(0, SETTLING_SECONDS))))
 def test_never_longer(happenings: list[tuple[KubeletReport | None, float]]) -> None:
-    """However a kubelet behaves: after its last start it is believed once the time is over."""
+    """However a kubelet behaves: after its last start it is accepted once the time is over."""
     clock = Clock()
     start = KubeletStart(clock, OWN)
     for report, seconds in happenings:
@@ -115,29 +115,29 @@ def test_a_start_is_noticed(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a call that fails, by managers that have nothing, by a new socket; until all is there an old report stays."""
     loop = Loop()
     loop.kubelet.managers.admit(pod("a", 2))
-    loop.look(Reason.START)
-    before = loop.seen.published
+    loop.run_once(Reason.START)
+    before = loop.sink.published
     if how == "socket":
         reasons = {Reason.SOCKET}
     else:
         loop.kubelet.mood = how
-        loop.look(Reason.TIMER)
+        loop.run_once(Reason.TIMER)
         loop.kubelet.mood, reasons = OK, {Reason.RETRY}
     monkeypatch.setattr("zonewise.daemon.kubelet_poller.incomplete_list_reason", incomplete)
-    assert loop.look(*reasons) is not None
-    assert loop.seen.snapshots[-1].problems == (
+    assert loop.run_once(*reasons) is not None
+    assert loop.sink.snapshots[-1].problems == (
         "the kubelet's allocations cannot be read: List does not have all pods yet",
     )
-    assert loop.seen.published == before
+    assert loop.sink.published == before
     loop.clock.advance(SETTLING_SECONDS)
-    assert loop.look(Reason.RETRY) is None
+    assert loop.run_once(Reason.RETRY) is None
 
 
 # --- new pods
 
 
 def test_a_pod_without_a_cgroup_counts_while_it_is_new(clock: Clock) -> None:
-    """Those that were there from the start are old; one with a cgroup is no more new when that is gone."""
+    """Pods that existed from the start are old; a pod whose cgroup vanished is not new any more."""
     newcomers = NewPods(clock)
     assert newcomers.active_uids(frozenset(), ["old"]) == frozenset()
     assert newcomers.active_uids(frozenset({"idle"}), ["old", "new", "other"]) == {"idle", "new", "other"}

@@ -21,7 +21,7 @@ USAGE = Usage(
 
 
 class Scrape:
-    """A status, and what is told of it."""
+    """A status, and its metrics."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -42,7 +42,7 @@ def scrape() -> Scrape:
 
 
 def test_before_the_first_scan(scrape: Scrape) -> None:
-    """Nothing is told of a node that nobody has looked at, and nothing breaks."""
+    """A node without a scan has no samples, and nothing breaks."""
     assert "zonewise_zone_capacity{" not in scrape.text()
     assert "zonewise_build_info" in scrape.text()
 
@@ -57,7 +57,7 @@ def test_zones(scrape: Scrape) -> None:
 
 
 def test_unknown_is_not_zero(scrape: Scrape) -> None:
-    """While the kubelet does not tell, there are no samples of what it has, and those of the machine stay."""
+    """While the kubelet fails, its resources have no samples, and those of the machine stay."""
     scrape.status.set_snapshot(Snapshot("n1", small_vm(), problems=("the kubelet is away",)))
     assert scrape.value("zonewise_zone_available", zone="0", resource="cpu") is None
     assert scrape.value("zonewise_cpus", state="online") == 4

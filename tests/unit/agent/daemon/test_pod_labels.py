@@ -1,4 +1,4 @@
-"""Which pods are excluded, and how often the API server is asked for their labels."""
+"""Which pods are excluded, and how often their labels are requested from the API server."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Pods:
 
     def __init__(self) -> None:
         self.labels: dict[tuple[str, str], dict[str, str] | Exception] = {}
-        self.asked = 0
+        self.requests = 0
 
     def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> dict[str, Any]:
-        self.asked += 1
+        self.requests += 1
         labels = self.labels[namespace or "", name]
         if isinstance(labels, Exception):
             raise labels
@@ -34,41 +34,41 @@ class Pods:
 
 
 def test_patterns() -> None:
-    """A pod is excluded by namespace alone where that is all that is said, and by its labels where they are asked."""
+    """A pod is excluded by namespace alone where the pattern has nothing else, and by its labels where it has."""
     pods = Pods()
     pods.labels = {("kube-system", "a"): {"tier": "infra"}, ("kube-system", "b"): {"tier": "x"}, ("kube-x", "c"): {}}
     excluded = pod_exclusion(INFRA, PodLabels(pods))
     names = [("kube-system", "a"), ("kube-system", "b"), ("kube-x", "c"), ("logs", "d"), ("default", "e")]
     assert [excluded(PodResources(*name)) for name in names] == [True, False, False, True, False]
-    assert pods.asked == 3  # nobody asks for the labels of pods that cannot be meant
+    assert pods.requests == 3  # nobody asks for the labels of pods that cannot be meant
 
 
 def test_without_an_api_server() -> None:
-    """Where labels cannot be asked for, patterns without labels still hold, and the others exclude nobody."""
+    """Where labels cannot be requested, patterns without labels still hold, and the others exclude no pod."""
     excluded = pod_exclusion(INFRA, None)
     assert [excluded(PodResources("kube-system", "a")), excluded(PodResources("logs", "d"))] == [False, True]
 
 
 def test_labels_are_cached() -> None:
-    """A pod is asked about once in five minutes."""
+    """Labels of a pod are requested once in five minutes."""
     pods, clock = Pods(), Clock()
     pods.labels = {("a", "b"): {"c": "d"}}
     labels = PodLabels(pods, clock=clock)
     assert [labels.get("a", "b") for _ in range(3)] == [{"c": "d"}] * 3
-    assert pods.asked == 1
+    assert pods.requests == 1
     clock.advance(CACHE_SECONDS)
     labels.get("a", "b")
-    assert pods.asked == 2
+    assert pods.requests == 2
 
 
 @pytest.mark.parametrize("error", [NotFound(404, "NotFound", "no pod"), TransportError("refused")])
 def test_unknown_pods_are_counted(error: Exception) -> None:
-    """A pod whose labels nobody tells has none, and is asked about again soon, not at every scan."""
+    """A pod whose labels cannot be read has none, and is requested again soon, not at every scan."""
     pods, clock = Pods(), Clock()
     pods.labels = {("a", "b"): error}
     labels = PodLabels(pods, clock=clock)
     assert [labels.get("a", "b") for _ in range(3)] == [{}] * 3
-    assert pods.asked == 1
+    assert pods.requests == 1
     clock.advance(RETRY_SECONDS)
     pods.labels = {("a", "b"): {"c": "d"}}
     assert labels.get("a", "b") == {"c": "d"}
@@ -95,7 +95,7 @@ def test_an_unavailable_server_gets_one_request_for_all_pods() -> None:
     pods.labels = {("a", name): TransportError("timed out") for name in names}
     labels = PodLabels(pods, clock=clock)
     assert [labels.get("a", name) for name in names] == [{}] * 50
-    assert pods.asked == 1
+    assert pods.requests == 1
     clock.advance(RETRY_SECONDS)
     pods.labels = {("a", name): {"c": name} for name in names}
     assert [labels.get("a", name) for name in names] == [{"c": name} for name in names]

@@ -1,4 +1,4 @@
-"""Settings: one name each, four places, one precedence, and errors that say what to do."""
+"""Settings: one name each, four layers, one precedence, and errors with a remedy."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from zonewise.daemon.exclusions import Exclusions, PodPattern
 from zonewise.daemon.settings import OPTIONS, Settings, read_settings
 from zonewise_common.service.options import SettingsError, duration
 
-PLACES = ("default", "file", "environment", "flag")
+LAYERS = ("default", "file", "environment", "flag")
 
 
 def read(text: str | None = None, environment: dict[str, str] | None = None, **flags: str) -> Settings:
     return read_settings(flags, environment or {}, text, "agent.yaml")
 
 
-@given(st.sets(st.sampled_from(PLACES[1:])))
+@given(st.sets(st.sampled_from(LAYERS[1:])))
 def test_precedence(layers: set[str]) -> None:
     """Flags win over the environment, the environment over the file, the file over the default."""
     settings = read(
@@ -25,7 +25,7 @@ def test_precedence(layers: set[str]) -> None:
         {"ZONEWISE_INTERVAL": "3s"} if "environment" in layers else {},
         **({"interval": "4s"} if "flag" in layers else {}),
     )
-    highest = max((PLACES.index(layer) for layer in layers), default=0)
+    highest = max((LAYERS.index(layer) for layer in layers), default=0)
     assert settings.interval == (60.0, 2.0, 3.0, 4.0)[highest]
 
 
@@ -76,7 +76,7 @@ def test_derived_settings() -> None:
     ],
 )
 def test_a_configured_location_is_the_only_one(text: str, instead: str) -> None:
-    """Only where we thought of /configz ourselves, the file counts as long as that does not answer."""
+    """Only where /configz was derived, the file counts as long as that does not respond."""
     assert read(text).kubelet_config_fallback() == instead
 
 
@@ -123,7 +123,7 @@ def test_errors_of_other_layers() -> None:
 
 
 def test_off_is_a_word() -> None:
-    """YAML 1.1 takes off for false, and we take it back."""
+    """YAML 1.1 reads off as false, and the setting reads it back."""
     assert read("publish: {labels: off}").publish_labels == "off"
 
 
@@ -162,13 +162,13 @@ def test_exclusions() -> None:
     ],
 )
 def test_a_pattern_wants_everything(pod: tuple[str, str, dict[str, str]], matches: bool) -> None:
-    """A pod is excluded only where all that a pattern says is true of it."""
+    """A pod is excluded only where every field of a pattern matches it."""
     assert PodPattern(name="monitor-?", labels=(("tier", "infra"),)).matches(*pod) is matches
 
 
 @given(st.floats(0.1, 1e6), st.sampled_from(["", "s", "ms", "m", "h"]))
 def test_durations(number: float, unit: str) -> None:
-    """A duration is its number in its unit; none below a tenth of a second is taken."""
+    """A duration is its number in its unit; none below a tenth of a second is accepted."""
     text = f"{number:.3f}{unit}"
     seconds = float(f"{number:.3f}") * {"": 1, "s": 1, "ms": 0.001, "m": 60, "h": 3600}[unit]
     if seconds < 0.1:

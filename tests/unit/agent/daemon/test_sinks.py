@@ -67,7 +67,7 @@ def test_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_file_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It is said once, nothing breaks, nothing counts as published, and the next offer tries again."""
+    """It is logged once, nothing breaks, nothing counts as published, and the next submit tries again."""
     path, status = tmp_path / "missing" / "out.yaml", a_status()
     sink = FileSink(str(path), status)
     sink.submit(SNAPSHOT)
@@ -99,7 +99,7 @@ def test_the_file_keeps_the_last_report(tmp_path: Path) -> None:
 
 
 def test_documents_without_a_report() -> None:
-    """As long as the kubelet has told nothing, there is no NodeResourceTopology, but there are labels."""
+    """Before the first report of the kubelet there is no NodeResourceTopology, but there are labels."""
     (node,) = documents(SNAPSHOT._replace(nrt=None))
     assert node == {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"a": "b"}}}
 

@@ -91,13 +91,13 @@ def test_no_pods_is_not_unknown(tmp_path: Path, version: int) -> None:
 
 
 def test_kubelets_in_containers_are_not_ours(tmp_path: Path) -> None:
-    """Of a cluster that runs in containers of this machine nothing is taken for the machine's own."""
+    """Pods of a cluster inside containers of this machine do not count as the machine's own."""
     theirs = (f"docker/{'0' * 64}/kubelet/{pod('cgroupfs', ONE)}", f"docker/{'1' * 64}/{pod('cgroupfs', TWO)}")
     assert make(tmp_path, theirs, 2).uids() is None
 
 
 def test_another_driver(tmp_path: Path) -> None:
-    """What a kubelet with another driver left does not hide what the next one makes, once that is looked for."""
+    """Leftovers of another driver do not hide the cgroups of the next one after forget()."""
     reader = make(tmp_path, [cgroup("cgroupfs", "kubepods", "burstable")], 2)
     assert reader.uids() == frozenset()
     make(tmp_path, [pod("systemd", ONE)], 2)
@@ -106,7 +106,7 @@ def test_another_driver(tmp_path: Path) -> None:
 
 
 def test_kubepods_is_removed(tmp_path: Path) -> None:
-    """Where it is gone nothing is known, and it is found again."""
+    """While it is absent nothing is known, and it is detected again later."""
     reader = make(tmp_path, [cgroup("cgroupfs", "kubepods")], 2)
     assert reader.uids() == frozenset()
     (tmp_path / "sys/fs/cgroup/kubepods").rmdir()

@@ -1,4 +1,4 @@
-"""What gRPC says becomes one readable sentence, and gRPC says nothing by itself."""
+"""gRPC's errors become one readable sentence, and gRPC logs nothing by itself."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from zonewise.kubelet.errors import BadResponse, KubeletError, KubeletTimeout, K
 
 Code = grpc.StatusCode
 PATH = "unix:/k/kubelet.sock"
-REFUSED = f"failed to connect to all addresses; last error: FAILED_PRECONDITION: {PATH}: connect failed: addr: {PATH}"
+CONNECTION_REFUSED = (
+    f"failed to connect to all addresses; last error: FAILED_PRECONDITION: {PATH}: connect failed: addr: {PATH}"
+)
 
 OLDER = f"failed to connect to all addresses; last error: UNKNOWN: {PATH}: Failed to connect to remote host:"
 
 
-class Refusal(grpc.RpcError):
+class RpcFailure(grpc.RpcError):
     """What a call raises: an RpcError that is a Call as well."""
 
     def __init__(self, code: grpc.StatusCode, details: str | None) -> None:
@@ -36,7 +38,7 @@ class Refusal(grpc.RpcError):
 @pytest.mark.parametrize(
     ("code", "details", "kind", "sentence"),
     [
-        (Code.UNAVAILABLE, f"{REFUSED} error: No such file or directory", KubeletUnavailable,
+        (Code.UNAVAILABLE, f"{CONNECTION_REFUSED} error: No such file or directory", KubeletUnavailable,
          "cannot connect: No such file or directory"),
         (Code.UNAVAILABLE, f"{OLDER} Connection refused", KubeletUnavailable, "cannot connect: Connection refused"),
         (Code.UNAVAILABLE, "Socket closed", KubeletUnavailable, "UNAVAILABLE: Socket closed"),
@@ -50,7 +52,7 @@ class Refusal(grpc.RpcError):
 )  # fmt: skip
 def test_errors(code: grpc.StatusCode, details: str | None, kind: type[KubeletError], sentence: str) -> None:
     """The call, the socket once, and the innermost reason, in one line of bounded length."""
-    error = kubelet_error(Refusal(code, details), "List on /k/kubelet.sock")
+    error = kubelet_error(RpcFailure(code, details), "List on /k/kubelet.sock")
     assert (type(error), str(error)) == (kind, f"List on /k/kubelet.sock: {sentence}")
 
 

@@ -1,4 +1,4 @@
-"""The meaning of a kubelet's configuration: defaults, refusals by field and value, and the real ones of the traces."""
+"""The fields of a kubelet's configuration: defaults, errors by field and value, and the recorded configurations."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_what_is_absent_has_the_kubelets_defaults(document: dict[str, Any]) -> N
 
 
 def test_every_field() -> None:
-    """All fields together, sorted where the model says so."""
+    """All fields together, sorted where the type is."""
     config = parsed(
         cpuManagerPolicy="static",
         cpuManagerPolicyOptions={"strict-cpu-reservation": "1", "full-pcpus-only": "True"},
@@ -128,7 +128,7 @@ FIELDS = (
 
 @given(st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=4))
 def test_any_document_is_a_configuration_or_an_error(document: dict[str, Any]) -> None:
-    """Whatever is in the fields, the error is one line of ours; and what is taken can be used."""
+    """Whatever the fields, the error is one line of ours; and an accepted configuration is usable."""
     try:
         assert parse_config(document, origin="x").max_allowable_numa_nodes() >= 8
     except KubeletConfigError as error:

@@ -1,4 +1,4 @@
-"""The configuration in files: merged as the kubelet merges, re-read when it changes, kept when it turns unreadable."""
+"""The configuration in files: merged as the kubelet merges, re-read when it changes, preserved when unreadable."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def settle(*paths: str) -> None:
 
 
 def test_yaml_and_json_are_equal() -> None:
-    """JSON with tabs too, which YAML would refuse."""
+    """JSON with tabs too, which YAML rejects."""
     text = HEAD + "cpuManagerPolicy: static\nreservedSystemCPUs: 0,16\nfeatureGates: {PodsAPI: true}\n"
     document = parse_document(text.encode(), "f")
     assert document["reservedSystemCPUs"] == "0,16"
@@ -190,7 +190,7 @@ def test_a_changed_policy_is_noticed(tmp_path: Path) -> None:
     ],
 )
 def test_what_was_read_well_stays_when_a_reading_fails(tmp_path: Path, content: str | None, problem: str) -> None:
-    """And says so; before anything was read well, the policies are unknown, and not the defaults."""
+    """The failure is a problem; before the first good reading the policies are unknown, and not the defaults."""
     path = tmp_path / "config.yaml"
     source = source_of(write(path, "cpuManagerPolicy: static\n"))
     good = source.read()

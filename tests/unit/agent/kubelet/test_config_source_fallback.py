@@ -1,4 +1,4 @@
-"""A place of the configuration, and the one that counts as long as the first has never told anything."""
+"""A primary location of the configuration, and a fallback until the primary has succeeded once."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 FILE = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ntopologyManagerPolicy: restricted\n"
 
 
-class Place:
-    """A place that tells its policy, or fails."""
+class Location:
+    """A location that returns its policy, or fails."""
 
     def __init__(self, origin: str, policy: str) -> None:
         self.origin = origin
@@ -39,17 +39,17 @@ class Place:
 
 
 @pytest.fixture
-def first() -> Place:
-    return Place("first", "restricted")
+def first() -> Location:
+    return Location("first", "restricted")
 
 
 @pytest.fixture
-def second() -> Place:
-    return Place("second", "best-effort")
+def second() -> Location:
+    return Location("second", "best-effort")
 
 
 @pytest.fixture
-def source(first: Place, second: Place) -> ConfigSource:
+def source(first: Location, second: Location) -> ConfigSource:
     return ConfigSource(ConfigWithFallback(first, second))
 
 
@@ -63,9 +63,9 @@ def test_the_primary_is_used(source: ConfigSource) -> None:
 
 
 def test_the_fallback_is_used_where_the_primary_fails(
-    source: ConfigSource, first: Place, caplog: pytest.LogCaptureFixture
+    source: ConfigSource, first: Location, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Which is no problem, and is said once with its reason, and again when there is another reason."""
+    """It is no problem, and is logged once with its reason, and again for another reason."""
     first.error = "not verified"
     with caplog.at_level(logging.INFO, "zonewise"):
         readings = [source.read() for _ in range(3)]
@@ -78,8 +78,8 @@ def test_the_fallback_is_used_where_the_primary_fails(
     ]
 
 
-def test_only_where_both_fail_it_is_a_problem(source: ConfigSource, first: Place, second: Place) -> None:
-    """Both reasons are told."""
+def test_only_where_both_fail_it_is_a_problem(source: ConfigSource, first: Location, second: Location) -> None:
+    """Both reasons are in the error."""
     first.error, second.error = "not verified", "cannot be read"
     reading = source.read()
     assert reading.config is None
@@ -88,8 +88,8 @@ def test_only_where_both_fail_it_is_a_problem(source: ConfigSource, first: Place
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=8))
 def test_what_holds(steps: list[tuple[bool, bool]]) -> None:
-    """The first place where it answers; where it ever has, what it told last; else the second, told now or last."""
-    first, second = Place("first", "restricted"), Place("second", "best-effort")
+    """The primary if it works, or its last document once it has worked; else the fallback, now or last."""
+    first, second = Location("first", "restricted"), Location("second", "best-effort")
     source = ConfigSource(ConfigWithFallback(first, second))
     primary_succeeded = fallback_succeeded = False
     for first_fails, second_fails in steps:
@@ -121,7 +121,7 @@ def test_a_kubelet_that_signed_for_itself(tmp_path: Path) -> None:
 
 
 def test_the_file_is_not_read_while_configz_works(tmp_path: Path) -> None:
-    """Its answer has what came by flags as well."""
+    """Its response includes command-line flags."""
     ca = trustme.CA()
     with KubeletServer(ca, "127.0.0.1") as kubelet:
         files = write_ca(tmp_path, ca), write_token(tmp_path)

@@ -1,4 +1,4 @@
-"""/configz over real TLS: verified always, the token read anew, and every refusal says what to do."""
+"""/configz over real TLS: always verified, the token read each time, and every failure names a remedy."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_token_is_read_at_each_fetch(kubelet: KubeletServer, ca: trustme.CA,
 
 
 def test_an_unknown_kubelet_gets_no_token(kubelet: KubeletServer, tmp_path: Path) -> None:
-    """One that signed for itself, or an impostor: refused, with the three ways out, and nothing was sent to it."""
+    """A self-signed kubelet, or an impostor: rejected, with the three remedies, and nothing was sent to it."""
     message = error_of(Configz(kubelet.url, write_ca(tmp_path, trustme.CA()), write_token(tmp_path), "node-1"))
     assert "the kubelet is not verified: " in message
     assert all(word in message for word in ("serverTLSBootstrap: true", "kubeletCa", "kubeletConfig"))
@@ -60,7 +60,7 @@ def test_an_unknown_kubelet_gets_no_token(kubelet: KubeletServer, tmp_path: Path
 
 
 def test_a_certificate_may_name_the_node_instead_of_its_address(ca: trustme.CA, tmp_path: Path) -> None:
-    """The name of another node is refused, that of this one is taken, and without any only the address counts."""
+    """The name of another node is rejected, that of this node accepted; without a name only the address counts."""
     files = write_ca(tmp_path, ca), write_token(tmp_path)
     with KubeletServer(ca, "node-1") as kubelet:
         assert Configz(kubelet.url, *files, "node-1").read() == {"cpuManagerPolicy": "static"}
@@ -85,7 +85,7 @@ def test_a_certificate_may_name_the_node_instead_of_its_address(ca: trustme.CA, 
 def test_unusable_responses(
     kubelet: KubeletServer, ca: trustme.CA, tmp_path: Path, status: int, body: bytes, message: str
 ) -> None:
-    """Each is refused with the place and the reason."""
+    """Each is rejected with the URL and the reason."""
     kubelet.status, kubelet.body = status, body
     configz = Configz(kubelet.url, write_ca(tmp_path, ca), write_token(tmp_path))
     assert error_of(configz).startswith(f"{kubelet.url}: {message}")
@@ -110,13 +110,13 @@ def test_files_that_are_missing_are_named(kubelet: KubeletServer, ca: trustme.CA
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:10255/configz", "https:///configz", "unix:///configz"])
 def test_only_https_will_do(url: str) -> None:
-    """Plain HTTP would give the token to anyone."""
+    """Plain HTTP would send the token to anyone."""
     with pytest.raises(KubeletConfigError, match="must be an https URL"):
         open_config(url)
 
 
 def test_what_was_in_force_stays_while_the_kubelet_restarts(ca: trustme.CA, tmp_path: Path) -> None:
-    """A failed fetch keeps the last configuration and says so; events of pods alone do not fetch at all."""
+    """A failed request preserves the last configuration and is a problem; events of pods alone cause no request."""
     with KubeletServer(ca, "127.0.0.1") as kubelet:
         source = open_config(kubelet.url, ca=write_ca(tmp_path, ca), token=write_token(tmp_path))
         first = source.read()

@@ -77,7 +77,7 @@ def test_cpus_by_pod_and_container() -> None:
 
 
 def test_cpus_by_container_id() -> None:
-    """v1 told no pods."""
+    """v1 has no pods."""
     content = encoded({**POLICY, "entries": {"cri-1": "1", "cri-2": "2-3"}, "checksum": 7})
     assert parse_cpu_manager_state(content, "f").value == CpuManagerState(
         "static", CpuSet([0, 4, 5, 6, 7]), {UNKNOWN_POD: {"cri-1": CpuSet([1]), "cri-2": CpuSet([2, 3])}}
@@ -136,7 +136,7 @@ def test_devices_by_zone() -> None:
 
 
 def test_devices_as_a_plain_list() -> None:
-    """Before 1.20 the checkpoint told no zones; null is how Go writes what it never filled."""
+    """Before 1.20 the checkpoint has no zones; null is how Go writes an unset field."""
     entry = {**DEVICE, "DeviceIDs": ["b", "a"]}
     content = encoded({"Data": {"PodDeviceEntries": [entry], "RegisteredDevices": None}, "Checksum": 1})
     assert parse_device_checkpoint(content, "f") == ParsedCheckpoint(
@@ -211,7 +211,7 @@ def test_a_bad_entry_costs_only_itself(parse: Any, content: dict[str, Any], prob
 @pytest.mark.parametrize("parse", PARSERS)
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b'"x"', b"\xff", b"[" * 100_000, b"{}", b'{"a": 1}'])
 def test_what_is_no_checkpoint_is_unknown(parse: Any, content: bytes) -> None:
-    """Nothing is told from it, and one problem or more says why, each in a line."""
+    """The value is None, and each problem is one line."""
     value, problems = parse(content, "f")
     assert value is None
     assert problems or content == b"{}"
@@ -254,7 +254,7 @@ def damaged(draw: st.DrawFn) -> Any:
 @given(damaged())
 @example({**POLICY, "entries": {"\n": False}, "podEntries": {"u\r\n": {"cpuSet": 1}}})
 def test_damage_never_stops_a_reading(document: Any) -> None:
-    """Whatever stands in a field, each parser gives a value or None, and one-line problems."""
+    """Whatever a field holds, each parser returns a value or None, and one-line problems."""
     for parse in PARSERS:
         for content in (encoded(document), wrapped(document)):
             assert all("\n" not in problem for problem in parse(content, "f").problems)
@@ -341,7 +341,7 @@ def test_an_unchanged_file_is_not_read_again(tmp_path: Path) -> None:
 
 
 def test_a_fresh_file_is_read_again(tmp_path: Path) -> None:
-    """Written twice within one tick of the clock, with one length and one inode, it says what was written last."""
+    """A file written twice within one tick of the clock, with equal length and inode, has the last content."""
     reader = StateReader(str(tmp_path))
     path = write(tmp_path, "cpu_manager_state", encoded({**POLICY, "entries": {"u": {"c": "3"}}}))
     stamp = path.stat().st_mtime_ns

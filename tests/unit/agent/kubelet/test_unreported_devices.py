@@ -1,4 +1,4 @@
-"""Devices that only the checkpoint tells of."""
+"""Devices that only the checkpoint has."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 GPU, NIC = "example.com/gpu", "example.com/nic"
-TOLD = Allocatable(devices=(ContainerDevices(GPU, ("a",), (0,)),))
+REPORTED = Allocatable(devices=(ContainerDevices(GPU, ("a",), (0,)),))
 
 
 class Files:
-    """A kubelet's socket and checkpoint, which are made at given seconds."""
+    """A kubelet's socket and checkpoint, created at given seconds."""
 
     def __init__(self, directory: Path) -> None:
         self.socket, self.checkpoint = directory / "socket", directory / "checkpoint"
-        self.made = UnreportedDevices(str(self.checkpoint), str(self.socket))
+        self.unreported = UnreportedDevices(str(self.checkpoint), str(self.socket))
 
     def write(self, *, socket: int, checkpoint: int) -> None:
         for path, second in ((self.socket, socket), (self.checkpoint, checkpoint)):
@@ -40,33 +40,33 @@ def files(tmp_path: Path) -> Files:
 
 
 def test_a_registered_device_that_is_not_reported(files: Files) -> None:
-    """It can be given, and is of no zone."""
+    """It is allocatable, and has no zone."""
     registered = {GPU: ("b", "a"), NIC: ("x",)}
     more = (ContainerDevices(GPU, ("b",)), ContainerDevices(NIC, ("x",)))
-    assert files.made.added_to(TOLD, registered) == TOLD._replace(devices=(*TOLD.devices, *more))
+    assert files.unreported.added_to(REPORTED, registered) == REPORTED._replace(devices=(*REPORTED.devices, *more))
 
 
 def test_all_are_reported(files: Files) -> None:
-    assert files.made.added_to(TOLD, {GPU: ("a",)}) is TOLD
-    assert files.made.added_to(TOLD, {}) is TOLD
+    assert files.unreported.added_to(REPORTED, {GPU: ("a",)}) is REPORTED
+    assert files.unreported.added_to(REPORTED, {}) is REPORTED
 
 
 def test_a_checkpoint_of_before_the_start(files: Files) -> None:
     """What is registered there waits for its plugin, until the kubelet writes it anew."""
     files.write(socket=3, checkpoint=2)
-    assert files.made.added_to(Allocatable(), {GPU: ("b",)}) == Allocatable()
+    assert files.unreported.added_to(Allocatable(), {GPU: ("b",)}) == Allocatable()
     files.write(socket=3, checkpoint=4)
-    assert files.made.added_to(Allocatable(), {GPU: ("b",)}).devices == (ContainerDevices(GPU, ("b",)),)
+    assert files.unreported.added_to(Allocatable(), {GPU: ("b",)}).devices == (ContainerDevices(GPU, ("b",)),)
 
 
 def test_a_plugin_disconnects(files: Files) -> None:
-    """A device that was told once is not one of no zone when it is told no more."""
-    files.made.added_to(TOLD, {GPU: ("a",)})
-    assert files.made.added_to(Allocatable(), {GPU: ("a",)}) == Allocatable()
+    """A device that was reported once does not lose its zone when it is reported no more."""
+    files.unreported.added_to(REPORTED, {GPU: ("a",)})
+    assert files.unreported.added_to(Allocatable(), {GPU: ("a",)}) == Allocatable()
 
 
 def test_files_that_are_absent(tmp_path: Path) -> None:
-    assert Files(tmp_path).made.added_to(TOLD, {GPU: ("b",)}) is TOLD
+    assert Files(tmp_path).unreported.added_to(REPORTED, {GPU: ("b",)}) is REPORTED
 
 
 @given(

@@ -65,6 +65,6 @@ def test_families(target: str | None, family: str | None) -> None:
 
 
 def test_another_driver() -> None:
-    """A GPU that a virtual machine has is not the node's to give."""
+    """A GPU of a virtual machine is not the node's to allocate."""
     assert amd_labels(machine(MI300X._replace(driver="vfio-pci"))) == {}
     assert amd_labels(Machine()) == {}

@@ -19,7 +19,7 @@ PARENT = Source("/sys/bus/pci/devices", "0000:19:00.0", "each entry is a functio
 
 
 def test_a_fact_of_its_own() -> None:
-    """Value, file, value read and rule are said, each on its line."""
+    """Value, file, raw value and rule are printed, each on its line."""
     assert explain(machine_to_json(tiered_memory()), {"zones.1.memory": MEMINFO}, "zones.1.memory") == (
         "zones.1.memory: 274877906944\n"
         "  file   /sys/devices/system/node/node1/meminfo\n"
@@ -29,7 +29,7 @@ def test_a_fact_of_its_own() -> None:
 
 
 def test_a_fact_has_its_nearest_parents_source() -> None:
-    """Where the fact has none, its object's source is given, and it is said whose it is."""
+    """A fact without a source has that of its object, with the object's name."""
     text = explain(
         machine_to_json(gpu_server()), {"gpus": MEMINFO, "gpus.0000:19:00.0": PARENT}, "gpus.0000:19:00.0.zone"
     )
@@ -64,7 +64,7 @@ def test_a_whole_object() -> None:
 
 
 def test_addresses_hold_dots_and_colons() -> None:
-    """The longest name that fits is taken: an address is one element of the path."""
+    """The longest name that fits counts: an address is one element of the path."""
     matching = facts(machine_to_json(gpu_server()), "pci.0000:19:00.0.link.max_width")
     assert [(fact.path, fact.value) for fact in matching] == [(("pci", "0000:19:00.0", "link", "max_width"), 16)]
 
@@ -85,7 +85,7 @@ def test_a_name_with_a_dot() -> None:
 
 
 def test_a_number_below_zones_is_an_id() -> None:
-    """GB200 has zones 0, 1, 2, 10, 18: the path says the id, and a place in the list is not mistaken for it."""
+    """GB200 has zones 0, 1, 2, 10, 18: the path has the id, and an index into the list is not mistaken for it."""
     machine = grace_blackwell()._replace(zones=tuple(z for z in grace_blackwell().zones if z.memory))
     document = machine_to_json(machine)
     assert facts(document, "zones.18.device")[0].value == "0018:01:00.0"
@@ -105,7 +105,7 @@ def test_elements_without_names_are_addressed_by_index() -> None:
 
 
 def test_a_device_without_an_address_is_addressed_by_index() -> None:
-    """A GPU of a platform has no PCI address; it can be asked for all the same."""
+    """A GPU of a platform has no PCI address; it has a path all the same."""
     gpu = gpu_server().gpus[0]._replace(address=None)
     assert facts(machine_to_json(Machine(gpus=(gpu,))), "gpus.0.vendor")[0].value == "nvidia"
 
@@ -150,7 +150,7 @@ def test_every_fact_has_its_own_path(name: str) -> None:
 
 @given(st.text(max_size=30))
 def test_any_path_is_explained_or_rejected(path: str) -> None:
-    """No path ends otherwise than in facts, or in an error that says what is possible."""
+    """Every path ends in facts, or in an error that lists the names."""
     with contextlib.suppress(UnknownFact):
         assert facts(machine_to_json(small_vm()), path)
 

@@ -149,7 +149,7 @@ def test_resource_director() -> None:
 
 @pytest.mark.parametrize(("swap", "expected"), [(1 << 30, {"memory-swap": "true"}), (0, {}), (None, {})])
 def test_swap(swap: int | None, expected: dict[str, str]) -> None:
-    """The label is memory-swap, whatever the documentation says."""
+    """The label is memory-swap, whatever the documentation has."""
     assert labels(Machine(swap=swap)) == expected
 
 
@@ -199,7 +199,7 @@ def veth(number: int) -> Nic:
 
 
 def test_pods_that_come_and_go_change_nothing() -> None:
-    """Neither their netdevs nor the virtual functions given to them are features."""
+    """Neither their netdevs nor the virtual functions of pods are features."""
     machine = gpu_server()
     before = node_features(machine)
     own = machine.nics[0]
@@ -216,7 +216,7 @@ def test_a_bond_is_a_feature() -> None:
 
 
 def test_equal_functions_once() -> None:
-    """Eight GPUs of one model are one instance: a rule could not tell them apart."""
+    """Eight GPUs of one model are one instance: a rule could not distinguish them."""
     functions = node_features(gpu_server()).instances["pci.device"]
     assert len([entry for entry in functions if entry["vendor"] == "10de"]) == 1
 

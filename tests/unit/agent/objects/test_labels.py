@@ -127,7 +127,7 @@ def test_other_architectures() -> None:
     [("GenuineIntel", "Intel"), ("AuthenticAMD", "AMD"), ("HygonGenuine", "Hygon"), ("  Shanghai  ", "VendorUnknown")],
 )
 def test_model_of_an_x86_processor(vendor: str, label: str) -> None:
-    """Vendor by the name that NFD gives it, family and model as decimal numbers."""
+    """Vendor by NFD's name, family and model as decimal numbers."""
     labels = nfd(x86("", vendor=vendor, family="6", model="143"))
     assert labels == {"cpu-model.vendor_id": label, "cpu-model.family": "6", "cpu-model.id": "143"}
 
@@ -152,7 +152,7 @@ def test_model_of_an_arm_processor() -> None:
     ],
 )
 def test_hypervisor(virtualization: Virtualization, label: str | None) -> None:
-    """A machine is said to have none only where that is known."""
+    """A machine has the label "none" only where that is known."""
     assert nfd(x86("")._replace(virtualization=virtualization)).get("cpu-model.hypervisor") == label
 
 
@@ -177,7 +177,7 @@ def test_kernel_version(release: str, parts: dict[str, str]) -> None:
 
 
 def test_kernel_options() -> None:
-    """Built in and module are both true, other values stay, and only the four options of NFD's default are told."""
+    """Built in and module are both true, other values stay, and only the four options of NFD's default are labels."""
     config = {"NO_HZ": "y", "NO_HZ_FULL": "y", "PREEMPT": "n", "NUMA": "y", "NO_HZ_IDLE": "m"}
     labels = nfd(Machine(kernel=Kernel(None, config=config)))
     assert labels == {f"kernel-config.{name}": "true" for name in ("NO_HZ", "NO_HZ_FULL", "NO_HZ_IDLE")}
@@ -205,7 +205,7 @@ def test_devices() -> None:
 
 
 def test_rdma_is_available_with_both_modules() -> None:
-    """NFD's rule asks for ib_uverbs and rdma_ucm."""
+    """NFD's rule requires ib_uverbs and rdma_ucm."""
     assert "rdma.available" not in nfd(Machine(kernel=Kernel(None, modules=("ib_uverbs",))))
     assert nfd(Machine(kernel=Kernel(None, modules=("ib_uverbs", "rdma_ucm")))) == {"rdma.available": "true"}
 
@@ -281,7 +281,7 @@ def test_a_driver_version_of_two_parts() -> None:
     ("virtualization", "label"), [("vgpu", "true"), ("none", "false"), ("passthrough", "false"), (None, None)]
 )
 def test_vgpu(virtualization: str | None, label: str | None) -> None:
-    """Denied only where the driver says that the GPU is none."""
+    """Denied only where the driver reports that the GPU is none."""
     gpu = gpu_server().gpus[0]._replace(virtualization=virtualization)
     assert gfd(Machine(gpus=(gpu,))).get("vgpu.present") == label
 
@@ -302,14 +302,14 @@ def test_mig_instances_by_profile() -> None:
 
 @pytest.mark.parametrize(("modes", "replicas"), [((True, True), "0"), ((True, False), "1"), ((False, False), "1")])
 def test_gpus_in_mig_mode_have_no_replicas(modes: tuple[bool, ...], replicas: str) -> None:
-    """A node of which every GPU is in MIG mode has none to give as a whole, and says so by no replica."""
+    """A node with every GPU in MIG mode has no whole GPU to allocate, hence no replica."""
     first = gpu_server().gpus[0]
     gpus = tuple(first._replace(mig=Mig(enabled, enabled)) for enabled in modes)
     assert gfd(Machine(gpus=gpus))["gpu.replicas"] == replicas
 
 
 def test_clique() -> None:
-    """A node in an NVLink domain across nodes says which, by cluster and clique; one that is in none says nothing."""
+    """A node in an NVLink domain has a label with cluster and clique; a node in none has no such label."""
     assert gfd(grace_blackwell())["gpu.clique"] == "3f8a1c5e-0000-4000-8000-000000000001.1"
     assert "gpu.clique" not in gfd(gpu_server())
 

@@ -50,7 +50,7 @@ def test_names(name: str, allowed: bool) -> None:
 
 
 def test_values_are_cleaned() -> None:
-    """A value that Kubernetes would refuse is made one that it takes, and that is said."""
+    """A value that Kubernetes would reject is sanitized and reported."""
     result = validate_labels({"zonewise.dev/a": "one two/three", "zonewise.dev/b": "", "zonewise.dev/c": "(!)"})
     assert result.values == {"zonewise.dev/a": "one_two_three", "zonewise.dev/b": ""}
     assert [problem.split()[1] for problem in result.problems] == ["zonewise.dev/a:", "zonewise.dev/c"]
@@ -65,7 +65,7 @@ def test_values_of_nfd_are_left_out() -> None:
 
 @given(st.dictionaries(st.text(max_size=80) | st.from_regex(NAME, fullmatch=True), st.text(max_size=80), max_size=8))
 def test_only_valid_labels_are_left(labels: dict[str, str]) -> None:
-    """Whatever is wanted, what is left is valid and sorted, every loss is said, and a second look changes nothing."""
+    """For any labels the result is valid, sorted, every loss is reported, and another pass changes nothing."""
     result = validate_labels(labels)
     assert all(NAME.fullmatch(name) and VALUE.fullmatch(value) for name, value in result.values.items())
     assert list(result.values) == sorted(result.values)

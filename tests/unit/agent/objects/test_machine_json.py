@@ -25,7 +25,7 @@ ANY_TEXT = st.text(st.characters(codec=None, categories=None), max_size=20)
 
 
 def test_schema_comes_first() -> None:
-    """A reader can tell what it has from the first key."""
+    """The first key identifies the document."""
     assert next(iter(machine_to_json(Machine()))) == "schema"
     assert machine_to_json(Machine())["schema"] == SCHEMA == "zonewise.dev/machine/v1"
 
@@ -83,7 +83,7 @@ def test_class_of_a_pci_function() -> None:
 
 
 def test_no_number_that_json_lacks() -> None:
-    """Infinity and not-a-number, which no JSON parser takes, are unknown."""
+    """Infinity and not-a-number, which no JSON parser accepts, are unknown."""
     kind = hybrid().core_kinds[0]
     kinds = tuple(kind._replace(max_mhz=value) for value in (math.inf, math.nan))
     document = machine_to_json(Machine(core_kinds=kinds))
@@ -93,7 +93,7 @@ def test_no_number_that_json_lacks() -> None:
 
 @given(ANY_TEXT, ANY_TEXT, ANY_TEXT)
 def test_valid_for_any_text(name: str, key: str, parameter: str) -> None:
-    """Whatever text a damaged machine holds, the output is ASCII, ends in a newline, and strict parsers take it."""
+    """Whatever text a damaged machine holds, the output is ASCII, ends in a newline, and strict parsers accept it."""
     machine = small_vm()._replace(
         hostname=name,
         kernel=Kernel("6", command_line=(parameter,), config={key: name}),
@@ -127,7 +127,7 @@ def test_nothing_is_written_shortly() -> None:
 
 
 def test_sources_only_on_request() -> None:
-    """The key `sources` appears when it was asked for, with file, value and rule."""
+    """The key `sources` appears on request, with file, value and rule."""
     source = Source("/sys/devices/system/node/node0/meminfo", "MemTotal: 1 kB", "MemTotal x 1024")
     assert "sources" not in machine_to_json(small_vm())
     sources: dict[str, Any] = machine_to_json(small_vm(), {"zones.0.memory": source})["sources"]

@@ -1,4 +1,4 @@
-"""The topology file for NCCL: what NCCL's parser takes, and the distances that NCCL would find in it."""
+"""The topology file for NCCL: accepted by NCCL's parser, with the distances that NCCL would derive from it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_nccls_parser_accepts_it(name: str) -> None:
 
 @given(st.text(max_size=300))
 def test_names_that_are_no_names(text: str) -> None:
-    """Garbled names make no line that NCCL refuses."""
+    """Garbled names make no line that NCCL rejects."""
     machine = gpu_server()
     device = machine.infiniband[0]._replace(name=text)
     garbled = machine._replace(infiniband=(device,), model=Model(vendor=text, family=text, model=text))
@@ -80,14 +80,14 @@ def test_cpus() -> None:
 
 @given(st.sets(st.integers(0, 700), min_size=1))
 def test_affinity_comes_back_as_the_zones_cpus(cpus: set[int]) -> None:
-    """The mask says the CPUs of the zone."""
+    """The mask has the CPUs of the zone."""
     zone = small_vm().zones[0]._replace(cpus=CpuSet(cpus))
     mask = elements(small_vm()._replace(zones=(zone,)), "cpu")[0].get("affinity") or ""
     assert CpuSet.parse_mask(mask) == CpuSet(cpus)
 
 
 def test_affinity_that_nccl_would_cut() -> None:
-    """A mask beyond 254 characters is left out: NCCL asks the kernel then, and would believe a part."""
+    """A mask beyond 254 characters is omitted: NCCL then reads the kernel's, and would trust a part."""
     zone = small_vm().zones[0]._replace(cpus=CpuSet(range(1000)))
     assert "affinity" not in elements(small_vm()._replace(zones=(zone,)), "cpu")[0].attrib
 
@@ -166,7 +166,7 @@ def test_the_slower_end_decides() -> None:
 
 
 def test_an_unknown_link_is_left_out() -> None:
-    """Virtual devices have no link; NCCL asks the kernel where the file says nothing."""
+    """Virtual devices have no link; NCCL reads the kernel where the file has no value."""
     (nic,) = elements(small_vm(), "pci")
     assert not {"link_speed", "link_width"} & set(nic.attrib)
 
@@ -179,7 +179,7 @@ def test_a_gpu() -> None:
 
 
 def test_a_gpu_that_no_driver_described() -> None:
-    """Its PCI function is there, as in the files of cloud providers, and NCCL asks NVML for the rest."""
+    """Its PCI function is present, as in the files of cloud providers, and NCCL queries NVML for the rest."""
     gpus = tuple(gpu._replace(number=None) for gpu in gpu_server().gpus)
     machine = gpu_server()._replace(gpus=gpus, infiniband=(), nics=())
     assert elements(machine, "gpu") == []

@@ -31,12 +31,12 @@ from zonewise_common.nrt import names
 from zonewise_common.nrt.zones import MAX_NODE_ZONES
 
 
-def zones_of(machine: Machine, kind: str | None = None) -> dict[str, dict[str, Any]]:
+def zone_objects(machine: Machine, kind: str | None = None) -> dict[str, dict[str, Any]]:
     zones = machine_to_nrt(machine, "node")["zones"]
     return {zone["name"]: zone for zone in zones if kind in (None, zone["type"])}
 
 
-def attributes_of(zone: dict[str, Any]) -> dict[str, str]:
+def read_attributes(zone: dict[str, Any]) -> dict[str, str]:
     return {attribute["name"]: attribute["value"] for attribute in zone.get("attributes", [])}
 
 
@@ -74,7 +74,7 @@ def test_names_are_unique_labels(name: str) -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_parents_make_no_circle(name: str) -> None:
     """Going from parent to parent ends."""
-    zones = zones_of(ALL[name]())
+    zones = zone_objects(ALL[name]())
     for zone in zones.values():
         ancestors: list[str] = []
         while "parent" in zone:
@@ -86,14 +86,14 @@ def test_parents_make_no_circle(name: str) -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_resources_are_of_nodes_only(name: str) -> None:
     """Consumers that walk all zones find resources in those that the kubelet aligns to, and in no other."""
-    for zone in zones_of(ALL[name]()).values():
+    for zone in zone_objects(ALL[name]()).values():
         assert ("resources" in zone) == (zone["type"] == "Node")
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_only_names_of_nodes_in_the_costs_of_nodes(name: str) -> None:
-    """scheduler-plugins takes each name in the costs of a Node zone for another's; it reads no costs of other zones."""
-    zones = zones_of(ALL[name]())
+    """scheduler-plugins reads each name in the costs of a Node zone as another's; it reads no costs of other zones."""
+    zones = zone_objects(ALL[name]())
     nodes = {name for name, zone in zones.items() if zone["type"] == "Node"}
     for zone in zones.values():
         if zone["type"] != "GPU":
@@ -103,14 +103,14 @@ def test_only_names_of_nodes_in_the_costs_of_nodes(name: str) -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_quantities_are_in_order(name: str) -> None:
     """Available is at most allocatable, which is at most capacity."""
-    for zone in zones_of(ALL[name](), "Node").values():
+    for zone in zone_objects(ALL[name](), "Node").values():
         for resource in zone["resources"]:
             assert 0 <= int(resource["available"]) <= int(resource["allocatable"]) <= int(resource["capacity"])
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_same_bytes_for_the_same_machine(name: str) -> None:
-    """Two machines that are equal give the same YAML; whoever compares it need not parse it."""
+    """Two machines that are equal give the same YAML; a comparison needs no parser."""
     assert render_yaml(machine_to_nrt(ALL[name](), "n")) == render_yaml(machine_to_nrt(ALL[name](), "n"))
 
 
@@ -122,7 +122,7 @@ def test_yaml_comes_back_as_it_was(name: str) -> None:
 
 
 def test_usage_is_unknown() -> None:
-    """Nobody was asked what is in use, and the object says so."""
+    """Without a kubelet the usage is unknown, and the object has an attribute for it."""
     obj = machine_to_nrt(small_vm(), "node")
     assert {"name": "zonewise.dev/usage", "value": "unknown"} in obj["attributes"]
 
@@ -135,7 +135,7 @@ def test_problems_are_counted() -> None:
 
 def test_resources_of_a_node() -> None:
     """CPUs are counted, memory is in bytes, and pools of huge pages are in bytes under the kubelet's names."""
-    node = resources_of(zones_of(tiered_memory())["node-0"])
+    node = resources_of(zone_objects(tiered_memory())["node-0"])
     assert list(node) == ["cpu", "memory", "hugepages-2Mi", "hugepages-1Gi"]
     assert node["cpu"]["capacity"] == "16"
     assert node["hugepages-2Mi"]["capacity"] == str(2 * GIB)
@@ -144,31 +144,31 @@ def test_resources_of_a_node() -> None:
 
 
 def test_pages_in_a_pool_are_no_memory_for_pods() -> None:
-    """What a pool of huge pages holds is taken from the memory that could be allocated, and not from its capacity."""
-    assert resources_of(zones_of(tiered_memory())["node-0"])["memory"]["allocatable"] == str(254 * GIB)
+    """Pages in a huge page pool reduce the allocatable memory, and not its capacity."""
+    assert resources_of(zone_objects(tiered_memory())["node-0"])["memory"]["allocatable"] == str(254 * GIB)
 
 
 def test_pools_larger_than_memory_leave_nothing() -> None:
     """Contradictory files do not make a negative quantity."""
     zone = small_vm().zones[0]._replace(memory=GIB, hugepages={"1Gi": 4})
-    assert resources_of(zones_of(Machine(zones=(zone,)))["node-0"])["memory"]["available"] == "0"
+    assert resources_of(zone_objects(Machine(zones=(zone,)))["node-0"])["memory"]["available"] == "0"
 
 
 def test_unknown_memory_is_no_resource() -> None:
     """A zone whose memory could not be read has no such resource, instead of none of it."""
     zone = small_vm().zones[0]._replace(memory=None)
-    assert list(resources_of(zones_of(Machine(zones=(zone,)))["node-0"])) == ["cpu"]
+    assert list(resources_of(zone_objects(Machine(zones=(zone,)))["node-0"])) == ["cpu"]
 
 
 def test_no_device_is_a_resource() -> None:
-    """How GPUs are offered is the device plugin's to say."""
-    names = {name for zone in zones_of(gpu_server(), "Node").values() for name in resources_of(zone)}
+    """Only the device plugin decides how GPUs are offered."""
+    names = {name for zone in zone_objects(gpu_server(), "Node").values() for name in resources_of(zone)}
     assert names == {"cpu", "memory"}
 
 
 def test_distances() -> None:
     """The costs of a node are its distances to all nodes, itself among them."""
-    assert zones_of(gpu_server())["node-1"]["costs"] == [
+    assert zone_objects(gpu_server())["node-1"]["costs"] == [
         {"name": "node-0", "value": 12},
         {"name": "node-1", "value": 10},
         {"name": "node-2", "value": 21},
@@ -178,13 +178,13 @@ def test_distances() -> None:
 
 def test_unknown_distances_are_left_out() -> None:
     """A machine that prints no distances has no costs, instead of equal ones."""
-    assert "costs" not in zones_of(big_machine()._replace(zones=(small_vm().zones[0],)))["node-0"]
+    assert "costs" not in zone_objects(big_machine()._replace(zones=(small_vm().zones[0],)))["node-0"]
 
 
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 200])
 def test_never_a_node_that_overflows_a_consumers_table(count: int) -> None:
     """Ids from 64 on are no nodes to consumers: published under another name and type, without resources."""
-    zones = zones_of(many_zones(count))
+    zones = zone_objects(many_zones(count))
     nodes = [zone for zone in zones.values() if zone["type"] == "Node"]
     assert len(zones) == count
     assert len(nodes) == min(count, MAX_NODE_ZONES)
@@ -196,7 +196,7 @@ def test_never_a_node_that_overflows_a_consumers_table(count: int) -> None:
 def test_any_ids(ids: list[int], kind: str) -> None:
     """Sparse and huge ids keep their numbers, and only CPU zones below 64 are nodes."""
     zones = tuple(many_zones(1, kind).zones[0]._replace(id=number) for number in sorted(ids))
-    zones_by_name = zones_of(Machine(zones=zones))
+    zones_by_name = zone_objects(Machine(zones=zones))
     assert {zone["name"].rpartition("-")[2] for zone in zones_by_name.values()} == set(map(str, ids))
     for zone in zones_by_name.values():
         below = int(zone["name"].rpartition("-")[2]) < MAX_NODE_ZONES
@@ -204,11 +204,11 @@ def test_any_ids(ids: list[int], kind: str) -> None:
 
 
 def test_memory_without_cpus() -> None:
-    """HBM and CXL are zones of another type: how much, of what kind, how far, how fast, nearest to whom."""
-    zone = zones_of(tiered_memory())["memory-2"]
+    """HBM and CXL are zones of another type: how much, of what kind, how far, how fast, nearest to which CPUs."""
+    zone = zone_objects(tiered_memory())["memory-2"]
     assert zone["type"] == "MemoryOnly"
     assert zone["costs"] == [{"name": "node-0", "value": 13}, {"name": "node-1", "value": 23}]
-    assert attributes_of(zone) == {
+    assert read_attributes(zone) == {
         "zonewise.dev/initiators": "0",
         "zonewise.dev/local-cpus": "0-15",
         "zonewise.dev/medium": "HBM",
@@ -220,74 +220,74 @@ def test_memory_without_cpus() -> None:
 
 
 def test_gpu_memory_and_the_zones_reserved_for_it() -> None:
-    """The memory of a coherent GPU is a zone that names the GPU; the empty zones kept for MIG are not published."""
-    zones = zones_of(grace_blackwell(), "DeviceMemory")
+    """The memory of a coherent GPU is a zone that names the GPU; the empty zones reserved for MIG are not published."""
+    zones = zone_objects(grace_blackwell(), "DeviceMemory")
     assert list(zones) == ["device-2", "device-10", "device-18", "device-26"]
-    assert attributes_of(zones["device-10"])["zonewise.dev/device"] == "0009:01:00.0"
+    assert read_attributes(zones["device-10"])["zonewise.dev/device"] == "0009:01:00.0"
 
 
 def test_packages_hold_nodes() -> None:
     """With several zones a package, the package is the parent."""
-    zones = zones_of(gpu_server())
+    zones = zone_objects(gpu_server())
     assert [zones[f"node-{number}"]["parent"] for number in range(4)] == ["package-0"] * 2 + ["package-1"] * 2
-    assert attributes_of(zones["package-1"])["zonewise.dev/model"] == "Intel(R) Xeon(R) Platinum 8480C"
+    assert read_attributes(zones["package-1"])["zonewise.dev/model"] == "Intel(R) Xeon(R) Platinum 8480C"
 
 
 def test_a_node_of_several_packages() -> None:
     """A guest with one zone and many sockets: the zone is the parent of its packages."""
     halves = (CpuSet((0, 2)), CpuSet((1, 3)))
     machine = small_vm()._replace(packages=tuple(Package(0, held) for held in halves))
-    zones = zones_of(machine)
+    zones = zone_objects(machine)
     assert "parent" not in zones["node-0"]
     assert [zones[name]["parent"] for name in ("package-0", "package-1")] == ["node-0", "node-0"]
 
 
 def test_l3_groups_where_they_split_a_zone() -> None:
-    """Groups of cores below a zone are published with their CPUs; an L3 of a whole zone says nothing new."""
-    groups = zones_of(big_machine(), "L3")
+    """Groups of cores below a zone are published with their CPUs; an L3 of a whole zone adds nothing."""
+    groups = zone_objects(big_machine(), "L3")
     assert len(groups) == 16
     assert groups["l3-3"]["parent"] == "node-1"
-    assert attributes_of(groups["l3-3"])["zonewise.dev/cpus"] == "24-31,152-159"
-    assert zones_of(tiered_memory(), "L3") == {}
+    assert read_attributes(groups["l3-3"])["zonewise.dev/cpus"] == "24-31,152-159"
+    assert zone_objects(tiered_memory(), "L3") == {}
 
 
 def test_cores() -> None:
     """Which CPUs are one core, zone by zone, where any core has several."""
-    assert attributes_of(zones_of(gpu_server())["node-0"])[names.CORES] == "0-27/112-139"
-    assert attributes_of(zones_of(hybrid())["node-0"])[names.CORES] == "0-7*2;8-15"
-    assert names.CORES not in attributes_of(zones_of(grace_blackwell())["node-0"])
+    assert read_attributes(zone_objects(gpu_server())["node-0"])[names.CORES] == "0-27/112-139"
+    assert read_attributes(zone_objects(hybrid())["node-0"])[names.CORES] == "0-7*2;8-15"
+    assert names.CORES not in read_attributes(zone_objects(grace_blackwell())["node-0"])
 
 
 def test_cpus_of_no_known_core_are_cores_of_their_own() -> None:
     machine = gpu_server()
-    zones = zones_of(machine._replace(cores=machine.cores[1:]))
-    assert attributes_of(zones["node-0"])[names.CORES] == "0,112;1-27/113-139"
+    zones = zone_objects(machine._replace(cores=machine.cores[1:]))
+    assert read_attributes(zones["node-0"])[names.CORES] == "0,112;1-27/113-139"
 
 
 def test_reserved_zones_are_listed() -> None:
     """They are no zones, and NUMA nodes all the same."""
     machine = grace_blackwell()
     obj = machine_to_nrt(machine, "node")
-    reserved = CpuSet.parse_list(attributes_of(obj)[names.EMPTY_ZONES])
+    reserved = CpuSet.parse_list(read_attributes(obj)[names.EMPTY_ZONES])
     shown = {
         int(zone["name"].rpartition("-")[2]) for zone in obj["zones"] if zone["name"].startswith(("node-", "device-"))
     }
     assert reserved.isdisjoint(CpuSet(shown))
     assert {*reserved, *shown} == {zone.id for zone in machine.zones}
-    assert names.EMPTY_ZONES not in attributes_of(machine_to_nrt(gpu_server(), "node"))
+    assert names.EMPTY_ZONES not in read_attributes(machine_to_nrt(gpu_server(), "node"))
 
 
 def test_hybrid_cores_as_nfd_has_them() -> None:
     """The CPUs of performance and efficiency cores are attributes under the names of NFD's topology updater."""
-    attributes = attributes_of(machine_to_nrt(hybrid(), "node"))
+    attributes = read_attributes(machine_to_nrt(hybrid(), "node"))
     assert (attributes["cpu_core"], attributes["cpu_atom"]) == ("0-7", "8-15")
 
 
 def test_a_gpu() -> None:
     """A GPU is a zone below its node, with the attribute names of Dynamic Resource Allocation, and its nearest NIC."""
-    zone = zones_of(gpu_server())["gpu-0000-2a-00-0"]
+    zone = zone_objects(gpu_server())["gpu-0000-2a-00-0"]
     assert (zone["type"], zone["parent"]) == ("GPU", "node-0")
-    attributes = attributes_of(zone)
+    attributes = read_attributes(zone)
     assert attributes["resource.kubernetes.io/pciBusID"] == "0000:2a:00.0"
     assert attributes["resource.kubernetes.io/pcieRoot"] == "pci0000:26"
     assert attributes["resource.kubernetes.io/numaNode"] == "0"
@@ -299,16 +299,16 @@ def test_a_gpu_of_unknown_zone_has_no_parent() -> None:
     """Nothing is guessed: neither the parent nor the standard attribute is there."""
     machine = gpu_server()
     gpu = machine.gpus[0]._replace(zone=None)
-    zone = zones_of(machine._replace(gpus=(gpu,)))["gpu-0000-19-00-0"]
+    zone = zone_objects(machine._replace(gpus=(gpu,)))["gpu-0000-19-00-0"]
     assert "parent" not in zone
-    assert "resource.kubernetes.io/numaNode" not in attributes_of(zone)
+    assert "resource.kubernetes.io/numaNode" not in read_attributes(zone)
 
 
 def test_a_nic() -> None:
     """A NIC is one zone with its network and its RDMA device; virtual functions are none."""
-    zones = zones_of(gpu_server(), "NIC")
+    zones = zone_objects(gpu_server(), "NIC")
     assert len(zones) == 10
-    attributes = attributes_of(zones["nic-0000-18-00-0"])
+    attributes = read_attributes(zones["nic-0000-18-00-0"])
     assert attributes["zonewise.dev/netdev"] == "ib0"
     assert attributes["zonewise.dev/rdma"] == "mlx5_0"
     assert attributes["zonewise.dev/rate-gbps"] == "400"
@@ -317,13 +317,13 @@ def test_a_nic() -> None:
 
 
 def test_the_object_of_a_large_machine_is_small() -> None:
-    """The API server takes 1.5 MiB; every node has such an object, so that it stays far below."""
+    """The API server accepts 1.5 MiB; every node has such an object, so that it stays far below."""
     sizes = [len(render_yaml(machine_to_nrt(build(), "node"))) for build in ALL.values()]
     assert max(sizes) < 32 << 10
 
 
 def test_a_machine_of_which_nothing_is_known() -> None:
-    """An object without zones is valid, and says nothing untrue."""
+    """An object without zones is valid, and claims nothing untrue."""
     obj = machine_to_nrt(Machine(), "node")
     assert obj["zones"] == []
     assert list(refusals(obj, NODE_RESOURCE_TOPOLOGY)) == []

@@ -1,4 +1,4 @@
-"""The NodeResourceTopology object with what a kubelet told: complete, canonical, small, and little changed by a pod."""
+"""The NodeResourceTopology object with usage: complete, canonical, small, and little changed by a pod."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.crd import NODE_RESOURCE_TOPOLOGY, refusals
-from support.kubelet_reports import CONFIG, GIB, Books, allocatable_of, books, node_of
+from support.kubelet_reports import CONFIG, GIB, NodeHistory, allocatable_of, node_histories, node_of
 from support.machines import ALL, gpu_server, grace_blackwell, tiered_memory
 from support.snapshots import ABSENT, scan_of, snapshots
 from zonewise.kubelet.types import (
@@ -68,11 +68,11 @@ def make_nrt(
     return machine_to_nrt(TWO, "n", compute_usage(TWO, *pods), config, options=options)
 
 
-def attributes_of(part: Object) -> dict[str, str]:
+def read_attributes(part: Object) -> dict[str, str]:
     return {attribute["name"]: attribute["value"] for attribute in part.get("attributes", [])}
 
 
-def zones_of(obj: Object) -> dict[str, Object]:
+def zones_by_name(obj: Object) -> dict[str, Object]:
     return {zone["name"]: zone for zone in obj["zones"]}
 
 
@@ -85,7 +85,7 @@ def resources_of(zone: Object) -> dict[str, tuple[int, int, int]]:
 
 def test_resources() -> None:
     """Each Node zone has its CPUs, memory, huge pages and devices, in one order."""
-    zone = zones_of(make_nrt(POD))["node-0"]
+    zone = zones_by_name(make_nrt(POD))["node-0"]
     assert resources_of(zone) == {
         "cpu": (8, 7, 5),
         "memory": (16 * GIB, 15 * GIB, 0),
@@ -96,17 +96,17 @@ def test_resources() -> None:
 
 
 def test_further_attributes_of_a_zone() -> None:
-    """The free CPUs themselves, and the zones from which memory is given as one."""
-    zones = zones_of(make_nrt(POD))
-    assert attributes_of(zones["node-0"])[names.FREE_CPUS] == "3-7"
-    assert attributes_of(zones["node-1"])[names.MEMORY_GROUP] == "0,1"
-    assert attributes_of(zones_of(make_nrt())["node-1"])[names.MEMORY_GROUP] == "1"
+    """The free CPUs themselves, and the zones from which memory is allocated as one."""
+    zones = zones_by_name(make_nrt(POD))
+    assert read_attributes(zones["node-0"])[names.FREE_CPUS] == "3-7"
+    assert read_attributes(zones["node-1"])[names.MEMORY_GROUP] == "0,1"
+    assert read_attributes(zones_by_name(make_nrt())["node-1"])[names.MEMORY_GROUP] == "1"
 
 
 def test_attributes_of_the_node() -> None:
     """Usage is known; both fingerprints are there, and the standard one by the method wished; and what has no zone."""
     usage = compute_usage(TWO, POD, PodResources("ns", "idle"))
-    node_attributes = attributes_of(machine_to_nrt(TWO, "n", usage, CONFIG))
+    node_attributes = read_attributes(machine_to_nrt(TWO, "n", usage, CONFIG))
     assert node_attributes[names.USAGE] == names.USAGE_KNOWN
     assert node_attributes[names.PODS_FINGERPRINT] == usage.fingerprint_exclusive
     assert node_attributes[names.PODS_FINGERPRINT_METHOD] == "with-exclusive-resources"
@@ -124,28 +124,30 @@ def test_attributes_for_predicting_admission() -> None:
         ContainerDevices("r/d", ("b",), (0, 1)),
         ContainerDevices("r/e", ("c", "d"), (0, 1)),
     )
-    node_attributes = attributes_of(machine_to_nrt(TWO, "n", compute_usage(TWO, POD, devices=devices), CONFIG))
+    node_attributes = read_attributes(machine_to_nrt(TWO, "n", compute_usage(TWO, POD, devices=devices), CONFIG))
     assert node_attributes[names.SHARED_DEVICES] == "r/d@0+1=1/1/1,r/e@0+1=2/2/2"
     assert node_attributes[names.MEMORY_ASSIGNED] == "0-1"
-    idle = attributes_of(make_nrt())
+    idle = read_attributes(make_nrt())
     assert idle[names.MEMORY_ASSIGNED] == ""
     assert names.SHARED_DEVICES not in idle
     options = NrtOptions(exclude_resources=("r/d",))
     obj = machine_to_nrt(TWO, "n", compute_usage(TWO, devices=devices), CONFIG, options=options)
-    assert attributes_of(obj)[names.SHARED_DEVICES] == "r/e@0+1=2/2/2"
+    assert read_attributes(obj)[names.SHARED_DEVICES] == "r/e@0+1=2/2/2"
 
 
 def test_feature_gates() -> None:
-    """Only those that decide, and only where the kubelet is told."""
+    """Only decisive gates, and only where the configuration is known."""
     config = CONFIG._replace(feature_gates=(("Other", True), ("PodLevelResourceManagers", True)))
-    assert attributes_of(make_nrt(config=config))[names.FEATURE_GATES] == "PodLevelResourceManagers=true"
-    assert names.FEATURE_GATES not in attributes_of(make_nrt(config=CONFIG._replace(feature_gates=(("Other", True),))))
+    assert read_attributes(make_nrt(config=config))[names.FEATURE_GATES] == "PodLevelResourceManagers=true"
+    assert names.FEATURE_GATES not in read_attributes(
+        make_nrt(config=CONFIG._replace(feature_gates=(("Other", True),)))
+    )
 
 
 def test_the_other_method() -> None:
     """The standard fingerprint is that of all pods on request."""
     usage = compute_usage(TWO, POD, PodResources("ns", "idle"))
-    node_attributes = attributes_of(machine_to_nrt(TWO, "n", usage, options=NrtOptions(fingerprint="all")))
+    node_attributes = read_attributes(machine_to_nrt(TWO, "n", usage, options=NrtOptions(fingerprint="all")))
     assert (node_attributes[names.PODS_FINGERPRINT], node_attributes[names.PODS_FINGERPRINT_METHOD]) == (
         usage.fingerprint_all,
         "all",
@@ -153,29 +155,29 @@ def test_the_other_method() -> None:
 
 
 def test_policies() -> None:
-    """What the kubelet decides by is told with its defaults, and its options as pairs."""
+    """The policies that decide are published with their defaults, and their options as pairs."""
     config = KubeletConfig(
         cpu_manager_policy="static",
         cpu_manager_options=(("full-pcpus-only", "true"), ("strict-cpu-reservation", "true")),
         topology_manager_options=(("max-allowable-numa-nodes", "16"),),
     )
-    node_attributes = attributes_of(make_nrt(config=config))
+    node_attributes = read_attributes(make_nrt(config=config))
     assert node_attributes["topologyManagerPolicy"] == "none"
     assert node_attributes["topologyManagerScope"] == "container"
     assert node_attributes["topologyManagerMaxNUMANodes"] == "16"
     assert node_attributes[names.CPU_MANAGER_POLICY] == "static"
     assert node_attributes[names.CPU_MANAGER_OPTIONS] == "full-pcpus-only=true,strict-cpu-reservation=true"
     assert node_attributes[names.MEMORY_MANAGER_POLICY] == "None"
-    assert "topologyManagerMaxNUMANodes" in attributes_of(make_nrt())
+    assert "topologyManagerMaxNUMANodes" in read_attributes(make_nrt())
 
 
 def test_an_unknown_configuration() -> None:
-    """Policies that nobody knows are left out: readers take their defaults for such."""
-    assert not any(name.startswith("topologyManager") for name in attributes_of(make_nrt(config=None)))
+    """Unknown policies are absent: readers assume the defaults."""
+    assert not any(name.startswith("topologyManager") for name in read_attributes(make_nrt(config=None)))
 
 
 def test_zones_that_are_no_nodes() -> None:
-    """What the kubelet gives of memory without CPUs is told, without becoming a resource."""
+    """Allocatable memory without CPUs is an attribute, and no resource."""
     machine = tiered_memory()
     zone = next(zone for zone in machine.zones if zone.kind == "memory")
     allocatable = allocatable_of(machine)
@@ -183,14 +185,14 @@ def test_zones_that_are_no_nodes() -> None:
     pod = PodResources("n", "p", (ContainerResources("c", memory=(MemoryBlock("memory", GIB, (zone.id,)),)),))
     usage = node_usage(machine, KubeletReport((pod,), allocatable._replace(memory=memory), CONFIG))
     assert isinstance(usage, Usage)
-    zone_object = zones_of(machine_to_nrt(machine, "n", usage, CONFIG))[f"memory-{zone.id}"]
+    zone_object = zones_by_name(machine_to_nrt(machine, "n", usage, CONFIG))[f"memory-{zone.id}"]
     assert "resources" not in zone_object
-    assert read_pairs(attributes_of(zone_object)[names.AMOUNTS]) == {"memory": f"{64 * GIB}/{5 * GIB}/{4 * GIB}"}
+    assert read_pairs(read_attributes(zone_object)[names.AMOUNTS]) == {"memory": f"{64 * GIB}/{5 * GIB}/{4 * GIB}"}
 
 
 def test_gpus_and_nics() -> None:
     """The costs of a GPU are to the NICs of its zone, the nearest first; other zones have none to them."""
-    zones = zones_of(machine_to_nrt(gpu_server(), "n"))
+    zones = zones_by_name(machine_to_nrt(gpu_server(), "n"))
     costs = zones["gpu-0000-2a-00-0"]["costs"]
     assert costs[0] == {"name": "nic-0000-29-00-0", "value": 20}
     assert [cost["value"] for cost in costs] == sorted(cost["value"] for cost in costs)
@@ -212,7 +214,7 @@ def test_excluded_resources(patterns: tuple[str, ...]) -> None:
         shown = [resource for resource in zone["resources"] if options.shows(resource["name"])]
         assert reduced_zone.get("resources", []) == shown
         assert {**zone, "resources": None} == {**reduced_zone, "resources": None}
-    whole_attributes, reduced_attributes = attributes_of(whole), attributes_of(reduced)
+    whole_attributes, reduced_attributes = read_attributes(whole), read_attributes(reduced)
     assert whole_attributes.pop(names.UNZONED_DEVICES) == "r/n=2/2/1"
     assert reduced_attributes.pop(names.UNZONED_DEVICES) == ("" if not options.shows("r/n") else "r/n=2/2/1")
     assert whole_attributes == reduced_attributes
@@ -221,9 +223,9 @@ def test_excluded_resources(patterns: tuple[str, ...]) -> None:
 # --- canonical, small, stable
 
 
-@given(books(), st.randoms())
-def test_the_same_bytes(history: Books, random: Random) -> None:
-    """The same state gives the same bytes, in whatever order the kubelet told of it; and the API server takes them."""
+@given(node_histories(), st.randoms())
+def test_the_same_bytes(history: NodeHistory, random: Random) -> None:
+    """One state gives the same bytes in any order of the kubelet's response, and the API server accepts them."""
     report = history.report()
     pods, devices = list(report.pods), list(report.allocatable.devices)
     random.shuffle(pods)
@@ -283,7 +285,7 @@ def json_bytes(obj: Object) -> int:
 
 
 def test_the_object_of_36_zones_is_small() -> None:
-    """The zones that a GB200 keeps for memory to come are left out, so that its object is at most 9 KB of JSON."""
+    """The zones that a GB200 reserves for MIG are omitted, so that its object is at most 9 KB of JSON."""
     machine = grace_blackwell()
     assert len(machine.zones) == 34
     allocatable = Allocatable(CpuSet(range(144)), (), allocatable_of(TWO).memory)
@@ -296,7 +298,7 @@ def test_the_object_of_36_zones_is_small() -> None:
 
 @pytest.mark.parametrize(("count", "kib"), [(2, 3), (8, 8), (36, 60), (64, 160)])
 def test_the_object_of_a_node_that_uses_every_zone(count: int, kib: int) -> None:
-    """With CPUs, memory and a device in each of 64 zones it is at most 160 KB, a tenth of what etcd takes."""
+    """With CPUs, memory and a device in each of 64 zones it is at most 160 KB, a tenth of etcd's limit."""
     machine = node_of(tuple(range(count)))
     devices = tuple(ContainerDevices("nvidia.com/gpu", (str(zone.id),), (zone.id,)) for zone in machine.zones)
     obj = machine_to_nrt(machine, "n", compute_usage(machine, devices=devices), CONFIG)
@@ -309,7 +311,7 @@ def test_the_object_of_a_node_that_uses_every_zone(count: int, kib: int) -> None
     [("synthetic/hgx_h100", 12), ("synthetic/gb200", 8), ("hwloc/256ppc-8n8s4t", 30), ("hwloc/256ia64-64n2s2c", 160)],
 )
 def test_the_objects_of_captured_machines_are_small(name: str, kib: int) -> None:
-    """The largest of them stay far below what etcd takes; a machine with 8 GPUs and as many NICs has 12 KB."""
+    """The largest of them stay far below etcd's limit; a machine with 8 GPUs and as many NICs has 12 KB."""
     machine = scan_of(name).machine
     usage = node_usage(machine, KubeletReport((), Allocatable()))
     assert isinstance(usage, Usage)
@@ -317,7 +319,7 @@ def test_the_objects_of_captured_machines_are_small(name: str, kib: int) -> None
 
 
 def test_placement() -> None:
-    """Where containers are is told by the node, and by each zone but the one with most of them."""
+    """Where containers are is encoded by the node, and by each zone but the one with most of them."""
     single = CONFIG._replace(topology_manager_policy="single-numa-node")
     pods = tuple(
         PodResources("ns", f"q{number}", (ContainerResources("c", CpuSet((6 + number,))),)) for number in range(5)
@@ -327,10 +329,10 @@ def test_placement() -> None:
     placed = usage.placement
     assert placed is not None
     obj = machine_to_nrt(TWO, "n", usage, single)
-    assert attributes_of(obj)[names.PLACEMENT_METADATA] == placed.metadata == "npv0v001::ve=leb89::cc=5::nn=2::bn=1"
-    zones = zones_of(obj)
-    assert attributes_of(zones["node-0"])[names.PLACEMENT_VECTOR] == placed.vectors[0]
-    assert names.PLACEMENT_VECTOR not in attributes_of(zones["node-1"])
+    assert read_attributes(obj)[names.PLACEMENT_METADATA] == placed.metadata == "npv0v001::ve=leb89::cc=5::nn=2::bn=1"
+    zones = zones_by_name(obj)
+    assert read_attributes(zones["node-0"])[names.PLACEMENT_VECTOR] == placed.vectors[0]
+    assert names.PLACEMENT_VECTOR not in read_attributes(zones["node-1"])
 
 
 def test_nothing_known() -> None:

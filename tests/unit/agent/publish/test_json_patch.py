@@ -20,7 +20,7 @@ DOCUMENTS = st.recursive(
 
 
 def applied(document: Any, operations: list[dict[str, Any]]) -> Any:
-    """RFC 6902 for add, remove and replace, by the book."""
+    """RFC 6902 for add, remove and replace."""
     holder: Any = [copy.deepcopy(document)]
     for operation in operations:
         steps = [part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")]
@@ -42,7 +42,7 @@ def key(container: Any, step: str) -> Any:
 
 @given(DOCUMENTS, DOCUMENTS)
 def test_a_patch_makes_the_other_document(before: Any, after: Any) -> None:
-    """Applied to the first document, the patch gives the second, to the type of each value."""
+    """Applied to the first document, the patch produces the second, with the type of each value."""
     result = applied(before, json_patch(before, after))
     assert json.dumps(result, sort_keys=True) == json.dumps(after, sort_keys=True)  # in which 1 and true differ
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 A, B, CPUID = "zonewise.dev/a", "nvidia.com/b", "feature.node.kubernetes.io/cpu-cpuid.AVX"
 LABELS = {A: "1", B: "x", CPUID: "true"}
 FEATURES = Features({"cpu.cpuid": ("AVX",)}, {"kernel.version": {"major": "6"}}, {"pci.device": ({"class": "0302"},)})
-OTHERS = {"kubernetes.io/hostname": NODE}
-PLACE = LabelTarget(NODE, NAMESPACE, "agent-x")
+FOREIGN = {"kubernetes.io/hostname": NODE}
+TARGET = LabelTarget(NODE, NAMESPACE, "agent-x")
 
 
 def with_nfd() -> Cluster:
@@ -44,7 +44,7 @@ def without_nfd() -> Cluster:
 class Agent:
     """A publisher and its clock."""
 
-    def __init__(self, cluster: Cluster, mode: str = "auto", target: LabelTarget = PLACE) -> None:
+    def __init__(self, cluster: Cluster, mode: str = "auto", target: LabelTarget = TARGET) -> None:
         self.clock = Clock()
         self.publisher = LabelPublisher(cluster, target, mode=mode, clock=self.clock)
 
@@ -64,7 +64,7 @@ def test_directly(mode: str) -> None:
     """Without NodeFeature one patch sets all labels and the record of them."""
     cluster = without_nfd()
     done = Agent(cluster, mode).publish()
-    assert cluster.labels == OTHERS | LABELS
+    assert cluster.labels == FOREIGN | LABELS
     assert cluster.node["annotations"] == {ANNOTATION: ",".join(sorted(LABELS))}
     assert (done.writes, done.problems) == (("node",), ())
     assert done.bytes > 100
@@ -73,7 +73,7 @@ def test_directly(mode: str) -> None:
 @pytest.mark.parametrize("mode", ["auto", "node"])
 @pytest.mark.parametrize("make", [without_nfd, with_nfd])
 def test_nothing_is_written_twice(mode: str, make: Callable[[], Cluster]) -> None:
-    """The same again writes nothing, now and in an hour, and most of the time asks nothing either."""
+    """The same labels again write nothing, now and in an hour, and mostly read nothing either."""
     cluster = make()
     agent = Agent(cluster, mode)
     agent.publish()
@@ -87,7 +87,7 @@ def test_nothing_is_written_twice(mode: str, make: Callable[[], Cluster]) -> Non
 
 
 def test_a_restart_writes_nothing() -> None:
-    """The record on the Node tells a new process what is there."""
+    """The annotation on the Node shows a new process which labels are ours."""
     cluster = without_nfd()
     Agent(cluster).publish()
     writes = len(cluster.writes)
@@ -100,11 +100,11 @@ def test_a_restart_removes_what_the_process_before_had_set() -> None:
     cluster = without_nfd()
     Agent(cluster).publish()
     Agent(cluster).publish({A: "1"})
-    assert cluster.labels == OTHERS | {A: "1"}
+    assert cluster.labels == FOREIGN | {A: "1"}
 
 
 def test_foreign_changes_are_corrected() -> None:
-    """After a while the Node is looked at again; a change of ours is written at once."""
+    """After a while the Node is read again; a change of ours is written at once."""
     cluster = without_nfd()
     agent = Agent(cluster)
     agent.publish()
@@ -117,17 +117,17 @@ def test_foreign_changes_are_corrected() -> None:
 
 
 def test_a_quicker_writer_is_not_overwritten() -> None:
-    """Between our look and our patch somebody sets a label that we want: the server refuses, and we look again."""
+    """Between our read and our patch another client sets a label that we desire: the server rejects ours, we retry."""
     cluster = without_nfd()
     cluster.before_patch.append(lambda: cluster.label(B, "theirs"))
     done = Agent(cluster).publish()
-    assert cluster.labels == OTHERS | LABELS | {B: "theirs"}
+    assert cluster.labels == FOREIGN | LABELS | {B: "theirs"}
     assert len(done.problems) == 1
     assert done.problems[0].startswith(f"label {B} is 'theirs'")
 
 
 def test_a_node_that_changes_all_the_time() -> None:
-    """After some attempts the error is the caller's, who tries again later; then it works."""
+    """After some attempts the error reaches the caller, which retries later; then it works."""
     cluster = without_nfd()
     agent = Agent(cluster)
     cluster.before_patch += [lambda: cluster.label("other.io/x", "y")] * 4
@@ -138,15 +138,15 @@ def test_a_node_that_changes_all_the_time() -> None:
 
 
 def test_invalid_labels_are_left_out() -> None:
-    """One bad label costs no other, and is said."""
+    """One bad label costs no other, and is reported."""
     cluster = without_nfd()
     done = Agent(cluster).publish({"kubernetes.io/hostname": "evil", A: "1", "zonewise.dev/b c": "x"})
-    assert cluster.labels == OTHERS | {A: "1"}
+    assert cluster.labels == FOREIGN | {A: "1"}
     assert len(done.problems) == 2
 
 
 def test_an_absent_node() -> None:
-    """The caller is told."""
+    """The caller gets the error."""
     with pytest.raises(NotFound):
         Agent(without_nfd(), target=LabelTarget("node-8")).publish()
 
@@ -155,11 +155,11 @@ def test_an_absent_node() -> None:
 
 
 def test_the_object() -> None:
-    """It says for which node it is, whose it is, what there is, and which labels we want."""
+    """It has the node, its owners, the features, and the desired labels."""
     cluster = with_nfd()
     done = Agent(cluster, "nodefeature").publish()
     assert (done.writes, done.problems) == (("nodefeature",), ())
-    assert cluster.labels == OTHERS
+    assert cluster.labels == FOREIGN
     obj = cluster.feature
     assert obj is not None
     assert obj["metadata"]["labels"] == {NODE_NAME: NODE}
@@ -227,7 +227,7 @@ def test_without_a_pod_the_node_owns_the_object(pod: str) -> None:
 
 @pytest.mark.parametrize("target", [LabelTarget(NODE), LabelTarget("x" * 64, NAMESPACE)])
 def test_an_object_that_cannot_be(target: LabelTarget) -> None:
-    """No namespace, or a node's name that is no value of a label: said where it was asked for, else done directly."""
+    """No namespace, or a node's name that is no label value: a problem if requested, else labelled directly."""
     cluster = without_nfd()
     cluster.objects[NODES.kind, target.node] = cluster.objects[NODES.kind, NODE]
     assert len(Agent(cluster, "nodefeature", target).publish().problems) == 1
@@ -236,12 +236,12 @@ def test_an_object_that_cannot_be(target: LabelTarget) -> None:
 
 
 def test_a_kind_that_is_not_served() -> None:
-    """Said where the object was asked for, and nothing is done instead."""
+    """A problem where the object was requested, and nothing is done instead."""
     cluster = without_nfd()
     done = Agent(cluster, "nodefeature").publish()
     assert done.writes == ()
     assert done.problems[0].startswith("there is no NodeFeature")
-    assert cluster.labels == OTHERS
+    assert cluster.labels == FOREIGN
 
 
 @pytest.mark.parametrize("length", [1, 244, 245, 253])
@@ -254,8 +254,8 @@ def test_names_of_objects(length: int) -> None:
 
 
 def test_nothing_to_change() -> None:
-    """An object that says what we want needs no patch, whatever others have added to its metadata."""
-    obj = node_feature(PLACE, [], LABELS, FEATURES)
+    """An equal object needs no patch, whatever others have added to its metadata."""
+    obj = node_feature(TARGET, [], LABELS, FEATURES)
     current = copy.deepcopy(obj)
     current["metadata"] |= {"resourceVersion": "3", "annotations": {"x": "y"}, "generation": 4}
     current["metadata"]["labels"]["x"] = "y"
@@ -273,31 +273,31 @@ def test_a_master_that_works() -> None:
     cluster.run_master()
     for _ in range(5):
         assert agent.publish_later() == LabelWriteResult()
-    assert cluster.labels == OTHERS | LABELS
+    assert cluster.labels == FOREIGN | LABELS
     assert {kind for _, kind, _ in cluster.writes} == {NODE_FEATURES.kind}
 
 
 def test_no_master() -> None:
-    """The kind is there and nobody reads it: after a while the labels are set directly."""
+    """The kind is served and no master reads it: after a while the labels are set directly."""
     cluster = with_nfd()
     agent = Agent(cluster)
     assert agent.publish().writes == ("nodefeature",)
     agent.clock.advance(MASTER_TIMEOUT - 1)
     assert agent.publish({A: "2"}).writes == ("nodefeature",)
-    assert cluster.labels == OTHERS
+    assert cluster.labels == FOREIGN
     assert agent.publish_later().writes == ("nodefeature", "node")
-    assert cluster.labels == OTHERS | LABELS
+    assert cluster.labels == FOREIGN | LABELS
 
 
 def test_what_an_nfd_left_behind_is_no_master() -> None:
-    """Its record names NFD's labels and none that only we ask for."""
+    """Its annotation names NFD's labels and none that only our object asks for."""
     cluster = with_nfd()
     cluster.label(CPUID, "true")
     cluster.annotate(NFD_ANNOTATION, "cpu-cpuid.AVX")
     agent = Agent(cluster)
     agent.publish()
     agent.publish_later()
-    assert cluster.labels == OTHERS | LABELS
+    assert cluster.labels == FOREIGN | LABELS
     assert cluster.node["annotations"][ANNOTATION] == f"{B},{A}"
 
 
@@ -308,14 +308,14 @@ def test_a_master_that_comes_later() -> None:
     cluster.kinds = (NODES, NODE_FEATURES, PODS)
     agent = Agent(cluster)
     assert agent.publish().writes == ("nodefeature",)
-    assert cluster.labels == OTHERS | LABELS
+    assert cluster.labels == FOREIGN | LABELS
     cluster.run_master()
     assert agent.publish_later().writes == ("node",)
-    assert cluster.labels == OTHERS | LABELS
+    assert cluster.labels == FOREIGN | LABELS
     assert cluster.node["annotations"] == {NFD_ANNOTATION: "cpu-cpuid.AVX,nvidia.com/b,zonewise.dev/a"}
     agent.publish({A: "1"})
     cluster.run_master()
-    assert cluster.labels == OTHERS | {A: "1"}
+    assert cluster.labels == FOREIGN | {A: "1"}
 
 
 def test_what_we_had_set_stays_right_until_a_master_claims_it() -> None:
@@ -324,7 +324,7 @@ def test_what_we_had_set_stays_right_until_a_master_claims_it() -> None:
     Agent(cluster).publish()
     cluster.kinds = (NODES, NODE_FEATURES, PODS)
     Agent(cluster).publish({A: "2", B: "x", "zonewise.dev/new": "1"})
-    assert cluster.labels == OTHERS | {A: "2", B: "x"}
+    assert cluster.labels == FOREIGN | {A: "2", B: "x"}
 
 
 def test_from_the_object_to_the_node() -> None:
@@ -334,7 +334,7 @@ def test_from_the_object_to_the_node() -> None:
     agent = Agent(cluster, "node")
     agent.publish()
     assert cluster.feature is None
-    assert cluster.labels == OTHERS | LABELS
+    assert cluster.labels == FOREIGN | LABELS
     writes = len(cluster.writes)
     agent.publish_later()
     assert len(cluster.writes) == writes
@@ -344,7 +344,7 @@ def test_from_the_object_to_the_node() -> None:
 
 
 def test_no_right_to_objects() -> None:
-    """RBAC refuses before anybody looks whether the kind is served: directly then, or an error by setting."""
+    """RBAC rejects before it is known whether the kind is served: label directly, or an error, by the mode."""
     cluster = without_nfd()
     cluster.forbidden |= {(verb, NODE_FEATURES.kind) for verb in ("get", "create", "delete")}
     assert Agent(cluster).publish().writes == ("node",)
@@ -354,7 +354,7 @@ def test_no_right_to_objects() -> None:
 
 
 def test_no_right_to_the_node() -> None:
-    """Where a master may do it, that is no error, but said when none has."""
+    """Where a master may do it, that is no error, but a problem when none has."""
     cluster = with_nfd()
     cluster.forbidden.add(("patch", NODES.kind))
     agent = Agent(cluster)

@@ -1,4 +1,4 @@
-"""Publishing labels to servers, embedded and real: what they refuse and merge, whom they name as owner of a label."""
+"""Publishing labels to servers, embedded and real: rejections, merges, and owners of labels."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def _publish_as_object(client: Client, target: LabelTarget) -> None:
 
 
 def _until_served(publisher: LabelPublisher, clock: Clock) -> None:
-    """Publish until the server, which takes a moment to serve a new kind, has taken the object."""
+    """Publish until the server, which needs a moment to serve a new kind, has accepted the object."""
     deadline = time.monotonic() + 20
     while "nodefeature" not in publisher.publish(LABELS, FEATURES).writes:
         assert time.monotonic() < deadline

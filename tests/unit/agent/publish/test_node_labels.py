@@ -58,7 +58,7 @@ def test_removal() -> None:
 
 
 def test_a_removed_label() -> None:
-    """A label of ours that is gone is set again; one that is no longer wanted is only forgotten."""
+    """A removed label of ours is set again; one that is no longer desired is only dropped from the record."""
     assert node_labels_patch({A: "1"}, metadata({}, ours=A)).body == {
         "metadata": {"resourceVersion": "5", "labels": {A: "1"}}
     }
@@ -66,12 +66,12 @@ def test_a_removed_label() -> None:
 
 
 def test_a_changed_label() -> None:
-    """The record says that it is ours."""
+    """The annotation records it as ours."""
     assert node_labels_patch({A: "1"}, metadata({A: "9"}, ours=A)).body["metadata"]["labels"] == {A: "1"}
 
 
 def test_a_label_of_another_manager() -> None:
-    """It stays as it is, and who set it is said where the server knows."""
+    """It stays as it is, and its manager is named where the server records it."""
     managed: list[Any] = [
         {"manager": "kubelet", "fieldsV1": {"f:metadata": {"f:labels": {"f:kubernetes.io/arch": {}}}}},
         {"manager": "gfd", "fieldsV1": {"f:metadata": {"f:labels": {f"f:{B}": {}}}}},
@@ -91,7 +91,7 @@ def test_an_equal_label_of_another_manager() -> None:
 
 @pytest.mark.parametrize("which", ["nfd", "nfd2"])
 def test_what_nfd_claims_is_no_longer_ours(which: str) -> None:
-    """Where a master has taken a label over, it keeps it, whatever our record says; names may lack NFD's prefix."""
+    """A label that a master has claimed stays the master's, whatever our record; names may lack NFD's prefix."""
     current = metadata({A: "9", C: "9"}, ours=f"{C},{A}", **{which: f"c,{A}"})
     patch = node_labels_patch({A: "1", C: "1"}, current)
     assert patch.body == {"metadata": {"resourceVersion": "5", "annotations": {ANNOTATION: None}}}
@@ -106,14 +106,14 @@ def test_what_nfd_claims_and_has_not_set_yet() -> None:
 
 @pytest.mark.parametrize("name", ["kubernetes.io/hostname", "node-role.kubernetes.io/control-plane", "plain", ""])
 def test_a_record_cannot_be_made_to_remove_others(name: str) -> None:
-    """What we would never set we never remove, whoever wrote it into the record."""
+    """A label that we would never set we never remove, even if the annotation has it."""
     current = metadata({name: "x"} if name else {}, ours=f"{A},{name}")
     assert owned_labels(current) == {A}
     assert node_labels_patch({}, current).body["metadata"].get("labels", {}) == {}
 
 
 NAMES = [A, B, C, "zonewise.dev/d"]
-WANTED = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["", "1", "2"]))
+DESIRED = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["", "1", "2"]))
 FOREIGN = st.tuples(st.sampled_from([*NAMES, "other.io/x"]), st.sampled_from([None, "1", "3"]))
 
 
@@ -124,7 +124,7 @@ def publish(cluster: Cluster, desired: dict[str, str]) -> None:
 
 
 @settings(max_examples=200)
-@given(st.lists(st.one_of(WANTED, FOREIGN), max_size=12), WANTED)
+@given(st.lists(st.one_of(DESIRED, FOREIGN), max_size=12), DESIRED)
 def test_whatever_others_do(steps: list[dict[str, str] | tuple[str, str | None]], last: dict[str, str]) -> None:
     """Labels of others are never touched, and at the end exactly what we want and may set is there, and is ours."""
     cluster = Cluster()

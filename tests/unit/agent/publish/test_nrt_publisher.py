@@ -49,7 +49,7 @@ LOOK = ["get nodes", "get noderesourcetopologies"]
 
 
 class Counting:
-    """A client that notes what it sends, and breaks off when told."""
+    """A client that records what it sends, and fails on demand."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -89,14 +89,14 @@ class Stage:
     def restarted(self) -> NrtPublisher:
         return NrtPublisher(self.counting, clock=self.clock)
 
-    def there(self) -> dict[str, Any]:
+    def current(self) -> dict[str, Any]:
         return self.client.get(NODE_RESOURCE_TOPOLOGIES, NODE)
 
     def sends(self, desired: dict[str, Any]) -> list[str]:
         """Publish, check what is there, and return what was sent."""
         self.counting.sent.clear()
         self.publisher.publish(desired)
-        there = self.there()
+        there = self.current()
         assert {name: there[name] for name in ("attributes", "zones")} == {
             name: desired[name] for name in ("attributes", "zones")
         }
@@ -129,43 +129,43 @@ def test_what_a_patch_weighs(stage: Stage) -> None:
 def test_owned_by_its_node(stage: Stage) -> None:
     """The Node owns the object, which goes when the Node goes; a new Node of the old name is found in ten minutes."""
     stage.publisher.publish(topology(16))
-    (owner,) = stage.there()["metadata"]["ownerReferences"]
+    (owner,) = stage.current()["metadata"]["ownerReferences"]
     assert owner == {"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": stage.node["metadata"]["uid"]}
     stage.client.delete(NODES, NODE)
     new = stage.client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
     stage.clock.advance(VERIFY_EVERY)
     stage.publisher.publish(topology(16))
-    assert stage.there()["metadata"]["ownerReferences"][0]["uid"] == new["metadata"]["uid"]
+    assert stage.current()["metadata"]["ownerReferences"][0]["uid"] == new["metadata"]["uid"]
 
 
 def test_without_a_node(stage: Stage) -> None:
     """Where there is no Node yet, the object is published without an owner."""
     stage.client.delete(NODES, NODE)
     stage.publisher.publish(topology(16))
-    assert "ownerReferences" not in stage.there()["metadata"]
+    assert "ownerReferences" not in stage.current()["metadata"]
 
 
 def test_a_restart_writes_nothing_new(stage: Stage) -> None:
     """After a restart the server's copy is read, and only what differs is written."""
     stage.sends(topology(16, 12))
     stage.sends(topology(16, 10))
-    before = stage.there()["metadata"]["resourceVersion"]
+    before = stage.current()["metadata"]["resourceVersion"]
     stage.publisher = stage.restarted()
     assert stage.sends(topology(16, 10)) == LOOK
-    assert stage.there()["metadata"]["resourceVersion"] == before
+    assert stage.current()["metadata"]["resourceVersion"] == before
     stage.publisher = stage.restarted()
     assert stage.sends(topology(16, 9)) == [*LOOK, "patch"]
 
 
 def test_other_owners_stay(stage: Stage) -> None:
-    """Whoever else owns the object goes on doing so; the Node's entry of a Node that is gone does not."""
+    """Other owners stay; the entry of a deleted Node does not."""
     deleted_node = {"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": "gone"}
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "y"}
     desired = topology(16)
     desired["metadata"]["ownerReferences"] = [config_map, deleted_node]
     stage.client.create(NODE_RESOURCE_TOPOLOGIES, desired)
     stage.sends(topology(16))
-    owners = stage.there()["metadata"]["ownerReferences"]
+    owners = stage.current()["metadata"]["ownerReferences"]
     assert [owner["uid"] for owner in owners] == ["y", stage.node["metadata"]["uid"]]
 
 
@@ -177,7 +177,7 @@ def test_changed_by_another_client(stage: Stage) -> None:
 
 
 def test_removed_by_another_client(stage: Stage) -> None:
-    """An object that is gone is made again, at the next change or in ten minutes."""
+    """A removed object is created again, at the next change or in ten minutes."""
     stage.publisher.publish(topology(16))
     stage.client.delete(NODE_RESOURCE_TOPOLOGIES, NODE)
     assert stage.sends(topology(12)) == ["patch", LOOK[1], "apply", LOOK[1]]
@@ -192,15 +192,15 @@ def test_labels_and_annotations_of_others_stay(stage: Stage) -> None:
     change = {"metadata": {"labels": {"team": "x"}, "annotations": {"note": "y"}}}
     stage.client.patch(NODE_RESOURCE_TOPOLOGIES, NODE, change, kind=PatchKind.MERGE)
     stage.sends(topology(12))
-    metadata = stage.there()["metadata"]
+    metadata = stage.current()["metadata"]
     assert (metadata["labels"], metadata["annotations"]) == ({"team": "x"}, {"note": "y"})
 
 
 def test_the_manager_is_named(stage: Stage) -> None:
-    """The server records who wrote."""
+    """The server records the field manager."""
     stage.sends(topology(16))
     stage.sends(topology(12))
-    assert {entry["manager"] for entry in stage.there()["metadata"]["managedFields"]} == {FIELD_MANAGER}
+    assert {entry["manager"] for entry in stage.current()["metadata"]["managedFields"]} == {FIELD_MANAGER}
 
 
 STEPS = st.lists(

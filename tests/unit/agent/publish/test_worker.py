@@ -19,12 +19,12 @@ QUICK = Backoff(base=0.001, cap=0.002)
 
 
 class Sink:
-    """Records what is published; fails or waits when told."""
+    """Records what is published; fails or waits on demand."""
 
     def __init__(self) -> None:
         self.done: list[int] = []
         self.errors: list[Exception] = []
-        self.told: list[Exception] = []
+        self.failures: list[Exception] = []
         self.entered = threading.Event()
         self.gate = threading.Event()
         self.gate.set()
@@ -47,7 +47,7 @@ def start(sink: Sink) -> Iterator[Callable[[], PublishWorker[int]]]:
     started: list[PublishWorker[int]] = []
 
     def make() -> PublishWorker[int]:
-        worker = PublishWorker("number", sink.publish, sink.told.append, backoff=QUICK, draw=lambda: 0.0)
+        worker = PublishWorker("number", sink.publish, sink.failures.append, backoff=QUICK, draw=lambda: 0.0)
         worker.start()
         started.append(worker)
         return worker
@@ -84,18 +84,18 @@ def test_the_newest_wins(sink: Sink, start: Callable[[], PublishWorker[int]]) ->
     "error", [TransportError("refused"), TooManyRequests(429, "TooManyRequests", "slow", 0.001), RuntimeError("ours")]
 )
 def test_failures_are_retried(sink: Sink, start: Callable[[], PublishWorker[int]], error: Exception) -> None:
-    """A value whose publishing fails, for whatever reason, is tried again until it is done, and each failure told."""
+    """A value whose publishing fails is retried until it succeeds, and each failure is reported."""
     sink.errors = [error, error]
     worker = start()
     worker.submit(7)
     assert worker.wait_idle(PATIENCE)
-    assert (sink.done, sink.told) == ([7], [error, error])
+    assert (sink.done, sink.failures) == ([7], [error, error])
 
 
 def test_an_outage_is_logged_once(
     sink: Sink, start: Callable[[], PublishWorker[int]], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A failure is said when it comes and when its reason changes, and that it is over."""
+    """A failure is logged when it appears and when its reason changes, and its end as well."""
     sink.errors = [TransportError(reason) for reason in ("refused", "refused", "refused", "reset", "reset")]
     with caplog.at_level("INFO", "zonewise"):
         worker = start()

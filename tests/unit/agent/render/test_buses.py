@@ -33,7 +33,7 @@ def test_a_root_with_one_device_is_omitted() -> None:
 
 
 def test_devices_on_several_ports_share_their_root() -> None:
-    """The ports are not told, the host bridge is."""
+    """The ports are omitted, the host bridge is not."""
     devices = [located("a", "0000:05:00.0", "0000:00:01.0"), located("b", "0000:06:00.0", "0000:00:02.0")]
     assert shape(group_by_bus(devices)) == [(("PCI 0000:00",), [("a",), ("b",)])]
 

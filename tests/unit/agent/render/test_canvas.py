@@ -41,7 +41,7 @@ def plain(line: Line) -> str:
     ("text", "columns"), [("abc", 3), ("联想", 4), ("e\u0301", 1), ("─│…×·", 5), ("é", 1), ("", 0)]
 )
 def test_widths_are_those_of_a_terminal(text: str, columns: int) -> None:
-    """East Asian characters take two columns, combining ones none."""
+    """East Asian characters have two columns, combining ones none."""
     assert column_width(text) == columns
 
 
@@ -58,7 +58,7 @@ def test_a_clipped_line_fits_and_a_fitting_line_stays(line: Line, width: int) ->
 
 @given(LINES, st.integers(1, 60))
 def test_a_padded_line_has_the_width(line: Line, width: int) -> None:
-    """Whatever the line was, it is as wide as asked."""
+    """Whatever the line was, it has the requested width."""
     assert line_width(pad(line, width)) == width
 
 

@@ -72,7 +72,7 @@ def test_addresses_go_first() -> None:
 
 
 def test_devices_flow_where_there_are_no_columns() -> None:
-    """In few columns each device takes the lines that it needs, and nothing of it is lost."""
+    """In few columns each device has the lines that it needs, and nothing of it is lost."""
     assert shown(30) == [
         "PCI 0000:15 · switch 16:00.0",
         "├ GPU0  NVIDIA H100  Gen5 x16",

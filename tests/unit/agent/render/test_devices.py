@@ -1,4 +1,4 @@
-"""What a picture tells of devices, and of the machine as a whole."""
+"""What a picture shows of devices, and of the machine as a whole."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_devices_stand_below_their_switch() -> None:
 
 
 def test_an_only_device_needs_no_bus() -> None:
-    """Of a host bridge with one device nothing is said."""
+    """A host bridge with one device is omitted."""
     assert all(isinstance(item, Device) for item in named(layout(grace_blackwell()), "Zone 0").devices)
 
 
@@ -87,7 +87,7 @@ def test_an_rdma_device_behind_a_bond_is_shown() -> None:
 
 
 def test_software_devices_are_but_counted() -> None:
-    """Bridges and the like are a number below the picture; the loopback device is nothing to tell."""
+    """Bridges and the like are a count below the picture; the loopback device is omitted."""
     machine = small_vm()
     bridge = machine.nics[1]._replace(name="br0", kind="bridge")
     assert layout(machine).notes == ()
@@ -112,7 +112,7 @@ def test_equal_drives_are_one_line_and_gpus_are_not() -> None:
 
 
 def test_a_drive_that_no_driver_has_claimed_is_shown_by_its_ids() -> None:
-    """An NVMe drive given to a virtual machine is still hardware of this one."""
+    """An NVMe drive assigned to a virtual machine is still hardware of this one."""
     machine = small_vm()
     own = function("0000:00:09.0", "0108", ("144d", "a80a"), Slot("pci0000:00", (), 0), driver="vfio-pci")
     drive = device(machine._replace(pci=(*machine.pci, own)), "NVMe0")
@@ -120,7 +120,7 @@ def test_a_drive_that_no_driver_has_claimed_is_shown_by_its_ids() -> None:
 
 
 def test_a_gpu_without_a_model_is_shown_by_its_ids() -> None:
-    """Without a driver PCI tells the vendor, and its number of the model."""
+    """Without a driver PCI has the vendor, and its number of the model."""
     machine = gpu_server()
     machine = machine._replace(gpus=tuple(gpu._replace(model=None, memory=None) for gpu in machine.gpus))
     assert device(machine, "GPU0").description == "NVIDIA GPU 10de:2330"
@@ -136,7 +136,7 @@ def test_a_netdev_in_another_namespace_is_shown() -> None:
 
 
 def test_a_link_that_is_down_is_shown() -> None:
-    """Up goes without saying; everything else is said, of the InfiniBand port as well."""
+    """The state "up" is omitted; every other state is shown, that of the InfiniBand port as well."""
     machine = gpu_server()
     assert device(machine, "eno2np1").state == "down"
     [port] = machine.infiniband[0].ports
@@ -188,7 +188,7 @@ def test_nvlinks_are_grouped_by_linked_gpus() -> None:
 
 
 def test_switched_nvlinks_and_xgmi_are_shown() -> None:
-    """Links to a switch are told by GPU, links of AMD GPUs under their own name."""
+    """Links to a switch are listed by GPU, links of AMD GPUs under their own name."""
     assert layout(grace_blackwell()).notes == (
         "NVLink: GPU0..GPU3, 18 links each to an NVLink switch",
         "NVLink domain 3f8a1c5e-0000-4000-8000-000000000001, clique 1: 4 GPUs of this machine",
@@ -200,7 +200,7 @@ def test_switched_nvlinks_and_xgmi_are_shown() -> None:
 
 
 def test_distances_are_a_table_only_where_they_differ() -> None:
-    """None for one zone, a note where two numbers tell it all, rows else."""
+    """None for one zone, a note where two numbers suffice, rows otherwise."""
     assert layout(small_vm()).distances == ()
     assert next(row for _, row in layout(gpu_server()).distances) == (10, 12, 21, 21)
     machine = with_distances(grace_blackwell()._replace(zones=grace_blackwell().zones[:2]), ((10, 40), (40, 10)))
@@ -209,7 +209,7 @@ def test_distances_are_a_table_only_where_they_differ() -> None:
 
 
 def test_an_unknown_distance_keeps_the_table() -> None:
-    """What is unknown is shown as such, and is not taken for even."""
+    """An unknown distance is shown as such, and does not count as even."""
     machine = with_distances(grace_blackwell()._replace(zones=grace_blackwell().zones[:2]), ((10, 40), (40, 10)))
     first, second = machine.zones
     machine = machine._replace(zones=(first, second._replace(distances={})))

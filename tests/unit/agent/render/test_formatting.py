@@ -117,7 +117,7 @@ def test_processors_are_named_without_ornaments(name: str, shown: str) -> None:
 
 
 def test_small_phrases() -> None:
-    """Counts, speeds, link generations, spans of names and caches read as a person says them."""
+    """Counts, speeds, link generations, ranges of names and caches read naturally."""
     assert [format_count(1, "core"), format_count(2, "core"), format_count(2, "switch", "switches")] == [
         "1 core",
         "2 cores",
@@ -146,5 +146,5 @@ def test_small_phrases() -> None:
     ],
 )
 def test_a_range_claims_no_absent_name(names: list[str], text: str) -> None:
-    """Two dots stand between names that are counted through; any others are told to be but the ends."""
+    """Two dots stand between consecutive names; other names are shown by their ends only."""
     assert format_name_range(names) == text

@@ -66,7 +66,7 @@ def test_hybrid_cores_stay_apart() -> None:
 
 
 def test_special_cpus_are_marked() -> None:
-    """Offline, isolated and disallowed CPUs are in leaves of their own that say so; threads alone are told by place."""
+    """Offline, isolated and disallowed CPUs are in leaves of their own with their state; threads by position."""
     machine = small_vm()
     states = machine.cpus._replace(online=cpus("0-3"), offline=cpus("4-5"), isolated=cpus("2"), allowed=cpus("0,2"))
     picture = layout(machine._replace(cpus=states))
@@ -84,7 +84,7 @@ def test_special_cpus_are_marked() -> None:
 
 
 def test_unknown_cores_are_called_so() -> None:
-    """Where nobody says which CPUs form a core, the leaf counts CPUs."""
+    """Where it is unknown which CPUs form a core, the leaf counts CPUs."""
     machine = small_vm()._replace(cores=(), caches=())
     [leaf] = cores_in(layout(machine).boxes)
     assert core_count(leaf) == "4 CPUs, cores unknown"
@@ -138,7 +138,7 @@ def test_packages_are_folded_where_there_are_many(packages: int, expected: list[
 
 
 def test_packages_without_numbers_are_folded_at_once() -> None:
-    """Nobody can look for one by its number where the firmware tells none."""
+    """A person cannot look for one by its number where the firmware has none."""
     machine = processors(Processors(2, 1, 1, 4, 1), CacheSizes(MIB, MIB, 0, 0), "cpu", GIB)
     machine = machine._replace(packages=tuple(package._replace(id=-1) for package in machine.packages), zones=())
     [box] = boxes_in(layout(machine).boxes)
@@ -183,7 +183,7 @@ def test_a_zone_may_span_packages() -> None:
 
 
 def test_a_cache_larger_than_a_zone_belongs_to_the_package() -> None:
-    """With sub-NUMA clustering the L3 is said of the package, not of its zones."""
+    """With sub-NUMA clustering the L3 belongs to the package, not to its zones."""
     picture = layout(gpu_server())
     assert named(picture, "Package 0").details == ("L3 105 MiB",)
     assert named(picture, "Zone 0").details == ()
@@ -210,7 +210,7 @@ def test_a_module_is_named_and_shows_its_largest_cache_first() -> None:
 
 
 def test_unknown_memory_is_not_zero() -> None:
-    """A zone whose memory could not be read says so, one without memory says that."""
+    """A zone of unknown memory is shown as such, and differs from one without memory."""
     machine = small_vm()
     [zone] = machine.zones
     assert (
@@ -223,7 +223,7 @@ def test_unknown_memory_is_not_zero() -> None:
 
 
 def test_memory_stands_beside_the_cpus_it_is_nearest_to() -> None:
-    """HBM is in the box of its package; CXL memory near to both packages is in none, and tells its CPUs."""
+    """HBM is in the box of its package; CXL memory near to both packages is in none, and shows its CPUs."""
     picture = layout(tiered_memory())
     [near] = named(picture, "Zone 0").memories
     assert (near.zones, near.facts) == ((2,), ("64 GiB HBM", "400 GB/s", "30 ns"))
@@ -232,7 +232,7 @@ def test_memory_stands_beside_the_cpus_it_is_nearest_to() -> None:
 
 
 def test_memory_without_near_cpus() -> None:
-    """A zone without CPUs of which nobody knows the nearest ones is not put anywhere."""
+    """A zone without CPUs and without known near CPUs is not put anywhere."""
     machine = tiered_memory()
     zones = tuple(zone._replace(local_cpus=EMPTY) if zone.id == 2 else zone for zone in machine.zones)
     facts = {memory.zones: memory.facts for memory in layout(machine._replace(zones=zones)).memories}
@@ -240,7 +240,7 @@ def test_memory_without_near_cpus() -> None:
 
 
 def test_gpu_memory_names_its_gpu_and_empty_zones_are_folded() -> None:
-    """The memory of a coherent GPU is told with the GPU's name; zones kept for instances of it are one entry."""
+    """The memory of a coherent GPU has the GPU's name; zones reserved for its instances are one entry."""
     memories = named(layout(grace_blackwell()), "Zone 0").memories
     assert [memory.zones for memory in memories] == [(2,), (10,), (3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17)]
     assert memories[0].facts == ("185 GiB", "memory of GPU0")

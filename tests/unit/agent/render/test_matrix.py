@@ -98,7 +98,7 @@ def test_each_device_shows_its_zone_and_cpus() -> None:
 
 
 def test_unknown_relations_are_question_marks() -> None:
-    """Both what the machine calls unknown and what it does not tell at all."""
+    """Both relations that the machine calls unknown and absent ones."""
     machine = hybrid()
     unknown = machine._replace(links=tuple(link._replace(relation="unknown") for link in machine.links))
     for candidate in (unknown, machine._replace(links=())):
@@ -125,7 +125,7 @@ def test_up_to_forty_devices_have_a_row_each() -> None:
 
 
 def test_more_devices_are_folded_by_equal_relations() -> None:
-    """48 drives below 4 host bridges are 4 rows; the diagonal tells how the drives of a row are related."""
+    """48 drives below 4 host bridges are 4 rows; the diagonal has the relation between the drives of a row."""
     shown = render_matrix(many_drives(48, 4), 120)
     cells = read(shown)
     assert len({row for row, _ in cells}) == 4
@@ -134,7 +134,7 @@ def test_more_devices_are_folded_by_equal_relations() -> None:
 
 
 def test_folding_never_joins_what_differs() -> None:
-    """One drive that is closer to another than the rest are keeps them both out of the fold."""
+    """One drive that is closer to another than the rest excludes both from the fold."""
     machine = many_drives(48, 4)
     first, second = machine.block_devices[0].address, machine.block_devices[4].address
     links = tuple(

@@ -80,6 +80,6 @@ def test_the_tree_follows_the_sets(groups: list[CpuGroup]) -> None:
 
 @given(GROUPS)
 def test_no_two_nodes_have_the_same_cpus(groups: list[CpuGroup]) -> None:
-    """The CPUs of a node tell it from all others, so that devices find their box by them."""
+    """The CPUs of a node distinguish it from all others, so that devices find their box by them."""
     sets = [node.cpus for node in all_nodes(nest(EVERYTHING, groups))]
     assert len(sets) == len(set(sets))

@@ -43,7 +43,7 @@ def test_problems_of_one_file_are_counted_as_such() -> None:
 
 
 def test_different_problems_are_never_merged() -> None:
-    """A difference in words, in the file, or in what was used keeps problems apart."""
+    """A difference in words, in the file, or in the used value separates problems."""
     problems = (
         Problem("/a", "is empty"),
         Problem("/a", "is missing"),
@@ -73,5 +73,5 @@ def test_a_problem_without_a_file_is_of_the_machine() -> None:
 @settings(max_examples=40, deadline=None)
 @given(any_machines(), st.integers(40, 200))
 def test_no_line_is_too_long(machine: Machine, width: int) -> None:
-    """Whatever paths and problems say."""
+    """Whatever the paths and problems are."""
     assert all(column_width(line) <= width for line in render_problems(machine, width).split("\n"))

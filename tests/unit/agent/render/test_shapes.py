@@ -62,7 +62,7 @@ def test_stacks_rows_and_grids_keep_things_apart(nodes: list[Node], gap: float) 
 
 @given(NODES, st.integers(1, 9), st.floats(0, 900))
 def test_a_grid_is_even_and_wide_enough(nodes: list[Node], columns: int, least: float) -> None:
-    """All its cells have one width, those of a row one height, and together they are as wide as asked."""
+    """All its cells have one width, those of a row one height, and together they are as wide as requested."""
     columns = min(columns, len(nodes))
     grid = in_grid(nodes, columns, 8, least)
     cells = rectangles(grid)

@@ -69,7 +69,7 @@ def view_of(root: ElementTree.Element) -> Frame:
 
 
 def text_frame(text: ElementTree.Element) -> Frame:
-    """Return the room that a text takes at most."""
+    """Return the maximum space of a text."""
     size = float(text.attrib["font-size"])
     width = text_width(text.text or "", size, text.attrib.get("class", ""))
     x, y = float(text.attrib["x"]), float(text.attrib["y"])
@@ -188,14 +188,14 @@ def test_every_core_is_a_square_with_its_cpus(name: str) -> None:
 
 
 def test_thousands_of_cores_are_not_drawn_one_by_one() -> None:
-    """More squares than a person can tell apart are left to the text."""
+    """More squares than a person can distinguish are left to the text."""
     machine = processors(Processors(1, 1, 1, 1024, 1), CacheSizes(MIB, MIB, 0, 0), "cpu", GIB)
     assert len(drawn(machine, "core")) <= 1
     assert "1024 cores" in texts_in(machine)
 
 
 def test_isolated_and_efficient_cores_look_different() -> None:
-    """By fill or outline, and the legend says what it means."""
+    """By fill or outline, and the legend explains it."""
     kinds = {rect.attrib["class"] for rect in parsed(big_machine()).iter(f"{SVG}rect")}
     assert {"core", "core isolated"} <= kinds
     kinds = {rect.attrib["class"] for rect in parsed(hybrid()).iter(f"{SVG}rect")}
@@ -222,7 +222,7 @@ def test_memory_without_cpus_is_in_the_box_it_is_near_to() -> None:
 
 
 def test_problems_are_counted() -> None:
-    """The picture says that the source was damaged; what was is in the list of problems."""
+    """The picture notes that the source was damaged; details are in the list of problems."""
     machine = small_vm()._replace(problems=(Problem("/a", "is empty"), Problem("/b", "is empty")))
     assert "2 problems in what was read" in texts_in(machine)
 
@@ -236,7 +236,7 @@ def test_an_empty_machine_has_a_picture() -> None:
 
 
 def test_it_is_accessible_and_self_contained() -> None:
-    """Title and description for those who cannot see it; no script, no font, no image from elsewhere."""
+    """Title and description for people who cannot see it; no script, no font, no external image."""
     text = render_svg(gpu_server())
     root = parsed(gpu_server())
     assert root.findtext(f"{SVG}title") == "Supermicro SYS-821GE-TNHR · gpu-7"

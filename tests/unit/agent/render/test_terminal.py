@@ -66,7 +66,7 @@ def lines(machine: Machine, width: int, *, unicode: bool = True) -> list[str]:
 
 @pytest.mark.parametrize("width", [72, 80, 200])
 def test_the_look_of_a_small_machine(width: int) -> None:
-    """The picture takes the width that it needs, and no more."""
+    """The picture has the width that it needs, and no more."""
     assert render_terminal(small_vm(), width, colour=False) == SMALL_VM
 
 
@@ -84,7 +84,7 @@ def test_the_look_of_a_gpu_server() -> None:
 
 
 def test_the_look_of_big_and_mixed_machines() -> None:
-    """Equal cores are a phrase, however many; P-cores and E-cores are told apart; GPU memory names its GPU."""
+    """Equal cores are a phrase, however many; P-cores and E-cores are distinct; GPU memory names its GPU."""
     assert any("2 × L3 32 MiB  8 cores × 2 threads each" in line for line in lines(big_machine(), 120))
     assert "│   CPUs 0-7,128-135 | 8-15,136-143" in "\n".join(lines(big_machine(), 120))
     assert any("2 × L2 2 MiB  4 efficiency cores each  CPUs 8-11 | 12-15" in line for line in lines(hybrid(), 120))

@@ -1,4 +1,4 @@
-"""The account of a node: what each zone has, can give, and has left."""
+"""The usage of a node: capacity, allocatable and available amounts of each zone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.kubelet_reports import CONFIG, DEVICE, GIB, RESERVED, Books, Record, allocatable_of, books, node_of
+from support.kubelet_reports import (
+    CONFIG,
+    DEVICE,
+    GIB,
+    RESERVED,
+    NodeHistory,
+    Record,
+    allocatable_of,
+    node_histories,
+    node_of,
+)
 from zonewise.kubelet.types import (
     Allocatable,
     ClaimedDevice,
@@ -59,7 +69,7 @@ def amounts(usage: Usage, resource: str) -> dict[int, tuple[int, ...]]:
     }
 
 
-def said(
+def make_report(
     *pods: PodResources, machine: Machine = TWO, state: StateFiles = NO_FILES, **allocatable: Any
 ) -> KubeletReport:
     return KubeletReport(pods, allocatable_of(machine)._replace(**allocatable), CONFIG, state)
@@ -82,7 +92,7 @@ def holding(name: str, **held: Any) -> PodResources:
     ],
 )
 def test_a_kubelet_that_starts(config: KubeletConfig | None, state: StateFiles, missing: str, word: str) -> None:
-    """A manager that gives things, by configuration or by its file, and has none, is not ready: nothing is guessed."""
+    """A static manager, by configuration or by its file, without allocatable resources is not ready."""
     allocatable = allocatable_of(TWO)._replace(**{missing: type(getattr(Allocatable(), missing))()})
     result = node_usage(TWO, KubeletReport((), allocatable, config, state))
     assert isinstance(result, KubeletNotReady)
@@ -103,7 +113,7 @@ def test_a_kubelet_without_exclusive_allocation() -> None:
 
 
 def test_of_an_unknown_configuration_nothing_is_known_to_be_reserved() -> None:
-    """Without configuration or anything to give, all is shared, and what is reserved is unknown."""
+    """Without a configuration and without allocatable resources everything is shared, and reservations are unknown."""
     usage = compute_usage(TWO, KubeletReport((), Allocatable()))
     assert amounts(usage, "cpu") == {0: (8, 8, 8), 1: (8, 8, 8)}
     assert usage.reserved_cpus is None
@@ -119,23 +129,23 @@ def test_the_checkpoint_is_preferred_to_the_configuration() -> None:
 
 
 def test_reserved_and_held_cpus() -> None:
-    """Reserved CPUs cannot be given; held ones are not available."""
-    usage = compute_usage(TWO, said(holding("p", cpus=CpuSet((1, 2, 8)))))
+    """Reserved CPUs are not allocatable; held ones are not available."""
+    usage = compute_usage(TWO, make_report(holding("p", cpus=CpuSet((1, 2, 8)))))
     assert amounts(usage, "cpu") == {0: (8, 7, 5), 1: (8, 8, 7)}
     assert [str(zone_usage.free_cpus) for zone_usage in usage.zones] == ["3-7", "9-15"]
     assert usage.reserved_cpus == RESERVED
 
 
 def test_cpus_only_in_the_file_are_held() -> None:
-    """What an init container or a refused pod has left is not in List, and not free."""
+    """CPUs of an init container or a rejected pod are not in List, and not free."""
     state = StateFiles(CpuManagerState("static", CpuSet(range(4, 16)), {}))
-    assert amounts(compute_usage(TWO, said(state=state)), "cpu") == {0: (8, 7, 4), 1: (8, 8, 8)}
+    assert amounts(compute_usage(TWO, make_report(state=state)), "cpu") == {0: (8, 7, 4), 1: (8, 8, 8)}
 
 
 def test_a_cpu_is_free_if_free_in_both() -> None:
     """List knows a pod that the file does not have yet, and the file one that has left List."""
     state = StateFiles(CpuManagerState("static", CpuSet(range(3, 16)), {}))
-    assert amounts(compute_usage(TWO, said(holding("p", cpus=CpuSet((8,))), state=state)), "cpu") == {
+    assert amounts(compute_usage(TWO, make_report(holding("p", cpus=CpuSet((8,))), state=state)), "cpu") == {
         0: (8, 7, 5),
         1: (8, 8, 7),
     }
@@ -145,12 +155,12 @@ def test_cpus_shared_by_containers_of_a_pod_count_once() -> None:
     """With pod-level managers each container lists the pod's shared CPUs."""
     shared = CpuSet((1, 2))
     pod = PodResources("ns", "p", (ContainerResources("a", shared), ContainerResources("b", shared)))
-    assert amounts(compute_usage(TWO, said(pod)), "cpu")[0] == (8, 7, 5)
+    assert amounts(compute_usage(TWO, make_report(pod)), "cpu")[0] == (8, 7, 5)
 
 
 def test_cpus_in_no_zone_are_reported() -> None:
     """CPUs that the kubelet knows and the machine has not are a problem, and counted nowhere."""
-    usage = compute_usage(TWO, said(cpus=CpuSet(range(1, 20))))
+    usage = compute_usage(TWO, make_report(cpus=CpuSet(range(1, 20))))
     assert amounts(usage, "cpu") == {0: (8, 7, 7), 1: (8, 8, 8)}
     assert usage.problems == ("allocatable CPUs 16-19 are in no zone of this machine: they are not counted",)
 
@@ -164,22 +174,22 @@ def block(gib: int, *zones: int) -> tuple[MemoryBlock, ...]:
 
 def test_a_block_of_several_zones_uses_up_the_lowest() -> None:
     """20 GiB of zones 0 and 1 are all 15 of the first and 5 of the second, and the zones are one group."""
-    usage = compute_usage(TWO, said(holding("p", memory=block(20, 0, 1))))
+    usage = compute_usage(TWO, make_report(holding("p", memory=block(20, 0, 1))))
     assert amounts(usage, "memory") == {0: (16 * GIB, 15 * GIB, 0), 1: (16 * GIB, 15 * GIB, 10 * GIB)}
     assert [zone_usage.memory_group for zone_usage in usage.zones] == [(0, 1), (0, 1)]
 
 
 def test_huge_pages_are_counted_by_size() -> None:
     """Each type of memory is on its own."""
-    usage = compute_usage(TWO, said(holding("p", memory=(MemoryBlock("hugepages-2Mi", 4 << 20, (1,)),))))
+    usage = compute_usage(TWO, make_report(holding("p", memory=(MemoryBlock("hugepages-2Mi", 4 << 20, (1,)),))))
     assert amounts(usage, "hugepages-2Mi") == {0: (GIB, GIB, GIB), 1: (GIB, GIB, GIB - (4 << 20))}
     assert list(usage.zones[0].amounts) == ["cpu", "memory", "hugepages-2Mi"]
 
 
 def test_a_deleted_pod_is_released() -> None:
-    """Entries of deleted pods are given back, and their zones leave the group, as at the kubelet's next admission."""
+    """Entries of deleted pods are released, and their zones leave the group, as at the kubelet's next admission."""
     deleted = Record("u", holding("p", memory=block(20, 0, 1)), alive=False)
-    usage = compute_usage(TWO, Books(TWO, (deleted,)).report())
+    usage = compute_usage(TWO, NodeHistory(TWO, (deleted,)).report())
     assert amounts(usage, "memory") == {0: (16 * GIB, 15 * GIB, 15 * GIB), 1: (16 * GIB, 15 * GIB, 15 * GIB)}
     assert [zone_usage.memory_group for zone_usage in usage.zones] == [(), ()]
 
@@ -188,23 +198,23 @@ def test_a_group_stays_while_one_of_its_pods_does() -> None:
     """The zones of a block are one while anything is assigned in them."""
     alive = Record("u", holding("p", memory=block(1, 0, 1)))
     goes = Record("v", holding("q", memory=block(20, 0, 1)), alive=False)
-    usage = compute_usage(TWO, Books(TWO, (alive, goes)).report())
+    usage = compute_usage(TWO, NodeHistory(TWO, (alive, goes)).report())
     assert sum(amount[2] for amount in amounts(usage, "memory").values()) == 29 * GIB
     assert [zone_usage.memory_group for zone_usage in usage.zones] == [(0, 1), (0, 1)]
 
 
 def test_zones_of_which_memory_is_assigned() -> None:
-    """A block takes every zone of its group, if it uses up the first alone; none is told where none can be assigned."""
-    assert compute_usage(TWO, said(holding("p", memory=block(1, 0, 1)))).memory_assigned == (0, 1)
+    """A block uses every zone of its group, even if it fits into the first; None where nothing can be assigned."""
+    assert compute_usage(TWO, make_report(holding("p", memory=block(1, 0, 1)))).memory_assigned == (0, 1)
     deleted = Record("u", holding("p", memory=block(1, 0)), alive=False)
     alive = Record("v", holding("q", memory=block(1, 1)))
-    assert compute_usage(TWO, Books(TWO, (deleted, alive)).report()).memory_assigned == (1,)
-    assert compute_usage(TWO, said(memory=())._replace(config=KubeletConfig())).memory_assigned is None
+    assert compute_usage(TWO, NodeHistory(TWO, (deleted, alive)).report()).memory_assigned == (1,)
+    assert compute_usage(TWO, make_report(memory=())._replace(config=KubeletConfig())).memory_assigned is None
 
 
 def test_memory_that_is_assigned_and_free() -> None:
     """The kubelet frees what an init container had under the one that took it over: the zone stays assigned."""
-    report = Books(TWO, (Record("u", holding("p", memory=block(2, 0))),)).report()
+    report = NodeHistory(TWO, (Record("u", holding("p", memory=block(2, 0))),)).report()
     assert report.state.memory is not None
     node = report.state.memory.machine_state[0]
     table = node.memory_map["memory"]
@@ -218,12 +228,12 @@ def test_memory_that_is_assigned_and_free() -> None:
 def test_memory_of_init_containers_stays_held() -> None:
     """What an init container has left is in the file alone, and not available while its pod lives."""
     record = Record("u", holding("p", memory=block(1, 0)), (ContainerResources("init", memory=block(3, 0)),))
-    assert amounts(compute_usage(TWO, Books(TWO, (record,)).report()), "memory")[0][2] == 11 * GIB
+    assert amounts(compute_usage(TWO, NodeHistory(TWO, (record,)).report()), "memory")[0][2] == 11 * GIB
 
 
 def test_a_pod_that_the_file_does_not_have_yet() -> None:
     """It is charged for as the kubelet will write it down."""
-    report = Books(TWO, ()).report()._replace(pods=(holding("p", memory=block(2, 1)),))
+    report = NodeHistory(TWO, ()).report()._replace(pods=(holding("p", memory=block(2, 1)),))
     assert amounts(compute_usage(TWO, report), "memory")[1][2] == 13 * GIB
 
 
@@ -231,7 +241,7 @@ def test_zones_that_the_machine_does_not_have_are_reported() -> None:
     """Memory of an unknown zone is a sentence, and breaks nothing."""
     state = MemoryManagerState("Static", {9: NumaNodeState(1, (9,), {"memory": MemoryTable(1, 0, 1, 0, 1)})}, {})
     memory = (*allocatable_of(TWO).memory, MemoryBlock("memory", GIB, (9,)), MemoryBlock("memory", GIB))
-    usage = compute_usage(TWO, said(memory=memory, state=StateFiles(memory=state)))
+    usage = compute_usage(TWO, make_report(memory=memory, state=StateFiles(memory=state)))
     assert usage.problems == (
         "1073741824 allocatable bytes of memory are of no zone: they are not counted",
         "1073741824 allocatable bytes of memory are of zone 9, which this machine does not have",
@@ -239,19 +249,19 @@ def test_zones_that_the_machine_does_not_have_are_reported() -> None:
 
 
 def test_a_pool_made_smaller_under_the_kubelet() -> None:
-    """What the kubelet believes to have is what it gives; that the machine has less is told."""
+    """What the kubelet counts is allocatable; that the machine has less is a problem."""
     zones = tuple(zone._replace(hugepages={"2Mi": 1}) for zone in TWO.zones)
-    usage = compute_usage(TWO._replace(zones=zones), said())
+    usage = compute_usage(TWO._replace(zones=zones), make_report())
     assert amounts(usage, "hugepages-2Mi")[0] == (GIB, GIB, GIB)
     assert usage.problems[0] == "1073741824 bytes of hugepages-2Mi of zone 0 are allocatable, which has 2097152"
 
 
 def test_zones_without_cpus_and_sparse_ids() -> None:
-    """Zones keep the ids that the kernel has given, and those of memory alone have no CPUs to give."""
+    """Zones keep the kernel's ids, and zones of memory alone have no CPUs."""
     far = Zone(17, EMPTY, EMPTY, 4 * GIB, {}, {}, "memory")
     machine = TWO._replace(zones=(*TWO.zones, far))
     memory = (*allocatable_of(TWO).memory, MemoryBlock("memory", 3 * GIB, (17,)))
-    usage = compute_usage(machine, said(holding("p", memory=block(2, 17)), memory=memory))
+    usage = compute_usage(machine, make_report(holding("p", memory=block(2, 17)), memory=memory))
     assert [zone_usage.zone for zone_usage in usage.zones] == [0, 1, 17]
     assert usage.zones[2].amounts == {"memory": Amount(4 * GIB, 3 * GIB, GIB)}
 
@@ -264,61 +274,63 @@ def devices(*entries: tuple[str, tuple[int, ...]]) -> tuple[ContainerDevices, ..
 
 
 def test_a_device_of_several_zones() -> None:
-    """It is one in each of them, and when it is held, it is gone from each."""
+    """It counts in each of them, and when held it is unavailable in each."""
     both = devices(("a", (0, 1)), ("b", (1,)))
-    assert amounts(compute_usage(TWO, said(devices=both)), DEVICE) == {0: (1, 1, 1), 1: (2, 2, 2)}
+    assert amounts(compute_usage(TWO, make_report(devices=both)), DEVICE) == {0: (1, 1, 1), 1: (2, 2, 2)}
     held = holding("p", devices=both[:1])
-    assert amounts(compute_usage(TWO, said(held, devices=both)), DEVICE) == {0: (1, 1, 0), 1: (2, 2, 1)}
+    assert amounts(compute_usage(TWO, make_report(held, devices=both)), DEVICE) == {0: (1, 1, 0), 1: (2, 2, 1)}
 
 
 def test_devices_of_several_zones_are_distinguished() -> None:
     """With the zones that the machine has, and as often as they are there; those of one zone are not among them."""
     some = devices(("a", (0, 1)), ("b", (1,)), ("c", (0, 1, 9)), ("d", (1, 9)), ("e", (0, 1)))
-    usage = compute_usage(TWO, said(holding("p", devices=some[:1]), devices=some[:4]))
+    usage = compute_usage(TWO, make_report(holding("p", devices=some[:1]), devices=some[:4]))
     assert usage.shared == (SharedDevices(DEVICE, (0, 1), Amount(2, 2, 1)),)
-    assert compute_usage(TWO, said(devices=some[1:2])).shared == ()
+    assert compute_usage(TWO, make_report(devices=some[1:2])).shared == ()
 
 
 def test_a_plugin_without_healthy_devices() -> None:
-    """Its resource is there with nothing, as the checkpoint alone tells; where its devices are nobody does."""
+    """Its resource is present with zero amounts, as only the checkpoint has it; the zones are unknown."""
     state = StateFiles(devices=DeviceCheckpoint((), {"r/none": (), "r/left": ("x",), DEVICE: ("a",)}))
-    usage = compute_usage(TWO, said(devices=devices(("a", (0,))), state=state))
+    usage = compute_usage(TWO, make_report(devices=devices(("a", (0,))), state=state))
     assert usage.unzoned == {"r/left": Amount(0, 0, 0), "r/none": Amount(0, 0, 0)}
 
 
 def test_devices_of_no_zone_or_an_unknown_one() -> None:
-    """They are counted beside the zones; a zone that there is not is told."""
-    usage = compute_usage(TWO, said(holding("p", devices=devices(("a", ()))), devices=devices(("a", ()), ("b", (9,)))))
+    """They are counted beside the zones; an unknown zone is reported."""
+    usage = compute_usage(
+        TWO, make_report(holding("p", devices=devices(("a", ()))), devices=devices(("a", ()), ("b", (9,))))
+    )
     assert usage.unzoned == {DEVICE: Amount(2, 2, 1)}
     assert usage.problems == (f"1 of {DEVICE} are in zone 9, which this machine does not have",)
 
 
 def test_a_device_that_is_held_and_ill() -> None:
-    """It is there, it cannot be given, and it takes nothing from the others."""
+    """It exists, is not allocatable, and does not reduce the others."""
     held = holding("p", devices=devices(("a", (0,))))
-    usage = compute_usage(TWO, said(held, devices=devices(("b", (0,)))))
+    usage = compute_usage(TWO, make_report(held, devices=devices(("b", (0,)))))
     assert amounts(usage, DEVICE) == {0: (2, 1, 1)}
 
 
 def test_devices_left_by_init_containers() -> None:
     """They are in the checkpoint alone, and held while their pod is there."""
     record = Record("u", holding("p", cpus=CpuSet((1,))), (ContainerResources("init", devices=devices(("a", (0,)))),))
-    usage = compute_usage(TWO, Books(TWO, (record,), devices(("a", (0,)), ("b", (0,)))).report())
+    usage = compute_usage(TWO, NodeHistory(TWO, (record,), devices(("a", (0,)), ("b", (0,)))).report())
     assert amounts(usage, DEVICE) == {0: (2, 2, 1)}
 
 
 def test_devices_left_by_init_containers_alone() -> None:
     """Where it is known which pods are active, they are held as long as theirs is; where it is not, they are free."""
     record = Record("u", holding("p"), (ContainerResources("init", devices=devices(("a", (0,)))),))
-    report = Books(TWO, (record,), devices(("a", (0,)), ("b", (0,)))).report()
+    report = NodeHistory(TWO, (record,), devices(("a", (0,)), ("b", (0,)))).report()
     left = {active: amounts(compute_usage(TWO, report._replace(active=active)), DEVICE)[0] for active in ACTIVE}
     assert left == {ACTIVE[0]: (2, 2, 2), ACTIVE[1]: (2, 2, 2), ACTIVE[2]: (2, 2, 1)}
 
 
 def test_devices_of_deleted_pods() -> None:
-    """The checkpoint keeps them until the next device is given; they are free."""
+    """The checkpoint keeps them until the next allocation; they are free."""
     state = StateFiles(devices=DeviceCheckpoint((PodDevicesEntry("u", "c", DEVICE, {0: ("a",)}),), {}))
-    assert amounts(compute_usage(TWO, said(devices=devices(("a", (0,))), state=state)), DEVICE) == {0: (1, 1, 1)}
+    assert amounts(compute_usage(TWO, make_report(devices=devices(("a", (0,))), state=state)), DEVICE) == {0: (1, 1, 1)}
 
 
 def test_claimed_devices() -> None:
@@ -331,7 +343,7 @@ def test_claimed_devices() -> None:
     init = device._replace(driver="net.example.com")
     state = StateFiles(claims=(ClaimInfoState("ns", "c", ("u",), (init, device)),))
     usage = compute_usage(
-        TWO, said(holding("p", claimed=(device, *shares)), holding("q", claimed=(again,)), state=state)
+        TWO, make_report(holding("p", claimed=(device, *shares)), holding("q", claimed=(again,)), state=state)
     )
     assert usage.claimed == {"gpu.example.com": 3, "net.example.com": 1}
 
@@ -340,12 +352,12 @@ def test_claimed_devices() -> None:
 
 
 def test_excluded_pods_count_as_reserved() -> None:
-    """What they hold can be given to nobody, what others hold and have left is as before, and they are in no
+    """What they hold is allocatable to no pod, what others hold and have left is as before, and they are in no
     fingerprint.
     """
     apart = holding("apart", cpus=CpuSet((1,)), memory=block(2, 0), devices=devices(("a", (0,))))
     counted = holding("other", cpus=CpuSet((2,)), memory=block(1, 0), devices=devices(("b", (0,))))
-    report = said(apart, counted, devices=devices(("a", (0,)), ("b", (0,)), ("c", (0,))))
+    report = make_report(apart, counted, devices=devices(("a", (0,)), ("b", (0,)), ("c", (0,))))
     with_all = compute_usage(TWO, report).zones[0].amounts
     usage = compute_usage(TWO, report, lambda pod: pod.name == "apart")
     left = usage.zones[0].amounts
@@ -365,7 +377,7 @@ def test_fingerprints() -> None:
         holding("memory", memory=block(1, 0)),
         holding("device", devices=devices(("a", (1,)))),
     )
-    usage = compute_usage(TWO, said(*pods))
+    usage = compute_usage(TWO, make_report(*pods))
     assert usage.fingerprint_all == fingerprint((pod.namespace, pod.name) for pod in pods)
     assert usage.fingerprint_exclusive == fingerprint((pod.namespace, pod.name) for pod in pods[2:])
 
@@ -373,7 +385,7 @@ def test_fingerprints() -> None:
 # --- any node
 
 
-def free_memory(history: Books, zones: tuple[int, ...], records: tuple[Record, ...]) -> int:
+def free_memory(history: NodeHistory, zones: tuple[int, ...], records: tuple[Record, ...]) -> int:
     """What is left in zones that are one, or in one zone."""
     held = sum(
         block.size
@@ -385,8 +397,8 @@ def free_memory(history: Books, zones: tuple[int, ...], records: tuple[Record, .
     return 15 * GIB * len(zones) - held
 
 
-@given(books(inits=False))
-def test_any_node(history: Books) -> None:
+@given(node_histories(inits=False))
+def test_any_node(history: NodeHistory) -> None:
     """Of each zone, or group of zones, exactly what pods that are alive hold is not available."""
     usage = compute_usage(history.machine, history.report())
     alive = tuple(record for record in history.records if record.alive)
@@ -409,9 +421,9 @@ def test_any_node(history: Books) -> None:
     assert usage.problems == ()
 
 
-@given(books())
-def test_never_more_than_there_is(history: Books) -> None:
-    """With init containers in the books that nobody lists, what is available is at most what is left."""
+@given(node_histories())
+def test_never_more_than_there_is(history: NodeHistory) -> None:
+    """With init containers in the checkpoints that List lacks, the available amount is at most what is left."""
     usage = compute_usage(history.machine, history.report())
     alive = tuple(
         record
@@ -424,9 +436,9 @@ def test_never_more_than_there_is(history: Books) -> None:
         assert left <= free_memory(history, group, alive)
 
 
-@given(books(inits=False))
-def test_with_and_without_the_files(history: Books) -> None:
-    """List alone tells the same where nothing is left over by init containers."""
+@given(node_histories(inits=False))
+def test_with_and_without_the_files(history: NodeHistory) -> None:
+    """List alone gives the same result without leftovers of init containers."""
     with_files = compute_usage(history.machine, history.report())
     without = compute_usage(history.machine, history.report(files=False))
     for first, second in zip(with_files.zones, without.zones, strict=True):
@@ -436,8 +448,8 @@ def test_with_and_without_the_files(history: Books) -> None:
             assert first.amounts == second.amounts
 
 
-@given(books(inits=False))
-def test_files_of_a_moment_ago(history: Books) -> None:
+@given(node_histories(inits=False))
+def test_files_of_a_moment_ago(history: NodeHistory) -> None:
     """A pod that came between the reading of the files and of List is charged for as if both were of now."""
     alive = history._replace(records=tuple(record for record in history.records if record.alive))
     before = alive._replace(records=alive.records[:-1])
@@ -449,8 +461,8 @@ def test_files_of_a_moment_ago(history: Books) -> None:
         assert first.amounts == second.amounts
 
 
-@given(books())
-def test_with_cgroups_every_amount_is_known(history: Books) -> None:
+@given(node_histories())
+def test_with_cgroups_every_amount_is_known(history: NodeHistory) -> None:
     """Where it is known which pods are active, what is left is what they do not have, whatever files keep of others."""
     alive = history._replace(records=tuple(record for record in history.records if record.alive))
     active = frozenset(record.uid for record in alive.records)
@@ -465,9 +477,9 @@ def test_with_cgroups_every_amount_is_known(history: Books) -> None:
     assert sum(zone.amounts["memory"].allocatable - zone.amounts["memory"].available for zone in usage.zones) == memory
 
 
-@given(books(), st.booleans(), st.integers(0, 6))
-def test_a_pod_more_never_leaves_more(history: Books, files: bool, index: int) -> None:
-    """Whoever joins takes or leaves alone."""
+@given(node_histories(), st.booleans(), st.integers(0, 6))
+def test_a_pod_more_never_leaves_more(history: NodeHistory, files: bool, index: int) -> None:
+    """One more pod reduces the available amounts or leaves them alone."""
     with_pod = history._replace(
         records=tuple(r._replace(alive=r.alive or n == index) for n, r in enumerate(history.records))
     )
@@ -481,9 +493,9 @@ def test_a_pod_more_never_leaves_more(history: Books, files: bool, index: int) -
     assert total[1] <= total[0]
 
 
-@given(books(), st.sets(st.integers(0, 6)))
-def test_excluded_pods_leave_the_rest_right(history: Books, indexes: set[int]) -> None:
-    """Whoever is excluded, what is available is the same, and nothing is more than what can be given."""
+@given(node_histories(), st.sets(st.integers(0, 6)))
+def test_excluded_pods_leave_the_rest_right(history: NodeHistory, indexes: set[int]) -> None:
+    """Whatever pods are excluded, the available amounts are equal, and nothing exceeds the allocatable ones."""
     names = {f"p{number}" for number in indexes}
     whole = compute_usage(history.machine, history.report())
     usage = compute_usage(history.machine, history.report(), lambda pod: pod.name in names)
@@ -497,8 +509,8 @@ def test_excluded_pods_leave_the_rest_right(history: Books, indexes: set[int]) -
             )
 
 
-@given(books(), st.randoms())
-def test_the_order_of_responses_makes_no_difference(history: Books, random: Random) -> None:
+@given(node_histories(), st.randoms())
+def test_the_order_of_responses_makes_no_difference(history: NodeHistory, random: Random) -> None:
     """The same facts in any order are the same value, to the order of its dictionaries."""
     report = history.report()
     shuffled = list(history.records)
@@ -578,7 +590,7 @@ REPORTS = st.builds(
 @settings(max_examples=80)
 @given(st.sampled_from([Machine(), TWO, node_of((3, 7))]), REPORTS, st.sampled_from(["", "p", "q"]))
 def test_garbage(machine: Machine, report: KubeletReport, name: str) -> None:
-    """Whatever the kubelet says, there is an account of it, with quantities in order, or it is not ready."""
+    """Whatever the kubelet reports, there is a usage with ordered amounts, or it is not ready."""
     usage = node_usage(machine, report, excluded=lambda pod: pod.name == name)
     if isinstance(usage, KubeletNotReady):
         return

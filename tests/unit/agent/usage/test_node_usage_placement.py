@@ -43,7 +43,7 @@ def placed(config: KubeletConfig | None = SINGLE, pods: tuple[PodResources, ...]
 
 
 def test_each_container_that_holds_something() -> None:
-    """Those with CPUs, a device or memory of a zone are in it, under its real id; the others are not told of."""
+    """Those with CPUs, a device or memory of a zone are in it, under its real id; the others are absent."""
     placement = placed()
     assert placement is not None
     assert placement.metadata == "npv0v001::ve=leb89::cc=3::nn=9::bn=0"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.kubelet_reports import GIB, Books, books
+from support.kubelet_reports import GIB, NodeHistory, node_histories
 from zonewise.kubelet.types import (
     ContainerDevices,
     ContainerResources,
@@ -41,7 +41,7 @@ def memory(**entries: dict[str, tuple[MemoryBlock, ...]]) -> StateFiles:
 
 
 def test_a_pod_is_known_by_what_its_containers_hold() -> None:
-    """Of two UIDs the one with the same blocks under the same names is the pod; the other is gone."""
+    """Of two UIDs the one with the same blocks under the same names is the pod; the other is stale."""
     listed = pod("a", c=block(1), d=block(2))
     state = memory(one={"c": block(2), "d": block(1)}, two={"c": block(1), "d": block(2)})
     assert match_pods([listed], state) == PodMatching({"two": listed}, (), frozenset({"two"}), frozenset({"one"}))
@@ -69,21 +69,21 @@ def test_order_of_zones_and_blocks_of_no_size_make_no_difference() -> None:
 
 
 def test_of_alike_the_one_that_holds_most_is_alive() -> None:
-    """Where init containers make the difference, we promise too little rather than too much."""
+    """Where init containers make the difference, the available amount is too low rather than too high."""
     listed = pod("a", c=block(1))
     state = memory(one={"c": block(1)}, two={"c": block(1), "init": block(3)}, three={"c": block(1), "init": block(2)})
     assert match_pods([listed], state).pods == {"two": listed}
 
 
 def test_uids_are_reassigned() -> None:
-    """A UID that fits two pods takes the one that no other UID fits, though it comes first."""
+    """A UID that fits two pods is assigned to the one that no other UID fits, though it comes first."""
     short, long = pod("a", c=block(1)), pod("b", d=block(2))
     state = memory(both={"c": block(1), "d": block(2)}, only_short={"c": block(1)})
     assert match_pods([short, long], state).pods == {"both": long, "only_short": short}
 
 
 def test_cpus_and_devices_distinguish_pods() -> None:
-    """Pods with equal memory are told apart by their CPUs, and by ids of devices."""
+    """Pods with equal memory are distinguished by their CPUs, and by ids of devices."""
     first = PodResources(
         "ns", "a", (ContainerResources("c", CpuSet((1,)), (ContainerDevices("r", ("x",)),), block(1)),)
     )
@@ -113,7 +113,7 @@ def test_pods_without_allocations_match_no_uid() -> None:
 
 
 def test_hundreds_of_alike() -> None:
-    """Many replicas of one pod, a part of them gone, are settled as well."""
+    """Many replicas of one pod, a part of them deleted, are settled as well."""
     replicas = [pod(f"p{number}", c=block(1)) for number in range(200)]
     state = memory(**{f"u{number}": {"c": block(1)} for number in range(300)})
     owners = match_pods(replicas, state)
@@ -127,7 +127,7 @@ ONLY_INIT = {"init": block(2)}
 
 
 def test_entries_of_init_containers_stay_while_the_pod_has_a_cgroup() -> None:
-    """A UID that could be a pod that holds nothing is alive with a cgroup, and gone without; so is it where unknown."""
+    """A UID that could be an idle pod is alive with a cgroup, and stale without or where unknown."""
     listed, unlisted = pod("a", c=()), pod("b", c=block(1))
     state = memory(one=ONLY_INIT, two=ONLY_INIT, three={"c": block(1)})
     owners = match_pods([listed, unlisted], state, frozenset({"one", "three"}))
@@ -143,23 +143,23 @@ def test_a_uid_with_a_cgroup_goes_first() -> None:
 
 
 def test_a_uid_with_a_cgroup_that_no_listed_pod_could_be() -> None:
-    """Its containers are dead, or List lacks it: it is named, and what it had counts as given back."""
+    """Its containers are dead, or List lacks it: it is unlisted, and its entries count as released."""
     state = memory(one={"c": block(1)}, two={"c": block(2)})
     owners = match_pods([pod("a", c=block(1)), pod("b", c=())], state, frozenset({"one", "two", "idle"}))
     assert (owners.alive, owners.unlisted) == ({"one"}, {"two"})
 
 
 def test_of_alike_more_have_a_cgroup_than_are_listed() -> None:
-    """As many as there are places for are taken for listed."""
+    """As many as there are free idle pods are assigned."""
     owners = match_pods(
         [pod("a", c=block(1))], memory(one={"c": block(1)}, two={"c": block(1)}), frozenset({"one", "two"})
     )
     assert len(owners.alive) == len(owners.unlisted) == 1
 
 
-@given(books())
-def test_with_cgroups_all_that_is_held_is_known(history: Books) -> None:
-    """Whoever is alive keeps all that it has, whoever is gone nothing, however its containers are named."""
+@given(node_histories())
+def test_with_cgroups_all_that_is_held_is_known(history: NodeHistory) -> None:
+    """An alive pod keeps all its entries, a deleted pod none, whatever its containers' names."""
     report = history.report()
     active = frozenset(record.uid for record in history.records if record.alive)
     owners = match_pods(report.pods, report.state, active)
@@ -169,8 +169,8 @@ def test_with_cgroups_all_that_is_held_is_known(history: Books) -> None:
     assert owners.unrecorded == ()
 
 
-@given(books(), st.sets(st.integers(0, 6)))
-def test_every_uid_that_list_lacks_is_named(history: Books, lacking: set[int]) -> None:
+@given(node_histories(), st.sets(st.integers(0, 6)))
+def test_every_uid_that_list_lacks_is_named(history: NodeHistory, lacking: set[int]) -> None:
     """With a cgroup, and as many as could not be another listed pod; never one of a pod that is listed in vain."""
     report = history.report()
     active = frozenset(record.uid for record in history.records if record.alive)
@@ -183,8 +183,8 @@ def test_every_uid_that_list_lacks_is_named(history: Books, lacking: set[int]) -
     assert len(holding) - len(owners.unlisted) <= len(pods)
 
 
-@given(books())
-def test_every_listed_pod_has_a_uid_that_fits(history: Books) -> None:
+@given(node_histories())
+def test_every_listed_pod_has_a_uid_that_fits(history: NodeHistory) -> None:
     """Each pod that is alive and holds something gets one UID of its own, and its containers are among that UID's."""
     owners = match_pods(history.report().pods, history.report().state)
     holding = [
@@ -200,9 +200,9 @@ def test_every_listed_pod_has_a_uid_that_fits(history: Books) -> None:
         assert all(held.get(one.name, ()) == one.memory for one in listed.containers)
 
 
-@given(books(), st.randoms())
-def test_the_order_makes_no_difference(history: Books, random: Random) -> None:
-    """However the pods and the entries are ordered, the same is taken for alive."""
+@given(node_histories(), st.randoms())
+def test_the_order_makes_no_difference(history: NodeHistory, random: Random) -> None:
+    """Whatever the order of pods and entries, the same UIDs are alive."""
     report = history.report()
     assert report.state.memory is not None
     pods = list(report.pods)

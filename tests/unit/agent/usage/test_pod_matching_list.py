@@ -1,36 +1,36 @@
-"""Whether List tells of all pods."""
+"""Whether List has all pods."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.kubelet_reports import Books, books
+from support.kubelet_reports import NodeHistory, node_histories
 from zonewise.kubelet.types import PodResources
 from zonewise.usage.pod_matching import incomplete_list_reason
 
 
-def active_uids(history: Books) -> frozenset[str]:
+def active_uids(history: NodeHistory) -> frozenset[str]:
     return frozenset(record.uid for record in history.records if record.alive)
 
 
-@given(books(), st.booleans())
-def test_a_whole_list(history: Books, with_deleted: bool) -> None:
-    """A List of all pods is complete, whatever the files still have of others, if it is known that those are gone."""
+@given(node_histories(), st.booleans())
+def test_a_whole_list(history: NodeHistory, with_deleted: bool) -> None:
+    """A List of all pods is complete, whatever entries the files have of deleted pods, if the active pods are known."""
     records = tuple(record for record in history.records if with_deleted or record.alive)
     report = history._replace(records=records).report()
     assert incomplete_list_reason(report._replace(active=active_uids(history))) is None
 
 
-@given(books(inits=False))
-def test_a_whole_list_without_cgroups(history: Books) -> None:
-    """So it is where that is not known, unless the files have what cannot be told from pods that are missing."""
+@given(node_histories(inits=False))
+def test_a_whole_list_without_cgroups(history: NodeHistory) -> None:
+    """So it is where they are not known, unless entries in the files could be of missing pods."""
     history = history._replace(records=tuple(record for record in history.records if record.alive))
     assert incomplete_list_reason(history.report()) is None
 
 
-@given(books(), st.data())
-def test_a_list_that_lacks_pods(history: Books, data: st.DataObject) -> None:
+@given(node_histories(), st.data())
+def test_a_list_that_lacks_pods(history: NodeHistory, data: st.DataObject) -> None:
     """Where cgroups are known, any pod that is missing is missed."""
     report = history.report()
     pods = tuple(pod for pod in report.pods if data.draw(st.booleans()))
@@ -39,8 +39,8 @@ def test_a_list_that_lacks_pods(history: Books, data: st.DataObject) -> None:
     assert reason is None or reason.startswith("List does not have ")
 
 
-@given(books(inits=False), st.data())
-def test_without_cgroups(history: Books, data: st.DataObject) -> None:
+@given(node_histories(inits=False), st.data())
+def test_without_cgroups(history: NodeHistory, data: st.DataObject) -> None:
     """Where they are not known, a missing pod is missed if it holds anything."""
     history = history._replace(records=tuple(record for record in history.records if record.alive))
     report = history.report()
@@ -50,9 +50,9 @@ def test_without_cgroups(history: Books, data: st.DataObject) -> None:
     assert (reason is not None) == holding
 
 
-@given(books())
-def test_our_own_pod(history: Books) -> None:
-    """Without the pod that asks List is not complete."""
+@given(node_histories())
+def test_our_own_pod(history: NodeHistory) -> None:
+    """Without the agent's own pod List is not complete."""
     own = PodResources("zonewise", "agent-x")
     report = history.report()._replace(active=active_uids(history) | {"own"})
     reason = incomplete_list_reason(report, (own.namespace, own.name))

@@ -1,4 +1,4 @@
-"""Watched files, with the kernel's own inotify: renames, directories that come and go, overflows and refusals."""
+"""Watched files, with the kernel's own inotify: renames, removed and recreated directories, overflows and failures."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 
 class Watching:
-    """Watches, and what they tell within a while."""
+    """Watches, and what they report within a while."""
 
     def __init__(self, *rules: WatchRule, open_queue: Callable[[], Inotify] = Inotify) -> None:
         self.watches = FileWatches(rules, open_queue)
 
-    def told(self, expected: Reason | None = None) -> set[Reason]:
-        """What is told until a reason comes; of what is there already where none is wanted."""
+    def wait_for(self, expected: Reason | None = None) -> set[Reason]:
+        """Return the reasons reported until the expected one comes; the pending ones where none is expected."""
         poll = select.poll()
         poll.register(self.watches.fileno(), select.POLLIN)
         reasons: set[Reason] = set()
@@ -66,10 +66,10 @@ def test_a_replaced_file_is_reported_each_time(watching: Callable[..., Watching]
     files = watching(WatchRule(str(tmp_path), ("cpu_manager_state",), Reason.STATE))
     for _ in range(3):
         replace(tmp_path / "cpu_manager_state")
-        assert files.told() == {Reason.STATE}
+        assert files.wait_for() == {Reason.STATE}
     replace(tmp_path / "pod_status_manager_state")
     (tmp_path / ".tmp77").write_bytes(b"x")
-    assert files.told() == set()
+    assert files.wait_for() == set()
 
 
 def test_each_way_to_change_a_file(watching: Callable[..., Watching], tmp_path: Path) -> None:
@@ -84,9 +84,9 @@ def test_each_way_to_change_a_file(watching: Callable[..., Watching], tmp_path: 
         lambda: path.rename(tmp_path / "away"),
     ):
         change()
-        assert files.told() == {Reason.CONFIG}
+        assert files.wait_for() == {Reason.CONFIG}
     path.with_name("other").write_text("")
-    assert files.told() == set()
+    assert files.wait_for() == set()
 
 
 def test_touching_counts_where_requested(watching: Callable[..., Watching], tmp_path: Path) -> None:
@@ -98,17 +98,17 @@ def test_touching_counts_where_requested(watching: Callable[..., Watching], tmp_
         WatchRule(str(tmp_path), ("plain",), Reason.STATE),
     )
     path.chmod(0o600)
-    assert files.told() == {Reason.NOTIFY}
+    assert files.wait_for() == {Reason.NOTIFY}
     os.utime(path)
-    assert files.told() == {Reason.NOTIFY}
+    assert files.wait_for() == {Reason.NOTIFY}
     with path.open("w") as file:
-        files.told()
+        files.wait_for()
         file.write("x")
         file.flush()
-        assert files.told() == {Reason.NOTIFY}
+        assert files.wait_for() == {Reason.NOTIFY}
     path.unlink()
     path.touch()
-    assert files.told() == {Reason.NOTIFY}
+    assert files.wait_for() == {Reason.NOTIFY}
 
 
 def test_several_reasons_in_one_directory(watching: Callable[..., Watching], tmp_path: Path) -> None:
@@ -119,62 +119,62 @@ def test_several_reasons_in_one_directory(watching: Callable[..., Watching], tmp
     )
     replace(tmp_path / "memory_manager_state")
     replace(tmp_path / "config.yaml")
-    assert files.told() == {Reason.STATE, Reason.CONFIG}
+    assert files.wait_for() == {Reason.STATE, Reason.CONFIG}
 
 
 def test_a_directory_that_comes_late(watching: Callable[..., Watching], tmp_path: Path) -> None:
-    """Several levels of it; that it is there is told once, since files may have come with it, and then each file."""
+    """Several levels of it; its creation is reported once, since files may have come with it, and then each file."""
     directory = tmp_path / "kubelet" / "device-plugins"
     files = watching(WatchRule(str(directory), ("*.sock",), Reason.DEVICES))
     (tmp_path / "unrelated").mkdir()
-    assert files.told() == set()
+    assert files.wait_for() == set()
     directory.mkdir(parents=True)
-    assert files.told(Reason.DEVICES) == {Reason.DEVICES}
+    assert files.wait_for(Reason.DEVICES) == {Reason.DEVICES}
     (directory / "gpu.sock").touch()
-    assert files.told(Reason.DEVICES) == {Reason.DEVICES}
-    assert files.told() == set()
+    assert files.wait_for(Reason.DEVICES) == {Reason.DEVICES}
+    assert files.wait_for() == set()
 
 
 def test_a_directory_is_removed_and_recreated(watching: Callable[..., Watching], tmp_path: Path) -> None:
-    """Removed, moved away, replaced, with all above it: files of the new one are told, those of the old one are not."""
+    """Removed, moved, replaced, with all parents: files of the new one are reported, old ones are not."""
     top = tmp_path / "lib"
     directory = top / "kubelet"
     directory.mkdir(parents=True)
     files = watching(WatchRule(str(directory), ("state",), Reason.STATE))
     shutil.rmtree(directory)
-    assert files.told(Reason.STATE) == {Reason.STATE}
+    assert files.wait_for(Reason.STATE) == {Reason.STATE}
     directory.mkdir()
-    assert files.told(Reason.STATE) == {Reason.STATE}
+    assert files.wait_for(Reason.STATE) == {Reason.STATE}
     directory.rename(tmp_path / "old")
     directory.mkdir()
-    files.told(Reason.STATE)
+    files.wait_for(Reason.STATE)
     replace(tmp_path / "old" / "state")
-    assert files.told() == set()
+    assert files.wait_for() == set()
     shutil.rmtree(top)
-    files.told(Reason.STATE)
+    files.wait_for(Reason.STATE)
     directory.mkdir(parents=True)
-    files.told(Reason.STATE)
+    files.wait_for(Reason.STATE)
     replace(directory / "state")
-    assert files.told(Reason.STATE) == {Reason.STATE}
+    assert files.wait_for(Reason.STATE) == {Reason.STATE}
 
 
 def test_a_directory_above_that_is_exchanged_is_seen_at_the_next_settling(
     watching: Callable[..., Watching], tmp_path: Path
 ) -> None:
-    """No event tells of that, as none tells of a mount; the wait begins with a settling."""
+    """No event reports that, as none reports a mount; the wait begins with a settling."""
     top = tmp_path / "lib"
     directory = top / "kubelet"
     directory.mkdir(parents=True)
     files = watching(WatchRule(str(directory), ("state",), Reason.STATE))
     top.rename(tmp_path / "old")
     directory.mkdir(parents=True)
-    assert files.told() == set()
+    assert files.wait_for() == set()
     assert files.watches.settle() == {Reason.STATE}
     assert files.watches.settle() == set()
     replace(tmp_path / "old" / "kubelet" / "state")
-    assert files.told() == set()
+    assert files.wait_for() == set()
     replace(directory / "state")
-    assert files.told() == {Reason.STATE}
+    assert files.wait_for() == {Reason.STATE}
 
 
 def test_a_socket_that_is_made_anew(watching: Callable[..., Watching], tmp_path: Path) -> None:
@@ -187,11 +187,11 @@ def test_a_socket_that_is_made_anew(watching: Callable[..., Watching], tmp_path:
         path.unlink(missing_ok=True)
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(str(path))
-        assert files.told() == {Reason.SOCKET}
+        assert files.wait_for() == {Reason.SOCKET}
 
 
 class Overflowing(Inotify):
-    """A queue that says once that it overflowed."""
+    """A queue that overflows once."""
 
     full = True
 
@@ -210,7 +210,7 @@ def test_an_overflow_is_a_change_everywhere(watching: Callable[..., Watching], t
 
 
 class Refusing(Inotify):
-    """A queue that takes no watch until it may."""
+    """A queue that rejects watches until it may accept them."""
 
     allowed = False
 
@@ -223,7 +223,7 @@ class Refusing(Inotify):
 def test_without_kernel_watches_files_are_polled(
     watching: Callable[..., Watching], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is said once, each settling looks, and tries again."""
+    """It is logged once, each settling polls, and tries again."""
     queue = Refusing()
     late = tmp_path / "late"
     files = watching(
@@ -318,7 +318,7 @@ def test_the_kubelets_files(path: str, reasons: set[Reason]) -> None:
 
 @pytest.mark.parametrize("path", ["/k/pod_status_manager_state", "/k/config.yaml", "/k/device-plugins/.123"])
 def test_irrelevant_files(path: str) -> None:
-    """Its configuration files are none of ours where /configz is asked."""
+    """Its configuration files are irrelevant where /configz is used."""
     assert reasons_for(path, SETTINGS) == set()
 
 
@@ -363,9 +363,9 @@ def test_cgroups_of_pods(tmp_path: Path, watching: Callable[..., Watching]) -> N
     burstable.mkdir(parents=True)
     (mount / "cgroup.controllers").touch()
     watches = watching(*watch_rules(Settings(root=str(tmp_path), kubelet_dir=str(tmp_path / "k"))))
-    assert watches.told() == set()
+    assert watches.wait_for() == set()
     for directory in (mount / "kubepods.slice" / "kubepods-pod1.slice", burstable / "kubepods-burstable-pod2.slice"):
         directory.mkdir()
-        assert watches.told(Reason.PODS) == {Reason.PODS}
+        assert watches.wait_for(Reason.PODS) == {Reason.PODS}
         directory.rmdir()
-        assert watches.told(Reason.PODS) == {Reason.PODS}
+        assert watches.wait_for(Reason.PODS) == {Reason.PODS}

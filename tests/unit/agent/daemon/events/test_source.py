@@ -51,7 +51,7 @@ def rules(directory: Path) -> tuple[WatchRule, ...]:
 
 
 def test_nothing_comes_when_nothing_happens(tmp_path: Path) -> None:
-    """The timeout is kept, with no CPU time to speak of."""
+    """The timeout is respected, with hardly any CPU time."""
     with open_event_source(rules(tmp_path)) as events:
         began, used = time.monotonic(), time.thread_time()
         assert events.wait(0.2) == frozenset()
@@ -206,7 +206,7 @@ def test_a_stop_does_not_wait_for_the_end_of_a_burst(tmp_path: Path, wake: Wake)
 
 
 def test_files_without_a_kernel_watch_are_polled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within the interval of such looks, though nothing is readable; and threads wake it as ever."""
+    """Within the polling interval, though nothing is readable; and threads wake it as ever."""
     monkeypatch.setattr("zonewise.daemon.events.source.POLL_INTERVAL", 0.02)
 
     def fail() -> Inotify:

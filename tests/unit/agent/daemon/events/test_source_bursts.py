@@ -1,4 +1,4 @@
-"""When a burst is over: nothing that came is lost, and nobody waits longer than the patience."""
+"""When a burst is over: no event is lost, and no event waits longer than MAX_BURST."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GAPS = st.lists(st.tuples(st.floats(0, 0.01), st.sets(st.sampled_from(Reason), m
 
 
 class Events:
-    """Events at given times after one another; waiting for them makes a clock pass."""
+    """Events at given times after one another; waiting for them advances a clock."""
 
     def __init__(self, gaps: list[tuple[float, set[Reason]]], clock: Clock) -> None:
         self.clock = clock

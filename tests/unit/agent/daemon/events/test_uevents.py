@@ -27,7 +27,7 @@ def message(action: str, subsystem: str, path: str) -> bytes:
 
 @pytest.fixture
 def pair() -> Iterator[tuple[socket.socket, Uevents]]:
-    """A sender in the kernel's place, and who hears it."""
+    """A sender in place of the kernel, and its receiver."""
     sender, receiver = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     with sender, receiver:
         yield sender, Uevents(receiver)
@@ -99,39 +99,42 @@ def test_a_message_of_udevd_is_ignored(pair: tuple[socket.socket, Uevents]) -> N
     assert uevents.read() == set()
 
 
-class Answers(socket.socket):
-    """A socket that gives prepared answers, as a netlink socket of the kernel does."""
+class PreparedMessages(socket.socket):
+    """A socket that returns prepared messages, as a netlink socket of the kernel does."""
 
     def __init__(self, *messages: OSError | tuple[bytes, object]) -> None:
         super().__init__(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.answers = list(messages)
+        self.queue = list(messages)
 
     def recvfrom(self, *arguments: object) -> tuple[bytes, object]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        if not self.answers:
+        if not self.queue:
             raise BlockingIOError
-        message = self.answers.pop(0)
+        message = self.queue.pop(0)
         if isinstance(message, OSError):
             raise message
         return message
 
 
 def test_a_full_queue_is_a_reason_to_scan() -> None:
-    """The kernel drops messages then and says ENOBUFS once (man 7 netlink); what was dropped may have mattered."""
-    with Answers(OSError(errno.ENOBUFS, "No buffer space available")) as messages:
+    """The kernel then drops messages and returns ENOBUFS once (man 7 netlink); a dropped message may have mattered."""
+    with PreparedMessages(OSError(errno.ENOBUFS, "No buffer space available")) as messages:
         assert Uevents(messages).read() == {Reason.HARDWARE}
 
 
 def test_only_messages_of_the_kernel_count() -> None:
     """Its port id is 0, and its group 1; a process has an id of its own."""
     good = message("add", "pci", PCI)
-    with Answers((good, (4711, 1)), (good, (0, 2))) as messages:
+    with PreparedMessages((good, (4711, 1)), (good, (0, 2))) as messages:
         assert Uevents(messages).read() == set()
-    with Answers((good, (0, 1))) as messages:
+    with PreparedMessages((good, (0, 1))) as messages:
         assert Uevents(messages).read() == {Reason.HARDWARE}
 
 
 def test_a_broken_socket_is_not_silent() -> None:
-    with Answers(OSError(errno.EBADF, "Bad file descriptor")) as messages, pytest.raises(OSError, match="Bad file"):
+    with (
+        PreparedMessages(OSError(errno.EBADF, "Bad file descriptor")) as messages,
+        pytest.raises(OSError, match="Bad file"),
+    ):
         Uevents(messages).read()
 
 

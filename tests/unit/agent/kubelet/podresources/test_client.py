@@ -1,4 +1,4 @@
-"""The PodResources client against a server on a real socket: answers, faults, restarts."""
+"""The PodResources client against a server on a real socket: responses, faults, restarts."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_path_may_look_like_a_url(clients: list[PodResourcesClient]) -> None:
 
 
 def test_the_start_of_a_kubelet(clients: list[PodResourcesClient]) -> None:
-    """An empty answer is passed on as it is: what it means is not for the client to say."""
+    """An empty response is returned as it is: the client does not judge it."""
     with simulated(Faults(empty_allocatable=1, empty_lists=1)) as kubelet:
         kubelet.start(pod("a"))
         client = make_client(kubelet.socket, clients)
@@ -105,7 +105,7 @@ def test_a_socket_that_comes_late(clients: list[PodResourcesClient]) -> None:
 
 
 def test_no_socket_at_all(clients: list[PodResourcesClient]) -> None:
-    """It is unavailable, and the path is named; the deadline is kept."""
+    """It is unavailable, and the path is named; the deadline is respected."""
     with short_directory() as directory:
         client = make_client(directory / "none.sock", clients, timeout=0.4)
         begun = time.monotonic()
@@ -117,7 +117,7 @@ def test_no_socket_at_all(clients: list[PodResourcesClient]) -> None:
 
 
 def test_a_retry_timeout_shorter_than_the_timeout() -> None:
-    """An absent kubelet is given up after the one, while one that is there has the other to answer."""
+    """An absent kubelet fails after the retry timeout, while a present one has the whole timeout to respond."""
     with (
         simulated(Faults(delay=0.3)) as kubelet,
         contextlib.closing(PodResourcesClient(str(kubelet.socket), timeout=PATIENCE, retry_timeout=0)) as client,
@@ -131,7 +131,7 @@ def test_a_retry_timeout_shorter_than_the_timeout() -> None:
 
 
 def test_a_call_that_is_broken_off_is_repeated(clients: list[PodResourcesClient]) -> None:
-    """A kubelet that goes while it answers is asked again when it is back."""
+    """A kubelet that stops during a response is called again when it is back."""
     with simulated(Faults(delay=4 * PATIENCE)) as kubelet:
         client = make_client(kubelet.socket, clients)
         responses: list[object] = []
@@ -147,7 +147,7 @@ def test_a_call_that_is_broken_off_is_repeated(clients: list[PodResourcesClient]
 
 
 def test_a_kubelet_that_does_not_respond(clients: list[PodResourcesClient]) -> None:
-    """The deadline is kept, and told from a kubelet that is not there."""
+    """The deadline is respected, and the error differs from that of an absent kubelet."""
     with simulated(Faults(delay=30)) as kubelet:
         client = make_client(kubelet.socket, clients, timeout=2)
         with pytest.raises(KubeletTimeout, match=r"no response in time$"):
@@ -155,7 +155,7 @@ def test_a_kubelet_that_does_not_respond(clients: list[PodResourcesClient]) -> N
 
 
 def test_a_server_without_a_handshake(clients: list[PodResourcesClient]) -> None:
-    """A socket that listens and says nothing holds a call no longer than its deadline."""
+    """A socket that listens and never responds delays a call until its deadline at most."""
     with short_directory() as directory, socket.socket(socket.AF_UNIX) as mute:
         mute.bind(str(directory / "mute.sock"))
         mute.listen()
@@ -165,7 +165,7 @@ def test_a_server_without_a_handshake(clients: list[PodResourcesClient]) -> None
 
 
 def test_too_many_calls_of_others(clients: list[PodResourcesClient]) -> None:
-    """A refusal for the number of calls is waited out."""
+    """A throttled call is repeated until it succeeds."""
     with simulated(Faults(rate=10, burst=1)) as kubelet:
         client = make_client(kubelet.socket, clients)
         for _ in range(4):
@@ -173,7 +173,7 @@ def test_too_many_calls_of_others(clients: list[PodResourcesClient]) -> None:
 
 
 def test_a_limit_that_does_not_end(clients: list[PodResourcesClient]) -> None:
-    """Where there is no end of refusals before the deadline, that is what is raised."""
+    """Throttling until the deadline is raised as such."""
     with simulated(Faults(rate=0.001, burst=1)) as kubelet:
         client = make_client(kubelet.socket, clients, timeout=2)
         client.list()
@@ -182,7 +182,7 @@ def test_a_limit_that_does_not_end(clients: list[PodResourcesClient]) -> None:
 
 
 def test_our_own_limit(clients: list[PodResourcesClient]) -> None:
-    """A kubelet with the real limits never refuses a client that calls as often as it can."""
+    """A kubelet with the real limits never throttles a client that calls as often as it can."""
     with simulated() as kubelet:
         client = make_client(kubelet.socket, clients)
         begun = time.monotonic()
@@ -204,7 +204,7 @@ def test_a_queue_of_our_own() -> None:
 
 
 def test_an_error_of_the_kubelet(clients: list[PodResourcesClient]) -> None:
-    """It is not repeated, and the kubelet's words are told; the next call is a new one."""
+    """It is not repeated, and the kubelet's message is part of the error; the next call is a new one."""
     with simulated(Faults(failing_lists=1)) as kubelet:
         client = make_client(kubelet.socket, clients)
         with pytest.raises(BadResponse, match="UNKNOWN: the simulated kubelet was told to fail"):
@@ -213,7 +213,7 @@ def test_an_error_of_the_kubelet(clients: list[PodResourcesClient]) -> None:
 
 
 def test_garbage(clients: list[PodResourcesClient], caplog: pytest.LogCaptureFixture) -> None:
-    """An answer that is no message is an error of ours, without a traceback of gRPC in the log."""
+    """A response that is no message is an error of ours, without a traceback of gRPC in the log."""
     with simulated(Faults(garbled_lists=1)) as kubelet:
         client = make_client(kubelet.socket, clients)
         with pytest.raises(BadResponse, match=r"4 bytes are no v1\.ListPodResourcesResponse"):
@@ -241,7 +241,7 @@ def test_a_response_of_many_megabytes(clients: list[PodResourcesClient]) -> None
 
 
 def test_malformed_values_are_reported(clients: list[PodResourcesClient]) -> None:
-    """It is among the problems as long as the kubelet says so, with the call that it came by."""
+    """It is among the problems as long as the kubelet sends it, with the name of its call."""
     message = pb.PodResources(namespace="lab", name="a", containers=[pb.ContainerResources(name="c", cpu_ids=[-3])])
     responses = [pb.ListPodResourcesResponse(pod_resources=[message])] * 2 + [pb.ListPodResourcesResponse()]
     with short_directory() as directory:

@@ -1,4 +1,4 @@
-"""Decoding the PodResources API's answers: real ones, random ones, and damaged ones."""
+"""Decoding the PodResources API's responses: recorded, random and damaged ones."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def traces() -> list[dict[str, Any]]:
 
 
 def listed(*containers: pb.ContainerResources, **pod: Any) -> tuple[tuple[ContainerResources, ...], tuple[str, ...]]:
-    """What List says of one pod."""
+    """The entry of one pod in List."""
     message = pb.PodResources(namespace="lab", name="a", containers=containers, **pod)
     pods, problems = decode_list(pb.ListPodResourcesResponse(pod_resources=[message]).SerializeToString())
     return pods[0].containers, problems
@@ -60,7 +60,7 @@ def block(kind: str, size: int, *zones: int) -> pb.ContainerMemory:
 @pytest.mark.skipif(not TRACES.exists(), reason="the kubelet's traces are not beside the project")
 @pytest.mark.parametrize("trace", traces(), ids=lambda trace: trace["name"][:40])
 def test_recorded_responses_are_consistent(trace: dict[str, Any]) -> None:
-    """Nothing of a real kubelet's answers is dropped, and CPUs are those of its state file."""
+    """Nothing of a recorded response is dropped, and CPUs are those of its state file."""
     response = json_format.ParseDict(trace["list"], pb.ListPodResourcesResponse())
     pods, problems = decode_list(response.SerializeToString())
     assert problems == ()
@@ -110,7 +110,7 @@ def test_pods_are_sorted_and_containers_are_not() -> None:
 
 
 def test_devices_are_joined() -> None:
-    """Zones of one device come together, a device that is told twice is one, whatever the order."""
+    """Zones of one device are joined, a device that is listed twice is one, whatever the order."""
     devices = [device("gpu", "b", 1), device("gpu", "a", 0), device("gpu", "b", 0), device("gpu", "a", 0)]
     (container,), problems = listed(pb.ContainerResources(name="c", devices=devices))
     assert container.devices == (ContainerDevices("gpu", ("a",), (0,)), ContainerDevices("gpu", ("b",), (0, 1)))
@@ -118,7 +118,7 @@ def test_devices_are_joined() -> None:
 
 
 def test_zones_that_cannot_be() -> None:
-    """-1 is a plugin's way to say "none"; any other impossible zone is dropped and told."""
+    """-1 is a plugin's way to write "none"; any other impossible zone is dropped and reported."""
     devices = [device("gpu", "a", -1), device("gpu", "b", -1, 2), device("nic", "c", -7, 1 << 40)]
     (container,), problems = listed(pb.ContainerResources(name="c", devices=devices))
     assert container.devices == (
@@ -130,7 +130,7 @@ def test_zones_that_cannot_be() -> None:
 
 
 def test_cpus_that_cannot_be() -> None:
-    """Ids that no CPU has are dropped and told, not more than a few by name; the others count."""
+    """Ids that no CPU has are dropped and reported, at most a few by name; the others count."""
     (container,), problems = listed(pb.ContainerResources(name="c", cpu_ids=[5, -1, 2, 65536, *range(70000, 70008)]))
     assert container.cpus == CpuSet([2, 5])
     (problem,) = problems
@@ -160,7 +160,7 @@ def test_claimed_devices_that_repeat_are_one() -> None:
 
 
 def test_what_containers_of_a_pod_share() -> None:
-    """From 1.37 on the pod says all that it holds; what its containers do not hold alone is a container more."""
+    """From 1.37 on the pod has all its resources; those beyond its containers are one more container."""
     own = pb.ContainerResources(name="own", cpu_ids=[2, 3], memory=[block("memory", 2 * GIB, 0)])
     containers, problems = listed(
         own, pb.ContainerResources(name="shares"), cpu_ids=[5, 4, 3, 2], memory=[block("memory", 5 * GIB, 0)]
@@ -186,12 +186,12 @@ def test_unknown_fields_are_ignored() -> None:
 
 
 def test_get_of_nothing() -> None:
-    """An answer without a pod is none."""
+    """A response without a pod is none."""
     assert decode_get(b"").pods == ()
 
 
 def test_allocatable_of_a_kubelet_that_starts() -> None:
-    """An empty answer is an empty value, no error."""
+    """An empty response is an empty value, no error."""
     assert decode_allocatable(b"") == (Allocatable(), ())
 
 
@@ -200,7 +200,7 @@ def test_allocatable_of_a_kubelet_that_starts() -> None:
 
 @given(PODS)
 def test_pods_survive(pods: tuple[PodResources, ...]) -> None:
-    """What a kubelet can say of pods, by List or by Get, is decoded as it was meant, and nothing of it is a problem."""
+    """Whatever a kubelet can report of pods, by List or by Get, is decoded without a problem."""
     assert decode_list(encode_list(reversed(pods)).SerializeToString()) == (pods, ())
     for expected in pods:
         response = pb.GetPodResourcesResponse(pod_resources=encode_pod(expected))
@@ -225,7 +225,7 @@ def test_damage_is_an_error_or_a_response(response: bytes) -> None:
 
 
 def garbled(pods: tuple[PodResources, ...], position: int, byte: int) -> bytes:
-    """An answer with one byte changed."""
+    """A response with one byte changed."""
     content = bytearray(encode_list(pods).SerializeToString() or b"\n")
     content[position % len(content)] = byte
     return bytes(content)

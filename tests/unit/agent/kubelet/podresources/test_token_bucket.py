@@ -13,7 +13,7 @@ PAUSES = st.lists(st.fractions(0, 2, max_denominator=100), max_size=40)
 
 
 class Clock:
-    """A clock that goes when told; fractions, so that nothing is rounded."""
+    """A clock that is set by tests; fractions, so that nothing is rounded."""
 
     def __init__(self) -> None:
         self.now: Fraction = Fraction(0)
@@ -33,7 +33,7 @@ def no_more_than(times: list[Fraction], rate: int, burst: int) -> bool:
 
 @given(PAUSES, st.integers(1, 50), st.integers(1, 8))
 def test_reserving_never_exceeds_the_rate(pauses: list[Fraction], rate: int, burst: int) -> None:
-    """If every caller waits as told, in no time are there more events than burst + rate * time."""
+    """If every caller waits as long as returned, at most burst + rate * time events happen in any time."""
     clock = Clock()
     bucket = TokenBucket(Fraction(rate), burst, clock)  # type: ignore[arg-type]
     times: list[Fraction] = []
@@ -46,7 +46,7 @@ def test_reserving_never_exceeds_the_rate(pauses: list[Fraction], rate: int, bur
 
 @given(PAUSES, st.integers(1, 50), st.integers(1, 8))
 def test_trying_never_exceeds_the_rate(pauses: list[Fraction], rate: int, burst: int) -> None:
-    """What is let through at once keeps the rate too, and the first of a burst are always let through."""
+    """Immediate tokens keep the rate too, and the first of a burst are always allowed."""
     clock = Clock()
     bucket = TokenBucket(Fraction(rate), burst, clock)  # type: ignore[arg-type]
     assert all(bucket.try_acquire() for _ in range(burst))

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     import pytest
 
 WHOLE = WatchedPod("lab", "a", "uid-a", {"app": "a"}, "Running")
-GONE = WatchedPod("lab", "a", "uid-a", {}, "")
+DELETED = WatchedPod("lab", "a", "uid-a", {}, "")
 
 
 @contextlib.contextmanager
 def watching(socket: Path, on_event: Callable[[PodEvent], None]) -> Generator[PodWatch]:
-    """A watch that looks again soon."""
+    """A watch that retries soon."""
     watch = PodWatch(str(socket), on_event, first_pause=0.02, longest_pause=0.1)
     watch.start()
     try:
@@ -53,11 +53,11 @@ def test_events() -> None:
         (PodEventType.ADDED, "Pending"),
         (PodEventType.MODIFIED, "Running"),
     ]
-    assert events[4] == PodEvent(PodEventType.DELETED, GONE)
+    assert events[4] == PodEvent(PodEventType.DELETED, DELETED)
 
 
 def test_a_restart_is_a_new_beginning() -> None:
-    """After the kubelet's restart all pods are told again."""
+    """After the kubelet's restart all pods are sent again."""
     events: list[PodEvent] = []
     with simulated(pods_api=True) as kubelet, watching(kubelet.pods_socket, events.append):
         eventually(lambda: len(events) == 1)
@@ -67,7 +67,7 @@ def test_a_restart_is_a_new_beginning() -> None:
 
 
 def test_a_socket_that_comes_late(caplog: pytest.LogCaptureFixture) -> None:
-    """A watch without a socket waits for one, and says so once, however often it looks."""
+    """A watch without a socket waits for one, and logs it once, however often it retries."""
     events: list[PodEvent] = []
     with caplog.at_level(logging.DEBUG, "zonewise"), simulated(pods_api=True) as kubelet:
         kubelet.close()
@@ -154,7 +154,7 @@ def test_other_fields_of_a_pod_are_ignored() -> None:
 def test_events_survive(
     kind: PodEventType, namespace: str, name: str, uid: str, labels: dict[str, str], phase: str
 ) -> None:
-    """What a kubelet can say is decoded as it was meant."""
+    """Whatever a kubelet can send is decoded."""
     metadata = pb.ObjectMeta(name=name, namespace=namespace, uid=uid, labels=labels)
     message = pb.Pod(metadata=metadata, status=pb.PodStatus(phase=phase)).SerializeToString()
     event = decode_event(pb.WatchPodsEvent(type=pb.EventType.Name(kind.value), pod=message).SerializeToString())
@@ -171,7 +171,7 @@ def test_damage_is_an_error_of_decoding(response: bytes, inner: bytes) -> None:
 
 
 def test_an_event_of_a_new_type(caplog: pytest.LogCaptureFixture) -> None:
-    """It is left out and told; the events after it come through."""
+    """It is dropped and logged; the events after it are delivered."""
     events: list[PodEvent] = []
     with simulated(pods_api=True) as kubelet, watching(kubelet.pods_socket, events.append):
         eventually(lambda: len(events) == 1)
