@@ -1,6 +1,6 @@
-"""Kueue's own cases of topology-aware placement: the domains are equal, and so are the reasons where there are none.
+"""Recorded cases of Kueue's topology-aware scheduling: the same domains, or the same failure messages.
 
-Recorded from the tests of Kueue (pkg/cache/scheduler), as inputs and what came out.
+They are recorded from Kueue's tests (pkg/cache/scheduler), input and output of each.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from support.kueue_cases import assignment as read_assignment
 from support.kueue_tas_cases import (
     as_case,
     cases_of,
-    replay,
     level_of,
     nodes_of,
     parameters_of_case,
+    replay,
     tas_cases,
     tree_of_case,
 )
@@ -33,8 +33,8 @@ from zonewise_scheduler.tas.tree.tas_usage import TASUsage, sum_usage, with_assi
 from zonewise_scheduler.tas.tree.topology_assignments import merge_topology_assignments, truncate_assignment
 from zonewise_scheduler.tas.tree.topology_tree import topology_tree_from_paths
 
-LEFT_OUT: dict[str, str] = {}
-"""Cases of which another outcome is right, and why."""
+OMITTED_CASES: dict[str, str] = {}
+"""Cases with a deliberately different result, and the reason."""
 
 TESTS = {
     "TestFindTopologyAssignments",
@@ -52,126 +52,130 @@ TESTS = {
     "TestPlaceSlicesOnDomainsBalanced",
 }
 
-recorded = pytest.mark.skipif(not tas_cases(), reason=ABSENT)
+needs_cases = pytest.mark.skipif(not tas_cases(), reason=ABSENT)
 
 
-def of(*tests: str) -> Any:
-    found = cases_of(*tests)
-    names = [name for name in found if name not in LEFT_OUT]
-    return pytest.mark.parametrize("case", [found[name] for name in names], ids=names)
+def parametrized(*tests: str) -> Any:
+    cases = cases_of(*tests)
+    names = [name for name in cases if name not in OMITTED_CASES]
+    return pytest.mark.parametrize("case", [cases[name] for name in names], ids=names)
 
 
-@recorded
-def test_all_cases_are_read() -> None:
-    """No kind of case is passed over, and no reason is given for a case that is not there."""
+@needs_cases
+def test_all_cases_are_covered() -> None:
+    """Every test of Kueue is covered, and every omitted case exists."""
     assert {case["test"] for case in tas_cases()} <= TESTS
-    assert set(LEFT_OUT) <= {case["id"] for case in tas_cases()}
+    assert set(OMITTED_CASES) <= {case["id"] for case in tas_cases()}
 
 
-@of("TestFindTopologyAssignments", "TestFindTopologyAssignmentsMultiLayerReplacement")
+@parametrized("TestFindTopologyAssignments", "TestFindTopologyAssignmentsMultiLayerReplacement")
 def test_placement(case: Json) -> None:
-    """The same domains, or none, in Kueue's own words."""
+    """The same domains, or the same failure message, as Kueue."""
     expected = case["expected"]["podSets"]
-    found = replay(case)
-    reasons = {one["podSet"]: one["failureReason"] for one in expected if one["failureReason"]}
-    if isinstance(found, TopologyAssignmentFailure):
-        assert reasons.get(found.pod_set) == str(found)
+    result = replay(case)
+    reasons = {pod_set["podSet"]: pod_set["failureReason"] for pod_set in expected if pod_set["failureReason"]}
+    if isinstance(result, TopologyAssignmentFailure):
+        assert reasons.get(result.pod_set) == str(result)
     else:
         assert not reasons
-        assert {name: as_case(one) for name, one in found.assignments.items()} == {
-            one["podSet"]: one["assignment"] for one in expected
+        assert {name: as_case(pod_set) for name, pod_set in result.assignments.items()} == {
+            pod_set["podSet"]: pod_set["assignment"] for pod_set in expected
         }
 
 
-@of("TestMergeTopologyAssignments")
-def test_joined(case: Json) -> None:
+@parametrized("TestMergeTopologyAssignments")
+def test_merge_topology_assignments(case: Json) -> None:
     tree = tree_of_case(case, nodes_of(case))
-    one, other = (read_assignment(case["input"][name]) for name in ("a", "b"))
-    assert as_case(merge_topology_assignments(tree, one, other)) == case["expected"]
+    first, second = (read_assignment(case["input"][name]) for name in ("a", "b"))
+    assert as_case(merge_topology_assignments(tree, first, second)) == case["expected"]
 
 
-@of("TestHasLevel")
-def test_levels(case: Json) -> None:
+@parametrized("TestHasLevel")
+def test_has_level(case: Json) -> None:
     assert (
         has_level(case["input"]["levels"], read_topology_request(case["input"]["topologyRequest"])) == case["expected"]
     )
 
 
-@of("TestSortedDomains", "TestSortedDomainsWithLeader")
-def test_order(case: Json) -> None:
-    names, _, counts = level_of(case)
+@parametrized("TestSortedDomains", "TestSortedDomainsWithLeader")
+def test_sorted_domains(case: Json) -> None:
+    names, _, states = level_of(case)
     sort = sorted_domains_with_leader if case["test"].endswith("Leader") else sorted_domains
-    order = sort(counts, np.arange(len(names)), parameters_of_case(case))
+    order = sort(states, np.arange(len(names)), parameters_of_case(case))
     assert [names[domain] for domain in order.tolist()] == case["expected"]["order"]
 
 
-@of("TestIsTopologyAssignmentStale")
-def test_stale(case: Json) -> None:
-    found = tree_of_case(case, nodes_of(case)).stale_domain(read_assignment(case["input"]["assignment"]))
-    assert (bool(found), found) == (case["expected"]["stale"], case["expected"].get("staleDomain", ""))
+@parametrized("TestIsTopologyAssignmentStale")
+def test_stale_domain(case: Json) -> None:
+    stale_domain = tree_of_case(case, nodes_of(case)).stale_domain(read_assignment(case["input"]["assignment"]))
+    assert (bool(stale_domain), stale_domain) == (case["expected"]["stale"], case["expected"].get("staleDomain", ""))
 
 
-@of("TestCountPodsInAssignment")
-def test_pods(case: Json) -> None:
+@parametrized("TestCountPodsInAssignment")
+def test_pod_count(case: Json) -> None:
     assert read_assignment(case["input"]).pod_count == case["expected"]
 
 
-@of("TestComputeAssumedUsageFromAssignment", "TestAddAssumedUsage")
-def test_usage(case: Json) -> None:
-    """By domain, what pods take, beside what was assumed before."""
-    entered = case["input"]
-    assignment = read_assignment(entered["assignment"])
-    names = sorted({domain.values[-1] for domain in assignment.domains} | set(entered.get("assumedUsage", {})))
+@parametrized("TestComputeAssumedUsageFromAssignment", "TestAddAssumedUsage")
+def test_assumed_usage(case: Json) -> None:
+    """The usage of each domain, added to the assumed usage."""
+    step = case["input"]
+    assignment = read_assignment(step["assignment"])
+    names = sorted({domain.values[-1] for domain in assignment.domains} | set(step.get("assumedUsage", {})))
     tree = topology_tree_from_paths("default", assignment.levels, [[name] for name in names])
     usage: TASUsage = {}
-    for name, amounts in entered.get("assumedUsage", {}).items():
-        at = np.array([one == name for one in names], np.int64)
-        usage = sum_usage(usage, {resource: at * amount for resource, amount in amounts.items()})
-    found = with_assignment_usage(tree, usage, assignment, entered["singlePodRequests"])
+    for name, amounts in step.get("assumedUsage", {}).items():
+        is_domain = np.array([other_name == name for other_name in names], np.int64)
+        usage = sum_usage(usage, {resource: is_domain * amount for resource, amount in amounts.items()})
+    total = with_assignment_usage(tree, usage, assignment, step["singlePodRequests"])
     assert {
-        name: {resource: int(amounts[place]) for resource, amounts in found.items()} for place, name in enumerate(names)
+        name: {resource: int(amounts[i]) for resource, amounts in total.items()} for i, name in enumerate(names)
     } == case["expected"]
 
 
-@of("TestTruncateAssignment")
-def test_cut(case: Json) -> None:
+@parametrized("TestTruncateAssignment")
+def test_truncate_assignment(case: Json) -> None:
     assert (
         as_case(truncate_assignment(read_assignment(case["input"]["assignment"]), case["input"]["newCount"]))
         == case["expected"]
     )
 
 
-@of("TestSelectOptimalDomainSetToFit")
-def test_fewest(case: Json) -> None:
-    names, _, counts = level_of(case)
-    shape = parameters_of_case(case)
+@parametrized("TestSelectOptimalDomainSetToFit")
+def test_select_optimal_domain_set_to_fit(case: Json) -> None:
+    names, _, states = level_of(case)
+    params = parameters_of_case(case)
     order = range(len(names))
-    if case["input"]["prioritizeByEntropy"]:  # of domains without children none is more even than another
-        order = sorted(order, key=lambda one: (-counts.leader_count[one], -counts.slice_count_with_leader[one], one))
-    found = select_optimal_domain_set_to_fit(counts, list(order), shape) or []
-    assert sorted(names[domain] for domain in found) == sorted(case["expected"]["setUnordered"])
+    if case["input"]["prioritizeByEntropy"]:  # domains without children have the same entropy
+        order = sorted(
+            order, key=lambda domain: (-states.leader_count[domain], -states.slice_count_with_leader[domain], domain)
+        )
+    selected = select_optimal_domain_set_to_fit(states, list(order), params) or []
+    assert sorted(names[domain] for domain in selected) == sorted(case["expected"]["setUnordered"])
 
 
-@of("TestPlaceSlicesOnDomainsBalanced")
-def test_evenly(case: Json) -> None:
-    names, _, counts = level_of(case)
-    found = place_slices_on_domains_balanced(
-        counts, np.arange(len(names)), case["input"]["threshold"], parameters_of_case(case)
+@parametrized("TestPlaceSlicesOnDomainsBalanced")
+def test_place_slices_on_domains_balanced(case: Json) -> None:
+    names, _, states = level_of(case)
+    placement = place_slices_on_domains_balanced(
+        states, np.arange(len(names)), case["input"]["threshold"], parameters_of_case(case)
     )
-    if found is None:
+    if placement is None:
         assert not case["expected"]
         return
-    even, order = found
+    new_states, order = placement
     fields = ("podCount", "sliceCount", "podCountWithLeader", "sliceCountWithLeader", "leaderCount")
     assert {
-        names[domain]: {field: int(part[domain]) for field, part in zip(fields, even, strict=False)}
+        names[domain]: {
+            field: int(counts_by_domain[domain]) for field, counts_by_domain in zip(fields, new_states, strict=False)
+        }
         for domain in order.tolist()
     } == case["expected"]
 
 
-@recorded
-def test_both_outcomes_are_there() -> None:
-    """The cases place some pods, and refuse others."""
-    found = [replay(case) for case in cases_of("TestFindTopologyAssignments").values()]
-    assert sum(isinstance(one, TASAssignments) for one in found) > 0
-    assert sum(isinstance(one, TopologyAssignmentFailure) for one in found) > 0
+@needs_cases
+def test_cases_contain_both_outcomes() -> None:
+    """The cases contain assignments and failures."""
+    results = [replay(case) for case in cases_of("TestFindTopologyAssignments").values()]
+    assert sum(isinstance(result, TASAssignments) for result in results) > 0
+    assert sum(isinstance(result, TopologyAssignmentFailure) for result in results) > 0

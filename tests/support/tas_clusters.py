@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
+from support.fit_nodes import admitted_in_sequence
 from support.gang_snapshots import info
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
@@ -183,3 +185,16 @@ def zone_counts(cluster: ZonedCluster, workload: Workload) -> dict[str, dict[tup
     return {
         name: {domain.values: domain.pods for domain in assignment.domains} for name, assignment in assignments.items()
     }
+
+
+def placement_exists(
+    states: Sequence[NodeState], racks: str, shape: PodShape, pod_count: int, request: PodSetTopologyRequest
+) -> bool:
+    """Tell whether any placement of a request for a rack, a host or none exists, by an exhaustive search."""
+    choices = [range(admitted_in_sequence(state, shape, pod_count) + 1) for state in states]
+    for counts in product(*choices):
+        used_rows = [row for row, pods in enumerate(counts) if pods]
+        domain_counts = {"rack": len({racks[row] for row in used_rows}), HOSTNAME: len(used_rows)}
+        if sum(counts) == pod_count and domain_counts.get(request.required, 1) == 1:
+            return True
+    return False

@@ -50,10 +50,10 @@ class _FlavorUsage:
 
     def copy(self) -> _FlavorUsage:
         self.shared = True
-        other = copy(self)
-        other.usage = dict(self.usage)
-        other.pending = {resource: dict(amounts) for resource, amounts in self.pending.items()}
-        return other
+        copied = copy(self)
+        copied.usage = dict(self.usage)
+        copied.pending = {resource: dict(amounts) for resource, amounts in self.pending.items()}
+        return copied
 
     def unshare(self) -> None:
         """Copy the arrays if they are shared."""
@@ -78,9 +78,9 @@ class LeafUsage:
 
     def copy(self) -> LeafUsage:
         """Return an independent copy."""
-        other = copy(self)
-        other._flavors = {name: flavor.copy() for name, flavor in self._flavors.items()}
-        return other
+        copied = copy(self)
+        copied._flavors = {name: flavor.copy() for name, flavor in self._flavors.items()}
+        return copied
 
     def apply(self, changes: Collection[LeafUsageChange], sign: int = 1) -> None:
         """Add the usage of pods, or with sign -1 remove it."""

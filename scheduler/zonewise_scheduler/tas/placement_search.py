@@ -17,7 +17,7 @@ from zonewise_scheduler.tas.snapshot.assignment_failure import TopologyAssignmen
 from zonewise_scheduler.tas.tree.assignment_parameters import topology_assignment_parameters
 from zonewise_scheduler.tas.types import TASFeatureGates
 from zonewise_scheduler.tas.zones.admission_trial import PodsOnNodes
-from zonewise_scheduler.tas.zones.node_filling import ANY_ZONE, ONE_ZONE, fill_node, predict_admission
+from zonewise_scheduler.tas.zones.node_filling import ANY_ZONE, SINGLE_ZONE, fill_node, predict_admission
 from zonewise_scheduler.tas.zones.zone_level import ZONE_LEVEL, requests_zones
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ def explain_failure(
     if state is None:
         return explanation
     filled = fill_node(state, shape, int(max_pods[leaf]), zone_slice_size)
-    if zone_slice_size == ONE_ZONE:
+    if zone_slice_size == SINGLE_ZONE:
         zones = [str(zone) for zone in state.kind.zones if filled.zones >> zone & 1]
         explanation = explanation._replace(level=ZONE_LEVEL, domain=(*failure.domain, *zones))
     verdict = predict_admission(filled.state, shape)

@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 from zonewise_scheduler.tas.leaf_usage import LeafUsageChange
 from zonewise_scheduler.tas.pod_set_placement import pod_set_placements
-from zonewise_scheduler.tas.tree.tas_usage import one_pod_requests
+from zonewise_scheduler.tas.tree.tas_usage import with_pod_resource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,19 +45,19 @@ class Placements:
         }
         """By flavor: the flavors that may have nodes in common with it, itself included."""
 
-    def of_workload(self, workload: Workload, held: Workload | None = None) -> Placement:
+    def get(self, workload: Workload, held: Workload | None = None) -> Placement:
         """Return the placement of a workload's admission beyond that of `held`; leaders come first."""
         if workload.admission is None:
             return _EMPTY
         has_topology = self._flavor_topologies.__contains__
         if held is not None and held.admission is not None:
-            return self.of_pod_sets(pod_set_placements(workload, has_topology, held))
+            return self.compute(pod_set_placements(workload, has_topology, held))
         placement = self._cache.get(workload)
         if placement is None:
-            placement = self._cache[workload] = self.of_pod_sets(pod_set_placements(workload, has_topology))
+            placement = self._cache[workload] = self.compute(pod_set_placements(workload, has_topology))
         return placement
 
-    def of_pod_sets(self, pod_sets: Sequence[PodSetPlacement]) -> Placement:
+    def compute(self, pod_sets: Sequence[PodSetPlacement]) -> Placement:
         """Return the placement that consists of some pod sets."""
         if not pod_sets:
             return _EMPTY
@@ -66,7 +66,7 @@ class Placements:
         for pod_set in pod_sets:
             for flavor in self._overlapping_flavors[pod_set.flavor]:
                 pods_by_leaf = self._pods_by_leaf(pod_set, flavor)
-                for resource, amount in one_pod_requests(pod_set.single_pod_requests).items():
+                for resource, amount in with_pod_resource(pod_set.single_pod_requests).items():
                     if amount > 0:
                         _add_usage(amounts.setdefault((flavor, resource), {}), pods_by_leaf, amount)
             topology = self._flavor_topologies[pod_set.flavor]

@@ -157,8 +157,8 @@ def _group_index(workload: Workload, pod_set: PodSet) -> int:
     group_name = _group_name(pod_set)
     return next(
         i
-        for i, other in enumerate(workload.pod_sets)
-        if other.name == pod_set.name or (group_name and _group_name(other) == group_name)
+        for i, candidate in enumerate(workload.pod_sets)
+        if candidate.name == pod_set.name or (group_name and _group_name(candidate) == group_name)
     )
 
 

@@ -119,7 +119,7 @@ class TASSnapshot:
             return unhealthy
         return {
             placement.pod_set
-            for placement in self._placements.of_workload(workload).pod_sets
+            for placement in self._placements.get(workload).pod_sets
             if any(domain.values[-1] in unhealthy for domain in placement.assignment.domains)
         }
 
@@ -129,7 +129,7 @@ class TASSnapshot:
         All pod sets count together, and nodes are checked for their number of pods. Kueue's Fits checks each pod set
         alone and ignores the number of pods. So it can exceed a node's capacity, and it rejects pods without requests.
         """
-        placement = self._placements.of_workload(workload, held)
+        placement = self._placements.get(workload, held)
         if placement.stale:
             return False
         return all(
@@ -142,36 +142,36 @@ class TASSnapshot:
 
     def add(self, workload: Workload, held: Workload | None = None) -> None:
         """Add the placement of a workload's admission, beyond the placement that it held."""
-        placement = self._placements.of_workload(workload, held)
+        placement = self._placements.get(workload, held)
         self._usage.apply(placement.usage_changes)
         self._add_allocations(workload, placement)
 
     def remove(self, workload: Workload, held: Workload | None = None) -> None:
         """Remove what add() added."""
-        placement = self._placements.of_workload(workload, held)
+        placement = self._placements.get(workload, held)
         self._usage.apply(placement.usage_changes, -1)
         self._remove_allocations(workload, placement)
 
     def add_all(self, workloads: Iterable[Workload]) -> None:
         """Add the placements of several workloads."""
-        placements = [(workload, self._placements.of_workload(workload)) for workload in workloads]
+        placements = [(workload, self._placements.get(workload)) for workload in workloads]
         self._usage.apply([change for _, placement in placements for change in placement.usage_changes])
         for workload, placement in placements:
             self._add_allocations(workload, placement)
 
     def remove_all(self, workloads: Iterable[Workload]) -> None:
         """Remove the placements of several workloads."""
-        placements = [(workload, self._placements.of_workload(workload)) for workload in workloads]
+        placements = [(workload, self._placements.get(workload)) for workload in workloads]
         self._usage.apply([change for _, placement in placements for change in placement.usage_changes], -1)
         for workload, placement in placements:
             self._remove_allocations(workload, placement)
 
     def copy(self) -> TASSnapshot:
         """Return an independent copy; both share arrays until one of them changes."""
-        other = copy(self)
-        other._usage, other._snapshots = self._usage.copy(), dict(self._snapshots)
-        other._allocations = None if self._allocations is None else self._allocations.copy()
-        return other
+        copied = copy(self)
+        copied._usage, copied._snapshots = self._usage.copy(), dict(self._snapshots)
+        copied._allocations = None if self._allocations is None else self._allocations.copy()
+        return copied
 
     def report(self, row: int, state: NodeState | None, reported_pods: Mapping[PodSetKey, int]) -> None:
         """Use a new report of a node; `reported_pods`: the pods of each pod set that the report contains.
@@ -199,7 +199,7 @@ class TASSnapshot:
         if self._allocations is None:
             return {}
         assignments: dict[str, TopologyAssignment] = {}
-        for pod_set, pods_by_row in self._placements.of_workload(workload).on_nodes:
+        for pod_set, pods_by_row in self._placements.get(workload).on_nodes:
             domains: list[TopologyDomainAssignment] = []
             for row in pods_by_row:
                 pods_by_zones = Counter(self._allocations.zones(row, (workload.key, pod_set.pod_set)))
@@ -237,7 +237,7 @@ class TASSnapshot:
                 if len(assignments) < sum(map(len, requests.values())):
                     placements = new_placements(workload, group, result, self.has_topology, unhealthy_node)
                     usage = self._no_usage() if usage is None else usage.copy()
-                    usage.apply(self._placements.of_pod_sets(placements).usage_changes)
+                    usage.apply(self._placements.compute(placements).usage_changes)
         return assignments
 
     def _group_requests(self, workload: Workload, requests: Sequence[PlacementRequest]) -> list[list[PlacementRequest]]:
@@ -260,7 +260,7 @@ class TASSnapshot:
                 group[0].pod_set.name, flavor, f"several nodes failed at once: {', '.join(unhealthy_nodes)}"
             )
         current_assignments = {
-            placement.pod_set: placement.assignment for placement in self._placements.of_workload(workload).pod_sets
+            placement.pod_set: placement.assignment for placement in self._placements.get(workload).pod_sets
         }
 
         def find_assignments(pod_sets: Sequence[TASPodSetRequests]) -> TASAssignments | TopologyAssignmentFailure:

@@ -18,7 +18,7 @@ from zonewise_scheduler.nodes.filters.info_table import OUTCOMES, UNKNOWN
 from zonewise_scheduler.nodes.node.pod_requests import NO_RESOURCES
 from zonewise_scheduler.tas.snapshot.incremental_counts import IncrementalCounts
 from zonewise_scheduler.tas.snapshot.leaf_nodes import LeafNodes
-from zonewise_scheduler.tas.tree.tas_usage import one_pod_requests
+from zonewise_scheduler.tas.tree.tas_usage import with_pod_resource
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -114,7 +114,7 @@ class NodeTASFlavorSnapshot:
 
     def incremental_counts(self, pod_set: TASPodSetRequests, params: TopologyAssignmentParameters) -> IncrementalCounts:
         """Return the domain states for a pod set by its requests and filters alone; valid until the next call."""
-        requests, matching_leaves = one_pod_requests(pod_set.single_pod_requests), self.matching_leaves(pod_set)
+        requests, matching_leaves = with_pod_resource(pod_set.single_pod_requests), self.matching_leaves(pod_set)
         slices = params.slice_level, params.slice_size, *params.slice_size_at_level.items()
         # an empty usage has its own key: callers alternate between it and the current usage
         key = (bool(self._usage), tuple(requests.items()), pod_set.constraints, pod_set.preferences, slices)

@@ -10,7 +10,7 @@ from zonewise_scheduler.tas.snapshot.domain_states import LeafCounts
 from zonewise_scheduler.tas.tree.tas_usage import (
     count_in_with_limiting_resource,
     count_limiting_resources,
-    one_pod_requests,
+    with_pod_resource,
 )
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ def fill_leaf_counts(
     `required_replacement_domain`: the range of leaves that the pods may use; None: all. A leader needs a leaf that
     matches its workers, too.
     """
-    requests = one_pod_requests(workers.single_pod_requests)
-    leader_requests = one_pod_requests(leader.single_pod_requests) if leader is not None else {}
+    requests = with_pod_resource(workers.single_pod_requests)
+    leader_requests = with_pod_resource(leader.single_pod_requests) if leader is not None else {}
     free = {
         name: _subtract(snapshot.remaining_capacity(name), assumed_usage.get(name))
         for name in requests.keys() | leader_requests.keys()

@@ -29,7 +29,7 @@ FreeCapacity = dict[str, "NDArray[np.int64]"]
 """By resource, (leaves,): milli-CPU, bytes, counts; negative where usage exceeds capacity."""
 
 
-def one_pod_requests(requests: Mapping[str, int]) -> dict[str, int]:
+def with_pod_resource(requests: Mapping[str, int]) -> dict[str, int]:
     """Return a pod's requests with one more unit of `pods`, which is the pod itself."""
     return {**requests, PODS: requests.get(PODS, 0) + 1}
 
@@ -43,7 +43,7 @@ def with_assignment_usage(
     pod_counts = np.zeros(tree.leaf_count, np.int64)
     np.add.at(pod_counts, [leaf for leaf, _ in pods_in_tree], [pods for _, pods in pods_in_tree])
     return sum_usage(
-        usage, {name: pod_counts * amount for name, amount in one_pod_requests(single_pod_requests).items()}
+        usage, {name: pod_counts * amount for name, amount in with_pod_resource(single_pod_requests).items()}
     )
 
 

@@ -121,8 +121,8 @@ def topology_tree_from_nodes(
     for column in columns:
         rows = rows & column.mask(lambda value: value is not None)
     labelled = np.flatnonzero(rows)
-    columns_of_labelled = [(column.codes[labelled], [value or "" for value in column.values]) for column in columns]
-    return _build_tree(name, level_keys, columns_of_labelled, labelled)
+    labelled_columns = [(column.codes[labelled], [value or "" for value in column.values]) for column in columns]
+    return _build_tree(name, level_keys, labelled_columns, labelled)
 
 
 def topology_tree_from_paths(name: str, level_keys: Sequence[str], paths: Sequence[Sequence[str]]) -> TopologyTree:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.tas.zones.node_filling import ANY_ZONE, ONE_ZONE, fill_node, fill_nodes
+from zonewise_scheduler.tas.zones.node_filling import ANY_ZONE, SINGLE_ZONE, fill_node, fill_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,7 +85,7 @@ class AdmissionTrial:
                     continue
                 filled = fill_node(state, pods.shape, pods.pods_by_row[row], pods.zone_slice_size)
                 zones |= filled.zones
-                several_zones = pods.zone_slice_size == ONE_ZONE and zones.bit_count() > 1
+                several_zones = pods.zone_slice_size == SINGLE_ZONE and zones.bit_count() > 1
                 if filled.pods < pods.pods_by_row[row] or several_zones:
                     shortfalls[pods.pod_set, row] = 0 if several_zones else filled.pods
                     break

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.arrays.layout import Layout
     from zonewise_scheduler.nodes.arrays.state_table import NodeStateTable
 
-ANY_ZONE, ONE_ZONE = 0, -1
+ANY_ZONE, SINGLE_ZONE = 0, -1
 """Zone slice sizes: any zones, or one zone for all pods; a positive size: each slice of so many pods is in one zone."""
 
 MAX_PODS = np.iinfo(np.int32).max
@@ -87,7 +87,7 @@ def fill_node(state: NodeState, shape: PodShape, limit: int, zone_slice_size: in
         zones |= pod_zones
         if zone_slice_size != ANY_ZONE and pod_zones:
             pods_by_zones[pod_zones] += 1
-            if pod_zones.bit_count() > 1 or (zone_slice_size == ONE_ZONE and len(pods_by_zones) > 1):
+            if pod_zones.bit_count() > 1 or (zone_slice_size == SINGLE_ZONE and len(pods_by_zones) > 1):
                 break
             if zone_slice_size > 0 and pods % zone_slice_size:
                 continue
@@ -115,7 +115,7 @@ def fill_nodes(
         state = table.state(row)
         whole_counts[row] = 0 if state is None else fill_node(state, shape, limit, zone_slice_size).pods
     np.minimum(pod_counts, whole_counts, out=pod_counts)
-    return pod_counts if zone_slice_size == ONE_ZONE else pod_counts - pod_counts % zone_slice_size
+    return pod_counts if zone_slice_size == SINGLE_ZONE else pod_counts - pod_counts % zone_slice_size
 
 
 def _whole_slice_counts(view: ArrayView, request: AlignmentRequest, zone_slice_size: int) -> NDArray[np.int64]:
@@ -126,7 +126,7 @@ def _whole_slice_counts(view: ArrayView, request: AlignmentRequest, zone_slice_s
     if not _fills_lowest_zone(view.layout, request):
         return np.full(view.rows, UNDECIDED_COUNT, np.int64)
     pods_by_zone = zone_pod_counts(view.free, _zone_amounts(view.layout, request.steps[0].hinted))
-    if zone_slice_size == ONE_ZONE:
+    if zone_slice_size == SINGLE_ZONE:
         first_zone = (pods_by_zone > 0).argmax(axis=0)
         return pods_by_zone[first_zone, np.arange(view.rows)]
     pod_counts, is_whole = np.zeros(view.rows, np.int64), np.ones(view.rows, np.bool_)

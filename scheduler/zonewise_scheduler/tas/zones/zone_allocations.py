@@ -95,11 +95,11 @@ class ZoneAllocations:
     def copy(self) -> ZoneAllocations:
         """Return an independent copy."""
         self._allocate_pending()
-        other = ZoneAllocations(self.kubelet_states)
-        other._nodes = dict(self._nodes)
-        other._overlay = NodeStateOverlay(self._overlay.states, self._overlay.changed_rows)
-        other._version = self._version
-        return other
+        copied = ZoneAllocations(self.kubelet_states)
+        copied._nodes = dict(self._nodes)
+        copied._overlay = NodeStateOverlay(self._overlay.states, self._overlay.changed_rows)
+        copied._version = self._version
+        return copied
 
     def zones(self, row: int, key: PodSetKey) -> list[int]:
         """Return each pod's bitmask of zones on a node; 0 for a pod without an allocation, or without zones."""
@@ -135,7 +135,7 @@ class ZoneAllocations:
         removed = pods.allocations[remaining:]
         pods = pods._replace(allocations=pods.allocations[:remaining], unallocated=max(pods.unallocated - count, 0))
         self._keep_removed(row, key, removed)
-        pod_sets = {name: pods if name == key else others for name, others in node.pod_sets.items()}
+        pod_sets = {**node.pod_sets, key: pods}
         if not pods.pod_count:
             del pod_sets[key]
         state = node.state
@@ -157,7 +157,7 @@ class ZoneAllocations:
         allocations = tuple(chain.from_iterable(pods.allocations for pods in pod_sets.values()))
         base = None
         if state is not None:
-            base = _release_all(state, allocations, _memory_zones_of_others(state, allocations))
+            base = _release_all(state, allocations, _foreign_memory_zones(state, allocations))
         self.kubelet_states.set_base(row, base)
         self._set_node(row, NodeAllocations(state, pod_sets))
 
@@ -228,7 +228,7 @@ def _release_all(state: NodeState, allocations: Sequence[Allocation], zones_in_u
     return state
 
 
-def _memory_zones_of_others(state: NodeState, allocations: Sequence[Allocation]) -> int:
+def _foreign_memory_zones(state: NodeState, allocations: Sequence[Allocation]) -> int:
     """Return the bitmask of zones of which other pods have memory: without these pods some of it is still missing."""
     base = _release_all(state, allocations, 0)
     rows = zip(state.kind.zones, base.memory_free, state.kind.allocatable, strict=False)

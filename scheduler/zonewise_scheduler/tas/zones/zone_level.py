@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.quota.topology.types import HOSTNAME, SliceConstraint
-from zonewise_scheduler.tas.zones.node_filling import ANY_ZONE, ONE_ZONE
+from zonewise_scheduler.tas.zones.node_filling import ANY_ZONE, SINGLE_ZONE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +48,7 @@ def as_host_request(request: PodSetTopologyRequest | None, *, strict: bool) -> t
         return request, ANY_ZONE
     layers, zone_slice_size = _as_host_layers(request.slice_constraints)
     if request.required == ZONE_LEVEL or (strict and request.preferred == ZONE_LEVEL):
-        return request._replace(required=HOSTNAME, preferred="", slice_constraints=layers), ONE_ZONE
+        return request._replace(required=HOSTNAME, preferred="", slice_constraints=layers), SINGLE_ZONE
     preferred = HOSTNAME if request.preferred == ZONE_LEVEL else request.preferred
     return request._replace(preferred=preferred, slice_constraints=layers), zone_slice_size
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +15,7 @@ from support.tas_clusters import (
     find_hosts,
     flavor_topologies,
     job,
+    placement_exists,
     pods_of_shape,
     start,
     zoned_cluster,
@@ -42,20 +42,6 @@ REQUESTS = st.sampled_from(
 RACKS = st.text("xy", min_size=8, max_size=8)
 WIDE = pod(container(cpus=6, gib=4))
 """A zone of 8 CPUs holds one."""
-
-
-def placement_exists(
-    states: list[NodeState], racks: str, shape: PodShape, pod_count: int, request: PodSetTopologyRequest
-) -> bool:
-    """Tell whether any placement exists, by trying all numbers of pods on all hosts."""
-    choices = [range(admitted_in_sequence(state, shape, pod_count) + 1) for state in states]
-    for counts in product(*choices):
-        used_rows = [row for row, pods in enumerate(counts) if pods]
-        one_rack = len({racks[row] for row in used_rows}) == 1
-        allowed = {RACK: one_rack, HOST: len(used_rows) == 1}.get(request, True)
-        if sum(counts) == pod_count and allowed:
-            return True
-    return False
 
 
 @settings(max_examples=60)

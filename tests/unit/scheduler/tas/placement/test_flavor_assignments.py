@@ -19,7 +19,7 @@ from zonewise_scheduler.tas.placement.flavor_assignments import TASAssignments, 
 from zonewise_scheduler.tas.snapshot.assignment_failure import ExclusionStats, LayerFit, TopologyAssignmentFailure
 from zonewise_scheduler.tas.snapshot.incremental_counts import IncrementalCounts
 from zonewise_scheduler.tas.snapshot.leaf_nodes import MatchingLeaves
-from zonewise_scheduler.tas.tree.tas_usage import one_pod_requests
+from zonewise_scheduler.tas.tree.tas_usage import with_pod_resource
 from zonewise_scheduler.tas.tree.topology_tree import TopologyTree, topology_tree_from_paths
 from zonewise_scheduler.tas.types import TASFeatureGates, TASPodSetRequests
 
@@ -246,7 +246,7 @@ class Zones:
         return MatchingLeaves(zeros == 0, zeros, ExclusionStats(self.tree.leaf_count))
 
     def incremental_counts(self, pod_set: TASPodSetRequests, params: TopologyAssignmentParameters) -> IncrementalCounts:
-        requests = one_pod_requests(pod_set.single_pod_requests)
+        requests = with_pod_resource(pod_set.single_pod_requests)
         counts = IncrementalCounts(self.tree, requests, self.matching_leaves(pod_set), params)
         counts.update({name: self.remaining_capacity(name) for name in requests})
         return counts

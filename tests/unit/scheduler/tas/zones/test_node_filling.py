@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import given, settings
@@ -13,6 +12,7 @@ from support.fit_nodes import STATIC, admitted_in_sequence, container, node, pod
 from support.tas_clusters import (
     find_hosts,
     job,
+    placement_exists,
     pods_of_shape,
     start,
     zone_counts,
@@ -37,20 +37,6 @@ RACK, HOST, ANY = (
     PodSetTopologyRequest(HOSTNAME),
     PodSetTopologyRequest(unconstrained=True),
 )
-
-
-def placement_exists(
-    states: list[NodeState], racks: str, shape: PodShape, pod_count: int, request: PodSetTopologyRequest
-) -> bool:
-    """Tell whether any placement exists, by trying all numbers of pods on all hosts."""
-    choices = [range(admitted_in_sequence(state, shape, pod_count) + 1) for state in states]
-    for counts in product(*choices):
-        used_rows = [row for row, pods in enumerate(counts) if pods]
-        one_rack = len({racks[row] for row in used_rows}) == 1
-        allowed = {RACK: one_rack, HOST: len(used_rows) == 1}.get(request, True)
-        if sum(counts) == pod_count and allowed:
-            return True
-    return False
 
 
 def pods_by_zones(states: list[NodeState], hosts: dict[str, int], shape: PodShape) -> list[dict[int, int]]:
