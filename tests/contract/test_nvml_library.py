@@ -221,7 +221,7 @@ def test_the_environment_is_kept(tmp_path: Path) -> None:
     """The child finds our packages though they are not installed, and nothing from the working directory."""
     (tmp_path / "json.py").write_text("raise SystemExit('the wrong json')")
     script = (
-        "import os; os.chdir(%r); from zonewise.machine.nvml.child_process import CHILD; print(CHILD.ask().problem)"
+        "import os; os.chdir(%r); from zonewise.machine.nvml.child_process import CHILD; print(CHILD.query().problem)"
     )
     roots = os.pathsep.join(sys.path)
     answer = subprocess.run(
