@@ -98,7 +98,7 @@ def _search(search: PlacementSearch, find_assignments: FindAssignments, *, stric
     failure = TopologyAssignmentFailure(
         pod_sets[-1].name,
         search.flavor_topology.tree.name,
-        f"no host of {_MAX_ATTEMPTS} takes the leader beside workers",
+        f"no host admits the leader and its workers in {_MAX_ATTEMPTS} attempts",
     )
     return PlacementResult(failure, pod_sets, zone_slice_sizes)
 
@@ -215,7 +215,7 @@ def explain_failure(
     verdict = predict_admission(filled.state, shape)
     if verdict.admitted and zone_slice_size == ANY_ZONE:
         return explanation
-    reason = explain_rejection(filled.state, shape, verdict) or "the next of them would be in another zone"
+    reason = explain_rejection(filled.state, shape, verdict) or "the next pod would be in another zone"
     return explanation._replace(node=search.flavor_topology.nodes.name(row), kubelet_reason=reason)
 
 

@@ -180,7 +180,7 @@ class TASSnapshot:
         Raises ValueError if the kubelets are unknown.
         """
         if self._allocations is None:
-            raise ValueError("report: the topologies were made without kubelets")
+            raise ValueError("report: the kubelets are unknown")
         self._allocations.report(row, state, reported_pods)
 
     def node_state(self, row: int) -> NodeState | None:
@@ -257,7 +257,7 @@ class TASSnapshot:
         unhealthy_nodes = workload.unhealthy_nodes if self.pod_sets_on_unhealthy_nodes(workload) else ()
         if len(unhealthy_nodes) > 1:
             return TopologyPlacementFailure(
-                group[0].pod_set.name, flavor, f"several nodes failed at once: {', '.join(unhealthy_nodes)}"
+                group[0].pod_set.name, flavor, f"several nodes are unhealthy: {', '.join(unhealthy_nodes)}"
             )
         current_assignments = {
             placement.pod_set: placement.assignment for placement in self._placements.get(workload).pod_sets

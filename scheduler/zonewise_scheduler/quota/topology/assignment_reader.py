@@ -20,7 +20,7 @@ T = TypeVar("T")
 def read_topology_assignment(assignment: Mapping[str, Any]) -> TopologyAssignment:
     """Return the decoded assignment; raise FieldError, naming field and value, for an invalid one."""
     if assignment.get("slices") is None:
-        raise FieldError("slices", "nothing is known of the domains")
+        raise FieldError("slices", "missing")
     levels = _read_list(assignment, "levels", "", str)
     domains: list[TopologyDomainAssignment] = []
     for i, assignment_slice in enumerate(objects_in(assignment, "slices", "")):
@@ -66,6 +66,6 @@ def _read_list(owner: Mapping[str, Any], name: str, path: str, kind: type[T], le
     items = cast("list[object]", value) if isinstance(value, list) else None
     if items is None or length not in {None, len(items)} or not all(isinstance(item, kind) for item in items):
         raise FieldError(
-            f"{path}{name}", f"not a list of {length or 'such'} values: {abbreviated(cast('object', value))}"
+            f"{path}{name}", f"not a list of {length or 'valid'} values: {abbreviated(cast('object', value))}"
         )
     return cast("list[T]", items)

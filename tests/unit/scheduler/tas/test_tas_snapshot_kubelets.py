@@ -132,5 +132,5 @@ def test_kubelets_need_one_node_table() -> None:
     topologies = [*flavor_topologies([Host("one", "x", 4)])[:1], *flavor_topologies([Host("one", "x", 4)])[1:]]
     with pytest.raises(ValueError, match="in several tables"):
         TASSnapshot(topologies, kubelet_states=KubeletStates([None]))
-    with pytest.raises(ValueError, match="made without kubelets"):
+    with pytest.raises(ValueError, match="the kubelets are unknown"):
         TASSnapshot(topologies).report(0, None, {})

@@ -114,7 +114,7 @@ def test_lowest_zone_is_filled_first() -> None:
         1,
         2,
     )
-    assert failure.kubelet_reason == "the next of them would be in another zone"
+    assert failure.kubelet_reason == "the next pod would be in another zone"
     running = start(cluster, job("two", pods_of_shape(shape, 2)))
     assert zone_counts(cluster, running) == {"main": {("h0", "0"): 1, ("h0", "1"): 1}}
     aligned = start(
