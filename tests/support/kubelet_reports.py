@@ -37,24 +37,30 @@ RESERVED = CpuSet((0,))
 DEVICE = "example.com/dev"
 
 
-def node_of(zones: tuple[int, ...], cpus: int = 8, memory: int = 16 * GIB) -> Machine:
+def make_node(zones: tuple[int, ...], cpus: int = 8, memory: int = 16 * GIB) -> Machine:
     """A machine of zones with these ids, of so many CPUs and bytes each."""
-    made = tuple(
+    zone_values = tuple(
         Zone(
-            zone, held, held, memory, {"2Mi": 512}, {str(other): 10 if other == zone else 20 for other in zones}, "cpu"
+            zone,
+            held,
+            held,
+            memory,
+            {"2Mi": 512},
+            {str(column): 10 if column == zone else 20 for column in zones},
+            "cpu",
         )
         for zone, held in zip(zones, _blocks(len(zones), cpus), strict=True)
     )
-    online = CpuSet.union(zone.cpus for zone in made)
-    cores = tuple(Core(cpu, 0, zone.id, CpuSet((cpu,))) for zone in made for cpu in zone.cpus)
-    return Machine(cpus=Cpus(online, EMPTY), cores=cores, zones=made)
+    online = CpuSet.union(zone.cpus for zone in zone_values)
+    cores = tuple(Core(cpu, 0, zone.id, CpuSet((cpu,))) for zone in zone_values for cpu in zone.cpus)
+    return Machine(cpus=Cpus(online, EMPTY), cores=cores, zones=zone_values)
 
 
 def _blocks(count: int, length: int) -> list[CpuSet]:
     return [CpuSet(range(number * length, (number + 1) * length)) for number in range(count)]
 
 
-def allocatable_of(machine: Machine, devices: tuple[ContainerDevices, ...] = ()) -> Allocatable:
+def make_allocatable(machine: Machine, devices: tuple[ContainerDevices, ...] = ()) -> Allocatable:
     """All CPUs but RESERVED, all memory but the pools of huge pages, and the pools."""
     memory: list[MemoryBlock] = []
     for zone in machine.zones:
@@ -89,24 +95,26 @@ class NodeHistory(NamedTuple):
         """Return the kubelet's report."""
         alive = tuple(record.pod for record in self.records if record.alive)
         state = StateFiles(self._cpus(), self._memory(), self._checkpoint()) if files else StateFiles()
-        return KubeletReport(alive, allocatable_of(self.machine, self.devices), CONFIG, state)
+        return KubeletReport(alive, make_allocatable(self.machine, self.devices), CONFIG, state)
 
     def _cpus(self) -> CpuManagerState:
         entries = {
-            record.uid: {one.name: one.cpus for one in record.containers if one.cpus}
+            record.uid: {container.name: container.cpus for container in record.containers if container.cpus}
             for record in self.records
             if record.alive
         }
-        held = CpuSet.union(cpus for of_pod in entries.values() for cpus in of_pod.values())
+        held = CpuSet.union(cpus for containers in entries.values() for cpus in containers.values())
         return CpuManagerState("static", CpuSet.union(zone.cpus for zone in self.machine.zones) - held, entries)
 
     def _memory(self) -> MemoryManagerState:
         """Write down all blocks, those of pods that are gone too."""
-        free = {(block.zones[0], block.type): block.size for block in allocatable_of(self.machine).memory}
+        free = {(block.zones[0], block.type): block.size for block in make_allocatable(self.machine).memory}
         total = dict(free)
         assignments = {zone.id: 0 for zone in self.machine.zones}
         cells: dict[int, tuple[int, ...]] = {zone.id: (zone.id,) for zone in self.machine.zones}
-        for block in (block for record in self.records for one in record.containers for block in one.memory):
+        for block in (
+            block for record in self.records for container in record.containers for block in container.memory
+        ):
             left = block.size
             for zone in block.zones:
                 assignments[zone] += 1
@@ -132,10 +140,10 @@ class NodeHistory(NamedTuple):
     def _checkpoint(self) -> DeviceCheckpoint:
         return DeviceCheckpoint(
             tuple(
-                PodDevicesEntry(record.uid, one.name, held.resource, dict.fromkeys(held.zones or (-1,), held.ids))
+                PodDevicesEntry(record.uid, container.name, held.resource, dict.fromkeys(held.zones or (-1,), held.ids))
                 for record in self.records
-                for one in record.containers
-                for held in one.devices
+                for container in record.containers
+                for held in container.devices
             ),
             {},
         )
@@ -161,8 +169,8 @@ class _Stock:
             self.memory[zone] -= part
             left -= part
         memory = (MemoryBlock("memory", size, group),) if size else ()
-        taken = (self.devices.pop(),) if self.devices and draw(st.integers(0, 3)) == 0 else ()
-        return ContainerResources(name, cpus, taken, memory)
+        devices = (self.devices.pop(),) if self.devices and draw(st.integers(0, 3)) == 0 else ()
+        return ContainerResources(name, cpus, devices, memory)
 
 
 @st.composite
@@ -172,7 +180,7 @@ def node_histories(draw: st.DrawFn, *, inits: bool = True) -> NodeHistory:
     Without init containers none holds a part of what another may hold, so that no two of them can be confounded.
     """
     ids = tuple(sorted(draw(st.sets(st.integers(0, 9), min_size=1, max_size=4))))
-    machine = node_of(ids)
+    machine = make_node(ids)
     wide = draw(st.integers(0, len(ids)))
     groups = [tuple(ids[:wide])] if wide > 1 else []
     groups += [(zone,) for zone in (ids[wide:] if wide > 1 else ids)]

@@ -37,7 +37,7 @@ class KubeletServer:
     def url(self) -> str:
         return f"https://127.0.0.1:{self._server.server_address[1]}/configz"
 
-    def answer(self, path: str, authorization: str | None) -> tuple[int, bytes]:
+    def respond(self, path: str, authorization: str | None) -> tuple[int, bytes]:
         self.authorizations.append(authorization)
         if path != "/configz":
             return 404, b""
@@ -61,7 +61,7 @@ class KubeletServer:
 def _server(owner: KubeletServer) -> ThreadingHTTPServer:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            status, body = owner.answer(self.path, self.headers["Authorization"])
+            status, body = owner.respond(self.path, self.headers["Authorization"])
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

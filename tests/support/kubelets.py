@@ -82,9 +82,9 @@ CPUS = st.frozensets(st.integers(0, MAX_CPUS - 1) | st.integers(0, 63), max_size
 @st.composite
 def some_devices(draw: st.DrawFn) -> tuple[ContainerDevices, ...]:
     """Devices of a few resources, each device once."""
-    zones_of = draw(st.dictionaries(st.tuples(NAMES, NAMES), ZONES, max_size=8))
+    zones_by_device = draw(st.dictionaries(st.tuples(NAMES, NAMES), ZONES, max_size=8))
     alike: dict[tuple[str, tuple[int, ...]], list[str]] = {}
-    for (resource, device), zones in zones_of.items():
+    for (resource, device), zones in zones_by_device.items():
         alike.setdefault((resource, zones), []).append(device)
     return tuple(
         ContainerDevices(resource, tuple(sorted(ids)), zones) for (resource, zones), ids in sorted(alike.items())

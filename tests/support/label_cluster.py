@@ -40,7 +40,7 @@ class Cluster:
 
     def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> Object:
         self.reads += 1
-        return copy.deepcopy(self._found("get", resource, name))
+        return copy.deepcopy(self._stored("get", resource, name))
 
     def create(self, resource: Resource, obj: Object, *, namespace: str | None = None) -> Object:
         self._check("create", resource)
@@ -62,12 +62,12 @@ class Cluster:
     ) -> Object:
         if self.before_patch:
             self.before_patch.pop()()
-        there = self._found("patch", resource, name)
-        after = copy.deepcopy(there)
+        current = self._stored("patch", resource, name)
+        after = copy.deepcopy(current)
         if isinstance(patch, dict):
             assert kind is PatchKind.MERGE
             _merge(after, patch)
-            if after["metadata"]["resourceVersion"] != there["metadata"]["resourceVersion"]:
+            if after["metadata"]["resourceVersion"] != current["metadata"]["resourceVersion"]:
                 raise Conflict(409, "Conflict", "it has changed")
         else:
             assert kind is PatchKind.JSON
@@ -77,7 +77,7 @@ class Cluster:
         return self._put(resource.kind, after)
 
     def delete(self, resource: Resource, name: str, *, namespace: str | None = None) -> None:
-        self._found("delete", resource, name)
+        self._stored("delete", resource, name)
         del self.objects[resource.kind, name]
         self.writes.append(("delete", resource.kind, name))
 
@@ -113,17 +113,17 @@ class Cluster:
 
     def run_master(self) -> None:
         """Do what NFD's master does: claim the labels of all objects, and record it."""
-        wanted: dict[str, str] = {}
+        desired: dict[str, str] = {}
         for (kind, _), obj in sorted(self.objects.items()):
             if kind == NODE_FEATURES.kind:
-                wanted |= obj["spec"]["labels"]
+                desired |= obj["spec"]["labels"]
         listed = self.node.setdefault("annotations", {}).get(NFD_ANNOTATION, "").split(",")
         prefix = "feature.node.kubernetes.io/"
-        for name in {name if "/" in name else prefix + name for name in listed if name} - wanted.keys():
+        for name in {name if "/" in name else prefix + name for name in listed if name} - desired.keys():
             self.label(name, None)
-        for name, value in wanted.items():
+        for name, value in desired.items():
             self.label(name, value)
-        self.annotate(NFD_ANNOTATION, ",".join(sorted(name.removeprefix(prefix) for name in wanted)))
+        self.annotate(NFD_ANNOTATION, ",".join(sorted(name.removeprefix(prefix) for name in desired)))
 
     def add_pod(self, name: str, uid: str) -> None:
         """Add the agent's pod, made by a DaemonSet."""
@@ -144,7 +144,7 @@ class Cluster:
         if resource not in self.kinds:
             raise NotFound(404, "NotFound", "the server could not find the requested resource", None, {})
 
-    def _found(self, verb: str, resource: Resource, name: str) -> Object:
+    def _stored(self, verb: str, resource: Resource, name: str) -> Object:
         self._check(verb, resource)
         if (resource.kind, name) not in self.objects:
             raise NotFound(404, "NotFound", f"{resource.plural} {name} not found", None, {"name": name})
@@ -165,18 +165,18 @@ def _merge(target: Object, patch: Object) -> None:
 def _operate(document: Object, operation: Object) -> None:
     """RFC 6902, as far as objects and places in lists go."""
     *way, last = [part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:]]
-    place: Any = document
+    parent: Any = document
     for part in way:
-        place = place[_key(place, part)]
-    key = _key(place, last)
+        parent = parent[_key(parent, part)]
+    key = _key(parent, last)
     if operation["op"] == "test":
-        if place[key] != operation["value"]:
+        if parent[key] != operation["value"]:
             raise Invalid(422, "Invalid", "the test failed")
     elif operation["op"] == "remove":
-        del place[key]
+        del parent[key]
     else:
-        place[key] = operation["value"]
+        parent[key] = operation["value"]
 
 
-def _key(place: object, part: str) -> Any:
-    return int(part) if isinstance(place, list) else part
+def _key(container: object, part: str) -> Any:
+    return int(part) if isinstance(container, list) else part

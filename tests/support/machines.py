@@ -31,14 +31,14 @@ from zonewise_common.k8s.cpuset import EMPTY, CpuSet
 
 def small_vm() -> Machine:
     """A virtual machine: 4 CPUs, one zone, virtio devices below one host bridge, no GPU."""
-    made = processors(
+    machine = processors(
         Processors(packages=1, zones=1, l3_groups=1, cores=2, threads=2),
         CacheSizes(32 * KIB, 32 * KIB, 1 * MIB, 39 * MIB),
         "Intel(R) Xeon(R) Platinum 8273CL CPU @ 2.20GHz",
         16_777_216_000,
     )
     slot = Slot("pci0000:00", (), 0, None)
-    return made._replace(
+    return machine._replace(
         hostname="vm-1",
         product="QEMU Standard PC (Q35 + ICH9, 2009)",
         kernel=Kernel("6.1.0-28-cloud-amd64"),
@@ -62,14 +62,14 @@ GPU_ROOTS = ("15", "26", "37", "48", "97", "a7", "b7", "c7")
 
 def gpu_server() -> Machine:
     """A server of 8 GPUs: 2 packages of 2 zones, 4 switches each with a GPU, an HCA and an NVMe drive, NVLink."""
-    made = processors(
+    machine = processors(
         Processors(packages=2, zones=2, l3_groups=1, cores=28, threads=2),
         CacheSizes(48 * KIB, 32 * KIB, 2 * MIB, 0),
         "Intel(R) Xeon(R) Platinum 8480C",
         512 * GIB,
     )
-    made = with_distances(made, ((10, 12, 21, 21), (12, 10, 21, 21), (21, 21, 10, 12), (21, 21, 12, 10)))
-    shared = tuple(Cache(3, "Unified", 105 * MIB, package.cpus) for package in made.packages)
+    machine = with_distances(machine, ((10, 12, 21, 21), (12, 10, 21, 21), (21, 21, 10, 12), (21, 21, 12, 10)))
+    shared = tuple(Cache(3, "Unified", 105 * MIB, package.cpus) for package in machine.packages)
     pci = [part for number, bus in enumerate(GPU_ROOTS) for part in _gpu_switch(number, int(bus, 16))]
     nics = [
         Nic(f"ib{number}", f"0000:{int(bus, 16) + 3:02x}:00.0", number // 2, "mlx5_core", 400000, "up", None,
@@ -78,11 +78,11 @@ def gpu_server() -> Machine:
     ]  # fmt: skip
     ports, functions = _dual_port_nic()
     return with_links(
-        made._replace(
+        machine._replace(
             hostname="gpu-7",
             product="Supermicro SYS-821GE-TNHR",
             kernel=Kernel("6.8.0-45-generic"),
-            caches=made.caches + shared,
+            caches=machine.caches + shared,
             pci=(*functions, *pci),
             gpus=tuple(_hopper(number, int(bus, 16)) for number, bus in enumerate(GPU_ROOTS)),
             nics=(*ports, *nics, Nic("lo", None, None, None, None, "unknown", None, None, None, None, virtual=True)),
@@ -100,7 +100,7 @@ def _gpu_switch(number: int, bus: int) -> tuple[PciFunction, ...]:
     """A root port and a PCIe switch with three downstream ports: an HCA, a GPU, an NVMe drive."""
     root, zone = f"pci0000:{bus:02x}", number // 2
     port, up = f"0000:{bus:02x}:01.0", f"0000:{bus + 1:02x}:00.0"
-    downs = tuple(f"0000:{bus + 2:02x}:{place:02x}.0" for place in range(3))
+    downs = tuple(f"0000:{bus + 2:02x}:{index:02x}.0" for index in range(3))
 
     def slot(place: int, link: PciLink) -> Slot:
         return Slot(root, (port, up, downs[place]), zone, link)
@@ -119,8 +119,8 @@ def _gpu_switch(number: int, bus: int) -> tuple[PciFunction, ...]:
 def _hopper(number: int, bus: int) -> Gpu:
     peers = tuple(
         NvLinkPeer(f"0000:{int(other, 16) + 4:02x}:00.0", "gpu", 18, 4)
-        for place, other in enumerate(GPU_ROOTS)
-        if place != number
+        for index, other in enumerate(GPU_ROOTS)
+        if index != number
     )
     return Gpu(
         address=f"0000:{bus + 4:02x}:00.0",
@@ -175,7 +175,7 @@ def _dual_port_nic() -> tuple[tuple[Nic, ...], tuple[PciFunction, ...]]:
 
 def big_machine() -> Machine:
     """256 CPUs: 2 packages of 4 zones of 2 L3 groups of 8 cores of 2 threads; some CPUs isolated."""
-    made = processors(
+    machine = processors(
         Processors(packages=2, zones=4, l3_groups=2, cores=8, threads=2),
         CacheSizes(32 * KIB, 32 * KIB, 512 * KIB, 32 * MIB),
         "AMD EPYC 7763 64-Core Processor",
@@ -186,11 +186,11 @@ def big_machine() -> Machine:
         tuple(10 if a == b else value for b, value in enumerate((near + far) if a < 4 else (far + near)))
         for a in range(8)
     )
-    return with_distances(made, rows)._replace(
+    return with_distances(machine, rows)._replace(
         hostname="epyc-2",
         product="HPE ProLiant DL385 Gen10 Plus",
         kernel=Kernel("5.14.0-427.el9.x86_64"),
-        cpus=made.cpus._replace(isolated=cpus("62-63,190-191"), nohz_full=cpus("62-63,190-191")),
+        cpus=machine.cpus._replace(isolated=cpus("62-63,190-191"), nohz_full=cpus("62-63,190-191")),
     )
 
 
@@ -203,7 +203,7 @@ def hybrid() -> Machine:
     model = "12th Gen Intel(R) Core(TM) i7-1260P"
     root = Slot("pci0000:00", (), 0, None)
     drive = Slot("pci0000:00", ("0000:00:06.0",), 0, PciLink(16.0, 4, 16.0, 4))
-    made = Machine(
+    machine = Machine(
         architecture="x86_64",
         hostname="laptop",
         product="LENOVO ThinkPad T14 Gen 3",
@@ -239,31 +239,31 @@ def hybrid() -> Machine:
         nics=(Nic("wlp0s20f3", "0000:00:14.3", 0, "iwlwifi", None, "up", None, "Ethernet", None, None),),
         block_devices=(BlockDevice("nvme0n1", "0000:04:00.0", 0, 1024209543168, False, "SAMSUNG MZVL21T0", "nvme"),),
     )
-    return with_links(made)
+    return with_links(machine)
 
 
 def tiered_memory() -> Machine:
     """Memory of several kinds: DRAM, HBM beside each CPU zone, CXL near both packages, persistent memory as DAX."""
-    made = processors(
+    machine = processors(
         Processors(packages=2, zones=1, l3_groups=1, cores=16, threads=1),
         CacheSizes(48 * KIB, 32 * KIB, 2 * MIB, 60 * MIB),
         "Intel(R) Xeon(R) CPU Max 9462",
         256 * GIB,
     )
-    first, second = (zone._replace(tier=4, medium="DRAM") for zone in made.zones)
+    first, second = (zone._replace(tier=4, medium="DRAM") for zone in machine.zones)
     fast = Access(0, (0,), 400_000, 380_000, 30, 30)
     zones = (
         first._replace(hugepages={"2Mi": 1024, "1Gi": 0}, side_caches=(MemorySideCache(1, 16 * GIB, 64),)),
         second,
         Zone(2, EMPTY, first.cpus, 64 * GIB, {}, {}, "memory", (0,), (fast,), tier=3, medium="HBM"),
         Zone(3, EMPTY, second.cpus, 64 * GIB, {}, {}, "memory", (1,), (fast._replace(initiators=(1,)),), (), 3, "HBM"),
-        Zone(4, EMPTY, made.cpus.online, 512 * GIB, {}, {}, "memory", None, tier=6),
+        Zone(4, EMPTY, machine.cpus.online, 512 * GIB, {}, {}, "memory", None, tier=6),
     )
-    made = with_distances(
-        made._replace(zones=zones),
+    machine = with_distances(
+        machine._replace(zones=zones),
         ((10, 21, 13, 23, 28), (21, 10, 23, 13, 28), (13, 23, 10, 23, 30), (23, 13, 23, 10, 30), (28, 28, 30, 30, 10)),
     )
-    return made._replace(
+    return machine._replace(
         hostname="hbm-1",
         product="Intel Reference Platform",
         kernel=Kernel("6.6.30"),
@@ -283,11 +283,11 @@ def grace_blackwell() -> Machine:
     for number, address in enumerate(gpu_address):
         first = 2 + 8 * number
         memory_zones += [
-            Zone(first + place, EMPTY, packages[number // 2], 198_656_000_000 if place == 0 else 0, {}, {}, "device",
-                 medium="GPU" if place == 0 else None, device=address if place == 0 else None)
-            for place in range(8)
+            Zone(first + index, EMPTY, packages[number // 2], 198_656_000_000 if index == 0 else 0, {}, {}, "device",
+                 medium="GPU" if index == 0 else None, device=address if index == 0 else None)
+            for index in range(8)
         ]  # fmt: skip
-    made = Machine(
+    machine = Machine(
         architecture="aarch64",
         hostname="nvl72-04",
         product="NVIDIA GB200 NVL",
@@ -323,7 +323,7 @@ def grace_blackwell() -> Machine:
             for number, address in enumerate(hca_address)
         ),
     )  # fmt: skip
-    return with_links(made)
+    return with_links(machine)
 
 
 def _behind_port(address: str, zone: int) -> tuple[PciFunction, ...]:

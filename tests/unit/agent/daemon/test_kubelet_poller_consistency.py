@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.kubelet_reports import CONFIG, DEVICE, RESERVED, NodeHistory, Record, node_histories, node_of
+from support.kubelet_reports import CONFIG, DEVICE, RESERVED, NodeHistory, Record, make_node, node_histories
 from zonewise.daemon.events import Reason
 from zonewise.daemon.kubelet_poller import MAX_ATTEMPTS, KubeletPoller, KubeletSources
 from zonewise.daemon.metrics import AgentMetrics
@@ -186,4 +186,4 @@ def _many() -> NodeHistory:
         PodResources("ns", f"p{number}", (ContainerResources("c", CpuSet((number + 1,))),))
         for number in range(MAX_ATTEMPTS)
     )
-    return NodeHistory(node_of((0, 1)), tuple(Record(pod.name, pod) for pod in pods))
+    return NodeHistory(make_node((0, 1)), tuple(Record(pod.name, pod) for pod in pods))

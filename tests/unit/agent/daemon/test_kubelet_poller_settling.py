@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.clock import Clock
-from support.kubelet_reports import CONFIG, NodeHistory, Record, node_of
+from support.kubelet_reports import CONFIG, NodeHistory, Record, make_node
 from support.kubelets import pod
 from support.loops import DOWN, OK, STARTING, Loop
 from zonewise.daemon.events import Reason
@@ -18,7 +18,7 @@ from zonewise_common.k8s.cpuset import CpuSet
 
 OWN = ("zonewise", "agent-x")
 ALL = NodeHistory(
-    node_of((0, 1)),
+    make_node((0, 1)),
     tuple(
         Record(name, PodResources("ns", name, (ContainerResources("c", CpuSet((cpu,))),)))
         for name, cpu in (("a", 1), ("b", 2))

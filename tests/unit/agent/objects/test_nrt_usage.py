@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.crd import NODE_RESOURCE_TOPOLOGY, refusals
-from support.kubelet_reports import CONFIG, GIB, NodeHistory, allocatable_of, node_histories, node_of
+from support.kubelet_reports import CONFIG, GIB, NodeHistory, make_allocatable, make_node, node_histories
 from support.machines import ALL, gpu_server, grace_blackwell, tiered_memory
 from support.snapshots import ABSENT, scan_of, snapshots
 from zonewise.kubelet.types import (
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from random import Random
 
 Object = dict[str, Any]
-TWO = node_of((0, 1))
+TWO = make_node((0, 1))
 POD = PodResources(
     "ns",
     "p",
@@ -54,7 +54,7 @@ DEVICES = (ContainerDevices("r/d", ("a", "b"), (0,)), ContainerDevices("r/n", ("
 
 
 def compute_usage(machine: Machine, *pods: PodResources, devices: tuple[ContainerDevices, ...] = DEVICES) -> Usage:
-    usage = node_usage(machine, KubeletReport(pods, allocatable_of(machine, devices), CONFIG))
+    usage = node_usage(machine, KubeletReport(pods, make_allocatable(machine, devices), CONFIG))
     assert not isinstance(usage, KubeletNotReady)
     return usage
 
@@ -180,7 +180,7 @@ def test_zones_that_are_no_nodes() -> None:
     """Allocatable memory without CPUs is an attribute, and no resource."""
     machine = tiered_memory()
     zone = next(zone for zone in machine.zones if zone.kind == "memory")
-    allocatable = allocatable_of(machine)
+    allocatable = make_allocatable(machine)
     memory = (MemoryBlock("memory", 5 * GIB, (zone.id,)), MemoryBlock("memory", GIB, (0,)))
     pod = PodResources("n", "p", (ContainerResources("c", memory=(MemoryBlock("memory", GIB, (zone.id,)),)),))
     usage = node_usage(machine, KubeletReport((pod,), allocatable._replace(memory=memory), CONFIG))
@@ -274,7 +274,7 @@ def test_a_pod_changes_little() -> None:
         assert patch_bytes(before, after) <= 1200
     objects: list[Object] = []
     for pods in (further_pods, (*further_pods, narrow)):
-        usage = node_usage(TWO, KubeletReport(pods, allocatable_of(TWO, DEVICES), single))
+        usage = node_usage(TWO, KubeletReport(pods, make_allocatable(TWO, DEVICES), single))
         assert isinstance(usage, Usage)
         objects.append(machine_to_nrt(TWO, "n", usage, single))
     assert patch_bytes(objects[0], objects[1]) <= 1200
@@ -288,7 +288,7 @@ def test_the_object_of_36_zones_is_small() -> None:
     """The zones that a GB200 reserves for MIG are omitted, so that its object is at most 9 KB of JSON."""
     machine = grace_blackwell()
     assert len(machine.zones) == 34
-    allocatable = Allocatable(CpuSet(range(144)), (), allocatable_of(TWO).memory)
+    allocatable = Allocatable(CpuSet(range(144)), (), make_allocatable(TWO).memory)
     usage = node_usage(machine, KubeletReport((), allocatable, CONFIG))
     assert isinstance(usage, Usage)
     obj = machine_to_nrt(machine, "n", usage, CONFIG)
@@ -299,7 +299,7 @@ def test_the_object_of_36_zones_is_small() -> None:
 @pytest.mark.parametrize(("count", "kib"), [(2, 3), (8, 8), (36, 60), (64, 160)])
 def test_the_object_of_a_node_that_uses_every_zone(count: int, kib: int) -> None:
     """With CPUs, memory and a device in each of 64 zones it is at most 160 KB, a tenth of etcd's limit."""
-    machine = node_of(tuple(range(count)))
+    machine = make_node(tuple(range(count)))
     devices = tuple(ContainerDevices("nvidia.com/gpu", (str(zone.id),), (zone.id,)) for zone in machine.zones)
     obj = machine_to_nrt(machine, "n", compute_usage(machine, devices=devices), CONFIG)
     assert json_bytes(obj) <= kib << 10
@@ -324,7 +324,7 @@ def test_placement() -> None:
     pods = tuple(
         PodResources("ns", f"q{number}", (ContainerResources("c", CpuSet((6 + number,))),)) for number in range(5)
     )
-    usage = node_usage(TWO, KubeletReport(pods, allocatable_of(TWO), single))
+    usage = node_usage(TWO, KubeletReport(pods, make_allocatable(TWO), single))
     assert isinstance(usage, Usage)
     placed = usage.placement
     assert placed is not None

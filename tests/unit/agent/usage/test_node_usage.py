@@ -15,9 +15,9 @@ from support.kubelet_reports import (
     RESERVED,
     NodeHistory,
     Record,
-    allocatable_of,
+    make_allocatable,
+    make_node,
     node_histories,
-    node_of,
 )
 from zonewise.kubelet.types import (
     Allocatable,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-TWO = node_of((0, 1))
+TWO = make_node((0, 1))
 NO_FILES = StateFiles()
 ACTIVE = (None, frozenset({"other"}), frozenset({"u"}))
 
@@ -72,7 +72,7 @@ def amounts(usage: Usage, resource: str) -> dict[int, tuple[int, ...]]:
 def make_report(
     *pods: PodResources, machine: Machine = TWO, state: StateFiles = NO_FILES, **allocatable: Any
 ) -> KubeletReport:
-    return KubeletReport(pods, allocatable_of(machine)._replace(**allocatable), CONFIG, state)
+    return KubeletReport(pods, make_allocatable(machine)._replace(**allocatable), CONFIG, state)
 
 
 def holding(name: str, **held: Any) -> PodResources:
@@ -93,7 +93,7 @@ def holding(name: str, **held: Any) -> PodResources:
 )
 def test_a_kubelet_that_starts(config: KubeletConfig | None, state: StateFiles, missing: str, word: str) -> None:
     """A static manager, by configuration or by its file, without allocatable resources is not ready."""
-    allocatable = allocatable_of(TWO)._replace(**{missing: type(getattr(Allocatable(), missing))()})
+    allocatable = make_allocatable(TWO)._replace(**{missing: type(getattr(Allocatable(), missing))()})
     result = node_usage(TWO, KubeletReport((), allocatable, config, state))
     assert isinstance(result, KubeletNotReady)
     assert word in result.reason
@@ -240,7 +240,7 @@ def test_a_pod_that_the_file_does_not_have_yet() -> None:
 def test_zones_that_the_machine_does_not_have_are_reported() -> None:
     """Memory of an unknown zone is a sentence, and breaks nothing."""
     state = MemoryManagerState("Static", {9: NumaNodeState(1, (9,), {"memory": MemoryTable(1, 0, 1, 0, 1)})}, {})
-    memory = (*allocatable_of(TWO).memory, MemoryBlock("memory", GIB, (9,)), MemoryBlock("memory", GIB))
+    memory = (*make_allocatable(TWO).memory, MemoryBlock("memory", GIB, (9,)), MemoryBlock("memory", GIB))
     usage = compute_usage(TWO, make_report(memory=memory, state=StateFiles(memory=state)))
     assert usage.problems == (
         "1073741824 allocatable bytes of memory are of no zone: they are not counted",
@@ -260,7 +260,7 @@ def test_zones_without_cpus_and_sparse_ids() -> None:
     """Zones keep the kernel's ids, and zones of memory alone have no CPUs."""
     far = Zone(17, EMPTY, EMPTY, 4 * GIB, {}, {}, "memory")
     machine = TWO._replace(zones=(*TWO.zones, far))
-    memory = (*allocatable_of(TWO).memory, MemoryBlock("memory", 3 * GIB, (17,)))
+    memory = (*make_allocatable(TWO).memory, MemoryBlock("memory", 3 * GIB, (17,)))
     usage = compute_usage(machine, make_report(holding("p", memory=block(2, 17)), memory=memory))
     assert [zone_usage.zone for zone_usage in usage.zones] == [0, 1, 17]
     assert usage.zones[2].amounts == {"memory": Amount(4 * GIB, 3 * GIB, GIB)}
@@ -588,7 +588,7 @@ REPORTS = st.builds(
 
 
 @settings(max_examples=80)
-@given(st.sampled_from([Machine(), TWO, node_of((3, 7))]), REPORTS, st.sampled_from(["", "p", "q"]))
+@given(st.sampled_from([Machine(), TWO, make_node((3, 7))]), REPORTS, st.sampled_from(["", "p", "q"]))
 def test_garbage(machine: Machine, report: KubeletReport, name: str) -> None:
     """Whatever the kubelet reports, there is a usage with ordered amounts, or it is not ready."""
     usage = node_usage(machine, report, excluded=lambda pod: pod.name == name)

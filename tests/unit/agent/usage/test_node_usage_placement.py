@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from support.kubelet_reports import CONFIG, GIB, allocatable_of, node_of
+from support.kubelet_reports import CONFIG, GIB, make_allocatable, make_node
 from zonewise.kubelet.types import (
     ContainerDevices,
     ContainerResources,
@@ -18,7 +18,7 @@ from zonewise.usage.types import Usage
 from zonewise_common.k8s.cpuset import CpuSet
 from zonewise_common.nrt.numaplacement import decode
 
-SPARSE = node_of((0, 8))
+SPARSE = make_node((0, 8))
 SINGLE = CONFIG._replace(topology_manager_policy="single-numa-node")
 CPUS = ContainerResources("cpus", CpuSet((9,)), memory=(MemoryBlock("memory", GIB, (8,)),))
 DEVICE = ContainerResources(
@@ -36,7 +36,7 @@ PODS = (
 def placed(config: KubeletConfig | None = SINGLE, pods: tuple[PodResources, ...] = PODS, without: str = "") -> Any:
     """Return what an account has of the pods but one."""
     usage = node_usage(
-        SPARSE, KubeletReport(pods, allocatable_of(SPARSE), config), excluded=lambda pod: pod.name == without
+        SPARSE, KubeletReport(pods, make_allocatable(SPARSE), config), excluded=lambda pod: pod.name == without
     )
     assert isinstance(usage, Usage)
     return usage.placement
