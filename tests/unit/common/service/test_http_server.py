@@ -1,9 +1,8 @@
-"""The agent's HTTP server: probes, pages, TLS, and who may see what; over real sockets."""
+"""The HTTP server, over real sockets: requests, connections, TLS, and authorization."""
 
 from __future__ import annotations
 
 import http.client
-import json
 import socket
 import ssl
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,15 +11,12 @@ import pytest
 import trustme
 
 from support.clock import Clock
+from support.http_requests import get, serve
 from support.waiting import PATIENCE
-from zonewise.daemon.metrics import AgentMetrics
-from zonewise.daemon.site import AgentSite
-from zonewise.daemon.status import Snapshot, Status
-from zonewise.usage.types import Amount, Usage, ZoneUsage
-from zonewise_common.k8s.cpuset import CpuSet
 from zonewise_common.kube.errors import TransportError
 from zonewise_common.kube.resources import TOKEN_REVIEWS
 from zonewise_common.service.authorizer import CACHE_SECONDS, Authorizer
+from zonewise_common.service.handlers import GetHandler, Request, Response, text_response
 from zonewise_common.service.http_server import HttpServer
 from zonewise_common.service.tls import Certificates
 
@@ -30,148 +26,61 @@ if TYPE_CHECKING:
 
     from zonewise_common.kube.resources import Resource
 
-USAGE = Usage(
-    (ZoneUsage(0, {"cpu": Amount(16, 15, 9)}, CpuSet.parse_list("1-9")),),
-    {"example.com/dongle": Amount(2, 2, 1)}, {}, None, "pfp0v001", "pfp0v001",
-)  # fmt: skip
-KNOWN = "good"
-SERVICE = "system:serviceaccount:monitoring:prometheus"
+TOKEN = "good"  # noqa: S105 -- of this test
+USER = "system:serviceaccount:monitoring:prometheus"
 
 
-class Answer(NamedTuple):
-    status: int
-    body: str
-    headers: dict[str, str]
+def _ok(_request: Request) -> Response:
+    return text_response(200, "ok\n")
 
 
-class Agent(NamedTuple):
-    """What stands behind the pages."""
-
-    clock: Clock
-    status: Status
-    pages: AgentSite
+def _fail(_request: Request) -> Response:
+    raise ZeroDivisionError
 
 
-@pytest.fixture
-def agent() -> Agent:
-    clock = Clock()
-    status = Status(clock)
-    status.expect(["nrt"])
-    status.set_snapshot(Snapshot("n1", usage=USAGE, labels={"a": "b"}, problems=("something is odd",)))
-    meters = AgentMetrics()
-    meters.watch(status)
-    return Agent(clock, status, AgentSite(status, meters.registry, silence_limit=30, readiness_limit=180))
+HANDLER = GetHandler({"/healthz": _ok, "/metrics": _ok, "/debug/state": _ok, "/broken": _fail})
 
 
 class Reviews:
-    """An API server's answers to reviews: the token "good" is Prometheus', who may get /metrics."""
+    """Reviews of an API server: TOKEN is USER's, and USER may get /metrics."""
 
     def __init__(self) -> None:
-        self.asked: list[dict[str, Any]] = []
-        self.away = False
+        self.specs: list[dict[str, Any]] = []
+        self.unreachable = False
 
     def create(self, resource: Resource, obj: dict[str, Any]) -> dict[str, Any]:
-        if self.away:
+        if self.unreachable:
             raise TransportError("refused")
-        self.asked.append(obj["spec"])
+        self.specs.append(obj["spec"])
         if resource == TOKEN_REVIEWS:
-            known = obj["spec"]["token"] == KNOWN
-            return {"status": {"authenticated": known, "user": {"username": SERVICE, "groups": ["g"]}}}
+            valid = obj["spec"]["token"] == TOKEN
+            return {"status": {"authenticated": valid, "user": {"username": USER, "groups": ["g"]}}}
         return {"status": {"allowed": obj["spec"]["nonResourceAttributes"]["path"] == "/metrics"}}
 
 
-def serve(server: HttpServer) -> Iterator[int]:
-    server.start()
-    yield server.port
-    server.close()
-
-
 @pytest.fixture
-def port(agent: Agent) -> Iterator[int]:
-    yield from serve(HttpServer("127.0.0.1:0", agent.pages))
+def port() -> Iterator[int]:
+    yield from serve(HttpServer("127.0.0.1:0", HANDLER))
 
 
-def get(port: int, path: str, method: str = "GET", context: ssl.SSLContext | None = None, **headers: str) -> Answer:
-    connection = (
-        http.client.HTTPSConnection("localhost", port, timeout=PATIENCE, context=context)
-        if context is not None
-        else http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-    )
-    try:
-        connection.request(method, path, headers=headers)
-        answer = connection.getresponse()
-        return Answer(answer.status, answer.read().decode(), dict(answer.headers))
-    finally:
-        connection.close()
-
-
-def test_health(agent: Agent, port: int) -> None:
-    """Healthy while the loop goes round; not when it has been silent for longer than the limit."""
-    assert get(port, "/healthz").status == 200
-    agent.clock.advance(31)
-    answer = get(port, "/healthz")
-    assert (answer.status, answer.body) == (503, "the agent has done nothing for 31 s (limit 30 s)\n")
-    agent.status.beat()
-    assert get(port, "/healthz").status == 200
-
-
-def test_readiness(agent: Agent, port: int) -> None:
-    """Ready from the first good publish on, as long as the last one is not too old."""
-    assert get(port, "/readyz").body == "nothing has been published yet\n"
-    agent.status.published("nrt")
-    assert get(port, "/readyz").status == 200
-    agent.clock.advance(181)
-    answer = get(port, "/readyz")
-    assert (answer.status, answer.body) == (503, "the last good publish is 181 s old (limit 180 s)\n")
-
-
-def test_metrics(agent: Agent, port: int) -> None:
-    """Prometheus gets the amounts of zones, those without a zone, and problems, in a text it understands."""
-    agent.status.published("nrt")
-    agent.clock.advance(2)
-    answer = get(port, "/metrics")
-    lines = answer.body.splitlines()
-    assert answer.headers["Content-Type"].startswith("text/plain; version=")
-    for line in (
-        'zonewise_zone_available{resource="cpu",zone="0"} 9.0',
-        'zonewise_zone_allocatable{resource="cpu",zone="0"} 15.0',
-        'zonewise_zone_available{resource="example.com/dongle",zone=""} 1.0',
-        'zonewise_problems{source="report"} 1.0',
-        "zonewise_published_age_seconds 2.0",
-    ):
-        assert line in lines
-    assert any(line.startswith("process_resident_memory_bytes ") for line in lines)
-
-
-def test_openmetrics(port: int) -> None:
-    """A scraper that prefers OpenMetrics gets it."""
-    answer = get(port, "/metrics", Accept="application/openmetrics-text; version=1.0.0")
-    assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
-    assert answer.body.endswith("# EOF\n")
-
-
-def test_state(port: int) -> None:
-    """What the agent knows, as JSON."""
-    state = json.loads(get(port, "/debug/state").body)
-    assert state["node"] == "n1"
-    assert state["usage"]["zones"][0]["amounts"]["cpu"] == {"capacity": 16, "allocatable": 15, "available": 9}
-    assert state["usage"]["zones"][0]["free_cpus"] == "1-9"
-    assert state["problems"]["kubelet"] == ["something is odd"]
-
-
-def test_the_rest(port: int) -> None:
-    """An index, 404 with a hint, HEAD without a body, 405 for what is only to be read, 501 for what nothing takes."""
-    assert "/metrics" in get(port, "/").body
+def test_other_paths_and_methods(port: int) -> None:
+    """404 with a hint, HEAD without a body, 405 for another method of a known path, 501 for an unknown method."""
     assert get(port, "/nothing").body == "nothing under /nothing; see /\n"
     head = get(port, "/healthz", "HEAD")
     assert (head.status, head.body, head.headers["Content-Length"]) == (200, "", "3")
-    refused = get(port, "/healthz", "POST")
-    assert (refused.status, refused.body) == (405, "/healthz supports GET only\n")
+    rejected = get(port, "/healthz", "POST")
+    assert (rejected.status, rejected.body) == (405, "/healthz supports GET only\n")
     assert get(port, "/healthz", "DELETE").status == 501
 
 
+def test_a_handler_that_fails(port: int) -> None:
+    """The client gets a response, and the connection stays."""
+    assert get(port, "/broken").status == 500
+    assert get(port, "/healthz").status == 200
+
+
 def test_several_requests_on_one_connection(port: int) -> None:
-    """Connections are kept, as Prometheus keeps its own."""
+    """Connections are reused, as Prometheus does."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     for _ in range(3):
         connection.request("GET", "/healthz")
@@ -179,20 +88,20 @@ def test_several_requests_on_one_connection(port: int) -> None:
     connection.close()
 
 
-def test_every_address(agent: Agent) -> None:
+def test_every_address() -> None:
     """A port alone is reached by IPv4 whether or not the system has IPv6."""
-    server = HttpServer(":0", agent.pages)
+    server = HttpServer(":0", HANDLER)
     for port in serve(server):
         assert get(port, "/healthz").status == 200
 
 
-def test_a_port_that_is_taken(agent: Agent, port: int) -> None:
+def test_a_port_in_use(port: int) -> None:
     """A port in use is an error at once, not later."""
     with pytest.raises(OSError, match="in use"):
-        HttpServer(f"127.0.0.1:{port}", agent.pages)
+        HttpServer(f"127.0.0.1:{port}", HANDLER)
 
 
-# --- who may see what
+# --- authorization
 
 
 @pytest.fixture
@@ -201,8 +110,13 @@ def reviews() -> Reviews:
 
 
 @pytest.fixture
-def guarded(agent: Agent, reviews: Reviews) -> Iterator[int]:
-    yield from serve(HttpServer("127.0.0.1:0", agent.pages, authorizer=Authorizer(reviews, clock=agent.clock)))
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def guarded(clock: Clock, reviews: Reviews) -> Iterator[int]:
+    yield from serve(HttpServer("127.0.0.1:0", HANDLER, authorizer=Authorizer(reviews, clock=clock)))
 
 
 @pytest.mark.parametrize(
@@ -211,38 +125,38 @@ def guarded(agent: Agent, reviews: Reviews) -> Iterator[int]:
         ("", "/metrics", 401, "a bearer token is needed\n"),
         ("Basic Zm9v", "/metrics", 401, "a bearer token is needed\n"),
         ("Bearer bad", "/metrics", 401, "the token is not valid\n"),
-        ("Bearer good", "/debug/state", 403, f"{SERVICE} may not get /debug/state\n"),
+        ("Bearer good", "/debug/state", 403, f"{USER} may not get /debug/state\n"),
     ],
 )
-def test_refusals(guarded: int, authorization: str, path: str, status: int, body: str) -> None:
-    """No token, a bad one, and one that may not: each is told what is wrong."""
-    answer = get(guarded, path, Authorization=authorization)
-    assert (answer.status, answer.body) == (status, body)
-    assert ("WWW-Authenticate" in answer.headers) is (status == 401)
+def test_rejections(guarded: int, authorization: str, path: str, status: int, body: str) -> None:
+    """A missing, an invalid and an unauthorized token are rejected with the reason."""
+    response = get(guarded, path, Authorization=authorization)
+    assert (response.status, response.body) == (status, body)
+    assert ("WWW-Authenticate" in response.headers) is (status == 401)
 
 
-def test_the_entitled(agent: Agent, guarded: int, reviews: Reviews) -> None:
-    """Who may is asked about once a minute, and named to the API server with groups and path."""
+def test_an_authorized_user(clock: Clock, guarded: int, reviews: Reviews) -> None:
+    """A decision is cached for a minute; the reviews have the user, the groups and the path."""
     for _ in range(3):
         assert get(guarded, "/metrics", Authorization="Bearer good").status == 200
-    assert len(reviews.asked) == 2
-    assert (reviews.asked[1]["user"], reviews.asked[1]["groups"]) == (SERVICE, ["g"])
-    assert reviews.asked[1]["nonResourceAttributes"] == {"path": "/metrics", "verb": "get"}
-    agent.clock.advance(CACHE_SECONDS)
+    assert len(reviews.specs) == 2
+    assert (reviews.specs[1]["user"], reviews.specs[1]["groups"]) == (USER, ["g"])
+    assert reviews.specs[1]["nonResourceAttributes"] == {"path": "/metrics", "verb": "get"}
+    clock.advance(CACHE_SECONDS)
     get(guarded, "/metrics", Authorization="Bearer good")
-    assert len(reviews.asked) == 4
+    assert len(reviews.specs) == 4
 
 
 def test_probes_need_no_token(guarded: int) -> None:
-    """The kubelet has no token for us."""
+    """The kubelet has no token."""
     assert get(guarded, "/healthz").status == 200
 
 
-def test_an_api_server_that_is_away_is_not_kept(guarded: int, reviews: Reviews) -> None:
-    """Nobody gets in while nobody can be asked, and the next one is asked about again."""
-    reviews.away = True
+def test_an_unreachable_api_server_is_not_cached(guarded: int, reviews: Reviews) -> None:
+    """Without a review there is no access, and the next request is reviewed again."""
+    reviews.unreachable = True
     assert get(guarded, "/metrics", Authorization="Bearer good").status == 503
-    reviews.away = False
+    reviews.unreachable = False
     assert get(guarded, "/metrics", Authorization="Bearer good").status == 200
 
 
@@ -250,7 +164,7 @@ def test_an_api_server_that_is_away_is_not_kept(guarded: int, reviews: Reviews) 
 
 
 class Authority(NamedTuple):
-    """A CA, and where the agent's files are."""
+    """A CA, and the files of a server's certificate."""
 
     ca: trustme.CA
     cert: Path
@@ -272,9 +186,9 @@ class Authority(NamedTuple):
 
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
-    made = Authority(trustme.CA(), tmp_path / "tls.crt", tmp_path / "tls.key", tmp_path / "ca.crt")
-    made.write()
-    return made
+    authority = Authority(trustme.CA(), tmp_path / "tls.crt", tmp_path / "tls.key", tmp_path / "ca.crt")
+    authority.write()
+    return authority
 
 
 def serial(port: int, context: ssl.SSLContext) -> Any:
@@ -285,10 +199,10 @@ def serial(port: int, context: ssl.SSLContext) -> Any:
         return (s.getpeercert() or {})["serialNumber"]
 
 
-def test_tls_with_renewal(agent: Agent, authority: Authority) -> None:
-    """A renewed certificate is served to the next client; a broken one leaves the last in force."""
+def test_tls_with_renewal(authority: Authority) -> None:
+    """The next client gets a renewed certificate; after an invalid one the last valid one stays."""
     certificates = Certificates(str(authority.cert), str(authority.key))
-    for port in serve(HttpServer("127.0.0.1:0", agent.pages, certificates=certificates)):
+    for port in serve(HttpServer("127.0.0.1:0", HANDLER, certificates=certificates)):
         context = authority.trusting()
         assert get(port, "/healthz", context=context).status == 200
         first = serial(port, context)
@@ -299,10 +213,10 @@ def test_tls_with_renewal(agent: Agent, authority: Authority) -> None:
         assert serial(port, context) == second
 
 
-def test_client_certificates(agent: Agent, authority: Authority) -> None:
-    """With a CA of clients, one without a certificate of it gets nothing."""
+def test_client_certificates(authority: Authority) -> None:
+    """With a CA of clients, a client without a certificate gets no response."""
     certificates = Certificates(str(authority.cert), str(authority.key), str(authority.client_ca))
-    for port in serve(HttpServer("127.0.0.1:0", agent.pages, certificates=certificates)):
+    for port in serve(HttpServer("127.0.0.1:0", HANDLER, certificates=certificates)):
         context = authority.trusting()
         with pytest.raises((ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)):
             get(port, "/healthz", context=context)
@@ -310,15 +224,15 @@ def test_client_certificates(agent: Agent, authority: Authority) -> None:
         assert get(port, "/healthz", context=context).status == 200
 
 
-def test_a_silent_client_holds_up_nobody(agent: Agent, authority: Authority) -> None:
-    """While one connection never begins TLS, others are served."""
+def test_a_silent_client_delays_no_other(authority: Authority) -> None:
+    """While one connection sends no handshake, others are served."""
     certificates = Certificates(str(authority.cert), str(authority.key))
-    for port in serve(HttpServer("127.0.0.1:0", agent.pages, certificates=certificates)):
+    for port in serve(HttpServer("127.0.0.1:0", HANDLER, certificates=certificates)):
         with socket.create_connection(("127.0.0.1", port), PATIENCE):
             assert get(port, "/healthz", context=authority.trusting()).status == 200
 
 
 def test_unusable_certificates(tmp_path: Path) -> None:
-    """Files that are absent or no certificates are an error at the start."""
+    """Absent files are an error at the start."""
     with pytest.raises(OSError, match="No such file"):
         Certificates(str(tmp_path / "a"), str(tmp_path / "b"))
