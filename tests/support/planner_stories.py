@@ -1,4 +1,4 @@
-"""Workloads for the planner, and a virtual clock that leads it; times are seconds."""
+"""Workloads for the planner, and a virtual clock that drives it; times are seconds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CPU = FlavorResource("all", "cpu")
 
 
 class Submission(NamedTuple):
-    """A workload that comes, and how long it runs in truth."""
+    """A workload that is submitted, and its true run time."""
 
     workload: Workload
     queue: str
@@ -45,7 +45,7 @@ def queue(
 def submission(
     name: str, cpus: int, run: float, *, at: float = 0, limit: float | None = None, queue: str = "q", priority: int = 0
 ) -> Submission:
-    """A workload of one pod that wants CPUs; it declares how long it runs unless told otherwise."""
+    """A workload of one pod that requests CPUs; its walltime is its run time unless given."""
     limit = run if limit is None else limit
     pods = (PodSet(pods=1, requests={"cpu": cpus}),)
     return Submission(Workload("", name, pods, name, priority=priority, created_at=at, walltime=limit), queue, run)
@@ -54,52 +54,52 @@ def submission(
 def make_workload(
     name: str, cpus: int, run: float = 10, *, at: float = 0, local: str = "", priority: int = 0
 ) -> Workload:
-    """A workload of a namespace, of one pod that wants CPUs, and declares how long it runs."""
+    """A workload of a namespace, with one pod that requests CPUs and a walltime."""
     found = submission(name, cpus, run, at=at, priority=priority).workload
     return replace(found, namespace="ns", queue_name=local)
 
 
 def local(name: str, **fields: Any) -> LocalQueue:
-    """A LocalQueue that leads to the queue "q", if not told otherwise."""
+    """A LocalQueue of the queue "q", unless another is given."""
     return LocalQueue("ns", name, fields.pop("leads", "q"), **fields)
 
 
 def make_planner(
     queues: Sequence[ClusterQueue],
-    rules: BackfillPolicy,
+    policy: BackfillPolicy,
     local_queues: Sequence[LocalQueue] | None = None,
     **settings: Any,
 ) -> PlannerState:
-    """A planner of queues in which nothing runs."""
-    return new_state(Snapshot(queues), rules, DEFAULT_SETTINGS._replace(**settings), local_queues)
+    """The state of queues in which nothing runs."""
+    return new_state(Snapshot(queues), policy, DEFAULT_SETTINGS._replace(**settings), local_queues)
 
 
 class Story:
-    """What became of workloads."""
+    """The history of workloads."""
 
     def __init__(
         self, planner: PlannerState, *, lazy: bool = False, watch: Callable[[PlannerState, float], None] | None = None
     ) -> None:
-        """`lazy`: what comes and does not fit is no reason to decide, as over one pool; `watch` sees each decision."""
+        """`lazy`: an arrival that does not fit causes no pass, as in a pool; `watch` is called after each pass."""
         self.planner = planner
         self._watch = watch
         self._lazy = lazy
         self.starts: dict[str, float] = {}
-        """Of the last run of each."""
+        """Of the last run of each workload."""
         self.reservations: dict[str, list[tuple[float, Reservation]]] = {}
-        """What was promised to each that waits, and when."""
+        """The reservations of each pending workload, and when they were made."""
         self.reserved_starts: list[tuple[str, list[float], float]] = []
-        """What was promised to each that started, one after the other, and when it did."""
+        """Key, successive reserved starts and start of each workload."""
         self.steps: list[tuple[float, Plan]] = []
         self.usage: list[tuple[float, dict[str, int]]] = []
-        """CPUs that each queue has, after each decision."""
+        """CPUs used in each queue, after each pass."""
         self._ends: list[tuple[float, float, str, int]] = []
-        """By true end; of equal ones, who came first."""
+        """By true end, then arrival."""
         self._serial = 0
 
-    def play(self, comings: Iterable[Submission]) -> Story:
-        """Let all come and end; of events at one time, those that come are before those that end early."""
-        left = sorted(comings, key=lambda one: one.workload.created_at)
+    def play(self, submissions: Iterable[Submission]) -> Story:
+        """Submit and end all workloads; at one time, arrivals precede early ends."""
+        left = sorted(submissions, key=lambda one: one.workload.created_at)
         self._runs = {one.workload.key: one.run for one in left}
         self._begun: dict[str, int] = {}
         while left or self._ends:
@@ -123,7 +123,7 @@ class Story:
         return all(pods.requests["cpu"] * pods.pods <= free for pods in one.workload.pod_sets)
 
     def _settle(self, now: float) -> None:
-        """Let those end whose latest end has come, in this very instant."""
+        """End the workloads whose deadline has come at this very time."""
         for key, run in list(self.planner.running.items()):
             if run.deadline <= now and self.starts[key] + self._runs[key] <= now:
                 events.finish(self.planner, key)
@@ -158,7 +158,7 @@ class Story:
 
 
 def story(
-    queues: Sequence[ClusterQueue], comings: Iterable[Submission], rules: BackfillPolicy, *, lazy: bool = False
+    queues: Sequence[ClusterQueue], submissions: Iterable[Submission], policy: BackfillPolicy, *, lazy: bool = False
 ) -> Story:
     """Play workloads through queues."""
-    return Story(new_state(Snapshot(queues), rules), lazy=lazy).play(comings)
+    return Story(new_state(Snapshot(queues), policy), lazy=lazy).play(submissions)

@@ -1,4 +1,4 @@
-"""Jobs to try policies on: by hand, by chance, and what is promised to them along the way."""
+"""Jobs of a pool: by hand, at random, and a watcher of their reservations."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ SIZE = 8
 
 
 def job(serial: int, cpus: int, limit: float = inf, submitted: float = 0, **fields: Any) -> Job:
-    """A job that wants CPUs."""
+    """A job that requests CPUs."""
     demand = CPUS.pack_request({"cpu": cpus})
     return Job(serial, demand.amount, demand.guards, submitted, limit, name=f"job-{serial}", **fields)
 
 
 def task(serial: int, cpus: int, limit: float, submitted: float = 0, run: float | None = None, **fields: Any) -> Task:
-    """A job that wants CPUs and runs for as long as it declares, or shorter."""
+    """A job that requests CPUs and runs for its walltime, or shorter."""
     return Task(job(serial, cpus, limit, submitted, **fields), limit if run is None else run)
 
 
 def cpus(free: int) -> int:
-    """So many free CPUs."""
+    """Packed available CPUs."""
     return CPUS.pack_available({"cpu": free})
 
 
 class PoolCase(NamedTuple):
-    """A machine and what comes to it."""
+    """A machine and its jobs."""
 
     columns: ResourcePacking
     capacity: int
@@ -46,7 +46,7 @@ class PoolCase(NamedTuple):
 
 @st.composite
 def pool_cases(draw: st.DrawFn, *, declared: bool = False, priorities: bool = True, most: int = 14) -> PoolCase:
-    """Small machines of one or two resources; many things happen at once; declared run times are upper bounds."""
+    """Small machines of one or two resources; many events at one time; walltimes are upper bounds."""
     columns = draw(st.sampled_from([CPUS, TWO]))
     whole = columns.pack_available(dict.fromkeys(columns.names, SIZE))
     tasks: list[Task] = []
@@ -64,7 +64,7 @@ def pool_cases(draw: st.DrawFn, *, declared: bool = False, priorities: bool = Tr
 
 
 class ReservationWatcher:
-    """Keeps what was promised, and checks at every decision that no promise became later and that nothing overlaps."""
+    """Checks at every decision that no reservation moves to a later start and that nothing is overcommitted."""
 
     def __init__(self, policy: PoolPolicy, columns: ResourcePacking) -> None:
         self.policy = policy
@@ -73,10 +73,10 @@ class ReservationWatcher:
         self.last_start: dict[Job, float] = {}
 
     def arrived(self, now: float, state: PoolState, job: Job) -> None:
-        """Nothing is promised yet."""
+        """No reservation is made on arrival."""
 
     def decided(self, now: float, state: PoolState, decision: PoolDecision) -> None:
-        """What is promised is no later than it was; what starts is no later than promised, and has room."""
+        """Reservations never move to a later start; jobs start by their reserved start, and fit."""
         room = state.available
         for one in decision.starts:
             assert now <= self.last_start.get(one, inf)
@@ -88,16 +88,16 @@ class ReservationWatcher:
             self.last_start[one.job] = one.start
 
     def ended(self, now: float, job: Job, run: float) -> None:
-        """A job's end breaks no promise."""
+        """An end breaks no reservation."""
 
 
 def starts(tasks: Sequence[Task], capacity: int, policy: PoolPolicy) -> list[float]:
-    """When each starts, in the order given."""
+    """The start of each job, in the order given."""
     outcome = simulate_pool(tasks, capacity, policy)
     return [outcome.starts[one.job] for one in tasks]
 
 
 def watch_reservations(case: PoolCase, policy: PoolPolicy) -> tuple[PoolResult, ReservationWatcher]:
-    """Run a case, watching that promises are kept."""
+    """Run a case, watching its reservations."""
     promises = ReservationWatcher(policy, case.columns)
     return simulate_pool(case.tasks, case.capacity, policy, promises), promises

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SPEC = queue("q", 8000)._replace(usage_based_admission=True)
 LARGE = queue("q", 24_000)._replace(usage_based_admission=True)
-"""In which whole jobs come near to any share."""
+"""Large enough that whole jobs come near to any share."""
 DECAY = AdmissionFairSharingConfig(usage_half_life_time=200.0, usage_sampling_interval=10.0)
 GREEDY = BackfillPolicy(reserve_after=inf)
 
@@ -36,7 +36,7 @@ def planner(*names: str, decay: AdmissionFairSharingConfig | None = DECAY) -> Pl
 
 
 def shares(weights: Sequence[float], sizes: Sequence[tuple[int, int]], until: float) -> list[float]:
-    """What two LocalQueues that always have work are given, in CPU-seconds: jobs of (CPUs, seconds), time and again."""
+    """Return the CPU-seconds admitted for two LocalQueues that always have jobs of (CPUs, seconds)."""
     names = [local(name, fair_weight=weight) for name, weight in zip("ab", weights, strict=True)]
     plan = make_planner([LARGE], GREEDY, names, admission_fair_sharing=DECAY)
     given = {"a": 0.0, "b": 0.0}
@@ -65,13 +65,13 @@ SIZES = st.lists(st.tuples(st.integers(2, 4), st.integers(20, 40)), min_size=1, 
 @settings(max_examples=5)
 @given(SIZES, st.sampled_from([(1.0, 1.0), (2.0, 1.0), (1.0, 3.0)]))
 def test_shares_are_as_the_weights(sizes: list[tuple[int, int]], weights: tuple[float, float]) -> None:
-    """Whatever the sizes of jobs, where both have such work at all times."""
+    """Whatever the sizes of the jobs, as long as both always have some."""
     one, other = shares(weights, sizes, 2000)
     assert one / weights[0] == pytest.approx(other / weights[1], rel=0.15)
 
 
 def test_lower_usage_precedes_earlier_arrival() -> None:
-    """What it has used is forgotten by and by: half of it each half-life."""
+    """Half of its usage is forgotten each half-life."""
     plan = planner("a", "b")
     events.submit(plan, make_workload("first", 8000, local="a", run=100))
     schedule(plan, 0)
@@ -89,7 +89,7 @@ def test_lower_usage_precedes_earlier_arrival() -> None:
 
 
 def test_a_burst_of_admissions_counts_before_the_next_sample() -> None:
-    """What is admitted counts at once, so that in one decision both have their turns."""
+    """An admission counts at once, so one pass admits from both in turn."""
     plan = planner("a", "b")
     for at in range(8):
         events.submit(plan, make_workload(f"a{at}", 1000, local="a", at=at))
@@ -122,7 +122,7 @@ def test_weights_may_change() -> None:
 
 
 def test_a_copy_does_not_wake_to_sample() -> None:
-    """It plays forward only from one end to the next, and what it uses is its own."""
+    """It is sampled only when a workload ends, and its usage is its own."""
     plan = planner("a", "b")
     events.submit(plan, make_workload("one", 1000, local="a"))
     schedule(plan, 0)

@@ -1,4 +1,4 @@
-"""A scheduler that is started anew promises what it promised."""
+"""A restart keeps reservations and usage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support.planner_stories import Story, make_planner, make_workload, queue
 from support.tas_clusters import Host, job, pods_of, snapshot_of
 from support.tas_clusters import preempting_queue as placed_queue
-from unit.scheduler.backfill.test_reservation import RULES, check, comings, queues
+from unit.scheduler.backfill.test_reservation import POLICIES, check, queue_lists, submission_lists
 from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.checkpoint import make_checkpoint, restore_checkpoint
 from zonewise_scheduler.backfill.planner_state import new_state
@@ -33,21 +33,21 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.queue_types import ClusterQueue
 
 
-def anew(planner: PlannerState, snapshot: Snapshot) -> PlannerState:
-    """The planner after a restart: of what it is told of queues and workloads, and of what it kept."""
+def restarted(planner: PlannerState, snapshot: Snapshot) -> PlannerState:
+    """Return the state after a restart: from queues, workloads and the checkpoint."""
     for run in planner.running.values():
         snapshot.add_workload(run.workload)
-    found = new_state(snapshot, planner.policy, planner.settings)
+    restored = new_state(snapshot, planner.policy, planner.settings)
     for key, name in planner.pending.items():
         workload = planner.pending_queues[name].heap.get(key)
         assert workload is not None
-        events.submit(found, workload, name)
-    restore_checkpoint(json.loads(json.dumps(make_checkpoint(planner), allow_nan=False)), found)
-    return found
+        events.submit(restored, workload, name)
+    restore_checkpoint(json.loads(json.dumps(make_checkpoint(planner), allow_nan=False)), restored)
+    return restored
 
 
 def as_plain(promises: Sequence[Reservation]) -> list[object]:
-    """Promises with all that is told of them, workloads by key."""
+    """Return reservations with all their fields, workloads by key."""
     return [
         (
             one.workload.key,
@@ -61,26 +61,26 @@ def as_plain(promises: Sequence[Reservation]) -> list[object]:
     ]
 
 
-@pytest.mark.parametrize("rules", RULES, ids=str)
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
 @settings(max_examples=40)
-@given(queues(preemption=True), comings(), st.sets(st.integers(0, 40)))
+@given(queue_lists(preemption=True), submission_lists(), st.sets(st.integers(0, 40)))
 def test_a_restart_keeps_every_reservation(
-    rules: BackfillPolicy, specs: list[ClusterQueue], found: list[Submission], when: set[int]
+    policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission], when: set[int]
 ) -> None:
-    """Whenever it is: nobody who was promised a start has it later."""
-    played = Story(new_state(Snapshot(specs), rules), watch=lambda _, __: again())
+    """Whenever it happens, no reservation moves to a later start."""
+    played = Story(new_state(Snapshot(specs), policy), watch=lambda _, __: again())
 
     def again() -> None:
         if len(played.steps) in when:
             before = as_plain(played.planner.reservations_by_start)
-            played.planner = anew(played.planner, Snapshot(specs))
+            played.planner = restarted(played.planner, Snapshot(specs))
             assert as_plain(played.planner.reservations_by_start) == before
 
-    check(played.play(found), specs)
+    check(played.play(submissions), specs)
 
 
 def test_topology_assignments_are_restored() -> None:
-    """What another may take meanwhile is not what was promised."""
+    """Another workload cannot take the reserved topology domain meanwhile."""
     spec, hosts = placed_queue("a", 99), [Host("one", "x", 2), Host("two", "x", 2)]
     planner = new_state(snapshot_of([spec], hosts), BackfillPolicy())
     for name, limit in (("short", 5), ("long", 10)):
@@ -88,7 +88,7 @@ def test_topology_assignments_are_restored() -> None:
         schedule(planner, 0)
     events.submit(planner, replace(job("waits", pods_of(2), created=1), walltime=10), "a")
     schedule(planner, 1)
-    other = anew(planner, snapshot_of([spec], hosts))
+    other = restarted(planner, snapshot_of([spec], hosts))
     assert as_plain(other.reservations_by_start) == as_plain(planner.reservations_by_start)
     schedule(other, 2)
     assert as_plain(other.reservations_by_start) == as_plain(planner.reservations_by_start)
@@ -100,7 +100,7 @@ def test_unknown_starts_and_admission_checks_are_restored() -> None:
     events.submit(planner, make_workload("runs", 4), "q")
     events.submit(planner, make_workload("waits", 4, at=1), "q")
     schedule(planner, 1)
-    other = anew(planner, Snapshot([spec]))
+    other = restarted(planner, Snapshot([spec]))
     assert [one.start for one in other.reservations_by_start] == [inf]
     assert as_plain(other.reservations_by_start) == as_plain(planner.reservations_by_start)
     events.checks_passed(other, "ns/runs", 3)
@@ -109,14 +109,14 @@ def test_unknown_starts_and_admission_checks_are_restored() -> None:
 
 
 def test_a_restored_victim_is_not_preempted_again() -> None:
-    """That it leaves is told by its condition Evicted; for whom, by what was kept."""
+    """Its condition Evicted says that it stops; the checkpoint says which workload preempts it."""
     spec = queue("q", 4, preemption=ClusterQueuePreemption("LowerPriority"))
     planner = make_planner([spec], BackfillPolicy())
     events.submit(planner, make_workload("low", 4), "q")
     schedule(planner, 0)
     events.submit(planner, make_workload("high", 4, at=1, priority=1), "q")
     assert len(schedule(planner, 1).victims) == 1
-    other = anew(planner, Snapshot([spec]))
+    other = restarted(planner, Snapshot([spec]))
     assert as_plain(other.reservations_by_start) == as_plain(planner.reservations_by_start)
     assert other.running_workloads.stopping == {"ns/low"}
     assert schedule(other, 2).victims == ()
@@ -129,23 +129,23 @@ def test_a_workload_that_is_not_pending_gets_no_reservation_back() -> None:
     events.submit(planner, make_workload("runs", 4), "q")
     events.submit(planner, make_workload("waits", 4, at=1), "q")
     schedule(planner, 1)
-    kept = make_checkpoint(planner)
+    checkpoint = make_checkpoint(planner)
     other = make_planner([queue("q", 4)], BackfillPolicy())
-    restore_checkpoint(kept, other)
+    restore_checkpoint(checkpoint, other)
     assert other.reservations_by_start == []
 
 
 def test_an_infeasible_reservation_moves_to_another_start() -> None:
-    """The quota is less than before the restart."""
+    """The quota is smaller than before the restart."""
     planner = make_planner([queue("q", 4)], BackfillPolicy())
     events.submit(planner, make_workload("runs", 4, run=10), "q")
     schedule(planner, 0)
     events.submit(planner, make_workload("wide", 3, run=10, at=1), "q")
     schedule(planner, 1)
-    other = anew(planner, Snapshot([queue("q", 2)]))
+    other = restarted(planner, Snapshot([queue("q", 2)]))
     schedule(other, 2)
     assert other.reservations_by_start == []
-    other = anew(planner, Snapshot([queue("q", 3)]))
+    other = restarted(planner, Snapshot([queue("q", 3)]))
     schedule(other, 2)
     assert [one.start for one in other.reservations_by_start] == [10]
 
@@ -157,6 +157,6 @@ def test_usage_of_local_queues_is_restored() -> None:
     events.submit(planner, make_workload("one", 4, local="a", run=50), "q")
     schedule(planner, 0)
     schedule(planner, 20)
-    other = anew(planner, Snapshot([spec]))
+    other = restarted(planner, Snapshot([spec]))
     assert other.snapshot.local_queue_usage == planner.snapshot.local_queue_usage
     assert schedule(other, 25).wake_at == schedule(planner, 25).wake_at == 30

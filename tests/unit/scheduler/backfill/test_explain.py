@@ -1,4 +1,4 @@
-"""Why a workload waits: every kind of reason by a story, and that each is true whatever has happened."""
+"""Explanations: every kind of reason by a story, and that each is true whatever has happened."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from support.planner_stories import Story, Submission, queue, submission
 from support.tas_clusters import Host, job, pods_of, snapshot_of
 from support.tas_clusters import preempting_queue as placed_queue
-from unit.scheduler.backfill.test_reservation import RULES, comings, queues
+from unit.scheduler.backfill.test_reservation import POLICIES, queue_lists, submission_lists
 from zonewise_common.k8s.taints import Taint
 from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.explain import explain
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.planner_state import PlannerState
 
 
-def asked(
-    key: str, *found: Submission, queues: Sequence[ClusterQueue] = (), rules: str = "greedy", now: float = 0
+def explain_after(
+    key: str, *submissions: Submission, queues: Sequence[ClusterQueue] = (), policy: str = "greedy", now: float = 0
 ) -> Explanation:
-    """Why a workload waits after all have come at their times, in 8 CPUs unless other queues are given."""
-    return explain(planned(*found, queues=queues, rules=rules), key, now)
+    """Explain a workload after all have been submitted at their times, to 8 CPUs unless other queues are given."""
+    return explain(state_after(*submissions, queues=queues, policy=policy), key, now)
 
 
-def planned(*found: Submission, queues: Sequence[ClusterQueue] = (), rules: str = "greedy") -> PlannerState:
-    planner = new_state(Snapshot(queues or [queue("q", 8000)]), policy_named(rules, 0.0))
-    for one in found:
+def state_after(*submissions: Submission, queues: Sequence[ClusterQueue] = (), policy: str = "greedy") -> PlannerState:
+    planner = new_state(Snapshot(queues or [queue("q", 8000)]), policy_named(policy, 0.0))
+    for one in submissions:
         events.submit(planner, one.workload, one.queue)
         schedule(planner, one.workload.created_at)
     return planner
@@ -57,40 +57,40 @@ def planned(*found: Submission, queues: Sequence[ClusterQueue] = (), rules: str 
 
 
 def test_a_queue_without_cohort_lacks_quota() -> None:
-    """It names who must end first: of two, that which is needed."""
-    found = asked("/c", submission("a", 2000, 10), submission("b", 5000, 30), submission("c", 4000, 10))
+    """Of two running workloads it names the one that must end."""
+    explanation = explain_after("/c", submission("a", 2000, 10), submission("b", 5000, 30), submission("c", 4000, 10))
     lack = QuotaShortage("all", "cpu", 4000, 1000, "nominal", "q", 8000)
-    assert found == Explanation("/c", "q", 1, 0, shortages=(lack,), waits_for=("/b",), start=30)
-    assert explanation_message(found) == (
+    assert explanation == Explanation("/c", "q", 1, 0, shortages=(lack,), waits_for=("/b",), start=30)
+    assert explanation_message(explanation) == (
         "needs 4 CPUs of flavor all; ClusterQueue q has 1 of its 8 left; waits for /b to end; "
         "could start in 30 s at the latest"
     )
 
 
 def test_all_workloads_that_must_end_are_named() -> None:
-    found = asked(
+    explanation = explain_after(
         "/d",
         *(submission(name, 2000, run) for name, run in (("a", 10), ("b", 40), ("c", 20))),
         submission("d", 7000, 1),
     )
-    assert found.waits_for == ("/a", "/c", "/b")
-    assert found.start == 40
+    assert explanation.waits_for == ("/a", "/c", "/b")
+    assert explanation.start == 40
 
 
 def test_a_borrowing_limit_binds() -> None:
     team = [queue("q", 4000, cohort="team", borrowing_limit=2000), queue("other", 8000, cohort="team")]
-    found = asked("/b", submission("a", 5000, 10), submission("b", 1500, 10), queues=team)
-    assert found.shortages == (QuotaShortage("all", "cpu", 1500, 1000, "borrowing", "q", 2000),)
-    assert explanation_message(found).startswith(
+    explanation = explain_after("/b", submission("a", 5000, 10), submission("b", 1500, 10), queues=team)
+    assert explanation.shortages == (QuotaShortage("all", "cpu", 1500, 1000, "borrowing", "q", 2000),)
+    assert explanation_message(explanation).startswith(
         "needs 1.5 CPUs of flavor all; q may borrow 2 at most, and has 1 left; "
     )
 
 
 def test_a_cohort_lacks_quota_that_another_queue_does_not_lend() -> None:
     team = [queue("q", 4000, cohort="team"), queue("other", 8000, cohort="team", lending_limit=2000)]
-    found = asked("/b", submission("a", 5000, 10), submission("b", 3000, 10), queues=team)
-    assert found.shortages == (QuotaShortage("all", "cpu", 3000, 1000, "cohort", "team", 6000, not_lent=6000),)
-    assert explanation_message(found).startswith(
+    explanation = explain_after("/b", submission("a", 5000, 10), submission("b", 3000, 10), queues=team)
+    assert explanation.shortages == (QuotaShortage("all", "cpu", 3000, 1000, "cohort", "team", 6000, not_lent=6000),)
+    assert explanation_message(explanation).startswith(
         "needs 3 CPUs of flavor all; cohort team has 1 of its 6 left, and 6 more that its queues do not lend; "
     )
 
@@ -116,18 +116,18 @@ def test_a_cohort_lacks_quota_that_another_queue_does_not_lend() -> None:
     ],
 )
 def test_a_request_over_the_max_quota_never_starts(spec: dict[str, Any], lack: QuotaShortage, said: str) -> None:
-    found = asked("/a", submission("a", 9000, 10), queues=[queue("q", 8000, **spec)])
-    assert found == Explanation("/a", "q", 1, 0, shortages=(lack,), never_fits=True)
+    explanation = explain_after("/a", submission("a", 9000, 10), queues=[queue("q", 8000, **spec)])
+    assert explanation == Explanation("/a", "q", 1, 0, shortages=(lack,), never_fits=True)
     assert (
-        explanation_message(found)
+        explanation_message(explanation)
         == f"needs 9 CPUs of flavor all; {said}; cannot start even when all other workloads have ended"
     )
 
 
 def test_without_a_walltime_the_start_is_unknown() -> None:
-    found = asked("/b", submission("a", 8000, inf), submission("b", 1000, 10))
-    assert (found.waits_for, found.start) == (("/a",), inf)
-    assert explanation_message(found).endswith("ClusterQueue q has 0 of its 8 left; waits for /a to end")
+    explanation = explain_after("/b", submission("a", 8000, inf), submission("b", 1000, 10))
+    assert (explanation.waits_for, explanation.start) == (("/a",), inf)
+    assert explanation_message(explanation).endswith("ClusterQueue q has 0 of its 8 left; waits for /a to end")
 
 
 # --- flavors
@@ -145,9 +145,9 @@ def test_each_flavor_has_its_own_reason() -> None:
     one = submission("a", 3000, 10)
     events.submit(planner, one.workload, "q")
     schedule(planner, 0)
-    found = explain(planner, "/a", 0)
-    assert found.never_fits
-    assert explanation_message(found) == (
+    explanation = explain(planner, "/a", 0)
+    assert explanation.never_fits
+    assert explanation_message(explanation) == (
         "flavor spot: taint spot:NoSchedule is not tolerated; needs 3 CPUs of flavor plain; ClusterQueue q has 2; "
         "cannot start even when all other workloads have ended"
     )
@@ -156,14 +156,14 @@ def test_each_flavor_has_its_own_reason() -> None:
 def test_a_resource_without_quota() -> None:
     one = submission("a", 1000, 10)
     pods = (PodSet(requests={"cpu": 1000, "nvidia.com/gpu": 1}),)
-    found = asked("/a", one._replace(workload=replace(one.workload, pod_sets=pods)))
+    explanation = explain_after("/a", one._replace(workload=replace(one.workload, pod_sets=pods)))
     assert (
-        explanation_message(found)
+        explanation_message(explanation)
         == "nvidia.com/gpu: the queue has no quota of it; cannot start even when all other workloads have ended"
     )
 
 
-# --- places
+# --- topology
 
 
 def test_no_domain_has_capacity() -> None:
@@ -172,107 +172,115 @@ def test_no_domain_has_capacity() -> None:
     for place, size in enumerate((3000, 2000, 3000)):
         events.submit(planner, replace(job(f"j{place}", pods_of(size), created=place), walltime=10 * (place + 1)), "q")
         schedule(planner, place)
-    found = explain(planner, "ns/j2", 5)
-    assert found.placement_failure is not None
+    explanation = explain(planner, "ns/j2", 5)
+    assert explanation.placement_failure is not None
     assert (
-        found.placement_failure.flavor,
-        found.placement_failure.fitting_slices,
-        found.placement_failure.slice_count,
+        explanation.placement_failure.flavor,
+        explanation.placement_failure.fitting_slices,
+        explanation.placement_failure.slice_count,
     ) == ("all", 0, 1)
-    assert (found.shortages, found.waits_for, found.start) == ((), ("ns/j0",), 10)
-    assert explanation_message(found).startswith('flavor all: topology "racks" doesn\'t allow to fit any of 1 pod(s). ')
+    assert (explanation.shortages, explanation.waits_for, explanation.start) == ((), ("ns/j0",), 10)
+    assert explanation_message(explanation).startswith(
+        'flavor all: topology "racks" doesn\'t allow to fit any of 1 pod(s). '
+    )
 
 
 # --- time
 
 
 def test_a_workload_that_would_delay_a_reservation_does_not_start() -> None:
-    planner = planned(submission("a", 5000, 10), submission("b", 8000, 10), submission("c", 2000, 20), rules="easy")
-    found = explain(planner, "/c", 0)
-    assert found.delayed_reservation == ReservedStart("/b", planner.reservations.by_key["/b"].start)
-    assert (found.shortages, found.start, found.reserved) == ((), 20, False)
-    assert explanation_message(found) == (
+    planner = state_after(
+        submission("a", 5000, 10), submission("b", 8000, 10), submission("c", 2000, 20), policy="easy"
+    )
+    explanation = explain(planner, "/c", 0)
+    assert explanation.delayed_reservation == ReservedStart("/b", planner.reservations.by_key["/b"].start)
+    assert (explanation.shortages, explanation.start, explanation.reserved) == ((), 20, False)
+    assert explanation_message(explanation) == (
         "would delay /b, which is reserved to start in 10 s at the latest; waits for /b to end; "
         "could start in 20 s at the latest"
     )
 
 
 def test_a_reserved_workload_knows_its_start() -> None:
-    planner = planned(submission("a", 5000, 10), submission("b", 8000, 10), rules="easy")
-    found = explain(planner, "/b", 3)
-    assert (found.waits_for, found.start, found.reserved) == (("/a",), 10, True)
-    assert explanation_message(found).endswith("; waits for /a to end; is reserved to start in 7 s at the latest")
+    planner = state_after(submission("a", 5000, 10), submission("b", 8000, 10), policy="easy")
+    explanation = explain(planner, "/b", 3)
+    assert (explanation.waits_for, explanation.start, explanation.reserved) == (("/a",), 10, True)
+    assert explanation_message(explanation).endswith("; waits for /a to end; is reserved to start in 7 s at the latest")
 
 
 def test_a_reservation_with_an_unknown_start() -> None:
-    found = asked("/b", submission("a", 5000, inf), submission("b", 8000, 10), rules="easy")
-    assert explanation_message(found).endswith(
+    explanation = explain_after("/b", submission("a", 5000, inf), submission("b", 8000, 10), policy="easy")
+    assert explanation_message(explanation).endswith(
         "is reserved to start at an unknown time, since workloads without a walltime must end first"
     )
 
 
-# --- turns
+# --- order
 
 
 def test_behind_the_head_of_a_strict_queue() -> None:
-    found = asked("/c", submission("a", 5000, 10), submission("b", 8000, 10), submission("c", 1000, 1), rules="fifo")
-    assert found == Explanation("/c", "q", 2, 0, blocked_by="/b")
-    assert explanation_message(found) == "/b is before it in ClusterQueue q and must start first"
+    explanation = explain_after(
+        "/c", submission("a", 5000, 10), submission("b", 8000, 10), submission("c", 1000, 1), policy="fifo"
+    )
+    assert explanation == Explanation("/c", "q", 2, 0, blocked_by="/b")
+    assert explanation_message(explanation) == "/b is before it in ClusterQueue q and must start first"
 
 
 def test_a_preemptor_waits_for_its_victims() -> None:
     specs = [queue("q", 8000, preemption=ClusterQueuePreemption("LowerPriority"))]
-    planner = planned(
+    planner = state_after(
         submission("a", 8000, 10),
         submission("high", 8000, 10, priority=1),
         submission("z", 1000, 1, priority=1),
         queues=specs,
     )
-    found = explain(planner, "/high", 0)
-    assert (found.victims, found.start, found.reserved) == (("/a",), 0, True)
-    assert explanation_message(found).endswith("has to preempt /a; is reserved to start now")
+    explanation = explain(planner, "/high", 0)
+    assert (explanation.victims, explanation.start, explanation.reserved) == (("/a",), 0, True)
+    assert explanation_message(explanation).endswith("has to preempt /a; is reserved to start now")
     assert explain(planner, "/z", 0).delayed_reservation is not None or explain(planner, "/z", 0).blocked_by == "/high"
 
 
 def test_a_gated_workload_preempts_nothing() -> None:
     specs = [queue("q", 8000, preemption=ClusterQueuePreemption("LowerPriority"))]
     high = submission("high", 8000, 10, priority=1)
-    found = asked(
+    explanation = explain_after(
         "/high",
         submission("a", 8000, 10),
         high._replace(workload=replace(high.workload, preemption_gated=True)),
         queues=specs,
     )
-    assert found.gated
-    assert "would have to preempt: its preemption gate is closed" in explanation_message(found)
+    assert explanation.gated
+    assert "would have to preempt: its preemption gate is closed" in explanation_message(explanation)
 
 
 def test_a_stopped_queue_admits_nothing() -> None:
-    found = asked("/a", submission("a", 1000, 1), queues=[queue("q", 8000)._replace(stop_policy="Hold")])
-    assert found == Explanation("/a", "q", 1, 0, queue_message="ClusterQueue q is inactive: stopPolicy is Hold")
-    assert explanation_message(found) == "ClusterQueue q is inactive: stopPolicy is Hold"
+    explanation = explain_after("/a", submission("a", 1000, 1), queues=[queue("q", 8000)._replace(stop_policy="Hold")])
+    assert explanation == Explanation("/a", "q", 1, 0, queue_message="ClusterQueue q is inactive: stopPolicy is Hold")
+    assert explanation_message(explanation) == "ClusterQueue q is inactive: stopPolicy is Hold"
 
 
 def test_a_queue_is_not_for_all_namespaces() -> None:
-    found = asked("/a", submission("a", 1000, 1), queues=[queue("q", 8000)._replace(namespace_selector=None)])
-    assert explanation_message(found) == "ClusterQueue q is not for namespace "
+    explanation = explain_after(
+        "/a", submission("a", 1000, 1), queues=[queue("q", 8000)._replace(namespace_selector=None)]
+    )
+    assert explanation_message(explanation) == "ClusterQueue q is not for namespace "
 
 
 def test_an_inadmissible_workload_has_a_message() -> None:
     one = submission("a", 1000, 1)
-    found = asked("/a", one._replace(workload=replace(one.workload, active=False)))
-    assert (found.position, explanation_message(found)) == (0, "it is deactivated")
+    explanation = explain_after("/a", one._replace(workload=replace(one.workload, active=False)))
+    assert (explanation.position, explanation_message(explanation)) == (0, "it is deactivated")
 
 
 def test_failed_checks_are_named() -> None:
     one = submission("a", 1000, 1)
-    found = asked("/a", one._replace(workload=replace(one.workload, failed_checks=("budget", "safety"))))
-    assert found == Explanation("/a", "q", 1, 0, failed_checks=("budget", "safety"))
-    assert explanation_message(found) == "its admission checks budget and safety have failed"
+    explanation = explain_after("/a", one._replace(workload=replace(one.workload, failed_checks=("budget", "safety"))))
+    assert explanation == Explanation("/a", "q", 1, 0, failed_checks=("budget", "safety"))
+    assert explanation_message(explanation) == "its admission checks budget and safety have failed"
 
 
 def test_without_any_reason_the_next_pass_decides() -> None:
-    planner = planned()
+    planner = state_after()
     events.submit(planner, submission("a", 1000, 1).workload, "q")
     assert (
         explanation_message(explain(planner, "/a", 0))
@@ -281,15 +289,15 @@ def test_without_any_reason_the_next_pass_decides() -> None:
 
 
 def test_workloads_of_one_shape_have_the_same_reason() -> None:
-    planner = planned(submission("a", 8000, 10), *(submission(name, 2000, 10) for name in "bcd"))
-    found = [explain(planner, key, 0) for key in ("/b", "/c", "/d")]
-    assert [one.position for one in found] == [1, 2, 3]
-    assert len({one._replace(key="", position=0) for one in found}) == 1
+    planner = state_after(submission("a", 8000, 10), *(submission(name, 2000, 10) for name in "bcd"))
+    explanations = [explain(planner, key, 0) for key in ("/b", "/c", "/d")]
+    assert [one.position for one in explanations] == [1, 2, 3]
+    assert len({one._replace(key="", position=0) for one in explanations}) == 1
 
 
 def test_a_workload_that_is_not_pending_has_no_explanation() -> None:
     with pytest.raises(KeyError):
-        asked("/a", submission("a", 1000, 1))
+        explain_after("/a", submission("a", 1000, 1))
 
 
 def test_durations_have_two_units_at_most() -> None:
@@ -297,19 +305,21 @@ def test_durations_have_two_units_at_most() -> None:
     assert told == ["0 s", "1 min", "1 min 30 s", "1 h", "2 h 10 min", "3 d 4 h"]
 
 
-# --- whatever happens
+# --- random histories
 
 
 @pytest.mark.parametrize(
-    "rules", [*RULES, BackfillPolicy(reserve_after=inf), BackfillPolicy(overtaking=False)], ids=str
+    "policy", [*POLICIES, BackfillPolicy(reserve_after=inf), BackfillPolicy(overtaking=False)], ids=str
 )
-@given(queues(preemption=True), comings(most=9))
-def test_every_explanation_is_true(rules: BackfillPolicy, specs: list[ClusterQueue], found: list[Submission]) -> None:
-    Story(new_state(Snapshot(specs), rules), watch=check).play(found)
+@given(queue_lists(preemption=True), submission_lists(most=9))
+def test_every_explanation_is_true(
+    policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission]
+) -> None:
+    Story(new_state(Snapshot(specs), policy), watch=check).play(submissions)
 
 
 def check(planner: PlannerState, now: float) -> None:
-    """Compare the reasons of all that wait, after a decision, with what the snapshot and the promises say."""
+    """Compare the explanations of all pending workloads with the snapshot and the reservations."""
     for key in planner.pending:
         reason = explain(planner, key, now)
         assert explanation_message(reason)
@@ -335,13 +345,13 @@ def check(planner: PlannerState, now: float) -> None:
 
 
 def workload_of(planner: PlannerState, key: str) -> Workload:
-    found = planner.pending_queues[planner.pending[key]].heap.get(key)
-    assert found is not None
-    return found
+    workload = planner.pending_queues[planner.pending[key]].heap.get(key)
+    assert workload is not None
+    return workload
 
 
 def fits_without(planner: PlannerState, key: str, gone: Sequence[str], *, by_force: bool = True) -> bool:
-    """Tell whether there is room for a workload once others have ended; `by_force`: and have given way."""
+    """Return whether a workload fits once others have ended; `by_force`: and its victims are gone."""
     snapshot = planner.snapshot.copy()
     snapshot.remove_workloads([planner.running[one].workload for one in gone])
     head = Head(workload_of(planner, key), planner.pending[key])
@@ -350,7 +360,7 @@ def fits_without(planner: PlannerState, key: str, gone: Sequence[str], *, by_for
 
 
 def breaks(planner: PlannerState, key: str, other: str, now: float) -> bool:
-    """Tell whether at the time that another is promised, it and what runs then leave no room for a workload beside."""
+    """Return whether a workload and another one at its reserved start exceed the capacity."""
     snapshot = planner.snapshot.copy()
     head = Head(workload_of(planner, key), planner.pending[key])
     assignment, targets = nominate(flavor_assigner(snapshot, head, planner.settings))

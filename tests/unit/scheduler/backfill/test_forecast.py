@@ -1,4 +1,4 @@
-"""When waiting workloads are foretold to start: the plan played forward."""
+"""Forecasts: the planner played forward."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.planner_stories import Story, queue, submission
-from unit.scheduler.backfill.test_reservation import RULES, comings, queues
+from unit.scheduler.backfill.test_reservation import POLICIES, queue_lists, submission_lists
 from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.forecast import forecast_starts
 from zonewise_scheduler.backfill.planner_state import new_state
@@ -31,7 +31,7 @@ ANN = ("ann", "q", "solve")
 
 
 def learned(*runs: float) -> RunTimeHistory:
-    """What ann ran before."""
+    """A history of the run times of ann."""
     times = RunTimeHistory()
     for run in runs:
         times.observe(of_ann("before", 1, 1).workload, run)
@@ -43,17 +43,19 @@ def of_ann(name: str, cpus: int, limit: float, *, at: float = 0) -> Submission:
     return one._replace(workload=replace(one.workload, history_keys=ANN))
 
 
-def planner_of(*found: Submission, queues: list[ClusterQueue] | None = None, rules: str = "greedy") -> PlannerState:
-    """A planner that has decided, at 0, on all that wait in 8 CPUs."""
-    planner = new_state(Snapshot([queue("q", 8)] if queues is None else queues), policy_named(rules, 0.0))
-    for one in found:
+def planner_of(
+    *submissions: Submission, queues: list[ClusterQueue] | None = None, policy: str = "greedy"
+) -> PlannerState:
+    """A state after passes at 0, with the workloads pending or running in 8 CPUs."""
+    planner = new_state(Snapshot([queue("q", 8)] if queues is None else queues), policy_named(policy, 0.0))
+    for one in submissions:
         events.submit(planner, one.workload, one.queue)
         schedule(planner, 0)
     return planner
 
 
 def test_a_forecast_is_the_queue_played_forward() -> None:
-    """The workloads of ann declare 100 s, and take between 10 and 30: two of them are before the last."""
+    """The workloads of ann declare 100 s and take 10 to 30 s; two of them precede the last."""
     planner = planner_of(*(of_ann(name, 8, 100) for name in "abc"))
     assert forecast_starts(planner, 5, learned(10, 20, 30)) == {
         "/b": Forecast(10, 20, 100),
@@ -76,26 +78,26 @@ def test_an_overrun_workload_is_expected_to_end_soon() -> None:
 
 
 def test_victims_are_pending_again_at_once() -> None:
-    """After who made them give way, they run from their beginning."""
+    """After their preemptor they run from the start again."""
     specs = [queue("q", 8, preemption=ClusterQueuePreemption("LowerPriority"))]
     planner = planner_of(
         submission("a", 8, 10), submission("high", 8, 20, priority=1), submission("later", 8, 5), queues=specs
     )
     assert planner.running_workloads.stopping == {"/a"}
-    found = forecast_starts(planner, 4, RunTimeHistory())
-    assert found["/high"] == Forecast(4, 4, 4)
-    assert found["/later"] == Forecast(4, 34, 34)
+    forecasts = forecast_starts(planner, 4, RunTimeHistory())
+    assert forecasts["/high"] == Forecast(4, 4, 4)
+    assert forecasts["/later"] == Forecast(4, 34, 34)
 
 
 def test_a_reservation_bounds_a_forecast() -> None:
-    """That nobody passes who would delay it is not to be foretold otherwise."""
-    planner = planner_of(submission("a", 6, 10), submission("b", 8, 10), rules="easy")
-    found = forecast_starts(planner, 2, RunTimeHistory())["/b"]
-    assert found.latest == planner.reservations_by_start[0].start == 10
+    """The forecast, too, has no workload start that would delay the reservation."""
+    planner = planner_of(submission("a", 6, 10), submission("b", 8, 10), policy="easy")
+    forecasts = forecast_starts(planner, 2, RunTimeHistory())["/b"]
+    assert forecasts.latest == planner.reservations_by_start[0].start == 10
 
 
 def test_the_play_ends_when_the_workloads_have_started() -> None:
-    """With so few decisions as it takes for the second, the others are unknown."""
+    """With only as many decisions as the second workload needs, the later starts are unknown."""
     planner = planner_of(*(submission(name, 8, 10) for name in "abcd"))
     assert forecast_starts(planner, 0, RunTimeHistory(), ["/b"]) == {"/b": Forecast(0, 10, 10)}
     assert forecast_starts(planner, 0, RunTimeHistory(), max_decisions=2)["/b"].latest == 10
@@ -118,39 +120,39 @@ def test_a_grain_changes_nothing_where_ends_are_apart(limits: list[int], grain: 
 def test_a_grain_merges_ends_that_are_close() -> None:
     first = (submission(f"{end}", 1, end) for end in range(96, 104))
     planner = planner_of(*first, submission("next", 4, 10), submission("z", 8, 1))
-    found = forecast_starts(planner, 0, RunTimeHistory(), time_grain=0.1)
-    assert (found["/next"].latest, found["/z"].latest) == (99.5, 109.5)
+    forecasts = forecast_starts(planner, 0, RunTimeHistory(), time_grain=0.1)
+    assert (forecasts["/next"].latest, forecasts["/z"].latest) == (99.5, 109.5)
     exact = forecast_starts(planner, 0, RunTimeHistory())
     assert (exact["/next"].latest, exact["/z"].latest) == (99, 109)
 
 
-# --- whatever happens
+# --- random histories
 
 
 @pytest.mark.parametrize(
-    "rules", [*RULES, BackfillPolicy(reserve_after=inf), BackfillPolicy(overtaking=False)], ids=str
+    "policy", [*POLICIES, BackfillPolicy(reserve_after=inf), BackfillPolicy(overtaking=False)], ids=str
 )
-@settings(max_examples=40)  # each asks at every decision
-@given(queues(preemption=True), comings(most=7), st.lists(st.integers(1, 10), max_size=10))
+@settings(max_examples=40)  # each forecasts at every pass
+@given(queue_lists(preemption=True), submission_lists(most=7), st.lists(st.integers(1, 10), max_size=10))
 def test_starts_ascend_and_a_forecast_changes_nothing(
-    rules: BackfillPolicy, specs: list[ClusterQueue], found: list[Submission], runs: list[int]
+    policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission], runs: list[int]
 ) -> None:
     def ask(planner: PlannerState, now: float) -> None:
-        told = forecast_starts(planner, now, times)
-        assert told.keys() == planner.pending.keys()
-        for key, one in told.items():
+        forecasts = forecast_starts(planner, now, times)
+        assert forecasts.keys() == planner.pending.keys()
+        for key, one in forecasts.items():
             assert now <= one.earliest <= one.likely <= one.latest
             if key in planner.reservations.by_key:
                 assert one.latest <= max(planner.reservations.by_key[key].start, now)
 
     times = learned(*runs)
-    found = [one._replace(workload=replace(one.workload, history_keys=ANN)) for one in found]
-    asked = Story(new_state(Snapshot(specs), rules), watch=ask).play(found)
-    assert as_told(asked) == as_told(Story(new_state(Snapshot(specs), rules)).play(found))
+    submissions = [one._replace(workload=replace(one.workload, history_keys=ANN)) for one in submissions]
+    watched = Story(new_state(Snapshot(specs), policy), watch=ask).play(submissions)
+    assert as_told(watched) == as_told(Story(new_state(Snapshot(specs), policy)).play(submissions))
 
 
 def as_told(played: Story) -> list[object]:
-    """What was decided, without the workloads themselves, which are only equal to themselves."""
+    """Return what was decided, without the workloads, which are equal only to themselves."""
     return [
         (
             now,
@@ -164,21 +166,21 @@ def as_told(played: Story) -> list[object]:
 
 
 @pytest.mark.parametrize(
-    "rules", [*RULES[:-1], BackfillPolicy(reserve_after=inf), BackfillPolicy(overtaking=False)], ids=str
+    "policy", [*POLICIES[:-1], BackfillPolicy(reserve_after=inf), BackfillPolicy(overtaking=False)], ids=str
 )
-@given(queues(preemption=True), comings(most=9))
+@given(queue_lists(preemption=True), submission_lists(most=9))
 def test_with_exact_run_times_and_no_later_arrivals_a_forecast_is_exact(
-    rules: BackfillPolicy, specs: list[ClusterQueue], found: list[Submission]
+    policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission]
 ) -> None:
-    told: dict[float, dict[str, Forecast]] = {}
+    forecasts_by_time: dict[float, dict[str, Forecast]] = {}
 
     def ask(planner: PlannerState, now: float) -> None:
-        if all(one.workload.key in planner.pending or one.workload.key in planner.running for one in found):
-            told[now] = forecast_starts(planner, now, RunTimeHistory())
+        if all(one.workload.key in planner.pending or one.workload.key in planner.running for one in submissions):
+            forecasts_by_time[now] = forecast_starts(planner, now, RunTimeHistory())
 
-    found = [one._replace(run=one.workload.walltime) for one in found]
-    played = Story(new_state(Snapshot(specs), rules), watch=ask).play(found)
-    for asked, each in told.items():
+    submissions = [one._replace(run=one.workload.walltime) for one in submissions]
+    played = Story(new_state(Snapshot(specs), policy), watch=ask).play(submissions)
+    for at, each in forecasts_by_time.items():
         for key, one in each.items():
-            starts = (now for now, step in played.steps if now > asked and key in {new.key for new in step.admitted})
-            assert one.likely == one.latest == next(starts, inf), (asked, one)
+            starts = (now for now, step in played.steps if now > at and key in {new.key for new in step.admitted})
+            assert one.likely == one.latest == next(starts, inf), (at, one)

@@ -1,4 +1,4 @@
-"""Whatever changes while workloads come, run and end: what is used is what runs, and at last all is done."""
+"""Random events: usage stays what the running workloads use, and every workload ends at last."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.configuration import QuotaSettings
     from zonewise_scheduler.quota.api.queue_types import ClusterQueue
 
-RULES = [
+POLICIES = [
     BackfillPolicy(),
     BackfillPolicy(depth=2),
     BackfillPolicy(depth=UNLIMITED_DEPTH),
@@ -43,22 +43,22 @@ LOCALS = tuple(local(name, leads=name) for name in NAMES)
 
 
 class Change(NamedTuple):
-    """Something that happens to the queues, or to one of the workloads."""
+    """An event of the queues or of one workload."""
 
     queues: QueueConfiguration | None = None
     of: int = 0
-    """Which workload, of those that have come."""
+    """The index of the workload, of those that were submitted."""
     fields: tuple[tuple[str, object], ...] = ()
     restart: bool = False
 
 
 def spec(name: str, cpus: int = 5, **fields: object) -> ClusterQueue:
-    rules = ClusterQueuePreemption("LowerPriority", "Any")
+    preemption = ClusterQueuePreemption("LowerPriority", "Any")
     checks = (AdmissionCheckStrategyRule("capacity"),) if name == "c" else ()
-    found = queue(name, cpus, cohort="team", preemption=rules)._replace(
+    cluster_queue = queue(name, cpus, cohort="team", preemption=preemption)._replace(
         admission_checks=checks, usage_based_admission=name == "b"
     )
-    return found._replace(**fields)
+    return cluster_queue._replace(**fields)
 
 
 ALL_QUEUES = QueueConfiguration(tuple(map(spec, NAMES)), local_queues=LOCALS)
@@ -89,21 +89,21 @@ CHANGES = st.lists(st.one_of(queue_changes(), workload_changes(), st.just(Change
 class World:
     """Workloads and a planner, from one second to the next."""
 
-    def __init__(self, rules: BackfillPolicy, settings: QuotaSettings) -> None:
+    def __init__(self, policy: BackfillPolicy, settings: QuotaSettings) -> None:
         self.queues = ALL_QUEUES
-        self.planner = new_state(Snapshot(ALL_QUEUES.cluster_queues), rules, settings, LOCALS)
+        self.planner = new_state(Snapshot(ALL_QUEUES.cluster_queues), policy, settings, LOCALS)
         self.known: dict[str, Workload] = {}
         self.ends: dict[str, float] = {}
-        self.left: set[str] = set()
-        """Who has not ended."""
-        self.told: Counter[str] = Counter()
-        """How often each that runs was told to stop."""
-        self.going: set[str] = set()
-        """Who is gone by the next second."""
+        self.unfinished: set[str] = set()
+        """Keys of the workloads that have not ended."""
+        self.stop_counts: Counter[str] = Counter()
+        """How often each running workload was told to stop."""
+        self.stopping: set[str] = set()
+        """Keys of the workloads that are gone by the next second."""
 
     def come(self, one: Workload) -> None:
         self.known[one.key] = one
-        self.left.add(one.key)
+        self.unfinished.add(one.key)
         events.submit(self.planner, one)
 
     def change(self, one: Change) -> None:
@@ -114,12 +114,12 @@ class World:
             events.reconfigure(self.planner, one.queues)
         elif one.fields and self.known:
             key = list(self.known)[one.of % len(self.known)]
-            if key in self.left:
+            if key in self.unfinished:
                 self.known[key] = replace(self.known[key], **dict(one.fields))
                 events.update(self.planner, self.known[key])
 
     def restart(self) -> None:
-        old, kept = self.planner, make_checkpoint(self.planner)
+        old, checkpoint = self.planner, make_checkpoint(self.planner)
         running = [self.seen(run.workload) for run in old.running.values()]
         specs = [node.spec for node in old.snapshot.cluster_queues.values()]
         queues = self.queues.local_queues
@@ -127,37 +127,37 @@ class World:
         for key in (*old.pending, *old.inadmissible):
             events.submit(self.planner, self.known[key])
         events.reconfigure(self.planner, self.queues)
-        restore_checkpoint(kept, self.planner)
+        restore_checkpoint(checkpoint, self.planner)
 
     def seen(self, one: Workload) -> Workload:
-        """A workload as others have it: it leaves once it was told to."""
-        return one if one.key in self.going else replace(one, eviction=None)
+        """Return a workload as the API server has it: it is evicted once it was told to stop."""
+        return one if one.key in self.stopping else replace(one, eviction=None)
 
     def pass_on(self, now: float) -> Plan:
-        """Let those end whose time it is, those stop that were told to a while ago, and decide."""
+        """End the workloads that are due, evict those told to stop in the last second, and run a pass."""
         for key, run in list(self.planner.running.items()):
-            if key in self.going:
+            if key in self.stopping:
                 events.evict(self.planner, key, Eviction("Preempted", now))
             elif run.workload.admission is not None and run.workload.admission.pending_checks:
                 events.checks_passed(self.planner, key, now)
                 self.ends[key] = now + 2
             elif self.ends[key] <= now:
                 events.finish(self.planner, key)
-                self.left.discard(key)
+                self.unfinished.discard(key)
         step = schedule(self.planner, now)
         for one in step.admitted:
-            self.told[one.key] = 0
+            self.stop_counts[one.key] = 0
             self.ends[one.key] = now + 2
-        self.going = {one.workload.key for one in (*step.victims, *step.stopped)}
-        self.told.update(self.going)
+        self.stopping = {one.workload.key for one in (*step.victims, *step.stopped)}
+        self.stop_counts.update(self.stopping)
         return step
 
     def check(self) -> None:
-        """What is used is what runs; everybody is at one place, and nobody is told twice."""
+        """Usage is what runs; each workload is in one place only, and is told to stop once."""
         planner = self.planner
         places = [*planner.running, *planner.pending, *planner.inadmissible]
-        assert sorted(places) == sorted(self.left)
-        assert max(self.told.values(), default=0) <= 1
+        assert sorted(places) == sorted(self.unfinished)
+        assert max(self.stop_counts.values(), default=0) <= 1
         for name, node in planner.snapshot.cluster_queues.items():
             running = planner.snapshot.workloads_by_queue[name].values()
             assert node.usage.get(CPU, 0) == sum(one.usage[CPU] for one in running)
@@ -165,30 +165,30 @@ class World:
         assert {one.workload.key for one in planner.reservations_by_start} <= planner.pending.keys()
 
 
-@pytest.mark.parametrize("rules", RULES, ids=str)
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
 @settings(max_examples=30)
 @given(
     st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9), st.sampled_from(NAMES), st.integers(0, 1)), max_size=10),
     CHANGES,
 )
 def test_every_workload_runs_once_the_queues_are_restored(
-    rules: BackfillPolicy, found: list[tuple[int, int, str, int]], changes: list[Change]
+    policy: BackfillPolicy, arrivals: list[tuple[int, int, str, int]], changes: list[Change]
 ) -> None:
-    world = World(rules, SETTINGS)
-    for now in range(max(len(found), len(changes))):
-        if now < len(found):
-            cpus, limit, name, priority = found[now]
+    world = World(policy, SETTINGS)
+    for now in range(max(len(arrivals), len(changes))):
+        if now < len(arrivals):
+            cpus, limit, name, priority = arrivals[now]
             world.come(make_workload(f"{now}", cpus, limit + 2, at=now, local=name, priority=priority))
         if now < len(changes):
             world.change(changes[now])
         world.pass_on(now)
         world.check()
     world.change(Change(ALL_QUEUES))
-    for one in range(len(found)):
+    for one in range(len(arrivals)):
         world.change(Change(of=one, fields=(("active", True), ("failed_checks", ()))))
     for now in range(100, 400):
         world.pass_on(now)
         world.check()
-        if not world.left:
+        if not world.unfinished:
             break
-    assert not world.left
+    assert not world.unfinished

@@ -19,7 +19,7 @@ from zonewise_scheduler.quota.api.workload_types import Eviction
 if TYPE_CHECKING:
     from zonewise_scheduler.backfill.planner_state import PlannerState
 
-RULES = [
+POLICIES = [
     BackfillPolicy(),
     BackfillPolicy(depth=2),
     BackfillPolicy(depth=UNLIMITED_DEPTH),
@@ -32,13 +32,13 @@ def starts(planner: PlannerState, now: float) -> list[str]:
     return [one.key for one in schedule(planner, now).admitted]
 
 
-def promises(planner: PlannerState) -> list[tuple[str, float]]:
+def reserved_starts(planner: PlannerState) -> list[tuple[str, float]]:
     return [(one.workload.key, one.start) for one in planner.reservations_by_start]
 
 
-def busy(rules: BackfillPolicy, cpus: int = 4) -> PlannerState:
-    """A queue in which one runs until 10, and three wait."""
-    planner = make_planner([queue("q", cpus)], rules)
+def busy(policy: BackfillPolicy, cpus: int = 4) -> PlannerState:
+    """A queue with one workload that runs until 10 and three pending ones."""
+    planner = make_planner([queue("q", cpus)], policy)
     events.submit(planner, make_workload("runs", cpus, run=10), "q")
     schedule(planner, 0)
     for at, name, wants, run in ((0.25, "wide", 4, 10), (0.5, "long", 1, 20), (0.75, "short", 1, 5)):
@@ -54,27 +54,27 @@ def test_more_quota_is_used_at_once() -> None:
 
 
 def test_running_workloads_stay_counted_under_a_smaller_quota() -> None:
-    """What is used may be more than there is, until it ends; promises move as far as they must."""
+    """Usage may exceed the quota until workloads end; reservations move as far as they must."""
     planner = busy(BackfillPolicy(depth=UNLIMITED_DEPTH))
-    assert promises(planner) == [("ns/wide", 10), ("ns/long", 20), ("ns/short", 20)]
+    assert reserved_starts(planner) == [("ns/wide", 10), ("ns/long", 20), ("ns/short", 20)]
     events.reconfigure(planner, QueueConfiguration((queue("q", 3),)))
     assert starts(planner, 2) == []
     assert planner.snapshot.cluster_queues["q"].usage[CPU] == 4
-    assert promises(planner) == [("ns/long", 10), ("ns/short", 10)]
+    assert reserved_starts(planner) == [("ns/long", 10), ("ns/short", 10)]
     events.finish(planner, "ns/runs")
     assert set(starts(planner, 10)) == {"ns/long", "ns/short"}
 
 
 def test_new_quota_gives_a_rejected_workload_a_reservation() -> None:
     planner = busy(BackfillPolicy(), 3)
-    assert promises(planner) == [("ns/long", 10)]
+    assert reserved_starts(planner) == [("ns/long", 10)]
     events.reconfigure(planner, QueueConfiguration((queue("q", 4),)))
     assert starts(planner, 2) == ["ns/long"]
-    assert promises(planner) == [("ns/wide", 22)]
+    assert reserved_starts(planner) == [("ns/wide", 22)]
 
 
 def test_workloads_of_a_removed_queue_wait_for_it() -> None:
-    """What runs there is counted on in its cohort, until it has ended."""
+    """Running workloads count in its cohort until they have ended."""
     specs = queue("a", 4, cohort="c"), queue("b", 4, cohort="c")
     planner = make_planner(specs, BackfillPolicy())
     for name in ("one", "two"):
@@ -86,7 +86,7 @@ def test_workloads_of_a_removed_queue_wait_for_it() -> None:
     events.reconfigure(planner, QueueConfiguration(specs[1:]))
     assert starts(planner, 2) == []
     assert planner.inadmissible["ns/three"].message == "there is no ClusterQueue a"
-    assert promises(planner) == [("ns/four", 10)]
+    assert reserved_starts(planner) == [("ns/four", 10)]
     events.finish(planner, "ns/one")
     assert starts(planner, 3) == []
     assert planner.snapshot.inactive == {"a": "it has been deleted"}
@@ -96,7 +96,7 @@ def test_workloads_of_a_removed_queue_wait_for_it() -> None:
     assert planner.inadmissible.keys() == {"ns/two", "ns/three"}
     events.reconfigure(planner, QueueConfiguration(specs))
     assert starts(planner, 5) == ["ns/two", "ns/three"]
-    assert promises(planner) == [("ns/four", 15)]
+    assert reserved_starts(planner) == [("ns/four", 15)]
 
 
 def test_a_reservation_in_a_removed_flavor_is_replaced() -> None:
@@ -115,25 +115,25 @@ def test_a_flavor_that_is_missing_holds_its_queues() -> None:
     planner = busy(BackfillPolicy())
     events.reconfigure(planner, QueueConfiguration((queue("q", 8),), flavors=()))
     assert starts(planner, 2) == []
-    assert promises(planner) == []
+    assert reserved_starts(planner) == []
     events.reconfigure(planner, QueueConfiguration((queue("q", 8),), flavors=(ResourceFlavor("all"),)))
     assert starts(planner, 2) == ["ns/wide"]
 
 
 def test_a_queue_admits_matching_namespaces_only() -> None:
-    """Whoever is of another is told so, and let in once its labels are others."""
+    """A workload of another namespace is explained, and admitted once its labels match."""
     spec = queue("q", 4)
     nobody = spec._replace(namespace_selector=None)
     planner = make_planner([nobody], BackfillPolicy())
     events.submit(planner, make_workload("one", 4), "q")
     step = schedule(planner, 0)
     assert step.decisions["ns/one"].reason == "Misconfigured"
-    assert promises(planner) == []
+    assert reserved_starts(planner) == []
     events.reconfigure(planner, QueueConfiguration((spec,), namespaces={"ns": {}}))
     assert starts(planner, 1) == ["ns/one"]
 
 
-@pytest.mark.parametrize("rules", RULES, ids=str)
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
 @given(
     st.lists(
         st.tuples(st.integers(1, 8), st.integers(1, 9), st.sampled_from("ab"), st.integers(0, 1)),
@@ -143,20 +143,20 @@ def test_a_queue_admits_matching_namespaces_only() -> None:
     st.integers(0, 9),
 )
 def test_an_equal_configuration_changes_no_reservation(
-    rules: BackfillPolicy, found: list[tuple[int, int, str, int]], when: int
+    policy: BackfillPolicy, arrivals: list[tuple[int, int, str, int]], when: int
 ) -> None:
-    """Whenever it is, and whatever comes and ends then: who starts when is as it would have been."""
+    """Whenever it happens, whatever arrives and ends then, all starts stay the same."""
     specs = queue("a", 4, cohort="c"), queue("b", 4, cohort="c")
-    planner, other = make_planner(specs, rules), make_planner(specs, rules)
-    for now, (cpus, run, name, priority) in enumerate(found):
+    planner, other = make_planner(specs, policy), make_planner(specs, policy)
+    for now, (cpus, run, name, priority) in enumerate(arrivals):
         for one in (planner, other):
             for key in [key for key, each in one.running.items() if each.deadline <= now]:
                 events.finish(one, key)
             events.submit(one, make_workload(f"{now}", cpus, run=run, at=now, priority=priority), name)
         if now == when:
-            before = promises(planner)
+            before = reserved_starts(planner)
             events.reconfigure(planner, QueueConfiguration(specs))
             replace_infeasible_reservations(planner)
-            assert promises(planner) == before
+            assert reserved_starts(planner) == before
         assert starts(planner, now) == starts(other, now)
-        assert promises(planner) == promises(other)
+        assert reserved_starts(planner) == reserved_starts(other)

@@ -1,4 +1,4 @@
-"""One queue without cohort and places is one pool: the plan decides as the policies over one pool do."""
+"""A queue in no cohort, without a topology, is one pool: the planner starts what the pool's policies start."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ SIZE = 8
 
 
 @st.composite
-def tasks(draw: st.DrawFn) -> list[Task]:
-    found: list[Task] = []
+def task_lists(draw: st.DrawFn) -> list[Task]:
+    drawn: list[Task] = []
     now = 0
     for serial in range(draw(st.integers(1, 12))):
         now += draw(st.integers(0, 4))
         run = draw(st.integers(1, 12))
         limit = run + draw(st.sampled_from([0, 0, 1, 3, 10, float("inf")]))
-        found.append(task(serial, draw(st.integers(1, SIZE)), limit, now, run))
-    return found
+        drawn.append(task(serial, draw(st.integers(1, SIZE)), limit, now, run))
+    return drawn
 
 
 @pytest.mark.parametrize("name", ["fifo", "greedy", "easy", "easy-sjbf", DEFAULT_POLICY])
-@given(tasks(), st.sampled_from([0.0, 2.0, 10.0]))
-def test_starts_equal_those_of_the_pool(name: str, found: list[Task], reserve_after: float) -> None:
-    rules = policy_named(name, reserve_after)
-    expected = simulate_pool(found, cpus(SIZE), pool_policy(rules)).starts
-    played = story([queue("q", SIZE)], [as_coming(one) for one in found], rules, lazy=True).starts
-    assert [expected.get(one.job) for one in found] == [played.get(f"/{one.job.serial:03}") for one in found]
+@given(task_lists(), st.sampled_from([0.0, 2.0, 10.0]))
+def test_starts_equal_those_of_the_pool(name: str, tasks: list[Task], reserve_after: float) -> None:
+    policy = policy_named(name, reserve_after)
+    expected = simulate_pool(tasks, cpus(SIZE), pool_policy(policy)).starts
+    played = story([queue("q", SIZE)], [as_submission(one) for one in tasks], policy, lazy=True).starts
+    assert [expected.get(one.job) for one in tasks] == [played.get(f"/{one.job.serial:03}") for one in tasks]
 
 
-def as_coming(one: Task) -> Submission:
+def as_submission(one: Task) -> Submission:
     amounts = CPUS.unpack_request(one.job.request)
     return submission(
         f"{one.job.serial:03}", amounts["cpu"], one.run_time, at=one.job.submitted, limit=one.job.walltime

@@ -1,4 +1,4 @@
-"""Admission checks, and workloads of which something changes while they wait or run."""
+"""Admission checks, and workloads whose state changes while they are pending or run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def starts(planner: PlannerState, now: float) -> list[str]:
     return [one.key for one in schedule(planner, now).admitted]
 
 
-def promises(planner: PlannerState) -> list[tuple[str, float]]:
+def reserved_starts(planner: PlannerState) -> list[tuple[str, float]]:
     return [(one.workload.key, one.start) for one in planner.reservations_by_start]
 
 
@@ -38,7 +38,7 @@ def promises(planner: PlannerState) -> list[tuple[str, float]]:
 
 
 def test_a_run_starts_when_its_checks_are_passed() -> None:
-    """Until then nobody knows when it will end; then it is at its declared run time from that time on."""
+    """Until then its deadline is unknown; then it is its walltime later."""
     planner = make_planner([CHECKED], BackfillPolicy())
     events.submit(planner, make_workload("one", 4, run=10), "q")
     events.submit(planner, make_workload("two", 4, run=10, at=1), "q")
@@ -46,11 +46,11 @@ def test_a_run_starts_when_its_checks_are_passed() -> None:
     assert one.admission is not None
     assert one.admission.pending_checks == ("capacity",)
     assert planner.running["ns/one"].deadline == inf
-    assert promises(planner) == [("ns/two", inf)]
+    assert reserved_starts(planner) == [("ns/two", inf)]
     events.checks_passed(planner, "ns/one", 5)
     assert planner.running["ns/one"].deadline == 15
     schedule(planner, 5)
-    assert promises(planner) == [("ns/two", 15)]
+    assert reserved_starts(planner) == [("ns/two", 15)]
 
 
 def test_a_check_of_another_flavor_does_not_apply() -> None:
@@ -64,7 +64,7 @@ def test_a_check_of_another_flavor_does_not_apply() -> None:
 
 
 def test_a_workload_with_pending_checks_delays_no_reservation() -> None:
-    """It may take any time, so that it would hold what is promised to another."""
+    """It may take any time, so it would delay the reservation of another."""
     planner = make_planner([CHECKED._replace(cohort_name="c"), queue("p", 0, cohort="c")], BackfillPolicy())
     events.submit(planner, make_workload("runs", 3, run=10), "p")
     schedule(planner, 0)
@@ -77,7 +77,7 @@ def test_a_workload_with_pending_checks_delays_no_reservation() -> None:
 
 
 def test_a_failed_check_stops_a_workload() -> None:
-    """Its checks begin anew with its next admission."""
+    """Its checks start anew with its next admission."""
     planner = make_planner([CHECKED], BackfillPolicy())
     one = make_workload("one", 4)
     events.submit(planner, one, "q")
@@ -88,12 +88,12 @@ def test_a_failed_check_stops_a_workload() -> None:
     assert [(stop.workload.key, stop.reason) for stop in step.stopped] == [("ns/one", "AdmissionCheck")]
     events.evict(planner, "ns/one", Eviction("AdmissionCheck", 3))
     assert starts(planner, 3) == ["ns/two"]
-    assert promises(planner) == [("ns/one", inf)]
+    assert reserved_starts(planner) == [("ns/one", inf)]
 
 
 @pytest.mark.parametrize("strict", [False, True])
 def test_failed_checks_make_a_workload_inadmissible(strict: bool) -> None:
-    """As in Kueue, in a StrictFIFO queue the others wait behind it."""
+    """As in Kueue, the others of a StrictFIFO queue wait behind it."""
     spec = CHECKED._replace(queueing_strategy="StrictFIFO" if strict else "BestEffortFIFO")
     planner = make_planner([spec], BackfillPolicy())
     one = make_workload("one", 2)
@@ -106,14 +106,14 @@ def test_failed_checks_make_a_workload_inadmissible(strict: bool) -> None:
     assert "ns/one" in starts(planner, 2)
 
 
-# --- places
+# --- topology
 
 
 HOSTS = [Host(name, "x", 2) for name in ("one", "two", "three")]
 
 
 def test_pods_of_a_failed_node_move() -> None:
-    """To a host that is free; the workload runs on, and is told of once."""
+    """They move to a free host; the workload keeps running, and the plan names it once."""
     planner = new_state(snapshot_of([placed_queue("a", 99)], HOSTS), BackfillPolicy())
     events.submit(planner, job("moves", pods_of(2, 2)), "a")
     (one,) = schedule(planner, 0).admitted
@@ -137,7 +137,7 @@ def test_a_workload_whose_pods_cannot_move_stops() -> None:
 
 
 def test_new_nodes_give_a_topology_assignment() -> None:
-    """First there is the quota, then the nodes, then the check has passed; all the same who waits has its turn."""
+    """Quota, nodes and the check arrive one after the other; meanwhile pending workloads are scheduled."""
     rule = AdmissionCheckStrategyRule("new-nodes", controller_name=PROVISIONING_REQUEST_CONTROLLER)
     spec = placed_queue("a", 2)._replace(admission_checks=(rule,))
     snapshot = snapshot_of([spec], [])
@@ -161,7 +161,7 @@ def test_new_nodes_give_a_topology_assignment() -> None:
 
 
 def test_other_nodes_move_reservations() -> None:
-    """A promise of places that are no more is made anew, where there are others."""
+    """A reservation on nodes that disappear moves to other nodes."""
     spec = placed_queue("a", 99)
     snapshot = snapshot_of([spec], HOSTS[:1])
     flavors = tuple((snapshot.resource_flavors or {}).values())
@@ -170,7 +170,7 @@ def test_other_nodes_move_reservations() -> None:
     schedule(planner, 0)
     events.submit(planner, job("waits", pods_of(2), created=1), "a")
     schedule(planner, 1)
-    assert promises(planner) == [("ns/waits", 10)]
+    assert reserved_starts(planner) == [("ns/waits", 10)]
     events.reconfigure(
         planner, QueueConfiguration((spec,), flavors=flavors), TASSnapshot(flavor_topologies(HOSTS[:2], LEVELS))
     )
@@ -186,7 +186,7 @@ def test_reclaimable_pods_free_quota() -> None:
     events.submit(planner, one, "q")
     events.submit(planner, make_workload("two", 3, at=1), "q")
     schedule(planner, 1)
-    assert promises(planner) == [("ns/two", 11)]
+    assert reserved_starts(planner) == [("ns/two", 11)]
     events.update(planner, replace(one, reclaimable_pods={"main": 3}))
     assert starts(planner, 2) == ["ns/two"]
     events.finish(planner, "ns/one")
@@ -200,15 +200,15 @@ def test_a_longer_walltime_moves_reservations() -> None:
     events.submit(planner, one, "q")
     events.submit(planner, make_workload("two", 4, at=1), "q")
     schedule(planner, 1)
-    assert promises(planner) == [("ns/two", 11)]
+    assert reserved_starts(planner) == [("ns/two", 11)]
     events.update(planner, replace(one, walltime=20))
     schedule(planner, 2)
-    assert promises(planner) == [("ns/two", 21)]
+    assert reserved_starts(planner) == [("ns/two", 21)]
 
 
 def test_a_lower_priority_may_make_it_a_victim() -> None:
-    rules = ClusterQueuePreemption("LowerPriority")
-    planner = make_planner([queue("q", 4, preemption=rules)], BackfillPolicy())
+    policy = ClusterQueuePreemption("LowerPriority")
+    planner = make_planner([queue("q", 4, preemption=policy)], BackfillPolicy())
     one = make_workload("one", 4, priority=1)
     events.submit(planner, one, "q")
     events.submit(planner, make_workload("two", 4, at=1, priority=1), "q")
@@ -218,17 +218,17 @@ def test_a_lower_priority_may_make_it_a_victim() -> None:
 
 
 def test_the_request_of_a_pending_workload_may_change() -> None:
-    """What was promised to it as it was is promised no more; in its new state it has a promise of its own."""
+    """Its old reservation is released; in its new state it gets its own."""
     planner = make_planner([queue("q", 4)], BackfillPolicy())
     one, two = make_workload("one", 4, run=10), make_workload("two", 4, at=1)
     events.submit(planner, one, "q")
     events.submit(planner, two, "q")
     schedule(planner, 1)
     events.update(planner, replace(two))
-    assert promises(planner) == [("ns/two", 11)]
+    assert reserved_starts(planner) == [("ns/two", 11)]
     events.update(planner, replace(two, pod_sets=(PodSet(requests={"cpu": 5}),)))
     schedule(planner, 2)
-    assert promises(planner) == []
+    assert reserved_starts(planner) == []
 
 
 def test_an_update_of_an_unknown_workload_is_an_error() -> None:
@@ -237,9 +237,9 @@ def test_an_update_of_an_unknown_workload_is_an_error() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 9)), min_size=1, max_size=10), st.integers(0, 2))
-def test_an_equal_update_changes_nothing(found: list[tuple[int, int]], every: int) -> None:
+def test_an_equal_update_changes_nothing(sizes: list[tuple[int, int]], every: int) -> None:
     planner, other = (make_planner([queue("q", 4)], BackfillPolicy(depth=UNLIMITED_DEPTH)) for _ in range(2))
-    came = [make_workload(f"{now}", cpus, run=run, at=now) for now, (cpus, run) in enumerate(found)]
+    came = [make_workload(f"{now}", cpus, run=run, at=now) for now, (cpus, run) in enumerate(sizes)]
     for now, one in enumerate(came):
         for each in (planner, other):
             for key in [key for key, run in each.running.items() if run.deadline <= now]:
@@ -249,14 +249,14 @@ def test_an_equal_update_changes_nothing(found: list[tuple[int, int]], every: in
             if again.key in planner.running or again.key in planner.pending:
                 events.update(planner, replace(again))
         assert starts(planner, now) == starts(other, now)
-        assert promises(planner) == promises(other)
+        assert reserved_starts(planner) == reserved_starts(other)
 
 
-# --- declared run times
+# --- walltimes
 
 
 def test_the_default_walltime_is_that_of_the_queue() -> None:
-    """Of its LocalQueue before its ClusterQueue; what runs when the planner is made has it too."""
+    """That of its LocalQueue precedes that of its ClusterQueue; running workloads get it too."""
     spec = queue("q", 4)._replace(default_walltime=20)
     names = [local("own", default_walltime=10), local("plain")]
     planner = make_planner([spec], BackfillPolicy(), names)
@@ -265,30 +265,32 @@ def test_the_default_walltime_is_that_of_the_queue() -> None:
     events.submit(planner, make_workload("declared", 2, 5, at=2, local="own"))
     schedule(planner, 2)
     assert {key: run.deadline for key, run in planner.running.items()} == {"ns/own": 12, "ns/plain": 22}
-    assert promises(planner) == [("ns/declared", 12)]
+    assert reserved_starts(planner) == [("ns/declared", 12)]
     running = [replace(run.workload, walltime=inf) for run in planner.running.values()]
     other = new_state(Snapshot([spec], workloads=running), BackfillPolicy(), local_queues=names)
     assert {key: run.deadline for key, run in other.running.items()} == {"ns/own": 12, "ns/plain": 22}
 
 
 def test_running_workloads_keep_their_admission_at_a_restart() -> None:
-    """Whoever has not passed its checks has no end; whoever has runs since then."""
+    """Without its checks passed a workload has no deadline; with them it runs from then on."""
     planner = make_planner([CHECKED], BackfillPolicy())
     for name in ("one", "two"):
         events.submit(planner, make_workload(name, 2, 10), "q")
     schedule(planner, 1)
     events.checks_passed(planner, "ns/one", 4)
-    told = [run.workload for run in planner.running.values()]
+    with_checks = [run.workload for run in planner.running.values()]
     forgotten = [
-        replace(one, admission=one.admission._replace(pending_checks=())) for one in told if one.admission is not None
+        replace(one, admission=one.admission._replace(pending_checks=()))
+        for one in with_checks
+        if one.admission is not None
     ]
-    for found in (told, forgotten):
-        other = new_state(Snapshot([CHECKED], workloads=found), BackfillPolicy())
+    for running in (with_checks, forgotten):
+        other = new_state(Snapshot([CHECKED], workloads=running), BackfillPolicy())
         assert {key: run.deadline for key, run in other.running.items()} == {"ns/one": 14, "ns/two": inf}
 
 
 def test_a_failed_check_releases_a_reservation() -> None:
-    """Others may have the room while it cannot."""
+    """Other workloads may use the quota meanwhile."""
     planner = make_planner([queue("q", 4)], BackfillPolicy())
     events.submit(planner, make_workload("runs", 2, 10), "q")
     schedule(planner, 0)
@@ -298,4 +300,4 @@ def test_a_failed_check_releases_a_reservation() -> None:
     assert starts(planner, 2) == []
     events.update(planner, replace(wide, failed_checks=("capacity",)))
     assert starts(planner, 3) == ["ns/long"]
-    assert promises(planner) == []
+    assert reserved_starts(planner) == []

@@ -1,4 +1,4 @@
-"""Queues that are held, workloads that are deactivated: who waits aside, who is to stop, and that nobody minds."""
+"""Queues on hold and deactivated workloads: which are inadmissible, which stop, and that they block no other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.quota.api.queue_types import StopPolicy
 
-RULES = [
+POLICIES = [
     BackfillPolicy(),
     BackfillPolicy(depth=UNLIMITED_DEPTH),
     BackfillPolicy(reserve_after=float("inf")),
@@ -37,14 +37,14 @@ def stopped(planner: PlannerState, now: float) -> list[tuple[str, str]]:
     return [(one.workload.key, one.reason) for one in schedule(planner, now).stopped]
 
 
-def promises(planner: PlannerState) -> list[tuple[str, float]]:
+def reserved_starts(planner: PlannerState) -> list[tuple[str, float]]:
     return [(one.workload.key, one.start) for one in planner.reservations_by_start]
 
 
-@pytest.mark.parametrize("rules", RULES, ids=str)
-def test_workloads_of_a_held_local_queue_block_no_other(rules: BackfillPolicy) -> None:
-    """Even the first of a queue without passing; held no more, they have their places back, but for promises."""
-    planner = make_planner([queue("q", 4)], rules, [local("held", stop_policy="Hold"), local("free")])
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+def test_workloads_of_a_held_local_queue_block_no_other(policy: BackfillPolicy) -> None:
+    """Not even the head of a StrictFIFO queue. Released, they are in order again, without reservations."""
+    planner = make_planner([queue("q", 4)], policy, [local("held", stop_policy="Hold"), local("free")])
     events.submit(planner, make_workload("first", 4, at=0, local="held"))
     events.submit(planner, make_workload("second", 4, at=1, local="free"))
     events.submit(planner, make_workload("third", 4, at=2, local="free"))
@@ -53,7 +53,7 @@ def test_workloads_of_a_held_local_queue_block_no_other(rules: BackfillPolicy) -
     events.reconfigure(planner, QueueConfiguration((queue("q", 4),), local_queues=(local("held"), local("free"))))
     events.finish(planner, "ns/second")
     assert not planner.inadmissible
-    assert starts(planner, 3) == ["ns/third" if rules.reserves else "ns/first"]
+    assert starts(planner, 3) == ["ns/third" if policy.reserves else "ns/first"]
 
 
 def test_running_workloads_of_a_held_queue_continue() -> None:
@@ -68,7 +68,7 @@ def test_running_workloads_of_a_held_queue_continue() -> None:
 
 
 def test_a_held_queue_has_no_reservations() -> None:
-    """What was is not any more, and others of the cohort have the room; once it is held no more, it is again."""
+    """Its reservations are released, and others of the cohort use the quota; released, it gets them back."""
     specs = queue("a", 4, cohort="c"), queue("b", 4, cohort="c")
     planner = make_planner(specs, BackfillPolicy())
     events.submit(planner, make_workload("runs", 4, run=10), "a")
@@ -82,12 +82,12 @@ def test_a_held_queue_has_no_reservations() -> None:
     assert planner.reservations_by_start == []
     events.reconfigure(planner, QueueConfiguration(specs))
     schedule(planner, 3)
-    assert promises(planner) == [("ns/wide", 52)]
+    assert reserved_starts(planner) == [("ns/wide", 52)]
 
 
 @pytest.mark.parametrize("which", ["ClusterQueue", "LocalQueue"])
 def test_drain_stops_running_workloads(which: str) -> None:
-    """It is told once, waits when its pods are gone, and starts again when the queue admits."""
+    """It is told to stop once, waits when its pods are gone, and starts again when the queue admits."""
     planner = make_planner([queue("q", 4)], BackfillPolicy(), [local("lq")])
     events.submit(planner, make_workload("runs", 2, local="lq"))
     schedule(planner, 0)
@@ -139,9 +139,9 @@ def test_a_workload_without_its_local_queue_waits_for_it() -> None:
 
 
 def test_slow_victims_stay_the_same() -> None:
-    """They are told once; while they leave, whatever happens, nobody else is told in their stead."""
-    rules = ClusterQueuePreemption("LowerPriority")
-    planner = make_planner([queue("q", 4, preemption=rules)], BackfillPolicy())
+    """They are told to stop once; while they do, no other workload is preempted instead."""
+    policy = ClusterQueuePreemption("LowerPriority")
+    planner = make_planner([queue("q", 4, preemption=policy)], BackfillPolicy())
     events.submit(planner, make_workload("old", 2, at=0), "q")
     schedule(planner, 0)
     events.submit(planner, make_workload("new", 2, at=1), "q")
@@ -156,11 +156,11 @@ def test_slow_victims_stay_the_same() -> None:
     assert starts(planner, 5) == ["ns/high"]
 
 
-@given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from(["held", "free"])), max_size=8), st.sampled_from(RULES))
-def test_held_workloads_change_nothing(found: list[tuple[int, str]], rules: BackfillPolicy) -> None:
-    planner = make_planner([queue("q", 4)], rules, [local("held", stop_policy="Hold"), local("free")])
-    other = make_planner([queue("q", 4)], rules, [local("free")])
-    for now, (cpus, name) in enumerate(found):
+@given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from(["held", "free"])), max_size=8), st.sampled_from(POLICIES))
+def test_held_workloads_change_nothing(arrivals: list[tuple[int, str]], policy: BackfillPolicy) -> None:
+    planner = make_planner([queue("q", 4)], policy, [local("held", stop_policy="Hold"), local("free")])
+    other = make_planner([queue("q", 4)], policy, [local("free")])
+    for now, (cpus, name) in enumerate(arrivals):
         one = make_workload(f"{now}", cpus, run=3, at=now, local=name)
         events.submit(planner, one)
         if name == "free":
@@ -169,4 +169,4 @@ def test_held_workloads_change_nothing(found: list[tuple[int, str]], rules: Back
             events.finish(planner, key)
             events.finish(other, key)
         assert starts(planner, now) == starts(other, now)
-        assert promises(planner) == promises(other)
+        assert reserved_starts(planner) == reserved_starts(other)

@@ -1,4 +1,4 @@
-"""Whoever was promised a start has it by then, whatever queues borrow, reclaim and preempt; and nobody starves."""
+"""Reservations are kept, whatever queue_lists borrow, reclaim and preempt; and no workload starves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.planner_state import PlannerState
 
 NAMES = "abc"
-RULES = [
+POLICIES = [
     BackfillPolicy(),
     BackfillPolicy(shortest_first=True),
     BackfillPolicy(reserve_after=5.0, shortest_first=True),
@@ -29,9 +29,9 @@ RULES = [
 
 
 @st.composite
-def queues(draw: st.DrawFn, *, preemption: bool) -> list[ClusterQueue]:
-    """Queues of a cohort, and one alone; some limit what they borrow or lend."""
-    found: list[ClusterQueue] = []
+def queue_lists(draw: st.DrawFn, *, preemption: bool) -> list[ClusterQueue]:
+    """Queues of a cohort, and one without; some have borrowing and lending limits."""
+    specs: list[ClusterQueue] = []
     for name in NAMES:
         limits: dict[str, int] = {}
         cohort = draw(st.sampled_from(["team", "team", ""]))
@@ -40,26 +40,26 @@ def queues(draw: st.DrawFn, *, preemption: bool) -> list[ClusterQueue]:
                 limit = draw(st.sampled_from([None, 0, 2]))
                 if limit is not None:
                     limits[field] = limit
-        rules = ClusterQueuePreemption()
+        policies = ClusterQueuePreemption()
         if preemption:
-            rules = ClusterQueuePreemption(
+            policies = ClusterQueuePreemption(
                 draw(st.sampled_from(["Never", "LowerPriority", "LowerOrNewerEqualPriority"])),
                 draw(st.sampled_from(["Never", "LowerPriority", "Any"])),
             )
-        found.append(queue(name, draw(st.integers(2, 6)), cohort=cohort, preemption=rules, **limits))
-    return found
+        specs.append(queue(name, draw(st.integers(2, 6)), cohort=cohort, preemption=policies, **limits))
+    return specs
 
 
 @st.composite
-def comings(draw: st.DrawFn, *, most: int = 14) -> list[Submission]:
-    """Workloads whose declared run times are upper bounds."""
-    found: list[Submission] = []
+def submission_lists(draw: st.DrawFn, *, most: int = 14) -> list[Submission]:
+    """Workloads whose walltimes are upper bounds."""
+    submissions: list[Submission] = []
     now = 0
     for serial in range(draw(st.integers(1, most))):
         now += draw(st.integers(0, 3))
         run = draw(st.integers(1, 12))
         unused = draw(st.sampled_from([0, 0, 1, 3, 10]))
-        found.append(
+        submissions.append(
             submission(
                 f"{serial:02}",
                 draw(st.integers(1, 8)),
@@ -70,15 +70,15 @@ def comings(draw: st.DrawFn, *, most: int = 14) -> list[Submission]:
                 priority=draw(st.sampled_from([0, 0, 1])),
             )
         )
-    return found
+    return submissions
 
 
 def check(played: Story, specs: list[ClusterQueue]) -> None:
-    """Every promise was kept, none was moved to a later start, and no quota was exceeded."""
+    """Every reservation was kept, none moved to a later start, and no quota was exceeded."""
     assert not played.reservations
-    for key, told, start in played.reserved_starts:
-        assert told == sorted(told, reverse=True), key
-        assert not told or start <= told[-1], key
+    for key, reserved_starts, start in played.reserved_starts:
+        assert reserved_starts == sorted(reserved_starts, reverse=True), key
+        assert not reserved_starts or start <= reserved_starts[-1], key
     for now, used in played.usage:
         for name, amount in used.items():
             spec = next(one for one in specs if one.name == name)
@@ -92,29 +92,31 @@ def check(played: Story, specs: list[ClusterQueue]) -> None:
         assert sum(used[one.name] for one in team) <= whole, now
 
 
-@pytest.mark.parametrize("rules", RULES, ids=str)
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
 @settings(max_examples=50)
-@given(queues(preemption=False), comings())
-def test_reservations_are_kept(rules: BackfillPolicy, specs: list[ClusterQueue], found: list[Submission]) -> None:
-    check(story(specs, found, rules), specs)
+@given(queue_lists(preemption=False), submission_lists())
+def test_reservations_are_kept(
+    policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission]
+) -> None:
+    check(story(specs, submissions, policy), specs)
 
 
-@pytest.mark.parametrize("rules", RULES, ids=str)
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
 @settings(max_examples=50)
-@given(queues(preemption=True), comings())
+@given(queue_lists(preemption=True), submission_lists())
 def test_reservations_are_kept_under_preemption(
-    rules: BackfillPolicy, specs: list[ClusterQueue], found: list[Submission]
+    policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission]
 ) -> None:
-    check(story(specs, found, rules), specs)
+    check(story(specs, submissions, policy), specs)
 
 
-@pytest.mark.parametrize("rules", RULES, ids=str)
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
 @settings(max_examples=50)
-@given(queues(preemption=True), comings(), st.integers(1, 4))
+@given(queue_lists(preemption=True), submission_lists(), st.integers(1, 4))
 def test_max_available_beside_reservations(
-    rules: BackfillPolicy, specs: list[ClusterQueue], found: list[Submission], undeclared: int
+    policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission], undeclared: int
 ) -> None:
-    """It delays nobody to take so much for so long, and somebody to take more."""
+    """Using so much for so long delays no reservation; using more delays one."""
 
     def watch(planner: PlannerState, now: float) -> None:
         gate = planner.reservations
@@ -131,23 +133,23 @@ def test_max_available_beside_reservations(
                 ]
                 assert amounts == [amount for amount in range(1, 20) if amount <= most], (name, limit)
 
-    for place in range(undeclared, len(found), 4):
-        found[place] = found[place]._replace(workload=replace(found[place].workload, walltime=inf))
-    Story(make_planner(specs, rules), watch=watch).play(found)
+    for place in range(undeclared, len(submissions), 4):
+        submissions[place] = submissions[place]._replace(workload=replace(submissions[place].workload, walltime=inf))
+    Story(make_planner(specs, policy), watch=watch).play(submissions)
 
 
 def taking(name: str, amount: int, limit: float) -> Workload:
-    """One that would start now."""
+    """A workload that would start now."""
     new = submission("new", amount, 0, limit=limit).workload
     pods = PodSetAdmission("main", {"cpu": "all"}, {"cpu": amount}, 1)
     return replace(new, admission=Admission(name, (pods,), 0))
 
 
 def test_a_reservation_is_made_beside_a_preemptor_of_its_cycle() -> None:
-    """At 3 the wide one of the queue that borrows would be promised 4, while another takes its quota back until 5."""
+    """At 3 the wide workload of the borrowing queue would be reserved 4, while another reclaims its quota until 5."""
     takes_back = ClusterQueuePreemption("Never", "LowerPriority")
     specs = [queue("a", 2, cohort="team"), queue("c", 5, cohort="team", borrowing_limit=0, preemption=takes_back)]
-    found = [
+    submissions = [
         submission("0", 3, 2, queue="a"),
         submission("1", 5, 1, queue="c"),
         submission("2", 1, 1, at=2, queue="a"),
@@ -157,26 +159,28 @@ def test_a_reservation_is_made_beside_a_preemptor_of_its_cycle() -> None:
         submission("back", 4, 1, at=2, limit=2, queue="c", priority=1),
         submission("wide", 4, 1, at=2, queue="a", priority=1),
     ]
-    check(story(specs, found, BackfillPolicy(shortest_first=True)), specs)
+    check(story(specs, submissions, BackfillPolicy(shortest_first=True)), specs)
 
 
 @pytest.mark.parametrize(
-    "rules", [*RULES, BackfillPolicy(reserve_after=float("inf")), BackfillPolicy(overtaking=False)], ids=str
+    "policy", [*POLICIES, BackfillPolicy(reserve_after=float("inf")), BackfillPolicy(overtaking=False)], ids=str
 )
 @settings(max_examples=50)
-@given(queues(preemption=True), comings())
+@given(queue_lists(preemption=True), submission_lists())
 def test_every_workload_that_fits_an_idle_cluster_runs(
-    rules: BackfillPolicy, specs: list[ClusterQueue], found: list[Submission]
+    policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission]
 ) -> None:
-    """What is never started has less quota than it asks for, or stands behind such a one in a queue without passing."""
-    played = story(specs, found, rules)
+    """A workload that never starts exceeds its quota, or waits behind such a one in a StrictFIFO queue."""
+    played = story(specs, submissions, policy)
     nodes = played.planner.snapshot.cluster_queues
     fitting = {
         one.workload.key: one.workload.total_requests[0].requests["cpu"] <= nodes[one.queue].potential_available(CPU)
-        for one in found
+        for one in submissions
     }
-    blocked: set[str] = set() if rules.overtaking else {one.queue for one in found if not fitting[one.workload.key]}
-    for one in found:
+    blocked: set[str] = (
+        set() if policy.overtaking else {one.queue for one in submissions if not fitting[one.workload.key]}
+    )
+    for one in submissions:
         started = one.workload.key in played.starts
         assert started == fitting[one.workload.key] or one.queue in blocked
     assert not played.planner.running

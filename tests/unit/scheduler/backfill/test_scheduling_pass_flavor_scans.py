@@ -1,4 +1,4 @@
-"""A decision comes to its end, however the scans of several pod sets go round among the flavors."""
+"""A pass ends, however the flavor scans of several pod sets repeat."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
 
 def work(name: str, *sizes: int, flavor: str = "") -> Workload:
-    """A workload with a pod of each size; it runs where a flavor is given."""
+    """A workload with a pod of each size; it runs if a flavor is given."""
     sets = tuple(PodSet(f"set{place}", 1, {"cpu": size}) for place, size in enumerate(sizes))
     given = tuple(PodSetAdmission(one.name, {"cpu": flavor}, one.requests, 1) for one in sets)
     return Workload("", name, sets, name, admission=Admission("q", given) if flavor else None)

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from support.planner_stories import Submission
     from zonewise_scheduler.backfill.planner_state import PlannerState
 
-RULES = [BackfillPolicy(reserve_after=float("inf")), BackfillPolicy(), BackfillPolicy(depth=UNLIMITED_DEPTH)]
+POLICIES = [BackfillPolicy(reserve_after=float("inf")), BackfillPolicy(), BackfillPolicy(depth=UNLIMITED_DEPTH)]
 TAKES_BACK = ClusterQueuePreemption("LowerPriority", "Any", "LowerPriority")
 
 
 def taker(name: str, cpus: int) -> ClusterQueue:
-    """A queue that takes its own quota back from anybody, and otherwise goes by priority."""
+    """A queue that reclaims its quota from any workload, and otherwise preempts by priority."""
     return queue(name, cpus, cohort="team", preemption=TAKES_BACK)
 
 
@@ -42,39 +42,39 @@ high-b preempts that. No two of them run beside each other."""
 
 
 def preemptions(story: Story) -> list[tuple[str, str]]:
-    """Who was told to give way to whom, in order."""
+    """Return (preemptor, victim) of each preemption, in order."""
     return [(one.preemptor.key, one.workload.key) for _, step in story.steps for one in step.victims]
 
 
-@pytest.mark.parametrize("rules", RULES, ids=str)
-def test_a_ring_of_preemptions_ends_after_one_round(rules: BackfillPolicy) -> None:
-    """Then whoever has come to run does so, and all get their turn."""
-    story = Story(make_planner([taker("b", 3), taker("c", 4)], rules)).play(RING)
-    found = preemptions(story)
-    assert len(found) == len(set(found)) <= 4
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+def test_a_ring_of_preemptions_ends_after_one_round(policy: BackfillPolicy) -> None:
+    """Afterwards every workload that was preempted runs to its end."""
+    story = Story(make_planner([taker("b", 3), taker("c", 4)], policy)).play(RING)
+    pairs = preemptions(story)
+    assert len(pairs) == len(set(pairs)) <= 4
     assert not story.planner.pending
     assert len(story.starts) == 4
 
 
 def settle(planner: PlannerState) -> list[tuple[str, str]]:
-    """Decide until nobody has to give way; return who did, and to whom."""
-    found: list[tuple[str, str]] = []
+    """Run passes until no workload is preempted; return (preemptor, victim) of each preemption."""
+    pairs: list[tuple[str, str]] = []
     while victims := schedule(planner, 1).victims:
         for one in victims:
             events.evict(planner, one.workload.key, Eviction("Preempted", 1))
-            found.append((one.preemptor.key, one.workload.key))
-    return found
+            pairs.append((one.preemptor.key, one.workload.key))
+    return pairs
 
 
 @pytest.mark.parametrize("how", ["withdrawn", "of another priority"])
 def test_a_ring_is_forgotten(how: str) -> None:
-    """With any of it that is not there any more, or not as it was: nobody is kept from preempting by such a one."""
-    planner = make_planner([taker("b", 3), taker("c", 4)], RULES[0])
-    found: list[tuple[str, str]] = []
+    """Without one of its workloads, or after one has changed, no workload is kept from preempting by it."""
+    planner = make_planner([taker("b", 3), taker("c", 4)], POLICIES[0])
+    pairs: list[tuple[str, str]] = []
     for one in RING:
         events.submit(planner, one.workload, one.queue)
-        found += settle(planner)
-    assert found == [("/low-c", "/high-b"), ("/high-c", "/low-c"), ("/low-b", "/high-c"), ("/high-b", "/low-b")]
+        pairs += settle(planner)
+    assert pairs == [("/low-c", "/high-b"), ("/high-c", "/low-c"), ("/low-b", "/high-c"), ("/high-b", "/low-b")]
     assert not settle(planner)
     if how == "withdrawn":
         events.withdraw(planner, "/low-b")
@@ -92,31 +92,31 @@ _ANY_WORK = st.lists(
 )
 
 
-@pytest.mark.parametrize("rules", RULES, ids=str)
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
 @given(_ANY_QUEUES, _ANY_WORK, st.booleans())
 def test_preemptions_come_to_an_end(
-    rules: BackfillPolicy,
+    policy: BackfillPolicy,
     specs: list[tuple[int, str, ClusterQueuePreemption]],
-    found: list[tuple[int, int, int, int, int]],
+    drawn: list[tuple[int, int, int, int, int]],
     fair_sharing: bool,
 ) -> None:
-    """Whatever the policies, whoever can ever start does, and ends."""
+    """Whatever the policies, every workload that can ever start does so and ends."""
     queues = [queue(f"q{at}", cpus, cohort=cohort, preemption=one) for at, (cpus, cohort, one) in enumerate(specs)]
-    comings: list[Submission] = [
+    submissions: list[Submission] = [
         submission(f"w{serial}", cpus, run, at=at, queue=f"q{place % len(queues)}", priority=priority)
-        for serial, (cpus, run, at, place, priority) in enumerate(found)
+        for serial, (cpus, run, at, place, priority) in enumerate(drawn)
     ]
-    story = Story(make_planner(queues, rules, fair_sharing=fair_sharing)).play(comings)
+    story = Story(make_planner(queues, policy, fair_sharing=fair_sharing)).play(submissions)
     pairs = preemptions(story)
-    assert all(pairs.count(pair) <= len(comings) for pair in set(pairs))
+    assert all(pairs.count(pair) <= len(submissions) for pair in set(pairs))
     assert not story.planner.running
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.booleans()), max_size=30))
-def test_workloads_that_could_preempt_for_ever(found: list[tuple[int, int, bool]]) -> None:
-    """A pair that was there before, where a way leads back from the victim to the preemptor."""
+def test_workloads_that_could_preempt_for_ever(edges: list[tuple[int, int, bool]]) -> None:
+    """Return an earlier preemption with a path back from its victim to its preemptor."""
     known, pairs = PreemptionGraph(), set[tuple[str, str]]()
-    for one, other, forget in found:
+    for one, other, forget in edges:
         preemptor, victim = str(one), str(other)
         if forget:
             assert known.forget(preemptor) == any(preemptor in pair for pair in pairs)

@@ -1,4 +1,4 @@
-"""Amounts packed into integers say just what a dictionary would."""
+"""Packed amounts say what a dictionary would."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def sizes(least: int, bits: int) -> st.SearchStrategy[dict[str, int]]:
 
 @given(st.data(), st.sampled_from([NARROW_BITS, WIDE_BITS]))
 def test_a_job_fits_where_every_requested_resource_suffices(data: st.DataObject, bits: int) -> None:
-    """What is overcommitted and not asked for is no hindrance, and no field borrows from another."""
+    """An overcommitted resource that is not requested is ignored, and no field borrows from another."""
     columns = ResourcePacking(NAMES, bits)
     free, asked = data.draw(sizes(-1, bits)), data.draw(sizes(0, bits))
     room, demand = columns.pack_available(free), columns.pack_request(asked)
@@ -54,6 +54,6 @@ def test_an_invalid_request_is_named(amounts: dict[str, int], said: str) -> None
 
 
 def test_unknown_is_not_zero() -> None:
-    """Of every resource it must be said how much is free."""
+    """Every resource must be given."""
     with pytest.raises(ValueError, match="available: memory, gpu missing"):
         ResourcePacking(NAMES).pack_available({"cpu": 1})

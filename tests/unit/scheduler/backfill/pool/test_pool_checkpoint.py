@@ -1,4 +1,4 @@
-"""A scheduler that is started anew keeps what it promised."""
+"""A restart keeps the reservations of a pool."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMES = ["fifo", "greedy", "easy", "easy-sjbf", DEFAULT_POLICY, "depth-1", "dept
 
 
 class Restarted:
-    """A policy with a state of its own, both of which are made anew after some decisions."""
+    """A policy with its own state; both are restored from a checkpoint after some decisions."""
 
     def __init__(self, case: PoolCase, name: str, reserve_after: float, restarts: set[int]) -> None:
         self.new = lambda: pool_policy_named(name, reserve_after)
@@ -33,7 +33,7 @@ class Restarted:
         self.decisions = 0
 
     def decide(self, now: float, state: PoolState) -> PoolDecision:
-        """Take note of what has happened, decide, let it happen, and start anew."""
+        """Apply the events since the last decision, decide, apply the decision, and restart."""
         for one, _ in state.ended:
             self.own.end(one)
         for one in state.new_jobs:
@@ -66,7 +66,7 @@ class Restarted:
 
 @given(pool_cases(), st.sampled_from(NAMES), st.sampled_from([0.0, 5.0]), st.sets(st.integers(1, 30)))
 def test_a_restart_changes_no_decision(case: PoolCase, name: str, reserve_after: float, restarts: set[int]) -> None:
-    """Nor any promise; with jobs that declare nothing too, and as many restarts as there may be."""
+    """Nor any reservation; also with jobs without a walltime, however many restarts there are."""
     policy = Restarted(case, name, reserve_after, restarts)
     assert starts(case.tasks, case.capacity, policy) == starts(
         case.tasks, case.capacity, pool_policy_named(name, reserve_after)
@@ -74,7 +74,7 @@ def test_a_restart_changes_no_decision(case: PoolCase, name: str, reserve_after:
 
 
 def test_a_job_that_is_not_pending_is_skipped() -> None:
-    """And a promise for which there is no room any more becomes as early as can be."""
+    """A reservation that does not fit any more becomes as early as possible."""
     state = PoolState(cpus(8))
     state.submit(job(1, 8, 10))
     state.submit(job(2, 5, 10))

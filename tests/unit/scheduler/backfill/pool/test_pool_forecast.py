@@ -1,4 +1,4 @@
-"""When waiting jobs are foretold to start, and what is learned of their kin."""
+"""Forecasts of pending jobs, and run times predicted from similar jobs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ANN, BEN = ("ann", "q", "solve"), ("ben", "q", "solve")
 
 
 def learned(**runs: Sequence[float]) -> RunTimeHistory:
-    """What ann and ben ran before."""
+    """A history of the run times of ann and ben."""
     times = RunTimeHistory()
     for user, lengths in runs.items():
         for run in lengths:
@@ -69,7 +69,7 @@ def test_only_the_last_run_times_count() -> None:
 
 
 def running(*jobs: tuple[int, int, float]) -> PoolState:
-    """A machine of 8 CPUs on which ann's jobs have run since 0."""
+    """A machine of 8 CPUs on which jobs of ann run since 0."""
     state = PoolState(cpus(8))
     for serial, size, limit in jobs:
         state.start(job(serial, size, limit, history_keys=ANN), 0)
@@ -77,7 +77,7 @@ def running(*jobs: tuple[int, int, float]) -> PoolState:
 
 
 def test_a_forecast_is_the_queue_played_forward() -> None:
-    """The jobs of ann declare 100 s, and take between 10 and 30: two of them are before the last."""
+    """The jobs of ann declare 100 s and take 10 to 30 s; two of them precede the last."""
     state = running((0, 8, 100))
     for serial in (1, 2):
         state.submit(job(serial, 8, 100, history_keys=ANN))
@@ -124,7 +124,7 @@ def test_a_start_that_depends_on_unknown_run_times_is_unknown() -> None:
 
 
 class Asking:
-    """Asks for forecasts whenever a job comes."""
+    """Forecasts at every arrival."""
 
     def __init__(self, policy: PoolPolicy) -> None:
         self.policy = policy

@@ -20,38 +20,38 @@ RESERVING = ["easy", "easy-sjbf", "depth-1", "depth-2", "conservative"]
 
 
 def decide(policy: PoolPolicy, now: float, state: PoolState) -> list[Job]:
-    """Decide and let it happen."""
+    """Decide and apply the decision."""
     decision = policy.decide(now, state)
     state.apply(decision, now)
     return list(decision.starts)
 
 
 def waiting(free: int, *jobs: Job) -> PoolState:
-    """A machine of so many CPUs, and jobs that wait."""
+    """A machine of some CPUs, with pending jobs."""
     state = PoolState(cpus(free))
     for one in jobs:
         state.submit(one)
     return state
 
 
-# --- the smallest test that tells backfill from greed
+# --- the smallest test that distinguishes backfill from greedy
 
 
 @pytest.mark.parametrize("name", RESERVING)
 def test_a_job_that_would_delay_the_reservation_waits(name: str) -> None:
-    """The second B waits, C starts when it comes at 30 s, A at 90 s."""
+    """The second B waits, C starts when it arrives at 30 s, A at 90 s."""
     tasks = [task(0, 50, 90, 0), task(1, 60, 60, 10), task(2, 50, 90, 20), task(3, 50, 30, 30)]
     assert starts(tasks, cpus(100), pool_policy_named(name)) == [0, 90, 150, 30]
 
 
 def test_greedy_delays_the_wide_job() -> None:
-    """The control: so the test above tells something."""
+    """The control of the test above."""
     tasks = [task(0, 50, 90, 0), task(1, 60, 60, 10), task(2, 50, 90, 20), task(3, 50, 30, 30)]
     assert starts(tasks, cpus(100), pool_policy_named("greedy")) == [0, 120, 20, 90]
 
 
 def test_the_default_is_greedy_until_a_job_has_waited_long_enough() -> None:
-    """Narrow jobs keep coming; the wide one gets a reservation when it has waited for 100 s, and not before."""
+    """Narrow jobs keep arriving; the wide one gets a reservation when it has waited for 100 s, not before."""
     tasks = [task(0, 60, 50, 0), task(1, 100, 10, 0), *(task(2 + n, 40, 50, 20 * n + 10) for n in range(20))]
     found = starts(tasks, cpus(100), pool_policy_named(DEFAULT_POLICY, 100.0))
     overtaking = [start for start in found[2:] if start < found[1]]
@@ -76,25 +76,25 @@ def test_an_unknown_policy_is_an_error() -> None:
         pool_policy_named("best")
 
 
-# --- promises
+# --- reservations
 
 
 @pytest.mark.parametrize("name", [*RESERVING, DEFAULT_POLICY])
 def test_a_reservation_precedes_a_later_higher_priority(name: str) -> None:
-    """A job of higher priority comes first among those that nothing was promised."""
+    """A job of higher priority comes first among those without a reservation."""
     tasks = [task(0, 8, 10), task(1, 8, 10, 1), task(2, 8, 10, 2, priority=9), task(3, 8, 10, 3)]
     policy = pool_policy_named(name, 0.0)
     outcome, promises = watch_reservations(Machine(CPUS, cpus(8), tasks), policy)
     found = [outcome.starts[one.job] for one in tasks]
     assert found[0] == 0
-    if name in {"conservative", "depth-2", "depth-1"}:  # promised when it came
+    if name in {"conservative", "depth-2", "depth-1"}:  # reserved on arrival
         assert promises.first_start[tasks[1].job] == found[1] == 10
     assert found[3] == 30
 
 
 @pytest.mark.parametrize("name", RESERVING)
 def test_a_job_without_walltime_uses_only_the_extra_amounts(name: str) -> None:
-    """3 CPUs are too many beside the job with the reservation, 2 are not, another one is until those 2 have ended."""
+    """3 CPUs are too many beside the reserved job, 2 are not, 1 more is until those 2 have ended."""
     unknown = [task(serial, size, inf, run=4) for serial, size in ((2, 3), (3, 2), (4, 1))]
     tasks = [task(0, 5, 10), task(1, 6, 10), *unknown]
     assert starts(tasks, cpus(8), pool_policy_named(name)) == [0, 10, 20, 0, 4]
@@ -102,7 +102,7 @@ def test_a_job_without_walltime_uses_only_the_extra_amounts(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["depth-1", "depth-2", "conservative"])
 def test_without_walltimes_the_reserved_job_is_next(name: str) -> None:
-    """Its start is unknown; what it needs is withheld from those who come later, declared or not."""
+    """Its start is unknown; its amounts are withheld from later jobs, with a walltime or without."""
     state = waiting(8, job(0, 5), job(1, 6, 10), job(2, 3, 1), job(3, 3))
     policy = pool_policy_named(name, 0.0)
     assert [one.serial for one in decide(policy, 0, state)] == [0]
@@ -113,7 +113,7 @@ def test_without_walltimes_the_reserved_job_is_next(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["easy", "easy-sjbf", "shortest-reserving"])
 def test_a_job_with_walltime_may_start_before_an_unknown_reservation(name: str) -> None:
-    """It ends; who declares none does not pass, and the promised job is next."""
+    """It ends; a job without a walltime does not start first, and the reserved job is next."""
     state = waiting(8, job(0, 5), job(1, 6, 10), job(2, 3, 1), job(3, 3))
     policy = pool_policy_named(name, 0.0)
     assert [one.serial for one in decide(policy, 0, state)] == [0, 2]
@@ -127,7 +127,7 @@ def test_a_job_with_walltime_may_start_before_an_unknown_reservation(name: str) 
 
 @pytest.mark.parametrize("name", RESERVING)
 def test_a_job_that_never_fits_blocks_no_other(name: str) -> None:
-    """Until there is a larger machine."""
+    """Until the machine is larger."""
     state = waiting(8, job(0, 9, 10), job(1, 8, 10))
     policy = pool_policy_named(name)
     assert [one.serial for one in decide(policy, 0, state)] == [1]
@@ -147,7 +147,7 @@ def test_a_withdrawn_job_leaves_the_reservation_to_the_next(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["easy", "depth-1", "conservative"])
 def test_an_overrun_deadline_is_extended(name: str) -> None:
-    """Its end is put off by a minute, again and again, and the reservation with it."""
+    """Its deadline moves by a minute, again and again, and the reservation with it."""
     state = waiting(8, job(0, 5, 10), job(1, 8, 10), job(2, 3, 40))
     policy = pool_policy_named(name)
     decide(policy, 0, state)
@@ -160,7 +160,7 @@ def test_an_overrun_deadline_is_extended(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["depth-2", "conservative"])
 def test_feasible_reservations_stay_under_a_smaller_capacity(name: str) -> None:
-    """What is too large now has none; the others are as early as can be, but not at another's cost."""
+    """A job that exceeds the capacity loses its own; the others are as early as possible, at no other one's cost."""
     state = waiting(8, job(0, 6, 10), job(1, 8, 10), job(2, 6, 10), job(3, 3, 10))
     policy = pool_policy_named(name)
     decide(policy, 0, state)
@@ -171,7 +171,7 @@ def test_feasible_reservations_stay_under_a_smaller_capacity(name: str) -> None:
 
 
 def test_a_late_reservation_keeps_its_whole_walltime() -> None:
-    """A timer fires late; who comes next finds the truth."""
+    """A timer fires late; the next decision uses the true time."""
     state = waiting(8, job(0, 8, 10), job(1, 8, 10), job(2, 8, 10))
     policy = pool_policy_named("conservative")
     first = decide(policy, 0, state)
@@ -181,7 +181,7 @@ def test_a_late_reservation_keeps_its_whole_walltime() -> None:
     assert state.running[0][0] == 20.5
 
 
-# --- reasons
+# --- explanations
 
 
 def test_an_explanation_names_shortages_and_jobs_that_must_end() -> None:
@@ -212,7 +212,7 @@ def short(requested: int, available: int, *, exceeds_max_quota: bool = False) ->
 
 
 def test_an_explanation_without_reasons() -> None:
-    """FIFO lets nobody pass, though there be room."""
+    """FIFO starts no job before the head, even if it fits."""
     policy = pool_policy_named("fifo")
     state = waiting(8, job(0, 5, 10), job(1, 6, 10), job(2, 1, 1))
     decide(policy, 0, state)

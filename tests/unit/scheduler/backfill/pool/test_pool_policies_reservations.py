@@ -1,4 +1,4 @@
-"""Whatever comes, promises are kept, and every policy does what its definition says."""
+"""Random jobs: reservations are kept, and every policy follows its definition."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ reserving = st.sampled_from(
 
 @given(pool_cases(), reserving, st.sampled_from([0.0, 5.0, inf]))
 def test_no_start_delays_a_reservation(case: PoolCase, name: str, reserve_after: float) -> None:
-    """With one resource or two, priorities, jobs that declare nothing; and all of them start in the end."""
+    """With one resource or two, priorities and jobs without a walltime; and every job starts at last."""
     outcome, promises = watch_reservations(case, pool_policy_named(name, reserve_after))
     assert len(outcome.starts) == len(case.tasks)
     for job, start in promises.first_start.items():
@@ -47,7 +47,7 @@ def test_policies_without_reservations_start_every_job(case: PoolCase, name: str
 
 @given(pool_cases(declared=True), st.booleans(), st.sampled_from([0.0, 5.0]))
 def test_one_reservation_is_easy(case: PoolCase, shortest: bool, reserve_after: float) -> None:
-    """The shadow time and the extra room say the same as the profile does."""
+    """Shadow time and extra amounts say what the profile says."""
     one = EasyBackfill(reserve_after, shortest_first=shortest)
     other = ConservativeBackfill(1, reserve_after, shortest_first=shortest)
     assert starts(case.tasks, case.capacity, Thorough(one, eager=True)) == starts(case.tasks, case.capacity, other)
@@ -55,14 +55,14 @@ def test_one_reservation_is_easy(case: PoolCase, shortest: bool, reserve_after: 
 
 @given(pool_cases(), st.sampled_from([0.0, 5.0, inf]), st.booleans())
 def test_jobs_that_did_not_fit_are_not_tried_again(case: PoolCase, reserve_after: float, shortest: bool) -> None:
-    """To look only at those that are new, while no room comes free, changes nothing."""
+    """Looking only at new jobs, while nothing becomes available, changes nothing."""
     policy = EasyBackfill(reserve_after, shortest_first=shortest)
     assert starts(case.tasks, case.capacity, policy) == starts(case.tasks, case.capacity, Thorough(policy, eager=False))
 
 
 @given(pool_cases(declared=True, priorities=False))
 def test_conservative_equals_its_definition(case: PoolCase) -> None:
-    """Against one that keeps no profile: it tries every start for every job."""
+    """Against an implementation without a profile that tries every start for every job."""
     assert starts(case.tasks, case.capacity, ConservativeBackfill()) == starts(case.tasks, case.capacity, Plain())
 
 
@@ -108,7 +108,7 @@ class Plain:
         return PoolDecision(starts, None, min(self.promised.values(), default=inf))
 
     def first(self, job: Job, now: float, state: PoolState) -> float:
-        """The first start at which there is room for it at every second, beside all that run or are promised."""
+        """Return the first start at which a job fits in every second, beside running and reserved jobs."""
         taken = [(now, latest, other.request) for latest, _, other in state.running]
         taken += [(start, start + other.walltime, other.request) for other, start in self.promised.items()]
         start = now
@@ -117,7 +117,7 @@ class Plain:
         return start
 
     def room(self, job: Job, second: int, taken: list[tuple[float, float, int]], state: PoolState) -> bool:
-        """Whether there is room for it in one second."""
+        """Return whether a job fits in one second."""
         room = state.capacity - sum(demand for start, end, demand in taken if start <= second < end)
         return (room - job.request) & job.guards == job.guards
 

@@ -1,4 +1,4 @@
-"""Whatever happens to a queue: jobs leave, nodes come and go, run times are outlived, timers fire late."""
+"""Random events of a pool: jobs are withdrawn, the capacity changes, walltimes are exceeded, timers fire late."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMES = ["fifo", "greedy", "easy", "easy-sjbf", DEFAULT_POLICY, "depth-1", "dept
 
 
 class History(RuleBasedStateMachine):
-    """No decision takes more than there is, promises hold unless the unexpected happens, and nobody is forgotten."""
+    """No decision exceeds what is available, reservations hold unless the unexpected happens, and every job starts."""
 
     @initialize(name=st.sampled_from(NAMES), reserve_after=st.sampled_from([0.0, 5.0]))
     def begin(self, name: str, reserve_after: float) -> None:
@@ -68,7 +68,7 @@ class History(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1.0, 2.5, 7.0]))
     def time_passes(self, seconds: float) -> None:
-        """All that should have ended by then did, one by one, but for the last, which outlives its run time."""
+        """End the jobs that are due, one by one, but for the last, which outlives its walltime."""
         until = self.now + seconds
         while len(self.state.running) > 1 and self.state.running[0][0] <= until:
             self.now = self.state.running[0][0]
@@ -100,7 +100,7 @@ class History(RuleBasedStateMachine):
             explain_job(one, now, state, CPUS, told)
 
     def teardown(self) -> None:
-        """Once all that run have ended, again and again, everybody that fits has started."""
+        """Once all running jobs have ended, again and again, every job that fits has started."""
         if not hasattr(self, "state"):
             return
         for _ in range(200):

@@ -12,13 +12,13 @@ from support.pool_jobs import CPUS, cpus, job
 from zonewise_scheduler.backfill.pool.profile import AvailabilityProfile
 
 END = 30
-"""All is quiet from then on."""
+"""Nothing changes from then on."""
 
 changes = st.lists(st.tuples(st.integers(0, END), st.integers(0, END), st.integers(-3, 3)), max_size=8)
 
 
 class Seconds:
-    """What is free in each second, the last one standing for all that follow."""
+    """What is available in each second; the last one stands for all that follow."""
 
     def __init__(self, free: int) -> None:
         self.free = [free] * (END + 1)
@@ -42,7 +42,7 @@ def built(some: list[tuple[int, int, int]]) -> tuple[AvailabilityProfile, Second
 
 
 def drawn(profile: AvailabilityProfile) -> list[int]:
-    """What the profile says of each second."""
+    """Return what the profile says of each second."""
     steps = list(profile.steps())
     assert all(one[1] != other[1] for one, other in pairwise(steps)), "two steps are one"
     return [
@@ -72,7 +72,7 @@ def test_the_earliest_start_fits_until_the_deadline(some: list[tuple[int, int, i
 def test_earlier_start_equals_a_new_reservation(
     some: list[tuple[int, int, int]], size: int, limit: float, start: int
 ) -> None:
-    """The room of the reservation itself is enough for the time in which it overlaps with where it was."""
+    """The amounts of the reservation itself suffice for the time in which it overlaps its old place."""
     one = job(0, size, limit)
     reserved, _ = built(some)
     _, free = built(some)
@@ -85,6 +85,6 @@ def test_earlier_start_equals_a_new_reservation(
 
 
 def test_running_jobs_return_their_amounts_at_their_deadlines() -> None:
-    """Those without a declared run time never do."""
+    """Jobs without a walltime never do."""
     running = [(4.0, 1, job(1, 2)), (4.0, 2, job(2, 1)), (9.0, 3, job(3, 3)), (inf, 4, job(4, 2))]
     assert list(AvailabilityProfile(0, cpus(0), running).steps()) == [(0, cpus(0)), (4, cpus(3)), (9, cpus(6))]
