@@ -41,23 +41,23 @@ class Site:
     def create(self, name: str, shape: PodShape = MOST) -> dict[str, Any]:
         return self.world.create(build_pod(name, shape))
 
-    def ask(self, pod: dict[str, Any], *names: str) -> str:
-        """Return the node that a pod may have."""
+    def select(self, pod: dict[str, Any], *names: str) -> str:
+        """Return the node that filter passes."""
         return self.caller.filter(pod, names or tuple(self.kubelets)).selected_node
 
-    def why(self, pod: dict[str, Any], node: str) -> str:
-        """Return why a pod may not have a node."""
+    def reason(self, pod: dict[str, Any], node: str) -> str:
+        """Return the reason for which a node fails."""
         return self.caller.filter(pod, [node]).reasons[node]
 
-    def in_flight(self, node: str) -> list[str]:
-        """Return the names of the pods that are charged on a node."""
-        return [one.partition("/")[2] for one in self.extender.state(node)["assumedPods"]]
+    def assumed_pods(self, node: str) -> list[str]:
+        """Return the names of the assumed pods of a node."""
+        return [entry.partition("/")[2] for entry in self.extender.state(node)["assumedPods"]]
 
-    def until_in_flight(self, node: str, *names: str) -> None:
-        self.extender.until(lambda: self.in_flight(node) == list(names))
+    def until_assumed(self, node: str, *names: str) -> None:
+        self.extender.until(lambda: self.assumed_pods(node) == list(names))
 
     def until_known(self, node: str, free: str) -> None:
-        """Wait until a node's first zone has these CPUs left, as far as the extender knows."""
+        """Wait until the extender knows these free CPUs of a node's first zone."""
         self.extender.until(lambda: self.extender.state(node).get("freeCpus", {}).get("zone 0") == free)
 
 
@@ -77,80 +77,80 @@ def new_site(*flags: str, nodes: tuple[str, ...] = ("n",)) -> Generator[Site]:
 
 @pytest.fixture
 def site() -> Generator[Site]:
-    with new_site() as made:
-        yield made
+    with new_site() as built:
+        yield built
 
 
-# --- promises
+# --- assumed pods
 
 
 def test_three_pods_before_any_is_bound(site: Site) -> None:
-    """Three pods that want most of a zone of a node with two: two have it before any is bound, the third hears why."""
+    """Of three pods that need most of a zone, two are assumed before any is bound; the third gets a reason."""
     pods = [site.create(f"p{number}") for number in range(3)]
-    assert [site.ask(pod) for pod in pods] == ["n", "n", ""]
-    assert site.why(pods[2], "n") == "node(s) would reject it: needs 5 CPUs in one zone"
-    assert site.in_flight("n") == ["p0", "p1"]
+    assert [site.select(pod) for pod in pods] == ["n", "n", ""]
+    assert site.reason(pods[2], "n") == "node(s) would reject it: needs 5 CPUs in one zone"
+    assert site.assumed_pods("n") == ["p0", "p1"]
     assert site.extender.metric('zonewise_assumed_pods_total{outcome="assumed"}') == 2
     assert site.extender.metric("zonewise_pods_assumed") == 2
     assert "pod=lab/p0 node=n predicted=c0 cpus=0-4" in site.extender.said
 
 
-def test_asked_again(site: Site) -> None:
-    """A pod that is asked about again is decided again: for the same node, and for none."""
+def test_a_pod_filtered_again_is_decided_again(site: Site) -> None:
+    """A pod that is filtered again is decided again: for the same node, and for none."""
     pod = site.create("p", WHOLE)
-    assert [site.ask(pod) for _ in range(3)] == ["n"] * 3
-    assert site.in_flight("n") == ["p"]
-    assert site.ask(pod, "unknown") == ""
-    assert site.in_flight("n") == []
+    assert [site.select(pod) for _ in range(3)] == ["n"] * 3
+    assert site.assumed_pods("n") == ["p"]
+    assert site.select(pod, "unknown") == ""
+    assert site.assumed_pods("n") == []
 
 
-def test_a_pod_that_lands_elsewhere() -> None:
-    """A pod that another scheduler sends elsewhere is charged there; what it was promised here is free."""
+def test_a_pod_bound_elsewhere_is_assumed_there() -> None:
+    """A pod that another scheduler binds to another node is assumed there, and forgotten on the first."""
     with new_site(nodes=("a", "b")) as site:
         pod = site.create("p")
-        assert site.ask(pod, "a") == "a"
+        assert site.select(pod, "a") == "a"
         site.world.bind(pod, "b")
-        site.until_in_flight("b", "p")
-        assert site.in_flight("a") == []
+        site.until_assumed("b", "p")
+        assert site.assumed_pods("a") == []
 
 
-def test_a_pod_that_is_deleted(site: Site) -> None:
-    """A pod that is deleted before it is bound takes nothing with it."""
+def test_a_deleted_pod_is_forgotten(site: Site) -> None:
+    """A pod that is deleted before it is bound uses nothing."""
     pod = site.create("p")
-    site.ask(pod)
+    site.select(pod)
     site.world.delete(pod)
-    site.until_in_flight("n")
+    site.until_assumed("n")
 
 
-def test_a_pod_that_is_never_bound() -> None:
-    """A promise runs out after --assume-timeout."""
+def test_an_assumed_pod_expires() -> None:
+    """An assumed pod expires after --assume-timeout."""
     with new_site("--assume-timeout", "1s") as site:
-        assert site.ask(site.create("p")) == "n"
+        assert site.select(site.create("p")) == "n"
         site.extender.until(lambda: site.extender.metric('zonewise_assumed_pods_total{outcome="expired"}') == 1)
-        assert site.in_flight("n") == []
+        assert site.assumed_pods("n") == []
 
 
-def test_a_report_covers_it(site: Site) -> None:
-    """Once the node's report has the pod, it is no longer charged on top."""
+def test_a_report_covers_a_pod(site: Site) -> None:
+    """Once the node's report covers the pod, it is no longer assumed."""
     pod = site.create("p", WHOLE)
-    site.ask(pod)
+    site.select(pod)
     site.world.bind(pod, "n")
-    site.kubelets["n"].decide(_promise(pod, WHOLE))
+    site.kubelets["n"].decide(_pending_pod(pod, WHOLE))
     site.world.report(site.kubelets["n"])
-    site.until_in_flight("n")
+    site.until_assumed("n")
     assert site.extender.state("n")["freeCpus"]["zone 0"] == ""
     assert site.extender.metric('zonewise_assumed_pods_total{outcome="covered"}') == 1
 
 
-def _promise(pod: dict[str, Any], shape: PodShape) -> Any:
+def _pending_pod(pod: dict[str, Any], shape: PodShape) -> Any:
     from zonewise_scheduler.nodes.assumed.types import PendingPod
 
     metadata = pod["metadata"]
     return PendingPod(metadata["uid"], metadata["namespace"], metadata["name"], shape)
 
 
-def test_pods_that_are_there_at_the_start() -> None:
-    """Pods that were bound before the extender came are charged before it answers."""
+def test_pods_bound_before_the_start_count() -> None:
+    """Pods that were bound before the start of the extender count at once."""
     with new_cluster() as world:
         world.add_node("n")
         world.report(Kubelet("n", idle_node(KIND)))
@@ -158,31 +158,33 @@ def test_pods_that_are_there_at_the_start() -> None:
             world.bind(world.create(build_pod(name, WHOLE)), "n")
         with running_extender("--api-server", world.server.url) as extender:
             site = Site(world, extender, {})
-            assert site.ask(site.create("late"), "n") == ""
+            assert site.select(site.create("late"), "n") == ""
             site.caller.close()
 
 
-# --- misses
+# --- mispredictions
 
 
-def test_a_miss(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A kubelet's refusal of a promised pod is counted, kept for --replay, and the pair is set aside."""
+def test_a_misprediction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A kubelet's rejection of an assumed pod is counted and stored for --replay, and the node is in backoff for
+    such pods.
+    """
     with new_site("--misprediction-dir", str(tmp_path / "mispredictions"), nodes=("a", "b")) as site:
         pod = site.create("p")
-        assert site.ask(pod, "a") == "a"
+        assert site.select(pod, "a") == "a"
         site.world.bind(pod, "a")
-        site.until_in_flight("a", "p")
+        site.until_assumed("a", "p")
         site.world.reject(pod, "TopologyAffinityError", "Resources cannot be allocated with Topology locality")
         site.extender.until(lambda: "mispredicted as admitted" in site.extender.said)
         assert site.extender.metric('zonewise_mispredictions_total{reason="TopologyAffinityError"}') == 1
         again = site.create("q")
-        assert site.why(again, "a").startswith("node(s) that lately rejected such a pod")
-        assert site.ask(again, "a", "b") == "b"
-        assert site.ask(site.create("other", HALF), "a") == "a", "only such pods"
+        assert site.reason(again, "a").startswith("node(s) that lately rejected such a pod")
+        assert site.select(again, "a", "b") == "b"
+        assert site.select(site.create("other", HALF), "a") == "a", "only such pods"
     [file] = (tmp_path / "mispredictions").iterdir()
     assert main(["scheduler", "--replay", str(file)]) == 1
-    said = capsys.readouterr().out
-    assert said == (
+    output_text = capsys.readouterr().out
+    assert output_text == (
         "kubelet:   TopologyAffinityError: Resources cannot be allocated with Topology locality\npredicted: admitted\n"
     )
     case = json.loads(file.read_text())
@@ -195,10 +197,10 @@ def test_a_miss(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_bind() -> None:
-    """A pod that we bind is bound by its UID, and carries what it is foretold to get."""
+    """The extender binds a pod by its UID, with the predicted zones as an annotation."""
     with new_site("--bind", "true") as site:
         pod = site.create("p")
-        assert site.ask(pod) == "n"
+        assert site.select(pod) == "n"
         metadata = pod["metadata"]
         arguments = {"PodName": "p", "PodNamespace": "lab", "PodUID": metadata["uid"], "Node": "n"}
         assert site.caller.call("bind", arguments | {"PodUID": "another"}).json["Error"] != ""
@@ -212,7 +214,7 @@ def test_bind() -> None:
         assert "already" in site.caller.call("bind", arguments).json["Error"]
 
 
-def test_no_bind_unless_wished(site: Site) -> None:
+def test_bind_is_optional(site: Site) -> None:
     """Without --bind there is no such verb."""
     assert site.caller.send("/bind", b"{}").status == 404
 
@@ -222,10 +224,10 @@ def test_no_bind_unless_wished(site: Site) -> None:
 
 @pytest.mark.parametrize(("policy", "node"), [("allow", "new"), ("allow-unaligned", ""), ("deny", "")])
 def test_unreported_nodes(policy: str, node: str) -> None:
-    """A node without a report takes any pod, those that ask nothing of zones, or none."""
+    """A node without a report passes every pod, those that no kubelet aligns, or none."""
     with new_site("--unreported-nodes", policy) as site:
         site.world.add_node("new")
-        assert site.ask(site.create("p"), "new") == node
+        assert site.select(site.create("p"), "new") == node
         shared = site.caller.filter(site.create("shared", SHARED), ["new"])
         assert shared.json["NodeNames"] == ([] if policy == "deny" else ["new"])
         assert ("predicted=unknown" in site.extender.said) == (policy == "allow")
@@ -233,13 +235,13 @@ def test_unreported_nodes(policy: str, node: str) -> None:
 
 @pytest.mark.parametrize(("policy", "node"), [("allow", "new"), ("allow-unaligned", "new"), ("deny", "")])
 def test_daemons_on_unreported_nodes(policy: str, node: str) -> None:
-    """A DaemonSet's pod may go where no report is yet, since the report may need it; unless none may."""
+    """A DaemonSet's pod may go to a node without a report, which may need it; unless the policy denies all."""
     with new_site("--unreported-nodes", policy) as site:
         site.world.add_node("new")
         owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "net", "uid": "u", "controller": True}
-        made = build_pod("net-1", MOST)
-        made["metadata"]["ownerReferences"] = [owner]
-        assert site.ask(site.world.create(made), "new") == node
+        built = build_pod("net-1", MOST)
+        built["metadata"]["ownerReferences"] = [owner]
+        assert site.select(site.world.create(built), "new") == node
 
 
 @pytest.mark.parametrize(("policy", "node"), [("allow", "n"), ("allow-unaligned", ""), ("deny", "")])
@@ -250,50 +252,50 @@ def test_stale_reports(policy: str, node: str) -> None:
         site.world.bind(old, "n")
         site.world.set_status(old, phase="Running", startTime="2026-01-01T00:00:00Z")
         site.extender.until(lambda: site.extender.metric('zonewise_nodes{state="stale"}') == 1)
-        assert site.ask(site.create("p")) == node
-        assert (site.why(site.create("q"), "n") if not node else "stale").endswith("stale")
+        assert site.select(site.create("p")) == node
+        assert (site.reason(site.create("q"), "n") if not node else "stale").endswith("stale")
         shared = site.caller.filter(site.create("shared", SHARED), ["n"])
         assert shared.json["NodeNames"] == ([] if policy == "deny" else ["n"])
 
 
 def test_the_report_of_another_agent(site: Site) -> None:
-    """A node whose report tells counts by zone, and no more, is decided by these."""
+    """A node whose report only has counts by zone is decided by these."""
     site.world.add_node("plain")
     site.world.publish(plain_nrt("plain", free=(6, 4)))
     site.extender.until(lambda: "freeCpus" in site.extender.state("plain"))
-    assert site.ask(site.create("p"), "plain") == "plain"
-    assert site.why(site.create("q"), "plain") == "node(s) would reject it: needs 5 CPUs in one zone"
+    assert site.select(site.create("p"), "plain") == "plain"
+    assert site.reason(site.create("q"), "plain") == "node(s) would reject it: needs 5 CPUs in one zone"
     assert site.extender.state("plain")["unknown"] != []
 
 
 def test_a_damaged_report(site: Site) -> None:
-    """A report that tells of no zone is no report; the log says what is wrong with it."""
+    """A report without any zone counts as none; the log says what is wrong with it."""
     site.world.publish({**plain_nrt("n", free=(8, 8)), "zones": []})
     site.extender.until(lambda: "node=n report: zones: there is none" in site.extender.said)
     site.extender.until(lambda: site.extender.metric('zonewise_nodes{state="unreported"}') == 1)
-    assert site.ask(site.create("p")) == ""
+    assert site.select(site.create("p")) == ""
 
 
 # --- waking
 
 
 def conditions(site: Site, name: str) -> list[dict[str, Any]]:
-    return [one for one in site.world.pod(name)["status"].get("conditions", ()) if one["type"] == CONDITION]
+    return [entry for entry in site.world.pod(name)["status"].get("conditions", ()) if entry["type"] == CONDITION]
 
 
-def test_waking(site: Site) -> None:
-    """A pod that waits gets a condition when a report frees zones, and so kube-scheduler tries it again."""
+def test_unschedulable_pods_are_requeued(site: Site) -> None:
+    """An unschedulable pod gets a condition when a report frees zones, so that kube-scheduler tries it again."""
     kubelet = site.kubelets["n"]
     holders = [site.create(name, WHOLE) for name in ("p", "q")]
     for pod in holders:
-        assert site.ask(pod) == "n"
+        assert site.select(pod) == "n"
         site.world.bind(pod, "n")
-        kubelet.decide(_promise(pod, WHOLE))
+        kubelet.decide(_pending_pod(pod, WHOLE))
     site.world.report(kubelet)
-    site.until_in_flight("n")
+    site.until_assumed("n")
     waiting = site.create("w", WHOLE)
     site.create("never", WHOLE)
-    assert site.ask(waiting) == ""
+    assert site.select(waiting) == ""
     kubelet.end_pod(holders[0]["metadata"]["uid"])
     site.world.delete(holders[0])
     site.world.report(kubelet)
@@ -301,30 +303,30 @@ def test_waking(site: Site) -> None:
     [condition] = conditions(site, "w")
     assert (condition["status"], condition["reason"]) == ("True", "NodeChanged")
     assert conditions(site, "never") == [], "nobody has asked about it"
-    assert site.ask(waiting) == "n"
+    assert site.select(waiting) == "n"
     site.extender.until(lambda: site.extender.metric("zonewise_pods_requeued_total") >= 1)
 
 
-def test_a_pod_that_is_gone_is_not_woken(site: Site) -> None:
-    """A pod that was refused after it had gone is forgotten once it cannot be requeued."""
+def test_a_deleted_pod_is_not_requeued(site: Site) -> None:
+    """A pod that was rejected after its deletion is dropped once it cannot be requeued."""
     holder = site.create("p", WHOLE)
     both = pod_shape((8, 0), (8, 0))
-    site.ask(holder)
+    site.select(holder)
     ghost = {**site.create("ghost", both)}
     site.world.delete(ghost)
     site.extender.until(lambda: site.extender.ready())
-    assert site.ask(ghost) == ""
+    assert site.select(ghost) == ""
     site.world.delete(holder)
-    site.until_in_flight("n")
-    assert site.ask(site.create("q", both)) == "n"
+    site.until_assumed("n")
+    assert site.select(site.create("q", both)) == "n"
     assert "cannot be requeued" not in site.extender.said
 
 
 # --- beginning and end
 
 
-def test_not_ready_before_all_is_known() -> None:
-    """Without an API server it starts, says what it lacks, and answers no filter; once there is one, all is well."""
+def test_not_ready_before_the_first_lists() -> None:
+    """Without an API server it starts, names what it lacks, and fails filter; with one it recovers."""
     with reserved_port() as port, running_extender("--api-server", f"http://127.0.0.1:{port}") as extender:
         status, text = extender.get("/readyz")
         assert (status, text) == (503, "not known yet: nodes, reports, pods\n")
@@ -332,8 +334,8 @@ def test_not_ready_before_all_is_known() -> None:
         with contextlib.closing(Caller(extender)) as caller:
             pod = build_pod("p", MOST)
             pod["metadata"]["uid"] = "u"
-            answer = caller.filter(pod, ["n"])
-            assert answer.json["Error"] == "zonewise: not known yet: nodes, reports, pods"
+            response = caller.filter(pod, ["n"])
+            assert response.json["Error"] == "zonewise: not known yet: nodes, reports, pods"
             with new_cluster(port) as world:
                 world.add_node("n")
                 world.report(Kubelet("n", idle_node(KIND)))
@@ -342,7 +344,7 @@ def test_not_ready_before_all_is_known() -> None:
 
 
 def test_the_api_server_goes_away() -> None:
-    """While it is away decisions go on by what was known; it ends at once when told to."""
+    """Without the API server it decides by its cache; a signal ends it at once."""
     with new_cluster() as world:
         world.add_node("n")
         world.report(Kubelet("n", idle_node(KIND)))
@@ -350,14 +352,14 @@ def test_the_api_server_goes_away() -> None:
             site = Site(world, extender, {"n": Kubelet("n", idle_node(KIND))})
             pods = [site.create(f"p{number}") for number in range(3)]
             world.server.close()
-            assert [site.ask(pod) for pod in pods] == ["n", "n", ""]
+            assert [site.select(pod) for pod in pods] == ["n", "n", ""]
             assert extender.ready()
             extender.close()
             site.caller.close()
 
 
 def test_an_api_server_that_is_silent() -> None:
-    """One that takes connections and says nothing holds up neither what is served nor the end."""
+    """An API server that accepts connections and never responds blocks neither calls nor the end."""
     silent = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{silent.getsockname()[1]}"
     with silent, running_extender("--api-server", url) as extender:
@@ -366,9 +368,9 @@ def test_an_api_server_that_is_silent() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_the_end(site: Site, number: signal.Signals) -> None:
-    """Either signal ends it with status 0, if a caller's connection is open."""
-    site.ask(site.create("p"))
+def test_signals(site: Site, number: signal.Signals) -> None:
+    """Either signal ends it with status 0, even while a connection is open."""
+    site.select(site.create("p"))
     assert site.extender.terminate(number) == 0
     assert site.extender.said.rstrip().endswith("the extender stops")
 
@@ -376,7 +378,7 @@ def test_the_end(site: Site, number: signal.Signals) -> None:
 def test_logs_in_json() -> None:
     """Each line is a JSON object."""
     with new_site("--log-format", "json") as site:
-        site.ask(site.create("p"))
+        site.select(site.create("p"))
         lines = [json.loads(line) for line in site.extender.said.splitlines()]
         assert "pod=lab/p node=n predicted=c0 cpus=0-4" in [line["message"] for line in lines]
 
@@ -384,10 +386,10 @@ def test_logs_in_json() -> None:
 def run(*flags: str) -> tuple[int, str, str]:
     """Run the command to its end: status, output, and errors."""
     program = "import sys; from zonewise.cli import main; sys.exit(main())"
-    made = subprocess.run(
+    built = subprocess.run(
         [sys.executable, "-c", program, "scheduler", *flags], capture_output=True, text=True, timeout=60, check=False
     )
-    return made.returncode, made.stdout, made.stderr
+    return built.returncode, built.stdout, built.stderr
 
 
 @pytest.mark.parametrize(
@@ -415,25 +417,25 @@ def run(*flags: str) -> tuple[int, str, str]:
         (["--extender-only", "--unknown"], "--unknown"),
     ],
 )
-def test_what_cannot_be_done(flags: list[str], words: str) -> None:
-    """What cannot be done is said in one line, with status 2."""
-    status, printed, said = run(*flags)
+def test_errors(flags: list[str], words: str) -> None:
+    """An error is one line, with status 2."""
+    status, printed, output_text = run(*flags)
     assert (status, printed) == (2, "")
-    assert words in said.splitlines()[-1]
-    assert "Traceback" not in said
+    assert words in output_text.splitlines()[-1]
+    assert "Traceback" not in output_text
 
 
 @pytest.mark.parametrize("flag", ["--listen", "--metrics-listen"])
-def test_a_port_that_is_taken(flag: str) -> None:
-    """A port of somebody else is said too, soon, and nothing is left running."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
+def test_a_port_in_use(flag: str) -> None:
+    """A port in use is an error soon after the start, and no process is left."""
+    with socket.create_server(("127.0.0.1", 0)) as allocated_amounts:
+        address = f"127.0.0.1:{allocated_amounts.getsockname()[1]}"
         flags = {"--listen": "127.0.0.1:0", "--metrics-listen": "127.0.0.1:0", flag: address}
-        status, _, said = run(
+        status, _, output_text = run(
             "--extender-only", "--api-server", "http://127.0.0.1:1", *(part for pair in flags.items() for part in pair)
         )
     assert status == 2
-    assert said.splitlines()[-1].endswith(f"cannot serve on {address}: Address already in use")
+    assert output_text.splitlines()[-1].endswith(f"cannot serve on {address}: Address already in use")
 
 
 def test_help() -> None:

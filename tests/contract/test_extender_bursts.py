@@ -1,7 +1,7 @@
-"""Bursts of random pods on simulated kubelets of every policy: with the extender none of them is refused.
+"""Bursts of random pods on simulated kubelets of every policy: with the extender, none of them is rejected.
 
-kube-scheduler is a loop here: it asks for each pod, and binds it through the API server. Kubelets see their pods in any
-order, late; reports come later still, some of them not for a long while; pods end meanwhile.
+A loop stands for kube-scheduler: it filters each pod, and binds it through the API server. Kubelets see their pods late
+and in any order. Reports come later still, some of them much later. Meanwhile pods end.
 """
 
 from __future__ import annotations
@@ -42,41 +42,38 @@ TOLERANT = ("best-effort",)
 """Their kubelets refuse nothing of what a node has in all."""
 
 
-def random_shape(chance: random.Random) -> PodShape:
+def random_shape(rng: random.Random) -> PodShape:
     """A Guaranteed pod of one or two containers."""
-    count = chance.choice((1, 1, 2))
+    count = rng.choice((1, 1, 2))
     return PodShape(
-        tuple(
-            container(f"c{number}", chance.randint(1, 6 // count), chance.choice((0, 0, 1, 2)))
-            for number in range(count)
-        ),
+        tuple(container(f"c{number}", rng.randint(1, 6 // count), rng.choice((0, 0, 1, 2))) for number in range(count)),
         "Guaranteed",
     )
 
 
 class Arrival(NamedTuple):
-    """A pod on its way to a kubelet."""
+    """A pod that its kubelet has not seen yet."""
 
     promise: PendingPod
     pod: Json
     kubelet: Kubelet
 
 
-class Stage:
-    """Nodes whose kubelets are behind, and whose agents are behind these."""
+class Burst:
+    """Nodes whose kubelets lag behind, and whose agents lag behind these."""
 
-    def __init__(self, world: ExtenderCluster, state: NodeState, chance: random.Random) -> None:
+    def __init__(self, world: ExtenderCluster, state: NodeState, rng: random.Random) -> None:
         self.world = world
-        self.chance = chance
+        self.rng = rng
         self.kubelets = {name: Kubelet(name, state) for name in NODES}
         self.arriving: list[Arrival] = []
         self.running: list[Arrival] = []
         self.unpublished: list[Json] = []
-        self.refused: list[str] = []
+        self.rejections: list[str] = []
         self.done = 0
         for name in NODES:
             world.add_node(name)
-            self.look(name)
+            self.observe(name)
         self.publish_all()
 
     def bind(self, pod: Json, shape: PodShape, name: str) -> None:
@@ -85,116 +82,118 @@ class Stage:
         promise = PendingPod(metadata["uid"], metadata["namespace"], metadata["name"], shape)
         self.arriving.append(Arrival(promise, pod, self.kubelets[name]))
 
-    def something_happens(self) -> None:
-        """Let a kubelet see a pod, an agent look, a report be published, a pod end; or nothing of it."""
-        deeds: list[Callable[[], None]] = [self.see_one, self.see_one, self.publish_one, self.end_one]
-        for deed in self.chance.sample(deeds, self.chance.randint(0, 2)):
+    def step(self) -> None:
+        """Let a kubelet admit a pod, an agent observe, a report be published, a pod end; or none of these."""
+        deeds: list[Callable[[], None]] = [self.admit_next, self.admit_next, self.publish_next, self.end_next]
+        for deed in self.rng.sample(deeds, self.rng.randint(0, 2)):
             deed()
 
-    def see_one(self) -> None:
+    def admit_next(self) -> None:
         if not self.arriving:
             return
-        arrival = self.arriving.pop(self.chance.randrange(len(self.arriving)))
+        arrival = self.arriving.pop(self.rng.randrange(len(self.arriving)))
         verdict = arrival.kubelet.decide(arrival.promise)
         if verdict.admitted:
             self.running.append(arrival)
             now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             self.world.set_status(arrival.pod, phase="Running", startTime=now)
         else:
-            self.refused.append(verdict.reason)
+            self.rejections.append(verdict.reason)
             self.world.reject(arrival.pod, verdict.reason, verdict.message)
-        self.look(arrival.kubelet.node)
+        self.observe(arrival.kubelet.node)
 
-    def end_one(self) -> None:
-        if self.running and self.chance.random() < 0.3:
-            arrival = self.running.pop(self.chance.randrange(len(self.running)))
+    def end_next(self) -> None:
+        if self.running and self.rng.random() < 0.3:
+            arrival = self.running.pop(self.rng.randrange(len(self.running)))
             arrival.kubelet.end_pod(arrival.promise.uid)
             self.world.set_status(arrival.pod, phase="Succeeded")
             self.done += 1
-            self.look(arrival.kubelet.node)
+            self.observe(arrival.kubelet.node)
 
-    def look(self, name: str) -> None:
-        """Have an agent look at its node; what it has seen is published later."""
+    def observe(self, name: str) -> None:
+        """Let an agent observe its node; the report is published later."""
         report = self.kubelets[name].report()
         assert report.state is not None
         self.unpublished.append(build_nrt(name, report.state, report.fingerprints))
 
-    def publish_one(self) -> None:
+    def publish_next(self) -> None:
         if self.unpublished:
             self.world.publish(self.unpublished.pop(0))
 
     def publish_all(self) -> None:
         while self.arriving:
-            self.see_one()
+            self.admit_next()
         while self.unpublished:
-            self.publish_one()
+            self.publish_next()
 
 
 @contextlib.contextmanager
-def staged(state: NodeState, seed: int) -> Generator[tuple[Stage, Caller]]:
+def running_burst(state: NodeState, seed: int) -> Generator[tuple[Burst, Caller]]:
     with new_cluster() as world:
-        stage = Stage(world, state, random.Random(seed))
+        burst = Burst(world, state, random.Random(seed))
         with running_extender("--api-server", world.server.url, "--stale-reports", "allow") as extender:
             extender.until(extender.ready)
             with contextlib.closing(Caller(extender)) as caller:
-                yield stage, caller
+                yield burst, caller
             assert "ERROR" not in extender.said
             extender.close()
 
 
-def shapes_of(seed: int) -> list[PodShape]:
-    chance = random.Random(seed)
-    return [random_shape(chance) for _ in range(BURST)]
+def random_shapes(seed: int) -> list[PodShape]:
+    rng = random.Random(seed)
+    return [random_shape(rng) for _ in range(BURST)]
 
 
-def with_the_extender(state: NodeState, seed: int) -> tuple[list[str], int]:
-    """Return why kubelets refused pods, and how many pods have run."""
-    with staged(state, seed) as (stage, caller):
-        waiting = [(stage.world.create(build_pod(f"p{n}", shape)), shape) for n, shape in enumerate(shapes_of(seed))]
+def run_with_extender(state: NodeState, seed: int) -> tuple[list[str], int]:
+    """Return the reasons of rejections, and the number of pods that have run."""
+    with running_burst(state, seed) as (burst, caller):
+        waiting = [
+            (burst.world.create(build_pod(f"p{n}", shape)), shape) for n, shape in enumerate(random_shapes(seed))
+        ]
         for _ in range(3):  # kube-scheduler tries again those for which there was no node
             still: list[tuple[Json, PodShape]] = []
             for pod, shape in waiting:
-                chosen = caller.filter(pod, NODES).selected_node
-                if chosen:
-                    stage.bind(pod, shape, chosen)
+                selected = caller.filter(pod, NODES).selected_node
+                if selected:
+                    burst.bind(pod, shape, selected)
                 else:
                     still.append((pod, shape))
-                stage.something_happens()
-            stage.publish_all()
+                burst.step()
+            burst.publish_all()
             waiting = still
-        return stage.refused, stage.done + len(stage.running)
+        return burst.rejections, burst.done + len(burst.running)
 
 
-def without(state: NodeState, seed: int) -> tuple[list[str], int]:
-    """Return the same where each pod goes to a random node that has enough of everything in all."""
-    chance = random.Random(seed)
+def run_without_extender(state: NodeState, seed: int) -> tuple[list[str], int]:
+    """Return the same where each pod goes to a random node whose totals suffice."""
+    rng = random.Random(seed)
     kubelets = [Kubelet(name, state) for name in NODES]
-    refused: list[str] = []
+    rejections: list[str] = []
     running = 0
-    for number, shape in enumerate(shapes_of(seed)):
+    for number, shape in enumerate(random_shapes(seed)):
         enough = [kubelet for kubelet in kubelets if _has(kubelet.state, shape)]
         if not enough:
             continue
-        verdict = chance.choice(enough).decide(PendingPod(str(number), "lab", str(number), shape))
+        verdict = rng.choice(enough).decide(PendingPod(str(number), "lab", str(number), shape))
         running += verdict.admitted
-        refused += [] if verdict.admitted else [verdict.reason]
-    return refused, running
+        rejections += [] if verdict.admitted else [verdict.reason]
+    return rejections, running
 
 
 def _has(state: NodeState, shape: PodShape) -> bool:
-    cpus = sum(one.milli_cpus // 1000 for one in shape.containers)
-    gpus = sum(count for one in shape.containers for _, count in one.devices)
+    cpus = sum(entry.milli_cpus // 1000 for entry in shape.containers)
+    gpus = sum(count for entry in shape.containers for _, count in entry.devices)
     return cpus <= state.free_cpus.bit_count() and gpus <= sum(state.device_free)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("policy", STATES)
 def test_bursts(policy: str, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
-    """With us no kubelet refuses a pod; where each is sent to a random node with enough in all, some are refused."""
-    refused, running = with_the_extender(STATES[policy], seed)
-    others, others_running = without(STATES[policy], seed)
+    """With the extender no kubelet rejects a pod; on random nodes with sufficient totals, some are rejected."""
+    rejections, running = run_with_extender(STATES[policy], seed)
+    others, others_running = run_without_extender(STATES[policy], seed)
     with capsys.disabled():
-        print(f"\n{policy}: {len(others)} of {BURST} refused without us, {len(refused)} with; "  # noqa: T201
+        print(f"\n{policy}: {len(others)} of {BURST} rejected without the extender, {len(rejections)} with it; "  # noqa: T201
               f"{others_running} and {running} ran")  # fmt: skip
-    assert refused == []
+    assert rejections == []
     assert (others == []) == (policy in TOLERANT)

@@ -28,11 +28,11 @@ class Site(NamedTuple):
     numbers: list[int]
 
     def pod(self, name: str = "p", **changes: Any) -> dict[str, Any]:
-        """Return a new pod, of which no API server knows."""
-        made = build_pod(name, ASKS)
+        """Return a new pod, which no API server knows."""
+        built = build_pod(name, ASKS)
         self.numbers[0] += 1
-        made["metadata"]["uid"] = f"uid-{self.numbers[0]}"
-        return made | changes
+        built["metadata"]["uid"] = f"uid-{self.numbers[0]}"
+        return built | changes
 
     def arguments(self, **changes: Any) -> dict[str, Any]:
         return {"Pod": self.pod(), "Nodes": None, "NodeNames": list(NODES)} | changes
@@ -53,7 +53,7 @@ def site() -> Generator[Site]:
 
 
 def node_object(name: str) -> dict[str, Any]:
-    """A whole node, with fields that we know nothing of."""
+    """Return a whole node, with unknown fields."""
     return {"metadata": {"name": name, "labels": {"x": "y"}, "new": [1.5, None]}, "spec": {"podCIDR": "10.0.0.0/24"}}
 
 
@@ -61,7 +61,7 @@ def node_object(name: str) -> dict[str, Any]:
 
 
 def test_one_node_by_name(site: Site) -> None:
-    """Of the names one comes back; the answer has the fields that Go's type has."""
+    """One of the names comes back; the response has the fields of Go's type."""
     answer = site.caller.call("filter", site.arguments()).json
     assert len(answer["NodeNames"]) == 1
     assert set(answer["NodeNames"]) <= set(NODES)
@@ -72,7 +72,7 @@ def test_one_node_by_name(site: Site) -> None:
 
 
 def test_one_node_whole(site: Site) -> None:
-    """To a caller that sends whole nodes the one comes back as it was sent, to the last byte."""
+    """A caller that sends whole nodes gets the node back unchanged, to the last byte."""
     items = [node_object(name) for name in NODES]
     reply = site.caller.call("filter", site.arguments(Nodes={"items": items}, NodeNames=None))
     assert reply.json["NodeNames"] is None
@@ -82,7 +82,7 @@ def test_one_node_whole(site: Site) -> None:
 
 
 def test_a_pod_that_asks_nothing_of_zones(site: Site) -> None:
-    """It may have all nodes, whatever is known of them, in either way."""
+    """A pod that no kubelet aligns passes every node, in either form."""
     pod = build_pod("s", SHARED)
     pod["metadata"]["uid"] = "uid-s"
     names = [*NODES, "unknown"]
@@ -93,7 +93,7 @@ def test_a_pod_that_asks_nothing_of_zones(site: Site) -> None:
 
 
 def test_reasons_by_name(site: Site) -> None:
-    """Where no node will do, each has its reason, as one that preemption does not change."""
+    """Where no node passes, each has its reason, as one that preemption does not change."""
     reply = site.caller.filter(site.pod(spec={"containers": [_guaranteed("501")]}), [*NODES, "node-z"])
     assert reply.selected_node == ""
     assert reply.reasons.pop("node-z").startswith("node(s) without a report of zones")
@@ -107,19 +107,21 @@ def _guaranteed(cpus: str) -> dict[str, Any]:
 
 
 def test_names_that_contain_others(site: Site) -> None:
-    """A name that is part of one that is asked about was not asked about."""
+    """A name that is part of a candidate's name is no candidate."""
     assert site.caller.filter(site.pod(), ["node-aa"]).selected_node == "node-aa"
     assert site.caller.filter(site.pod(), ["node", "ode-a", "node-aaa"]).selected_node == ""
 
 
 def test_names_with_escapes(site: Site) -> None:
-    """A name is read as JSON says, if other clients write it otherwise than Go does."""
+    """A name is decoded as JSON, though other clients encode it otherwise than Go does."""
     body = json.dumps(site.arguments(NodeNames=["@"])).replace("@", "\\u006eode-a").encode()
     assert site.caller.send("/filter", body).selected_node in ("node-a", "")
 
 
 def test_priorities(site: Site) -> None:
-    """Each node has a score from 0 to 10, in the order asked; a single one the highest; an unknown one the lowest."""
+    """Each node has a score from 0 to 10, in the order of the request; a single one the highest, an unknown one the
+    lowest.
+    """
     names = ["node-z", *NODES]
     scores = site.caller.call("prioritize", site.arguments(NodeNames=names)).json
     assert [score["Host"] for score in scores] == names
@@ -130,7 +132,7 @@ def test_priorities(site: Site) -> None:
 
 
 def test_a_kept_connection(site: Site) -> None:
-    """Many calls go over one connection, refused ones among them, and none waits for a delayed acknowledgement."""
+    """Many calls go over one connection, invalid ones among them, and none waits for a delayed acknowledgement."""
     site.caller.filter(site.pod(), NODES)
     socket_before = site.caller.connection.sock
     for _ in range(20):
@@ -168,7 +170,7 @@ def test_a_kept_connection(site: Site) -> None:
 )
 @pytest.mark.parametrize("verb", ["filter", "prioritize"])
 def test_malformed(site: Site, verb: str, body: bytes, words: str) -> None:
-    """What cannot be read is refused with a sentence that names the field; and the next call is answered."""
+    """An invalid request gets a message that names the field; the next call succeeds."""
     if verb == "prioritize":
         body = body.replace(b'["n"]', b'["n","m"]')
     reply = site.caller.send(f"/{verb}", body)
@@ -179,7 +181,7 @@ def test_malformed(site: Site, verb: str, body: bytes, words: str) -> None:
 
 
 def test_a_bad_quantity(site: Site) -> None:
-    """A pod with a quantity that is none: the field and the value are named."""
+    """An invalid quantity of a pod is named with its field."""
     reply = site.caller.filter(site.pod(spec={"containers": [_guaranteed("many")]}), NODES)
     assert reply.status == 400
     assert "Pod.spec.containers[0].resources.requests" in reply.text
@@ -188,14 +190,14 @@ def test_a_bad_quantity(site: Site) -> None:
 
 @pytest.mark.parametrize("names", [["node-a", 7], [None], [["node-a"]]])
 def test_names_that_are_none(site: Site, names: list[object]) -> None:
-    """A list with something else than names is refused as such, once all of it matters."""
+    """A list with anything but names is invalid, once all of it is read."""
     reply = site.caller.call("filter", site.arguments(Pod=_impossible(site), NodeNames=names))
     assert reply.status == 400
     assert "NodeNames" in reply.text
 
 
 def test_nodes_without_names(site: Site) -> None:
-    """As names, so nodes."""
+    """The same holds for whole nodes."""
     reply = site.caller.call("filter", site.arguments(NodeNames=None, Nodes={"items": [node_object("n"), {}]}))
     assert reply.status == 400
     assert "Nodes.items[1]" in reply.text
@@ -214,14 +216,14 @@ def _impossible(site: Site) -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_paths_and_methods(site: Site, method: str, path: str, status: int) -> None:
-    """A path takes what it takes, and there is nothing else; metrics are elsewhere."""
+    """Each path has its methods, and there are no further paths; metrics are on another port."""
     caller = Caller(site.extender)
     assert caller.send(path, b"{}" if method in ("POST", "PUT") else None, method).status == status
     caller.close()
 
 
 def test_a_query_is_no_part_of_the_path(site: Site) -> None:
-    """kube-scheduler adds none; what others add changes nothing."""
+    """A query changes nothing."""
     assert site.caller.send("/filter?timeout=5s", json.dumps(site.arguments()).encode()).status == 200
 
 
@@ -229,7 +231,7 @@ def test_a_query_is_no_part_of_the_path(site: Site) -> None:
 
 
 def exchange(site: Site, request: bytes, *, end: bool = False) -> bytes:
-    """Send bytes, and return all that comes until the other side ends."""
+    """Send bytes, and return all bytes until the peer closes the connection."""
     with socket.create_connection(("127.0.0.1", site.extender.ports[0]), timeout=10) as connection:
         connection.sendall(request)
         if end:
@@ -258,14 +260,14 @@ def head(*lines: str) -> bytes:
     ],
 )
 def test_bodies_of_no_good_length(site: Site, request_bytes: bytes, status: int) -> None:
-    """A body without a length, in chunks, or beyond the limit is refused unread, and the connection ends."""
+    """A body without a length, in chunks, or beyond the limit is rejected unread, and the connection is closed."""
     answer = exchange(site, request_bytes)
     assert answer.startswith(f"HTTP/1.1 {status} ".encode())
     assert answer.count(b"HTTP/1.1") == 1
 
 
 def test_a_body_that_is_cut_short(site: Site) -> None:
-    """A caller that ends in the middle hears so, if it listens."""
+    """A truncated body gets an error response."""
     answer = exchange(site, head("Content-Length: 100") + b'{"Pod":', end=True)
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert b"the body ends after 7 of 100 bytes" in answer
@@ -273,7 +275,7 @@ def test_a_body_that_is_cut_short(site: Site) -> None:
 
 @pytest.mark.parametrize("noise", [b"\x16\x03\x01\x02\x00", b"\r\n\r\n", b"GET\r\n\r\n", b"\x00" * 100])
 def test_noise(site: Site, noise: bytes) -> None:
-    """What is no HTTP at all harms nobody."""
+    """Bytes that are no HTTP do no harm."""
     exchange(site, noise, end=True)
     assert site.caller.filter(site.pod(), NODES).status == 200
 
@@ -282,7 +284,7 @@ def test_noise(site: Site, noise: bytes) -> None:
 
 
 def test_bind_fails(site: Site) -> None:
-    """What the API server will not bind is told in the field that kube-scheduler reads."""
+    """An error of the API server is returned in the field that kube-scheduler reads."""
     arguments = {"PodName": "nobody", "PodNamespace": "lab", "PodUID": "u", "Node": "node-a"}
     assert "not found" in site.caller.call("bind", arguments).json["Error"]
     assert site.caller.call("bind", {"PodName": "nobody"}).status == 400
@@ -292,7 +294,7 @@ def test_bind_fails(site: Site) -> None:
 
 
 def test_metrics(site: Site) -> None:
-    """Calls are counted by verb and status, and how long they took."""
+    """Calls are counted by verb and status, with their durations."""
     name = 'zonewise_extender_requests_total{code="%s",verb="filter"}'
     before = [site.extender.metric(name % status) for status in (200, 400)]
     site.caller.filter(site.pod(), NODES)

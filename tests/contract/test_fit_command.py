@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from support.cli_runner import CliRunner, CommandResult
-from support.kubelet_reports import CONFIG, allocatable_of, node_of
+from support.kubelet_reports import CONFIG, make_allocatable, make_node
 from zonewise.cli import main
 from zonewise.kubelet.types import ContainerDevices, KubeletReport
 from zonewise.objects.nrt import machine_to_nrt
@@ -27,16 +27,16 @@ ALIGNED = CONFIG._replace(topology_manager_policy="single-numa-node")
 class Fitting(CliRunner):
     """A directory with a report, in which the command runs."""
 
-    def __init__(self, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        super().__init__(place, capsys, "fit")
-        machine = node_of((0, 1))
+    def __init__(self, index: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        super().__init__(index, capsys, "fit")
+        machine = make_node((0, 1))
         devices = tuple(ContainerDevices(GPU, (f"g{zone}",), (zone,)) for zone in (0, 1))
-        usage = node_usage(machine, KubeletReport((), allocatable_of(machine, devices), ALIGNED))
+        usage = node_usage(machine, KubeletReport((), make_allocatable(machine, devices), ALIGNED))
         assert isinstance(usage, Usage)
         self.report: Object = machine_to_nrt(machine, "node-7", usage, ALIGNED)
         self.write("report.yaml", yaml.safe_dump(self.report))
 
-    def ask(self, pod: str, *reports: str) -> CommandResult:
+    def predict(self, pod: str, *reports: str) -> CommandResult:
         """Run the command for a pod, with the report of the directory by default."""
         flags = [f"--report={self.directory / report}" for report in reports or ("report.yaml",)]
         return self.run(self.directory / pod, *flags)
@@ -55,7 +55,7 @@ def pod(**limits: str) -> Object:
 def test_a_pod_that_fits(fitting: Fitting) -> None:
     """The zone, the CPUs and the devices of the pod, and the number of further pods."""
     fitting.write("pod.json", json.dumps(pod(cpu="4", memory="1Gi", **{GPU: "1"})))
-    result = fitting.ask("pod.json")
+    result = fitting.predict("pod.json")
     assert (result.status, result.err) == (0, "")
     first, assignment = result.out.splitlines()
     assert first == "node-7 would admit it, and 1 more like it"
@@ -64,9 +64,9 @@ def test_a_pod_that_fits(fitting: Fitting) -> None:
 
 
 def test_a_pod_that_does_not(fitting: Fitting) -> None:
-    """The kubelet's reason, and a sentence; a status that scripts can ask."""
+    """The kubelet's reason with an explanation, and a status for scripts."""
     fitting.write("pod.yaml", yaml.safe_dump(pod(cpu="1", memory="1Gi", **{GPU: "2"})))
-    result = fitting.ask("pod.yaml")
+    result = fitting.predict("pod.yaml")
     assert result.status == 1
     assert result.out.startswith("node-7 would reject it: TopologyAffinityError: needs 2 example.com/gpu in one zone; ")
 
@@ -81,27 +81,27 @@ WRAPPED: list[Object] = [
 
 @pytest.mark.parametrize("wrapped", WRAPPED, ids=lambda wrapped: wrapped["kind"])
 def test_templates(fitting: Fitting, wrapped: Object) -> None:
-    """Whatever has a pod template is asked for the pod that it would make."""
+    """An object with a pod template stands for the pod of that template."""
     fitting.write("it.yaml", yaml.safe_dump(wrapped))
-    assert fitting.ask("it.yaml").out.startswith("node-7 would admit it")
+    assert fitting.predict("it.yaml").out.startswith("node-7 would admit it")
 
 
 def test_several_reports(fitting: Fitting) -> None:
-    """Each node answers, lists of them too; one that takes the pod is enough."""
+    """Each node has its verdict, those of lists too; one that admits the pod suffices."""
     other = {**fitting.report, "metadata": {"name": "node-8"}, "zones": fitting.report["zones"][:1]}
     fitting.write("list.yaml", yaml.safe_dump({"kind": "List", "items": [other, fitting.report]}))
     fitting.write("pod.yaml", yaml.safe_dump(pod(cpu="2", memory="1Gi")))
-    result = fitting.ask("pod.yaml", "list.yaml", "report.yaml")
+    result = fitting.predict("pod.yaml", "list.yaml", "report.yaml")
     assert [line.split()[0] for line in result.out.splitlines() if "would" in line] == ["node-8", "node-7", "node-7"]
 
 
 def test_a_report_of_others(fitting: Fitting) -> None:
-    """What a report without our attributes leaves unknown is result."""
+    """Facts that a report of another agent lacks are named."""
     zones: list[Object] = [{**zone, "attributes": []} for zone in fitting.report["zones"] if zone["type"] == "Node"]
-    kept = [one for one in fitting.report["attributes"] if "/" not in one["name"]]
-    fitting.write("plain.yaml", yaml.safe_dump({**fitting.report, "attributes": kept, "zones": zones}))
+    retained = [entry for entry in fitting.report["attributes"] if "/" not in entry["name"]]
+    fitting.write("plain.yaml", yaml.safe_dump({**fitting.report, "attributes": retained, "zones": zones}))
     fitting.write("pod.yaml", yaml.safe_dump(pod(cpu="2", memory="1Gi")))
-    assert "  not sure: nothing is known of which CPUs are free" in fitting.ask("pod.yaml", "plain.yaml").out
+    assert "  not sure: nothing is known of which CPUs are free" in fitting.predict("pod.yaml", "plain.yaml").out
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_bad_pods(fitting: Fitting, name: str, content: str | None, error: str) 
     """One line, status 2, with the file, the field and the value."""
     if content is not None:
         fitting.write(name, content)
-    result = fitting.ask(name)
+    result = fitting.predict(name)
     assert (result.status, result.out) == (2, "")
     assert result.err.startswith(f"zonewise: error: {fitting.directory / name}: ")
     assert error in result.err
@@ -127,12 +127,12 @@ def test_bad_pods(fitting: Fitting, name: str, content: str | None, error: str) 
 
 
 def test_bad_reports(fitting: Fitting) -> None:
-    """A file that is no report is named; damage in one is told and costs only itself."""
+    """A file without a report is named; damage in a report is printed, and costs only the damaged part."""
     fitting.write("pod.yaml", yaml.safe_dump(pod(cpu="2", memory="1Gi")))
-    assert "no NodeResourceTopology with zones that can be used" in fitting.ask("pod.yaml", "pod.yaml").err
+    assert "no NodeResourceTopology with zones that can be used" in fitting.predict("pod.yaml", "pod.yaml").err
     fitting.report["zones"][0]["resources"][0]["available"] = "many"
     fitting.write("report.yaml", yaml.safe_dump(fitting.report))
-    result = fitting.ask("pod.yaml")
+    result = fitting.predict("pod.yaml")
     assert "'many'" in result.err
     assert result.out.startswith("node-7 would admit it")
 
@@ -140,7 +140,7 @@ def test_bad_reports(fitting: Fitting) -> None:
 def test_the_deprecated_command(fitting: Fitting, capsys: pytest.CaptureFixture[str]) -> None:
     """`zonewise foretell` still works, and says on stderr that it is deprecated."""
     path = fitting.write("pod.yaml", yaml.safe_dump(pod(cpu="4", memory="1Gi")))
-    current = fitting.ask("pod.yaml")
+    current = fitting.predict("pod.yaml")
     assert main(["foretell", path, f"--report={fitting.directory / 'report.yaml'}"]) == current.status
     printed = capsys.readouterr()
     assert printed.out == current.out

@@ -51,31 +51,31 @@ SMALL: dict[str, Any] = {
 class Simulating(CliRunner):
     """A directory with a log in it, and the command run there."""
 
-    def __init__(self, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        super().__init__(place, capsys, "simulate")
+    def __init__(self, directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        super().__init__(directory, capsys, "simulate")
         self.log = self.write("log.swf", LOG)
 
     def json(self, *arguments: object) -> Any:
         """What is written as JSON; nothing else is."""
-        said = self.run(*arguments, "--json")
-        assert (said.status, said.err) == (0, "")
-        return json.loads(said.out)
+        printed = self.run(*arguments, "--json")
+        assert (printed.status, printed.err) == (0, "")
+        return json.loads(printed.out)
 
     def table(self, *arguments: object) -> list[str]:
         """The lines of the table, blanks apart."""
-        said = self.run(*arguments)
-        assert (said.status, said.err) == (0, "")
-        return [" ".join(one.split()) for one in said.out.splitlines()]
+        printed = self.run(*arguments)
+        assert (printed.status, printed.err) == (0, "")
+        return [" ".join(entry.split()) for entry in printed.out.splitlines()]
 
-    def refused(self, *arguments: object) -> str:
+    def usage_error(self, *arguments: object) -> str:
         """The one line in which it is said why not."""
-        said = self.run(*arguments)
-        assert (said.status, said.out, said.err.count("\n")) == (2, "", 1)
-        return said.err.removeprefix("zonewise: error: ").rstrip("\n")
+        printed = self.run(*arguments)
+        assert (printed.status, printed.out, printed.err.count("\n")) == (2, "", 1)
+        return printed.err.removeprefix("zonewise: error: ").rstrip("\n")
 
 
 @pytest.fixture
-def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Simulating:
+def simulating(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Simulating:
     monkeypatch.delenv("COLUMNS", raising=False)
     return Simulating(tmp_path, capsys)
 
@@ -83,9 +83,9 @@ def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
 # --- a log on one pool
 
 
-def test_a_log(desk: Simulating) -> None:
+def test_a_log(simulating: Simulating) -> None:
     """Shortest first: job 2 waits for 140 s, 3 and 4 for 80 and 70 s."""
-    table = desk.table(desk.log)
+    table = simulating.table(simulating.log)
     assert table[:3] == ["log.swf: 4 jobs, 8 processors", "", DEFAULT_POLICY]
     assert table[3:9] == [
         "jobs done 4",
@@ -98,59 +98,59 @@ def test_a_log(desk: Simulating) -> None:
     assert "processors 100.0 %" in table
 
 
-def test_policies_side_by_side(desk: Simulating) -> None:
+def test_policies_side_by_side(simulating: Simulating) -> None:
     """In the order in which they are asked for, each once; a single policy comes first."""
-    table = desk.table(desk.log, "--policy", "easy", "--compare", f"{DEFAULT_POLICY},easy,greedy")
+    table = simulating.table(simulating.log, "--policy", "easy", "--compare", f"{DEFAULT_POLICY},easy,greedy")
     assert table[2] == f"easy {DEFAULT_POLICY} greedy"
     assert "longest 3.00 min 2.33 min 3.00 min" in table
 
 
-@pytest.mark.parametrize("name", [*(one for one in POLICY_NAMES if one != "depth-K"), "depth-3"])
-def test_every_policy_has_its_numbers(desk: Simulating, name: str) -> None:
-    assert desk.json(desk.log, "--policy", name)["results"][0]["summary"]["jobs"] == 4
+@pytest.mark.parametrize("name", [*(entry for entry in POLICY_NAMES if entry != "depth-K"), "depth-3"])
+def test_every_policy_has_its_numbers(simulating: Simulating, name: str) -> None:
+    assert simulating.json(simulating.log, "--policy", name)["results"][0]["summary"]["jobs"] == 4
 
 
-def test_a_compressed_log_is_the_same(desk: Simulating) -> None:
-    (desk.directory / "log.gz").write_bytes(gzip.compress(LOG.encode()))
-    zipped, text = desk.json(desk.directory / "log.gz"), desk.json(desk.log)
+def test_a_compressed_log_is_the_same(simulating: Simulating) -> None:
+    (simulating.directory / "log.gz").write_bytes(gzip.compress(LOG.encode()))
+    zipped, text = simulating.json(simulating.directory / "log.gz"), simulating.json(simulating.log)
     assert zipped["results"][0]["summary"]["waitMean"] == text["results"][0]["summary"]["waitMean"] == 72.5
 
 
-def test_another_number_of_processors(desk: Simulating) -> None:
-    said = desk.run(desk.log, "--nodes", 4, "--compare", "easy,greedy")
-    assert said.err == "log.swf: 2 jobs that fit nowhere:\n  job 1: 8 processors\n  job 2: 8 processors\n"
-    assert "jobs rejected" in said.out
-    assert desk.table(desk.log, "--nodes", 16)[0] == "log.swf: 4 jobs, 16 processors"
+def test_another_number_of_processors(simulating: Simulating) -> None:
+    printed = simulating.run(simulating.log, "--nodes", 4, "--compare", "easy,greedy")
+    assert printed.err == "log.swf: 2 jobs that fit nowhere:\n  job 1: 8 processors\n  job 2: 8 processors\n"
+    assert "jobs rejected" in printed.out
+    assert simulating.table(simulating.log, "--nodes", 16)[0] == "log.swf: 4 jobs, 16 processors"
 
 
-def test_exact_run_times_and_the_first_jobs(desk: Simulating) -> None:
+def test_exact_run_times_and_the_first_jobs(simulating: Simulating) -> None:
     """Job 2, which declares 200 s, would be told 100 s."""
-    jobs = desk.json(desk.log, "--exact", "--jobs", 2, "--json-jobs")["results"][0]["jobs"]
-    assert [one["limit"] for one in jobs] == [100, 100]
+    jobs = simulating.json(simulating.log, "--exact", "--jobs", 2, "--json-jobs")["results"][0]["jobs"]
+    assert [entry["limit"] for entry in jobs] == [100, 100]
 
 
-def test_when_a_reservation_is_made(desk: Simulating) -> None:
+def test_when_a_reservation_is_made(simulating: Simulating) -> None:
     """Job 2, which waits for 140 s otherwise, is first when it has a reservation."""
     for after, seconds, wait in (("2m", 120, 140), ("90", 90, 90), ("never", None, 140)):
-        found = desk.json(desk.log, "--reserve-after", after, "--json-jobs")["results"][0]
-        assert (found["rules"]["reserveAfter"], found["jobs"][1]["wait"]) == (seconds, wait)
+        outcome = simulating.json(simulating.log, "--reserve-after", after, "--json-jobs")["results"][0]
+        assert (outcome["rules"]["reserveAfter"], outcome["jobs"][1]["wait"]) == (seconds, wait)
 
 
-def test_forecasts_are_compared_with_what_came(desk: Simulating) -> None:
-    found = desk.json(desk.log, "--forecast", 1, "--json-jobs")["results"][0]
-    assert found["summary"]["forecast"]["jobs"] == 3
-    assert found["jobs"][2]["told"]["earliest"] <= 100
-    assert "forecasts" not in desk.table(desk.log)
+def test_forecasts_are_compared_with_what_came(simulating: Simulating) -> None:
+    outcome = simulating.json(simulating.log, "--forecast", 1, "--json-jobs")["results"][0]
+    assert outcome["summary"]["forecast"]["jobs"] == 3
+    assert outcome["jobs"][2]["told"]["earliest"] <= 100
+    assert "forecasts" not in simulating.table(simulating.log)
 
 
-def test_damaged_lines_are_counted_and_the_first_are_named(desk: Simulating) -> None:
+def test_damaged_lines_are_counted_and_the_first_are_named(simulating: Simulating) -> None:
     """They are fatal to nothing else; --verbose names all, --quiet none."""
-    damaged = desk.write(
+    damaged = simulating.write(
         "damaged.swf", LOG + "1 2 3\n" * 4 + line(5, 40, -1, 4, 60) * 3 + line(6, 50, 5, 1, 5, status=2)
     )
-    said = desk.run(damaged)
-    assert said.status == 0
-    assert said.err.splitlines() == [
+    printed = simulating.run(damaged)
+    assert printed.status == 0
+    assert printed.err.splitlines() == [
         "damaged.swf: 7 lines left out:",
         "  line 6: line: 3 fields rather than 18",
         "  line 7: line: 3 fields rather than 18",
@@ -160,65 +160,67 @@ def test_damaged_lines_are_counted_and_the_first_are_named(desk: Simulating) -> 
         "  and 2 more (all with --verbose)",
         "damaged.swf: 1 line of parts of jobs left out: the log has lines of the whole jobs",
     ]
-    assert "  line 12: field 4 (run time): -1" in desk.run(damaged, "--verbose").err
-    assert desk.run(damaged, "--quiet").err == ""
-    found = json.loads(desk.run(damaged, "--json").out)["scenario"]
-    assert (len(found["problems"]), found["partial"]) == (7, 1)
+    assert "  line 12: field 4 (run time): -1" in simulating.run(damaged, "--verbose").err
+    assert simulating.run(damaged, "--quiet").err == ""
+    outcome = json.loads(simulating.run(damaged, "--json").out)["scenario"]
+    assert (len(outcome["problems"]), outcome["partial"]) == (7, 1)
 
 
 # --- a cluster
 
 
-def test_jobs_on_nodes(desk: Simulating) -> None:
+def test_jobs_on_nodes(simulating: Simulating) -> None:
     """Four jobs of 4 CPUs take turns on 8; what outlives its declared time is killed, unless that is not wanted."""
-    jobs = desk.write("jobs.json", json.dumps(SMALL))
-    table = desk.table(jobs)
+    jobs = simulating.write("jobs.json", json.dumps(SMALL))
+    table = simulating.table(jobs)
     assert table[0].startswith("jobs.json: 5 jobs, 8 cpu")
     assert table[3:5] == ["jobs done 4", "jobs failed 1"]
     assert "mean wait of" in table
-    assert "jobs failed 1" not in desk.table(jobs, "--no-deadlines")
+    assert "jobs failed 1" not in simulating.table(jobs, "--no-deadlines")
 
 
-def test_starts_on_nodes_are_forecast_too(desk: Simulating) -> None:
+def test_starts_on_nodes_are_forecast_too(simulating: Simulating) -> None:
     """Who waits for others of 10 s each is told so."""
-    jobs = desk.write("jobs.json", json.dumps(SMALL))
-    found = desk.json(jobs, "--forecast", 1, "--json-jobs")["results"][0]
-    assert found["summary"]["forecast"]["jobs"] == sum(one["told"] is not None for one in found["jobs"]) > 0
+    jobs = simulating.write("jobs.json", json.dumps(SMALL))
+    outcome = simulating.json(jobs, "--forecast", 1, "--json-jobs")["results"][0]
+    assert outcome["summary"]["forecast"]["jobs"] == sum(entry["told"] is not None for entry in outcome["jobs"]) > 0
 
 
-def test_what_does_not_run_on_nodes_is_named_with_the_reason(desk: Simulating) -> None:
+def test_what_does_not_run_on_nodes_is_named_with_the_reason(simulating: Simulating) -> None:
     groups = [{"name": "wide", "requests": {"cpu": 5}}, {"name": "gpu", "requests": {"nvidia.com/gpu": 1}}]
-    jobs = desk.write("jobs.json", json.dumps({"nodes": "2x4", "jobs": [{"run": 1, **one} for one in groups]}))
-    said = desk.run(jobs, "--compare", "easy,fifo")
-    assert said.status == 0
-    lines = said.err.splitlines()
+    jobs = simulating.write(
+        "jobs.json", json.dumps({"nodes": "2x4", "jobs": [{"run": 1, **entry} for entry in groups]})
+    )
+    printed = simulating.run(jobs, "--compare", "easy,fifo")
+    assert printed.status == 0
+    lines = printed.err.splitlines()
     assert lines[0] == "jobs.json: 2 jobs that fit nowhere:"
     assert lines[1].startswith("  job wide: flavor nodes: ")
     assert lines[2].startswith("  job gpu: nvidia.com/gpu: the queue has no quota of it")
-    assert "jobs rejected" in said.out
+    assert "jobs rejected" in printed.out
 
 
-def test_a_live_cluster_takes_its_time(desk: Simulating) -> None:
-    jobs = desk.write("jobs.json", json.dumps(SMALL))
+def test_a_live_cluster_takes_its_time(simulating: Simulating) -> None:
+    jobs = simulating.write("jobs.json", json.dumps(SMALL))
     delays = ("--start-latency", "1-2s", "--rate", "50/100", "--release-latency", "500ms", "--grace", 30)
-    found = desk.json(jobs, *delays, "--seed", 7)
-    assert found["scenario"]["options"] == {
+    outcome = simulating.json(jobs, *delays, "--seed", 7)
+    assert outcome["scenario"]["options"] == {
         "seed": 7, "startLatency": [1, 2], "rate": [50, 100], "releaseLatency": 0.5, "grace": 30,
     }  # fmt: skip
-    summary, slow = (one["results"][0]["summary"] for one in (desk.json(jobs), found))
+    summary, slow = (entry["results"][0]["summary"] for entry in (simulating.json(jobs), outcome))
     assert slow["readyMean"] > summary["readyMean"] + 1
 
 
-def test_a_log_on_nodes(desk: Simulating) -> None:
-    table = desk.table(desk.log, "--nodes", "2x4", "--policy", "greedy")
+def test_a_log_on_nodes(simulating: Simulating) -> None:
+    table = simulating.table(simulating.log, "--nodes", "2x4", "--policy", "greedy")
     assert table[0].startswith("log.swf: 4 jobs, 8 cpu")
 
 
 @pytest.mark.parametrize("mix", MIXES)
-def test_mixes(desk: Simulating, mix: str) -> None:
+def test_mixes(simulating: Simulating, mix: str) -> None:
     """One seed is one result, whoever asks; another is another."""
     first, again, other = (
-        desk.json(mix, "--jobs", 20, "--load", 0.5, "--seed", seed, "--policy", "greedy")["results"][0]["summary"]
+        simulating.json(mix, "--jobs", 20, "--load", 0.5, "--seed", seed, "--policy", "greedy")["results"][0]["summary"]
         for seed in (1, 1, 2)
     )
     first.pop("decisionsPerSecond")
@@ -230,42 +232,42 @@ def test_mixes(desk: Simulating, mix: str) -> None:
 # --- output
 
 
-def test_json_to_a_file_leaves_the_table(desk: Simulating) -> None:
-    file = desk.directory / "out.json"
-    assert desk.table(desk.log, "--json", file)[:-1] == desk.table(desk.log)[:-1]
+def test_json_to_a_file_leaves_the_table(simulating: Simulating) -> None:
+    file = simulating.directory / "out.json"
+    assert simulating.table(simulating.log, "--json", file)[:-1] == simulating.table(simulating.log)[:-1]
     assert json.loads(file.read_text())["schemaVersion"] == "zonewise.dev/simulation/v1"
 
 
 @pytest.mark.parametrize("ending", ["svg", "png"])
-def test_a_picture(desk: Simulating, ending: str) -> None:
+def test_a_picture(simulating: Simulating, ending: str) -> None:
     pytest.importorskip("matplotlib")
-    file = desk.directory / f"out.{ending}"
-    assert desk.table(desk.log, "--plot", file, "--compare", "easy,greedy")[2] == "easy greedy"
+    file = simulating.directory / f"out.{ending}"
+    assert simulating.table(simulating.log, "--plot", file, "--compare", "easy,greedy")[2] == "easy greedy"
     assert file.read_bytes()[:5] in (b"<?xml", b"\x89PNG\r")
-    assert sorted(os.listdir(desk.directory)) == ["log.swf", f"out.{ending}"]
+    assert sorted(os.listdir(simulating.directory)) == ["log.swf", f"out.{ending}"]
 
 
-def test_progress_is_for_terminals(desk: Simulating, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_for_terminals(simulating: Simulating, monkeypatch: pytest.MonkeyPatch) -> None:
     """One line on standard error, which is gone at the end; the table is the same."""
     monkeypatch.setattr(progress, "INITIAL_DELAY", 0)
     monkeypatch.setattr(progress, "_PERIOD", 0)
-    many = desk.write("many.swf", HEADER + "".join(line(one, one, 5, 2, 9) for one in range(200)))
-    plain = desk.run(many)
+    many = simulating.write("many.swf", HEADER + "".join(line(entry, entry, 5, 2, 9) for entry in range(200)))
+    plain = simulating.run(many)
     assert plain.err == ""
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    shown = desk.run(many)
-    assert shown.out.splitlines()[:-2] == plain.out.splitlines()[:-2]
-    assert f" %  0 s left  {DEFAULT_POLICY}  " in shown.err
-    assert "\n" not in shown.err
-    assert shown.err.endswith("\r")
-    assert desk.run(many, "--quiet").err == ""
+    drawn = simulating.run(many)
+    assert drawn.out.splitlines()[:-2] == plain.out.splitlines()[:-2]
+    assert f" %  0 s left  {DEFAULT_POLICY}  " in drawn.err
+    assert "\n" not in drawn.err
+    assert drawn.err.endswith("\r")
+    assert simulating.run(many, "--quiet").err == ""
 
 
 # --- mistakes
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "printed"),
     [
         (("--policy", "best"), "policy: best: no such policy; there are shortest-reserving, fifo, "),
         (("--compare", "easy,depth-K"), "policy: depth-K: no such policy"),
@@ -291,19 +293,22 @@ def test_progress_is_for_terminals(desk: Simulating, monkeypatch: pytest.MonkeyP
         (("--frobnicate",), "unrecognized arguments: --frobnicate; see `zonewise simulate --help`"),
     ],
 )
-def test_mistakes(desk: Simulating, arguments: tuple[str, ...], said: str) -> None:
+def test_mistakes(simulating: Simulating, arguments: tuple[str, ...], printed: str) -> None:
     """Each is said in one line, with what is possible; nothing is written."""
-    assert said in desk.refused(desk.log, *arguments)
-    assert os.listdir(desk.directory) == ["log.swf"]
+    assert printed in simulating.usage_error(simulating.log, *arguments)
+    assert os.listdir(simulating.directory) == ["log.swf"]
 
 
-def test_the_trace_is_not_overwritten(desk: Simulating) -> None:
-    assert desk.refused(desk.log, "--json", desk.log) == f"{desk.log}: is the trace, and is not overwritten"
-    assert (desk.directory / "log.swf").read_text() == LOG
+def test_the_trace_is_not_overwritten(simulating: Simulating) -> None:
+    assert (
+        simulating.usage_error(simulating.log, "--json", simulating.log)
+        == f"{simulating.log}: is the trace, and is not overwritten"
+    )
+    assert (simulating.directory / "log.swf").read_text() == LOG
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "printed"),
     [
         (None, "neither there nor known: can be an SWF log, "),
         (HEADER, "holds no jobs"),
@@ -313,36 +318,36 @@ def test_the_trace_is_not_overwritten(desk: Simulating) -> None:
         ("a: [", "neither YAML nor JSON"),
     ],
 )
-def test_traces_that_are_none(desk: Simulating, content: str | None, said: str) -> None:
+def test_traces_that_are_none(simulating: Simulating, content: str | None, printed: str) -> None:
     """The file is named, and what is wrong with it."""
-    trace = str(desk.directory / "trace") if content is None else desk.write("trace", content)
-    error = desk.refused(trace)
+    trace = str(simulating.directory / "trace") if content is None else simulating.write("trace", content)
+    error = simulating.usage_error(trace)
     assert error.startswith(f"{trace}: ")
-    assert said in error
+    assert printed in error
 
 
 @pytest.mark.parametrize("target", ["table", "json"])
-def test_a_disk_that_is_full(desk: Simulating, target: str) -> None:
+def test_a_disk_that_is_full(simulating: Simulating, target: str) -> None:
     """One line tells of it, and the status is that of other mistakes."""
     arguments = [] if target == "table" else ["--json", "/dev/full"]
-    with open("/dev/full", "w") as full, program(desk.log, *arguments, stdout=full) as process:
+    with open("/dev/full", "w") as full, program(simulating.log, *arguments, stdout=full) as process:
         _, err = process.communicate(timeout=60)
-    said = "cannot write to standard output" if target == "table" else "/dev/full: cannot be written"
-    assert (process.returncode, err) == (2, f"zonewise: error: {said}: No space left on device\n")
+    printed = "cannot write to standard output" if target == "table" else "/dev/full: cannot be written"
+    assert (process.returncode, err) == (2, f"zonewise: error: {printed}: No space left on device\n")
 
 
 @pytest.mark.parametrize(
     ("missing", "extra", "arguments"), [("numpy", "scheduler", ()), ("matplotlib", "plot", ("--plot", "out.svg"))]
 )
 def test_libraries_that_are_not_installed(
-    desk: Simulating, missing: str, extra: str, arguments: tuple[str, ...]
+    simulating: Simulating, missing: str, extra: str, arguments: tuple[str, ...]
 ) -> None:
     """The extra that has them is named."""
     hide = f"import sys, importlib.util as u; sys.modules[{missing!r}] = None; f = u.find_spec; "
     hide += f"u.find_spec = lambda name, *more: None if name == {missing!r} else f(name, *more); "
     code = hide + "from zonewise.cli import main; sys.exit(main())"
-    command = [sys.executable, "-c", code, "simulate", desk.log, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=desk.directory)
+    command = [sys.executable, "-c", code, "simulate", simulating.log, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=simulating.directory)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert done.stderr.count("install") == 1
     assert missing in done.stderr
@@ -352,11 +357,11 @@ def test_libraries_that_are_not_installed(
 # --- help
 
 
-def test_help_names_what_there_is(desk: Simulating) -> None:
+def test_help_names_what_there_is(simulating: Simulating) -> None:
     """Every policy and every mix has its line, and the examples are understood."""
     assert tuple(simulate.POLICIES) == POLICY_NAMES
     assert tuple(simulate.MIXES) == tuple(MIXES)
-    text = desk.run("--help").out
+    text = simulating.run("--help").out
     for name in (*POLICY_NAMES, *MIXES):
         assert f"\n  {name}" in text
     parser = ArgumentParser()
@@ -365,11 +370,11 @@ def test_help_names_what_there_is(desk: Simulating) -> None:
         parser.parse_args(example.split())
 
 
-def test_help_on_a_narrow_terminal(desk: Simulating, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_on_a_narrow_terminal(simulating: Simulating, monkeypatch: pytest.MonkeyPatch) -> None:
     """What policies are wraps; only commands, to be copied, stay whole."""
     monkeypatch.setenv("COLUMNS", "40")
-    text = desk.run("--help").out.partition("policies:")[2]
-    assert max(len(one) for one in text.splitlines() if "zonewise simulate" not in one) <= 40
+    text = simulating.run("--help").out.partition("policies:")[2]
+    assert max(len(entry) for entry in text.splitlines() if "zonewise simulate" not in entry) <= 40
 
 
 def test_help_needs_no_arrays() -> None:
@@ -402,30 +407,30 @@ def program(
             process.kill()
 
 
-def test_as_a_program(desk: Simulating) -> None:
+def test_as_a_program(simulating: Simulating) -> None:
     """It is installed, does the same as the function, and fits a terminal of 40 columns."""
-    with program(desk.log, "--compare", "easy,greedy,fifo", env={**os.environ, "COLUMNS": "40"}) as process:
+    with program(simulating.log, "--compare", "easy,greedy,fifo", env={**os.environ, "COLUMNS": "40"}) as process:
         out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "")
     assert max(map(len, out.splitlines())) <= 40
 
 
-def test_interrupted(desk: Simulating) -> None:
+def test_interrupted(simulating: Simulating) -> None:
     """Ctrl-C is one word, the status that shells expect, and no half of a file."""
-    trace = desk.directory / "pipe"
+    trace = simulating.directory / "pipe"
     os.mkfifo(trace)
     # the pipe is open when the program reads, which then waits for more
-    with program(trace, "--json", desk.directory / "out.json") as process, trace.open("w"):
+    with program(trace, "--json", simulating.directory / "out.json") as process, trace.open("w"):
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (128 + signal.SIGINT, "", "zonewise: interrupted\n")
-    assert sorted(os.listdir(desk.directory)) == ["log.swf", "pipe"]
+    assert sorted(os.listdir(simulating.directory)) == ["log.swf", "pipe"]
 
 
 @pytest.mark.skipif(not KTH.exists(), reason="no logs beside the project")
-def test_a_real_log(desk: Simulating) -> None:
+def test_a_real_log(simulating: Simulating) -> None:
     """Under EASY, every job waits as long as in the published experiment."""
-    found = desk.json(KTH, "--policy", "easy", "--json-jobs")["results"][0]["jobs"]
+    outcome = simulating.json(KTH, "--policy", "easy", "--json-jobs")["results"][0]["jobs"]
     lines = map(str.split, gzip.decompress(KTH.read_bytes()).decode().splitlines())
-    published = {one[0]: float(one[2]) for one in lines if one[0] != ";"}
-    assert {one["name"]: one["wait"] for one in found} == published
+    published = {entry[0]: float(entry[2]) for entry in lines if entry[0] != ";"}
+    assert {entry["name"]: entry["wait"] for entry in outcome} == published

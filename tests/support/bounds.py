@@ -1,4 +1,4 @@
-"""How soon any schedule of equal gangs can end."""
+"""Bounds on the makespan of any schedule of equal gangs."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def earliest_end_offline(gangs: Sequence[Gang], slots: int) -> float:
     2. From any time on, the slots have to do all the work that comes from then on.
     3. Of the k * slots + 1 longest gangs some slot has k + 1, and these are no shorter than the k + 1 shortest of them.
     """
-    alone = max(one.comes + one.takes for one in gangs)
+    single = max(entry.comes + entry.takes for entry in gangs)
     late_first = sorted(gangs, reverse=True)
-    work = accumulate(one.takes for one in late_first)
-    area = max(one.comes + done / slots for one, done in zip(late_first, work, strict=True))
-    longest = sorted((one.takes for one in gangs), reverse=True)
-    begin = min(one.comes for one in gangs)
+    work = accumulate(entry.takes for entry in late_first)
+    area = max(entry.comes + done / slots for entry, done in zip(late_first, work, strict=True))
+    longest = sorted((entry.takes for entry in gangs), reverse=True)
+    begin = min(entry.comes for entry in gangs)
     shared = (sum(longest[k * slots - k : k * slots + 1]) for k in range(1, (len(gangs) - 1) // slots + 1))
-    return max(alone, area, *(begin + together for together in shared))
+    return max(single, area, *(begin + together for together in shared))
 
 
 def earliest_end_online(gangs: Sequence[Gang], slots: int, tries: int = 30) -> float:
@@ -45,8 +45,8 @@ def earliest_end_online(gangs: Sequence[Gang], slots: int, tries: int = 30) -> f
     as with the same draws every later start would be no earlier. The mean is over orders of the same run times.
     """
     chance = random.Random(0)
-    comes = sorted(one.comes for one in gangs)
-    takes = [one.takes for one in gangs]
+    comes = sorted(entry.comes for entry in gangs)
+    takes = [entry.takes for entry in gangs]
     ends: list[float] = []
     for _ in range(tries):
         chance.shuffle(takes)

@@ -1,4 +1,4 @@
-"""A directory, and a subcommand of ours run there in this process."""
+"""Runs a subcommand in this process, in a directory of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class CommandResult(NamedTuple):
-    """How a command ended, and what it wrote."""
+    """The status and output of a command."""
 
     status: int
     out: str
@@ -21,7 +21,7 @@ class CommandResult(NamedTuple):
 
 
 class CliRunner:
-    """Where files are written for a subcommand."""
+    """Runs a subcommand on the files of a directory."""
 
     def __init__(self, directory: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
         self.directory = directory

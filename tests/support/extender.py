@@ -46,40 +46,40 @@ class Extender(Watched):
     def __init__(self, directory: Path, flags: Iterable[str]) -> None:
         log = directory / "extender.log"
         command = [sys.executable, "-c", _PROGRAM, "scheduler", "--extender-only", "--listen", "127.0.0.1:0"]
-        with log.open("wb") as said:
+        with log.open("wb") as printed:
             process = subprocess.Popen(
                 [*command, "--metrics-listen", "127.0.0.1:0", *flags],
                 stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
+                stdout=printed,
+                stderr=printed,
                 env={name: value for name, value in os.environ.items() if not name.startswith("ZONEWISE_")},
             )
         super().__init__(process, log)
 
     @property
     def ports(self) -> list[int]:
-        """On which it serves the extender and its metrics, once it does."""
+        """Return the ports of the extender and of its metrics, once it serves them."""
         self.until(lambda: self.said.count("serving on port") == 2)
         return [int(part.split()[0].strip('"}')) for part in self.said.split("serving on port ")[1:]]
 
     @property
     def url(self) -> str:
-        """Where kube-scheduler asks it."""
+        """Return the URL for kube-scheduler."""
         return f"http://127.0.0.1:{self.ports[0]}"
 
     def get(self, path: str) -> tuple[int, str]:
-        """Get a page of those for metrics and health."""
+        """Get a path of the port for metrics and health."""
         with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.ports[1], timeout=PATIENCE)) as connection:
             connection.request("GET", path)
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
 
     def ready(self) -> bool:
-        """Tell whether it knows the whole cluster."""
+        """Tell whether it is ready."""
         return self.get("/readyz")[0] == 200
 
     def state(self, node: str) -> Json:
-        """Return what it knows of a node."""
+        """Return its view of a node."""
         return json.loads(self.get("/debug/state")[1])["nodes"].get(node, {})
 
     def metric(self, name: str) -> float:
@@ -90,7 +90,7 @@ class Extender(Watched):
         return 0.0
 
     def terminate(self, number: signal.Signals = signal.SIGTERM, seconds: float = GRACE) -> int:
-        """Ask it to end, and return its status; fail where it takes too long."""
+        """Send a signal, and return the status; fail where it takes too long."""
         self.process.send_signal(number)
         try:
             return self.process.wait(seconds)
@@ -98,7 +98,7 @@ class Extender(Watched):
             raise AssertionError(f"runs on after {seconds} s: {self.said}") from None
 
     def close(self) -> None:
-        """End it; it has nothing to complain of."""
+        """Terminate it, and check that it logged no error."""
         assert self.terminate() == 0, self.said
 
     def kill(self) -> None:
@@ -109,9 +109,9 @@ class Extender(Watched):
 
 @contextlib.contextmanager
 def running_extender(*flags: str) -> Generator[Extender]:
-    """Run it until it is no longer needed."""
-    with tempfile.TemporaryDirectory(prefix="extender-") as place:
-        extender = Extender(Path(place), flags)
+    """Run it while the context is entered."""
+    with tempfile.TemporaryDirectory(prefix="extender-") as index:
+        extender = Extender(Path(index), flags)
         try:
             yield extender
         finally:
@@ -119,7 +119,7 @@ def running_extender(*flags: str) -> Generator[Extender]:
 
 
 class Reply(NamedTuple):
-    """An answer to a call."""
+    """A response."""
 
     status: int
     text: str
@@ -131,25 +131,25 @@ class Reply(NamedTuple):
 
     @property
     def selected_node(self) -> str:
-        """The one node that a pod may have; "" where it may have none."""
+        """The one node that passes; "" where none does."""
         assert not self.json["Error"], self.text
         assert len(self.json["NodeNames"]) <= 1
         return next(iter(self.json["NodeNames"]), "")
 
     @property
     def reasons(self) -> dict[str, str]:
-        """By node why not."""
+        """Reasons by node."""
         return self.json["FailedAndUnresolvableNodes"]
 
 
 class Caller:
-    """What kube-scheduler does, on one connection that is kept."""
+    """The calls of kube-scheduler, on one persistent connection."""
 
     def __init__(self, extender: Extender) -> None:
         self.connection = http.client.HTTPConnection("127.0.0.1", extender.ports[0], timeout=PATIENCE)
 
     def send(self, path: str, body: bytes | None, method: str = "POST", headers: Mapping[str, str] = {}) -> Reply:
-        """Send anything."""
+        """Send any bytes."""
         self.connection.request(method, path, body, dict(headers))
         answer = self.connection.getresponse()
         return Reply(answer.status, answer.read().decode())
@@ -159,7 +159,7 @@ class Caller:
         return self.send(f"/{verb}", json.dumps(arguments).encode())
 
     def filter(self, pod: Json, nodes: Sequence[str]) -> Reply:
-        """Ask which nodes a pod may have."""
+        """Call filter with the names of the nodes."""
         return self.call("filter", {"Pod": pod, "Nodes": None, "NodeNames": list(nodes)})
 
     def close(self) -> None:
@@ -167,7 +167,7 @@ class Caller:
 
 
 class ExtenderCluster:
-    """An API server in memory with nodes, reports and pods, as values say."""
+    """An API server in memory with nodes, reports and pods."""
 
     def __init__(self, server: ApiServer) -> None:
         self.server = server
@@ -183,21 +183,21 @@ class ExtenderCluster:
     def publish(self, nrt: Json) -> None:
         """Create or replace a NodeResourceTopology."""
         path = f"{TOPOLOGIES}/{nrt['metadata']['name']}"
-        found = self.api.get(path)
-        if found.status == 404:
+        result = self.api.get(path)
+        if result.status == 404:
             self.api.post(TOPOLOGIES, nrt).ok()
         else:
-            version = found.ok()["metadata"]["resourceVersion"]
+            version = result.ok()["metadata"]["resourceVersion"]
             self.api.put(path, {**nrt, "metadata": {**nrt["metadata"], "resourceVersion": version}}).ok()
 
     def report(self, kubelet: Kubelet) -> None:
-        """Publish what a kubelet's agent sees."""
+        """Publish the report of a kubelet's agent."""
         report = kubelet.report()
         assert report.state is not None
         self.publish(build_nrt(kubelet.node, report.state, report.fingerprints))
 
     def create(self, pod: Json) -> Json:
-        """Create a pod; return it as the server has it."""
+        """Create a pod; return it as stored."""
         return self.api.post(PODS, pod).ok()
 
     def pod(self, name: str) -> Json:
@@ -217,7 +217,7 @@ class ExtenderCluster:
         self.api.patch(f"{PODS}/{pod['metadata']['name']}/status", {"status": status}, STRATEGIC).ok()
 
     def reject(self, pod: Json, reason: str, message: str = "no") -> None:
-        """Have a kubelet refuse a pod."""
+        """Let a kubelet reject a pod."""
         self.set_status(pod, phase="Failed", reason=reason, message=message)
 
     def delete(self, pod: Json) -> None:
@@ -236,29 +236,29 @@ def new_cluster(port: int = 0) -> Generator[ExtenderCluster]:
 
 
 def build_pod(name: str, shape: PodShape) -> Json:
-    """Write a pod of plain containers."""
+    """Return a pod of plain containers."""
     guaranteed = shape.qos == "Guaranteed"
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": NAMESPACE},
-        "spec": {"containers": [_container(one, guaranteed=guaranteed) for one in shape.containers]},
+        "spec": {"containers": [_container(container, guaranteed=guaranteed) for container in shape.containers]},
     }
 
 
-def _container(one: Container, *, guaranteed: bool) -> Json:
-    devices = {name: str(count) for name, count in one.devices}
-    amounts = {"cpu": f"{one.milli_cpus}m"} | {name: str(size) for name, size in one.memory}
+def _container(container: Container, *, guaranteed: bool) -> Json:
+    devices = {name: str(count) for name, count in container.devices}
+    amounts = {"cpu": f"{container.milli_cpus}m"} | {name: str(size) for name, size in container.memory}
     limits = (amounts if guaranteed else {}) | devices
-    return {"name": one.name, "image": "none", "resources": {"requests": amounts | devices, "limits": limits}}
+    return {"name": container.name, "image": "none", "resources": {"requests": amounts | devices, "limits": limits}}
 
 
 def build_nrt(node: str, state: NodeState, covered: Iterable[PodsFingerprint] = ()) -> Json:
-    """Write what our agent would publish of a node whose devices are each close to one zone."""
+    """Return the report of our agent for a node whose devices are each close to one zone."""
     kind = state.kind
     policies = kind.policies
     options = {"full-pcpus-only": policies.full_cores}
-    told = {
+    reported = {
         names.USAGE: names.USAGE_KNOWN,
         names.TOPOLOGY_MANAGER_POLICY: policies.topology,
         names.TOPOLOGY_MANAGER_SCOPE: policies.scope,
@@ -269,22 +269,22 @@ def build_nrt(node: str, state: NodeState, covered: Iterable[PodsFingerprint] = 
         names.THREADS_PER_CORE: str(max(bits.bit_count() for _, bits in kind.cpus.cores)),
         names.MEMORY_ASSIGNED: str(CpuSet.from_bits(state.memory_assigned)),
     }
-    told |= {names.FINGERPRINTS[one.method]: one.value for one in covered}
+    reported |= {names.FINGERPRINTS[entry.method]: entry.value for entry in covered}
     packages = [
-        {"name": f"package-{number}", "type": "Package", "attributes": _pairs({names.CPUS: _list(bits)})}
+        {"name": f"package-{number}", "type": "Package", "attributes": _label_list({names.CPUS: _list(bits)})}
         for number, bits in kind.cpus.packages
     ]
     return {
         "apiVersion": "topology.node.k8s.io/v1alpha2",
         "kind": "NodeResourceTopology",
         "metadata": {"name": node},
-        "attributes": _pairs({name: value for name, value in told.items() if value}),
-        "zones": [*(_zone(state, place) for place in range(len(kind.zones))), *packages],
+        "attributes": _label_list({name: value for name, value in reported.items() if value}),
+        "zones": [*(_zone(state, index) for index in range(len(kind.zones))), *packages],
     }
 
 
 def plain_nrt(node: str, free: Sequence[int], size: int = 8, policy: str = "single-numa-node") -> Json:
-    """Write what another agent would publish: CPUs by zone, and a policy."""
+    """Return the report of another agent: CPUs by zone, and a policy."""
     zones = [
         {
             "name": f"node-{zone}", "type": "Node",
@@ -296,33 +296,34 @@ def plain_nrt(node: str, free: Sequence[int], size: int = 8, policy: str = "sing
         "apiVersion": "topology.node.k8s.io/v1alpha2",
         "kind": "NodeResourceTopology",
         "metadata": {"name": node},
-        "attributes": _pairs({names.TOPOLOGY_MANAGER_POLICY: policy, names.TOPOLOGY_MANAGER_SCOPE: "container"}),
+        "attributes": _label_list({names.TOPOLOGY_MANAGER_POLICY: policy, names.TOPOLOGY_MANAGER_SCOPE: "container"}),
         "zones": zones,
     }
 
 
-def _zone(state: NodeState, place: int) -> Json:
+def _zone(state: NodeState, zone: int) -> Json:
     kind = state.kind
-    zone = kind.zones[place]
+    zone = kind.zones[zone]
     cpus = dict(kind.cpus.zones)[zone]
     own = [CpuSet.from_bits(bits) for _, bits in kind.cpus.cores if bits & cpus]
     attributes = {names.CPUS: _list(cpus), names.CORES: write_cores(own)}
     if kind.policies.cpu == "static":
         attributes[names.FREE_CPUS] = _list(state.free_cpus & cpus)
     if state.memory_groups:
-        attributes[names.MEMORY_GROUP] = str(CpuSet.from_bits(state.memory_groups[place])).replace("-", ",")
+        attributes[names.MEMORY_GROUP] = str(CpuSet.from_bits(state.memory_groups[zone])).replace("-", ",")
     most, left = (cpus & ~kind.cpus.reserved).bit_count(), (state.free_cpus & cpus).bit_count()
     resources = [_amount("cpu", cpus.bit_count(), most, left)]
     if kind.allocatable:
-        amounts = zip(kind.memory_types, kind.allocatable[place], state.memory_free[place], strict=True)
+        amounts = zip(kind.memory_types, kind.allocatable[zone], state.memory_free[zone], strict=True)
         resources += [_amount(name, size, size, free) for name, size, free in amounts]
     for device, free in zip(kind.devices, state.device_free, strict=True):
         if device.zones == 1 << zone:
             resources.append(_amount(device.resource, device.total, device.healthy, free))
-    row = kind.distances[place] if kind.distances else ()
+    row = kind.distances[zone] if kind.distances else ()
     costs = [{"name": f"node-{other}", "value": value} for other, value in zip(kind.zones, row, strict=False)]
     return {
-        "name": f"node-{zone}", "type": "Node", "attributes": _pairs(attributes), "resources": resources, "costs": costs
+        "name": f"node-{zone}", "type": "Node", "attributes": _label_list(attributes), "resources": resources,
+        "costs": costs,
     }  # fmt: skip
 
 
@@ -330,7 +331,7 @@ def _amount(name: str, capacity: int, allocatable: int, available: int) -> Json:
     return {"name": name, "capacity": str(capacity), "allocatable": str(allocatable), "available": str(available)}
 
 
-def _pairs(values: Mapping[str, str]) -> list[Json]:
+def _label_list(values: Mapping[str, str]) -> list[Json]:
     return [{"name": name, "value": value} for name, value in values.items()]
 
 

@@ -1,4 +1,4 @@
-"""Histories of simulations: made by hand, and by chance."""
+"""Histories of simulations, by hand and at random."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ MACHINE = {"cpu": SIZE, "gpu": SIZE // 2}
 
 
 def job(name: str, submitted: float, cpus: int, *runs: JobRun, **fields: Any) -> JobHistory:
-    """A job of one pod that is done with its last run, or else waits."""
+    """Return a job of one pod that completed with its last run, or else is pending."""
     outcome: JobOutcome = "done" if runs and runs[-1].whole else "waiting"
-    one = JobHistory(name, "", "", submitted, inf, {"cpu": cpus}, 1, 0, outcome, runs)
-    return one._replace(**fields)
+    entry = JobHistory(name, "", "", submitted, inf, {"cpu": cpus}, 1, 0, outcome, runs)
+    return entry._replace(**fields)
 
 
 def run(start: float, end: float, ready: float | None = None, *, whole: bool = True) -> JobRun:
-    """A run whose pods start at once."""
+    """Return a run whose pods start at once."""
     return JobRun(start, end, start if ready is None else ready, whole)
 
 
 def history(*jobs: JobHistory, capacity: Mapping[str, int] | None = None) -> History:
-    """What came of jobs on eight CPUs."""
+    """Return a history of jobs on eight CPUs."""
     return History(list(jobs), {"cpu": SIZE} if capacity is None else capacity, 2 * len(jobs), 0.5)
 
 
@@ -50,7 +50,7 @@ PREEMPTED = history(
 
 @st.composite
 def histories(draw: st.DrawFn, *, max_jobs: int = 12) -> History:
-    """Small machines that are never overcommitted; any job may be preempted, given up, refused, or left waiting."""
+    """Small machines that are never overcommitted; any job may be preempted, fail, fit nowhere, or stay pending."""
     free = [dict(MACHINE) for _ in range(400)]
     jobs: list[JobHistory] = []
     submitted = draw(st.integers(0, 5))
@@ -65,11 +65,11 @@ def histories(draw: st.DrawFn, *, max_jobs: int = 12) -> History:
             runs.append(_placed(free, amounts, least + draw(st.integers(0, 3)), draw(st.integers(0, 9)), whole=whole))
             runs[-1] = runs[-1]._replace(ready=runs[-1].start + draw(st.integers(0, 12)))
         late = draw(st.none() | st.integers(0, 5))
-        promised = (float(submitted), runs[0].start + late) if runs and late is not None else None
+        reservations = (float(submitted), runs[0].start + late) if runs and late is not None else None
         jobs.append(
             JobHistory(
                 f"job-{number}", draw(st.sampled_from(["", "q"])), "", submitted, inf, amounts,
-                draw(st.integers(1, 3)), 0, outcome, tuple(runs), promised,
+                draw(st.integers(1, 3)), 0, outcome, tuple(runs), reservations,
             )
         )  # fmt: skip
         submitted += draw(st.integers(0, 4))

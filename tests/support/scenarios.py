@@ -1,4 +1,4 @@
-"""Scenarios to simulate: a queue or some in a cohort, jobs by hand and by chance."""
+"""Scenarios to simulate: one queue, or some in a cohort; jobs by hand and at random."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def with_nodes(case: Scenario, *hosts: tuple[str, int]) -> Scenario:
 
 def find_job(history: History, name: str) -> JobHistory:
     """What happened to a job."""
-    return next(one for one in history.jobs if one.name == name)
+    return next(entry for entry in history.jobs if entry.name == name)
 
 
 def start_times(history: History) -> dict[str, float | None]:
@@ -89,8 +89,8 @@ def scenarios(draw: st.DrawFn, *, max_jobs: int = 12, priorities: int = 2, decla
         [ClusterQueuePreemption(), EAGER, ClusterQueuePreemption("LowerOrNewerEqualPriority", "LowerPriority")]
     )
     queues = tuple(
-        queue(f"q{place}", draw(st.integers(2, 8)), cohort, preemption=draw(policies))
-        for place in range(draw(st.integers(1, 3)))
+        queue(f"q{index}", draw(st.integers(2, 8)), cohort, preemption=draw(policies))
+        for index in range(draw(st.integers(1, 3)))
     )
     jobs: list[Arrival] = []
     now = 0

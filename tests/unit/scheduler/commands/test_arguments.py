@@ -44,10 +44,10 @@ def test_spans(text: str, seconds: tuple[float, float]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"), [("50/100", (50, 100)), ("50", (50, 50)), ("0.5", (0.5, 1)), ("2.5/3", (2.5, 3))]
+    ("text", "result"), [("50/100", (50, 100)), ("50", (50, 50)), ("0.5", (0.5, 1)), ("2.5/3", (2.5, 3))]
 )
-def test_rates(text: str, found: tuple[float, int]) -> None:
-    assert rate(text) == found
+def test_rates(text: str, result: tuple[float, int]) -> None:
+    assert rate(text) == result
 
 
 def test_names() -> None:

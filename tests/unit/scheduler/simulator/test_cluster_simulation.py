@@ -1,4 +1,4 @@
-"""The clock over a cluster: short stories."""
+"""The simulation of a cluster: short scenarios."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PREEMPTING = (queue(preemption=EAGER),)
 
 
 def stop_whatever_starts(state: PlannerState, now: float) -> Plan:
-    """Start what fits, and preempt it at once."""
+    """Admit what fits, and preempt it at once."""
     plan = schedule(state, now)
     victims = tuple(Victim(workload, workload, "InClusterQueue") for workload in plan.admitted)
     return plan._replace(victims=victims)
@@ -39,7 +39,7 @@ def stop_whatever_starts(state: PlannerState, now: float) -> Plan:
 
 
 def test_what_comes_at_one_time_is_decided_at_once() -> None:
-    history = simulate_cluster(scenario(*(arrival(f"j{one}", 2, 5) for one in range(4))), GREEDY)
+    history = simulate_cluster(scenario(*(arrival(f"j{entry}", 2, 5) for entry in range(4))), GREEDY)
     assert start_times(history) == {"j0": 0, "j1": 0, "j2": 0, "j3": 0}
     assert history.decisions == 2
 
@@ -115,7 +115,7 @@ def test_pending_jobs_are_explained() -> None:
     """Under FIFO nobody passes one that fits nowhere; what requests nothing is given no place."""
     jobs = arrival("wide", 9, 1), arrival("small", 1, 1, 1)
     history = simulate_cluster(scenario(*jobs), FIFO)
-    assert [(one.outcome, one.explanation) for one in history.jobs] == [
+    assert [(entry.outcome, entry.explanation) for entry in history.jobs] == [
         ("refused", find_job(history, "wide").explanation),
         ("waiting", "ns/wide is before it in ClusterQueue q and must start first"),
     ]
@@ -154,7 +154,7 @@ def test_quota_is_free_some_time_after_the_end() -> None:
 
 def test_admissions_are_no_more_than_the_api_server_takes() -> None:
     """All have their quota at once; they start as their admissions are written."""
-    jobs = (arrival(f"j{one}", 1, 5) for one in range(6))
+    jobs = (arrival(f"j{entry}", 1, 5) for entry in range(6))
     history = simulate_cluster(scenario(*jobs), GREEDY, Latency(rate=2, burst=3))
     assert [job.runs[0].start for job in history.jobs] == [0] * 6
     assert [job.runs[0].ready for job in history.jobs] == [0, 0, 0, 0.5, 1, 1.5]
@@ -227,19 +227,19 @@ def test_what_is_unlimited_is_no_capacity() -> None:
 
 
 def test_names_are_unique() -> None:
-    said = "by hand: jobs have names of their own; there are several of the name ns/a, ns/b"
-    with pytest.raises(SimulationError, match=f"^{said}$"):
+    printed = "by hand: jobs have names of their own; there are several of the name ns/a, ns/b"
+    with pytest.raises(SimulationError, match=f"^{printed}$"):
         simulate_cluster(scenario(*(arrival(name, 1, 1) for name in "abacab")), GREEDY)
 
 
 def test_progress_is_reported_after_each_decision() -> None:
-    told: list[tuple[int, int, float]] = []
+    reported: list[tuple[int, int, float]] = []
 
     def progress(done: int, total: int, now: float) -> None:
-        told.append((done, total, now))
+        reported.append((done, total, now))
 
     simulate_cluster(scenario(arrival("a", 8, 4), arrival("b", 8, 3)), GREEDY, progress=progress)
-    assert told == [(0, 2, 0), (1, 2, 4), (2, 2, 7)]
+    assert reported == [(0, 2, 0), (1, 2, 4), (2, 2, 7)]
 
 
 # --- foresight
@@ -248,20 +248,20 @@ def test_progress_is_reported_after_each_decision() -> None:
 def test_a_pending_job_has_a_forecast_once_similar_jobs_have_run() -> None:
     """Each declares 100 s and takes 10; of the first nobody knows what they take."""
     foresight = ClusterForecaster()
-    jobs = [arrival(f"j{one:02}", 8, 10, 5 * one, limit=100) for one in range(12)]
-    kin = [one._replace(workload=replace(one.workload, history_keys=("ann",))) for one in jobs]
+    jobs = [arrival(f"j{entry:02}", 8, 10, 5 * entry, limit=100) for entry in range(12)]
+    kin = [entry._replace(workload=replace(entry.workload, history_keys=("ann",))) for entry in jobs]
     history = simulate_cluster(scenario(*kin), GREEDY, forecaster=foresight)
-    told = [one.forecast for one in history.jobs]
-    assert told[0] is None
-    assert told[1] == (5, 100, 100)
-    assert told[-1] is not None
-    assert told[-1][:2] == (110, 110)
-    assert [one.started for one in history.jobs][-1] == 110
+    reported = [entry.forecast for entry in history.jobs]
+    assert reported[0] is None
+    assert reported[1] == (5, 100, 100)
+    assert reported[-1] is not None
+    assert reported[-1][:2] == (110, 110)
+    assert [entry.started for entry in history.jobs][-1] == 110
 
 
 def test_every_nth_pending_job_has_a_forecast() -> None:
     foresight = ClusterForecaster(3)
     simulate_cluster(
-        scenario(*(arrival(f"j{one}", 8, 10, limit=10) for one in range(10))), GREEDY, forecaster=foresight
+        scenario(*(arrival(f"j{entry}", 8, 10, limit=10) for entry in range(10))), GREEDY, forecaster=foresight
     )
-    assert foresight.forecasts == {f"ns/j{one}": (0, 10 * one, 10 * one) for one in (3, 6, 9)}
+    assert foresight.forecasts == {f"ns/j{entry}": (0, 10 * entry, 10 * entry) for entry in (3, 6, 9)}

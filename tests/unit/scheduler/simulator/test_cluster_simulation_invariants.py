@@ -1,4 +1,4 @@
-"""The clock over a cluster: what is always so."""
+"""The simulation of a cluster: invariants."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LATENCIES = st.sampled_from(
 
 
 def most_used(history: History, queues: set[str]) -> int:
-    """The most CPUs that jobs of these queues had at any time."""
+    """Return the greatest CPU usage of these queues at any time."""
     changes = [
         change
         for job in history.jobs
@@ -89,19 +89,19 @@ def test_what_happens_is_the_same_each_time(case: Scenario, policy: str, latency
 @given(scenarios(priorities=0, declared=True), POLICIES)
 def test_reservations_are_kept_where_declared_run_times_are_bounds(case: Scenario, policy: str) -> None:
     """... and nobody has a claim to what others have: without cohorts and priorities."""
-    alone = case._replace(queues=tuple(queue._replace(cohort_name="") for queue in case.queues))
-    found = summarise(simulate_cluster(alone, policy_named(policy))).reservations
-    assert found is None or found.broken == 0
+    single = case._replace(queues=tuple(queue._replace(cohort_name="") for queue in case.queues))
+    result = summarise(simulate_cluster(single, policy_named(policy))).reservations
+    assert result is None or result.broken == 0
 
 
 @given(scenarios(), POLICIES, LATENCIES)
 def test_shares_add_up(case: Scenario, policy: str, latency: Latency) -> None:
-    found = summarise(simulate_cluster(case, policy_named(policy), latency))
-    assert found.jobs + found.rejected + found.waiting == len(case.arrivals)
-    for name, share in found.utilisation.items():
-        assert found.effective[name] + found.lost[name] <= share + 1e-9 <= 1 + 2e-9
+    result = summarise(simulate_cluster(case, policy_named(policy), latency))
+    assert result.jobs + result.rejected + result.waiting == len(case.arrivals)
+    for name, share in result.utilisation.items():
+        assert result.effective[name] + result.lost[name] <= share + 1e-9 <= 1 + 2e-9
 
 
 def _quota(case: Scenario, name: str) -> int:
-    (found,) = (queue for queue in case.queues if queue.name == name)
-    return found.resource_groups[0].flavors[0].quotas[0][1].nominal
+    (result,) = (queue for queue in case.queues if queue.name == name)
+    return result.resource_groups[0].flavors[0].quotas[0][1].nominal

@@ -1,4 +1,4 @@
-"""LocalQueues in simulations: they lead jobs to ClusterQueues, hold them, and tell how long jobs run at most."""
+"""LocalQueues in simulations: their ClusterQueue, their stop policy, and their default walltime."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def job(name: str, cpus: int, run: float, at: float, queue: str, limit: int | No
 
 
 def starts(*objects: dict[str, Any]) -> dict[str, float]:
-    """When each job starts under EASY; infinite: never."""
-    scenario = read_objects([Document("f", one) for one in objects], "f", None)
-    found = simulate_cluster(scenario, policy_named("easy"))
-    return {one.name: one.runs[0].start if one.runs else inf for one in found.jobs}
+    """Return the start of each job under EASY; infinite: never."""
+    scenario = read_objects([Document("f", entry) for entry in objects], "f", None)
+    result = simulate_cluster(scenario, policy_named("easy"))
+    return {entry.name: entry.runs[0].start if entry.runs else inf for entry in result.jobs}
 
 
 JOBS = (
@@ -59,8 +59,8 @@ JOBS = (
 def test_a_default_of_the_local_queue_lets_others_pass() -> None:
     """Only where it is known when the first ends, it is known who would be in the way."""
     queues = cluster_queue("q"), local_queue("other")
-    told = starts(*queues, local_queue("lq", default="100"), *JOBS)
-    assert told == {"runs": 0, "short": 3, "wide": 100, "long": 110}
+    reported = starts(*queues, local_queue("lq", default="100"), *JOBS)
+    assert reported == {"runs": 0, "short": 3, "wide": 100, "long": 110}
     untold = starts(*queues, local_queue("lq"), *JOBS)
     assert untold == {"runs": 0, "long": 2, "wide": 152, "short": 100}
 

@@ -1,4 +1,4 @@
-"""The clock over a cluster: two published tests, in which schedulers of today do poorly."""
+"""The simulation of a cluster: two published tests in which current schedulers do poorly."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ STORY = scenario(
 @pytest.mark.parametrize("policy", ["easy", "easy-sjbf", "conservative", "depth-1", "depth-2", DEFAULT_POLICY])
 def test_only_jobs_that_delay_no_reservation_start(case: Scenario, policy: str) -> None:
     """With the default, once the wide job has waited long enough. So it is with more quota than the node has room."""
-    found = start_times(simulate_cluster(case, policy_named(policy, reserve_after=5)))
-    assert found == {"B": 0, "A": 90, "second B": 150, "C": 30}
+    result = start_times(simulate_cluster(case, policy_named(policy, reserve_after=5)))
+    assert result == {"B": 0, "A": 90, "second B": 150, "C": 30}
 
 
 def test_greedy_has_the_wide_job_overtaken() -> None:
-    found = start_times(simulate_cluster(STORY, policy_named("greedy")))
-    assert found == {"B": 0, "A": 120, "second B": 20, "C": 90}
+    result = start_times(simulate_cluster(STORY, policy_named("greedy")))
+    assert result == {"B": 0, "A": 120, "second B": 20, "C": 90}
 
 
 # --- 1,000 gangs of 10 pods with 2 CPUs each on 100 nodes of 100 CPUs
@@ -58,14 +58,14 @@ STARTS = Latency(1, 2, enforce_deadlines=True)
 
 
 def thousand(rate: float) -> Scenario:
-    """Jobs that run for 180 to 270 s, all declared alike; so many a second come, or all at once with 0."""
+    """Return jobs of 180 to 270 s with equal walltimes, at this rate per second; 0: all at once."""
     chance = random.Random(1)
-    found: list[Arrival] = []
-    for place in range(JOBS):
-        comes = place / rate if rate else 0.0
-        job = Workload("ns", f"job-{place}", (PODS,), f"{place:04}", created_at=comes, walltime=900)
-        found.append(Arrival(job, "q", chance.uniform(180, 270)))
-    return scenario(*found, queues=(ClusterQueue("q", (resource_group(FlavorQuotas(FLAVOR, QUOTAS)),)),))
+    result: list[Arrival] = []
+    for index in range(JOBS):
+        comes = index / rate if rate else 0.0
+        job = Workload("ns", f"job-{index}", (PODS,), f"{index:04}", created_at=comes, walltime=900)
+        result.append(Arrival(job, "q", chance.uniform(180, 270)))
+    return scenario(*result, queues=(ClusterQueue("q", (resource_group(FlavorQuotas(FLAVOR, QUOTAS)),)),))
 
 
 @pytest.mark.parametrize(
@@ -82,9 +82,11 @@ def test_a_thousand_gangs_end_as_soon_as_can_be_without_known_run_times(
     could end sooner yet: against that bound it is 18 % and 8 % longer. All declare 900 s, so no policy can know.
     """
     case = thousand(rate)
-    found = summarise(simulate_cluster(case, policy_named(policy), STARTS))
+    result = summarise(simulate_cluster(case, policy_named(policy), STARTS))
     waits = pod_start_delays(STARTS, [PODS.pods] * JOBS)
-    gangs = [Gang(one.workload.created_at, wait + one.run_time) for one, wait in zip(case.arrivals, waits, strict=True)]
-    assert (found.jobs, found.failed) == (JOBS, 0)
-    assert found.makespan <= of_unforeseen * earliest_end_online(gangs, SLOTS)
-    assert earliest_end_offline(gangs, SLOTS) <= found.makespan <= of_foreseen * earliest_end_offline(gangs, SLOTS)
+    gangs = [
+        Gang(entry.workload.created_at, wait + entry.run_time) for entry, wait in zip(case.arrivals, waits, strict=True)
+    ]
+    assert (result.jobs, result.failed) == (JOBS, 0)
+    assert result.makespan <= of_unforeseen * earliest_end_online(gangs, SLOTS)
+    assert earliest_end_offline(gangs, SLOTS) <= result.makespan <= of_foreseen * earliest_end_offline(gangs, SLOTS)

@@ -1,4 +1,4 @@
-"""What a scenario begins with."""
+"""The initial state of a scenario."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def test_what_is_possible_where_nothing_runs() -> None:
     """By borrowing, too; in a queue on hold, once it is held no longer."""
     queues = queue("q", 4, "all"), queue("r", 4, "all"), queue("held", 2, stop_policy="Hold")
     possible = FeasibilityCheck(initial_snapshot(scenario(queues=queues)), DEFAULT_SETTINGS)
-    found = [possible(arrival("a", cpus, 1, to=to)) for cpus, to in ((8, "q"), (9, "q"), (2, "held"), (3, "held"))]
-    assert found == [True, False, True, False]
+    result = [possible(arrival("a", cpus, 1, to=to)) for cpus, to in ((8, "q"), (9, "q"), (2, "held"), (3, "held"))]
+    assert result == [True, False, True, False]
     assert not possible(arrival("a", 1, 1, to="nowhere"))
 
 
@@ -78,9 +78,9 @@ def test_only_what_kubelets_admit_starts() -> None:
 
 
 def of_one_zone(name: str, cpus: int, at: float) -> Arrival:
-    """A job of one pod that runs for ten seconds."""
-    one = arrival(name, 1000 * cpus, 10, at)
-    (pods,) = one.workload.pod_sets
-    return one._replace(
-        workload=replace(one.workload, pod_sets=(pods._replace(shape=pod(container(cpus=cpus, gib=1))),))
+    """Return a job of one pod that runs for ten seconds."""
+    entry = arrival(name, 1000 * cpus, 10, at)
+    (pods,) = entry.workload.pod_sets
+    return entry._replace(
+        workload=replace(entry.workload, pod_sets=(pods._replace(shape=pod(container(cpus=cpus, gib=1))),))
     )

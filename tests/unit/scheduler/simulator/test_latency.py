@@ -1,4 +1,4 @@
-"""What takes time beside the work: pod starts by chance, and requests by the second."""
+"""Delays beside the work: pod starts at random, and the rate limit of requests."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from zonewise_scheduler.simulator.latency import NO_LATENCY, Latency, TokenBucke
 
 
 def test_pods_start_within_their_span() -> None:
-    found = pod_start_delays(Latency(1, 2), [1, 10, 0] * 100)
-    assert all(1 <= one < 2 for one in found)
+    result = pod_start_delays(Latency(1, 2), [1, 10, 0] * 100)
+    assert all(1 <= entry < 2 for entry in result)
 
 
 def test_the_last_of_ten_pods_is_ready_when_the_slowest_is() -> None:
@@ -48,12 +48,12 @@ def test_without_a_rate_all_go_at_once() -> None:
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=30), st.sampled_from([1, 2, 4]), st.integers(1, 4))
 def test_no_span_of_time_has_more_requests_than_its_rate_and_the_burst(gaps: list[int], rate: int, burst: int) -> None:
     bucket = TokenBucket(rate, burst)
-    now, gone = 0.0, list[float]()
+    now, removed = 0.0, list[float]()
     for gap in gaps:
         now += gap / 4
-        gone.append(bucket.reserve(now))
-        assert gone[-1] >= now
-    assert gone == sorted(gone)
-    for first in range(len(gone)):
-        for last in range(first, len(gone)):
-            assert last - first + 1 <= burst + rate * (gone[last] - gone[first])
+        removed.append(bucket.reserve(now))
+        assert removed[-1] >= now
+    assert removed == sorted(removed)
+    for first in range(len(removed)):
+        for last in range(first, len(removed)):
+            assert last - first + 1 <= burst + rate * (removed[last] - removed[first])

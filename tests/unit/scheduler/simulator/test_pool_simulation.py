@@ -1,4 +1,4 @@
-"""The virtual clock: the order of events, and what came of it in numbers."""
+"""The simulation of one pool: the order of events, and its summary."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_what_fits_into_no_empty_machine_is_rejected() -> None:
 def test_tasks_may_come_in_any_order() -> None:
     tasks = [task(1, 8, 10, 5), task(0, 8, 10, 0)]
     outcome = simulate_pool(tasks, cpus(8), EASY)
-    assert [one.job.serial for one in outcome.tasks] == [0, 1]
+    assert [entry.job.serial for entry in outcome.tasks] == [0, 1]
     assert outcome.starts == {tasks[1].job: 0, tasks[0].job: 10}
 
 
@@ -89,62 +89,62 @@ def summary(case: PoolCase, policy: PoolPolicy = EASY) -> Summary:
 
 def test_a_summary_by_hand() -> None:
     tasks = [task(0, 8, 10, 100), task(1, 8, 30, 100), task(2, 4, 2, 110), task(3, 9, 1, 90)]
-    found = summary(PoolCase(CPUS, cpus(8), tasks))
-    assert (found.jobs, found.rejected, found.makespan) == (3, 1, 42)
-    assert (found.wait_mean, found.wait_median, found.wait_max) == (40 / 3, 10, 30)
-    assert found.wait_p95 == pytest.approx(28)
-    assert found.bounded_slowdown == pytest.approx((1 + 40 / 30 + 32 / 10) / 3)
-    assert found.utilisation == found.effective == pytest.approx({"cpu": (80 + 240 + 8) / (8 * 42)})
+    result = summary(PoolCase(CPUS, cpus(8), tasks))
+    assert (result.jobs, result.rejected, result.makespan) == (3, 1, 42)
+    assert (result.wait_mean, result.wait_median, result.wait_max) == (40 / 3, 10, 30)
+    assert result.wait_p95 == pytest.approx(28)
+    assert result.bounded_slowdown == pytest.approx((1 + 40 / 30 + 32 / 10) / 3)
+    assert result.utilisation == result.effective == pytest.approx({"cpu": (80 + 240 + 8) / (8 * 42)})
 
 
 def test_the_history_of_a_pool() -> None:
     tasks = [task(0, 8, 10, 100, run=7), task(1, 9, 1, 100)]
     outcome = simulate_pool(tasks, cpus(8), EASY)
-    ran, refused = build_pool_history(outcome, CPUS, cpus(8)).jobs
+    ran, rejections = build_pool_history(outcome, CPUS, cpus(8)).jobs
     assert (ran.name, ran.submitted, ran.walltime, ran.amounts) == ("job-0", 100, 10, {"cpu": 8})
     assert (ran.outcome, ran.runs, ran.wait) == ("done", (JobRun(100, 107, 100),), 0)
-    assert (refused.outcome, refused.runs, refused.wait) == ("refused", (), None)
+    assert (rejections.outcome, rejections.runs, rejections.wait) == ("refused", (), None)
 
 
 @given(pool_cases())
 def test_no_more_is_taken_than_there_is(case: PoolCase) -> None:
-    found = summary(case)
-    assert found.jobs + found.rejected == len(case.tasks)
-    assert all(0 <= share <= 1 for share in found.utilisation.values())
-    assert 0 <= found.wait_median <= found.wait_max
-    assert found.bounded_slowdown >= 1 or not found.jobs
+    result = summary(case)
+    assert result.jobs + result.rejected == len(case.tasks)
+    assert all(0 <= share <= 1 for share in result.utilisation.values())
+    assert 0 <= result.wait_median <= result.wait_max
+    assert result.bounded_slowdown >= 1 or not result.jobs
 
 
 # --- foresight
 
 
-def foretold(tasks: list[Task], policy: PoolPolicy, every: int = 1) -> ForecastError | None:
-    watcher = PoolForecaster(policy, every)
-    outcome = simulate_pool(tasks, cpus(8), policy, watcher)
-    return forecast_error(build_pool_history(outcome, CPUS, cpus(8), watcher.forecasts))
+def forecast_errors(tasks: list[Task], policy: PoolPolicy, every: int = 1) -> ForecastError | None:
+    observer = PoolForecaster(policy, every)
+    outcome = simulate_pool(tasks, cpus(8), policy, observer)
+    return forecast_error(build_pool_history(outcome, CPUS, cpus(8), observer.forecasts))
 
 
 def test_forecasts_are_compared_with_what_came() -> None:
     """Every job declares 100 s and takes 10: what its kin took is the better forecast."""
     tasks = [Task(job(serial, 8, 100, 5.0 * serial, history_keys=("ann",)), 10) for serial in range(20)]
-    found = foretold(tasks, GREEDY)
-    assert found is not None
-    assert (found.jobs, found.unknown, found.median, found.within) == (19, 0, 0.0, 1.0)
-    assert found.mean < found.declared_mean / 2
+    result = forecast_errors(tasks, GREEDY)
+    assert result is not None
+    assert (result.jobs, result.unknown, result.median, result.within) == (19, 0, 0.0, 1.0)
+    assert result.mean < result.declared_mean / 2
 
 
 def test_every_nth_job_has_a_forecast() -> None:
-    assert foretold([task(serial, 8, 10) for serial in range(10)], EASY, 3) == ForecastError(3, 0, 0, 0, 0, 1)
+    assert forecast_errors([task(serial, 8, 10) for serial in range(10)], EASY, 3) == ForecastError(3, 0, 0, 0, 0, 1)
 
 
 def test_unknown_forecasts_are_counted() -> None:
-    assert foretold([Task(job(0, 8), 10), task(1, 8, 10)], EASY) == ForecastError(1, 1, inf, inf, inf, inf)
+    assert forecast_errors([Task(job(0, 8), 10), task(1, 8, 10)], EASY) == ForecastError(1, 1, inf, inf, inf, inf)
 
 
 def test_reservations_are_kept() -> None:
     tasks = [task(0, 4, 20, run=10), task(1, 4, 20, run=10), task(2, 8, 5), task(3, 4, 5)]
-    watcher = ReservationRecorder(EASY)
-    outcome = simulate_pool(tasks, cpus(8), EASY, watcher)
+    observer = ReservationRecorder(EASY)
+    outcome = simulate_pool(tasks, cpus(8), EASY, observer)
     assert reservation_accuracy(
-        build_pool_history(outcome, CPUS, cpus(8), reservations=watcher.first_reservations)
+        build_pool_history(outcome, CPUS, cpus(8), reservations=observer.first_reservations)
     ) == ReservationAccuracy(1, 0, 5)

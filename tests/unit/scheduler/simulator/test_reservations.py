@@ -1,4 +1,4 @@
-"""Promises on one pool: whom, when, and for when."""
+"""The first reservation of each job on one pool."""
 
 from __future__ import annotations
 
@@ -15,43 +15,43 @@ from zonewise_scheduler.simulator.reservations import ReservationRecorder
 from zonewise_scheduler.simulator.summary import summarise
 
 
-def promised(tasks: list[Task], policy: str) -> dict[int, tuple[float, float]]:
+def reserved(tasks: list[Task], policy: str) -> dict[int, tuple[float, float]]:
     """By serial."""
     rules = pool_policy_named(policy)
     promises = ReservationRecorder(rules)
     simulate_pool(tasks, cpus(8), rules, promises)
-    return {one.serial: made for one, made in promises.first_reservations.items()}
+    return {entry.serial: built for entry, built in promises.first_reservations.items()}
 
 
 def test_easy_reserves_where_it_decides() -> None:
     """Nothing is decided before room comes free at 10, and then job 1 starts."""
     tasks = [task(0, 8, 10), task(1, 8, 5, 1), task(2, 8, 5, 2)]
-    assert promised(tasks, "easy") == {2: (10, 15)}
+    assert reserved(tasks, "easy") == {2: (10, 15)}
 
 
 @pytest.mark.parametrize("policy", ["conservative", "depth-2"])
 def test_every_job_has_a_reservation_on_arrival(policy: str) -> None:
     tasks = [task(0, 8, 10), task(1, 8, 5, 1), task(2, 8, 5, 2)]
-    assert promised(tasks, policy) == {1: (1, 10), 2: (2, 15)}
+    assert reserved(tasks, policy) == {1: (1, 10), 2: (2, 15)}
 
 
 def test_a_job_that_starts_at_once_has_no_reservation() -> None:
-    assert promised([task(0, 4, 10), task(1, 4, 10)], "conservative") == {}
+    assert reserved([task(0, 4, 10), task(1, 4, 10)], "conservative") == {}
 
 
 def test_greedy_reserves_nothing() -> None:
-    assert promised([task(0, 8, 10), task(1, 8, 5, 1)], "greedy") == {}
+    assert reserved([task(0, 8, 10), task(1, 8, 5, 1)], "greedy") == {}
 
 
 def test_only_the_first_reservation_counts() -> None:
     """Job 0 ends early, and brings the start forward."""
     tasks = [task(0, 8, 100, run=50), task(1, 8, 5, 1), task(2, 8, 9, 60)]
-    assert promised(tasks, "conservative")[1] == (1, 100)
+    assert reserved(tasks, "conservative")[1] == (1, 100)
 
 
 def test_an_unknown_start_is_not_reserved() -> None:
     tasks = [Task(job(0, 8, inf), 10), task(1, 8, 5, 1)]
-    assert promised(tasks, "conservative") == {}
+    assert reserved(tasks, "conservative") == {}
 
 
 @given(pool_cases(declared=True, priorities=False))
@@ -61,16 +61,16 @@ def test_reservations_are_kept(case: PoolCase) -> None:
         policy = pool_policy_named(name)
         promises = ReservationRecorder(policy)
         outcome = simulate_pool(case.tasks, case.capacity, policy, promises)
-        for one, (at, start) in promises.first_reservations.items():
-            assert one.submitted <= at <= outcome.starts[one] <= start
+        for entry, (at, start) in promises.first_reservations.items():
+            assert entry.submitted <= at <= outcome.starts[entry] <= start
 
 
 def test_they_are_part_of_the_history() -> None:
     policy = pool_policy_named("conservative")
     promises = ReservationRecorder(policy)
     outcome = simulate_pool([task(0, 8, 10, run=4), task(1, 8, 5, 1)], cpus(8), policy, promises)
-    found = build_pool_history(outcome, CPUS, cpus(8), reservations=promises.first_reservations)
-    assert [one.reservation for one in found.jobs] == [None, (1, 10)]
-    kept = summarise(found).reservations
-    assert kept is not None
-    assert (kept.jobs, kept.broken, kept.early_mean) == (1, 0, 6)
+    result = build_pool_history(outcome, CPUS, cpus(8), reservations=promises.first_reservations)
+    assert [entry.reservation for entry in result.jobs] == [None, (1, 10)]
+    retained = summarise(result).reservations
+    assert retained is not None
+    assert (retained.jobs, retained.broken, retained.early_mean) == (1, 0, 6)

@@ -1,4 +1,4 @@
-"""What a history amounts to: by hand."""
+"""The summary of a history, computed by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zonewise_scheduler.simulator.summary import Summary, by_kind, summarise
 
 
 def job(name: str, *runs: JobRun, submitted: float = 0, **fields: Any) -> JobHistory:
-    """A job of 4 CPUs that was done with its last run."""
+    """Return a job of 4 CPUs that completed with its last run."""
     fields = {"kind": "", "amounts": {"cpu": 4}, "outcome": "done"} | fields
     return JobHistory(name, "q", submitted=submitted, walltime=inf, pods=1, priority=0, runs=runs, **fields)
 
@@ -36,40 +36,40 @@ def test_a_summary_of_nothing() -> None:
 
 def test_waits_are_to_the_start_of_the_run_that_counts() -> None:
     lost, whole = JobRun(10, 20, 10, whole=False), JobRun(30, 50, 31)
-    found = summarise(history(job("a", JobRun(10, 30, 12)), job("b", lost, whole, submitted=5)))
-    assert (found.jobs, found.wait_mean, found.wait_median, found.wait_max) == (2, 17.5, 17.5, 25)
-    assert found.ready_mean == (12 + 26) / 2
-    assert found.bounded_slowdown == pytest.approx((30 / 20 + 45 / 20) / 2)
-    assert found.makespan == 50
+    result = summarise(history(job("a", JobRun(10, 30, 12)), job("b", lost, whole, submitted=5)))
+    assert (result.jobs, result.wait_mean, result.wait_median, result.wait_max) == (2, 17.5, 17.5, 25)
+    assert result.ready_mean == (12 + 26) / 2
+    assert result.bounded_slowdown == pytest.approx((30 / 20 + 45 / 20) / 2)
+    assert result.makespan == 50
 
 
 def test_shares_of_what_was_had_what_was_of_use_and_what_was_lost() -> None:
-    found = summarise(history(job("a", JobRun(0, 10, 2)), job("b", JobRun(0, 4, 1, whole=False), JobRun(5, 10, 5))))
-    assert found.utilisation == {"cpu": pytest.approx((10 + 4 + 5) / 20)}
-    assert found.effective == {"cpu": pytest.approx((8 + 5) / 20)}
-    assert found.lost == {"cpu": pytest.approx(4 / 20)}
-    assert found.preemptions == 1
+    result = summarise(history(job("a", JobRun(0, 10, 2)), job("b", JobRun(0, 4, 1, whole=False), JobRun(5, 10, 5))))
+    assert result.utilisation == {"cpu": pytest.approx((10 + 4 + 5) / 20)}
+    assert result.effective == {"cpu": pytest.approx((8 + 5) / 20)}
+    assert result.lost == {"cpu": pytest.approx(4 / 20)}
+    assert result.preemptions == 1
 
 
 def test_the_work_of_a_failed_job_is_of_no_use() -> None:
-    found = summarise(history(job("a", JobRun(0, 10, 2)), job("b", JobRun(0, 10, 2), outcome="failed")))
-    assert (found.jobs, found.failed, found.effective) == (2, 1, {"cpu": pytest.approx(8 / 20)})
+    result = summarise(history(job("a", JobRun(0, 10, 2)), job("b", JobRun(0, 10, 2), outcome="failed")))
+    assert (result.jobs, result.failed, result.effective) == (2, 1, {"cpu": pytest.approx(8 / 20)})
 
 
 def test_those_that_did_not_run_are_counted_apart() -> None:
     outcomes = ("refused", "waiting", "waiting")
-    found = summarise(history(*(job(str(place), outcome=one) for place, one in enumerate(outcomes))))
-    assert (found.jobs, found.rejected, found.waiting, found.makespan) == (0, 1, 2, 0)
+    result = summarise(history(*(job(str(index), outcome=entry) for index, entry in enumerate(outcomes))))
+    assert (result.jobs, result.rejected, result.waiting, result.makespan) == (0, 1, 2, 0)
 
 
 def test_a_missing_resource_has_no_share() -> None:
     """Neither has a resource without limit."""
-    one = job("a", JobRun(0, 10, 0), amounts={"cpu": 0, "memory": 5})
-    assert summarise(history(one, capacity=0)).utilisation == {"cpu": 0}
+    entry = job("a", JobRun(0, 10, 0), amounts={"cpu": 0, "memory": 5})
+    assert summarise(history(entry, capacity=0)).utilisation == {"cpu": 0}
 
 
 def test_each_kind_by_itself() -> None:
-    found = by_kind(
+    result = by_kind(
         history(
             job("a", JobRun(2, 10, 2), kind="small"),
             job("b", JobRun(0, 20, 0), kind="large"),
@@ -77,7 +77,7 @@ def test_each_kind_by_itself() -> None:
             job("d", JobRun(0, 9, 0)),
         )
     )
-    assert {kind: (one.jobs, one.wait_mean) for kind, one in found.items()} == {"small": (2, 3), "large": (1, 0)}
+    assert {kind: (entry.jobs, entry.wait_mean) for kind, entry in result.items()} == {"small": (2, 3), "large": (1, 0)}
 
 
 # --- what was foretold, and what was promised

@@ -1,4 +1,4 @@
-"""Logs in the Standard Workload Format, whole and damaged."""
+"""Logs in the Standard Workload Format, valid and damaged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JOB = LoggedJob(7, 100, 20, 30, 8, 60, 3, 5, 6)
 
 
 def line(**fields: object) -> str:
-    """A line with other fields, f1 to f18."""
+    """Return a line with changed fields, f1 to f18."""
     words = [str(word) for word in LINE.split()]
     for name, value in fields.items():
         words[int(name[1:]) - 1] = str(value)
@@ -51,7 +51,7 @@ def test_times_may_have_fractions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("damaged", "told"),
+    ("damaged", "reported"),
     [
         (line(f4="3o"), "field 4 (run time): '3o' is no number"),
         (line(f2="nan"), "field 2 (submit time): nan"),
@@ -65,9 +65,9 @@ def test_times_may_have_fractions() -> None:
         ("\0\ufffd", "line: 1 fields rather than 18"),
     ],
 )
-def test_a_damaged_line_is_named_and_nothing_else_is_lost(damaged: str, told: str) -> None:
+def test_a_damaged_line_is_named_and_nothing_else_is_lost(damaged: str, reported: str) -> None:
     log = parse_swf([HEADER.splitlines()[0], LINE, damaged, LINE])
-    assert [str(one) for one in log.problems] == [f"line 3: {told}"]
+    assert [str(entry) for entry in log.problems] == [f"line 3: {reported}"]
     assert log.jobs == [JOB, JOB]
 
 
@@ -106,7 +106,7 @@ def test_a_file_that_was_cut_off_is_read_up_to_there(tmp_path: Path) -> None:
     file.write_bytes(whole[: len(whole) // 2])
     log = read_swf(file)
     assert 100 < len(log.jobs) < 9999
-    assert [one.field for one in log.problems] == ["file"]
+    assert [entry.field for entry in log.problems] == ["file"]
     assert log.problems[0].line == len(log.jobs) + 1
 
 
@@ -120,11 +120,11 @@ def test_a_missing_file(tmp_path: Path) -> None:
 
 def test_tasks_are_in_the_order_of_submission_and_then_of_their_numbers() -> None:
     jobs = [JOB._replace(job_number=3), JOB._replace(job_number=2), JOB._replace(job_number=9, submit_time=1)]
-    assert [(one.job.serial, one.job.name) for one in build_tasks(jobs)] == [(0, "9"), (1, "2"), (2, "3")]
+    assert [(entry.job.serial, entry.job.name) for entry in build_tasks(jobs)] == [(0, "9"), (1, "2"), (2, "3")]
 
 
 def test_with_exact_run_times_a_job_declares_what_it_takes() -> None:
     """A job of no length declares the least there is."""
     jobs = [JOB, JOB._replace(run_time=0)]
-    assert [one.job.walltime for one in build_tasks(jobs)] == [60, 60]
-    assert [one.job.walltime for one in build_tasks(jobs, exact=True)] == [30, 1]
+    assert [entry.job.walltime for entry in build_tasks(jobs)] == [60, 60]
+    assert [entry.job.walltime for entry in build_tasks(jobs, exact=True)] == [30, 1]

@@ -29,8 +29,8 @@ CONTAINERS = {"containers": [CONTAINER]}
 
 
 def obj(kind: str, name: str, spec: Json | None = None, **fields: object) -> Json:
-    found: Json = {"apiVersion": KUEUE, "kind": kind, "metadata": {"name": name}, **fields}
-    return found if spec is None else found | {"spec": spec}
+    result: Json = {"apiVersion": KUEUE, "kind": kind, "metadata": {"name": name}, **fields}
+    return result if spec is None else result | {"spec": spec}
 
 
 def queue(name: str, flavor: str = "f", cpus: int = 10) -> Json:
@@ -50,12 +50,15 @@ def job(
     }
     if labels:
         metadata["labels"] = labels
-    made = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template, **spec}}
-    return made if status is None else made | {"status": status}
+    built = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template, **spec}}
+    return built if status is None else built | {"status": status}
 
 
 def node(name: str, **labels: str) -> Json:
-    metadata = {"name": name, "labels": {key.replace("__", "/").replace("_", "."): one for key, one in labels.items()}}
+    metadata = {
+        "name": name,
+        "labels": {key.replace("__", "/").replace("_", "."): entry for key, entry in labels.items()},
+    }
     status = {"allocatable": {"cpu": "8", "memory": "16Gi", "pods": "110"}}
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status}
 
@@ -81,7 +84,7 @@ def report(name: str, cpus: tuple[int, ...] = (4, 4), labels: Json | None = None
 
 
 def documents(*objects: Json) -> list[Document]:
-    return [Document("f.yaml", one) for one in objects]
+    return [Document("f.yaml", entry) for entry in objects]
 
 
 def read(*objects: Json, nodes: str | None = None) -> Scenario:
@@ -93,17 +96,17 @@ def read(*objects: Json, nodes: str | None = None) -> Scenario:
 
 def owned(name: str, owner: str) -> Json:
     """A Workload that Kueue has made for a Job."""
-    made = obj("Workload", name, {"queueName": "lq", "podSets": [{"count": 1, "template": {"spec": CONTAINERS}}]})
-    made["metadata"] |= {"namespace": "ns", "ownerReferences": [{"kind": "Job", "name": owner, "uid": "u"}]}
-    made["metadata"]["annotations"] = {RUN_SECONDS_ANNOTATION: "1"}
-    return made
+    built = obj("Workload", name, {"queueName": "lq", "podSets": [{"count": 1, "template": {"spec": CONTAINERS}}]})
+    built["metadata"] |= {"namespace": "ns", "ownerReferences": [{"kind": "Job", "name": owner, "uid": "u"}]}
+    built["metadata"]["annotations"] = {RUN_SECONDS_ANNOTATION: "1"}
+    return built
 
 
 def test_a_job_and_its_workload_are_one() -> None:
     """As `kubectl get jobs,workloads -o yaml` prints both; a Workload without its Job is a job of its own."""
-    found = read(job("a"), owned("job-a", "a"), owned("job-b", "b"), nodes="3x8")
-    assert [(one.workload.name, one.run_time) for one in found.arrivals] == [("a", 60), ("job-b", 1)]
-    assert found.problems == ()
+    result = read(job("a"), owned("job-a", "a"), owned("job-b", "b"), nodes="3x8")
+    assert [(entry.workload.name, entry.run_time) for entry in result.arrivals] == [("a", 60), ("job-b", 1)]
+    assert result.problems == ()
 
 
 def test_kinds_of_other_groups_are_others() -> None:
@@ -111,9 +114,9 @@ def test_kinds_of_other_groups_are_others() -> None:
     volcano = job("v") | {"apiVersion": "batch.volcano.sh/v1alpha1"}
     later_api = "kueue.x-k8s.io/v9"
     later = obj("LocalQueue", "lq", {"clusterQueue": "q"}, apiVersion=later_api)
-    found = read(job("a"), volcano, later, nodes="3x8")
-    assert [one.workload.name for one in found.arrivals] == ["a"]
-    assert found.problems == (
+    result = read(job("a"), volcano, later, nodes="3x8")
+    assert [entry.workload.name for entry in result.arrivals] == ["a"]
+    assert result.problems == (
         f"f.yaml: LocalQueue lq: apiVersion: not one of v1alpha1, v1beta1, v1beta2, and read as the last: {later_api}",
         "f.yaml: 1 of kind Job (batch.volcano.sh/v1alpha1): of no use here",
     )
@@ -127,87 +130,87 @@ def test_pods_have_a_priority_where_the_job_has_none() -> None:
         obj("PriorityClass", "low", value=3, globalDefault=False, apiVersion="scheduling.k8s.io/v1"),
     )
     label = {"kueue.x-k8s.io/priority-class": "high"}
-    found = read(*classes, job("a", template=spec), job("b", template=spec, labels=label), nodes="3x8")
-    assert found.problems == ()
-    assert [(one.kind, one.workload.priority) for one in found.arrivals] == [("low", 3), ("high", 7)]
+    result = read(*classes, job("a", template=spec), job("b", template=spec, labels=label), nodes="3x8")
+    assert result.problems == ()
+    assert [(entry.kind, entry.workload.priority) for entry in result.arrivals] == [("low", 3), ("high", 7)]
 
 
 def test_run_times_are_declared_as_on_a_cluster() -> None:
     """By the Job and its annotation; the smaller counts."""
     noted = {RUN_SECONDS_ANNOTATION: "60", "zonewise.dev/max-run-seconds": "5m"}
     jobs = [job(f"j{limit}", notes=noted, activeDeadlineSeconds=limit) for limit in (200, 400)]
-    assert [one.workload.walltime for one in read(*jobs, nodes="3x8").arrivals] == [200, 300]
+    assert [entry.workload.walltime for entry in read(*jobs, nodes="3x8").arrivals] == [200, 300]
 
 
 def test_pods_that_request_nothing_run_on_nodes_too() -> None:
     """As those of `kubectl create job` do: the queue of all nodes has a quota of pods for them."""
     bare = {"spec": {"containers": [{"name": "c"}]}}
-    found = read(job("a", template=bare, parallelism=3), job("b"), nodes="3x8")
-    assert all("pods" in one.resource_groups[0].covered_resources for one in found.queues)
-    assert [one.outcome for one in simulate_cluster(found, policy_named("greedy")).jobs] == ["done", "done"]
+    result = read(job("a", template=bare, parallelism=3), job("b"), nodes="3x8")
+    assert all("pods" in entry.resource_groups[0].covered_resources for entry in result.queues)
+    assert [entry.outcome for entry in simulate_cluster(result, policy_named("greedy")).jobs] == ["done", "done"]
     assert "pods" not in read(job("b"), nodes="3x8").queues[0].resource_groups[0].covered_resources
 
 
 def test_an_object_that_is_a_duplicate_is_reported() -> None:
     """As in a directory with a copy of a file; the last is taken, as `kubectl apply` would."""
     label = {"kueue.x-k8s.io/queue-name": "q"}
-    found = read(queue("q", cpus=1), queue("q", cpus=9), obj("ResourceFlavor", "f"), job("j", labels=label))
-    assert found.problems == ("f.yaml: ClusterQueue q: duplicate name: the last one counts",)
-    assert [one.resource_groups[0].flavors[0].quotas[0][1].nominal for one in found.queues] == [9000]
+    result = read(queue("q", cpus=1), queue("q", cpus=9), obj("ResourceFlavor", "f"), job("j", labels=label))
+    assert result.problems == ("f.yaml: ClusterQueue q: duplicate name: the last one counts",)
+    assert [entry.resource_groups[0].flavors[0].quotas[0][1].nominal for entry in result.queues] == [9000]
 
 
 def test_nodes_without_a_topology_do_not_count() -> None:
     label = {"kueue.x-k8s.io/queue-name": "q"}
-    found = read(queue("q"), obj("ResourceFlavor", "f"), job("j", labels=label), nodes="3x8")
-    assert found.problems == (
+    result = read(queue("q"), obj("ResourceFlavor", "f"), job("j", labels=label), nodes="3x8")
+    assert result.problems == (
         "f.yaml: no ResourceFlavor has a Topology that is there: nodes do not count, quotas alone do",
     )
 
 
 def test_a_job_may_start_with_fewer_pods_and_in_slices() -> None:
     notes = {RUN_SECONDS_ANNOTATION: "1", "kueue.x-k8s.io/job-min-parallelism": "2"}
-    made = job("a", notes=notes, parallelism=4)
+    built = job("a", notes=notes, parallelism=4)
     slices = {"podset-slice-required-topology": "rack", "podset-slice-size": "2"}
-    made["spec"]["template"]["metadata"] = {
-        "annotations": {f"kueue.x-k8s.io/{key}": one for key, one in slices.items()}
+    built["spec"]["template"]["metadata"] = {
+        "annotations": {f"kueue.x-k8s.io/{key}": entry for key, entry in slices.items()}
     }
-    [one] = read(made, nodes="3x8").arrivals
-    [pods] = one.workload.pod_sets
+    [entry] = read(built, nodes="3x8").arrivals
+    [pods] = entry.workload.pod_sets
     assert (pods.pods, pods.min_pods) == (4, 2)
     assert pods.topology is not None
     assert pods.topology.request == PodSetTopologyRequest(slice_constraints=(SliceConstraint("rack", 2),))
     notes["kueue.x-k8s.io/job-min-parallelism"] = "few"
-    found = read(made, job("b"), nodes="3x8")
-    assert [one.workload.name for one in found.arrivals] == ["b"]
-    assert "job-min-parallelism: not a number from 1 to 67108864: 'few'" in found.problems[0]
+    result = read(built, job("b"), nodes="3x8")
+    assert [entry.workload.name for entry in result.arrivals] == ["b"]
+    assert "job-min-parallelism: not a number from 1 to 67108864: 'few'" in result.problems[0]
 
 
 def test_a_job_is_queued_as_kueue_would() -> None:
-    found = read(
+    result = read(
         queue("q"), obj("ResourceFlavor", "f"),
         obj("LocalQueue", "lq", {"clusterQueue": "q"}, metadata={"name": "lq", "namespace": "ns"}),
         obj("WorkloadPriorityClass", "high", value=7),
         job("j", labels={"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/priority-class": "high"}, parallelism=4,
             completions=3, activeDeadlineSeconds=90, suspend=True),
     )  # fmt: skip
-    assert found.problems == ()
-    [one] = found.arrivals
-    assert (one.queue, one.run_time, one.kind) == ("q", 60, "high")
-    assert (one.workload.key, one.workload.priority, one.workload.walltime, one.workload.created_at) == (
+    assert result.problems == ()
+    [entry] = result.arrivals
+    assert (entry.queue, entry.run_time, entry.kind) == ("q", 60, "high")
+    assert (entry.workload.key, entry.workload.priority, entry.workload.walltime, entry.workload.created_at) == (
         "ns/j",
         7,
         90,
         0,
     )
-    [pods] = one.workload.pod_sets
+    [pods] = entry.workload.pod_sets
     assert (pods.pods, pods.requests) == (3, {"cpu": 2000, "memory": 1 << 30})
 
 
 def test_a_job_asks_for_a_topology_by_annotations() -> None:
-    made = job("j")
-    made["spec"]["template"]["metadata"] = {"annotations": {"kueue.x-k8s.io/podset-required-topology": "rack"}}
-    [one] = read(made, nodes="3x8").arrivals
-    topology = one.workload.pod_sets[0].topology
+    built = job("j")
+    built["spec"]["template"]["metadata"] = {"annotations": {"kueue.x-k8s.io/podset-required-topology": "rack"}}
+    [entry] = read(built, nodes="3x8").arrivals
+    topology = entry.workload.pod_sets[0].topology
     assert topology is not None
     assert topology.request == PodSetTopologyRequest(required="rack")
 
@@ -220,21 +223,25 @@ def test_jobs_come_when_they_were_created_or_as_the_annotation_says() -> None:
     )
     early["metadata"]["creationTimestamp"] = "2026-01-02T03:00:00Z"
     late["metadata"]["creationTimestamp"] = "2026-01-02T03:01:00Z"
-    found = read(late, early, noted, nodes="3x8")
-    assert [(one.workload.name, one.workload.created_at) for one in found.arrivals] == [("a", 0), ("c", 5), ("b", 60)]
+    result = read(late, early, noted, nodes="3x8")
+    assert [(entry.workload.name, entry.workload.created_at) for entry in result.arrivals] == [
+        ("a", 0),
+        ("c", 5),
+        ("b", 60),
+    ]
 
 
 def test_how_long_a_job_ran_comes_from_its_status() -> None:
     """So what ran on a cluster can be simulated on another one."""
     status = {"startTime": "2026-01-02T03:00:00Z", "completionTime": "2026-01-02T03:02:00Z"}
-    [one] = read(job("j", notes={}, status=status), nodes="3x8").arrivals
-    assert (one.run_time, one.workload.walltime) == (120, inf)
+    [entry] = read(job("j", notes={}, status=status), nodes="3x8").arrivals
+    assert (entry.run_time, entry.workload.walltime) == (120, inf)
 
 
 def test_a_job_of_which_the_run_time_is_unknown_takes_its_limit_or_is_left_out() -> None:
-    found = read(job("a", notes={}, activeDeadlineSeconds=30), job("b", notes={}), nodes="3x8")
-    assert [(one.workload.name, one.run_time) for one in found.arrivals] == [("a", 30)]
-    assert found.problems == (
+    result = read(job("a", notes={}, activeDeadlineSeconds=30), job("b", notes={}), nodes="3x8")
+    assert [(entry.workload.name, entry.run_time) for entry in result.arrivals] == [("a", 30)]
+    assert result.problems == (
         f"f.yaml: Job b: metadata.annotations.{RUN_SECONDS_ANNOTATION}: there is none, and the run time is unknown",
     )
 
@@ -244,16 +251,16 @@ def test_workloads_come_without_their_admissions() -> None:
         "queueName": "q", "priority": 3, "maximumExecutionTimeSeconds": 50,
         "podSets": [{"name": "main", "count": 2, "template": {"spec": {"containers": [CONTAINER]}}}],
     }  # fmt: skip
-    made = obj("Workload", "w", spec, status={"conditions": [{"type": "QuotaReserved", "status": "True"}]})
-    made["metadata"]["annotations"] = {RUN_SECONDS_ANNOTATION: "20"}
-    found = read(queue("q"), obj("ResourceFlavor", "f"), made)
-    [one] = found.arrivals
-    assert (one.queue, one.run_time, one.workload.walltime, one.workload.priority) == ("q", 20, 50, 3)
-    assert one.workload.admission is None
+    built = obj("Workload", "w", spec, status={"conditions": [{"type": "QuotaReserved", "status": "True"}]})
+    built["metadata"]["annotations"] = {RUN_SECONDS_ANNOTATION: "20"}
+    result = read(queue("q"), obj("ResourceFlavor", "f"), built)
+    [entry] = result.arrivals
+    assert (entry.queue, entry.run_time, entry.workload.walltime, entry.workload.priority) == ("q", 20, 50, 3)
+    assert entry.workload.admission is None
 
 
 @pytest.mark.parametrize(
-    ("damaged", "told"),
+    ("damaged", "reported"),
     [
         (job("x", parallelism="two"), "Job x: spec.parallelism: not a whole number: 'two'"),
         (
@@ -272,11 +279,11 @@ def test_workloads_come_without_their_admissions() -> None:
         ({"apiVersion": "v1", "kind": "Secret"}, "1 of kind Secret (v1): of no use here"),
     ],
 )
-def test_what_is_damaged_comes_from_object_and_nothing_else_is_lost(damaged: Json, told: str) -> None:
+def test_what_is_damaged_comes_from_object_and_nothing_else_is_lost(damaged: Json, reported: str) -> None:
     label = {"kueue.x-k8s.io/queue-name": "q"}
-    found = read(queue("q"), obj("ResourceFlavor", "f"), job("j", labels=label), damaged, job("k", labels=label))
-    assert {"j", "k"} <= {one.workload.name for one in found.arrivals}
-    assert any(told in one for one in found.problems), found.problems
+    result = read(queue("q"), obj("ResourceFlavor", "f"), job("j", labels=label), damaged, job("k", labels=label))
+    assert {"j", "k"} <= {entry.workload.name for entry in result.arrivals}
+    assert any(reported in entry for entry in result.problems), result.problems
 
 
 @pytest.mark.parametrize(
@@ -289,39 +296,39 @@ def test_what_is_damaged_comes_from_object_and_nothing_else_is_lost(damaged: Jso
 )
 def test_a_job_whose_pods_or_run_time_are_damaged_is_left_out(damaged: Json) -> None:
     """Unknown is neither one nor none."""
-    found = read(job("j"), damaged, nodes="4x8")
-    assert [one.workload.name for one in found.arrivals] == ["j"]
-    assert len(found.problems) == 1
+    result = read(job("j"), damaged, nodes="4x8")
+    assert [entry.workload.name for entry in result.arrivals] == ["j"]
+    assert len(result.problems) == 1
 
 
 def test_queues_without_a_description_share_the_nodes() -> None:
-    found = read(
+    result = read(
         job("a", labels={"kueue.x-k8s.io/queue-name": "x"}),
         job("b", labels={"kueue.x-k8s.io/queue-name": "y"}),
         nodes="4x8",
     )
-    assert [(one.name, one.cohort_name) for one in found.queues] == [("x", "all"), ("y", "all")]
-    assert [one.queue for one in found.arrivals] == ["x", "y"]
+    assert [(entry.name, entry.cohort_name) for entry in result.queues] == [("x", "all"), ("y", "all")]
+    assert [entry.queue for entry in result.arrivals] == ["x", "y"]
     assert read(job("a"), nodes="4x8").arrivals[0].queue == "all"
 
 
 def test_a_flavor_that_is_missing_is_reported() -> None:
-    found = read(queue("q", "gone"), job("j"))
-    assert found.problems == ("f.yaml: ResourceFlavor gone: there is none, and it is taken for one of any nodes",)
-    assert [one.name for one in found.flavors] == ["gone"]
+    result = read(queue("q", "gone"), job("j"))
+    assert result.problems == ("f.yaml: ResourceFlavor gone: there is none, and it is taken for one of any nodes",)
+    assert [entry.name for entry in result.flavors] == ["gone"]
 
 
 def test_topologies_and_flavors_are_those_of_the_objects() -> None:
-    found = read(
+    result = read(
         queue("q"), obj("ResourceFlavor", "f", {"nodeLabels": {"a": "b"}, "topologyName": "t"}),
         obj("Topology", "t", {"levels": [{"nodeLabel": "rack"}, {"nodeLabel": HOSTNAME}]}),
         node("n1", a="b", rack="r1"), job("j"),
     )  # fmt: skip
-    assert found.problems == ()
-    assert found.topologies["t"] == ("rack", HOSTNAME)
-    assert found.flavors[-1].topology_name == "t"
-    assert found.nodes is not None
-    assert len(found.nodes) == 1
+    assert result.problems == ()
+    assert result.topologies["t"] == ("rack", HOSTNAME)
+    assert result.flavors[-1].topology_name == "t"
+    assert result.nodes is not None
+    assert len(result.nodes) == 1
 
 
 def test_without_jobs_or_anything_to_run_on_there_is_an_error() -> None:
@@ -342,30 +349,30 @@ def test_objects_are_reported_from_other_files() -> None:
 
 
 def test_a_report_has_the_capacity_of_its_node_and_its_zones_when_nothing_runs() -> None:
-    found = fleet_from_reports(documents(report("n", counts={"memory": 1 << 30, "x.com/gpu": 2})))
-    assert found.problems == ()
-    assert found.total_capacity == {"cpu": 8000, "memory": 2 << 30, "ephemeral-storage": UNLIMITED, "x.com/gpu": 4}
-    state = found.states["n"]
+    result = fleet_from_reports(documents(report("n", counts={"memory": 1 << 30, "x.com/gpu": 2})))
+    assert result.problems == ()
+    assert result.total_capacity == {"cpu": 8000, "memory": 2 << 30, "ephemeral-storage": UNLIMITED, "x.com/gpu": 4}
+    state = result.states["n"]
     assert state.kind.policies.topology == "single-numa-node"
     assert state.free_cpus.bit_count() == 8
     assert state.memory_free == ((1 << 30,), (1 << 30,))
     assert state.device_free == (2, 2)
-    assert found.topologies == {"nodes": (HOSTNAME,)}
-    info = found.nodes.infos[0]
+    assert result.topologies == {"nodes": (HOSTNAME,)}
+    info = result.nodes.infos[0]
     assert info is not None
     assert info.label(HOSTNAME) == "n"
 
 
 def test_a_node_object_says_it_better_than_its_report() -> None:
-    found = fleet_from_reports(documents(report("n")), documents(node("n"), node("m")))
-    assert found.total_capacity["cpu"] == 16_000
-    assert sorted(found.states) == ["n"]
-    assert [found.nodes.name(row) for row in range(2)] == ["m", "n"]
+    result = fleet_from_reports(documents(report("n")), documents(node("n"), node("m")))
+    assert result.total_capacity["cpu"] == 16_000
+    assert sorted(result.states) == ["n"]
+    assert [result.nodes.name(row) for row in range(2)] == ["m", "n"]
 
 
 def test_memory_that_a_report_does_not_state_is_not_counted() -> None:
-    found = fleet_from_reports(documents(report("n")))
-    assert found.total_capacity["memory"] == UNLIMITED
+    result = fleet_from_reports(documents(report("n")))
+    assert result.total_capacity["memory"] == UNLIMITED
 
 
 def test_levels_are_those_that_every_node_has_a_label_of() -> None:
@@ -378,7 +385,7 @@ def test_levels_are_those_that_every_node_has_a_label_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("damaged", "told"),
+    ("damaged", "reported"),
     [
         (report(""), "metadata.name: not a name"),
         (report("n"), "NodeResourceTopology n: duplicate name"),
@@ -387,8 +394,8 @@ def test_levels_are_those_that_every_node_has_a_label_of() -> None:
         (report("x") | {"zones": "none"}, "NodeResourceTopology x: zones: not a list: 'none'"),
     ],
 )
-def test_a_damaged_report_is_reported_and_the_rest_are_read(damaged: Json, told: str) -> None:
-    found = fleet_from_reports(documents(report("n"), damaged, report("o")))
-    assert any(told in one for one in found.problems), found.problems
-    assert {"n", "o"} <= set(found.states)
-    assert len(found.nodes) == 2
+def test_a_damaged_report_is_reported_and_the_rest_are_read(damaged: Json, reported: str) -> None:
+    result = fleet_from_reports(documents(report("n"), damaged, report("o")))
+    assert any(reported in entry for entry in result.problems), result.problems
+    assert {"n", "o"} <= set(result.states)
+    assert len(result.nodes) == 2

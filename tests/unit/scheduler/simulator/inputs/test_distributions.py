@@ -49,10 +49,10 @@ def test_what_is_drawn_is_within_its_bounds(kind: str, numbers: tuple[float, ...
     if not DISTRIBUTIONS[kind].accepts(numbers):
         return
     draw = Distribution(kind, numbers)
-    found = draw.sample(UniformStream(seed), 50)
-    assert np.isfinite(found).all()
-    assert (found >= 0).all()
-    assert (found <= draw.upper_bound * (1 + 1e-12)).all()
+    result = draw.sample(UniformStream(seed), 50)
+    assert np.isfinite(result).all()
+    assert (result >= 0).all()
+    assert (result <= draw.upper_bound * (1 + 1e-12)).all()
 
 
 def test_bounds_of_the_functions() -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def read(folder: Path, name: str, content: str) -> list[dict[str, object]]:
     file = folder / name
     file.write_text(content)
-    return [one.content for one in read_documents(str(file))]
+    return [entry.content for entry in read_documents(str(file))]
 
 
 def test_all_documents_of_a_file_are_read_and_empty_ones_left_out(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_what_begins_with_a_brace_may_be_yaml(tmp_path: Path) -> None:
 def test_compressed_files_are_read_as_they_were(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml.gz"
     file.write_bytes(gzip.compress(b"a: 1"))
-    assert [one.content for one in read_documents(str(file))] == [{"a": 1}]
+    assert [entry.content for entry in read_documents(str(file))] == [{"a": 1}]
 
 
 def test_a_directory_without_such_files_is_an_error(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_a_directory_without_such_files_is_an_error(tmp_path: Path) -> None:
 def test_a_directory_is_its_files_by_name(tmp_path: Path) -> None:
     for name, content in (("b.yml", "b: 1"), ("a.json", '{"a": 1}'), ("c.yaml", "c: 1"), ("notes.txt", "- [")):
         (tmp_path / name).write_text(content)
-    assert [(one.where, one.content) for one in read_documents(str(tmp_path))] == [
+    assert [(entry.where, entry.content) for entry in read_documents(str(tmp_path))] == [
         (str(tmp_path / "a.json"), {"a": 1}),
         (str(tmp_path / "b.yml"), {"b": 1}),
         (str(tmp_path / "c.yaml"), {"c": 1}),

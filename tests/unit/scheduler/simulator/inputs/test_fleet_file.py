@@ -33,21 +33,21 @@ def fleet(*sizes: int, kinds: list[Json] | None = None, **fields: object) -> Jso
 
 
 def test_nodes_have_names_and_labels_by_level() -> None:
-    found = read_fleet(fleet(2, 3, 11, name="f"), "f.yaml")
+    result = read_fleet(fleet(2, 3, 11, name="f"), "f.yaml")
     assert is_fleet(fleet(1))
-    assert found.topologies == {"f": (LEVEL_LABEL_PREFIX + "block", LEVEL_LABEL_PREFIX + "rack", HOSTNAME)}
-    last = found.nodes.infos[-1]
+    assert result.topologies == {"f": (LEVEL_LABEL_PREFIX + "block", LEVEL_LABEL_PREFIX + "rack", HOSTNAME)}
+    last = result.nodes.infos[-1]
     assert last is not None
     assert last.name == "block-1-rack-2-node-10"
-    assert [last.label(key) for key in (*found.topologies["f"], KIND_LABEL)] == [
+    assert [last.label(key) for key in (*result.topologies["f"], KIND_LABEL)] == [
         "block-1", "block-1-rack-2", "block-1-rack-2-node-10", "cpu"
     ]  # fmt: skip
-    assert found.problems == ()
+    assert result.problems == ()
 
 
 def test_names_are_in_the_order_of_numbers() -> None:
-    found = read_fleet(fleet(12, 101), "f.yaml")
-    names = [found.nodes.name(row) for row in range(len(found.nodes))]
+    result = read_fleet(fleet(12, 101), "f.yaml")
+    names = [result.nodes.name(row) for row in range(len(result.nodes))]
     assert names == sorted(names)
     assert len(set(names)) == 12 * 101
 
@@ -55,8 +55,8 @@ def test_names_are_in_the_order_of_numbers() -> None:
 def test_a_level_may_have_a_label_of_its_own() -> None:
     given = fleet(2, 3)
     given["levels"][0]["label"] = "example.com/rack"
-    found = read_fleet(given, "f.yaml")
-    assert found.topologies == {"fleet": ("example.com/rack", HOSTNAME)}
+    result = read_fleet(given, "f.yaml")
+    assert result.topologies == {"fleet": ("example.com/rack", HOSTNAME)}
 
 
 def test_a_kind_has_a_flavor_and_what_its_nodes_have() -> None:
@@ -64,51 +64,51 @@ def test_a_kind_has_a_flavor_and_what_its_nodes_have() -> None:
         "name": "gpu", "domains": 1, "cpu": "191.5", "memory": "2Ti", "storage": "1T", "pods": 250,
         "resources": {"nvidia.com/gpu": 8}, "labels": {"a": "b"}, "taints": [{"key": "t", "effect": "NoSchedule"}],
     }  # fmt: skip
-    found = read_fleet(fleet(4, 5, 10, kinds=[gpu, CPU_KIND]), "f.yaml")
-    assert [(one.name, one.node_labels, one.topology_name) for one in found.flavors] == [
+    result = read_fleet(fleet(4, 5, 10, kinds=[gpu, CPU_KIND]), "f.yaml")
+    assert [(entry.name, entry.node_labels, entry.topology_name) for entry in result.flavors] == [
         ("gpu", {KIND_LABEL: "gpu"}, "fleet"), ("cpu", {KIND_LABEL: "cpu"}, "fleet"),
     ]  # fmt: skip
-    assert found.flavors[0].node_taints == (Taint("t", "", "NoSchedule"),)
-    assert found.capacity["gpu"] == {
+    assert result.flavors[0].node_taints == (Taint("t", "", "NoSchedule"),)
+    assert result.capacity["gpu"] == {
         "cpu": 50 * 191_500, "memory": 50 << 41, "ephemeral-storage": 50 * 10**12, "nvidia.com/gpu": 400
     }  # fmt: skip
-    assert found.capacity["cpu"] == {"cpu": 150 * 64_000, "memory": 150 << 38, "ephemeral-storage": UNLIMITED}
-    first = found.nodes.infos[0]
+    assert result.capacity["cpu"] == {"cpu": 150 * 64_000, "memory": 150 << 38, "ephemeral-storage": UNLIMITED}
+    first = result.nodes.infos[0]
     assert first is not None
-    assert (first.allocatable.pods, first.label("a"), first.taints) == (250, "b", found.flavors[0].node_taints)
-    assert found.nodes.available("nvidia.com/gpu").tolist() == [8] * 50 + [0] * 150
+    assert (first.allocatable.pods, first.label("a"), first.taints) == (250, "b", result.flavors[0].node_taints)
+    assert result.nodes.available("nvidia.com/gpu").tolist() == [8] * 50 + [0] * 150
 
 
 def test_memory_that_is_not_stated_is_not_counted() -> None:
     """Unknown is not zero: such nodes have room for any memory."""
-    found = read_fleet(fleet(2, kinds=[{"name": "x", "cpu": 1}]), "f.yaml")
-    assert found.capacity["x"]["memory"] == UNLIMITED
-    assert found.nodes.available("memory").min() > 1 << 60
+    result = read_fleet(fleet(2, kinds=[{"name": "x", "cpu": 1}]), "f.yaml")
+    assert result.capacity["x"]["memory"] == UNLIMITED
+    assert result.nodes.available("memory").min() > 1 << 60
 
 
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=3), st.lists(st.integers(0, 20), min_size=1, max_size=4))
 def test_the_nodes_are_the_product_of_the_counts_however_they_are_shared(sizes: list[int], parts: list[int]) -> None:
     """Each share is met to the nearest node, and the queue of all has all that nodes have."""
     whole = sum(parts) + 1
-    kinds = [{"name": f"k{place}", "cpu": 2, "share": part / whole} for place, part in enumerate(parts)]
-    found = read_fleet(fleet(*sizes, kinds=[*kinds, {"name": "rest", "cpu": 3}]), "f.yaml")
+    kinds = [{"name": f"k{index}", "cpu": 2, "share": part / whole} for index, part in enumerate(parts)]
+    result = read_fleet(fleet(*sizes, kinds=[*kinds, {"name": "rest", "cpu": 3}]), "f.yaml")
     nodes = 1
     for size in sizes:
         nodes *= size
-    assert len(found.nodes) == nodes
-    assert int(found.nodes.available("cpu").sum()) == found.total_capacity["cpu"]
-    for place, part in enumerate(parts):
-        assert abs(found.capacity[f"k{place}"].get("cpu", 0) / 2000 - part / whole * nodes) <= 1
-    quotas = [dict(one.quotas)["cpu"].nominal for one in build_queue(found).resource_groups[0].flavors]
-    assert sum(quotas) == found.total_capacity["cpu"]
+    assert len(result.nodes) == nodes
+    assert int(result.nodes.available("cpu").sum()) == result.total_capacity["cpu"]
+    for index, part in enumerate(parts):
+        assert abs(result.capacity[f"k{index}"].get("cpu", 0) / 2000 - part / whole * nodes) <= 1
+    quotas = [dict(entry.quotas)["cpu"].nominal for entry in build_queue(result).resource_groups[0].flavors]
+    assert sum(quotas) == result.total_capacity["cpu"]
 
 
 def test_queues_have_equal_shares_and_lend_to_each_other() -> None:
-    found = read_fleet(fleet(9), "f.yaml")
-    queues = build_queues(found, ["a", "b", "a"]).queues
-    assert [(one.name, one.cohort_name) for one in queues] == [("a", "all"), ("b", "all")]
+    result = read_fleet(fleet(9), "f.yaml")
+    queues = build_queues(result, ["a", "b", "a"]).queues
+    assert [(entry.name, entry.cohort_name) for entry in queues] == [("a", "all"), ("b", "all")]
     assert dict(queues[0].resource_groups[0].flavors[0].quotas)["cpu"].nominal == 9 * 64_000 // 2
-    assert [(one.name, one.cohort_name) for one in build_queues(found, ()).queues] == [("all", "")]
+    assert [(entry.name, entry.cohort_name) for entry in build_queues(result, ()).queues] == [("all", "")]
 
 
 def test_zones_divide_what_a_node_has() -> None:
@@ -116,23 +116,23 @@ def test_zones_divide_what_a_node_has() -> None:
         {"name": "a", "share": 0.5, "cpu": 5, "resources": {"x.com/gpu": 4}, "zones": 2, "policy": "single-numa-node"},
         {"name": "b", "cpu": 4},
     ]
-    found = read_fleet(fleet(4, kinds=kinds), "f.yaml")
-    assert sorted(found.states) == ["node-0", "node-1"]
-    state = found.states["node-0"]
-    assert state is found.states["node-1"]
+    result = read_fleet(fleet(4, kinds=kinds), "f.yaml")
+    assert sorted(result.states) == ["node-0", "node-1"]
+    state = result.states["node-0"]
+    assert state is result.states["node-1"]
     assert (state.kind.zones, state.kind.policies.topology, state.kind.policies.cpu) == (
         (0, 1), "single-numa-node", "static"
     )  # fmt: skip
     assert [bits.bit_count() for _, bits in state.kind.cpus.zones] == [3, 2]
     assert state.free_cpus == state.kind.cpus.cpus
-    assert [(one.resource, one.zones, one.healthy) for one in state.kind.devices] == [
+    assert [(entry.resource, entry.zones, entry.healthy) for entry in state.kind.devices] == [
         ("x.com/gpu", 1, 2), ("x.com/gpu", 2, 2),
     ]  # fmt: skip
     assert state.device_free == (2, 2)
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         ({"levels": []}, "levels: there is none"),
         ({"kinds": []}, "kinds: there is none"),
@@ -160,14 +160,14 @@ def test_zones_divide_what_a_node_has() -> None:
         ({"kinds": [{**CPU_KIND, "labels": {"a": 1}}]}, r"kinds\[0\].labels.a: not a string: 1"),
     ],
 )
-def test_an_error_names_file_field_and_value(change: Json, told: str) -> None:
-    with pytest.raises(InputError, match=rf"^f\.yaml: .*{told}"):
+def test_an_error_names_file_field_and_value(change: Json, reported: str) -> None:
+    with pytest.raises(InputError, match=rf"^f\.yaml: .*{reported}"):
         read_fleet(fleet(1) | change, "f.yaml")
 
 
 def test_fields_that_are_not_known_are_reported() -> None:
-    found = read_fleet(fleet(1, color="red"), "f.yaml")
-    assert found.problems == ("f.yaml: color: not a known field",)
+    result = read_fleet(fleet(1, color="red"), "f.yaml")
+    assert result.problems == ("f.yaml: color: not a known field",)
 
 
 @pytest.mark.parametrize(
@@ -175,11 +175,11 @@ def test_fields_that_are_not_known_are_reported() -> None:
     [("100", 100, 1000, None), ("3x64", 3, 64_000, None), ("2x1500mx4Gi", 2, 1500, 4 << 30), ("1x0.5", 1, 500, None)],
 )
 def test_nodes_in_a_few_characters(text: str, nodes: int, cpus: int, memory: int | None) -> None:
-    found = parse_short_fleet(text)
-    assert found is not None
-    assert found.nodes.available("cpu").tolist() == [cpus] * nodes
-    assert found.total_capacity["memory"] == (UNLIMITED if memory is None else memory * nodes)
-    assert found.topologies == {"nodes": (HOSTNAME,)}
+    result = parse_short_fleet(text)
+    assert result is not None
+    assert result.nodes.available("cpu").tolist() == [cpus] * nodes
+    assert result.total_capacity["memory"] == (UNLIMITED if memory is None else memory * nodes)
+    assert result.topologies == {"nodes": (HOSTNAME,)}
 
 
 @pytest.mark.parametrize("text", ["", "x", "ten", "fleet.yaml", "-1", "1.5", "8x", "8x1x", "1x2x3x4", "99999999"])

@@ -31,9 +31,9 @@ JOB = {"name": "j", "requests": {"cpu": 2}, "run": 60}
 
 
 def nodes(text: str = "10x8") -> Fleet:
-    found = parse_short_fleet(text)
-    assert found is not None
-    return found
+    result = parse_short_fleet(text)
+    assert result is not None
+    return result
 
 
 def read(*jobs: object, **fields: object) -> Scenario:
@@ -41,57 +41,57 @@ def read(*jobs: object, **fields: object) -> Scenario:
 
 
 def of_file(name: str, **options: Any) -> Scenario:
-    found = load_scenario(str(SCENARIOS / name), **options)
-    assert isinstance(found, Scenario)
-    assert found.problems == ()
-    return found
+    result = load_scenario(str(SCENARIOS / name), **options)
+    assert isinstance(result, Scenario)
+    assert result.problems == ()
+    return result
 
 
 def test_the_thousand_jobs() -> None:
     """Half of them run at once; their work takes 450 s at least."""
-    found = of_file("thousand-jobs.json")
-    jobs = [one for one in found.arrivals if one.kind == "job"]
-    assert Counter(one.kind for one in found.arrivals) == {"job": 1000, "sample": 100}
-    assert {one.workload.walltime for one in found.arrivals} == {900}
-    assert {tuple(one.workload.total_requests[0].requests.items()) for one in jobs} == {
+    result = of_file("thousand-jobs.json")
+    jobs = [entry for entry in result.arrivals if entry.kind == "job"]
+    assert Counter(entry.kind for entry in result.arrivals) == {"job": 1000, "sample": 100}
+    assert {entry.workload.walltime for entry in result.arrivals} == {900}
+    assert {tuple(entry.workload.total_requests[0].requests.items()) for entry in jobs} == {
         (("cpu", 20_000), ("memory", 20 << 30))
     }
-    assert found.nodes is not None
-    assert found.nodes.available("cpu").tolist() == [100_000] * 100
-    assert all(180 <= one.run_time < 270 for one in jobs)
-    assert sum(20 * one.run_time for one in jobs) / 10_000 == pytest.approx(450, rel=0.01)
-    assert {one.workload.created_at for one in found.arrivals} == {0}
+    assert result.nodes is not None
+    assert result.nodes.available("cpu").tolist() == [100_000] * 100
+    assert all(180 <= entry.run_time < 270 for entry in jobs)
+    assert sum(20 * entry.run_time for entry in jobs) / 10_000 == pytest.approx(450, rel=0.01)
+    assert {entry.workload.created_at for entry in result.arrivals} == {0}
 
 
 def test_the_thousand_jobs_one_after_the_other() -> None:
-    found = of_file("thousand-jobs-paced.json")
-    jobs = [one for one in found.arrivals if one.kind == "job"]
+    result = of_file("thousand-jobs-paced.json")
+    jobs = [entry for entry in result.arrivals if entry.kind == "job"]
     assert 999 / jobs[-1].workload.created_at == pytest.approx(2.67, abs=0.01)
-    times = [one.workload.created_at for one in found.arrivals]
+    times = [entry.workload.created_at for entry in result.arrivals]
     assert times == sorted(times)
-    assert [one.run_time for one in jobs] == [
-        one.run_time for one in of_file("thousand-jobs.json").arrivals if one.kind == "job"
+    assert [entry.run_time for entry in jobs] == [
+        entry.run_time for entry in of_file("thousand-jobs.json").arrivals if entry.kind == "job"
     ]
 
 
 def test_a_seed_makes_other_jobs() -> None:
-    runs = [one.run_time for one in of_file("thousand-jobs.json").arrivals]
-    assert [one.run_time for one in of_file("thousand-jobs.json", seed=0).arrivals] == runs
-    assert [one.run_time for one in of_file("thousand-jobs.json", seed=1).arrivals] != runs
+    runs = [entry.run_time for entry in of_file("thousand-jobs.json").arrivals]
+    assert [entry.run_time for entry in of_file("thousand-jobs.json", seed=0).arrivals] == runs
+    assert [entry.run_time for entry in of_file("thousand-jobs.json", seed=1).arrivals] != runs
 
 
 def test_a_group_draws_for_itself() -> None:
     """What stands before it changes none of its numbers but the place does."""
     random = {"name": "r", "count": 5, "run": {"exponential": 60}}
-    alone = read({"name": "x", "run": 1}, random, seed=3)
+    single = read({"name": "x", "run": 1}, random, seed=3)
     beside = read({"name": "x", "run": {"uniform": [1, 2]}, "count": 50}, random, seed=3)
-    assert [one.run_time for one in alone.arrivals if one.kind == "r"] == [
-        one.run_time for one in beside.arrivals if one.kind == "r"
+    assert [entry.run_time for entry in single.arrivals if entry.kind == "r"] == [
+        entry.run_time for entry in beside.arrivals if entry.kind == "r"
     ]
 
 
 def test_every_field_of_a_job() -> None:
-    found = read(
+    result = read(
         {
             "name": "j", "count": 2, "queue": "b", "user": "u", "priority": -5,
             "pods": 3, "requests": {"cpu": "1500m", "memory": "1Gi", "nvidia.com/gpu": 1},
@@ -101,8 +101,8 @@ def test_every_field_of_a_job() -> None:
         },
         {"name": "x", "queue": "a", "run": 1},
     )  # fmt: skip
-    assert found.problems == ()
-    first, second = (one for one in found.arrivals if one.kind == "j")
+    assert result.problems == ()
+    first, second = (entry for entry in result.arrivals if entry.kind == "j")
     workload = first.workload
     assert (first.queue, first.run_time, first.kind) == ("b", 60, "j")
     assert (workload.name, workload.priority, workload.created_at, workload.walltime) == ("j-0", -5, 10, 120)
@@ -110,31 +110,31 @@ def test_every_field_of_a_job() -> None:
     assert workload.history_keys == ("u", "b", "j")
     [pods] = workload.pod_sets
     assert (pods.pods, pods.requests) == (3, {"cpu": 1500, "memory": 1 << 30, "nvidia.com/gpu": 1})
-    assert [one.key for one in pods.node_selector] == ["kind"]
+    assert [entry.key for entry in pods.node_selector] == ["kind"]
     assert pods.tolerations == (Toleration("a", "Exists"),)
     assert pods.topology is not None
     assert pods.topology.request == PodSetTopologyRequest(preferred="rack")
-    assert [one.name for one in found.queues] == ["b", "a"]
+    assert [entry.name for entry in result.queues] == ["b", "a"]
 
 
 def test_a_group_without_a_count_is_one_job_of_its_name() -> None:
-    found = read({"name": "A", "run": 1}, {"name": "B", "count": 1, "run": 1})
-    assert [one.workload.name for one in found.arrivals] == ["A", "B-0"]
+    result = read({"name": "A", "run": 1}, {"name": "B", "count": 1, "run": 1})
+    assert [entry.workload.name for entry in result.arrivals] == ["A", "B-0"]
 
 
 def test_a_job_may_declare_nothing_or_too_much() -> None:
-    found = read(
+    result = read(
         {"name": "n", "run": 100}, {"name": "o", "run": 100, "overestimate": {"uniform": [2, 5]}},
         {"name": "z", "run": 0, "overestimate": 3},
     )  # fmt: skip
-    limits = [one.workload.walltime for one in found.arrivals]
+    limits = [entry.workload.walltime for entry in result.arrivals]
     assert limits[0] == inf
     assert 200 <= limits[1] < 500
     assert limits[2] == 1
 
 
 def test_queues_have_shares_of_the_nodes() -> None:
-    found = read(
+    result = read(
         JOB | {"queue": "a"},
         queues=[
             {"name": "a", "share": 0.7, "cohort": "c", "strategy": "StrictFIFO",
@@ -142,14 +142,14 @@ def test_queues_have_shares_of_the_nodes() -> None:
             {"name": "b", "share": 0.3, "cohort": "c"},
         ],
     )  # fmt: skip
-    a, b = found.queues
-    assert [dict(one.resource_groups[0].flavors[0].quotas)["cpu"].nominal for one in (a, b)] == [56_000, 24_000]
+    a, b = result.queues
+    assert [dict(entry.resource_groups[0].flavors[0].quotas)["cpu"].nominal for entry in (a, b)] == [56_000, 24_000]
     assert (a.cohort_name, a.queueing_strategy, a.preemption) == (
         "c",
         "StrictFIFO",
         ClusterQueuePreemption("LowerPriority"),
     )
-    assert found.problems == ()
+    assert result.problems == ()
 
 
 def test_fair_sharing_is_a_setting() -> None:
@@ -182,32 +182,32 @@ DAMAGED: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("job", "told"), DAMAGED)
-def test_a_damaged_group_is_reported_and_nothing_else_is_lost(job: object, told: str) -> None:
-    found = read(JOB | {"name": "good", "count": 2}, job, JOB | {"name": "last"})
-    assert [one.workload.name for one in found.arrivals] == ["good-0", "good-1", "last"]
-    [problem] = found.problems
-    assert problem.startswith(f"f.json: {told}")
+@pytest.mark.parametrize(("job", "reported"), DAMAGED)
+def test_a_damaged_group_is_reported_and_nothing_else_is_lost(job: object, reported: str) -> None:
+    result = read(JOB | {"name": "good", "count": 2}, job, JOB | {"name": "last"})
+    assert [entry.workload.name for entry in result.arrivals] == ["good-0", "good-1", "last"]
+    [problem] = result.problems
+    assert problem.startswith(f"f.json: {reported}")
 
 
 def test_a_queue_that_does_not_exist_is_reported() -> None:
-    found = read(
+    result = read(
         JOB | {"queue": "a"},
         JOB | {"name": "x", "queue": "z"},
         JOB | {"name": "y"},
         queues=[{"name": "a"}, {"name": "b"}],
     )
-    assert found.problems == (
+    assert result.problems == (
         "f.json: jobs[1].queue: not one of a, b: 'z'",
         "f.json: jobs[2].queue: not one of a, b: ''",
     )
-    assert len(found.arrivals) == 1
+    assert len(result.arrivals) == 1
 
 
 def test_fields_that_are_not_known_are_reported_and_the_job_comes() -> None:
-    found = read(JOB | {"color": "red"}, jobz=3)
-    assert found.problems == ("f.json: jobs[0].color: not a known field", "f.json: jobz: not a known field")
-    assert len(found.arrivals) == 1
+    result = read(JOB | {"color": "red"}, jobz=3)
+    assert result.problems == ("f.json: jobs[0].color: not a known field", "f.json: jobz: not a known field")
+    assert len(result.arrivals) == 1
 
 
 NOTHING_LEFT: list[tuple[Any, str]] = [
@@ -217,9 +217,9 @@ NOTHING_LEFT: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "told"), NOTHING_LEFT)
-def test_where_no_job_is_left_there_is_an_error(given: Any, told: str) -> None:
-    with pytest.raises(InputError, match=rf"^f\.json: {told}"):
+@pytest.mark.parametrize(("given", "reported"), NOTHING_LEFT)
+def test_where_no_job_is_left_there_is_an_error(given: Any, reported: str) -> None:
+    with pytest.raises(InputError, match=rf"^f\.json: {reported}"):
         read_job_file(given, "f.json", nodes())
 
 
@@ -245,21 +245,26 @@ _ANY_JOBS = st.lists(
 def test_what_is_written_is_read(jobs: list[dict[str, Any]]) -> None:
     """The same from JSON and from YAML, job by job."""
     written = [
-        {"name": f"j{place}", "requests": {"cpu": f"{one['cpu']}m"}} | {key: one[key] for key in one if key != "cpu"}
-        for place, one in enumerate(jobs)
+        {"name": f"j{index}", "requests": {"cpu": f"{entry['cpu']}m"}}
+        | {key: entry[key] for key in entry if key != "cpu"}
+        for index, entry in enumerate(jobs)
     ]
     file = {"jobs": written, "queues": [{"name": "a"}, {"name": "b"}]}
     texts = json.loads(json.dumps(file)), yaml.safe_load(yaml.safe_dump(file))
     for given_file in texts:
-        found = read_job_file(given_file, "f", nodes())
-        assert found.problems == ()
-        by_name = {one.workload.name: one for one in found.arrivals}
+        result = read_job_file(given_file, "f", nodes())
+        assert result.problems == ()
+        by_name = {entry.workload.name: entry for entry in result.arrivals}
         assert len(by_name) == len(jobs)
-        for place, one in enumerate(jobs):
-            read_back = by_name[f"j{place}"]
+        for index, entry in enumerate(jobs):
+            read_back = by_name[f"j{index}"]
             workload = read_back.workload
-            assert (workload.created_at, read_back.run_time, workload.walltime) == (one["at"], one["run"], one["limit"])
+            assert (workload.created_at, read_back.run_time, workload.walltime) == (
+                entry["at"],
+                entry["run"],
+                entry["limit"],
+            )
             assert (workload.priority, read_back.queue, workload.total_requests[0].pods) == (
-                one["priority"], one["queue"], one["pods"]
+                entry["priority"], entry["queue"], entry["pods"]
             )  # fmt: skip
-            assert workload.total_requests[0].requests.get("cpu", 0) == one["cpu"] * one["pods"]
+            assert workload.total_requests[0].requests.get("cpu", 0) == entry["cpu"] * entry["pods"]

@@ -44,9 +44,9 @@ def file(tmp_path: Path) -> Callable[[str, str | bytes], str]:
 
 
 def scenario(source: str, nodes: str | None = None, **options: Any) -> Scenario:
-    found = load_scenario(source, nodes, **options)
-    assert isinstance(found, Scenario)
-    return found
+    outcome = load_scenario(source, nodes, **options)
+    assert isinstance(outcome, Scenario)
+    return outcome
 
 
 Write = Any
@@ -56,38 +56,40 @@ Write = Any
 @pytest.mark.parametrize("name", ["a.swf", "a.txt", "a"])
 @pytest.mark.parametrize("content", [LOG, LOG.partition("\n")[2], gzip.compress(LOG.encode())])
 def test_a_log_is_known_by_what_is_in_it(file: Write, name: str, content: str | bytes) -> None:
-    found = load_scenario(file(name, content))
-    assert isinstance(found, SwfLog)
-    assert len(found.jobs) == 9
+    outcome = load_scenario(file(name, content))
+    assert isinstance(outcome, SwfLog)
+    assert len(outcome.jobs) == 9
 
 
 def test_a_log_on_a_number_of_processors_is_a_log(file: Write) -> None:
-    found = load_scenario(file("a.swf", LOG), "64", jobs=3)
-    assert isinstance(found, SwfLog)
-    assert (found.processors, [one.job_number for one in found.jobs]) == (64, [1, 2, 3])
+    outcome = load_scenario(file("a.swf", LOG), "64", jobs=3)
+    assert isinstance(outcome, SwfLog)
+    assert (outcome.processors, [entry.job_number for entry in outcome.jobs]) == (64, [1, 2, 3])
 
 
 def test_a_log_on_nodes_is_a_scenario(file: Write) -> None:
     """A processor is a pod of one CPU, or pods are as wide as a node."""
-    found = scenario(file("a.swf", LOG), "25x4")
-    assert found.nodes is not None
-    assert len(found.nodes) == 25
-    last = found.arrivals[-1]
+    outcome = scenario(file("a.swf", LOG), "25x4")
+    assert outcome.nodes is not None
+    assert len(outcome.nodes) == 25
+    last = outcome.arrivals[-1]
     assert (last.workload.name, last.workload.created_at, last.run_time, last.workload.walltime) == ("9", 90, 30, 60)
     assert last.workload.history_keys == (3, 6, 5)
-    assert [(one.pods, one.requests) for one in last.workload.pod_sets] == [(9, {"cpu": 1000})]
+    assert [(entry.pods, entry.requests) for entry in last.workload.pod_sets] == [(9, {"cpu": 1000})]
     whole = scenario(file("a.swf", LOG), "25x4", whole_nodes=True)
-    sets = [[(one.name, one.pods, one.requests["cpu"]) for one in job.workload.pod_sets] for job in whole.arrivals]
+    sets = [
+        [(entry.name, entry.pods, entry.requests["cpu"]) for entry in job.workload.pod_sets] for job in whole.arrivals
+    ]
     assert sets[2:9:3] == [
         [("main", 1, 3000)], [("main", 1, 4000), ("rest", 1, 2000)], [("main", 2, 4000), ("rest", 1, 1000)],
     ]  # fmt: skip
 
 
 def test_a_damaged_line_of_a_log_is_reported(file: Write) -> None:
-    found = scenario(file("a.swf", LOG + "1 2 3\n" + LOG), "25x4")
-    assert len(found.arrivals) == 9
-    assert found.problems[0] == "a.swf: line 11: line: 3 fields rather than 18"
-    assert "a.swf: job number 9: duplicate: the first one counts" in found.problems
+    outcome = scenario(file("a.swf", LOG + "1 2 3\n" + LOG), "25x4")
+    assert len(outcome.arrivals) == 9
+    assert outcome.problems[0] == "a.swf: line 11: line: 3 fields rather than 18"
+    assert "a.swf: job number 9: duplicate: the first one counts" in outcome.problems
 
 
 def test_a_job_file_runs_on_its_own_nodes_or_on_those_of_the_command(file: Write) -> None:
@@ -109,24 +111,24 @@ def test_the_nodes_of_a_job_file_may_be_described_in_it_or_beside_it(file: Write
     beside = scenario(str(Path(file("all/jobs.yaml", yaml.safe_dump(jobs))).parent))
     together = scenario(file("both.yaml", yaml.safe_dump_all([fleet, jobs])))
     apart = scenario(file("jobs2.json", json.dumps(jobs)), file("fleet.yaml", yaml.safe_dump(fleet)))
-    for found in (inside, beside, together, apart):
-        assert found.nodes is not None
-        assert len(found.nodes) == 4
-        assert len(found.arrivals) == 5
+    for outcome in (inside, beside, together, apart):
+        assert outcome.nodes is not None
+        assert len(outcome.nodes) == 4
+        assert len(outcome.arrivals) == 5
 
 
 def test_only_the_first_jobs(file: Write) -> None:
-    found = scenario(file("jobs.json", json.dumps(JOBS)), jobs=2)
-    assert [one.workload.name for one in found.arrivals] == ["j-0", "j-1"]
+    outcome = scenario(file("jobs.json", json.dumps(JOBS)), jobs=2)
+    assert [entry.workload.name for entry in outcome.arrivals] == ["j-0", "j-1"]
 
 
 def test_exact_limits_are_the_true_run_times(file: Write) -> None:
     """And a job that takes no time declares a second, as in a log."""
-    found = scenario(
+    outcome = scenario(
         file("j.json", json.dumps(JOBS | {"jobs": [{"run": 60, "limit": 90}, {"name": "b", "run": 0}]})), exact=True
     )
-    assert [one.workload.walltime for one in found.arrivals] == [60, 1]
-    assert all(one.workload.walltime == one.run_time for one in scenario("hpc", jobs=20, exact=True).arrivals)
+    assert [entry.workload.walltime for entry in outcome.arrivals] == [60, 1]
+    assert all(entry.workload.walltime == entry.run_time for entry in scenario("hpc", jobs=20, exact=True).arrivals)
 
 
 def test_a_mix_is_named_and_a_file_of_its_name_comes_before(
@@ -139,10 +141,10 @@ def test_a_mix_is_named_and_a_file_of_its_name_comes_before(
 
 
 def test_the_described_fleet_of_65000_nodes() -> None:
-    found = load_fleet(str(SCENARIOS / "fleet-65000.yaml"))
-    assert len(found.nodes) == len(found.states) == 65_000
-    assert found.total_capacity["nvidia.com/gpu"] == 80_000
-    assert len(set(map(id, found.states.values()))) == 2, "nodes of a kind share the state of their zones"
+    outcome = load_fleet(str(SCENARIOS / "fleet-65000.yaml"))
+    assert len(outcome.nodes) == len(outcome.states) == 65_000
+    assert outcome.total_capacity["nvidia.com/gpu"] == 80_000
+    assert len(set(map(id, outcome.states.values()))) == 2, "nodes of a kind share the state of their zones"
 
 
 @pytest.mark.parametrize("path", sorted(SCENARIOS.iterdir()), ids=lambda path: path.name)
@@ -154,12 +156,12 @@ def test_nothing_is_wrong_with_our_own_files(path: Path) -> None:
 
 
 def test_the_zones_of_nodes_are_part_of_the_scenario() -> None:
-    found = scenario("ai", str(SCENARIOS / "fleet-65000.yaml"), jobs=5)
-    assert len(found.states) == 65_000
+    outcome = scenario("ai", str(SCENARIOS / "fleet-65000.yaml"), jobs=5)
+    assert len(outcome.states) == 65_000
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "reported"),
     [
         ("a.yaml", "color: red\n", "a.yaml: its fields are color; can be an SWF log, a generator file"),
         ("a.yaml", "", "it is empty; can be"),
@@ -176,19 +178,19 @@ def test_the_zones_of_nodes_are_part_of_the_scenario() -> None:
         ("a.swf", "", ""),
     ],
 )
-def test_an_error_names_the_file_and_what_is_understood(file: Write, name: str, content: str, told: str) -> None:
+def test_an_error_names_the_file_and_what_is_understood(file: Write, name: str, content: str, reported: str) -> None:
     path = file(name, content)
-    if not told:
+    if not reported:
         assert isinstance(load_scenario(path), SwfLog)
         return
     with pytest.raises(InputError) as raised:
         load_scenario(path)
     assert str(raised.value).startswith(path)
-    assert told in str(raised.value)
+    assert reported in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "reported"),
     [
         ({"jobs": 0}, "jobs: not above 0: 0"),
         ({"seed": -1}, "seed: negative: -1"),
@@ -199,8 +201,8 @@ def test_an_error_names_the_file_and_what_is_understood(file: Write, name: str, 
         ({"nodes": "n" * 300}, "^n{300}: cannot be read|^--nodes n{300}: neither there nor known"),
     ],
 )
-def test_options_that_make_no_sense(file: Write, options: dict[str, Any], told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_options_that_make_no_sense(file: Write, options: dict[str, Any], reported: str) -> None:
+    with pytest.raises(InputError, match=reported):
         load_scenario(file("jobs.json", json.dumps(JOBS)), **options)
 
 
@@ -225,22 +227,22 @@ def test_standard_input_is_a_file_like_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | bytes
 ) -> None:
     """So are pipes, which can be read but once."""
-    made = content if isinstance(content, bytes) else content.encode()
-    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(made)))
+    built = content if isinstance(content, bytes) else content.encode()
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(built)))
     from_input = load_scenario("-")
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with ThreadPoolExecutor(1) as pool:
-        writing = pool.submit(pipe.write_bytes, made)
+        writing = pool.submit(pipe.write_bytes, built)
         from_pipe = load_scenario(str(pipe))
         writing.result()
     assert _names(from_input) == _names(from_pipe) != []
 
 
-def _names(found: Scenario | SwfLog) -> list[str]:
-    if isinstance(found, SwfLog):
-        return [str(one.job_number) for one in found.jobs]
-    return [one.workload.name for one in found.arrivals]
+def _names(outcome: Scenario | SwfLog) -> list[str]:
+    if isinstance(outcome, SwfLog):
+        return [str(entry.job_number) for entry in outcome.jobs]
+    return [entry.workload.name for entry in outcome.arrivals]
 
 
 def test_standard_input_has_a_name_in_errors(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,22 +362,22 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         inner = list(cast("dict[str, Any]", value).items())
     elif isinstance(value, list):
         inner = list(enumerate(cast("list[Any]", value)))
-    return [path] * bool(path) + [place for key, one in inner for place in _places(one, (*path, key))]
+    return [path] * bool(path) + [index for key, entry in inner for index in _places(entry, (*path, key))]
 
 
 @st.composite
 def _damaged(draw: st.DrawFn) -> object:
     """A sound file with something else at one place or two."""
-    made = json.loads(json.dumps([one for one in _SOUND if draw(st.booleans())]))
+    built = json.loads(json.dumps([entry for entry in _SOUND if draw(st.booleans())]))
     for _ in range(draw(st.integers(0, 2))):
-        places = _places(made)
-        if places:
-            *path, last = draw(st.sampled_from(places))
-            at = made
+        indices = _places(built)
+        if indices:
+            *path, last = draw(st.sampled_from(indices))
+            at = built
             for key in path:
                 at = at[key]
             at[last] = draw(_ANY)
-    return made
+    return built
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
@@ -384,10 +386,10 @@ def test_no_damage_raises_anything_but_the_error(tmp_path: Path, content: object
     """Whatever a file holds, there is a scenario with jobs, or an error that begins with where it is."""
     path = tmp_path / "a.yaml"
     path.write_text(yaml.safe_dump(content))
-    found = tried(str(path), nodes)
-    if isinstance(found, Scenario):
-        assert found.arrivals
-        assert {one.queue for one in found.arrivals} <= {one.name for one in found.queues}
+    outcome = tried(str(path), nodes)
+    if isinstance(outcome, Scenario):
+        assert outcome.arrivals
+        assert {entry.queue for entry in outcome.arrivals} <= {entry.name for entry in outcome.queues}
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -403,7 +405,7 @@ def tried(path: str, nodes: str | None = None) -> Scenario | SwfLog | InputError
     try:
         return load_scenario(path, nodes)
     except InputError as error:
-        found = error
-    assert str(found).startswith(f"{found.where}: ")
-    assert len(str(found)) > len(found.where) + 2
-    return found
+        outcome = error
+    assert str(outcome).startswith(f"{outcome.where}: ")
+    assert len(str(outcome)) > len(outcome.where) + 2
+    return outcome

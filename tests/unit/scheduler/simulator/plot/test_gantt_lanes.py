@@ -23,15 +23,15 @@ RUNS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 9), st.integers(1, 
 
 def check(runs: list[tuple[int, int, int]], pieces: list[BarPiece]) -> None:
     """Each run that has a length has all of its size, and shares no place with another at any time."""
-    sizes = dict.fromkeys((place for place, (_, length, _) in enumerate(runs) if length), 0)
+    sizes = dict.fromkeys((index for index, (_, length, _) in enumerate(runs) if length), 0)
     for piece in pieces:
         assert 0 <= piece.low < piece.high
         sizes[piece.run] += piece.high - piece.low
-    assert sizes == {place: runs[place][2] for place in sizes}
-    for one, other in combinations(pieces, 2):
-        (a, long_a, _), (b, long_b, _) = runs[one.run], runs[other.run]
-        together = one.run == other.run or (a < b + long_b and b < a + long_a)
-        assert not together or one.high <= other.low or other.high <= one.low
+    assert sizes == {index: runs[index][2] for index in sizes}
+    for entry, other in combinations(pieces, 2):
+        (a, long_a, _), (b, long_b, _) = runs[entry.run], runs[other.run]
+        together = entry.run == other.run or (a < b + long_b and b < a + long_a)
+        assert not together or entry.high <= other.low or other.high <= entry.low
 
 
 def packed(runs: list[tuple[int, int, int]], capacity: int) -> list[BarPiece]:
@@ -44,11 +44,11 @@ def test_bars_never_overlap(runs: list[tuple[int, int, int]], capacity: int) -> 
 
 
 @given(histories())
-def test_bars_stay_below_the_capacity_if_runs_do(one: History) -> None:
+def test_bars_stay_below_the_capacity_if_runs_do(entry: History) -> None:
     for name, size in MACHINE.items():
         runs = [
             (int(part.start), int(part.end - part.start), done.amounts[name])
-            for done in one.jobs
+            for done in entry.jobs
             for part in done.runs
             if done.amounts[name]
         ]
@@ -75,36 +75,36 @@ def test_what_is_beyond_the_capacity_is_above_it() -> None:
 # --- excerpts
 
 
-def taken(one: History) -> Excerpt:
-    table = build_arrays(one)
+def used(entry: History) -> Excerpt:
+    table = build_arrays(entry)
     return select_excerpt(table, table.amount("cpu")[table.job], queue_length(table))
 
 
 def test_few_runs_are_all_shown() -> None:
     """But those that would not be seen: of no length, or that take nothing."""
-    one = history(
+    entry = history(
         job("a", 0, 1, run(5, 9)), job("b", 1, 1, run(3, 4)), job("c", 2, 1, run(3, 3)), job("d", 2, 0, run(3, 9))
     )
-    found = taken(one)
-    assert (found.begin, found.end, found.runs_in_range, found.total) == (0, 9, 2, 2)
-    assert (found.runs.tolist(), found.whole) == ([1, 0], True)
+    result = used(entry)
+    assert (result.begin, result.end, result.runs_in_range, result.total) == (0, 9, 2, 2)
+    assert (result.runs.tolist(), result.whole) == ([1, 0], True)
 
 
 def test_of_many_runs_those_about_the_longest_queue_are_shown() -> None:
     """All that touch the time that is shown, and hardly less than could be."""
     jobs = [job(str(number), number, 1, run(number, number + 2)) for number in range(MAX_WHOLE_RUNS + 1)]
     busy = [job(f"late {number}", 700, 1, run(710 + number, 711 + number)) for number in range(5)]
-    found = taken(history(*jobs, *busy))
-    assert MAX_EXCERPT_RUNS - 6 <= found.runs.size == found.runs_in_range <= MAX_EXCERPT_RUNS
-    assert found.total == MAX_WHOLE_RUNS + 6
-    assert not found.whole
-    assert abs((found.begin + found.end) / 2 - 700) < 1
+    result = used(history(*jobs, *busy))
+    assert MAX_EXCERPT_RUNS - 6 <= result.runs.size == result.runs_in_range <= MAX_EXCERPT_RUNS
+    assert result.total == MAX_WHOLE_RUNS + 6
+    assert not result.whole
+    assert abs((result.begin + result.end) / 2 - 700) < 1
     table = build_arrays(history(*jobs, *busy))
-    assert all(table.start[row] < found.end and table.end[row] > found.begin for row in found.runs)
+    assert all(table.start[row] < result.end and table.end[row] > result.begin for row in result.runs)
 
 
 def test_of_too_many_at_a_time_the_widest_are_shown() -> None:
     jobs = [job(str(number), 0, 1 + (number % 5 == 0), run(1, 10)) for number in range(5 * MAX_EXCERPT_RUNS)]
-    found = taken(history(*jobs))
-    assert (found.runs_in_range, found.total) == (5 * MAX_EXCERPT_RUNS, 5 * MAX_EXCERPT_RUNS)
-    assert found.runs.tolist() == list(range(0, 5 * MAX_EXCERPT_RUNS, 5))
+    result = used(history(*jobs))
+    assert (result.runs_in_range, result.total) == (5 * MAX_EXCERPT_RUNS, 5 * MAX_EXCERPT_RUNS)
+    assert result.runs.tolist() == list(range(0, 5 * MAX_EXCERPT_RUNS, 5))

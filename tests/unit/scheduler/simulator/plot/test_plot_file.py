@@ -34,10 +34,10 @@ def parsed(picture: str) -> ElementTree.Element:
     return ElementTree.fromstring(picture)  # noqa: S314 -- our own
 
 
-def svg(one: History, folder: Path, **more: object) -> str:
+def svg(entry: History, folder: Path, **more: object) -> str:
     """The picture's text, which is well-formed."""
     path = folder / "picture.svg"
-    draw_plot(one, path, title="A title", **more)  # pyright: ignore[reportArgumentType]
+    draw_plot(entry, path, title="A title", **more)  # pyright: ignore[reportArgumentType]
     text = path.read_text(encoding="utf-8")
     assert parsed(text).tag == "{http://www.w3.org/2000/svg}svg"
     return text
@@ -52,13 +52,13 @@ def texts(picture: str) -> list[str]:
 
 
 def test_an_svg_is_well_formed_and_says_what_it_shows(tmp_path: Path) -> None:
-    said = texts(svg(PREEMPTED, tmp_path, caption="7 jobs · 1 failed"))
+    printed = texts(svg(PREEMPTED, tmp_path, caption="7 jobs · 1 failed"))
     for text in (
         "A title", "7 jobs · 1 failed", "Utilisation of cpu", "allocated", "effective", "Queue length", "Gantt chart",
         "preempted", "reservation", "share of cpu", "time since the first submission, minutes", "Waits by width",
         "2 never started", "a", "b", "c", "at once", "100 %",
     ):  # fmt: skip
-        assert text in said
+        assert text in printed
 
 
 def test_a_png_has_the_declared_size(tmp_path: Path) -> None:
@@ -115,11 +115,11 @@ def test_matplotlib_is_imported_when_something_is_drawn() -> None:
 def test_neither_names_nor_titles_break_a_picture(tmp_path: Path) -> None:
     """Signs of XML, of formulas, of none; letters that the font lacks; and what came from bytes that are no text."""
     odd = "<a & b> $x_1$ $ 日本 \x00\x1b[1m \udc80 \ufffe"
-    one = history(job(odd, 0, 4, run(0, 100), queue=odd), capacity={odd: 3, "cpu": 8})
+    entry = history(job(odd, 0, 4, run(0, 100), queue=odd), capacity={odd: 3, "cpu": 8})
     for form in ("svg", "png"):
-        draw_plot(one, tmp_path / f"picture.{form}", title=odd, caption=odd, compare=[(odd, one), ("b", one)])
-    said = texts((tmp_path / "picture.svg").read_text(encoding="utf-8"))
-    assert any("<a & b> $x_1$ $ 日本 �" in text for text in said)
+        draw_plot(entry, tmp_path / f"picture.{form}", title=odd, caption=odd, compare=[(odd, entry), ("b", entry)])
+    printed = texts((tmp_path / "picture.svg").read_text(encoding="utf-8"))
+    assert any("<a & b> $x_1$ $ 日本 �" in text for text in printed)
 
 
 def test_a_long_title_is_cut_and_a_long_caption_goes_on_below(tmp_path: Path) -> None:
@@ -137,36 +137,36 @@ def test_a_long_title_is_cut_and_a_long_caption_goes_on_below(tmp_path: Path) ->
 
 
 def test_no_jobs_are_a_picture_as_well(tmp_path: Path) -> None:
-    for one in (history(), history(capacity={}), history(job("a", 3, 1), job("b", 4, 9, outcome="refused"))):
-        assert texts(svg(one, tmp_path)).count("no job has started") == 1
+    for entry in (history(), history(capacity={}), history(job("a", 3, 1), job("b", 4, 9, outcome="refused"))):
+        assert texts(svg(entry, tmp_path)).count("no job has started") == 1
 
 
 def test_jobs_of_no_length_are_a_picture_as_well(tmp_path: Path) -> None:
-    said = texts(svg(history(job("a", 3, 1, run(3, 3))), tmp_path))
-    assert "nothing has run" in said
-    assert "no job has started" not in said
+    printed = texts(svg(history(job("a", 3, 1, run(3, 3))), tmp_path))
+    assert "nothing has run" in printed
+    assert "no job has started" not in printed
 
 
 def test_of_many_jobs_a_part_is_drawn_and_the_picture_says_so(tmp_path: Path) -> None:
     picture = svg(MANY, tmp_path)
-    said = texts(picture)
-    assert any(re.fullmatch(r"[\d.]+ minutes about the longest queue: \d+ of 3,000 runs", text) for text in said)
-    assert any(text.startswith("means of ") for text in said)
+    printed = texts(picture)
+    assert any(re.fullmatch(r"[\d.]+ minutes about the longest queue: \d+ of 3,000 runs", text) for text in printed)
+    assert any(text.startswith("means of ") for text in printed)
     assert len(picture) < 700_000
 
 
 def test_policies_are_named_and_the_chart_is_of_the_first(tmp_path: Path) -> None:
     other = history(job("x", 100, 8, run(150, 400)))
-    said = texts(svg(PREEMPTED, tmp_path, compare=[("easy", PREEMPTED), ("fifo", other)]))
-    assert {"easy", "fifo", "c", "Gantt chart of easy"} <= set(said)
-    assert "x" not in said
-    assert "2 / 0 never started" in said
+    printed = texts(svg(PREEMPTED, tmp_path, compare=[("easy", PREEMPTED), ("fifo", other)]))
+    assert {"easy", "fifo", "c", "Gantt chart of easy"} <= set(printed)
+    assert "x" not in printed
+    assert "2 / 0 never started" in printed
 
 
 def test_resources_of_equal_shares_have_one_panel(tmp_path: Path) -> None:
     amounts = {"cpu": 4, "gpu": 2, "pods": 1}
-    one = history(job("a", 0, 0, run(0, 9), amounts=amounts), capacity={**MACHINE, "pods": 100})
-    assert [text for text in texts(svg(one, tmp_path)) if "Utilisation" in text] == [
+    entry = history(job("a", 0, 0, run(0, 9), amounts=amounts), capacity={**MACHINE, "pods": 100})
+    assert [text for text in texts(svg(entry, tmp_path)) if "Utilisation" in text] == [
         "Utilisation of cpu and gpu",
         "Utilisation of pods",
     ]
@@ -174,5 +174,5 @@ def test_resources_of_equal_shares_have_one_panel(tmp_path: Path) -> None:
 
 @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(histories(max_jobs=8), st.none() | histories(max_jobs=8))
-def test_any_histories_are_drawn(tmp_path: Path, one: History, other: History | None) -> None:
-    svg(one, tmp_path, compare=[] if other is None else [("a", one), ("b", other)])
+def test_any_histories_are_drawn(tmp_path: Path, entry: History, other: History | None) -> None:
+    svg(entry, tmp_path, compare=[] if other is None else [("a", entry), ("b", other)])

@@ -62,8 +62,8 @@ def test_the_queue_by_hand() -> None:
 
 
 def test_pods_wait_with_their_job() -> None:
-    one = history(job("a", 0, 1, run(5, 6), pods=3), job("b", 2, 1, run(4, 5), pods=2))
-    assert pairs(queue_length(build_arrays(one), pods=True)) == [(0, 3), (2, 5), (4, 3), (5, 0)]
+    entry = history(job("a", 0, 1, run(5, 6), pods=3), job("b", 2, 1, run(4, 5), pods=2))
+    assert pairs(queue_length(build_arrays(entry), pods=True)) == [(0, 3), (2, 5), (4, 3), (5, 0)]
 
 
 def test_nothing_gives_nothing() -> None:
@@ -84,21 +84,21 @@ def test_a_job_without_a_run_never_counts_as_pending() -> None:
 
 
 @given(histories())
-def test_the_area_of_what_is_allocated_is_amounts_times_lengths(one: History) -> None:
-    table = build_arrays(one, 3)
+def test_the_area_of_what_is_allocated_is_amounts_times_lengths(entry: History) -> None:
+    table = build_arrays(entry, 3)
     for name in MACHINE:
-        area = sum(done.amounts[name] * (piece.end - piece.start) for done in one.jobs for piece in done.runs)
+        area = sum(done.amounts[name] * (piece.end - piece.start) for done in entry.jobs for piece in done.runs)
         assert integral(allocated(table, name)) == area
-        assert area == (table.resource_seconds(name) if one.jobs else 0)
+        assert area == (table.resource_seconds(name) if entry.jobs else 0)
 
 
 @given(histories())
-def test_the_area_of_what_is_effective_is_that_of_the_runs_that_jobs_were_done_with(one: History) -> None:
-    table = build_arrays(one)
+def test_the_area_of_what_is_effective_is_that_of_the_runs_that_jobs_were_done_with(entry: History) -> None:
+    table = build_arrays(entry)
     for name in MACHINE:
         area = sum(
             done.amounts[name] * max(piece.end - piece.ready, 0)
-            for done in one.jobs
+            for done in entry.jobs
             if done.outcome == "done"
             for piece in done.runs[-1:]
         )
@@ -106,8 +106,8 @@ def test_the_area_of_what_is_effective_is_that_of_the_runs_that_jobs_were_done_w
 
 
 @given(histories())
-def test_what_is_effective_is_allocated_and_all_is_given_back(one: History) -> None:
-    table = build_arrays(one)
+def test_what_is_effective_is_allocated_and_all_is_given_back(entry: History) -> None:
+    table = build_arrays(entry)
     for name in MACHINE:
         outer, inner = allocated(table, name), effective(table, name)
         for time in {*outer.times.tolist(), *inner.times.tolist()}:
@@ -116,18 +116,18 @@ def test_what_is_effective_is_allocated_and_all_is_given_back(one: History) -> N
 
 
 @given(histories())
-def test_the_queue_is_never_negative_and_ends_with_those_that_wait(one: History) -> None:
-    table = build_arrays(one)
+def test_the_queue_is_never_negative_and_ends_with_those_that_wait(entry: History) -> None:
+    table = build_arrays(entry)
     for pods in (False, True):
         function = queue_length(table, pods=pods)
         assert min(function.values.tolist(), default=0) >= 0
-        waiting = [done.pods if pods else 1 for done in one.jobs if done.outcome == "waiting"]
+        waiting = [done.pods if pods else 1 for done in entry.jobs if done.outcome == "waiting"]
         assert at(function, table.last_time) == sum(waiting)
 
 
 @given(histories())
-def test_the_table_has_the_waits_of_the_history(one: History) -> None:
-    for wait, done in zip(build_arrays(one, 2).wait.tolist(), one.jobs, strict=True):
+def test_the_table_has_the_waits_of_the_history(entry: History) -> None:
+    for wait, done in zip(build_arrays(entry, 2).wait.tolist(), entry.jobs, strict=True):
         assert isnan(wait) if done.wait is None else wait == done.wait
 
 
@@ -142,8 +142,8 @@ def test_means_and_peaks_are_those_of_the_function(changes: list[tuple[int, int]
     function = step_function(times, values)
     every = [[at(function, second) for second in range(low, high)] for low, high in pairwise(edges)]
     among = np.array(edges, np.float64)
-    assert means(function, among).tolist() == pytest.approx([sum(found) / len(found) for found in every])
-    assert peaks(function, among).tolist() == [max(found) for found in every]
+    assert means(function, among).tolist() == pytest.approx([sum(result) / len(result) for result in every])
+    assert peaks(function, among).tolist() == [max(result) for result in every]
 
 
 @given(CHANGES)
@@ -177,14 +177,14 @@ def test_resources_of_which_all_take_equal_shares_are_one() -> None:
 
 
 def test_where_nothing_has_a_limit_the_most_that_was_taken_is_the_whole() -> None:
-    one = history(job("a", 0, 3, run(0, 10)), job("b", 0, 2, run(5, 10)), capacity={})
-    assert resource_capacity(build_arrays(one), one.capacity) == {"cpu": 5}
+    entry = history(job("a", 0, 3, run(0, 10)), job("b", 0, 2, run(5, 10)), capacity={})
+    assert resource_capacity(build_arrays(entry), entry.capacity) == {"cpu": 5}
 
 
 def test_unused_resources_are_left_out() -> None:
-    one = two(4, 0)
-    assert resource_capacity(build_arrays(one), MACHINE) == {"cpu": SIZE}
-    assert resource_capacity(build_arrays(one._replace(jobs=[])), MACHINE) == MACHINE
+    entry = two(4, 0)
+    assert resource_capacity(build_arrays(entry), MACHINE) == {"cpu": SIZE}
+    assert resource_capacity(build_arrays(entry._replace(jobs=[])), MACHINE) == MACHINE
 
 
 def test_a_resource_that_is_missing_has_no_share() -> None:

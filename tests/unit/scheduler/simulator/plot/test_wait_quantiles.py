@@ -15,27 +15,27 @@ SHARES = st.lists(st.sampled_from([0.0, *(2.0**-power for power in range(30))]) 
 
 def test_so_few_widths_have_a_group_each() -> None:
     shares, waits = np.array([0.5, 0.1, 0.5, 0.1, 0, 0.5]), np.array([10.0, 7, 20, np.nan, 99, 30])
-    found = wait_groups(shares, waits, width_bins([shares]))
-    assert [(group.width, group.jobs) for group in found] == [(0.1, 1), (0.5, 3)]
-    assert found[0].waits.tolist() == [7] * len(QUANTILES)
-    assert found[1].waits.tolist() == [11, 15, 20, 25, 29, 30]
+    result = wait_groups(shares, waits, width_bins([shares]))
+    assert [(group.width, group.jobs) for group in result] == [(0.1, 1), (0.5, 3)]
+    assert result[0].waits.tolist() == [7] * len(QUANTILES)
+    assert result[1].waits.tolist() == [11, 15, 20, 25, 29, 30]
 
 
 def test_policies_that_are_compared_have_their_groups_at_the_same_widths() -> None:
-    one, other = np.geomspace(0.001, 0.1, 50), np.geomspace(0.01, 1, 50)
-    within = width_bins([one, other])
-    assert {group.width for group in wait_groups(one, one, within)} <= set(within.at.tolist())
+    entry, other = np.geomspace(0.001, 0.1, 50), np.geomspace(0.01, 1, 50)
+    within = width_bins([entry, other])
+    assert {group.width for group in wait_groups(entry, entry, within)} <= set(within.at.tolist())
     assert wait_groups(other, other, within)[-1].width == pytest.approx(1 / 1000 ** (0.5 / MAX_GROUPS))
 
 
 @given(SHARES)
 def test_every_job_that_has_a_width_is_in_one_group(shares: list[float]) -> None:
     widths = np.array(shares, np.float64)
-    found = wait_groups(widths, widths, width_bins([widths]))
-    assert sum(group.jobs for group in found) == sum(share > 0 for share in shares)
-    assert len(found) <= MAX_GROUPS
-    assert [group.width for group in found] == sorted(group.width for group in found)
-    assert all((np.diff(group.waits) >= 0).all() for group in found)
+    result = wait_groups(widths, widths, width_bins([widths]))
+    assert sum(group.jobs for group in result) == sum(share > 0 for share in shares)
+    assert len(result) <= MAX_GROUPS
+    assert [group.width for group in result] == sorted(group.width for group in result)
+    assert all((np.diff(group.waits) >= 0).all() for group in result)
 
 
 # --- lengths of time
@@ -55,11 +55,11 @@ def test_a_length_has_the_unit_that_people_would_take(length: float, axis: str, 
 
 @given(st.floats(0, 1e9), st.integers(1, 4))
 def test_limits_are_below_the_longest_and_ascend(longest: float, most: int) -> None:
-    found = round_limits(longest, most)
-    assert len(found) <= most
-    assert found == sorted(found)
-    assert all(limit < longest for limit in found)
-    assert found or longest <= 1
+    result = round_limits(longest, most)
+    assert len(result) <= most
+    assert result == sorted(result)
+    assert all(limit < longest for limit in result)
+    assert result or longest <= 1
 
 
 def test_round_lengths_are_short() -> None:

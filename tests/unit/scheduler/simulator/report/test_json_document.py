@@ -37,15 +37,15 @@ def text_of(*results: PolicyResult, with_jobs: bool = False) -> str:
     return "".join(render(build_document(SUBJECT, results, with_jobs=with_jobs)))
 
 
-def made(*results: PolicyResult, with_jobs: bool = False) -> Any:
+def built(*results: PolicyResult, with_jobs: bool = False) -> Any:
     return json.loads(text_of(*results, with_jobs=with_jobs))
 
 
 def test_what_was_simulated() -> None:
-    found = made(result(PREEMPTED))
-    assert list(found) == ["schemaVersion", "scenario", "results"]
-    assert found["schemaVersion"] == SCHEMA_VERSION == "zonewise.dev/simulation/v1"
-    assert found["scenario"] == {
+    actual = built(result(PREEMPTED))
+    assert list(actual) == ["schemaVersion", "scenario", "results"]
+    assert actual["schemaVersion"] == SCHEMA_VERSION == "zonewise.dev/simulation/v1"
+    assert actual["scenario"] == {
         "trace": "log.swf.gz",
         "name": "a log",
         "jobs": 7,
@@ -58,31 +58,31 @@ def test_what_was_simulated() -> None:
 
 def test_no_field_is_renamed_or_removed() -> None:
     """Whoever reads version 1 finds all of these."""
-    found = made(result(PREEMPTED), with_jobs=True)["results"][0]
-    assert list(found) == ["policy", "rules", "decisions", "seconds", "summary", "kinds", "jobs"]
-    assert set(found["rules"]) == {"reserveAfter", "depth", "shortestFirst", "overtaking", "eager"}
-    assert set(found["summary"]) >= SUMMARY
-    assert set(found["summary"]["promises"]) >= {"jobs", "broken", "earlyMean"}
-    assert all(set(one) >= JOB for one in found["jobs"])
-    told = history(job("a", 0, 8, run(5, 9), forecast=(1, 2, 3), kind="big"))
-    found = made(result(told))["results"][0]
-    assert set(found["summary"]["forecast"]) >= {"jobs", "unknown", "mean", "median", "declaredMean", "within"}
-    assert set(found["kinds"]["big"]) >= SUMMARY
+    actual = built(result(PREEMPTED), with_jobs=True)["results"][0]
+    assert list(actual) == ["policy", "rules", "decisions", "seconds", "summary", "kinds", "jobs"]
+    assert set(actual["rules"]) == {"reserveAfter", "depth", "shortestFirst", "overtaking", "eager"}
+    assert set(actual["summary"]) >= SUMMARY
+    assert set(actual["summary"]["promises"]) >= {"jobs", "broken", "earlyMean"}
+    assert all(set(entry) >= JOB for entry in actual["jobs"])
+    reported = history(job("a", 0, 8, run(5, 9), forecast=(1, 2, 3), kind="big"))
+    actual = built(result(reported))["results"][0]
+    assert set(actual["summary"]["forecast"]) >= {"jobs", "unknown", "mean", "median", "declaredMean", "within"}
+    assert set(actual["kinds"]["big"]) >= SUMMARY
 
 
 def test_each_policy_has_its_result() -> None:
     names = ["greedy", "conservative", DEFAULT_POLICY]
-    found = made(*(result(PREEMPTED, name) for name in names))["results"]
-    assert [one["policy"] for one in found] == names
-    assert [one["rules"]["reserveAfter"] for one in found] == [None, 0.0, 86_400.0]
-    assert [one["rules"]["depth"] for one in found] == [1, None, 1]
-    assert "jobs" not in found[0]
+    actual = built(*(result(PREEMPTED, name) for name in names))["results"]
+    assert [entry["policy"] for entry in actual] == names
+    assert [entry["rules"]["reserveAfter"] for entry in actual] == [None, 0.0, 86_400.0]
+    assert [entry["rules"]["depth"] for entry in actual] == [1, None, 1]
+    assert "jobs" not in actual[0]
 
 
 def test_a_job() -> None:
     """Never is null; CPUs are CPUs; a promise says when it was made."""
-    one = job("a", 3, 1500, run(4, 6, whole=False), run(7, 9, 8), reservation=(3, 7), forecast=(4, 5, inf), kind="k")
-    assert made(result(history(one)), with_jobs=True)["results"][0]["jobs"] == [
+    entry = job("a", 3, 1500, run(4, 6, whole=False), run(7, 9, 8), reservation=(3, 7), forecast=(4, 5, inf), kind="k")
+    assert built(result(history(entry)), with_jobs=True)["results"][0]["jobs"] == [
         {
             "name": "a", "queue": "", "kind": "k", "submitted": 3, "limit": None, "amounts": {"cpu": 1.5}, "pods": 1,
             "priority": 0, "outcome": "done",
@@ -104,28 +104,28 @@ def test_a_job_is_a_line() -> None:
 
 def test_names_are_kept_as_they_are() -> None:
     """Only our own fields are in camelCase, not resources and kinds."""
-    one = job("a", 0, 1, run(0, 1), kind="my_kind", amounts={"example.com/my_gpu": 1})
-    found = made(result(history(one, capacity={"example.com/my_gpu": 4})))["results"][0]
-    assert found["summary"]["utilisation"] == {"example.com/my_gpu": 0.25}
-    assert list(found["kinds"]) == ["my_kind"]
+    entry = job("a", 0, 1, run(0, 1), kind="my_kind", amounts={"example.com/my_gpu": 1})
+    actual = built(result(history(entry, capacity={"example.com/my_gpu": 4})))["results"][0]
+    assert actual["summary"]["utilisation"] == {"example.com/my_gpu": 0.25}
+    assert list(actual["kinds"]) == ["my_kind"]
 
 
 @pytest.mark.parametrize("value", [nan, inf, -inf])
 def test_what_is_no_number_in_json_is_null(value: float) -> None:
-    found = history(job("a", 0, 1, walltime=value))
-    assert made(result(found), with_jobs=True)["results"][0]["jobs"][0]["limit"] is None
+    actual = history(job("a", 0, 1, walltime=value))
+    assert built(result(actual), with_jobs=True)["results"][0]["jobs"][0]["limit"] is None
 
 
 @given(histories())
 def test_whatever_happened_is_json_and_the_same_each_time(what: History) -> None:
-    one = result(what)
-    text = text_of(one, with_jobs=True)
-    assert text == text_of(one, with_jobs=True)
-    found = json.loads(text)
-    assert len(found["results"][0].pop("jobs")) == len(what.jobs)
-    assert json.loads(json.dumps(build_document(SUBJECT, [one]), allow_nan=False)) == found
+    entry = result(what)
+    text = text_of(entry, with_jobs=True)
+    assert text == text_of(entry, with_jobs=True)
+    actual = json.loads(text)
+    assert len(actual["results"][0].pop("jobs")) == len(what.jobs)
+    assert json.loads(json.dumps(build_document(SUBJECT, [entry]), allow_nan=False)) == actual
 
 
 def test_jobs_are_text_one_at_a_time() -> None:
     pieces = list(render(build_document(SUBJECT, [result(PREEMPTED)], with_jobs=True)))
-    assert max(one.count('"name"') for one in pieces) == 1
+    assert max(entry.count('"name"') for entry in pieces) == 1

@@ -16,10 +16,10 @@ def test_what_was_simulated() -> None:
 
 
 def test_what_came_of_it() -> None:
-    found = build_result(
+    actual = build_result(
         "easy", policy_named("easy"), history(job("a", 0, 1, run(0, 1)), job("b", 0, 1, run(7200, 7300)))
     )
-    assert caption(found) == "easy: mean wait 1.00 h, longest 2.00 h"
+    assert caption(actual) == "easy: mean wait 1.00 h, longest 2.00 h"
 
 
 def test_jobs_that_fit_nowhere() -> None:

@@ -57,11 +57,15 @@ def test_a_label_is_shorter_than_its_number() -> None:
 @given(st.lists(st.text("ab", min_size=1, max_size=20), min_size=1, max_size=6), st.integers(30, 200))
 def test_nothing_is_wider_than_the_terminal(heads: list[str], width: int) -> None:
     """And every column is there once."""
-    rows = [Row("some label", [f"{place}" for place in range(len(heads))]), Row("x" * 60), Row("", ["7"] * len(heads))]
-    made = render_grid(heads, rows, width).splitlines()
-    assert max(map(len, made)) <= width
-    numbers = [word for line in made if line.startswith("some") for word in line.split()[2:]]
-    assert numbers == [f"{place}" for place in range(len(heads))]
+    rows = [
+        Row("some label", [f"{position}" for position in range(len(heads))]),
+        Row("x" * 60),
+        Row("", ["7"] * len(heads)),
+    ]
+    built = render_grid(heads, rows, width).splitlines()
+    assert max(map(len, built)) <= width
+    numbers = [word for line in built if line.startswith("some") for word in line.split()[2:]]
+    assert numbers == [f"{position}" for position in range(len(heads))]
 
 
 # --- the rows
@@ -87,12 +91,12 @@ def test_a_job_that_never_waited() -> None:
 
 
 def test_policies_are_beside_each_other_in_the_same_units() -> None:
-    made = lines(
+    built = lines(
         result(job("j", 0, 4, run(90_000, 90_010, 90_000))),
         result(job("j", 0, 4, run(360_000, 360_010, 360_000)), policy=DEFAULT_POLICY),
     )
-    assert made[0].split() == ["easy", DEFAULT_POLICY]
-    assert "  mean             1.04 d              4.17 d" in made
+    assert built[0].split() == ["easy", DEFAULT_POLICY]
+    assert "  mean             1.04 d              4.17 d" in built
 
 
 def test_all_that_can_go_wrong_has_its_line() -> None:
@@ -102,11 +106,11 @@ def test_all_that_can_go_wrong_has_its_line() -> None:
         job("j", 1, 4, outcome="refused"),
         job("j", 2, 4, outcome="waiting"),
     )
-    made = [" ".join(line.split()) for line in lines(result(*jobs))]
-    assert made[1:6] == ["jobs done 1", "jobs failed 1", "jobs rejected 1", "jobs pending 1", "preemptions 1"]
-    assert "until ready, mean 35.0 s" in made
-    assert "utilisation, allocated" in made
-    assert "utilisation, effective" in made
+    built = [" ".join(line.split()) for line in lines(result(*jobs))]
+    assert built[1:6] == ["jobs done 1", "jobs failed 1", "jobs rejected 1", "jobs pending 1", "preemptions 1"]
+    assert "until ready, mean 35.0 s" in built
+    assert "utilisation, allocated" in built
+    assert "utilisation, effective" in built
 
 
 def test_kinds_have_their_waits() -> None:
@@ -114,44 +118,44 @@ def test_kinds_have_their_waits() -> None:
     small = [job("j", 0, 4, run(start, 9), kind="small") for start in (0, 4, 8)]
     jobs = [*small, job("j", 0, 4, run(10, 19, 10), kind="large")]
     other = [*small, job("j", 0, 4, outcome="waiting", kind="large")]
-    made = [" ".join(line.split()) for line in lines(result(*jobs), result(*other, policy="fifo"))]
-    start = made.index("mean wait of")
-    assert made[start:][:3] == ["mean wait of", "small 4.00 s 4.00 s", "large 10.0 s -"]
-    assert made[start:][3:6] == ["longest wait of", "small 8.00 s 8.00 s", "large 10.0 s -"]
+    built = [" ".join(line.split()) for line in lines(result(*jobs), result(*other, policy="fifo"))]
+    start = built.index("mean wait of")
+    assert built[start:][:3] == ["mean wait of", "small 4.00 s 4.00 s", "large 10.0 s -"]
+    assert built[start:][3:6] == ["longest wait of", "small 8.00 s 8.00 s", "large 10.0 s -"]
 
 
 def test_jobs_of_one_kind_are_all_jobs() -> None:
     """So are those of which each has a kind of its own."""
     jobs = [job("j", 0, 4, run(4, 9, 4), kind=kind) for kind in "abc"]
-    assert "mean wait of" not in lines(result(*[one._replace(kind="small") for one in jobs]))
+    assert "mean wait of" not in lines(result(*[entry._replace(kind="small") for entry in jobs]))
     assert "mean wait of" not in lines(result(*jobs))
 
 
 def test_unused_resources_have_no_row() -> None:
     gpus = {"cpu": 8, "gpu": 8}
-    made = summary_table(
+    built = summary_table(
         [build_result("easy", policy_named("easy"), history(job("j", 0, 4, run(0, 9)), capacity=gpus))], WIDE
     )
-    assert "  cpu " in made
-    assert "gpu" not in made
+    assert "  cpu " in built
+    assert "gpu" not in built
 
 
 def test_reservations_and_forecasts_are_reported_where_they_exist() -> None:
     jobs = [job("j", 0, 4, run(50, 60, 50), reservation=(0, 80), forecast=(10, 40, 90))]
-    made = [
+    built = [
         " ".join(line.split()) for line in lines(result(*jobs), result(job("j", 0, 4, run(0, 1, 0)), policy="greedy"))
     ]
-    start = made.index("reservations")
-    assert made[start + 1 :][:3] == ["jobs 1 -", "started late 0 -", "earlier by, mean 30.0 s -"]
-    start = made.index("forecasts")
-    assert made[start + 1 :][:4] == ["jobs 1 -", "unknown 0 -", "error, mean 10.0 s -", "error, median 10.0 s -"]
-    assert made[start + 5 :][:2] == ["by walltime, mean 40.0 s -", "within bounds 100.0 % -"]
+    start = built.index("reservations")
+    assert built[start + 1 :][:3] == ["jobs 1 -", "started late 0 -", "earlier by, mean 30.0 s -"]
+    start = built.index("forecasts")
+    assert built[start + 1 :][:4] == ["jobs 1 -", "unknown 0 -", "error, mean 10.0 s -", "error, median 10.0 s -"]
+    assert built[start + 5 :][:2] == ["by walltime, mean 40.0 s -", "within bounds 100.0 % -"]
 
 
 def test_of_no_jobs_at_all_there_is_a_table_too() -> None:
     """Nobody's wait is no wait of zero."""
-    made = [" ".join(line.split()) for line in lines(result())]
-    assert made[1:8] == [
+    built = [" ".join(line.split()) for line in lines(result())]
+    assert built[1:8] == [
         "jobs done 0",
         "wait",
         "mean -",
@@ -168,6 +172,6 @@ def test_forty_columns_are_enough(width: int, policies: Sequence[str]) -> None:
     results = [
         result(job("j", 0, 4, run(90_000, 90_010, 90_003), reservation=(0, 8)), policy=name) for name in policies
     ]
-    made = lines(*results, width=width)
-    assert max(map(len, made)) <= width
-    assert [word for line in made for word in line.split() if word in policies] == list(policies)
+    built = lines(*results, width=width)
+    assert max(map(len, built)) <= width
+    assert [word for line in built for word in line.split() if word in policies] == list(policies)

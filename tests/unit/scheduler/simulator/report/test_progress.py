@@ -27,7 +27,7 @@ class Terminal(io.StringIO):
     """What can be seen on one line of it."""
 
     @property
-    def seen(self) -> str:
+    def observed(self) -> str:
         line: list[str] = []
         at = 0
         for letter in self.getvalue():
@@ -40,16 +40,16 @@ class Terminal(io.StringIO):
 
     @property
     def lines(self) -> list[str]:
-        return [one.rstrip() for one in self.getvalue().split("\r") if one.strip()]
+        return [entry.rstrip() for entry in self.getvalue().split("\r") if entry.strip()]
 
 
-def shown(done: int, total: int, elapsed: float, width: int = 80, title: str = "easy") -> str:
+def drawn(done: int, total: int, elapsed: float, width: int = 80, title: str = "easy") -> str:
     terminal, wall = Terminal(), Wall()
     progress = ProgressLine(terminal, title, width, wall)
     progress.update(0, total, 0)
     wall.now += elapsed
     progress.update(done, total, 5 * DAY)
-    return terminal.seen
+    return terminal.observed
 
 
 def test_what_is_done_soon_needs_no_progress() -> None:
@@ -62,7 +62,7 @@ def test_what_is_done_soon_needs_no_progress() -> None:
 
 
 def test_how_far_it_is() -> None:
-    assert shown(2500, 10_000, 20) == " 25 %  60 s left  easy  2,500 of 10,000 jobs  5 d simulated"
+    assert drawn(2500, 10_000, 20) == " 25 %  60 s left  easy  2,500 of 10,000 jobs  5 d simulated"
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_how_far_it_is() -> None:
 )
 def test_what_does_not_fit_is_left_out(width: int, line: str) -> None:
     """The last column stays empty, for some terminals would begin a new line."""
-    assert shown(2500, 10_000, 20, width) == line
+    assert drawn(2500, 10_000, 20, width) == line
 
 
 def test_it_is_not_written_more_often_than_can_be_read() -> None:
@@ -94,32 +94,32 @@ def test_at_the_end_nothing_is_left_of_it() -> None:
     for done in (1, 2, 999):
         wall.now += 1
         progress.update(done, 1000, 1)
-    assert terminal.seen
+    assert terminal.observed
     progress.clear()
-    assert terminal.seen == ""
+    assert terminal.observed == ""
     assert terminal.getvalue().endswith("\r")
 
 
 def test_before_anything_has_ended() -> None:
     """How long it takes nobody knows, but it goes on."""
-    assert shown(0, 10, 20) == "  0 %  begun  easy  0 of 10 jobs  5 d simulated"
+    assert drawn(0, 10, 20) == "  0 %  begun  easy  0 of 10 jobs  5 d simulated"
 
 
 def test_more_may_end_than_was_known() -> None:
-    assert shown(11, 10, 20).startswith("100 %  0 s left")
+    assert drawn(11, 10, 20).startswith("100 %  0 s left")
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.floats(0, 10), st.floats(0, 1e9)), max_size=20), st.integers(7, 90))
-def test_a_shorter_line_leaves_nothing_of_a_longer_one(told: list[tuple[int, float, float]], width: int) -> None:
+def test_a_shorter_line_leaves_nothing_of_a_longer_one(reported: list[tuple[int, float, float]], width: int) -> None:
     terminal, wall = Terminal(), Wall()
     progress = ProgressLine(terminal, "easy", width, wall)
-    for done, passed, now in told:
+    for done, passed, now in reported:
         wall.now += passed
         progress.update(done, 10**6, now)
-        assert len(terminal.seen) < width
-        assert terminal.seen == (terminal.lines[-1] if terminal.lines else "")
+        assert len(terminal.observed) < width
+        assert terminal.observed == (terminal.lines[-1] if terminal.lines else "")
     progress.clear()
-    assert terminal.seen == ""
+    assert terminal.observed == ""
 
 
 @pytest.fixture
