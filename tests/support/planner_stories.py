@@ -90,7 +90,7 @@ class Story:
         """The reservations of each pending workload, and when they were made."""
         self.reserved_starts: list[tuple[str, list[float], float]] = []
         """Key, successive reserved starts and start of each workload."""
-        self.steps: list[tuple[float, Plan]] = []
+        self.plans: list[tuple[float, Plan]] = []
         self.usage: list[tuple[float, dict[str, int]]] = []
         """CPUs used in each queue, after each pass."""
         self._ends: list[tuple[float, float, str, int]] = []
@@ -99,62 +99,62 @@ class Story:
 
     def play(self, submissions: Iterable[Submission]) -> Story:
         """Submit and end all workloads; at one time, arrivals precede early ends."""
-        left = sorted(submissions, key=lambda one: one.workload.created_at)
-        self._runs = {one.workload.key: one.run for one in left}
-        self._begun: dict[str, int] = {}
-        while left or self._ends:
-            at = min(left[0].workload.created_at if left else inf, self._ends[0][0] if self._ends else inf)
-            if left and left[0].workload.created_at == at:
-                self._settle(at)
-                one = left.pop(0)
-                events.submit(self.planner, one.workload, one.queue)
-                if self._fits(one) or not self._lazy:
-                    self._decide(at)
-                continue
+        arrivals = sorted(submissions, key=lambda submission: submission.workload.created_at)
+        self._run_times = {submission.workload.key: submission.run for submission in arrivals}
+        self._serials: dict[str, int] = {}
+        while arrivals or self._ends:
+            at = min(arrivals[0].workload.created_at if arrivals else inf, self._ends[0][0] if self._ends else inf)
             self._settle(at)
+            if arrivals and arrivals[0].workload.created_at == at:
+                submission = arrivals.pop(0)
+                events.submit(self.planner, submission.workload, submission.queue)
+                if self._fits(submission) or not self._lazy:
+                    self._schedule(at)
+                continue
             _, _, key, serial = heappop(self._ends)
-            if self._begun.get(key) == serial and key in self.planner.running:
+            if self._serials.get(key) == serial and key in self.planner.running:
                 events.finish(self.planner, key)
-            self._decide(at)
+            self._schedule(at)
         return self
 
-    def _fits(self, one: Submission) -> bool:
-        free = self.planner.snapshot.cluster_queues[one.queue].available(CPU)
-        return all(pods.requests["cpu"] * pods.pods <= free for pods in one.workload.pod_sets)
+    def _fits(self, submission: Submission) -> bool:
+        available = self.planner.snapshot.cluster_queues[submission.queue].available(CPU)
+        pod_sets = submission.workload.pod_sets
+        return all(pod_set.requests["cpu"] * pod_set.pods <= available for pod_set in pod_sets)
 
     def _settle(self, now: float) -> None:
         """End the workloads whose deadline has come at this very time."""
         for key, run in list(self.planner.running.items()):
-            if run.deadline <= now and self.starts[key] + self._runs[key] <= now:
+            if run.deadline <= now and self.starts[key] + self._run_times[key] <= now:
                 events.finish(self.planner, key)
 
-    def _decide(self, now: float) -> None:
+    def _schedule(self, now: float) -> None:
         while True:
-            step = schedule(self.planner, now)
-            self.steps.append((now, step))
-            for one in step.admitted:
+            plan = schedule(self.planner, now)
+            self.plans.append((now, plan))
+            for workload in plan.admitted:
                 self._serial += 1
-                self.starts[one.key] = now
-                told = [promise.start for _, promise in self.reservations.pop(one.key, [])]
-                self.reserved_starts.append((one.key, told, now))
-                self._begun[one.key] = self._serial
-                heappush(self._ends, (now + self._runs[one.key], one.created_at, one.key, self._serial))
-            for promise in self.planner.reservations_by_start:
-                told = self.reservations.setdefault(promise.workload.key, [])
-                if not told or told[-1][1].start != promise.start:
-                    told.append((now, promise))
-            for victim in step.victims:
+                key = workload.key
+                self.starts[key] = now
+                reserved_starts = [reservation.start for _, reservation in self.reservations.pop(key, [])]
+                self.reserved_starts.append((key, reserved_starts, now))
+                self._serials[key] = self._serial
+                heappush(self._ends, (now + self._run_times[key], workload.created_at, key, self._serial))
+            for reservation in self.planner.reservations_by_start:
+                reservations = self.reservations.setdefault(reservation.workload.key, [])
+                if not reservations or reservations[-1][1].start != reservation.start:
+                    reservations.append((now, reservation))
+            for victim in plan.victims:
                 events.evict(self.planner, victim.workload.key, Eviction("Preempted", now))
-            if not step.victims:
+            if not plan.victims:
                 break
         if self._watch is not None:
             self._watch(self.planner, now)
-        used = {name: self._used(name) for name in self.planner.snapshot.cluster_queues}
-        self.usage.append((now, used))
+        self.usage.append((now, {name: self._used_cpus(name) for name in self.planner.snapshot.cluster_queues}))
 
-    def _used(self, queue: str) -> int:
-        running = self.planner.snapshot.workloads_by_queue[queue].values()
-        return sum(one.usage.get(CPU, 0) for one in running)
+    def _used_cpus(self, queue: str) -> int:
+        workloads = self.planner.snapshot.workloads_by_queue[queue].values()
+        return sum(workload.usage.get(CPU, 0) for workload in workloads)
 
 
 def story(

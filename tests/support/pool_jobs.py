@@ -39,7 +39,7 @@ def cpus(free: int) -> int:
 class PoolCase(NamedTuple):
     """A machine and its jobs."""
 
-    columns: ResourcePacking
+    packing: ResourcePacking
     capacity: int
     tasks: list[Task]
 
@@ -47,28 +47,28 @@ class PoolCase(NamedTuple):
 @st.composite
 def pool_cases(draw: st.DrawFn, *, declared: bool = False, priorities: bool = True, most: int = 14) -> PoolCase:
     """Small machines of one or two resources; many events at one time; walltimes are upper bounds."""
-    columns = draw(st.sampled_from([CPUS, TWO]))
-    whole = columns.pack_available(dict.fromkeys(columns.names, SIZE))
+    packing = draw(st.sampled_from([CPUS, TWO]))
+    whole = packing.pack_available(dict.fromkeys(packing.names, SIZE))
     tasks: list[Task] = []
     now = 0
     for serial in range(draw(st.integers(1, most))):
         now += draw(st.integers(0, 4))
-        sizes = {name: draw(st.integers(0, SIZE)) for name in columns.names}
-        demand = columns.pack_request(sizes)
+        sizes = {name: draw(st.integers(0, SIZE)) for name in packing.names}
+        demand = packing.pack_request(sizes)
         run = draw(st.integers(0, 12))
         unused: float = draw(st.sampled_from([0.0, 0.0, 1.0, 3.0, 10.0] + [inf] * (not declared)))
         limit = max(run + unused, 1)
         priority = draw(st.integers(0, 2)) if priorities else 0
         tasks.append(Task(Job(serial, demand.amount, demand.guards, now, limit, priority, f"job-{serial}"), run))
-    return PoolCase(columns, whole, tasks)
+    return PoolCase(packing, whole, tasks)
 
 
 class ReservationWatcher:
     """Checks at every decision that no reservation moves to a later start and that nothing is overcommitted."""
 
-    def __init__(self, policy: PoolPolicy, columns: ResourcePacking) -> None:
+    def __init__(self, policy: PoolPolicy, packing: ResourcePacking) -> None:
         self.policy = policy
-        self.columns = columns
+        self.packing = packing
         self.first_start: dict[Job, float] = {}
         self.last_start: dict[Job, float] = {}
 
@@ -77,13 +77,13 @@ class ReservationWatcher:
 
     def decided(self, now: float, state: PoolState, decision: PoolDecision) -> None:
         """Reservations never move to a later start; jobs start by their reserved start, and fit."""
-        room = state.available
+        available = state.available
         for one in decision.starts:
             assert now <= self.last_start.get(one, inf)
-            room -= one.request
-        assert min(self.columns.unpack_available(room).values()) >= 0
+            available -= one.request
+        assert min(self.packing.unpack_available(available).values()) >= 0
         for one in self.policy.reservations(now, state):
-            assert one.start <= self.last_start.get(one.job, inf), f"{one.job.name} was promised an earlier start"
+            assert one.start <= self.last_start.get(one.job, inf), f"{one.job.name} had an earlier reserved start"
             self.first_start.setdefault(one.job, one.start)
             self.last_start[one.job] = one.start
 
@@ -99,5 +99,5 @@ def starts(tasks: Sequence[Task], capacity: int, policy: PoolPolicy) -> list[flo
 
 def watch_reservations(case: PoolCase, policy: PoolPolicy) -> tuple[PoolResult, ReservationWatcher]:
     """Run a case, watching its reservations."""
-    promises = ReservationWatcher(policy, case.columns)
-    return simulate_pool(case.tasks, case.capacity, policy, promises), promises
+    watcher = ReservationWatcher(policy, case.packing)
+    return simulate_pool(case.tasks, case.capacity, policy, watcher), watcher

@@ -71,7 +71,7 @@ def test_a_restart_keeps_every_reservation(
     played = Story(new_state(Snapshot(specs), policy), watch=lambda _, __: again())
 
     def again() -> None:
-        if len(played.steps) in when:
+        if len(played.plans) in when:
             before = as_plain(played.planner.reservations_by_start)
             played.planner = restarted(played.planner, Snapshot(specs))
             assert as_plain(played.planner.reservations_by_start) == before

@@ -161,7 +161,7 @@ def as_told(played: Story) -> list[object]:
             [(one.workload.key, one.start, one.waits_for) for one in step.reserved],
             {key: one.status for key, one in step.decisions.items()},
         )
-        for now, step in played.steps
+        for now, step in played.plans
     ]
 
 
@@ -182,5 +182,5 @@ def test_with_exact_run_times_and_no_later_arrivals_a_forecast_is_exact(
     played = Story(new_state(Snapshot(specs), policy), watch=ask).play(submissions)
     for at, each in forecasts_by_time.items():
         for key, one in each.items():
-            starts = (now for now, step in played.steps if now > at and key in {new.key for new in step.admitted})
+            starts = (now for now, step in played.plans if now > at and key in {new.key for new in step.admitted})
             assert one.likely == one.latest == next(starts, inf), (at, one)

@@ -84,7 +84,7 @@ def test_tasks_may_come_in_any_order() -> None:
 
 
 def summary(case: PoolCase, policy: PoolPolicy = EASY) -> Summary:
-    return summarise(build_pool_history(simulate_pool(case.tasks, case.capacity, policy), case.columns, case.capacity))
+    return summarise(build_pool_history(simulate_pool(case.tasks, case.capacity, policy), case.packing, case.capacity))
 
 
 def test_a_summary_by_hand() -> None:

@@ -20,24 +20,24 @@ def sizes(least: int, bits: int) -> st.SearchStrategy[dict[str, int]]:
 @given(st.data(), st.sampled_from([NARROW_BITS, WIDE_BITS]))
 def test_a_job_fits_where_every_requested_resource_suffices(data: st.DataObject, bits: int) -> None:
     """An overcommitted resource that is not requested is ignored, and no field borrows from another."""
-    columns = ResourcePacking(NAMES, bits)
+    packing = ResourcePacking(NAMES, bits)
     free, asked = data.draw(sizes(-1, bits)), data.draw(sizes(0, bits))
-    room, demand = columns.pack_available(free), columns.pack_request(asked)
+    room, demand = packing.pack_available(free), packing.pack_request(asked)
     short = tuple(name for name in NAMES if asked[name] and free[name] < asked[name])
-    assert columns.insufficient_resources(room, demand.amount, demand.guards) == short
+    assert packing.insufficient_resources(room, demand.amount, demand.guards) == short
     assert ((room - demand.amount) & demand.guards == demand.guards) is not bool(short)
-    assert columns.unpack_available(room) == free
-    assert columns.unpack_request(demand.amount) == asked
-    assert columns.unpack_available(room - demand.amount + demand.amount) == free
+    assert packing.unpack_available(room) == free
+    assert packing.unpack_request(demand.amount) == asked
+    assert packing.unpack_available(room - demand.amount + demand.amount) == free
 
 
 def test_requests_subtract_and_add_up() -> None:
-    columns = ResourcePacking(NAMES)
-    room = columns.pack_available({"cpu": 3, "memory": 1 << 40, "gpu": 0})
-    room -= columns.pack_request({"cpu": 5, "memory": 1 << 39}).amount
-    assert columns.unpack_available(room) == {"cpu": -2, "memory": 1 << 39, "gpu": 0}
-    room += columns.pack_request({"cpu": 2, "gpu": 8}).amount
-    assert columns.unpack_available(room) == {"cpu": 0, "memory": 1 << 39, "gpu": 8}
+    packing = ResourcePacking(NAMES)
+    room = packing.pack_available({"cpu": 3, "memory": 1 << 40, "gpu": 0})
+    room -= packing.pack_request({"cpu": 5, "memory": 1 << 39}).amount
+    assert packing.unpack_available(room) == {"cpu": -2, "memory": 1 << 39, "gpu": 0}
+    room += packing.pack_request({"cpu": 2, "gpu": 8}).amount
+    assert packing.unpack_available(room) == {"cpu": 0, "memory": 1 << 39, "gpu": 8}
 
 
 @pytest.mark.parametrize(

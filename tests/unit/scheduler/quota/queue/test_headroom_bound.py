@@ -102,8 +102,8 @@ def test_bounds_change_no_decision(specs: list[ClusterQueue], jobs: list[Submiss
         without_bounds = story(specs, jobs, policy)
     assert with_bounds.starts == without_bounds.starts
     assert with_bounds.usage == without_bounds.usage
-    assert [[victim.workload.key for victim in step.victims] for _, step in with_bounds.steps] == [
-        [victim.workload.key for victim in step.victims] for _, step in without_bounds.steps
+    assert [[victim.workload.key for victim in step.victims] for _, step in with_bounds.plans] == [
+        [victim.workload.key for victim in step.victims] for _, step in without_bounds.plans
     ]
 
 
@@ -141,6 +141,6 @@ def test_an_inadmissible_workload_is_nominated_again_only_with_enough_headroom()
     """A new workload is nominated at once, so that it gets a reason."""
     small = [submission(f"s{i}", 2, 1 + i) for i in range(3)]
     played = story([queue("q", 6)], [*small, submission("big", 5, 5)], BackfillPolicy(reserve_after=float("inf")))
-    nominated_at = [now for now, step in played.steps if "/big" in step.decisions]
+    nominated_at = [now for now, step in played.plans if "/big" in step.decisions]
     assert nominated_at == [0.0, 3.0]
     assert played.starts["/big"] == 3.0
