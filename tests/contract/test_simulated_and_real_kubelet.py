@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from support.e2e.hardware import PAGES
-from support.e2e.kubelet import NODE, why_not
+from support.e2e.kubelet import NODE, skip_reason
 from support.e2e.node import running_node
 from support.e2e.plugin import Device
 from support.e2e.pods import GPU, container, pod
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from support.e2e.pods import Object
     from support.e2e.published import Observer
 
-pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+pytestmark = pytest.mark.skipif(skip_reason() is not None, reason=str(skip_reason()))
 
 DEVICES = (Device("a", (0,)), Device("b", (1,)), Device("none"))
 """No two of one kind: which of several a kubelet takes is random."""

@@ -7,11 +7,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from support.e2e.kubelet import why_not
+from support.e2e.kubelet import skip_reason
 from support.e2e.recording import RECORDINGS, SCENES, record, write
 
 if __name__ == "__main__":
-    if reason := why_not():
+    if reason := skip_reason():
         sys.exit(reason)
     RECORDINGS.mkdir(parents=True, exist_ok=True)
     for scene in SCENES:

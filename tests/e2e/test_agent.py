@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from support.agents import CRD, AgentProcess, available
-from support.e2e.kubelet import NODE, why_not
+from support.e2e.kubelet import NODE, skip_reason
 from support.e2e.node import running_node
 from support.e2e.plugin import Device
 from support.e2e.pods import GPU, container, init, pod
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from support.e2e.node import Node
 
-pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+pytestmark = pytest.mark.skipif(skip_reason() is not None, reason=str(skip_reason()))
 
 RESTRICTED = Settings(topology="restricted", reconcile="1s")
 SELF = "agent"

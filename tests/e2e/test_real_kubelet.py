@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from support.e2e.hardware import MIB, Hardware
-from support.e2e.kubelet import DEADLINE, why_not
+from support.e2e.kubelet import DEADLINE, skip_reason
 from support.e2e.node import running_node
 from support.e2e.plugin import Device
 from support.e2e.pods import GPU, burstable, container, init, pod, sidecar
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from support.e2e.published import Observer
     from zonewise.usage.types import Usage
 
-pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+pytestmark = pytest.mark.skipif(skip_reason() is not None, reason=str(skip_reason()))
 
 RESTRICTED = Settings(topology="restricted")
 SINGLE = Settings(topology="single-numa-node")
@@ -46,7 +46,7 @@ def cpus_left(observer: Observer) -> dict[int, str]:
 
 
 def reason(status: Object) -> str:
-    """Return why a pod was refused."""
+    """Return the reason for which a pod was rejected."""
     assert status["phase"] == "Failed", status
     return status["reason"]
 
@@ -80,7 +80,7 @@ def test_cpus_of_restartable_init_containers() -> None:
 
 @pytest.mark.parametrize(("reserved", "free"), [("0-3,8,24", {0: 12, 1: 14}), ("0-7,16-23", {0: 0, 1: 16})])
 def test_reserved_cpus(reserved: str, free: dict[int, int]) -> None:
-    """Reserved CPUs are nobody's, in whichever zones they are."""
+    """Reserved CPUs are allocated to no pod, in whichever zones they are."""
     with running_node(RESTRICTED._replace(reserved_cpus=reserved)) as node, observing(node) as observer:
         usage = observer.usage()
         assert usage.reserved_cpus == CpuSet.parse_list(reserved)
@@ -90,7 +90,7 @@ def test_reserved_cpus(reserved: str, free: dict[int, int]) -> None:
 
 
 def test_only_whole_cores() -> None:
-    """Under full-pcpus-only a pod of half a core is refused, and takes nothing."""
+    """Under full-pcpus-only a pod of half a core is rejected, and uses nothing."""
     with running_node(SINGLE._replace(cpu_options={"full-pcpus-only": "true"})) as node, observing(node) as observer:
         before = observer.usage()
         status = node.offer(pod("odd", container(cpu="3", memory="1Gi")))
@@ -115,10 +115,10 @@ def test_memory_of_several_zones() -> None:
         status = node.offer(pod("b", container(cpu="1500m", memory="1Gi")))
         assert reason(status) == "TopologyAffinityError"
         node.end("a", "b")
-        told = observer.usage()
+        reported = observer.usage()
         node.run(NOTHING)
-        assert_true(node, told)
-        assert [zone.memory_group for zone in told.zones] == [(), ()]
+        assert_true(node, reported)
+        assert [zone.memory_group for zone in reported.zones] == [(), ()]
 
 
 def test_memory_of_three_of_four_zones() -> None:
@@ -152,7 +152,7 @@ def test_reserved_memory_of_both_zones() -> None:
 
 
 def test_hugepages() -> None:
-    """Pages are taken where they are, and a pod that wants more than a zone has is refused."""
+    """Pages are allocated in their zone, and a pod that needs more than a zone has is rejected."""
     with running_node(SINGLE) as node, observing(node) as observer:
         node.run(
             pod("small", container(cpu="2", memory="256Mi", hugepages_2Mi="256Mi")),
@@ -166,8 +166,8 @@ def test_hugepages() -> None:
 # --- pods that come and go
 
 
-def test_refused_pods() -> None:
-    """CPUs that a refused pod had got for its first container are taken until the kubelet takes them back."""
+def test_rejected_pods() -> None:
+    """CPUs of a rejected pod's first container stay allocated until the kubelet releases them."""
     two = pod("two", container("c1", cpu="4", memory="1Gi"), container("c2", cpu="40", memory="1Gi"))
     with running_node(SINGLE._replace(reconcile="1s")) as node, observing(node) as observer:
         before = observer.usage()
@@ -225,11 +225,11 @@ def test_restart() -> None:
         node.kubelet.restart(wait=False)
         assert isinstance(observer.account(), KubeletNotReady)
         node.runtime.ready = True
-        told: list[Usage | KubeletNotReady] = []
-        node.kubelet.until(lambda: told.append(observer.account()) or len(observer.client.list()) == 2, "both pods")
+        reported: list[Usage | KubeletNotReady] = []
+        node.kubelet.until(lambda: reported.append(observer.account()) or len(observer.client.list()) == 2, "both pods")
         plugin.register()
         node.kubelet.until(lambda: node.healthy(GPU) == 2 and observer.account() == before, "as before")
-        for usage in told:
+        for usage in reported:
             if isinstance(usage, KubeletNotReady):
                 continue
             assert usage.unzoned == {}
@@ -252,17 +252,17 @@ def test_configuration() -> None:
 
 
 def test_events_of_pods() -> None:
-    """The Pods API tells of every pod that comes, and that all which were there have been told."""
+    """The Pods API sends an event for every pod, and one once all present pods have been sent."""
     events: queue.SimpleQueue[PodEvent] = queue.SimpleQueue()
     with running_node(RESTRICTED._replace(gates={"PodsAPI": True})) as node:
         node.run(pod("before", container()))
         watch = PodWatch(str(node.kubelet.directory / "pods-api" / "pods-api.sock"), events.put)
         watch.start()
         try:
-            until_told(events, lambda event: event.type is PodEventType.ADDED and named(event) == "before-node-1")
-            until_told(events, lambda event: event.type is PodEventType.SYNCED)
+            until_event(events, lambda event: event.type is PodEventType.ADDED and named(event) == "before-node-1")
+            until_event(events, lambda event: event.type is PodEventType.SYNCED)
             node.run(pod("after", container()))
-            until_told(events, lambda event: event.type is PodEventType.ADDED and named(event) == "after-node-1")
+            until_event(events, lambda event: event.type is PodEventType.ADDED and named(event) == "after-node-1")
         finally:
             watch.stop()
 
@@ -271,8 +271,8 @@ def named(event: PodEvent) -> str:
     return event.pod.name if event.pod else ""
 
 
-def until_told(events: queue.SimpleQueue[PodEvent], wanted: Callable[[PodEvent], bool]) -> None:
-    while not wanted(events.get(timeout=DEADLINE)):
+def until_event(events: queue.SimpleQueue[PodEvent], condition: Callable[[PodEvent], bool]) -> None:
+    while not condition(events.get(timeout=DEADLINE)):
         pass
 
 

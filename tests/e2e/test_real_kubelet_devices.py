@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.e2e.kubelet import why_not
+from support.e2e.kubelet import skip_reason
 from support.e2e.node import running_node
 from support.e2e.plugin import Device
 from support.e2e.pods import GPU, container, init, pod
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from support.e2e.node import Node
 
-pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+pytestmark = pytest.mark.skipif(skip_reason() is not None, reason=str(skip_reason()))
 
 RESTRICTED = Settings(topology="restricted")
 KINDS = (
@@ -50,7 +50,7 @@ def test_devices_of_one_resource_in_every_way() -> None:
 
 
 def test_devices_of_no_zone_under_a_policy() -> None:
-    """Devices said to be of zone -1 are had by nobody under a policy, and stay available to those without one."""
+    """Devices of zone -1 are never allocated under a policy, and stay available without one."""
     with running_node(RESTRICTED) as node, observing(node) as observer:
         node.plug(GPU, [Device("a", (-1,))])
         status = node.offer(pod("a", container(cpu="1", memory="1Gi", gpu="1")))
@@ -97,7 +97,7 @@ def test_device_of_an_init_container_alone() -> None:
 
 
 def make_cgroups(node: Node) -> dict[str, Path]:
-    """Make a cgroup of every pod, which this kubelet is told not to, and return them by the pods' names."""
+    """Create a cgroup for every pod, which this kubelet is configured not to, and return them by the pods' names."""
     mount = node.root / "sys" / "fs" / "cgroup"
     (mount / "kubepods").mkdir(parents=True, exist_ok=True)
     (mount / "cgroup.controllers").touch()

@@ -6,14 +6,14 @@ import itertools
 
 import pytest
 
-from support.e2e.kubelet import why_not
+from support.e2e.kubelet import skip_reason
 from support.e2e.node import running_node
 from support.e2e.plugin import Device
 from support.e2e.pods import GPU, burstable, container, init, pod, sidecar
 from support.e2e.published import assert_true, observing
 from support.e2e.settings import Settings
 
-pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+pytestmark = pytest.mark.skipif(skip_reason() is not None, reason=str(skip_reason()))
 
 TOPOLOGY = ("none", "best-effort", "restricted", "single-numa-node")
 POLICIES = tuple(itertools.product(TOPOLOGY, ("container", "pod"), ("static", "none"), ("Static", "None")))
@@ -41,7 +41,7 @@ def test_zones(topology: str, scope: str, cpu: str, memory: str) -> None:
         with observing(node) as observer:
             for one in PODS:
                 node.offer(one)
-            told = observer.usage()
+            reported = observer.usage()
             node.run(NOTHING)
             assert_true(node, observer.usage())
-            assert_true(node, told)
+            assert_true(node, reported)

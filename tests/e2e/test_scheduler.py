@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.e2e.cluster import Cluster, extending, running_cluster, scheduling, why_not
+from support.e2e.cluster import Cluster, extending, running_cluster, scheduling, skip_reason
 from support.e2e.plugin import Device
 from support.e2e.pods import GPU, container, init, pod, sidecar
 from support.e2e.settings import Settings
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from support.e2e.node import Node
 
-pytestmark = [pytest.mark.skipif(why_not() is not None, reason=str(why_not())), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.skipif(skip_reason() is not None, reason=str(skip_reason())), pytest.mark.timeout(300)]
 
 Object = dict[str, Any]
 
@@ -28,7 +28,7 @@ KUBELETS = {
     "best-effort": Settings(topology="best-effort", memory="None", reconcile="1s"),
     "cores": Settings(topology="none", cpu_options={"full-pcpus-only": "true"}, memory="None", reconcile="1s"),
 }
-REFUSALS = ("TopologyAffinityError", "SMTAlignmentError", "UnexpectedAdmissionError")
+REJECTION_REASONS = ("TopologyAffinityError", "SMTAlignmentError", "UnexpectedAdmissionError")
 
 
 def with_gpus(node: Node) -> None:
@@ -54,61 +54,67 @@ def random_pod(name: str, chance: random.Random) -> Object:
     return pod(name, *containers, inits=inits, restart="Never")
 
 
-def at_rest(one: Object) -> bool:
-    """Tell whether a pod runs, was refused by its kubelet, or has heard that no node takes it."""
-    status = one["status"]
-    waits = any(condition.get("reason") == "Unschedulable" for condition in status.get("conditions", ()))
+def at_rest(obj: Object) -> bool:
+    """Tell whether a pod runs, was rejected by its kubelet, or is unschedulable."""
+    status = obj["status"]
+    waits = any(obj.get("reason") == "Unschedulable" for obj in status.get("conditions", ()))
     return status.get("phase") in ("Running", "Succeeded", "Failed") or waits
 
 
-def refused(pods: dict[str, Object]) -> dict[str, str]:
-    """By pod, why its kubelet refused it."""
-    reasons = {name: one["status"].get("reason", "") for name, one in pods.items()}
-    return {name: reason for name, reason in reasons.items() if reason in REFUSALS}
+def rejected(pods: dict[str, Object]) -> dict[str, str]:
+    """Return the reason of each pod that its kubelet rejected."""
+    reasons = {name: obj["status"].get("reason", "") for name, obj in pods.items()}
+    return {name: reason for name, reason in reasons.items() if reason in REJECTION_REASONS}
 
 
 def burst(cluster: Cluster, pods: list[Object]) -> dict[str, Object]:
     """Create all pods at once, and return them as they are when they are at rest; then clear the cluster."""
     cluster.create(pods)
-    found = cluster.settled([one["metadata"]["name"] for one in pods], at_rest)
+    observed = cluster.settled([obj["metadata"]["name"] for obj in pods], at_rest)
     cluster.clear()
-    return found
+    return observed
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_random_bursts(cluster: Cluster, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
-    """With us no kubelet refuses a pod; without us, of the same burst, some do. And with us not fewer of them run."""
+    """With the extender no kubelet rejects a pod; without it, some of the same burst are rejected. As many pods run."""
     chance = random.Random(seed)
     pods = [random_pod(f"p{number}", chance) for number in range(40)]
     with scheduling(cluster):
-        without = burst(cluster, pods)
+        without_extender = burst(cluster, pods)
     with extending(cluster) as extender, scheduling(cluster, extender=extender):
-        with_us = burst(cluster, pods)
-        said = extender.said
-    assert refused(with_us) == {}, said
-    assert refused(without) != {}
-    running = [sum(one["status"]["phase"] == "Running" for one in found.values()) for found in (without, with_us)]
+        with_extender = burst(cluster, pods)
+        log_text = extender.said
+    assert rejected(with_extender) == {}, log_text
+    assert rejected(without_extender) != {}
+    running = [
+        sum(obj["status"]["phase"] == "Running" for obj in observed.values())
+        for observed in (without_extender, with_extender)
+    ]
     with capsys.disabled():
-        print(f"\nburst {seed}: {len(refused(without))} of {len(pods)} refused without us, 0 with us; "  # noqa: T201
+        count = len(rejected(without_extender))
+        print(f"\nburst {seed}: {count} of {len(pods)} rejected without the extender, 0 with it; "  # noqa: T201
               f"running {running[0]} and {running[1]}")  # fmt: skip
 
 
 def test_three_pods_at_once(cluster: Cluster) -> None:
-    """Three pods in one burst, each wanting most of a zone of a node with two: two run, the third hears why it waits,
-    and runs as soon as one of them has gone. The stock scheduler lets the kubelet refuse the third.
+    """Three pods in one burst need most of a zone each, on a node with two zones: two run. The third gets a reason,
+    and runs as soon as one of them has ended. With the stock scheduler the kubelet rejects the third.
     """
     pods = [pod(f"t{number}", container(cpu="9", memory="1Gi"), restart="Never") for number in range(3)]
-    for one in pods:
-        one["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "single-container"}
+    for obj in pods:
+        obj["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "single-container"}
     with scheduling(cluster):
-        assert list(refused(burst(cluster, pods)).values()) == ["TopologyAffinityError"]
+        assert list(rejected(burst(cluster, pods)).values()) == ["TopologyAffinityError"]
     with extending(cluster) as extender, scheduling(cluster, extender=extender):
         cluster.create(pods)
-        found = cluster.settled([one["metadata"]["name"] for one in pods], at_rest)
-        assert refused(found) == {}
-        [waiting] = [name for name, one in found.items() if one["status"]["phase"] == "Pending"]
-        [told] = [one["message"] for one in found[waiting]["status"]["conditions"] if one["type"] == "PodScheduled"]
-        assert "1 node(s) would reject it: needs 9 CPUs in one zone" in told
-        cluster.delete(next(name for name in found if name != waiting))
-        cluster.settled([waiting], lambda one: one["status"]["phase"] == "Running")
+        observed = cluster.settled([obj["metadata"]["name"] for obj in pods], at_rest)
+        assert rejected(observed) == {}
+        [waiting] = [name for name, obj in observed.items() if obj["status"]["phase"] == "Pending"]
+        [message] = [
+            obj["message"] for obj in observed[waiting]["status"]["conditions"] if obj["type"] == "PodScheduled"
+        ]
+        assert "1 node(s) would reject it: needs 9 CPUs in one zone" in message
+        cluster.delete(next(name for name in observed if name != waiting))
+        cluster.settled([waiting], lambda obj: obj["status"]["phase"] == "Running")
         cluster.clear()

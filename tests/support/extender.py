@@ -271,14 +271,14 @@ def build_nrt(node: str, state: NodeState, covered: Iterable[PodsFingerprint] = 
     }
     reported |= {names.FINGERPRINTS[entry.method]: entry.value for entry in covered}
     packages = [
-        {"name": f"package-{number}", "type": "Package", "attributes": _label_list({names.CPUS: _list(bits)})}
+        {"name": f"package-{number}", "type": "Package", "attributes": _attribute_list({names.CPUS: _list(bits)})}
         for number, bits in kind.cpus.packages
     ]
     return {
         "apiVersion": "topology.node.k8s.io/v1alpha2",
         "kind": "NodeResourceTopology",
         "metadata": {"name": node},
-        "attributes": _label_list({name: value for name, value in reported.items() if value}),
+        "attributes": _attribute_list({name: value for name, value in reported.items() if value}),
         "zones": [*(_zone(state, index) for index in range(len(kind.zones))), *packages],
     }
 
@@ -296,7 +296,9 @@ def plain_nrt(node: str, free: Sequence[int], size: int = 8, policy: str = "sing
         "apiVersion": "topology.node.k8s.io/v1alpha2",
         "kind": "NodeResourceTopology",
         "metadata": {"name": node},
-        "attributes": _label_list({names.TOPOLOGY_MANAGER_POLICY: policy, names.TOPOLOGY_MANAGER_SCOPE: "container"}),
+        "attributes": _attribute_list(
+            {names.TOPOLOGY_MANAGER_POLICY: policy, names.TOPOLOGY_MANAGER_SCOPE: "container"}
+        ),
         "zones": zones,
     }
 
@@ -322,7 +324,7 @@ def _zone(state: NodeState, zone: int) -> Json:
     row = kind.distances[zone] if kind.distances else ()
     costs = [{"name": f"node-{other}", "value": value} for other, value in zip(kind.zones, row, strict=False)]
     return {
-        "name": f"node-{zone}", "type": "Node", "attributes": _label_list(attributes), "resources": resources,
+        "name": f"node-{zone}", "type": "Node", "attributes": _attribute_list(attributes), "resources": resources,
         "costs": costs,
     }  # fmt: skip
 
@@ -331,7 +333,7 @@ def _amount(name: str, capacity: int, allocatable: int, available: int) -> Json:
     return {"name": name, "capacity": str(capacity), "allocatable": str(allocatable), "available": str(available)}
 
 
-def _label_list(values: Mapping[str, str]) -> list[Json]:
+def _attribute_list(values: Mapping[str, str]) -> list[Json]:
     return [{"name": name, "value": value} for name, value in values.items()]
 
 

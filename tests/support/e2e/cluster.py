@@ -16,11 +16,11 @@ import yaml
 
 from support.agents import CRD, AgentProcess
 from support.apiserver import real_apiserver
-from support.e2e.kubelet import why_not as why_no_kubelet
+from support.e2e.kubelet import skip_reason as kubelet_skip_reason
 from support.e2e.node import running_node
 from support.extender import Extender, running_extender
 from support.kubelets import short_directory
-from support.programs import dying_with_us, find_program, why_no
+from support.programs import dying_with_us, find_program, missing_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -38,11 +38,11 @@ PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 TOPOLOGIES = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"
 
 
-def why_not() -> str | None:
+def skip_reason() -> str | None:
     """Return the reason why no cluster can be run here, None where one can."""
     if find_program("kube-scheduler") is None:
-        return why_no("kube-scheduler")
-    return why_no_kubelet()
+        return missing_program("kube-scheduler")
+    return kubelet_skip_reason()
 
 
 class Cluster(NamedTuple):
@@ -226,6 +226,6 @@ __all__ = [
     "extending",
     "running_cluster",
     "scheduling",
-    "why_not",
+    "skip_reason",
     "write_kubeconfig",
 ]

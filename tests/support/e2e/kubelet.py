@@ -25,7 +25,7 @@ import yaml
 from support.e2e.hardware import MOUNTED, TUNABLES
 from support.e2e.settings import Settings, configuration
 from support.ports import reserved_port
-from support.programs import find_program, why_no
+from support.programs import find_program, missing_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,10 +38,10 @@ DEADLINE = 30.0
 _MOUNT_AND_RUN = 'while [ "$1" != -- ]; do mount --bind "$1" "$2"; shift 2; done; shift; exec "$@"'
 
 
-def why_not() -> str | None:
+def skip_reason() -> str | None:
     """Return the reason why no kubelet can be run here, None where one can."""
     if find_program("kubelet") is None:
-        return why_no("kubelet")
+        return missing_program("kubelet")
     if os.geteuid():
         return "a kubelet needs root"
     if lacking := [path for path in (*MOUNTED, *TUNABLES, "etc/hosts") if not Path("/", path).exists()]:

@@ -45,7 +45,7 @@ class Node(NamedTuple):
             assert status["phase"] != "Failed", status
 
     def offer(self, pod: Object) -> Object:
-        """Give a pod to the kubelet; return its status once it runs, or was refused."""
+        """Give a pod to the kubelet; return its status once it runs, or was rejected."""
         name = self.kubelet.add(pod)
         self.kubelet.until(lambda: self.kubelet.statuses().get(name, {}).get("phase") in _SETTLED, f"pod {name}")
         return self.kubelet.statuses()[name]

@@ -78,15 +78,15 @@ class Plugin:
 
     def _watch(self, _: api.Empty, context: grpc.ServicerContext) -> Iterator[api.ListAndWatchResponse]:
         context.add_callback(self._wake)
-        told: tuple[Device, ...] | None = None
+        sent: tuple[Device, ...] | None = None
         while context.is_active():
             with self._changed:
-                if told == self.devices:
+                if sent == self.devices:
                     self._changed.wait()
                 devices = self.devices
-            if devices != told:
-                told = devices
-                yield api.ListAndWatchResponse(devices=[_message(device) for device in told])
+            if devices != sent:
+                sent = devices
+                yield api.ListAndWatchResponse(devices=[_message(device) for device in sent])
 
     def _wake(self) -> None:
         with self._changed:

@@ -101,7 +101,7 @@ def assert_true(node: Node, usage: Usage) -> None:
     """Compare an account of a node, and the object made of it, with the kubelet's files."""
     compare(usage, truth(node), unzoned(node))
     published = machine_to_nrt(discover(open_root(str(node.root))), NODE, usage, configuration_of(node))
-    told = {
+    published = {
         int(zone["name"].removeprefix("node-")): {
             resource["name"]: (int(resource["allocatable"]), int(resource["available"]))
             for resource in zone["resources"]
@@ -109,7 +109,7 @@ def assert_true(node: Node, usage: Usage) -> None:
         for zone in published["zones"]
         if zone["type"] == "Node"
     }
-    assert told == {
+    assert published == {
         zone.zone: {name: (amount.allocatable, amount.available) for name, amount in zone.amounts.items()}
         for zone in usage.zones
     }
@@ -119,9 +119,9 @@ def compare(usage: Usage, zones: Truth, without_zone: dict[str, Stock]) -> None:
     """Compare an account with what is true; where a manager gives nothing away, all has to count as free."""
     assert [zone.zone for zone in usage.zones] == sorted(zones)
     for zone in usage.zones:
-        known, told = zones[zone.zone], {name: Stock(*amount[1:]) for name, amount in zone.amounts.items()}
-        rest = {name: stock for name, stock in told.items() if name not in known}
-        assert _there(told) == _there(known | rest)
+        known, published = zones[zone.zone], {name: Stock(*amount[1:]) for name, amount in zone.amounts.items()}
+        rest = {name: stock for name, stock in published.items() if name not in known}
+        assert _there(published) == _there(known | rest)
         assert all(stock.available == stock.allocatable for stock in rest.values())
     assert {name: Stock(*amount[1:]) for name, amount in usage.unzoned.items()} == without_zone
 

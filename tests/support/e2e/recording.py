@@ -39,7 +39,7 @@ _OF_ONE_RUN = frozenset({"containerRuntimeEndpoint", "imageServiceEndpoint", "st
 FILES = ("cpu_manager_state", "memory_manager_state", "device-plugins/kubelet_internal_checkpoint")
 
 
-class Scene(NamedTuple):
+class RecordedScenario(NamedTuple):
     """Something that happens on a node of the default hardware."""
 
     name: str
@@ -57,7 +57,7 @@ def _sidecars(node: Node) -> None:
     node.run(pod("a", container(cpu="4", memory="1Gi"), inits=helpers))
 
 
-def _refused(node: Node) -> None:
+def _rejected_pod(node: Node) -> None:
     node.run(pod("a", container(cpu="4", memory="1Gi")))
     node.offer(pod("b", container("c1", cpu="4", memory="1Gi"), container("c2", cpu="40", memory="1Gi")))
     node.run(pod("nothing", container()))
@@ -78,21 +78,21 @@ def _group(node: Node) -> None:
 
 
 SCENES = (
-    Scene("init-containers", Settings(topology="restricted"), _leftovers),
-    Scene("restartable-init-containers", Settings(topology="single-numa-node", scope="pod"), _sidecars),
-    Scene("refused-pods", Settings(topology="single-numa-node"), _refused),
-    Scene("cpu-none", Settings(topology="best-effort", cpu="none"), _shared),
-    Scene("memory-none", Settings(topology="best-effort", memory="None"), _shared),
-    Scene("all-none", Settings(cpu="none", memory="None"), _shared),
-    Scene("late-device-plugin", Settings(topology="restricted"), _late),
-    Scene("memory-group", Settings(topology="best-effort"), _group),
+    RecordedScenario("init-containers", Settings(topology="restricted"), _leftovers),
+    RecordedScenario("restartable-init-containers", Settings(topology="single-numa-node", scope="pod"), _sidecars),
+    RecordedScenario("refused-pods", Settings(topology="single-numa-node"), _rejected_pod),
+    RecordedScenario("cpu-none", Settings(topology="best-effort", cpu="none"), _shared),
+    RecordedScenario("memory-none", Settings(topology="best-effort", memory="None"), _shared),
+    RecordedScenario("all-none", Settings(cpu="none", memory="None"), _shared),
+    RecordedScenario("late-device-plugin", Settings(topology="restricted"), _late),
+    RecordedScenario("memory-group", Settings(topology="best-effort"), _group),
 )
 
 
 # --- recording
 
 
-def record(scene: Scene) -> Object:
+def record(scene: RecordedScenario) -> Object:
     """Play a scene on a real kubelet; return all that can be read of it, and what is true of its zones."""
     with running_node(scene.settings) as node:
         scene.play(node)

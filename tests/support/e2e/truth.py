@@ -21,7 +21,7 @@ class Stock(NamedTuple):
 
 
 Truth = dict[int, dict[str, Stock]]
-"""By zone and resource; what the kubelet gives to nobody by zone is left out."""
+"""By zone and resource; resources that the kubelet does not allocate by zone are left out."""
 
 
 def truth(node: Node) -> Truth:
