@@ -1,7 +1,7 @@
 """The planner of Kueue's queues with 100,000 waiting jobs: how long a decision takes after one that runs has ended.
 
 The jobs are KTH-SP2's, over and over, in 30 queues of one cohort, so that whatever ends may let any of them start. All
-have waited for a day: under the default too, a start is promised in each queue. Run by `make bench`; CPU time.
+have waited for a day: under the default policy too, each queue has a reservation. Run by `make bench`; CPU time.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class ReservationWatcher:
 def starts(tasks: Sequence[Task], capacity: int, policy: PoolPolicy) -> list[float]:
     """The start of each job, in the order given."""
     outcome = simulate_pool(tasks, capacity, policy)
-    return [outcome.starts[one.job] for one in tasks]
+    return [outcome.starts[task_.job] for task_ in tasks]
 
 
 def watch_reservations(case: PoolCase, policy: PoolPolicy) -> tuple[PoolResult, ReservationWatcher]:

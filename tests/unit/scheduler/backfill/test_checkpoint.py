@@ -101,11 +101,11 @@ def test_unknown_starts_and_admission_checks_are_restored() -> None:
     events.submit(planner, make_workload("waits", 4, at=1), "q")
     schedule(planner, 1)
     other = restarted(planner, Snapshot([spec]))
-    assert [one.start for one in other.reservations_by_start] == [inf]
+    assert [reservation.start for reservation in other.reservations_by_start] == [inf]
     assert as_plain(other.reservations_by_start) == as_plain(planner.reservations_by_start)
     events.checks_passed(other, "ns/runs", 3)
     schedule(other, 3)
-    assert [one.start for one in other.reservations_by_start] == [13]
+    assert [reservation.start for reservation in other.reservations_by_start] == [13]
 
 
 def test_a_restored_victim_is_not_preempted_again() -> None:
@@ -147,7 +147,7 @@ def test_an_infeasible_reservation_moves_to_another_start() -> None:
     assert other.reservations_by_start == []
     other = restarted(planner, Snapshot([queue("q", 3)]))
     schedule(other, 2)
-    assert [one.start for one in other.reservations_by_start] == [10]
+    assert [reservation.start for reservation in other.reservations_by_start] == [10]
 
 
 def test_usage_of_local_queues_is_restored() -> None:

@@ -68,7 +68,7 @@ ALL_QUEUES = QueueConfiguration(tuple(map(spec, NAMES)), local_queues=LOCALS)
 def queue_changes(draw: st.DrawFn) -> Change:
     names = draw(st.sets(st.sampled_from(NAMES)))
     specs = tuple(spec(name, draw(st.integers(0, 8)), stop_policy=draw(STOPS)) for name in sorted(names))
-    locals_ = tuple(one._replace(stop_policy=draw(STOPS)) for one in LOCALS if draw(st.booleans()))
+    locals_ = tuple(local_queue._replace(stop_policy=draw(STOPS)) for local_queue in LOCALS if draw(st.booleans()))
     return Change(QueueConfiguration(specs, local_queues=locals_))
 
 
@@ -148,7 +148,7 @@ class World:
         for one in step.admitted:
             self.stop_counts[one.key] = 0
             self.ends[one.key] = now + 2
-        self.stopping = {one.workload.key for one in (*step.victims, *step.stopped)}
+        self.stopping = {victim.workload.key for victim in (*step.victims, *step.stopped)}
         self.stop_counts.update(self.stopping)
         return step
 
@@ -162,7 +162,7 @@ class World:
             running = planner.snapshot.workloads_by_queue[name].values()
             assert node.usage.get(CPU, 0) == sum(one.usage[CPU] for one in running)
             assert all(planner.running[one.key].workload is one for one in running)
-        assert {one.workload.key for one in planner.reservations_by_start} <= planner.pending.keys()
+        assert {reservation.workload.key for reservation in planner.reservations_by_start} <= planner.pending.keys()
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)

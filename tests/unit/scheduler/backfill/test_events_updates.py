@@ -31,7 +31,7 @@ def starts(planner: PlannerState, now: float) -> list[str]:
 
 
 def reserved_starts(planner: PlannerState) -> list[tuple[str, float]]:
-    return [(one.workload.key, one.start) for one in planner.reservations_by_start]
+    return [(reservation.workload.key, reservation.start) for reservation in planner.reservations_by_start]
 
 
 # --- admission checks

@@ -291,8 +291,8 @@ def test_without_any_reason_the_next_pass_decides() -> None:
 def test_workloads_of_one_shape_have_the_same_reason() -> None:
     planner = state_after(submission("a", 8000, 10), *(submission(name, 2000, 10) for name in "bcd"))
     explanations = [explain(planner, key, 0) for key in ("/b", "/c", "/d")]
-    assert [one.position for one in explanations] == [1, 2, 3]
-    assert len({one._replace(key="", position=0) for one in explanations}) == 1
+    assert [explanation.position for explanation in explanations] == [1, 2, 3]
+    assert len({explanation._replace(key="", position=0) for explanation in explanations}) == 1
 
 
 def test_a_workload_that_is_not_pending_has_no_explanation() -> None:

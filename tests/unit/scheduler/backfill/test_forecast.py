@@ -156,8 +156,8 @@ def as_told(played: Story) -> list[object]:
     return [
         (
             now,
-            [one.key for one in step.admitted],
-            [(one.workload.key, one.preemptor.key, one.reason) for one in step.victims],
+            [workload.key for workload in step.admitted],
+            [(victim.workload.key, victim.preemptor.key, victim.reason) for victim in step.victims],
             [(one.workload.key, one.start, one.waits_for) for one in step.reserved],
             {key: one.status for key, one in step.decisions.items()},
         )

@@ -38,7 +38,7 @@ def stopped(planner: PlannerState, now: float) -> list[tuple[str, str]]:
 
 
 def reserved_starts(planner: PlannerState) -> list[tuple[str, float]]:
-    return [(one.workload.key, one.start) for one in planner.reservations_by_start]
+    return [(reservation.workload.key, reservation.start) for reservation in planner.reservations_by_start]
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)

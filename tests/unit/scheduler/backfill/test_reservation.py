@@ -87,7 +87,7 @@ def check(played: Story, specs: list[ClusterQueue]) -> None:
                 assert amount <= quota.nominal, (now, name)
             elif quota.borrowing_limit is not None:
                 assert amount <= quota.nominal + quota.borrowing_limit, (now, name)
-        team = [one for one in specs if one.cohort_name]
+        team = [spec for spec in specs if spec.cohort_name]
         whole = sum(quota.nominal for one in team for _, quota in one.resource_groups[0].flavors[0].quotas)
         assert sum(used[one.name] for one in team) <= whole, now
 
@@ -124,7 +124,7 @@ def test_max_available_beside_reservations(
         for name in NAMES:
             for limit in (
                 0,
-                *{one.start - now + more for one in planner.reservations_by_start for more in (0, 1)},
+                *{reservation.start - now + more for reservation in planner.reservations_by_start for more in (0, 1)},
                 inf,
             ):
                 most = gate.max_available(name, CPU, limit, None)

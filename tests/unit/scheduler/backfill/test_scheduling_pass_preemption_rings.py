@@ -43,7 +43,7 @@ high-b preempts that. No two of them run beside each other."""
 
 def preemptions(story: Story) -> list[tuple[str, str]]:
     """Return (preemptor, victim) of each preemption, in order."""
-    return [(one.preemptor.key, one.workload.key) for _, step in story.plans for one in step.victims]
+    return [(victim.preemptor.key, victim.workload.key) for _, step in story.plans for victim in step.victims]
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)

@@ -37,7 +37,7 @@ def task_lists(draw: st.DrawFn) -> list[Task]:
 def test_starts_equal_those_of_the_pool(name: str, tasks: list[Task], reserve_after: float) -> None:
     policy = policy_named(name, reserve_after)
     expected = simulate_pool(tasks, cpus(SIZE), pool_policy(policy)).starts
-    played = story([queue("q", SIZE)], [as_submission(one) for one in tasks], policy, lazy=True).starts
+    played = story([queue("q", SIZE)], [as_submission(task_) for task_ in tasks], policy, lazy=True).starts
     assert [expected.get(one.job) for one in tasks] == [played.get(f"/{one.job.serial:03}") for one in tasks]
 
 

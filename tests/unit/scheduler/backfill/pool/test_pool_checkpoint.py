@@ -81,7 +81,7 @@ def test_a_job_that_is_not_pending_is_skipped() -> None:
     policy = pool_policy_named("conservative")
     restore_pool(pool_checkpoint({"job-1": 5, "job-2": 7, "job-3": 1}), policy, 0, state)
     state.apply(policy.decide(0, state), 0)
-    assert [(one.job.serial, one.start) for one in policy.reservations(0, state)] == [(2, 10)]
+    assert [(reservation.job.serial, reservation.start) for reservation in policy.reservations(0, state)] == [(2, 10)]
     holding = pool_policy_named("easy")
     restore_pool(pool_checkpoint({"job-3": inf}), holding, 0, state)
     assert state.reserved_job is None

@@ -130,7 +130,7 @@ class Asking:
         self.policy = policy
 
     def arrived(self, now: float, state: PoolState, job: Job) -> None:
-        promised = {one.job: one.start for one in self.policy.reservations(now, state)}
+        promised = {reservation.job: reservation.start for reservation in self.policy.reservations(now, state)}
         found = forecast_pool(now, state, self.policy, RunTimeHistory())
         assert found.keys() == set(state.pending)
         for waiting, forecast in found.items():

@@ -85,7 +85,7 @@ def test_a_reservation_precedes_a_later_higher_priority(name: str) -> None:
     tasks = [task(0, 8, 10), task(1, 8, 10, 1), task(2, 8, 10, 2, priority=9), task(3, 8, 10, 3)]
     policy = pool_policy_named(name, 0.0)
     outcome, promises = watch_reservations(Machine(CPUS, cpus(8), tasks), policy)
-    found = [outcome.starts[one.job] for one in tasks]
+    found = [outcome.starts[task_.job] for task_ in tasks]
     assert found[0] == 0
     if name in {"conservative", "depth-2", "depth-1"}:  # reserved on arrival
         assert promises.first_start[tasks[1].job] == found[1] == 10
@@ -164,10 +164,16 @@ def test_feasible_reservations_stay_under_a_smaller_capacity(name: str) -> None:
     state = waiting(8, job(0, 6, 10), job(1, 8, 10), job(2, 6, 10), job(3, 3, 10))
     policy = pool_policy_named(name)
     decide(policy, 0, state)
-    assert [(one.job.serial, one.start) for one in policy.reservations(0, state)][:2] == [(1, 10), (2, 20)]
+    assert [(reservation.job.serial, reservation.start) for reservation in policy.reservations(0, state)][:2] == [
+        (1, 10),
+        (2, 20),
+    ]
     state.set_capacity(cpus(7))
     decide(policy, 1, state)
-    assert [(one.job.serial, one.start) for one in policy.reservations(1, state)] == [(2, 10), (3, 20)]
+    assert [(reservation.job.serial, reservation.start) for reservation in policy.reservations(1, state)] == [
+        (2, 10),
+        (3, 20),
+    ]
 
 
 def test_a_late_reservation_keeps_its_whole_walltime() -> None:
@@ -177,7 +183,7 @@ def test_a_late_reservation_keeps_its_whole_walltime() -> None:
     first = decide(policy, 0, state)
     state.end(first[0])
     assert [one.serial for one in decide(policy, 10.5, state)] == [1]
-    assert [one.start for one in policy.reservations(10.5, state)] == [20.0]
+    assert [reservation.start for reservation in policy.reservations(10.5, state)] == [20.0]
     assert state.running[0][0] == 20.5
 
 

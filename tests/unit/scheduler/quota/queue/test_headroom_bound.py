@@ -129,9 +129,9 @@ def test_a_skipped_workload_is_inadmissible_for_the_stated_reason(
         mark_inadmissible(pending, key, reason)
 
     class TimedStory(Story):
-        def _decide(self, now: float) -> None:
+        def _schedule(self, now: float) -> None:
             time[0] = now
-            super()._decide(now)
+            super()._schedule(now)
 
     with patch.object(PendingWorkloads, "mark_inadmissible", check_and_mark):
         TimedStory(planner).play(jobs)
