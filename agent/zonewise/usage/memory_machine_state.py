@@ -62,7 +62,7 @@ class MemoryMachineState:
         """Assign blocks: of the zones of a block the lowest are used up first."""
         for block in _canonical_order(blocks):
             remaining = max(0, block.size)
-            for zone, cell in self._cells_of_block(block):
+            for zone, cell in self._block_cells(block):
                 cell.assignments += 1
                 cell.group = tuple(sorted(block.zones))
                 moved = min(remaining, cell.free.get(block.type, 0))
@@ -73,7 +73,7 @@ class MemoryMachineState:
         """Release blocks: again the lowest zones first; a zone without assignments leaves its group."""
         for block in _canonical_order(blocks):
             remaining = max(0, block.size)
-            for zone, cell in self._cells_of_block(block):
+            for zone, cell in self._block_cells(block):
                 cell.assignments -= 1
                 if cell.assignments <= 0:
                     cell.group = (zone,)
@@ -98,7 +98,7 @@ class MemoryMachineState:
         cell = self._cells.get(zone)
         return tuple(sorted(cell.group)) if cell is not None and len(cell.group) > 1 else ()
 
-    def _cells_of_block(self, block: MemoryBlock) -> Iterable[tuple[int, _Cell]]:
+    def _block_cells(self, block: MemoryBlock) -> Iterable[tuple[int, _Cell]]:
         return ((zone, self._cells[zone]) for zone in sorted(block.zones) if zone in self._cells)
 
     def _move(self, zone: int, kind: str, size: int) -> None:

@@ -49,10 +49,8 @@ def memory_usage(
     amounts = {
         zone.id: _amounts(zone, _zone_memory(usable, zone.id), _zone_memory(free, zone.id)) for zone in machine.zones
     }
-    problems_of_zones = _unknown_zones(machine, allocatable, report)
-    return MemoryUsage(
-        amounts, groups, assigned, (*problems, *problems_of_zones, *_over_capacity(machine, allocatable))
-    )
+    zone_problems = _unknown_zones(machine, allocatable, report)
+    return MemoryUsage(amounts, groups, assigned, (*problems, *zone_problems, *_over_capacity(machine, allocatable)))
 
 
 def _shared_memory_usage(machine: Machine, report: KubeletReport) -> MemoryUsage:

@@ -187,9 +187,10 @@ def _checkpointed_items(state: StateFiles) -> dict[str, ItemsByContainer]:
         ids = (device_id for zone_ids in entry.ids_by_zone.values() for device_id in zone_ids)
         items_by_pod[entry.uid][entry.container].update((DEVICE, entry.resource, device_id) for device_id in ids)
     held = {
-        uid: {name: frozenset(items) for name, items in of_pod.items() if items} for uid, of_pod in items_by_pod.items()
+        uid: {name: frozenset(items) for name, items in containers.items() if items}
+        for uid, containers in items_by_pod.items()
     }
-    return {uid: of_pod for uid, of_pod in held.items() if of_pod}
+    return {uid: containers for uid, containers in held.items() if containers}
 
 
 def _cpu_items(cpus: CpuSet) -> Iterator[AllocatedItem]:
