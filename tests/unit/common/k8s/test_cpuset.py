@@ -68,7 +68,7 @@ def test_mask_round_trip(cpus: frozenset[int], spare: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("0000ff00,00000000", range(40, 48)),
         ("0000,00000011,11111111", range(0, 40, 4)),
@@ -78,17 +78,17 @@ def test_mask_round_trip(cpus: frozenset[int], spare: int) -> None:
         ("3,ffffffff", range(34)),
     ],
 )
-def test_masks_of_real_kernels(text: str, wanted: list[int]) -> None:
+def test_masks_of_real_kernels(text: str, expected: list[int]) -> None:
     """Masks as kernels print them."""
-    assert list(CpuSet.parse_mask(text)) == list(wanted)
+    assert list(CpuSet.parse_mask(text)) == list(expected)
 
 
 @given(st.integers(0, 500), st.integers(0, 500), st.integers(1, 20), st.integers(1, 20))
 def test_strided_ranges(low: int, length: int, used: int, more: int) -> None:
     """Of every group of CPUs in "low-high:used/group" the first `used` count."""
     high, group = low + length, used + more
-    wanted = [cpu for cpu in range(low, high + 1) if (cpu - low) % group < used]
-    assert list(CpuSet.parse_list(f"{low}-{high}:{used}/{group}")) == wanted
+    expected = [cpu for cpu in range(low, high + 1) if (cpu - low) % group < used]
+    assert list(CpuSet.parse_list(f"{low}-{high}:{used}/{group}")) == expected
 
 
 @given(SETS, SETS)

@@ -93,7 +93,7 @@ def test_operators(operator: str, values: tuple[str, ...], value: str | None, ex
         pytest.param(field("Exists"), id="field with another operator"),
     ],
 )
-def test_a_malformed_term_matches_no_node_and_spoils_no_other(term: dict[str, Any]) -> None:
+def test_a_malformed_term_matches_no_node_and_leaves_the_others(term: dict[str, Any]) -> None:
     assert not selects(affinity(term), node(k="a"))
     assert selects(affinity(term, label("k", "In", "a")), node(k="a"))
 
@@ -116,7 +116,7 @@ def test_fields(term: dict[str, Any], expected: bool) -> None:
     assert selects(affinity(term), node("n", k="a")) is expected
 
 
-def test_terms_are_alternatives_and_selector_is_asked_too() -> None:
+def test_terms_are_alternatives_and_the_selector_counts_too() -> None:
     pod = affinity(label("k", "In", "a"), label("k", "In", "b"))
     assert selects(pod, node(k="b"))
     assert not selects(pod, node(k="c"))
@@ -127,20 +127,20 @@ def test_terms_are_alternatives_and_selector_is_asked_too() -> None:
 
 
 @given(st.integers(), st.integers(), st.sampled_from(["Gt", "Lt"]))
-def test_numbers_compare_as_numbers(own: int, other: int, operator: str) -> None:
+def test_numbers_compare_as_numbers(bound: int, value: int, operator: str) -> None:
     """Gt and Lt are those of the integers, where both are such of 64 bits."""
-    fits = all(-LARGEST - 1 <= number <= LARGEST for number in (own, other))
-    expected = fits and (other > own if operator == "Gt" else other < own)
-    assert Requirement("k", operator, (str(own),)).matches(str(other)) is expected
+    fits = all(-LARGEST - 1 <= number <= LARGEST for number in (bound, value))
+    expected = fits and (value > bound if operator == "Gt" else value < bound)
+    assert Requirement("k", operator, (str(bound),)).matches(str(value)) is expected
 
 
 @given(st.sampled_from(["a", "b", "", None]), st.lists(st.sampled_from(["a", "b", ""]), min_size=1))
 def test_not_in_is_the_opposite_of_in(value: str | None, values: list[str]) -> None:
-    one, other = (Requirement("k", operator, tuple(values)) for operator in ("In", "NotIn"))
-    assert one.matches(value) is not other.matches(value)
+    in_values, not_in_values = (Requirement("k", operator, tuple(values)) for operator in ("In", "NotIn"))
+    assert in_values.matches(value) is not not_in_values.matches(value)
 
 
-def test_a_label_that_repeats_the_name_is_kept_apart_and_read_alike() -> None:
+def test_a_label_equal_to_the_name_is_separate() -> None:
     one, other = (
         read_node_info({"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "zone": "z"}}})
         for name in ("n1", "n2")

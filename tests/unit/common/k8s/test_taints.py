@@ -65,7 +65,7 @@ def test_comparisons_are_of_canonical_integers_and_behind_a_gate(
     assert not passes(tainted, toleration)
 
 
-def test_the_first_taint_that_is_not_tolerated_is_told() -> None:
+def test_the_first_untolerated_taint_is_reported() -> None:
     some = tuple(Taint(key, "v", "NoExecute") for key in "abc")
     assert find_matching_untolerated_taint(some, (Toleration("a", "Exists"),)) == some[1]
     assert str(some[1]) == "b=v:NoExecute"
@@ -81,19 +81,19 @@ def test_the_first_taint_that_is_not_tolerated_is_told() -> None:
         ({"key": "other", "operator": "Exists"}, False),
     ],
 )
-def test_an_unschedulable_node_takes_those_that_tolerate_its_taint(toleration: dict[str, str], expected: bool) -> None:
+def test_an_unschedulable_node_accepts_pods_that_tolerate_its_taint(toleration: dict[str, str], expected: bool) -> None:
     node = read_node_info({"spec": {"unschedulable": True}})
     assert (node_unschedulable(read_constraints({"spec": {"tolerations": [toleration]}}), node) is None) is expected
     assert node_unschedulable(read_constraints({"spec": {}}), node) is not None
 
 
 @given(st.integers(), st.integers())
-def test_a_taint_is_above_or_below_or_the_same(own: int, other: int) -> None:
+def test_a_taint_is_above_or_below_or_the_same(own: int, taint_number: int) -> None:
     """Gt, Lt and Equal part the integers of 64 bits among them."""
-    taint = Taint("k", str(other), "NoSchedule")
-    said = [Toleration("k", operator, str(own)).tolerates_taint(taint) for operator in ("Gt", "Equal", "Lt")]
-    inside = all(-(1 << 63) <= number < 1 << 63 for number in (own, other))
-    assert said == [inside and other > own, own == other, inside and other < own]
+    taint = Taint("k", str(taint_number), "NoSchedule")
+    toleration_text = [Toleration("k", operator, str(own)).tolerates_taint(taint) for operator in ("Gt", "Equal", "Lt")]
+    inside = all(-(1 << 63) <= number < 1 << 63 for number in (own, taint_number))
+    assert toleration_text == [inside and taint_number > own, own == taint_number, inside and taint_number < own]
 
 
 def test_an_operator_that_is_no_string_is_an_error() -> None:

@@ -14,7 +14,7 @@ from zonewise_common.kube.cache import Cache, Change, ReceivedObject, StaleListi
 NAMES = st.sampled_from("abcd")
 
 
-def found(name: str, version: int, value: Any = "", uid: str = "") -> ReceivedObject[Any]:
+def received(name: str, version: int, value: Any = "", uid: str = "") -> ReceivedObject[Any]:
     return ReceivedObject(("default", name), uid or f"uid-{name}", version, value)
 
 
@@ -33,8 +33,8 @@ class Following(RuleBasedStateMachine):
         self.mirror: dict[str, Any] = {}
         """What somebody knows who only ever heard the changes."""
 
-    def _happen(self, kind: str, one: ReceivedObject[Any]) -> None:
-        self.history.append((kind, one))
+    def _happen(self, kind: str, item: ReceivedObject[Any]) -> None:
+        self.history.append((kind, item))
         self.states.append(dict(self.objects))
 
     def _tell(self, name: str, change: Change[Any] | None) -> None:
@@ -49,15 +49,15 @@ class Following(RuleBasedStateMachine):
         self.version += 1
         uid = self.objects[name].uid if name in self.objects else f"{name}-{self.version}"
         kind = "MODIFIED" if name in self.objects else "ADDED"
-        self.objects[name] = found(name, self.version, (name, self.version), uid)
+        self.objects[name] = received(name, self.version, (name, self.version), uid)
         self._happen(kind, self.objects[name])
 
     @rule(name=NAMES)
     def delete(self, name: str) -> None:
         if name in self.objects:
             self.version += 1
-            gone = self.objects.pop(name)._replace(version=self.version)
-            self._happen("DELETED", gone)
+            removed = self.objects.pop(name)._replace(version=self.version)
+            self._happen("DELETED", removed)
 
     @rule(age=st.integers(0, 6))
     def relist(self, age: int) -> None:
@@ -74,9 +74,9 @@ class Following(RuleBasedStateMachine):
     def watch(self, back: int, most: int) -> None:
         """A watch from the known version, or one that a server begins too early, cut after some events."""
         start = max(0, self.cache.version - back)
-        for kind, one in self.history[start : start + most]:
+        for kind, item in self.history[start : start + most]:
             act = self.cache.remove if kind == "DELETED" else self.cache.put
-            self._tell(one.key[1], act(one))
+            self._tell(item.key[1], act(item))
 
     @rule()
     def bookmark(self) -> None:
@@ -89,8 +89,8 @@ class Following(RuleBasedStateMachine):
         self.highest = self.cache.version
 
     @invariant()
-    def the_state_of_its_version(self) -> None:
-        state = {name: one.value for name, one in self.states[self.cache.version].items()}
+    def state_at_version(self) -> None:
+        state = {name: item.value for name, item in self.states[self.cache.version].items()}
         assert {value[0]: value for value in self.cache.values()} == state
         assert self.mirror == state
 
@@ -98,28 +98,28 @@ class Following(RuleBasedStateMachine):
 TestFollowing = Following.TestCase
 
 
-def test_an_object_made_anew() -> None:
+def test_a_recreated_object() -> None:
     """Another object under the same name is told as a deletion and an addition."""
     cache: Cache[str] = Cache()
-    cache.replace([found("a", 1, "old")], 1)
-    assert cache.replace([found("a", 5, "new", uid="other")], 9) == [Change("old", None), Change(None, "new")]
+    cache.replace([received("a", 1, "old")], 1)
+    assert cache.replace([received("a", 5, "new", uid="other")], 9) == [Change("old", None), Change(None, "new")]
 
 
-def test_an_unchanged_listing_tells_nothing() -> None:
+def test_an_unchanged_listing_has_no_changes() -> None:
     """Objects of the same version are not told again, and stay the very same."""
     cache: Cache[object] = Cache()
     value = object()
-    cache.replace([found("a", 1, value)], 1)
-    assert cache.replace([found("a", 1, object())], 7) == []
+    cache.replace([received("a", 1, value)], 1)
+    assert cache.replace([received("a", 1, object())], 7) == []
     assert cache.get(("default", "a")) is value
 
 
 def test_what_is_not_understood_leaves_what_was_known() -> None:
     """An object that does not decode keeps its last known value, also through a listing."""
     cache: Cache[str] = Cache()
-    cache.replace([found("a", 1, "known")], 1)
-    assert cache.put(found("a", 2, None)) is None
-    assert cache.replace([found("a", 3, None), found("b", 3, None)], 3) == []
+    cache.replace([received("a", 1, "known")], 1)
+    assert cache.put(received("a", 2, None)) is None
+    assert cache.replace([received("a", 3, None), received("b", 3, None)], 3) == []
     assert cache.values() == ["known"]
 
 
@@ -127,8 +127,8 @@ def test_what_is_not_understood_leaves_what_was_known() -> None:
 def test_anew(version: int, older: int) -> None:
     """A server that was restored counts, once that is said."""
     cache: Cache[str] = Cache()
-    cache.replace([found("a", version, "x")], 100)
-    assert cache.replace([found("a", older, "y")], older, force=True) == (
+    cache.replace([received("a", version, "x")], 100)
+    assert cache.replace([received("a", older, "y")], older, force=True) == (
         [Change("x", "y")] if older != version else []
     )
     assert cache.version == older

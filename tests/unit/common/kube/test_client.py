@@ -32,8 +32,8 @@ class Named(msgspec.Struct):
 
 
 @contextlib.contextmanager
-def serving(*answers: Answer) -> Generator[tuple[Client, ScriptedServer]]:
-    with ScriptedServer(answers) as server:
+def serving(*responses: Answer) -> Generator[tuple[Client, ScriptedServer]]:
+    with ScriptedServer(responses) as server:
         client = Client(Config.from_url(server.url + "/behind/a/proxy/"), timeout=5)
         yield client, server
         client.close()
@@ -100,8 +100,8 @@ def test_verbs(
 
 def test_paging() -> None:
     """Continue tokens are followed to the end; the version is that of the last page."""
-    answers = [give(200, pods(7, pod("a", 1), more="t 1&")), give(200, pods(7, pod("b", 2)))]
-    with serving(*answers) as (client, server):
+    responses = [give(200, pods(7, pod("a", 1), more="t 1&")), give(200, pods(7, pod("b", 2)))]
+    with serving(*responses) as (client, server):
         listed = client.list(PODS, namespace="default", label_selector="a=b,c!=d", field_selector="x=y", page=1)
         assert [item["metadata"]["name"] for item in listed.items] == ["a", "b"]
         assert listed.resource_version == "7"
@@ -112,12 +112,12 @@ def test_paging() -> None:
 
 def test_paging_that_is_overtaken() -> None:
     """Where the server forgets the state between pages, the list is begun again, whole, and nothing is there twice."""
-    answers = [
+    responses = [
         give(200, pods(7, pod("a", 1), more="t")),
         refuse(410, "Expired"),
         give(200, pods(9, pod("a", 1), pod("b", 8))),
     ]
-    with serving(*answers) as (client, server):
+    with serving(*responses) as (client, server):
         listed = client.list(PODS, page=1)
         assert [item["metadata"]["name"] for item in listed.items] == ["a", "b"]
         assert listed.resource_version == "9"
@@ -140,22 +140,22 @@ def test_no_items() -> None:
 
 def test_structs() -> None:
     """Objects decode into what the caller gives; one that does not fit is named and loses no other."""
-    answers = [give(200, pod("x", 1)), give(200, pods(9, pod("a", 1, count=3), pod("b", 2, count="many")))]
-    with serving(*answers) as (client, _):
+    responses = [give(200, pod("x", 1)), give(200, pods(9, pod("a", 1, count=3), pod("b", 2, count="many")))]
+    with serving(*responses) as (client, _):
         assert client.get(PODS, "x", namespace="default", into=Named) == Named(Meta("x"))
         listed = client.list(PODS, into=Named)
     assert listed.items == [Named(Meta("a"), 3)]
     assert listed.problems == ("Pod default/b is left out: Expected `int`, got `str` - at `$.count`",)
 
 
-def test_an_answer_that_does_not_fit() -> None:
+def test_a_response_of_another_type() -> None:
     """A single object that is not as asked for is an error that names the field."""
-    refused = pytest.raises(BadResponse, match=r"does not fit Named.*\$\.count")
-    with serving(give(200, pod("x", 1, count="many"))) as (client, _), refused:
+    failed = pytest.raises(BadResponse, match=r"does not fit Named.*\$\.count")
+    with serving(give(200, pod("x", 1, count="many"))) as (client, _), failed:
         client.get(PODS, "x", namespace="default", into=Named)
 
 
-def test_refusals_are_errors() -> None:
+def test_failures_are_errors() -> None:
     """Every verb raises what the server says."""
     with serving(refuse(409, "AlreadyExists"), refuse(409, "Conflict"), refuse(418, "Teapot")) as (client, _):
         with pytest.raises(AlreadyExists):

@@ -74,16 +74,16 @@ def test_the_life_of_an_object(site: Site) -> None:
         client.get(PODS, "web", namespace=namespace)
     assert (absent.value.reason, absent.value.details["name"]) == ("NotFound", "web")
     client.create(PODS, pod("web"), namespace=namespace, dry_run=True)
-    made = client.create(PODS, pod("web"), namespace=namespace)
+    created = client.create(PODS, pod("web"), namespace=namespace)
     with pytest.raises(AlreadyExists):
         client.create(PODS, pod("web"), namespace=namespace)
     patched = client.patch(PODS, "web", {"metadata": {"labels": {"a": "b"}}}, kind=PatchKind.MERGE, namespace=namespace)
     assert patched["metadata"]["labels"] == {"a": "b"}
     with pytest.raises(Conflict):
-        client.replace(PODS, made)
+        client.replace(PODS, created)
     with pytest.raises(Conflict):
         client.delete(PODS, "web", namespace=namespace, uid="another")
-    client.delete(PODS, "web", namespace=namespace, uid=made["metadata"]["uid"])
+    client.delete(PODS, "web", namespace=namespace, uid=created["metadata"]["uid"])
 
 
 def test_apply(site: Site) -> None:
@@ -93,16 +93,16 @@ def test_apply(site: Site) -> None:
     assert first["metadata"]["labels"] == {"a": "1", "b": "1"}
     second = client.apply(NODES, {"metadata": {"name": name, "labels": {"a": "1"}}}, field_manager="one")
     assert second["metadata"]["labels"] == {"a": "1"}
-    taken = {"metadata": {"name": name, "labels": {"a": "2"}}}
+    applied = {"metadata": {"name": name, "labels": {"a": "2"}}}
     with pytest.raises(Conflict):
-        client.apply(NODES, taken, field_manager="two", force=False)
-    assert client.apply(NODES, taken, field_manager="two")["metadata"]["labels"] == {"a": "2"}
+        client.apply(NODES, applied, field_manager="two", force=False)
+    assert client.apply(NODES, applied, field_manager="two")["metadata"]["labels"] == {"a": "2"}
     with pytest.raises(Invalid):
         client.apply(NODES, {"metadata": {"name": name, "labels": {"a": "not a label!"}}}, field_manager="two")
     client.delete(NODES, name)
 
 
-def test_a_refused_token(site: Site) -> None:
+def test_a_rejected_token(site: Site) -> None:
     """Another token is told so."""
     stranger = Client(Config.from_url(site.config.url, "another", ca=site.config.ca))
     with pytest.raises(Unauthorized):
@@ -118,8 +118,8 @@ def test_pages_and_selectors(site: Site) -> None:
     assert [item["metadata"]["name"] for item in listed.items] == [f"p{number}" for number in range(7)]
     even = site.client.list(PODS, namespace=site.namespace, label_selector="even=True", page=3)
     assert len(even.items) == 4
-    one = site.client.list(PODS, namespace=site.namespace, field_selector="metadata.name=p3")
-    assert [item["metadata"]["name"] for item in one.items] == ["p3"]
+    listed_pod = site.client.list(PODS, namespace=site.namespace, field_selector="metadata.name=p3")
+    assert [item["metadata"]["name"] for item in listed_pod.items] == ["p3"]
 
 
 def test_writers_that_race(site: Site) -> None:
@@ -127,9 +127,9 @@ def test_writers_that_race(site: Site) -> None:
     site.client.create(PODS, pod("race", count="0"), namespace=site.namespace)
 
     def add() -> None:
-        found = site.client.get(PODS, "race", namespace=site.namespace)
-        found["metadata"]["labels"]["count"] = str(int(found["metadata"]["labels"]["count"]) + 1)
-        site.client.replace(PODS, found)
+        objects = site.client.get(PODS, "race", namespace=site.namespace)
+        objects["metadata"]["labels"]["count"] = str(int(objects["metadata"]["labels"]["count"]) + 1)
+        site.client.replace(PODS, objects)
 
     threads = [threading.Thread(target=lambda: [retry_on_conflict(add, 50) for _ in range(5)]) for _ in range(4)]
     for thread in threads:
@@ -168,8 +168,8 @@ def test_a_copy_follows(site: Site) -> None:
                 site.client.patch(PODS, name, copy, kind=PatchKind.MERGE, namespace=site.namespace)
 
     def state() -> dict[str, str]:
-        found = site.client.list(PODS, namespace=site.namespace, label_selector="copy=yes").items
-        return {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in found}
+        objects = site.client.list(PODS, namespace=site.namespace, label_selector="copy=yes").items
+        return {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in objects}
 
     def versions(items: list[Object]) -> dict[str, str]:
         return {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in items}
@@ -192,7 +192,7 @@ def test_a_version_that_is_too_old(embedded: ApiServer) -> None:
     client.close()
 
 
-def test_two_who_want_a_lease(site: Site) -> None:
+def test_two_electors_of_one_lease(site: Site) -> None:
     """One leads; when it resigns the other does, and the Lease says so."""
     client = Client(site.config, timeout=4.0)
     leads = threading.Event()

@@ -63,7 +63,7 @@ def test_details() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "seconds"),
+    ("retry_after", "seconds"),
     [
         ("7", 7.0),
         (" 120 ", 120.0),
@@ -76,9 +76,9 @@ def test_details() -> None:
         ("Fri, 99 Oct 2026 99:00:30 GMT", None),
     ],
 )
-def test_retry_after(told: str, seconds: float | None) -> None:
+def test_retry_after(retry_after: str, seconds: float | None) -> None:
     """Seconds and dates are both understood; nonsense is no wish."""
-    error = error_from_status(b"{}", 429, {"Retry-After": told}, now=NOON)
+    error = error_from_status(b"{}", 429, {"Retry-After": retry_after}, now=NOON)
     assert error.retry_after == (None if seconds is None else pytest.approx(seconds))
 
 
@@ -98,8 +98,8 @@ def test_no_status_at_all() -> None:
 
 
 @given(st.binary(max_size=200), st.integers(300, 599), st.text(max_size=20))
-def test_any_answer_is_an_error_of_ours(body: bytes, status: int, told: str) -> None:
+def test_any_response_is_an_error_of_this_package(body: bytes, status: int, retry_after: str) -> None:
     """Nothing that a server says breaks the telling of it."""
-    error = error_from_status(body, status, {"Retry-After": told})
+    error = error_from_status(body, status, {"Retry-After": retry_after})
     assert error.status == status
     assert error.message

@@ -65,12 +65,12 @@ class World:
         self.meanwhile()
         if fate == "lost":
             raise TransportError("the request was lost")
-        answer = act()
+        response = act()
         self.meanwhile()
         self.pass_time(after)
         if fate == "unanswered":
             raise TransportError("the answer was lost")
-        return answer
+        return response
 
 
 class Api:
@@ -134,14 +134,14 @@ def test_never_two_lead(runs: list[tuple[str, int, float, bool, tuple[float, str
             electors[name].step()
             acting.discard(name)
 
-    for who, times, apart, resigns, fate in runs:
+    for names, times, apart, resigns, fate in runs:
         world.fate = partial(tuple, fate)
-        world.meanwhile = partial(step, who[-1])
-        for name in who * times:
+        world.meanwhile = partial(step, names[-1])
+        for name in names * times:
             step(name)
             world.pass_time(apart)
         if resigns:
-            electors[who[0]].release()
+            electors[names[0]].release()
     world.fate, world.meanwhile = (lambda: (0.0, "", 0.0)), (lambda: None)
     for _ in range(30):
         step("a")
@@ -170,11 +170,11 @@ def test_a_leader_that_vanishes_is_followed() -> None:
     world = World()
     first, second = world.add("a"), world.add("b")
     first.step()
-    taken = world.now
+    acquired = world.now
     while not second.is_leader:
         second.step()
         world.pass_time(1)
-    assert 15 <= world.now - taken <= 17
+    assert 15 <= world.now - acquired <= 17
     assert not first.is_leader
     first.step()
     assert world.log == ["a leads", "b leads", "a stops"]
@@ -196,7 +196,7 @@ def test_a_leader_that_cannot_renew_stops() -> None:
     assert world.now - 1000 <= TIMES.lease_duration
 
 
-def test_resigning_tells_before_it_releases() -> None:
+def test_release_calls_back_before_it_writes() -> None:
     """Work has stopped when the lease becomes free; the next one gets it at once."""
     world = World()
     first, second = world.add("a"), world.add("b")
@@ -207,7 +207,7 @@ def test_resigning_tells_before_it_releases() -> None:
     assert world.log == ["a leads", "a stops", "b leads"]
 
 
-def test_a_lost_answer_is_no_lost_lead() -> None:
+def test_a_lost_response_keeps_the_lead() -> None:
     """A renewal that was applied but not answered makes a conflict with ourselves, and nothing else."""
     world = World()
     leader = world.add("a")
@@ -232,11 +232,11 @@ def test_times_that_do_not_fit() -> None:
 def test_a_thread_of_its_own() -> None:
     """Started, it leads; closed, it has resigned; a callback that fails does not end the election."""
     world = World()
-    told: list[str] = []
+    calls: list[str] = []
     leads = threading.Event()
 
     def fail() -> None:
-        told.append("leads")
+        calls.append("leads")
         leads.set()
         raise RuntimeError("a fault of the callback")
 
@@ -246,11 +246,11 @@ def test_a_thread_of_its_own() -> None:
         name="l",
         identity="a",
         on_started_leading=fail,
-        on_stopped_leading=lambda: told.append("stops"),
+        on_stopped_leading=lambda: calls.append("stops"),
     )
     elector.start()
     assert leads.wait(PATIENCE)
     elector.close()
-    assert told == ["leads", "stops"]
+    assert calls == ["leads", "stops"]
     assert world.lease is not None
     assert "holderIdentity" not in world.lease["spec"]

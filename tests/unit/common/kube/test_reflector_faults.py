@@ -130,8 +130,8 @@ def test_clean_close() -> None:
 def test_gone_as_an_event() -> None:
     """A 410 within the stream: list again, and tell what differs, deletions as well."""
     lists = [LISTED, give(200, pods(200, C, D))]
-    gone = event("ERROR", failure(410, "Expired", "too old resource version"))
-    with copying([watch_once(event("ADDED", B), gone), watch_on()], lists) as copy:
+    expired = event("ERROR", failure(410, "Expired", "too old resource version"))
+    with copying([watch_once(event("ADDED", B), expired), watch_on()], lists) as copy:
         eventually(lambda: copy.names == "cd" and len(copy.told) == 6)
         assert copy.told[:2] == [(None, "a"), (None, "b")]
         assert sorted(copy.told[2:], key=str) == sorted([("a", None), ("b", None), (None, "c"), (None, "d")], key=str)
@@ -258,9 +258,9 @@ def test_newer_server() -> None:
     events = [event("ADDED", strange), event("REWOUND", C), event("ADDED", D)]
     with copying([watch_on(*events)]) as copy:
         eventually(lambda: copy.names == "abd")
-        found = copy.reflector.get("b", "default")
-        assert found is not None
-        assert found.phase == "Hibernating"
+        objects = copy.reflector.get("b", "default")
+        assert objects is not None
+        assert objects.phase == "Hibernating"
 
 
 def test_slow_server() -> None:
@@ -334,7 +334,7 @@ def test_a_version_from_the_future() -> None:
         assert copy.reflector.resource_version == 50
 
 
-def test_one_stale_listing_is_not_taken() -> None:
+def test_one_stale_listing_is_ignored() -> None:
     """A listing from before what is known, of a server that lags behind, is asked for again."""
     lists = [LISTED, give(200, pods(50)), give(200, pods(200, A, B))]
     with copying([refuse(410, "Expired"), watch_on()], lists) as copy:
@@ -352,7 +352,7 @@ def test_an_object_that_does_not_fit() -> None:
         assert copy.reflector.resource_version == 102
 
 
-def test_changes_are_told_with_what_was_before() -> None:
+def test_changes_have_the_old_object() -> None:
     """The handler gets both states of a change."""
     events = [event("ADDED", B), event("MODIFIED", pod("b", 102, phase="Running")), event("DELETED", pod("b", 103))]
     with copying([watch_on(*events)]) as copy:
@@ -360,7 +360,7 @@ def test_changes_are_told_with_what_was_before() -> None:
         assert copy.told == [(None, "a"), (None, "b"), ("b", "b"), ("b", None)]
 
 
-def test_an_event_twice_is_told_once() -> None:
+def test_a_repeated_event_is_one_change() -> None:
     """What a server repeats after a resumption is known already."""
     with copying([watch_once(event("ADDED", B)), watch_on(event("ADDED", B), event("ADDED", C))]) as copy:
         eventually(lambda: copy.names == "abc")
@@ -369,29 +369,29 @@ def test_an_event_twice_is_told_once() -> None:
 
 def test_a_handler_that_fails() -> None:
     """A fault of the handler neither ends the copying nor makes the watch begin again."""
-    told: list[str] = []
+    changes: list[str] = []
 
     def fail(_: Pod | None, new: Pod | None) -> None:
-        told.append(new.metadata.name if new else "")
+        changes.append(new.metadata.name if new else "")
         raise RuntimeError("a fault of the handler")
 
     with ScriptedServer([LISTED], [watch_on(event("ADDED", B))]) as server:
         client = Client(Config.from_url(server.url))
         reflector = Reflector(client, PODS, as_pod, fail, times=QUICK)
         reflector.start()
-        eventually(lambda: told == ["a", "b"])
+        eventually(lambda: changes == ["a", "b"])
         assert reflector.has_synced
         assert len(server.requests) == 2
         reflector.close()
 
 
-def test_synced_only_when_all_is_told() -> None:
+def test_synced_only_after_all_handlers() -> None:
     """`has_synced` waits for the handler, not for the answer of the server."""
-    told_all: list[bool] = []
+    reported_all: list[bool] = []
     lists = [refuse(500, "InternalError"), give(200, pods(100, A, B, C))]
 
     def tell(*_: object) -> None:
-        told_all.append(reflector.has_synced)
+        reported_all.append(reflector.has_synced)
 
     with ScriptedServer(lists, [watch_on()]) as server:
         client = Client(Config.from_url(server.url))
@@ -399,7 +399,7 @@ def test_synced_only_when_all_is_told() -> None:
         assert not reflector.has_synced
         reflector.start()
         assert reflector.wait_synced(PATIENCE)
-        assert told_all == [False, False, False]
+        assert reported_all == [False, False, False]
         reflector.close()
 
 
@@ -435,7 +435,7 @@ def test_close_ends_the_thread() -> None:
         assert "reflector-pods" not in {thread.name for thread in set(threading.enumerate()) - before}
 
 
-def test_selection_and_times_are_asked_for() -> None:
+def test_selection_and_times_are_in_the_query() -> None:
     """Both requests carry the selectors, and the watch a random end between its bounds."""
     with copying([watch_on()]) as copy:
         eventually(lambda: len(copy.server.watches) == 1)
@@ -443,7 +443,7 @@ def test_selection_and_times_are_asked_for() -> None:
         assert copy.server.lists[0].query["limit"] == "500"
 
 
-def test_dicts_for_those_who_want_all() -> None:
+def test_whole_objects_as_dicts() -> None:
     """Where the caller gives dict, objects are whole."""
     with ScriptedServer([LISTED], [watch_on(event("ADDED", B))]) as server:
         client = Client(Config.from_url(server.url))

@@ -80,17 +80,17 @@ def test_the_right_authority(tls: ssl.SSLContext, ca: str, tmp_path: Path) -> No
     file = tmp_path / "ca.crt"
     file.write_text(ca)
     with ScriptedServer([NODE], tls=tls) as server:
-        for given in (ca, str(file)):
-            client = quick(Config.from_url(server.url, ca=given))
+        for token in (ca, str(file)):
+            client = quick(Config.from_url(server.url, ca=token))
             assert client.get(NODES, "n1")["metadata"]["name"] == "n1"
             client.close()
 
 
 def test_a_wrong_authority(tls: ssl.SSLContext) -> None:
     """Any other server is refused, and hears neither request nor token."""
-    other = trustme.CA().cert_pem.bytes().decode()
+    second = trustme.CA().cert_pem.bytes().decode()
     with ScriptedServer([NODE], tls=tls) as server:
-        client = quick(Config.from_url(server.url, "secret", ca=other))
+        client = quick(Config.from_url(server.url, "secret", ca=second))
         with pytest.raises(TransportError, match="certificate verify failed"):
             client.get(NODES, "n1")
         assert server.requests == []
@@ -98,8 +98,8 @@ def test_a_wrong_authority(tls: ssl.SSLContext) -> None:
 
 def test_the_systems_authorities(tls: ssl.SSLContext) -> None:
     """Without an authority given, only the system's are trusted."""
-    refused = pytest.raises(TransportError, match="certificate verify failed")
-    with ScriptedServer([NODE], tls=tls) as server, refused:
+    rejected = pytest.raises(TransportError, match="certificate verify failed")
+    with ScriptedServer([NODE], tls=tls) as server, rejected:
         quick(Config.from_url(server.url)).get(NODES, "n1")
 
 
@@ -186,8 +186,8 @@ def test_token_rotation(tmp_path: Path) -> None:
     file.write_text("old\n")
 
     def judge(exchange: Exchange) -> None:
-        answer = NODE if exchange.request.headers["authorization"] == "Bearer new" else refuse(401, "Unauthorized")
-        answer(exchange)
+        response = NODE if exchange.request.headers["authorization"] == "Bearer new" else refuse(401, "Unauthorized")
+        response(exchange)
 
     with ScriptedServer([judge]) as server:
         client = quick(Config(server.url, credentials=FileToken(file)))
@@ -205,29 +205,29 @@ def test_no_token_is_ever_printed(caplog: pytest.LogCaptureFixture, tmp_path: Pa
     caplog.set_level(logging.DEBUG)
     file = tmp_path / "token"
     file.write_text("very-secret")
-    said: list[str] = []
-    answers = [refuse(401, "Unauthorized"), refuse(500, "InternalError"), Exchange.reset, NODE]
-    with ScriptedServer(answers) as server:
+    output: list[str] = []
+    responses = [refuse(401, "Unauthorized"), refuse(500, "InternalError"), Exchange.reset, NODE]
+    with ScriptedServer(responses) as server:
         for config in (Config.from_url(server.url, "very-secret"), Config(server.url, credentials=FileToken(file))):
             client = quick(config)
-            said += [repr(config), repr(config.credentials), repr(client)]
+            output += [repr(config), repr(config.credentials), repr(client)]
             for _ in range(4):
                 try:
                     client.get(NODES, "n1")
                 except KubeError as error:
-                    said.append(repr(error) + str(error) + repr(error.__cause__))
+                    output.append(repr(error) + str(error) + repr(error.__cause__))
             client.close()
     file.write_text("very-secret\nwith a line end")
     with pytest.raises(ConfigError) as damaged:
         FileToken(file).header()
-    said.append(str(damaged.value))
-    assert "very-secret" not in caplog.text + "".join(said)
+    output.append(str(damaged.value))
+    assert "very-secret" not in caplog.text + "".join(output)
 
 
 # --- connections and time
 
 
-def test_connections_are_kept() -> None:
+def test_connections_are_reused() -> None:
     """Requests one after another go over one connection, failures and watches that ended properly included."""
     with ScriptedServer([NODE, refuse(404, "NotFound"), NODE], [watch_once()]) as server:
         client = quick(Config.from_url(server.url))
@@ -249,15 +249,15 @@ def test_many_threads() -> None:
 
     wrong: list[str] = []
 
-    def ask(client: Client, number: int) -> None:
-        for turn in range(20):
-            name = f"n-{number}-{turn}"
+    def request(client: Client, number: int) -> None:
+        for round_number in range(20):
+            name = f"n-{number}-{round_number}"
             if client.get(NODES, name)["metadata"]["name"] != name:
                 wrong.append(name)
 
     with ScriptedServer([echo]) as server:
         client = quick(Config.from_url(server.url))
-        threads = [threading.Thread(target=ask, args=(client, number)) for number in range(8)]
+        threads = [threading.Thread(target=request, args=(client, number)) for number in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -292,7 +292,7 @@ def test_a_request_ends_in_time(hang: Answer) -> None:
         client.close()
 
 
-def test_an_answer_cut_short() -> None:
+def test_a_response_cut_short() -> None:
     """Less than was promised is no answer."""
 
     def cut(exchange: Exchange) -> None:
@@ -305,10 +305,10 @@ def test_an_answer_cut_short() -> None:
             client.get(NODES, "n1")
 
 
-def test_nobody_there() -> None:
+def test_no_server() -> None:
     """The error says what the system says, and which request it was."""
-    refused = pytest.raises(TransportError, match=r"GET /api/v1/nodes/n1: .*refused")
-    with reserved_port() as port, refused:
+    rejected = pytest.raises(TransportError, match=r"GET /api/v1/nodes/n1: .*refused")
+    with reserved_port() as port, rejected:
         quick(Config.from_url(f"http://127.0.0.1:{port}")).get(NODES, "n1")
 
 

@@ -23,7 +23,7 @@ def partitions(draw: st.DrawFn) -> list[CpuSet]:
 
 
 @given(partitions())
-def test_there_and_back(cores: list[CpuSet]) -> None:
+def test_round_trip(cores: list[CpuSet]) -> None:
     """Every partition comes back, by the first CPUs of its cores, and its text does not depend on their order."""
     text = write_cores(cores)
     assert read_cores(text) == tuple(sorted(cores, key=CpuSet.first))

@@ -16,7 +16,7 @@ def many(count: int) -> list[ContainerName]:
     return [("ns", f"pod-{number}", "c") for number in range(count)]
 
 
-def test_nobody() -> None:
+def test_no_containers() -> None:
     """Without containers there is no vector."""
     assert encode({}, 2) == NumaPlacement("npv0v001::ve=leb89::cc=0::nn=2::bn=0", {})
 
@@ -35,27 +35,27 @@ def test_metadata() -> None:
 def test_numbers(number: int, symbols: str) -> None:
     """64 symbols are digits that end a number, 25 more continue one, and the shortest form is used."""
     every = sorted(many(2 * number + 3), key=lambda name: xxh64_intdigest("\0".join(name)))
-    placement = encode({name: int(place == number) for place, name in enumerate(every)}, 2)
+    placement = encode({name: int(index == number) for index, name in enumerate(every)}, 2)
     assert placement.vectors == {1: symbols}
 
 
 @given(st.dictionaries(names, st.integers(0, 5), max_size=40))
-def test_there_and_back(containers: dict[ContainerName, int]) -> None:
+def test_round_trip(containers: dict[ContainerName, int]) -> None:
     """Whoever knows the same containers reads the zone of each."""
     assert decode(encode(containers, 6), containers) == containers
 
 
 @settings(max_examples=20)
 @given(st.sets(st.integers(0, 1999), max_size=8))
-def test_there_and_back_of_many(chosen: set[int]) -> None:
+def test_round_trip_of_many(zones_of_containers: set[int]) -> None:
     """Numbers of several symbols are read back, too."""
-    containers = {name: int(number in chosen) for number, name in enumerate(many(2000))}
+    containers = {name: int(number in zones_of_containers) for number, name in enumerate(many(2000))}
     placement = encode(containers, 2)
     assert decode(placement, containers) == containers
-    assert len("".join(placement.vectors.values())) <= 3 * len(chosen)
+    assert len("".join(placement.vectors.values())) <= 3 * len(zones_of_containers)
 
 
-def test_a_zone_that_there_is_not() -> None:
+def test_an_unknown_zone() -> None:
     """A zone beyond the count is an error that names the container."""
     with pytest.raises(ValueError, match="zone 2 of ns/pod-0/c"):
         encode({many(1)[0]: 2}, 2)

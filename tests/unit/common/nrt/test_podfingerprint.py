@@ -26,8 +26,8 @@ def vectors() -> list[Any]:
 @pytest.mark.parametrize("vector", vectors(), ids=lambda vector: vector["description"])
 def test_vectors(vector: Any) -> None:
     """Every recorded fingerprint comes out."""
-    made = [(pod["namespace"], pod["name"]) for pod in vector["pods"]]
-    assert fingerprint(made) == vector["expected"]
+    text = [(pod["namespace"], pod["name"]) for pod in vector["pods"]]
+    assert fingerprint(text) == vector["expected"]
 
 
 def test_no_pods() -> None:
@@ -36,31 +36,31 @@ def test_no_pods() -> None:
 
 
 @given(pods, st.data())
-def test_the_order_makes_no_difference(made: list[tuple[str, str]], data: st.DataObject) -> None:
+def test_the_order_makes_no_difference(text: list[tuple[str, str]], data: st.DataObject) -> None:
     """Any permutation has the same fingerprint."""
-    assert fingerprint(data.draw(st.permutations(made))) == fingerprint(made)
+    assert fingerprint(data.draw(st.permutations(text))) == fingerprint(text)
 
 
 @given(pods, st.tuples(st.text(max_size=20), st.text(max_size=20)))
-def test_a_pod_more_is_another_set(made: list[tuple[str, str]], pod: tuple[str, str]) -> None:
+def test_a_pod_more_is_another_set(text: list[tuple[str, str]], pod: tuple[str, str]) -> None:
     """One more pod is seen, be it the twin of another."""
-    assert fingerprint([*made, pod]) != fingerprint(made)
+    assert fingerprint([*text, pod]) != fingerprint(text)
 
 
 @given(pods)
-def test_its_form(made: list[tuple[str, str]]) -> None:
+def test_its_form(text: list[tuple[str, str]]) -> None:
     """It is 24 characters: the name and version of the algorithm, and 16 hexadecimal digits."""
-    sign = fingerprint(made)
+    sign = fingerprint(text)
     assert len(sign) == 24
     assert sign.startswith("pfp0v001")
     assert parse_fingerprint(sign) == int(sign[8:], 16)
 
 
 @given(pods)
-def test_it_is_made_of_the_hashes_of_its_pods(made: list[tuple[str, str]]) -> None:
+def test_it_is_the_hash_of_the_hashes_of_its_pods(text: list[tuple[str, str]]) -> None:
     """Who has the hashes need not hash the names again."""
-    assert parse_fingerprint(fingerprint(made)) == fingerprint_number(
-        map(pack_hash, sorted(pod_hash(*pod) for pod in made))
+    assert parse_fingerprint(fingerprint(text)) == fingerprint_number(
+        map(pack_hash, sorted(pod_hash(*pod) for pod in text))
     )
 
 

@@ -32,8 +32,8 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
     """Time in UTC with milliseconds, level, logger, message."""
     logs.configure_logging("info", "text")
     log.info("a %s", "b")
-    said = capsys.readouterr().err
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z INFO    zonewise\.test: a b\n", said)
+    line = capsys.readouterr().err
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z INFO    zonewise\.test: a b\n", line)
 
 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,13 +50,13 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert "ValueError: invalid literal" in second["exception"]
 
 
-@pytest.mark.parametrize(("level", "said"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
-def test_levels(capsys: pytest.CaptureFixture[str], level: str, said: int) -> None:
+@pytest.mark.parametrize(("level", "line"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
+def test_levels(capsys: pytest.CaptureFixture[str], level: str, line: int) -> None:
     """The level counts for us; of libraries only warnings and errors are of interest, at any level."""
     logs.configure_logging(level, "text")
     for number in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR):
         log.log(number, "x")
-    assert len(capsys.readouterr().err.splitlines()) == said
+    assert len(capsys.readouterr().err.splitlines()) == line
     logging.getLogger("urllib3").info("x")
     assert capsys.readouterr().err == ""
 
