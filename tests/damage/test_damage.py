@@ -64,7 +64,7 @@ MAY_BE_ABSENT = frozenset({"proc/bus/pci/devices", "proc/hwloc-nofile-info", "sy
 """Files that kernels or drivers may lack, or that a tool added: nothing else tells that they were there."""
 
 
-def is_an_answer(path: str, damage: Damage, files: Files) -> bool:
+def is_plausible(path: str, damage: Damage, files: Files) -> bool:
     """Whether an undamaged machine could look like this, so that what is unknown cannot be said to be lost."""
     if damage.kind == "content":
         return damage.content in NO_VALUE
@@ -90,11 +90,11 @@ def check(name: str, damages: dict[str, Damage]) -> None:
     assert [run for run in scan.runs if run.outcome == "failed"] == []
     render_json(machine_to_json(machine)).encode()
     assert {zone.id for zone in machine.zones} <= {zone.id for zone in before.machine.zones} | single_zone(machine)
-    seen: Counter[int] = Counter(cpu for zone in machine.zones for cpu in zone.cpus)
-    assert [cpu for cpu, times in seen.items() if times > 1] == []
+    zone_counts: Counter[int] = Counter(cpu for zone in machine.zones for cpu in zone.cpus)
+    assert [cpu for cpu, times in zone_counts.items() if times > 1] == []
     assert all(zone.cpus <= machine.cpus.online for zone in machine.zones)
     lost = known_facts(before.machine) - known_facts(machine)
-    if lost and not any(is_an_answer(path, damage, files) for path, damage in damages.items()):
+    if lost and not any(is_plausible(path, damage, files) for path, damage in damages.items()):
         assert set(machine.problems) - set(before.machine.problems), lost
 
 
@@ -142,7 +142,7 @@ def test_every_single_file_may_be_emptied_or_garbled() -> None:
             check(SERVER, {path: Damage("content", 0, content)})
 
 
-def test_a_rescan_of_damage_is_like_a_first_scan() -> None:
+def test_a_rescan_of_damage_equals_a_first_scan() -> None:
     """Damage that comes between two scans is seen by the second as by a first."""
     files, _, reads, _ = intact(SERVER)
     for path in [path for path in reads if "/node/" in path or path.endswith("/online")]:

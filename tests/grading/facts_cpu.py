@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _REBUILT = "reconstructed from real lstopo XML"
 
 
-def _of_lscpu(snapshot: Snapshot) -> bool:
+def _is_lscpu(snapshot: Snapshot) -> bool:
     return snapshot.entry["tool"] == "lscpu"
 
 
@@ -54,17 +54,17 @@ def _histogram(sizes: list[int]) -> dict[str, int]:
 
 
 def _core_count(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
-    cores = lscpu_cpu.same_number(machine, "cores") if _of_lscpu(snapshot) else machine.cores
+    cores = lscpu_cpu.same_number(machine, "cores") if _is_lscpu(snapshot) else machine.cores
     return len(cores), snapshot.expected["core_count"]
 
 
 def _package_count(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
-    packages = lscpu_cpu.same_number(machine, "sockets") if _of_lscpu(snapshot) else machine.packages
+    packages = lscpu_cpu.same_number(machine, "sockets") if _is_lscpu(snapshot) else machine.packages
     return len(packages), snapshot.expected["package_count"]
 
 
 def _threads_per_core(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
-    if _of_lscpu(snapshot):
+    if _is_lscpu(snapshot):
         return _ratio("threads_per_core")(machine, snapshot)
     return _histogram([len(core.cpus) for core in machine.cores]), snapshot.expected["threads_per_core"]
 
@@ -78,38 +78,38 @@ def _packages(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
 
     Trees that were rebuilt from hwloc's XML have no model of the processor in /proc/cpuinfo.
     """
-    wanted: dict[str, dict[str, Any]] = {}
+    expected: dict[str, dict[str, Any]] = {}
     for package in snapshot.expected["packages"]:
         infos: dict[str, str] = {} if snapshot.entry["origin"] == _REBUILT else package["infos"]
         trimmed = {name: value.strip() for name, value in infos.items()}
-        wanted[package["cpus"]] = {**package, "infos": trimmed}
-    found: dict[str, dict[str, Any]] = {}
+        expected[package["cpus"]] = {**package, "infos": trimmed}
+    actual: dict[str, dict[str, Any]] = {}
     for package in machine.packages:
         cpus = str(package.cpus)
-        printed = wanted.get(cpus, {"infos": {}})["infos"]
+        printed = expected.get(cpus, {"infos": {}})["infos"]
         infos = hwloc_cpu.package_infos(machine, package.model)
         compared = {name: value for name, value in infos.items() if name in printed}
-        found[cpus] = {"cpus": cpus, "infos": compared, "os_index": hwloc_cpu.number(package.id)}
-    return hwloc_cpu.by_cpus(found.values()), hwloc_cpu.by_cpus(wanted.values())
+        actual[cpus] = {"cpus": cpus, "infos": compared, "os_index": hwloc_cpu.number(package.id)}
+    return hwloc_cpu.by_cpus(actual.values()), hwloc_cpu.by_cpus(expected.values())
 
 
 def _groups(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
-    wanted = snapshot.expected["groups"]
-    if _of_lscpu(snapshot):
-        return lscpu_cpu.groups(machine, has_nodes=_has_nodes(snapshot)), wanted
-    return hwloc_cpu.groups(machine), hwloc_cpu.by_cpus(wanted)
+    expected = snapshot.expected["groups"]
+    if _is_lscpu(snapshot):
+        return lscpu_cpu.groups(machine, has_nodes=_has_nodes(snapshot)), expected
+    return hwloc_cpu.groups(machine), hwloc_cpu.by_cpus(expected)
 
 
 def _physical_ids(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
-    found = lscpu_cpu.physical_ids(machine, has_nodes=_has_nodes(snapshot))
-    return found, snapshot.expected["physical_ids"]
+    actual = lscpu_cpu.physical_ids(machine, has_nodes=_has_nodes(snapshot))
+    return actual, snapshot.expected["physical_ids"]
 
 
 def _l3(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
-    found = hwloc_cpu.cache_list(machine, 3)
-    if _of_lscpu(snapshot):
-        found = [{"cpus": cache["cpus"]} for cache in found]
-    return hwloc_cpu.by_cpus(found), hwloc_cpu.by_cpus(snapshot.expected["l3"])
+    actual = hwloc_cpu.cache_list(machine, 3)
+    if _is_lscpu(snapshot):
+        actual = [{"cpus": cache["cpus"]} for cache in actual]
+    return hwloc_cpu.by_cpus(actual), hwloc_cpu.by_cpus(snapshot.expected["l3"])
 
 
 def _cpu_types(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:

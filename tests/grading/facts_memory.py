@@ -26,7 +26,7 @@ _MEDIA = {"GPU": "GPUMemory", "CXL": "CXL-DRAM"}
 """Our word -> hwloc's subtype, where they differ."""
 
 
-def _of_lscpu(snapshot: Snapshot) -> bool:
+def _is_lscpu(snapshot: Snapshot) -> bool:
     return snapshot.entry["tool"] == "lscpu"
 
 
@@ -36,7 +36,7 @@ def visible_zones(machine: Machine) -> list[Zone]:
     return [zone for zone in machine.zones if not (on_power and zone.kind == "device")]
 
 
-def _is_one_zone_by_rule(machine: Machine) -> bool:
+def _is_single_zone_by_rule(machine: Machine) -> bool:
     """Whether the machine is one zone because its kernel has no NUMA nodes: all CPUs, no distance."""
     zones = machine.zones
     return len(zones) == 1 and zones[0].id == 0 and zones[0].cpus == machine.cpus.online and not zones[0].distances
@@ -45,36 +45,36 @@ def _is_one_zone_by_rule(machine: Machine) -> bool:
 # --- nodes
 
 
-def node_as_hwloc(zone: Zone, wanted: dict[str, Any] | None = None) -> dict[str, Any]:
+def node_as_hwloc(zone: Zone, expected: dict[str, Any] | None = None) -> dict[str, Any]:
     """A zone as an object of hwloc; a size or CPUs that hwloc does not know are taken from its own object."""
-    found: dict[str, Any] = {"os_index": zone.id, "cpus": str(zone.local_cpus), "local_memory": zone.memory or 0}
+    actual: dict[str, Any] = {"os_index": zone.id, "cpus": str(zone.local_cpus), "local_memory": zone.memory or 0}
     if zone.medium is not None:
-        found["subtype"] = _MEDIA.get(zone.medium, zone.medium)
+        actual["subtype"] = _MEDIA.get(zone.medium, zone.medium)
     if zone.kind == "device":
-        found["infos"] = {"PCIBusID": zone.device}
+        actual["infos"] = {"PCIBusID": zone.device}
     elif zone.device is not None:
-        found["infos"] = {"DAXDevice": zone.device}
-    if wanted is not None and not wanted["cpus"] and not zone.cpus:
-        found["cpus"] = ""  # hwloc knows no CPUs near the memory of these GPUs; distances tell us
-    return found
+        actual["infos"] = {"DAXDevice": zone.device}
+    if expected is not None and not expected["cpus"] and not zone.cpus:
+        actual["cpus"] = ""  # hwloc knows no CPUs near the memory of these GPUs; distances tell us
+    return actual
 
 
 def _numa(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
-    wanted = snapshot.expected["numa"]
-    if _of_lscpu(snapshot):
-        if not wanted:
-            return _is_one_zone_by_rule(machine), True
+    expected = snapshot.expected["numa"]
+    if _is_lscpu(snapshot):
+        if not expected:
+            return _is_single_zone_by_rule(machine), True
         # lscpu prints the mask as it is, with CPUs that the machine could have (s390) or that are offline
-        online = [{**node, "cpus": str(CpuSet.parse_list(node["cpus"]) & machine.cpus.online)} for node in wanted]
+        online = [{**node, "cpus": str(CpuSet.parse_list(node["cpus"]) & machine.cpus.online)} for node in expected]
         return [{"cpus": str(zone.cpus), "os_index": zone.id} for zone in machine.zones], online
-    return nodes_side_by_side(visible_zones(machine), wanted)
+    return nodes_side_by_side(visible_zones(machine), expected)
 
 
-def nodes_side_by_side(zones: list[Zone], wanted: list[dict[str, Any]]) -> tuple[Any, Any]:
+def nodes_side_by_side(zones: list[Zone], expected: list[dict[str, Any]]) -> tuple[Any, Any]:
     """Zones as objects of hwloc beside those expected."""
-    by_id = {node["os_index"]: node for node in wanted}
-    found = [node_as_hwloc(zone, by_id.get(zone.id)) for zone in zones]
-    return found, [_comparable(node) for node in wanted]
+    by_id = {node["os_index"]: node for node in expected}
+    actual = [node_as_hwloc(zone, by_id.get(zone.id)) for zone in zones]
+    return actual, [_comparable(node) for node in expected]
 
 
 def _comparable(node: dict[str, Any]) -> dict[str, Any]:
@@ -84,17 +84,17 @@ def _comparable(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def _numa_count(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
-    wanted = snapshot.expected["numa_count"]
-    if wanted is None:
-        return _is_one_zone_by_rule(machine), True
-    return len(visible_zones(machine)), wanted
+    expected = snapshot.expected["numa_count"]
+    if expected is None:
+        return _is_single_zone_by_rule(machine), True
+    return len(visible_zones(machine)), expected
 
 
-def distances_side_by_side(zones: list[Zone], wanted: dict[str, Any]) -> tuple[Any, Any]:
+def distances_side_by_side(zones: list[Zone], expected: dict[str, Any]) -> tuple[Any, Any]:
     """The matrix of the zones beside the one expected."""
     nodes = [zone.id for zone in zones]
-    matrix = [[zone.distances.get(str(other)) for other in nodes] for zone in zones]
-    return {"nodes": nodes, "matrix": matrix}, wanted
+    matrix = [[zone.distances.get(str(column)) for column in nodes] for zone in zones]
+    return {"nodes": nodes, "matrix": matrix}, expected
 
 
 def _distances(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
@@ -103,9 +103,9 @@ def _distances(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
 
 def _total_memory(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
     zones = visible_zones(machine)
-    of_devices = sum(zone.memory or 0 for zone in zones if zone.kind == "device")
-    found = [(machine.memory or 0) + of_devices, sum(zone.memory or 0 for zone in zones)]
-    return found, [snapshot.expected["total_memory"]] * 2
+    device_memory = sum(zone.memory or 0 for zone in zones if zone.kind == "device")
+    actual = [(machine.memory or 0) + device_memory, sum(zone.memory or 0 for zone in zones)]
+    return actual, [snapshot.expected["total_memory"]] * 2
 
 
 # --- speeds
@@ -124,12 +124,12 @@ _SPEEDS: dict[str, Callable[[Zone], int | None]] = {
 def _memattrs(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
     """Every attribute with a value; hwloc numbers its objects in the order of the nodes."""
     zones = visible_zones(machine)
-    found = {
+    actual = {
         name: [(str(zone.local_cpus), value) for zone in zones if (value := speed(zone))]
         for name, speed in _SPEEDS.items()
     }
-    wanted = {attribute["name"]: _values(attribute["values"]) for attribute in snapshot.expected["memattrs"]}
-    return {name: values for name, values in found.items() if values}, wanted
+    expected = {attribute["name"]: _values(attribute["values"]) for attribute in snapshot.expected["memattrs"]}
+    return {name: values for name, values in actual.items() if values}, expected
 
 
 def _values(values: list[dict[str, str]]) -> list[tuple[str, int]]:
@@ -140,8 +140,8 @@ def _values(values: list[dict[str, str]]) -> list[tuple[str, int]]:
 
 
 def _side_caches(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
-    found = sorted((str(zone.id), cache.size) for zone in machine.zones for cache in zone.side_caches)
-    return found, sorted((cache["nodes"], cache["size"]) for cache in snapshot.expected["memory_side_caches"])
+    actual = sorted((str(zone.id), cache.size) for zone in machine.zones for cache in zone.side_caches)
+    return actual, sorted((cache["nodes"], cache["size"]) for cache in snapshot.expected["memory_side_caches"])
 
 
 # --- modules, firmware, kernel
@@ -149,10 +149,10 @@ def _side_caches(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
 
 def _modules(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
     """Memory modules; serial numbers and asset tags are deliberately not collected."""
-    wanted = [misc["infos"] for misc in snapshot.expected["misc"] if misc["subtype"] == "MemoryModule"]
+    expected = [misc["infos"] for misc in snapshot.expected["misc"] if misc["subtype"] == "MemoryModule"]
     without = [
         {key: text.strip() for key, text in infos.items() if key not in ("SerialNumber", "AssetTag")}
-        for infos in wanted
+        for infos in expected
     ]
     return [_module_as_hwloc(module) for module in machine.memory_modules], without
 
@@ -195,8 +195,8 @@ def _machine_infos(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
     infos = snapshot.expected["machine_infos"]
     keys = [key for key in infos if key in _FIRMWARE]
     unknown = [key for key in infos if key not in _FIRMWARE and not key.endswith(("Serial", "UUID", "AssetTag"))]
-    found = {key: (getattr(machine.firmware, _FIRMWARE[key]) or "")[:63].strip() for key in keys}
-    return found | dict.fromkeys(unknown, "ungraded"), {key: infos[key].strip() for key in [*keys, *unknown]}
+    actual = {key: (getattr(machine.firmware, _FIRMWARE[key]) or "")[:63].strip() for key in keys}
+    return actual | dict.fromkeys(unknown, "ungraded"), {key: infos[key].strip() for key in [*keys, *unknown]}
 
 
 _HOST: dict[str, Callable[[Machine], str | None]] = {
@@ -211,17 +211,17 @@ _HOST: dict[str, Callable[[Machine], str | None]] = {
 def _topology_infos(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
     """Host and kernel, and the sizes of pages; the cgroup is another's fact, and the backend is hwloc's own."""
     infos = snapshot.expected["topology_infos"]
-    wanted: dict[str, Any] = {key: infos[key] for key in _HOST if key in infos}
-    found: dict[str, Any] = {key: _HOST[key](machine) for key in wanted}
+    expected: dict[str, Any] = {key: infos[key] for key in _HOST if key in infos}
+    actual: dict[str, Any] = {key: _HOST[key](machine) for key in expected}
     if "PageSizes" in infos:
-        wanted["PageSizes"], found["PageSizes"] = _page_sizes(machine, infos["PageSizes"])
-    return found, wanted
+        expected["PageSizes"], actual["PageSizes"] = _page_sizes(machine, infos["PageSizes"])
+    return actual, expected
 
 
 def _page_sizes(machine: Machine, text: str) -> tuple[list[int], list[int]]:
     """Bytes, ascending; hwloc takes its own machine's ordinary size where the tree does not tell it."""
-    wanted = sorted(int(size) for size in text.split(","))
-    return wanted, [machine.kernel.page_size or wanted[0], *machine.kernel.huge_page_sizes]
+    expected = sorted(int(size) for size in text.split(","))
+    return expected, [machine.kernel.page_size or expected[0], *machine.kernel.huge_page_sizes]
 
 
 # --- virtualisation

@@ -1,9 +1,8 @@
 """Graders of PCI facts: functions, bridges, relations, and the devices that hwloc hangs below them.
 
-hwloc's own view is derived from ours by these rules. A function of class 0604 is a bridge to hwloc and no PCI device,
-and none of both where nobody has given it a bus or the bus does not list it; a host bridge holds the functions of one
-root and is named by the buses that they take; a locality is a set of CPUs, and one that is no single zone's says that
-hwloc knows nothing.
+hwloc's own view is derived from ours by these rules. A function of class 0604 is a bridge to hwloc and no PCI device;
+without a bus of its own, or absent from the bus, it is neither. A host bridge holds the functions of one root and is
+named by their buses. A locality is a set of CPUs; if it is not that of a single zone, hwloc has no locality.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ def _gigabytes(link: PciLink | None) -> float:
     return round(link.speed_gts * _CODING[link.speed_gts] * link.width / 8, 4)
 
 
-def _zone_of(machine: Machine, locality: str) -> int | None:
+def _locality_zone(machine: Machine, locality: str) -> int | None:
     """The zone that a locality names; None where it names several, or part of several."""
     cpus = CpuSet.parse_list(locality)
     holding = [zone.id for zone in machine.zones if zone.cpus and cpus <= zone.cpus]
@@ -72,12 +71,12 @@ def _zone_of(machine: Machine, locality: str) -> int | None:
 def grade_pci(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
     """Ids, chain of bridges, bandwidth and zone of every function."""
     has_links = snapshot.entry.get("origin") != _RECONSTRUCTED
-    wanted: dict[str, tuple[Any, ...]] = {}
+    expected: dict[str, tuple[Any, ...]] = {}
     zones: dict[str, int | None] = {}
     for device in snapshot.expected["pci"]:
         address, locality = device["busid"], device["locality_cpus"]
-        zones[address] = _zone_of(machine, locality)
-        wanted[address] = (
+        zones[address] = _locality_zone(machine, locality)
+        expected[address] = (
             device["cls"],
             device["vendor"],
             device["device"],
@@ -86,7 +85,7 @@ def grade_pci(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
             zones[address],
         )
     listed = {function.address for function in machine.pci}
-    found = {
+    actual = {
         function.address: (
             function.pci_class,
             function.vendor or "0000",  # hwloc fills in zeros for a file that is not there
@@ -97,7 +96,7 @@ def grade_pci(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
         )
         for function in _devices(machine)
     }
-    return found, wanted
+    return actual, expected
 
 
 def grade_pci_count(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
@@ -107,16 +106,16 @@ def grade_pci_count(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
 
 def grade_pci_bridges(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
     """Bridges and host bridges, with the buses below them and the zone they are near to."""
-    wanted = {
-        (bridge["kind"], bridge["busid"], bridge["bridge_pci"], _zone_of(machine, bridge["locality_cpus"]))
+    expected = {
+        (bridge["kind"], bridge["busid"], bridge["bridge_pci"], _locality_zone(machine, bridge["locality_cpus"]))
         for bridge in snapshot.expected["pci_bridges"]
     }
-    unknown = {(kind, address, buses) for kind, address, buses, zone in wanted if zone is None}
-    found = {
+    unknown = {(kind, address, buses) for kind, address, buses, zone in expected if zone is None}
+    actual = {
         (kind, address, buses, None if (kind, address, buses) in unknown else zone)
         for kind, address, buses, zone in [*_pci_bridges(machine), *_host_bridges(machine)]
     }
-    return found, wanted
+    return actual, expected
 
 
 def _pci_bridges(machine: Machine) -> Iterable[tuple[str, str | None, str, int | None]]:
@@ -146,25 +145,27 @@ def _host_bridges(machine: Machine) -> Iterable[tuple[str, str | None, str, int 
 
 def grade_pci_links(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
     """Relations of every pair that hwloc's tree tells; where it does not, "unknown" or what else we know."""
-    wanted = {
+    expected = {
         (a, b): "unknown" if relation == "SYS?" else relation
         for a, b, relation in snapshot.expected["pci_links"]
         if relation != "UNGRADED"
     }
     ours = {frozenset((link.a, link.b)): link.relation for link in machine.links}
-    found = {pair: ours.get(frozenset(pair)) for pair in wanted}
-    return found, wanted
+    actual = {pair: ours.get(frozenset(pair)) for pair in expected}
+    return actual, expected
 
 
 def grade_osdevs(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
     """The devices of drivers: the PCI function that carries each, what identifies it, and its zone."""
-    wanted = [entry for device in snapshot.expected["osdevs"] if (entry := _wanted_osdev(machine, device)) is not None]
-    placed = {(entry.kind, entry.name, entry.address) for entry in wanted if entry.zone is not None}
-    found = [
-        entry if (entry.kind, entry.name, entry.address) in placed else entry._replace(zone=None)
-        for entry in _osdevs(machine, {entry.address for entry in wanted if entry.kind == "gpu"})
+    expected = [
+        entry for device in snapshot.expected["osdevs"] if (entry := _expected_osdev(machine, device)) is not None
     ]
-    return sorted(found, key=str), sorted(wanted, key=str)
+    placed = {(entry.kind, entry.name, entry.address) for entry in expected if entry.zone is not None}
+    actual = [
+        entry if (entry.kind, entry.name, entry.address) in placed else entry._replace(zone=None)
+        for entry in _osdevs(machine, {entry.address for entry in expected if entry.kind == "gpu"})
+    ]
+    return sorted(actual, key=str), sorted(expected, key=str)
 
 
 def _osdevs(machine: Machine, shown_gpus: set[str | None]) -> list[_Osdev]:
@@ -180,10 +181,10 @@ def _osdevs(machine: Machine, shown_gpus: set[str | None]) -> list[_Osdev]:
     ]
 
 
-def _wanted_osdev(machine: Machine, device: dict[str, Any]) -> _Osdev | None:
+def _expected_osdev(machine: Machine, device: dict[str, Any]) -> _Osdev | None:
     """An entry of hwloc in our form; None for what cannot be compared."""
     kind, infos, address = _KINDS[device["osdev_type"]], device["infos"], device["pci_busid"]
-    zone = _zone_of(machine, device["locality_cpus"])
+    zone = _locality_zone(machine, device["locality_cpus"])
     if kind == "gpu":
         # hwloc names the DRM card, we the function; a card whose function it could not place has nothing to compare
         return None if address is None else _Osdev(kind, None, address, zone, None)

@@ -25,8 +25,8 @@ _CLUSTER = "222"
 
 
 def by_cpus(objects: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return objects in an order that does not depend on who lists them."""
-    return sorted(objects, key=lambda one: sorted((key, str(value)) for key, value in one.items()))
+    """Return objects in an order that does not depend on their source."""
+    return sorted(objects, key=lambda each: sorted((key, str(value)) for key, value in each.items()))
 
 
 def number(kernel_id: int | None) -> int | None:
@@ -41,27 +41,33 @@ def caches(machine: Machine, level: int, *, instruction: bool = False) -> list[C
 
 def cache_list(machine: Machine, level: int, *, instruction: bool = False) -> list[dict[str, Any]]:
     """Return the caches of a level as hwloc lists them, 0 for a size that is not known."""
-    found = caches(machine, level, instruction=instruction)
-    return by_cpus({"cpus": str(cache.cpus), "size": cache.size or 0} for cache in found)
+    collected = caches(machine, level, instruction=instruction)
+    return by_cpus({"cpus": str(cache.cpus), "size": cache.size or 0} for cache in collected)
 
 
 def dies(machine: Machine) -> list[dict[str, Any]]:
     """Return the dies that are neither a single CPU nor their whole package."""
     packages = {package.cpus for package in machine.packages}
-    found = (die for die in machine.dies if len(die.cpus) > 1 and die.cpus not in packages)
-    return by_cpus({"cpus": str(die.cpus), "os_index": number(die.id)} for die in found)
+    collected = (die for die in machine.dies if len(die.cpus) > 1 and die.cpus not in packages)
+    return by_cpus({"cpus": str(die.cpus), "os_index": number(die.id)} for die in collected)
 
 
 def clusters(machine: Machine) -> list[dict[str, Any]]:
     """Return the clusters that are no object of another kind."""
-    others = _objects(machine)
-    found = (one for one in machine.clusters if one.kind == "cluster" and len(one.cpus) > 1 and one.cpus not in others)
-    return by_cpus({"cpus": str(one.cpus), "kind": _CLUSTER, "subkind": "0", "subtype": "Cluster"} for one in found)
+    neighbours = _objects(machine)
+    collected = (
+        each
+        for each in machine.clusters
+        if each.kind == "cluster" and len(each.cpus) > 1 and each.cpus not in neighbours
+    )
+    return by_cpus(
+        {"cpus": str(each.cpus), "kind": _CLUSTER, "subkind": "0", "subtype": "Cluster"} for each in collected
+    )
 
 
 def kinds(machine: Machine) -> list[dict[str, Any]]:
     """Return the kinds of CPU; a frequency is what all of a kind reach, an efficiency the capacity."""
-    found: list[dict[str, Any]] = []
+    collected: list[dict[str, Any]] = []
     for kind in machine.core_kinds:
         values = {
             "FrequencyMaxMHz": kind.common_max_mhz,
@@ -69,14 +75,14 @@ def kinds(machine: Machine) -> list[dict[str, Any]]:
             "LinuxCapacity": kind.capacity,
         }
         infos = {name: str(int(value)) for name, value in values.items() if value is not None}
-        found.append({"cpus": str(kind.cpus), "efficiency": infos.get("LinuxCapacity"), "infos": infos})
-    return by_cpus(found)
+        collected.append({"cpus": str(kind.cpus), "efficiency": infos.get("LinuxCapacity"), "infos": infos})
+    return by_cpus(collected)
 
 
 def package_infos(machine: Machine, model: str | None) -> dict[str, str]:
     """Return what hwloc could tell of a package from /proc/cpuinfo, by its names for it."""
     whole = machine.model
-    found = {
+    collected = {
         "CPUModel": model,
         "CPUVendor": whole.vendor,
         "CPUFamilyNumber": whole.family,
@@ -87,21 +93,21 @@ def package_infos(machine: Machine, model: str | None) -> dict[str, str]:
         "CPUPart": whole.model,
     }
     if revision := re.fullmatch(r"r(\d+)p(\d+)", whole.stepping or ""):
-        found |= {"CPUVariant": f"{int(revision[1]):#x}", "CPURevision": revision[2]}
-    found["CPUImplementer"] = next(
+        collected |= {"CPUVariant": f"{int(revision[1]):#x}", "CPURevision": revision[2]}
+    collected["CPUImplementer"] = next(
         (f"{code:#x}" for code, implementer in IMPLEMENTERS.items() if implementer.name == whole.vendor), None
     )
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in collected.items() if value is not None}
 
 
 def groups(machine: Machine) -> list[dict[str, Any]]:
     """Return the groups that hwloc puts around NUMA nodes."""
     objects = _objects(machine) | {cluster.cpus for cluster in machine.clusters if len(cluster.cpus) > 1}
-    found: list[tuple[CpuSet, str, int]] = []
+    collected: list[tuple[CpuSet, str, int]] = []
     for zone in machine.zones:
         cpus = _locality(zone, machine.zones)
         if cpus not in objects:
-            found.append((cpus, _MEMORY, 0))
+            collected.append((cpus, _MEMORY, 0))
             if cpus:
                 objects.add(cpus)
     members = [
@@ -110,10 +116,10 @@ def groups(machine: Machine) -> list[dict[str, Any]]:
     matrix = [[float(a.distances.get(str(b.id), 0)) for _, b in members] for _, a in members]
     for cpus, depth in _near([cpus for cpus, _ in members], matrix, 0):
         if cpus and cpus not in objects:
-            found.append((cpus, _DISTANCE, depth))
+            collected.append((cpus, _DISTANCE, depth))
             objects.add(cpus)
     return by_cpus(
-        {"cpus": str(cpus), "kind": kind, "subkind": str(depth), "subtype": None} for cpus, kind, depth in found
+        {"cpus": str(cpus), "kind": kind, "subkind": str(depth), "subtype": None} for cpus, kind, depth in collected
     )
 
 
@@ -121,9 +127,9 @@ def _locality(zone: Zone, zones: tuple[Zone, ...]) -> CpuSet:
     """Return where hwloc attaches a node: at its CPUs, at its initiators', or at those of the nodes nearest to it."""
     if zone.cpus or zone.initiators:
         return zone.local_cpus
-    others = [other for other in zones if other.id != zone.id and str(other.id) in zone.distances]
-    least = min((zone.distances[str(other.id)] for other in others), default=0)
-    near = [other.cpus for other in others if zone.distances[str(other.id)] == least]
+    neighbours = [neighbour for neighbour in zones if neighbour.id != zone.id and str(neighbour.id) in zone.distances]
+    least = min((zone.distances[str(neighbour.id)] for neighbour in neighbours), default=0)
+    near = [neighbour.cpus for neighbour in neighbours if zone.distances[str(neighbour.id)] == least]
     return CpuSet(cpu for cpus in near for cpu in cpus)
 
 
@@ -131,7 +137,7 @@ def _objects(machine: Machine) -> set[CpuSet]:
     """Return the CPU sets of all objects that a NUMA node can be attached to: a single CPU is none."""
     levels = (machine.packages, machine.dies, machine.cores, machine.caches)
     whole = machine.cpus.online | machine.cpus.offline
-    return {machine.cpus.online, whole} | {one.cpus for level in levels for one in level}
+    return {machine.cpus.online, whole} | {each.cpus for level in levels for each in level}
 
 
 def _near(members: list[CpuSet], matrix: list[list[float]], depth: int) -> list[tuple[CpuSet, int]]:
@@ -153,21 +159,21 @@ def _near(members: list[CpuSet], matrix: list[list[float]], depth: int) -> list[
 
 def _connected(matrix: list[list[float]]) -> list[list[int]]:
     """Return the sets of two and more members that are connected by the least distance of all."""
-    places = range(len(matrix))
-    least = min(matrix[i][j] for i in places for j in places if i != j)
-    group_of: dict[int, int] = {}
-    found: list[list[int]] = []
-    for start in places:
-        if start in group_of:
+    indexes = range(len(matrix))
+    least = min(matrix[i][j] for i in indexes for j in indexes if i != j)
+    group_by_index: dict[int, int] = {}
+    collected: list[list[int]] = []
+    for start in indexes:
+        if start in group_by_index:
             continue
         group, waiting = [start], [start]
         while waiting:
             member = waiting.pop()
-            for other in places:
-                if other not in group and other not in group_of and matrix[member][other] == least:
-                    group.append(other)
-                    waiting.append(other)
+            for neighbour in indexes:
+                if neighbour not in group and neighbour not in group_by_index and matrix[member][neighbour] == least:
+                    group.append(neighbour)
+                    waiting.append(neighbour)
         if len(group) > 1:
-            group_of |= dict.fromkeys(group, len(found))
-            found.append(sorted(group))
-    return found
+            group_by_index |= dict.fromkeys(group, len(collected))
+            collected.append(sorted(group))
+    return collected

@@ -37,24 +37,24 @@ def types(machine: Machine) -> list[CpuType]:
     """Return the types of CPU, the one type of all where /proc/cpuinfo names none."""
     named = [(variant.name, variant.cpus) for variant in machine.model.variants] or [(None, machine.cpus.online)]
     modules = [cluster.cpus for cluster in machine.clusters if cluster.kind == "module"]
-    cores = modules + [one.cpus for one in machine.cores if not any(one.cpus <= module for module in modules)]
-    packages = [one.cpus for one in machine.packages]
-    groups = {kind: [one.cpus for one in machine.groups if one.kind == kind] for kind in ("book", "drawer")}
+    cores = modules + [each.cpus for each in machine.cores if not any(each.cpus <= module for module in modules)]
+    packages = [each.cpus for each in machine.packages]
+    groups = {kind: [each.cpus for each in machine.groups if each.kind == kind] for kind in ("book", "drawer")}
     levels = (cores, packages, groups["book"], groups["drawer"])
     return [CpuType(name, cpus, *(_inside(cpus, level) for level in levels)) for name, cpus in named]
 
 
 def _inside(cpus: CpuSet, sets: Iterable[CpuSet]) -> list[CpuSet]:
-    return sorted({one & cpus for one in sets if one & cpus}, key=CpuSet.first)
+    return sorted({each & cpus for each in sets if each & cpus}, key=CpuSet.first)
 
 
 def same_number(machine: Machine, level: str) -> list[CpuSet]:
     """Return the CPUs that have one number at a level ("cores", "sockets"), whatever their type."""
-    found: dict[int, CpuSet] = {}
-    for one in types(machine):
-        for place, cpus in enumerate(getattr(one, level)):
-            found[place] = found.get(place, CpuSet()) | cpus
-    return sorted(found.values(), key=CpuSet.first)
+    collected: dict[int, CpuSet] = {}
+    for each in types(machine):
+        for index, cpus in enumerate(getattr(each, level)):
+            collected[index] = collected.get(index, CpuSet()) | cpus
+    return sorted(collected.values(), key=CpuSet.first)
 
 
 class Ratios(NamedTuple):
@@ -69,10 +69,10 @@ class Ratios(NamedTuple):
     drawers: int | None = None
 
 
-def ratios(machine: Machine, one: CpuType) -> Ratios:
+def ratios(machine: Machine, each: CpuType) -> Ratios:
     """Return the ratios of a type."""
-    threads, cores, sockets = len(one.cpus) // len(one.cores), len(one.cores), len(one.sockets)
-    books, drawers = len(one.books), len(one.drawers)
+    threads, cores, sockets = len(each.cpus) // len(each.cores), len(each.cores), len(each.sockets)
+    books, drawers = len(each.books), len(each.drawers)
     frame = machine.mainframe
     if frame is not None and frame.drawers:
         return Ratios(
@@ -94,13 +94,13 @@ def ratios(machine: Machine, one: CpuType) -> Ratios:
 def type_rows(machine: Machine) -> list[dict[str, str]]:
     """Return what lscpu prints for each type."""
     rows: list[dict[str, str]] = []
-    for one in types(machine):
-        ratio = ratios(machine, one)
-        kinds = [kind for kind in machine.core_kinds if not kind.cpus.isdisjoint(one.cpus)]
+    for each in types(machine):
+        ratio = ratios(machine, each)
+        kinds = [kind for kind in machine.core_kinds if not kind.cpus.isdisjoint(each.cpus)]
         maxima = [kind.max_mhz for kind in kinds if kind.max_mhz is not None]
         minima = [kind.min_mhz for kind in kinds if kind.min_mhz is not None]
         row = {
-            "Model name": one.name or "-",
+            "Model name": each.name or "-",
             "Thread(s) per core": ratio.threads_per_core,
             "Core(s) per socket": ratio.cores_per_socket,
             "Socket(s)": ratio.sockets,
@@ -117,41 +117,41 @@ def type_rows(machine: Machine) -> list[dict[str, str]]:
 
 def physical_ids(machine: Machine, *, has_nodes: bool) -> dict[str, dict[str, str]]:
     """Return the kernel's ids of each CPU's core, socket and NUMA node: "-" for -1, no node where it has none."""
-    found: dict[str, dict[str, str]] = {}
+    collected: dict[str, dict[str, str]] = {}
     for core in machine.cores:
         socket = "-" if core.package in (None, -1) else str(core.package)
         node = str(core.zone) if has_nodes else ""
-        found |= {str(cpu): {"Core": str(core.id), "Node": node, "Socket": socket} for cpu in core.cpus}
-    return found
+        collected |= {str(cpu): {"Core": str(core.id), "Node": node, "Socket": socket} for cpu in core.cpus}
+    return collected
 
 
 def groups(machine: Machine, *, has_nodes: bool) -> dict[str, list[str]]:
     """Return the CPUs that have one number in each column of lscpu's table."""
-    found: dict[str, list[CpuSet]] = {
+    collected: dict[str, list[CpuSet]] = {
         "Core": same_number(machine, "cores"),
         "Socket": same_number(machine, "sockets"),
         "Node": [zone.cpus for zone in machine.zones if zone.cpus] if has_nodes else [],
     }
     for cache in machine.caches:
         if _cache_name(cache) in _COLUMNS:
-            found.setdefault(_cache_name(cache), []).append(cache.cpus)
-    return {name: [str(cpus) for cpus in sorted(sets, key=CpuSet.first)] for name, sets in found.items()}
+            collected.setdefault(_cache_name(cache), []).append(cache.cpus)
+    return {name: [str(cpus) for cpus in sorted(sets, key=CpuSet.first)] for name, sets in collected.items()}
 
 
 def cache_rows(machine: Machine) -> dict[str, dict[str, Any]]:
     """Return count and total size of the caches by name; of those that s390 only tells of, the size."""
-    found: dict[str, dict[str, Any]] = {}
+    collected: dict[str, dict[str, Any]] = {}
     totals: dict[str, int] = {}
     for cache in machine.caches:
         name = _cache_name(cache)
-        row = found.setdefault(name, {"instances": 0})
+        row = collected.setdefault(name, {"instances": 0})
         row["instances"] += 1
         totals[name] = totals.get(name, 0) + (cache.size or 0)
     for cache in machine.mainframe.shared_caches if machine.mainframe else ():
         name = f"L{cache.level}{_LETTERS[cache.type]}"
-        found[name] = {}
+        collected[name] = {}
         totals[name] = cache.size or 0
-    return {name: {**row, "total": human(totals[name])} for name, row in found.items()}
+    return {name: {**row, "total": human(totals[name])} for name, row in collected.items()}
 
 
 def _cache_name(cache: Cache) -> str:

@@ -7,29 +7,29 @@ import pytest
 from grading.facts_memory import distances_side_by_side, nodes_side_by_side
 from support.snapshots import ABSENT, scan_of, snapshots
 
-KEPT = {
+EXPECTED = {
     name: snapshot.entry["expected_keep_gpu_numa"]
     for name, snapshot in snapshots().items()
     if "expected_keep_gpu_numa" in snapshot.entry
 }
 
 
-@pytest.mark.skipif(not KEPT, reason=ABSENT)
-@pytest.mark.parametrize("name", KEPT)
+@pytest.mark.skipif(not EXPECTED, reason=ABSENT)
+@pytest.mark.parametrize("name", EXPECTED)
 def test_nodes_are_those_that_hwloc_keeps(name: str) -> None:
     """Every node, those of the GPUs included, is what hwloc shows with HWLOC_KEEP_NVIDIA_GPU_NUMA_NODES=1."""
     zones = list(scan_of(name).machine.zones)
-    found, wanted = nodes_side_by_side(zones, KEPT[name]["numa"])
-    assert found == wanted
-    assert len(zones) == KEPT[name]["numa_count"]
+    actual, expected = nodes_side_by_side(zones, EXPECTED[name]["numa"])
+    assert actual == expected
+    assert len(zones) == EXPECTED[name]["numa_count"]
 
 
-@pytest.mark.skipif(not KEPT, reason=ABSENT)
-@pytest.mark.parametrize("name", KEPT)
+@pytest.mark.skipif(not EXPECTED, reason=ABSENT)
+@pytest.mark.parametrize("name", EXPECTED)
 def test_distances_are_those_that_hwloc_keeps(name: str) -> None:
     """So are the distances."""
-    found, wanted = distances_side_by_side(list(scan_of(name).machine.zones), KEPT[name]["numa_distances"])
-    assert found == wanted
+    actual, expected = distances_side_by_side(list(scan_of(name).machine.zones), EXPECTED[name]["numa_distances"])
+    assert actual == expected
 
 
 @pytest.mark.parametrize("name", snapshots())

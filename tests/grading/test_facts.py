@@ -24,8 +24,8 @@ def test_fact(name: str, fact: str) -> None:
     """Every fact that hwloc or lscpu tell of a machine is found, and found equal."""
     if reason := reason_not_to_grade(name, fact):
         pytest.skip(f"ungraded: {reason}")
-    found, wanted = GRADERS[fact](scan_of(name).machine, snapshots()[name])
-    assert found == wanted
+    actual, expected = GRADERS[fact](scan_of(name).machine, snapshots()[name])
+    assert actual == expected
 
 
 @pytest.mark.parametrize("name", snapshots())

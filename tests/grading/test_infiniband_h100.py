@@ -12,7 +12,7 @@ from support.network import find
 from support.snapshots import ABSENT, SNAPSHOTS
 
 if TYPE_CHECKING:
-    from support.network import Found, Tree
+    from support.network import NetworkScan, Tree
 
 ARCHIVE = SNAPSHOTS / "gpud" / "sys-class-infiniband-h100.tar.xz"
 HCAS = [f"mlx5_{number}" for number in (0, 1, 4, 5, 6, 7, 8, 9)]
@@ -34,21 +34,21 @@ def capture() -> Tree:
 
 
 @functools.cache
-def found() -> Found:
+def discovered() -> NetworkScan:
     return find(capture())
 
 
-def test_every_device_is_found() -> None:
+def test_every_device_is_listed() -> None:
     """The eight HCAs, which are numbered with a gap, and the bond, each of one port."""
-    assert list(found().rdma) == [*HCAS, BOND]
-    assert {len(device.ports) for device in found().rdma.values()} == {1}
-    assert {device.ports[0].number for device in found().rdma.values()} == {1}
+    assert list(discovered().rdma) == [*HCAS, BOND]
+    assert {len(device.ports) for device in discovered().rdma.values()} == {1}
+    assert {device.ports[0].number for device in discovered().rdma.values()} == {1}
 
 
 @pytest.mark.parametrize("name", HCAS)
 def test_an_hca(name: str) -> None:
     """Each HCA is a ConnectX-7 whose port runs at 400 Gb/s."""
-    device = found().rdma[name]
+    device = discovered().rdma[name]
     assert (device.hca_type, device.board, device.firmware) == ("MT4129", "MT_0000000838", "28.41.1000")
     port = device.ports[0]
     assert (port.state, port.physical_state, port.link_layer) == ("ACTIVE", "LinkUp", "InfiniBand")
@@ -57,39 +57,39 @@ def test_an_hca(name: str) -> None:
 
 def test_the_bond() -> None:
     """The bond is a BlueField-3 with RoCE over two lanes."""
-    device = found().rdma[BOND]
+    device = discovered().rdma[BOND]
     assert (device.hca_type, device.board, device.firmware) == ("MT41692", "MT_0000000884", "32.38.3056")
     assert (device.ports[0].rate_gbps, device.ports[0].link_layer) == (200.0, "Ethernet")
 
 
-def test_a_saturated_counter_is_as_the_hardware_says() -> None:
+def test_a_saturated_counter_has_the_value_of_the_hardware() -> None:
     """One port has lost its link more often than its 8-bit counter can tell."""
-    downed = {name: device.ports[0].counters["link_downed"] for name, device in found().rdma.items()}
+    downed = {name: device.ports[0].counters["link_downed"] for name, device in discovered().rdma.items()}
     assert downed == {name: 255 if name == "mlx5_1" else 0 for name in [*HCAS, BOND]}
 
 
-def test_every_counter_is_found() -> None:
+def test_every_counter_is_read() -> None:
     """Every counter of the capture is found with its number, and no other."""
-    wanted: dict[str, int] = {}
+    expected: dict[str, int] = {}
     for path, content in capture().items():
         assert isinstance(content, bytes)
         directory, _, name = path.rpartition("/")
         if directory.endswith("counters") and name != "lifespan":
-            wanted[path] = int(content)
+            expected[path] = int(content)
     ours = {
         f"sys/class/infiniband/{device.name}/ports/{port.number}/{kind}/{name}": count
-        for device in found().rdma.values()
+        for device in discovered().rdma.values()
         for port in device.ports
         for kind, counters in (("counters", port.counters), ("hw_counters", port.hw_counters))
         for name, count in counters.items()
     }
-    assert ours == wanted
-    assert len(wanted) == 9 * (21 + 25)
+    assert ours == expected
+    assert len(expected) == 9 * (21 + 25)
 
 
-def test_what_the_capture_leaves_out_is_said_and_not_invented() -> None:
+def test_what_the_capture_leaves_out_is_reported_and_not_invented() -> None:
     """It lacks GUIDs, LIDs and GIDs: each is unknown, and each device has a line on it."""
-    for device in found().rdma.values():
+    for device in discovered().rdma.values():
         assert (device.node_guid, device.address, device.zone) == (None, None, None)
         assert (device.ports[0].lid, device.ports[0].gids) == (None, ())
-    assert len(found().problems) == 2 * 9
+    assert len(discovered().problems) == 2 * 9

@@ -44,14 +44,14 @@ def labels(**values: object) -> Labels:
 @functools.cache
 def printed(output: str) -> Metrics:
     """All metrics with labels that node_exporter printed."""
-    found: Metrics = {}
+    actual: Metrics = {}
     for line in (FIXTURES / output).read_text().splitlines():
         if match := _LINE.fullmatch(line):
-            found[match[1], frozenset(_LABEL.findall(match[2]))] = float(match[3])
-    return found
+            actual[match[1], frozenset(_LABEL.findall(match[2]))] = float(match[3])
+    return actual
 
 
-def wanted(names: set[str], output: str = OUTPUTS[0], keep: frozenset[str] | None = None) -> Metrics:
+def expected_metrics(names: set[str], output: str = OUTPUTS[0], keep: frozenset[str] | None = None) -> Metrics:
     """The metrics of these names that node_exporter printed; `keep` leaves the other labels out."""
     return {
         (name, label if keep is None else frozenset(pair for pair in label if pair[0] in keep)): value
@@ -117,21 +117,21 @@ def infiniband_port(device: str, port: Port) -> Iterator[tuple[tuple[str, Labels
 
 def test_infiniband_ports() -> None:
     """States, rates and every counter of every port, old 64-bit ones among them; "N/A (no PMA)" gives none."""
-    found = {key: value for d in machine().infiniband for p in d.ports for key, value in infiniband_port(d.name, p)}
+    actual = {key: value for d in machine().infiniband for p in d.ports for key, value in infiniband_port(d.name, p)}
     every = {name for name, _ in printed(OUTPUTS[0]) if name.startswith("node_infiniband_")}
-    assert found == wanted(every - {"node_infiniband_info"})
+    assert actual == expected_metrics(every - {"node_infiniband_info"})
 
 
 def test_infiniband_devices() -> None:
     """Board, firmware and type of every device."""
-    found = {
+    actual = {
         (
             "node_infiniband_info",
             labels(device=d.name, board_id=d.board, firmware_version=d.firmware, hca_type=d.hca_type),
         ): 1.0
         for d in machine().infiniband
     }
-    assert found == wanted({"node_infiniband_info"})
+    assert actual == expected_metrics({"node_infiniband_info"})
 
 
 # --- what the agent exports itself
@@ -146,18 +146,18 @@ def exported(name: str) -> Metrics:
 
 def test_exported_infiniband() -> None:
     """What the agent exports of RDMA devices has node_exporter's names, labels and values."""
-    found = exported("node_infiniband_")
-    assert found == wanted(only(found))
-    assert len(only(found)) == 4
+    actual = exported("node_infiniband_")
+    assert actual == expected_metrics(only(actual))
+    assert len(only(actual)) == 4
 
 
 def test_exported_links() -> None:
     """What the agent exports of PCIe links likewise, of network devices and NVMe; the fixture's bridge is no end."""
-    found = exported("node_pcidevice_")
-    every = wanted(only(found))
-    bridge = labels(**place("0000:00:02.1"))
+    actual = exported("node_pcidevice_")
+    every = expected_metrics(only(actual))
+    bridge = labels(**address_labels("0000:00:02.1"))
     listed = {(name, label): value for (name, label), value in every.items() if label != bridge}
-    assert {key: found[key] for key in listed} == listed
+    assert {key: actual[key] for key in listed} == listed
     assert len(listed) == 2 * 4
 
 
@@ -170,38 +170,38 @@ NOT_IN_CLASS = {"ens10f0"}  # the fixture has it below its PCI function, and not
 
 def test_netdevs() -> None:
     """Address, state, MTU, link type and speed of every netdev; a speed of -1 gives none."""
-    found: Metrics = {}
+    actual: Metrics = {}
     for nic in machine().nics:
         if nic.name in LEFT_OUT | NOT_IN_CLASS:
             continue
         label = labels(device=nic.name)
-        found["node_network_info", labels(device=nic.name, address=nic.mac, operstate=nic.state)] = 1.0
-        found["node_network_mtu_bytes", label] = float(nic.mtu or 0)
-        found["node_network_protocol_type", label] = float(LINK_TYPES[nic.link_layer or ""])
-        found["node_network_up", label] = float(nic.state == "up")
+        actual["node_network_info", labels(device=nic.name, address=nic.mac, operstate=nic.state)] = 1.0
+        actual["node_network_mtu_bytes", label] = float(nic.mtu or 0)
+        actual["node_network_protocol_type", label] = float(LINK_TYPES[nic.link_layer or ""])
+        actual["node_network_up", label] = float(nic.state == "up")
         if nic.speed_mbps is not None:
-            found["node_network_speed_bytes", label] = nic.speed_mbps * 1e6 / 8
-    assert found == wanted(only(found), keep=frozenset({"device", "address", "operstate"}))
+            actual["node_network_speed_bytes", label] = nic.speed_mbps * 1e6 / 8
+    assert actual == expected_metrics(only(actual), keep=frozenset({"device", "address", "operstate"}))
 
 
 def test_bonds() -> None:
     """The ports of every bond."""
-    found = {
+    actual = {
         ("node_bonding_slaves", labels(master=nic.name)): float(len(nic.lower))
         for nic in machine().nics
         if nic.kind == "bond"
     }
-    assert found == wanted({"node_bonding_slaves"})
+    assert actual == expected_metrics({"node_bonding_slaves"})
 
 
 # --- PCI functions
 
-PLACES = ("segment", "bus", "device", "function")
+ADDRESS_PARTS = ("segment", "bus", "device", "function")
 
 
-def place(address: str | None, prefix: str = "") -> dict[str, str]:
-    parts = re.split("[:.]", address) if address is not None else ["*"] * len(PLACES)
-    return {f"{prefix}{name}": part for name, part in zip(PLACES, parts, strict=True)}
+def address_labels(address: str | None, prefix: str = "") -> dict[str, str]:
+    parts = re.split("[:.]", address) if address is not None else ["*"] * len(ADDRESS_PARTS)
+    return {f"{prefix}{name}": part for name, part in zip(ADDRESS_PARTS, parts, strict=True)}
 
 
 # the fixture has directories of bridges that it does not list on the bus
@@ -212,7 +212,7 @@ def pci_metrics() -> Iterator[tuple[str, Labels, float | None]]:
     for function in machine().pci:
         if function.address not in LISTED:
             continue
-        label = labels(**place(function.address))
+        label = labels(**address_labels(function.address))
         ids = {
             "class_id": function.class_full,
             "vendor_id": function.vendor,
@@ -221,7 +221,11 @@ def pci_metrics() -> Iterator[tuple[str, Labels, float | None]]:
             "subsystem_device_id": function.subsystem_device,
         }
         ids = {name: f"0x{value}" for name, value in ids.items()}
-        yield "info", labels(**place(function.address), **place(function.parent, "parent_"), **ids), 1.0
+        yield (
+            "info",
+            labels(**address_labels(function.address), **address_labels(function.parent, "parent_"), **ids),
+            1.0,
+        )
         link, sriov = function.link, function.sriov
         for name, speed in (("current", link and link.speed_gts), ("max", link and link.max_speed_gts)):
             yield f"{name}_link_transfers_per_second", label, speed and speed * 1e9
@@ -235,7 +239,9 @@ def pci_metrics() -> Iterator[tuple[str, Labels, float | None]]:
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_pci_functions(output: str) -> None:
     """Ids, parent, link, NUMA node and virtual functions of every PCI function."""
-    found = {(f"node_pcidevice_{name}", label): value for name, label, value in pci_metrics() if value is not None}
-    kept = frozenset(name for metric, label in found if metric == "node_pcidevice_info" for name, _ in label)
-    assert found == wanted(only(found), output, keep=kept)
-    assert len(found) == 3 * 7 + 1  # three functions, of which one has a NUMA node
+    actual = {(f"node_pcidevice_{name}", label): value for name, label, value in pci_metrics() if value is not None}
+    exported_labels = frozenset(
+        name for metric, label in actual if metric == "node_pcidevice_info" for name, _ in label
+    )
+    assert actual == expected_metrics(only(actual), output, keep=exported_labels)
+    assert len(actual) == 3 * 7 + 1  # three functions, of which one has a NUMA node

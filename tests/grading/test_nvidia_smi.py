@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.gpus import Found, pci
+from support.gpus import GpuScan, pci
 from support.nvml_results import MIB, captures, ecc_totals, from_capture
 from support.snapshots import ABSENT
 from zonewise.machine.model.gpu import Fabric, Gpu, Health, Mig
@@ -25,12 +25,12 @@ NONE_UUID = "00000000-0000-0000-0000-000000000000"
 
 
 @functools.cache
-def found(name: str) -> Found:
+def discovered(name: str) -> GpuScan:
     """The machine of a capture, with its GPUs on the bus and NVML's answers among its files."""
     capture = captures()[name]
     facts = collect_nvml(from_capture(capture))
     addresses = [sysfs_address(gpu["id"]) or "" for gpu in capture["gpus"]]
-    return Found([pci(address, driver="nvidia") for address in addresses], {CAPTURED: to_json(facts).encode()})
+    return GpuScan([pci(address, driver="nvidia") for address in addresses], {CAPTURED: to_json(facts).encode()})
 
 
 def health(gpu: Gpu) -> Health:
@@ -171,15 +171,15 @@ def test_nvidia_smi(name: str, fact: str) -> None:
     """Every fact that nvidia-smi and we both hold of a GPU is the same."""
     ours, theirs = FACTS[fact]
     capture = captures()[name]
-    told = {sysfs_address(gpu["id"]): theirs(gpu) for gpu in capture["gpus"]}
-    assert {gpu.address: ours(gpu) for gpu in found(name).gpus} == told
+    expected_gpus = {sysfs_address(gpu["id"]): theirs(gpu) for gpu in capture["gpus"]}
+    assert {gpu.address: ours(gpu) for gpu in discovered(name).gpus} == expected_gpus
 
 
 @pytest.mark.skipif(not CASES, reason=ABSENT)
 @pytest.mark.parametrize("name", captures())
 def test_the_system(name: str) -> None:
     """Versions and the number of GPUs; nothing is wrong with these machines; every known fact has a source."""
-    capture, machine = captures()[name], found(name)
+    capture, machine = captures()[name], discovered(name)
     assert {gpu.driver_version for gpu in machine.gpus} == {capture["driver_version"]}
     assert {gpu.cuda_version for gpu in machine.gpus} == {capture["cuda_version"]}
     assert len(machine.gpus) == int(capture["attached_gpus"])

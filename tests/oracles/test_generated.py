@@ -33,49 +33,49 @@ def shapes(draw: st.DrawFn) -> Shape:
         adjacent=draw(st.booleans()),
     )
     firsts = {shape.of_core(core).first() for core in range(shape.all_cores)}
-    others = [cpu for cpu in shape.all_cpus if cpu not in firsts]
-    offline = draw(st.lists(st.sampled_from(others), unique=True, max_size=4)) if others else []
+    siblings = [cpu for cpu in shape.all_cpus if cpu not in firsts]
+    offline = draw(st.lists(st.sampled_from(siblings), unique=True, max_size=4)) if siblings else []
     return shape._replace(offline=tuple(sorted(offline)))
 
 
 def write(tree: Contents, directory: Path) -> None:
     """Write a tree to a disk."""
     for path, content in tree.items():
-        place = directory / path
-        (place if content is None else place.parent).mkdir(parents=True, exist_ok=True)
+        target = directory / path
+        (target if content is None else target.parent).mkdir(parents=True, exist_ok=True)
         if isinstance(content, str):
-            place.symlink_to(content)
+            target.symlink_to(content)
         elif content is not None:
-            place.write_bytes(content)
+            target.write_bytes(content)
 
 
 @NEEDS_LSTOPO
 @settings(max_examples=15, deadline=None)
 @given(shapes())
-def test_any_shape_is_what_lstopo_says(shape: Shape) -> None:
+def test_any_shape_equals_lstopo(shape: Shape) -> None:
     """Packages, cores, caches and zones of a machine of any shape are those of lstopo."""
     with tempfile.TemporaryDirectory() as name:
         write(machine_tree(shape), Path(name))
-        opinion, machine = lstopo(name), discover(open_root(name))
+        expected, machine = lstopo(name), discover(open_root(name))
     assert machine.problems == ()
-    assert package_sets(machine) == opinion.packages
-    assert core_sets(machine) == opinion.cores
-    assert cache_tuples(machine) == opinion.caches
-    assert zone_sizes(machine) == opinion.zones
+    assert package_sets(machine) == expected.packages
+    assert core_sets(machine) == expected.cores
+    assert cache_tuples(machine) == expected.caches
+    assert zone_sizes(machine) == expected.zones
 
 
 @NEEDS_LSTOPO
-def test_the_server_is_what_lstopo_says(tmp_path: Path) -> None:
+def test_the_server_equals_lstopo(tmp_path: Path) -> None:
     """The generated server with its devices is what lstopo says, functions included."""
     write(server_tree(), tmp_path)
-    opinion, machine = lstopo(str(tmp_path)), discover(open_root(str(tmp_path)))
-    assert zone_sizes(machine) == opinion.zones
-    assert {each.address for each in machine.pci if each.pci_class != "0604"} == opinion.functions
+    expected, machine = lstopo(str(tmp_path)), discover(open_root(str(tmp_path)))
+    assert zone_sizes(machine) == expected.zones
+    assert {each.address for each in machine.pci if each.pci_class != "0604"} == expected.functions
 
 
 @given(shapes())
 @settings(max_examples=40, deadline=None)
-def test_any_shape_is_what_it_was_made_of(shape: Shape) -> None:
+def test_any_shape_equals_its_definition(shape: Shape) -> None:
     """Without any tool: the machine found is the machine made."""
     machine = discover(MemoryFiles(machine_tree(shape).items()))
     assert machine.problems == ()

@@ -32,17 +32,17 @@ def live() -> Machine:
     return discover(DirectoryFiles("/"))
 
 
-def output_of(*command: str) -> str:
+def tool_output(*command: str) -> str:
     """Run a tool; skip the test where it is not installed or knows no such option."""
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not installed")
-    answer = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
-    if answer.returncode:
-        pytest.skip(f"{' '.join(command)} fails here: {answer.stderr.strip()[:100]}")
-    return answer.stdout
+    completed = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+    if completed.returncode:
+        pytest.skip(f"{' '.join(command)} fails here: {completed.stderr.strip()[:100]}")
+    return completed.stdout
 
 
-def test_no_collector_fails_here() -> None:
+def test_no_collector_fails_on_the_running_machine() -> None:
     """The machine that the tests run on is discovered without a defect."""
     assert [problem for problem in live().problems if "collector" in problem.problem] == []
 
@@ -82,7 +82,7 @@ def test_psutil_network_devices() -> None:
 
 def test_lscpu_counts() -> None:
     """CPUs, sockets, cores and the vendor are those of lscpu."""
-    fields = {each["field"].rstrip(":"): each["data"] for each in json.loads(output_of("lscpu", "-J"))["lscpu"]}
+    fields = {each["field"].rstrip(":"): each["data"] for each in json.loads(tool_output("lscpu", "-J"))["lscpu"]}
     machine = live()
     assert machine.architecture == fields["Architecture"]
     assert machine.cpus.online == CpuSet.parse_list(fields["On-line CPU(s) list"])
@@ -99,7 +99,7 @@ def test_lscpu_counts() -> None:
 def test_lscpu_rows() -> None:
     """Every CPU is in the zone that lscpu says."""
     machine = live()
-    for row in json.loads(output_of("lscpu", "-e", "-J"))["cpus"]:
+    for row in json.loads(tool_output("lscpu", "-e", "-J"))["cpus"]:
         if row.get("node") is None or not row.get("online", True):
             continue
         zones = [zone.id for zone in machine.zones if int(row["cpu"]) in zone.cpus]
@@ -109,7 +109,7 @@ def test_lscpu_rows() -> None:
 def test_lscpu_caches() -> None:
     """Each kind of cache has the size and, summed up, the total that lscpu prints."""
     caches = live().caches
-    for row in json.loads(output_of("lscpu", "-C", "-B", "-J"))["caches"]:
+    for row in json.loads(tool_output("lscpu", "-C", "-B", "-J"))["caches"]:
         alike = [cache for cache in caches if (cache.level, cache.type) == (int(row["level"]), row["type"])]
         assert {cache.size for cache in alike} == {int(row["one-size"])}
         assert sum(cache.size or 0 for cache in alike) == int(row["all-size"])
@@ -117,18 +117,20 @@ def test_lscpu_caches() -> None:
 
 def test_lstopo() -> None:
     """Packages, cores, caches and zones are those of lstopo."""
-    output_of("lstopo", "--version")
-    opinion, machine = lstopo(), live()
-    assert package_sets(machine) == opinion.packages
-    assert core_sets(machine) == opinion.cores
-    assert cache_tuples(machine) == opinion.caches
-    assert zone_sizes(machine) == opinion.zones
-    assert {function.address for function in machine.pci if function.pci_class not in _BRIDGES} == opinion.functions
+    tool_output("lstopo", "--version")
+    expected_topology, machine = lstopo(), live()
+    assert package_sets(machine) == expected_topology.packages
+    assert core_sets(machine) == expected_topology.cores
+    assert cache_tuples(machine) == expected_topology.caches
+    assert zone_sizes(machine) == expected_topology.zones
+    assert {
+        function.address for function in machine.pci if function.pci_class not in _BRIDGES
+    } == expected_topology.functions
 
 
 def test_numactl() -> None:
     """Zones, their CPUs, sizes and distances are those of numactl."""
-    text = output_of("numactl", "-H")
+    text = tool_output("numactl", "-H")
     machine = live()
     cpus = {int(zone): CpuSet(map(int, ids.split())) for zone, ids in re.findall(r"node (\d+) cpus:(.*)", text)}
     sizes = {int(zone): int(size) for zone, size in re.findall(r"node (\d+) size: (\d+) MB", text)}
@@ -142,10 +144,10 @@ def test_numactl() -> None:
 
 def test_lspci() -> None:
     """Every PCI function with its class, ids and driver is that of lspci, and there is no other."""
-    text = output_of("lspci", "-Dvmmnk")
-    wanted: dict[str, tuple[str | None, ...]] = {}
+    text = tool_output("lspci", "-Dvmmnk")
+    expected: dict[str, tuple[str | None, ...]] = {}
     for block in text.strip().split("\n\n"):
         fields = dict(line.split(":\t", 1) for line in block.split("\n") if ":\t" in line)
         if "Slot" in fields:
-            wanted[fields["Slot"]] = tuple(fields.get(name) for name in ("Class", "Vendor", "Device", "Driver"))
-    assert {each.address: (each.pci_class, each.vendor, each.device, each.driver) for each in live().pci} == wanted
+            expected[fields["Slot"]] = tuple(fields.get(name) for name in ("Class", "Vendor", "Device", "Driver"))
+    assert {each.address: (each.pci_class, each.vendor, each.device, each.driver) for each in live().pci} == expected

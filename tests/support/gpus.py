@@ -45,7 +45,7 @@ def zones(*cpus: str) -> tuple[Zone, ...]:
     )
 
 
-class Found:
+class GpuScan:
     """What `find_gpus` made of a machine."""
 
     def __init__(

@@ -49,7 +49,7 @@ class Failing:
         return self._files.link(path)
 
 
-class Found(NamedTuple):
+class NetworkScan(NamedTuple):
     """What a scan found, by name."""
 
     scan: Scan
@@ -66,12 +66,14 @@ class Found(NamedTuple):
         return [f"{problem.path}: {problem.problem}" for problem in self.scan.machine.problems]
 
 
-def find(tree: Tree, known: Machine | None = None, errors: Mapping[str, int] | None = None) -> Found:
+def find(tree: Tree, known: Machine | None = None, errors: Mapping[str, int] | None = None) -> NetworkScan:
     """Scan a tree, given what other collectors found; `errors` are those that reading a file fails with."""
     files: Files = Failing(MemoryFiles(tree.items()), errors or {})
     scan = Scanner(files, explain=True, collectors=network_collectors(known or Machine())).scan()
     machine = scan.machine
-    return Found(scan, {nic.name: nic for nic in machine.nics}, {device.name: device for device in machine.infiniband})
+    return NetworkScan(
+        scan, {nic.name: nic for nic in machine.nics}, {device.name: device for device in machine.infiniband}
+    )
 
 
 def network_collectors(known: Machine) -> tuple[Collector, ...]:

@@ -33,7 +33,7 @@ TWO_ZONES = (zone(0, "0-7"), zone(1, "8-15"))
 ONE_ZONE = (zone(0, "0-15"),)
 
 
-class Found(NamedTuple):
+class PciScan(NamedTuple):
     """What the collectors made of a tree."""
 
     machine: Machine
@@ -98,13 +98,13 @@ class PciTree:
         """The tree as files."""
         return MemoryFiles(self.contents.items())
 
-    def collect(self, zones: tuple[Zone, ...] = TWO_ZONES, gpus: tuple[Gpu, ...] = ()) -> Found:
+    def collect(self, zones: tuple[Zone, ...] = TWO_ZONES, gpus: tuple[Gpu, ...] = ()) -> PciScan:
         """What the collectors of PCI make of the tree on a machine with these zones and GPUs."""
         chain = (pci.COLLECTOR, locality.COLLECTOR, storage.COLLECTOR, accelerators.COLLECTOR, links.COLLECTOR)
         return run(self.files(), Machine(zones=zones, gpus=gpus), chain)
 
 
-def run(files: MemoryFiles, machine: Machine, collectors: tuple[Collector, ...]) -> Found:
+def run(files: MemoryFiles, machine: Machine, collectors: tuple[Collector, ...]) -> PciScan:
     """Run collectors one after the other, as a scan does."""
     read = Reader(files, explain=True)
     for collector in collectors:
@@ -112,4 +112,4 @@ def run(files: MemoryFiles, machine: Machine, collectors: tuple[Collector, ...])
             machine = collector.collect(read, machine)
         except NoData:
             continue
-    return Found(machine, read.problems, read.sources or {})
+    return PciScan(machine, read.problems, read.sources or {})

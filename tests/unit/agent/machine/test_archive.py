@@ -32,7 +32,7 @@ COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-def tar_of(entries: dict[str, bytes | str | None]) -> bytes:
+def pack_tar(entries: dict[str, bytes | str | None]) -> bytes:
     """Make a tar: bytes are files, a str is a symbolic link, None a directory, a str with "=" in front a hard link."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
@@ -49,7 +49,7 @@ def tar_of(entries: dict[str, bytes | str | None]) -> bytes:
     return buffer.getvalue()
 
 
-MACHINE = tar_of({"m/sys/a": b"1\n", "m/sys/b": "a", "m/sys/hard": "=m/sys/a", "m/proc": None, "m/other": b""})
+MACHINE = pack_tar({"m/sys/a": b"1\n", "m/sys/b": "a", "m/sys/hard": "=m/sys/a", "m/proc": None, "m/other": b""})
 
 
 @pytest.mark.parametrize("ending", COMPRESSIONS)
@@ -78,7 +78,7 @@ def test_the_shallowest_folder_with_sys_or_proc_is_the_root(
 ) -> None:
     """A root is found below folders of its own, in an archive and in a directory alike."""
     file = tmp_path / "machine.tar"
-    file.write_bytes(tar_of(entries))
+    file.write_bytes(pack_tar(entries))
     assert open_root(str(file)).read(path)
     with tarfile.open(file) as tar:
         for member in tar:
@@ -87,17 +87,17 @@ def test_the_shallowest_folder_with_sys_or_proc_is_the_root(
     assert open_root(str(tmp_path / "unpacked")).read(path)
 
 
-def message_of(path: Path) -> str:
+def error_message(path: Path) -> str:
     with pytest.raises(RootError) as caught:
         open_root(str(path))
     return str(caught.value)
 
 
-def test_what_is_no_machine_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_what_is_no_machine_is_rejected_in_a_line(tmp_path: Path) -> None:
     """Whatever cannot be a root gives one line that names it and says why."""
     (tmp_path / "text").write_text("not a tar")
     (tmp_path / "empty").touch()
-    (tmp_path / "bare.tar").write_bytes(tar_of({"etc/passwd": b""}))
+    (tmp_path / "bare.tar").write_bytes(pack_tar({"etc/passwd": b""}))
     (tmp_path / "directory").mkdir()
     (tmp_path / "cut.gz").write_bytes(gzip.compress(MACHINE)[:60])
     (tmp_path / "cut.zst").write_bytes(zstd.compress(MACHINE)[:-30])
@@ -113,29 +113,29 @@ def test_what_is_no_machine_is_refused_in_one_line(tmp_path: Path) -> None:
         "noise.zst": "not a whole archive",
     }
     for name, reason in reasons.items():
-        message = message_of(tmp_path / name)
+        message = error_message(tmp_path / name)
         assert reason in message, name
         assert name in message
         assert "\n" not in message
 
 
-def test_a_directory_of_several_machines_is_refused(tmp_path: Path) -> None:
+def test_a_directory_of_several_machines_is_rejected(tmp_path: Path) -> None:
     """Which of several machines is meant is not guessed."""
     for name in ("one", "two"):
         (tmp_path / name / "sys").mkdir(parents=True)
-    assert "several machines" in message_of(tmp_path)
+    assert "several machines" in error_message(tmp_path)
 
 
-def test_an_archive_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_that_unpacks_without_end_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bomb is refused before it fills the memory."""
     monkeypatch.setattr(archive, "MAX_CAPTURE", 1 << 20)
-    (tmp_path / "bomb.tar").write_bytes(tar_of({"sys/a": bytes(2 << 20)}))
-    assert "unpacks to more than" in message_of(tmp_path / "bomb.tar")
+    (tmp_path / "bomb.tar").write_bytes(pack_tar({"sys/a": bytes(2 << 20)}))
+    assert "unpacks to more than" in error_message(tmp_path / "bomb.tar")
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(sorted(COMPRESSIONS)), st.data())
-def test_no_damage_gives_anything_but_a_machine_or_a_line(
+def test_any_damage_yields_a_machine_or_an_error_line(
     tmp_path_factory: pytest.TempPathFactory, ending: str, data: st.DataObject
 ) -> None:
     """Flipped and missing bytes anywhere in an archive end in a readable machine or in RootError."""

@@ -1,4 +1,4 @@
-"""The attributes of one device: only what its directory lists is read, and what is lost is said."""
+"""The attributes of one device: only what its directory lists is read, and what is lost is reported."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_what_is_not_listed_is_not_read() -> None:
     assert problems(device) == []
 
 
-def test_what_is_lacking_is_one_problem() -> None:
+def test_lacking_attributes_are_a_single_problem() -> None:
     """All that should be there and is not is named together, in order, and no more of it than fits a line."""
     device = attributes({"mtu": b"1500\n"})
     device.report_lacking(("mtu", "type", "address"))
@@ -57,14 +57,14 @@ def test_facts_and_their_sources() -> None:
 def test_numbers_are_within_their_bounds(number: int, lowest: int, highest: int) -> None:
     """A number within the bounds is the fact; any other is a problem, and no fact."""
     device = attributes({"mtu": f"{number}\n".encode()})
-    found = device.integer("mtu", "mtu", lowest=lowest, highest=highest)
-    assert found == (number if lowest <= number <= highest else None)
-    assert len(problems(device)) == (found is None)
+    mtu = device.integer("mtu", "mtu", lowest=lowest, highest=highest)
+    assert mtu == (number if lowest <= number <= highest else None)
+    assert len(problems(device)) == (mtu is None)
 
 
 @pytest.mark.parametrize(("needed", "count"), [(True, 1), (False, 0)])
 def test_a_driver_may_have_no_value(needed: bool, count: int) -> None:
-    """EINVAL is an answer of the driver, and a problem only where every driver has a value."""
+    """EINVAL is a value of the driver, and a problem only where every driver has a value."""
     device = attributes({"speed": b""}, {"speed": errno.EINVAL})
     assert device.integer("speed", "speed_mbps", needed=needed) is None
     assert len(problems(device)) == count
@@ -72,22 +72,22 @@ def test_a_driver_may_have_no_value(needed: bool, count: int) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"(null)\n", b"N/A\n", b"x\n"])
 @pytest.mark.parametrize("needed", [True, False])
-def test_content_that_is_no_number_is_one_problem(content: bytes, needed: bool) -> None:
+def test_content_that_is_no_number_is_a_single_problem(content: bytes, needed: bool) -> None:
     """Where the file could be read, what it says must be a number, needed or not."""
     device = attributes({"speed": content})
     assert device.integer("speed", "speed_mbps", needed=needed) is None
     assert len(problems(device)) == 1
 
 
-def test_content_that_says_that_there_is_no_number() -> None:
-    """A text that a driver prints for "none" is an answer."""
+def test_content_that_means_no_number() -> None:
+    """A text that a driver prints for "none" is a value."""
     device = attributes({"link_downed": b"N/A (no PMA)\n", "symbol_error": b"N\n"})
     for name in ("link_downed", "symbol_error"):
         assert device.integer(name, name, needed=False, no_number=lambda text: text.startswith(b"N/A")) is None
     assert problems(device) == ["/symbol_error: is not a number: 'N'"]
 
 
-def test_an_unreadable_file_is_said_once() -> None:
+def test_an_unreadable_file_is_reported_once() -> None:
     """An error that is no answer is a problem, and the second look at the file does not double it."""
     device = attributes({"speed": b"100\n"}, {"speed": errno.EACCES})
     assert device.integer("speed", "speed_mbps", needed=False) is None

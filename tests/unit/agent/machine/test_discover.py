@@ -31,14 +31,14 @@ class Changing(MemoryFiles):
 def collector(
     name: str,
     collect: Callable[[Reader, Machine], Machine],
-    gives: tuple[str, ...],
+    provides: tuple[str, ...],
     needs: tuple[str, ...] = (),
     watched: str = "",
 ) -> Collector:
     def volatile(peek: Peek) -> bytes | int | None:
         return peek.content(watched) if watched else None
 
-    return Collector(name, gives, needs, collect, volatile)
+    return Collector(name, provides, needs, collect, volatile)
 
 
 def hostname(read: Reader, machine: Machine) -> Machine:
@@ -59,14 +59,14 @@ def outcomes(scanner: Scanner) -> dict[str, str]:
     return {run.collector: run.outcome for run in scanner.scan().runs}
 
 
-def test_a_collector_sees_what_those_before_it_found() -> None:
+def test_a_collector_sees_the_facts_of_earlier_collectors() -> None:
     """Facts flow from collector to collector in their order."""
     machine = Scanner(MemoryFiles([("etc/hostname", b"n1\n")]), collectors=NAMES).scan().machine
     assert (machine.hostname, machine.product) == ("n1", "of n1")
 
 
-def test_nothing_changed_gives_the_very_same_machine() -> None:
-    """A rescan without a change runs no collector and gives the same object, so that nobody need compare."""
+def test_no_change_returns_the_very_same_machine() -> None:
+    """A rescan without a change runs no collector and returns the same object, so that no caller need compare."""
     scanner = Scanner(Changing([("etc/hostname", b"n1\n")]), collectors=NAMES)
     first = scanner.scan().machine
     again = scanner.scan()
@@ -77,8 +77,8 @@ def test_nothing_changed_gives_the_very_same_machine() -> None:
 def test_a_change_runs_what_depends_on_it_and_nothing_else() -> None:
     """A changed file runs its collector, and a changed fact those that need it."""
     files = Changing([("etc/hostname", b"n1\n")])
-    other = collector("memory", lambda _, machine: machine._replace(memory=1), ("memory",))
-    scanner = Scanner(files, collectors=(*NAMES, other))
+    memory_collector = collector("memory", lambda _, machine: machine._replace(memory=1), ("memory",))
+    scanner = Scanner(files, collectors=(*NAMES, memory_collector))
     scanner.scan()
     files.write("etc/hostname", b"n2\n")
     assert outcomes(scanner) == {"hostname": "collected", "product": "collected", "memory": "unchanged"}
@@ -97,7 +97,7 @@ def test_no_data_is_no_failure() -> None:
     assert scan.machine == Machine()
 
 
-def test_a_defect_in_one_collector_costs_only_its_own_facts() -> None:
+def test_a_defect_in_a_collector_costs_only_its_own_facts() -> None:
     """An exception is a problem that names the collector; the others run as ever."""
 
     def broken(read: Reader, _: Machine) -> Machine:
@@ -141,7 +141,7 @@ def test_every_collector_is_timed() -> None:
     assert [run.seconds for run in scan.runs] == [0.5, 0.5]
 
 
-def test_peeking_tells_errors_apart_and_never_raises() -> None:
+def test_peeking_distinguishes_errors_and_never_raises() -> None:
     """A file that appears, vanishes or fails differently gives another signature."""
     peek = Peek(MemoryFiles([("a/b", b"1"), ("loop", "loop")]))
     assert len({peek.content("a/b"), peek.content("a"), peek.content("absent"), peek.content("loop")}) == 4
@@ -151,7 +151,7 @@ def test_peeking_tells_errors_apart_and_never_raises() -> None:
     assert peek.link("a/b") is None
 
 
-def test_an_empty_root_is_a_machine_of_which_nothing_is_known() -> None:
+def test_an_empty_root_is_a_machine_without_facts() -> None:
     """Where there is nothing to read nothing is invented, and no collector fails."""
     scan = Scanner(MemoryFiles([("proc", None)])).scan()
     assert [run for run in scan.runs if run.outcome == "failed"] == []
@@ -163,16 +163,16 @@ def test_an_empty_root_is_a_machine_of_which_nothing_is_known() -> None:
 def test_collectors_stand_behind_those_they_need(position: int) -> None:
     """Every field that a collector needs is filled by one before it, and names are not used twice."""
     each = COLLECTORS[position]
-    given = {field for before in COLLECTORS[:position] for field in before.provides}
-    assert set(each.needs) <= given
+    provided = {field for before in COLLECTORS[:position] for field in before.provides}
+    assert set(each.needs) <= provided
     assert set(each.provides) | set(each.needs) <= set(Machine._fields)
     assert each.name not in {before.name for before in COLLECTORS[:position]}
 
 
-def test_every_field_is_given_by_a_collector() -> None:
+def test_every_field_has_a_collector() -> None:
     """No fact of a machine is left without a collector."""
-    given = {field for each in COLLECTORS for field in each.provides}
-    assert given == set(Machine._fields) - {"problems"}
+    provided = {field for each in COLLECTORS for field in each.provides}
+    assert provided == set(Machine._fields) - {"problems"}
 
 
 def test_discovery_never_raises() -> None:

@@ -33,15 +33,15 @@ def in_memory(_: Path) -> Files:
 
 def in_directory(directory: Path) -> Files:
     for path, content in CONTENTS:
-        place = directory / path
-        place.parent.mkdir(parents=True, exist_ok=True)
+        target = directory / path
+        target.parent.mkdir(parents=True, exist_ok=True)
         if content is None:
-            place.mkdir()
+            target.mkdir()
         elif isinstance(content, str):
             # the one thing that a directory cannot have: an absolute link would lead to the live machine
-            place.symlink_to(os.path.relpath("/sys/devices/system", "/sys") if content.startswith("/") else content)
+            target.symlink_to(os.path.relpath("/sys/devices/system", "/sys") if content.startswith("/") else content)
         else:
-            place.write_bytes(content)
+            target.write_bytes(content)
     return DirectoryFiles(str(directory))
 
 
@@ -51,7 +51,7 @@ def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
     return make(tmp_path)
 
 
-def error_of(call: Callable[[str], object], path: str) -> int | None:
+def errno_of(call: Callable[[str], object], path: str) -> int | None:
     with pytest.raises(OSError) as caught:  # noqa: PT011 -- its number is what the test looks at
         call(path)
     return caught.value.errno
@@ -76,7 +76,7 @@ def test_lists_names(files: Files) -> None:
     assert files.names("sys/class/none") == []
 
 
-def test_gives_a_link_as_it_is(files: Files) -> None:
+def test_returns_the_text_of_a_link(files: Files) -> None:
     """The text of a link is given, not where it leads."""
     assert files.link("sys/bus/pci/devices/0000:00:01.0") == "../../../devices/pci0000:00/0000:00:01.0"
     assert files.link("sys/dangling") == "nowhere/at/all"
@@ -84,22 +84,22 @@ def test_gives_a_link_as_it_is(files: Files) -> None:
 
 def test_fails_as_the_kernel_does(files: Files) -> None:
     """Whatever is absent, looped or of another kind gives the kernel's own error number."""
-    assert error_of(files.read, "sys/absent") == errno.ENOENT
-    assert error_of(files.read, "sys/dangling") == errno.ENOENT
-    assert error_of(files.read, "sys/loop") == errno.ELOOP
-    assert error_of(files.read, "sys/class/none") == errno.EISDIR
-    assert error_of(files.names, "sys/absent") == errno.ENOENT
-    assert error_of(files.names, "sys/devices/system/cpu/online") == errno.ENOTDIR
-    assert error_of(files.link, "sys/absent") == errno.ENOENT
-    assert error_of(files.link, "sys/class/none") == errno.EINVAL
-    assert error_of(files.link, "sys/devices/system/cpu/online") == errno.EINVAL
+    assert errno_of(files.read, "sys/absent") == errno.ENOENT
+    assert errno_of(files.read, "sys/dangling") == errno.ENOENT
+    assert errno_of(files.read, "sys/loop") == errno.ELOOP
+    assert errno_of(files.read, "sys/class/none") == errno.EISDIR
+    assert errno_of(files.names, "sys/absent") == errno.ENOENT
+    assert errno_of(files.names, "sys/devices/system/cpu/online") == errno.ENOTDIR
+    assert errno_of(files.link, "sys/absent") == errno.ENOENT
+    assert errno_of(files.link, "sys/class/none") == errno.EINVAL
+    assert errno_of(files.link, "sys/devices/system/cpu/online") == errno.EINVAL
 
 
 def test_a_path_cannot_leave_the_root(files: Files) -> None:
     """Neither a leading slash nor a NUL, which may come from a file's content, does more than miss or stay inside."""
     assert files.read("/sys/devices/system/cpu/online") == b"0-3\n"
-    assert error_of(files.read, "sys/a\0b") == errno.ENOENT
-    assert error_of(files.names, "sys/a\0b") == errno.ENOENT
+    assert errno_of(files.read, "sys/a\0b") == errno.ENOENT
+    assert errno_of(files.names, "sys/a\0b") == errno.ENOENT
 
 
 def test_a_capture_is_not_live(files: Files) -> None:
@@ -115,7 +115,7 @@ def test_a_link_of_a_capture_never_leaves_it() -> None:
     assert files.read("sys/b") == b"captured"
 
 
-def test_a_file_and_a_directory_of_one_name() -> None:
+def test_a_file_and_a_directory_of_equal_name() -> None:
     """A damaged archive that holds both keeps the first, and loses nothing else."""
     files = MemoryFiles([("sys/a", b"1"), ("sys/a/b", b"2"), ("sys/c/d", b"3"), ("sys/c", b"4"), ("sys/e", b"5")])
     assert files.read("sys/a") == b"1"

@@ -56,7 +56,7 @@ def test_whole_numbers(content: bytes, value: int) -> None:
     "content", [b"x\n", b"1_0\n", b"1 2\n", b"\xff\xfe\n", b"99999999999999999999999\n", b"0x10\n", b"5\0\x004\n"]
 )
 def test_what_is_no_number_is_a_problem(content: bytes) -> None:
-    """A garbled number is unknown, and said so; it is never a number."""
+    """A garbled number is unknown, and reported; it is never a number."""
     read = reader(sys__n=content)
     assert read.integer("sys/n") is None
     assert [problem.path for problem in read.problems] == ["/sys/n"]
@@ -89,7 +89,7 @@ def test_an_emptied_file_is_a_problem_even_unneeded() -> None:
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EIO, errno.ELOOP])
 def test_failing_reads_are_problems(number: int) -> None:
-    """An error that is no answer is a problem, whoever asks."""
+    """An error that is more than an absent value is a problem, for every kind of read."""
     read = Reader(Failing(number))
     assert read.integer("a") is None
     assert read.text("b") is None
@@ -127,13 +127,13 @@ PAIRS = (Pair("cpus_list", "cpus"), Pair("old_list", "old"))
 
 
 def test_a_damaged_list_is_replaced_by_its_mask() -> None:
-    """The mask says the same as the list: it is used instead, and the problem says so."""
+    """The mask says the same as the list: it is used instead, and is a problem."""
     read = reader(a__cpus_list=b"0-\n", a__cpus=b"f\n")
     assert cpu_set(read, "a", PAIRS, rule="") == CpuSet(range(4))
     assert read.problems == [Problem("/a/cpus_list", "is not a CPU list: '0-'", "/a/cpus")]
 
 
-def test_old_kernels_have_other_names() -> None:
+def test_old_kernels_have_older_names() -> None:
     """Where the newer files are absent, the older ones are read, without a word."""
     read = reader(a__old=b"3\n")
     assert cpu_set(read, "a", PAIRS, rule="") == CpuSet([0, 1])
@@ -141,7 +141,7 @@ def test_old_kernels_have_other_names() -> None:
     assert cpu_set(reader(), "a", PAIRS, rule="") is None
 
 
-def test_sources_are_kept_only_when_asked_for() -> None:
+def test_sources_are_recorded_only_on_request() -> None:
     """Where a fact is from is recorded for --explain, with the file, the text and the rule; else nothing is."""
     read = reader(True, sys__n=b"32K\n")
     assert read.size("sys/n", fact="caches.0.size", rule="size of the index") == 32768
@@ -149,7 +149,7 @@ def test_sources_are_kept_only_when_asked_for() -> None:
     assert reader(sys__n=b"1\n").sources is None
 
 
-def test_links_lead_one_step_relative_to_the_root() -> None:
+def test_links_resolve_a_single_step_relative_to_the_root() -> None:
     """A link is followed by one step, textually; what is none gives None."""
     read = reader(sys__bus__a="../devices/x", sys__abs="/sys/y", sys__file=b"")
     assert read.link("sys/bus/a") == "sys/devices/x"
@@ -159,7 +159,7 @@ def test_links_lead_one_step_relative_to_the_root() -> None:
     assert read.problems == []
 
 
-def test_binary_text_is_a_problem_and_stays_printable() -> None:
+def test_binary_text_is_a_problem_and_printable() -> None:
     """Bytes that are no text are shown escaped, so that every output can print them."""
     read = reader(sys__name=b"ab\xff\x00c\n")
     assert read.text("sys/name") == "ab\\xff\0c"
@@ -172,7 +172,7 @@ def test_natural_order() -> None:
 
 
 @given(st.lists(st.text(max_size=6)))
-def test_natural_order_takes_any_names(names: list[str]) -> None:
+def test_natural_order_sorts_any_names(names: list[str]) -> None:
     """Any names can be put in order, whatever digits of whatever script they hold."""
     assert sorted(natural(names)) == sorted(names)
 

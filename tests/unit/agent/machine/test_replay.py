@@ -34,21 +34,21 @@ if TYPE_CHECKING:
 class Refusing(MemoryFiles):
     """Files of which some may not be read."""
 
-    def __init__(self, entries: Entries, refused: dict[str, int]) -> None:
+    def __init__(self, entries: Entries, unreadable: dict[str, int]) -> None:
         super().__init__(entries.items())
-        self._refused = refused
+        self._unreadable = unreadable
 
     def read(self, path: str) -> bytes:
-        if path in self._refused:
-            raise OSError(self._refused[path], os.strerror(self._refused[path]), path)
+        if path in self._unreadable:
+            raise OSError(self._unreadable[path], os.strerror(self._unreadable[path]), path)
         return super().read(path)
 
 
-def answer(files: Files, operation: Operation) -> OperationResult:
+def outcome(files: Files, operation: Operation) -> OperationResult:
     done, path = operation
     try:
         if done == NAMES:
-            # a capture's root has a folder of its own, which nobody lists
+            # a capture's root has a folder of its own, which no collector lists
             return sorted(set(files.names(path)) - {posixpath.dirname(ERRORS)})
         return files.link(path) if done == LINK else files.read(path)
     except OSError as error:
@@ -59,15 +59,15 @@ def replayed(files: Files, operations: list[Operation]) -> Files:
     """Do the operations, and return the files in which they can be done again."""
     recording = RecordingFiles(files, {})
     for operation in operations:
-        answer(recording, operation)
+        outcome(recording, operation)
     tree = Tree(files)
-    for operation in sorted(recording.results, key=lambda one: (one[0] != NAMES, one)):
+    for operation in sorted(recording.results, key=lambda key: (key[0] != NAMES, key)):
         tree.add(operation, recording.results[operation])
     plain = MemoryFiles(tree.entries.items())
     errors = {
         operation: number
         for operation, number in recording.results.items()
-        if isinstance(number, int) and answer(plain, operation) != number
+        if isinstance(number, int) and outcome(plain, operation) != number
     }
     return with_recorded_errors(MemoryFiles({**tree.entries, ERRORS: render_errors(errors)}.items()))
 
@@ -75,24 +75,28 @@ def replayed(files: Files, operations: list[Operation]) -> Files:
 def possible(entries: Mapping[str, bytes | str | None]) -> Entries:
     """Return the tree without what is below a file or a link: no file system has that."""
     solid = {path for path, entry in entries.items() if entry is not None}
-    return {path: entry for path, entry in entries.items() if not any(path.startswith(f"{other}/") for other in solid)}
+    return {
+        path: entry for path, entry in entries.items() if not any(path.startswith(f"{prefix}/") for prefix in solid)
+    }
 
 
 PATH = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=3).map("/".join)
 TARGET = st.builds("{}{}".format, st.sampled_from(["", "/", "../", "../../", "../../../"]), PATH)
 ENTRIES = st.dictionaries(PATH, st.one_of(st.none(), st.binary(max_size=3), TARGET), max_size=8).map(possible)
-ASKED = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=5).map("/".join)
-OPERATIONS = st.lists(st.tuples(st.sampled_from([READ, NAMES, LINK]), ASKED), max_size=10)
+PATHS = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=5).map("/".join)
+OPERATIONS = st.lists(st.tuples(st.sampled_from([READ, NAMES, LINK]), PATHS), max_size=10)
 
 
 @settings(max_examples=500)
 @given(ENTRIES, OPERATIONS, st.dictionaries(PATH, st.sampled_from([errno.EACCES, errno.EINVAL, errno.EIO]), max_size=3))
-def test_the_same_answers(entries: Entries, operations: list[Operation], refused: dict[str, int]) -> None:
+def test_a_replay_has_the_same_results(
+    entries: Entries, operations: list[Operation], unreadable: dict[str, int]
+) -> None:
     """Whatever the tree, its links and loops and errors: what was asked once is answered the same in the replay."""
-    files = Refusing(entries, refused)
+    files = Refusing(entries, unreadable)
     again = replayed(files, operations)
     for operation in operations:
-        assert answer(again, operation) == answer(files, operation), operation
+        assert outcome(again, operation) == outcome(files, operation), operation
 
 
 def test_errors_come_back() -> None:
@@ -102,22 +106,22 @@ def test_errors_come_back() -> None:
         {"sys/class/net/eth0/speed": errno.EINVAL},
     )
     again = replayed(files, [(READ, "sys/class/net/eth0/speed"), (READ, "sys/class/net/eth0/mtu")])
-    assert answer(again, (READ, "sys/class/net/eth0/speed")) == errno.EINVAL
-    assert answer(again, (READ, "sys/class/net/eth0/mtu")) == b"1500\n"
+    assert outcome(again, (READ, "sys/class/net/eth0/speed")) == errno.EINVAL
+    assert outcome(again, (READ, "sys/class/net/eth0/mtu")) == b"1500\n"
 
 
 def test_what_is_listed_and_not_read() -> None:
-    """A listing is whole; the files that nobody read are not there for a reader, and have no content made up."""
+    """A listing is whole; files that discovery did not read are absent for a reader, and have no content made up."""
     files = MemoryFiles([("d/read", b"1"), ("d/unread", b"2"), ("d/below/file", b"3"), ("d/link", "read")])
     again = replayed(files, [(NAMES, "d"), (READ, "d/read")])
     assert sorted(again.names("d")) == ["below", "link", "read", "unread"]
-    assert answer(again, (READ, "d/unread")) == errno.ENOENT
+    assert outcome(again, (READ, "d/unread")) == errno.ENOENT
     assert again.link("d/unread") == NOT_CAPTURED
     assert again.link("d/link") == "read"
     assert again.names("d/below") == []
 
 
-def test_files_are_kept_where_they_are() -> None:
+def test_files_remain_at_their_paths() -> None:
     """A file that is reached by a link is kept in its place, and the link with it."""
     files = MemoryFiles([("sys/devices/x/vendor", b"0x10de\n"), ("sys/bus/x", "../devices/x")])
     recording = RecordingFiles(files, {})
@@ -127,7 +131,7 @@ def test_files_are_kept_where_they_are() -> None:
     assert tree.entries == {"sys/bus/x": "../devices/x", "sys/devices/x/vendor": b"0x10de\n"}
 
 
-def test_added_files_are_read_as_if_they_were_there() -> None:
+def test_added_files_are_read_like_recorded_files() -> None:
     """What was asked of a driver is a file of the capture."""
     recording = RecordingFiles(MemoryFiles([]), {"zonewise/nvml.json": b"{}"})
     assert recording.read("zonewise/nvml.json") == b"{}"
@@ -155,13 +159,13 @@ def _encodes(path: str) -> bool:
 
 
 @given(st.binary(max_size=100))
-def test_a_damaged_list_of_errors_says_less(content: bytes) -> None:
+def test_a_damaged_list_of_errors_has_fewer_errors(content: bytes) -> None:
     """Garbage in the list costs the list, and not the capture."""
     assert all(isinstance(number, int) for number in parse_errors(content).values())
 
 
 @pytest.mark.parametrize("line", ["read EINVAL", "read NOTHING sys/x", "read environ sys/x", "", "read  sys/x"])
-def test_lines_that_say_nothing(line: str) -> None:
+def test_damaged_lines_are_skipped(line: str) -> None:
     """A line without a path, or with a name that is no error's, is passed over."""
     assert parse_errors(line.encode()) == {}
 

@@ -1,4 +1,4 @@
-"""Capturing a machine: a replay is the same machine, nothing identifies it, and the archive is whole or not there."""
+"""Capturing a machine: a replay is the same machine, nothing identifies it, and the archive is whole or absent."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_replay_is_the_same_machine(tree: Entries) -> None:
 
 @pytest.mark.skipif(not snapshots(), reason=ABSENT)
 @pytest.mark.parametrize("name", snapshots())
-def test_a_replay_of_every_captured_machine(name: str) -> None:
+def test_each_captured_machine_replays(name: str) -> None:
     """On every captured machine too, with identifiers; without them, where it has none."""
     files = files_of(name)
     assert facts(MemoryFiles(capture_entries(files, with_identifiers=True).items())) == facts(files)
@@ -78,12 +78,12 @@ def _shape(value: Any) -> object:
 def test_the_running_machine(tmp_path: Path) -> None:
     """What is captured from the machine that the test runs on can be shown elsewhere."""
     archive = str(tmp_path / "live.tar.gz")
-    made = capture(DirectoryFiles("/"), archive)
-    assert made.files > 10
+    summary = capture(DirectoryFiles("/"), archive)
+    assert summary.files > 10
     assert json.loads(facts(open_root(archive)))["cpus"]["online"]
 
 
-def test_a_capture_of_a_capture() -> None:
+def test_capturing_twice_is_capturing_once() -> None:
     """A capture can be captured again, and is the same: nothing is lost on the way."""
     once = capture_entries(SERVER)
     assert facts(MemoryFiles(capture_entries(with_recorded_errors(MemoryFiles(once.items()))).items())) == facts(
@@ -101,7 +101,7 @@ def test_an_unpacked_capture(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", [".tar.gz", ".tgz", ".tar.zst"])
-def test_the_same_machine_gives_the_same_bytes(ending: str, tmp_path: Path) -> None:
+def test_archive_is_deterministic(ending: str, tmp_path: Path) -> None:
     """Two captures of one machine are equal, so that they can be compared and stored once."""
     for name in ("a", "b"):
         capture(SERVER, str(tmp_path / f"{name}{ending}"))
@@ -109,7 +109,7 @@ def test_the_same_machine_gives_the_same_bytes(ending: str, tmp_path: Path) -> N
     assert facts(open_root(str(tmp_path / f"a{ending}"))) == facts(MemoryFiles(capture_entries(SERVER).items()))
 
 
-def test_the_archive_tells_nothing_of_who_made_it(tmp_path: Path) -> None:
+def test_archive_has_no_time_and_no_owner(tmp_path: Path) -> None:
     """No time, no owner; members sorted by name."""
     capture(SERVER, str(tmp_path / "m.tar.gz"))
     with tarfile.open(tmp_path / "m.tar.gz") as tar:
@@ -122,15 +122,15 @@ def test_the_archive_tells_nothing_of_who_made_it(tmp_path: Path) -> None:
 
 
 def test_the_summary(tmp_path: Path) -> None:
-    """It says what the archive holds."""
-    made = capture(SERVER, str(tmp_path / "m.tar.zst"))
+    """The summary counts what the archive holds."""
+    summary = capture(SERVER, str(tmp_path / "m.tar.zst"))
     content = zstd.decompress((tmp_path / "m.tar.zst").read_bytes())
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
         members = tar.getmembers()
-    assert made.files == sum(member.isreg() for member in members)
-    assert made.links == sum(member.issym() for member in members)
-    assert made.content == sum(member.size for member in members if member.isreg())
-    assert made.archive == (tmp_path / "m.tar.zst").stat().st_size
+    assert summary.files == sum(member.isreg() for member in members)
+    assert summary.links == sum(member.issym() for member in members)
+    assert summary.content == sum(member.size for member in members if member.isreg())
+    assert summary.archive == (tmp_path / "m.tar.zst").stat().st_size
 
 
 # --- nothing identifies the machine
@@ -148,12 +148,12 @@ SECRETS = {
 }
 
 
-def telling_tree() -> Entries:
-    """A server whose files name it in every way."""
+def tree_with_identifiers() -> Entries:
+    """A server with its name in files of every kind."""
     tree: Entries = dict(server_tree())
     nic = next(path.removesuffix("/address") for path in tree if path.endswith("net/ib0/address"))
     hca = nic.replace("net/ib0", "infiniband/mlx5_0")
-    told = {
+    values = {
         "proc/sys/kernel/hostname": SECRETS["hostname"],
         "proc/cmdline": f"root=UUID={SECRETS['uuid']} ip={SECRETS['ip']} token={SECRETS['password']} isolcpus=2-3",
         f"{nic}/address": SECRETS["mac"],
@@ -165,7 +165,7 @@ def telling_tree() -> Entries:
         "proc/self/cgroup": f"0::/kubepods.slice/pod{SECRETS['uuid'].replace('-', '_')}.slice",
         "proc/mounts": f"{SECRETS['server']}:/home /home nfs4 rw,addr={SECRETS['ip']} 0 0",
     }
-    return tree | {path: f"{text}\n".encode() for path, text in told.items()}
+    return tree | {path: f"{text}\n".encode() for path, text in values.items()}
 
 
 def everything(entries: Entries) -> str:
@@ -178,34 +178,34 @@ def everything(entries: Entries) -> str:
 
 def test_nothing_that_names_the_machine_is_left() -> None:
     """No address, name, id, server or password of the machine is in any path, link or content, in any form."""
-    text = everything(capture_entries(MemoryFiles(telling_tree().items())))
+    text = everything(capture_entries(MemoryFiles(tree_with_identifiers().items())))
     for secret in SECRETS.values():
         assert secret not in text
         assert secret.replace(":", "") not in text
         assert secret.replace("-", "_") not in text
 
 
-def test_with_identifiers_they_are_kept() -> None:
-    """Who asks for them gets them."""
-    text = everything(capture_entries(MemoryFiles(telling_tree().items()), with_identifiers=True))
+def test_with_identifiers_retains_them() -> None:
+    """With `with_identifiers` the capture has them."""
+    text = everything(capture_entries(MemoryFiles(tree_with_identifiers().items()), with_identifiers=True))
     assert SECRETS["hostname"] in text
     assert SECRETS["mac"] in text
 
 
-def test_what_tells_of_the_hardware_stays() -> None:
+def test_facts_of_the_hardware_remain() -> None:
     """Addresses on the bus, models, sizes and the settings of the kernel are the point of a capture."""
-    entries = capture_entries(MemoryFiles(telling_tree().items()))
+    entries = capture_entries(MemoryFiles(tree_with_identifiers().items()))
     machine = Scanner(MemoryFiles(entries.items())).scan().machine
     assert machine._replace(hostname=None, kernel=machine.kernel, nics=(), infiniband=()) == (
-        Scanner(MemoryFiles(telling_tree().items()))
+        Scanner(MemoryFiles(tree_with_identifiers().items()))
         .scan()
         .machine._replace(hostname=None, kernel=machine.kernel, nics=(), infiniband=())
     )
     assert {nic.address for nic in machine.nics} == {nic.address for nic in Scanner(SERVER).scan().machine.nics}
 
 
-def test_refused_if_something_would_be_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No archive is better than one that tells."""
+def test_capture_fails_if_an_identifier_would_remain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No archive is better than one with an identifier."""
 
     def leaky(self: Scrubber, entries: Entries) -> Entries:
         raise NotScrubbed("/x would still hold an identifier (b8:c...)")
@@ -220,13 +220,13 @@ def test_refused_if_something_would_be_left(monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def test_the_endings(tmp_path: Path) -> None:
-    """The name says how the archive is compressed; another name is refused before anything is read."""
+    """The name decides the compression; another name is rejected before anything is read."""
     with pytest.raises(CaptureError, match=r"must end in one of \.tar\.zst, \.tar\.gz, \.tgz"):
         capture(SERVER, str(tmp_path / "machine.zip"))
 
 
 def test_a_file_is_not_replaced_unasked(tmp_path: Path) -> None:
-    """What is there stays."""
+    """The existing file is unchanged."""
     (tmp_path / "m.tgz").write_bytes(b"precious")
     with pytest.raises(CaptureError, match="exists already"):
         capture(SERVER, str(tmp_path / "m.tgz"))
@@ -249,8 +249,8 @@ def test_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert (tmp_path / "m.tar.gz").read_bytes() == b"precious"
 
 
-def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
-    """The system's reason is given."""
+def test_destination_that_cannot_be_written(tmp_path: Path) -> None:
+    """The message has the system's reason."""
     with pytest.raises(CaptureError, match=r"cannot write .*: No such file or directory"):
         capture(SERVER, str(tmp_path / "no" / "m.tar.gz"))
 
@@ -276,8 +276,8 @@ def test_no_process_is_looked_at() -> None:
     assert not any(path.startswith("proc/[0-9*]") or "/fd" in path for path in ALSO_CAPTURED)
 
 
-def test_a_machine_without_nvidia_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """NVML is asked on a running machine with the driver, and nowhere else."""
+def test_nvml_is_not_called_without_an_nvidia_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NVML is called on a running machine with the driver, and nowhere else."""
     monkeypatch.setitem(__import__("sys").modules, "zonewise.machine.nvml.child_process", None)
     assert "zonewise/nvml.json" not in capture_entries(SERVER)
 
@@ -288,22 +288,22 @@ class Live(MemoryFiles):
     live = True
 
 
-def test_nvml_is_asked_once_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the driver told is a file of the capture, and the replay reads it."""
+def test_nvml_is_called_once_and_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NVML's facts are a file of the capture, and the replay reads it."""
     from zonewise.machine.nvml import child_process
     from zonewise.machine.nvml.facts import NvmlFacts
 
-    asked: list[None] = []
+    calls: list[None] = []
 
-    def ask(self: child_process.NvmlChild) -> NvmlFacts:
-        asked.append(None)
+    def count_query(self: child_process.NvmlChild) -> NvmlFacts:
+        calls.append(None)
         return NvmlFacts(problem="the driver is not loaded")
 
-    monkeypatch.setattr(child_process.NvmlChild, "query", ask)
+    monkeypatch.setattr(child_process.NvmlChild, "query", count_query)
     tree: Entries = {**server_tree(), "sys/bus/pci/drivers/nvidia/0000:19:00.0": "../../../../devices/x"}
     entries = capture_entries(Live(tree.items()))
     assert entries["zonewise/nvml.json"] == b'{"problem":"the driver is not loaded"}'
-    assert len(asked) == 1
+    assert len(calls) == 1
 
 
 def test_recorded_files_are_no_live_machine() -> None:

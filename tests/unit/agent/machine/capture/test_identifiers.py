@@ -18,8 +18,8 @@ CONTAINER = "4f1b" * 16
 
 
 def replaced(*texts: str) -> list[str]:
-    found = Identifiers(texts)
-    return [found.replaced(text) for text in texts]
+    identifiers = Identifiers(texts)
+    return [identifiers.replaced(text) for text in texts]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_every_form(text: str, stands: str) -> None:
         "0-3,8-11",
     ],
 )
-def test_what_is_no_identifier_stays(text: str) -> None:
+def test_text_without_identifiers_is_unchanged(text: str) -> None:
     """Zeros and ones mean "none" to the reader, and addresses, masks and versions are facts."""
     assert replaced(text, MAC)[0] == text
 
@@ -72,14 +72,14 @@ def test_the_same_has_the_same() -> None:
     )
 
 
-def test_order_is_kept() -> None:
-    """What was sorted by an address stays sorted."""
+def test_stand_ins_sort_like_the_originals() -> None:
+    """A list that was sorted by an address remains sorted."""
     macs = ["b8:ce:f6:00:00:09", "04:3f:72:00:00:01", "b8:ce:f6:00:00:01"]
     stands = replaced(*macs)
-    assert sorted(stands) == [stands[place] for place in (1, 2, 0)]
+    assert sorted(stands) == [stands[index] for index in (1, 2, 0)]
 
 
-def test_what_is_derived_stays_derived() -> None:
+def test_derived_addresses_remain_derived() -> None:
     """A GUID made of a MAC address, by EUI-64 or as Mellanox makes it, is made of that address's stand-in."""
     mac, mellanox, eui64, gid = replaced(MAC, MELLANOX_GUID, EUI64, f"fe80:0000:0000:0000:{EUI64}")
     assert mac == "02:00:00:00:00:01"
@@ -94,14 +94,14 @@ def test_an_address_in_a_name() -> None:
 
 
 def test_a_small_number_is_no_address_without_colons() -> None:
-    """A port whose GUID is 1 does not cost us every number of 16 digits that is 1."""
+    """A port with GUID 1 does not cost us every number of 16 digits that is 1."""
     assert replaced("0000:0000:0000:0001", "0x0000000000000001")[1] == "0x0000000000000001"
 
 
 def test_words() -> None:
-    """Serial numbers and hostnames are replaced where they stand as whole words."""
-    found = Identifiers([], ["S4NTNA0R500123", "gpu-07"])
-    assert found.replaced("nvme S4NTNA0R500123 on gpu-07.example, not gpu-071") == (
+    """Serial numbers and hostnames are replaced as whole words."""
+    identifiers = Identifiers([], ["S4NTNA0R500123", "gpu-07"])
+    assert identifiers.replaced("nvme S4NTNA0R500123 on gpu-07.example, not gpu-071") == (
         "nvme removed-1 on removed-2.example, not gpu-071"
     )
 
@@ -111,12 +111,12 @@ def test_words() -> None:
     [MAC, "xb8cef6123456x", MELLANOX_GUID, EUI64.upper(), f"GPU-{UUID}", CONTAINER,
      "0000:0000:0000:0000:0000:ffff:0a01:0203", f"fe80:0000:0000:0000:{EUI64}", "serial-0815"],
 )  # fmt: skip
-def test_what_was_left_is_found(left: str) -> None:
+def test_remaining_identifiers_are_reported(left: str) -> None:
     """The check finds an original in every form, and nothing in what was replaced."""
     texts = [MAC, MELLANOX_GUID, EUI64, UUID, CONTAINER, "0000:0000:0000:0000:0000:ffff:0a01:0203"]
-    found = Identifiers(texts, ["serial-0815"])
-    assert found.left_in(f"before {left} behind") is not None
-    assert found.left_in(found.replaced(f"before {left} behind")) is None
+    identifiers = Identifiers(texts, ["serial-0815"])
+    assert identifiers.left_in(f"before {left} behind") is not None
+    assert identifiers.left_in(identifiers.replaced(f"before {left} behind")) is None
 
 
 def colons(digits: int, group: int) -> st.SearchStrategy[str]:
@@ -131,13 +131,13 @@ ADDRESSES = st.one_of(colons(12, 2), colons(16, 4), colons(32, 4), colons(40, 2)
 
 @given(st.lists(ADDRESSES, max_size=8), st.lists(st.sampled_from([" ", "\n", "name=", "("]), min_size=8, max_size=8))
 def test_nothing_is_left(addresses: list[str], between: list[str]) -> None:
-    """Of any addresses in any text none is left, the text keeps its length, and equal ones stay equal."""
+    """Of any addresses in any text none remains, the length of the text is the same, and equal ones remain equal."""
     texts = [f"{before}{address};" for before, address in zip(between, addresses, strict=False)]
-    found = Identifiers(texts)
-    stands = [found.replaced(text) for text in texts]
-    assert all(found.left_in(stand) is None for stand in stands)
+    identifiers = Identifiers(texts)
+    stands = [identifiers.replaced(text) for text in texts]
+    assert all(identifiers.left_in(stand) is None for stand in stands)
     assert [len(stand) for stand in stands] == [len(text) for text in texts]
-    for one, stand in zip(addresses, stands, strict=True):
-        for other, other_stand in zip(addresses, stands, strict=True):
-            if one == other:
-                assert re.sub(r"^[^0-9a-f]*|name=", "", stand)[-5:] == re.sub(r"^[^0-9a-f]*", "", other_stand)[-5:]
+    for original, stand in zip(addresses, stands, strict=True):
+        for another, another_stand in zip(addresses, stands, strict=True):
+            if original == another:
+                assert re.sub(r"^[^0-9a-f]*|name=", "", stand)[-5:] == re.sub(r"^[^0-9a-f]*", "", another_stand)[-5:]

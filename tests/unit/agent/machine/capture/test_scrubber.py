@@ -1,4 +1,4 @@
-"""Scrubbing a tree: what each kind of file keeps, what goes, and that nothing is left."""
+"""Scrubbing a tree: what remains of each kind of file, what is removed, and that no identifier remains."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def content(path: str, before: bytes) -> bytes:
     return after
 
 
-def test_the_command_line_keeps_what_tells_of_the_machine() -> None:
+def test_command_line_retains_hardware_parameters() -> None:
     """Parameters of CPUs, memory and devices stay; values that name disks, servers or passwords go."""
     line = (
         b"BOOT_IMAGE=/vmlinuz-6.8 root=UUID=6f1c2a4e-93bd-4c1b-8e55-0123456789ab ip=10.1.2.3::10.1.2.1 ro quiet "
@@ -39,14 +39,14 @@ def test_the_command_line_keeps_what_tells_of_the_machine() -> None:
     )
 
 
-def test_the_hostname_goes_and_the_file_stays() -> None:
-    """The file is there and says something, as on the machine."""
+def test_hostname_is_removed_and_its_file_remains() -> None:
+    """The file exists and has a content, as on the machine."""
     assert content("proc/sys/kernel/hostname", b"gpu-07.example.com\n") == b"removed\n"
     assert content("proc/sys/kernel/hostname", b"\n") == b"\n"
 
 
 def test_a_distinctive_hostname_goes_everywhere() -> None:
-    """It appears in descriptions and in paths of services; a name that is a word stays there, as it tells nothing."""
+    """It appears in descriptions and in paths of services; a name that is a word remains there: it reveals nothing."""
     entries: Entries = {
         "proc/sys/kernel/hostname": b"gpu-07\n",
         "sys/class/x/text": b"gpu-07 mlx5_0\n",
@@ -87,25 +87,25 @@ def test_serial_numbers() -> None:
     ],
 )
 def test_lines_that_name_the_machine(path: str, before: bytes, after: bytes) -> None:
-    """In files that tell much, single lines go."""
+    """In files with much other content, single lines are removed."""
     assert content(path, before) == after
 
 
 def test_mounts() -> None:
-    """What the kernel mounts stays, disks, servers and overlays of containers go."""
-    kept = b"cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\nhugetlbfs /dev/hugepages hugetlbfs rw 0 0\n"
-    gone = b"server.example:/home/jane /home nfs4 rw,addr=10.0.0.5 0 0\n/dev/mapper/secret / ext4 rw 0 0\n"
-    assert content("proc/42/mounts", gone + kept) == kept
+    """Mounts of the kernel remain, disks, servers and overlays of containers are removed."""
+    retained = b"cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\nhugetlbfs /dev/hugepages hugetlbfs rw 0 0\n"
+    removed = b"server.example:/home/jane /home nfs4 rw,addr=10.0.0.5 0 0\n/dev/mapper/secret / ext4 rw 0 0\n"
+    assert content("proc/42/mounts", removed + retained) == retained
 
 
 def test_mountinfo() -> None:
     """The type is behind the dash, after a number of optional fields."""
-    kept = b"29 22 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw\n"
-    gone = (
+    retained = b"29 22 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw\n"
+    removed = (
         b"30 22 0:27 / /home rw - nfs4 server.example:/home rw\n"
         b"31 22 0:28 / / rw shared:1 master:2 - ext4 /dev/sda rw\n"
     )
-    assert content("proc/42/mountinfo", gone + kept) == kept
+    assert content("proc/42/mountinfo", removed + retained) == retained
 
 
 def test_names_links_and_contents_agree() -> None:
@@ -120,14 +120,14 @@ def test_names_links_and_contents_agree() -> None:
     }
 
 
-def test_bytes_that_are_no_text_stay() -> None:
+def test_bytes_that_are_no_text_are_unchanged() -> None:
     """Binary files come back byte for byte where they hold no identifier."""
     everything = bytes(range(256))
     assert content("sys/bus/pci/devices/0000:00:00.0/config", everything) == everything
 
 
 def test_nothing_is_written_if_something_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Should a rule fail, the check behind it refuses."""
+    """Should a rule fail, the check behind it raises."""
 
     def unchanged(self: Identifiers, text: str) -> str:
         return text
@@ -143,5 +143,5 @@ def test_uuids_of_gpus() -> None:
         "zonewise/nvml.json": f'{{"uuid":"GPU-{UUID}"}}'.encode(),
         "proc/driver/nvidia/gpus/0000:19:00.0/information": f"GPU UUID: \t GPU-{UUID}\n".encode(),
     }
-    found = b"".join(entry for entry in scrubbed(entries).values() if isinstance(entry, bytes))
-    assert found.count(b"GPU-00000000-0000-4000-8000-000000000001") == 2
+    scrubbed_bytes = b"".join(entry for entry in scrubbed(entries).values() if isinstance(entry, bytes))
+    assert scrubbed_bytes.count(b"GPU-00000000-0000-4000-8000-000000000001") == 2

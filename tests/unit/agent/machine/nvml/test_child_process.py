@@ -1,4 +1,4 @@
-"""The child process: answers in time or not at all, and leaves nothing behind."""
+"""The child process: ends in time or is left alone, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def alive(process: int) -> bool:
     return Path(f"/proc/{process}").exists()
 
 
-def test_the_answer_is_the_last_line() -> None:
+def test_the_facts_are_the_last_line() -> None:
     """What a library prints before it does not matter."""
     assert printing(f"NVML says hello\n{to_json(FACTS)}").query() == FACTS
 
@@ -54,7 +54,7 @@ def test_the_answer_is_the_last_line() -> None:
         ("import sys; sys.stdout.buffer.write(b'\\xff\\xfe')", r"\xff\xfe"),
     ],
 )
-def test_no_answer_is_one_problem_in_one_line(code: str, words: str) -> None:
+def test_a_failed_query_is_a_single_line(code: str, words: str) -> None:
     """How it ended, and its last words."""
     facts = running(code).query()
     assert words in (facts.problem or "")
@@ -63,13 +63,13 @@ def test_no_answer_is_one_problem_in_one_line(code: str, words: str) -> None:
     assert facts._replace(problem=None) == NvmlFacts()
 
 
-def test_an_answer_of_a_child_that_failed_is_not_believed() -> None:
-    """A process that crashed after its answer may have answered anything."""
+def test_facts_of_a_failed_child_are_ignored() -> None:
+    """A process that crashed after its last line may have printed anything."""
     facts = running(f"import os; print({to_json(FACTS)!r}, flush=True); os.abort()").query()
     assert facts.driver_version is None
 
 
-def test_a_command_that_is_not_there() -> None:
+def test_an_absent_command() -> None:
     """It is a problem, and no exception."""
     assert NvmlChild(["/no/such/python"]).query().problem == (
         "NVML cannot be asked: /no/such/python: No such file or directory"
@@ -83,7 +83,7 @@ def test_much_output_does_not_block() -> None:
 
 
 def test_no_child_is_left_behind(tmp_path: Path) -> None:
-    """One that answered and one that did not: neither runs on, nor is it a zombie."""
+    """One within the deadline and one beyond it: neither runs on, nor is it a zombie."""
     mark = tmp_path / "pid"
     note = f"import os, time, pathlib; pathlib.Path({str(mark)!r}).write_text(str(os.getpid()))"
     running(note).query()
@@ -105,16 +105,16 @@ def test_a_grandchild_that_holds_the_pipes_does_not_hold_us() -> None:
     assert child.attempt == (1, False)
 
 
-def test_not_answering_is_a_reason_to_ask_again() -> None:
-    """The attempt differs after a question without an answer, and stays as it is after one with."""
+def test_a_missed_deadline_leads_to_another_query() -> None:
+    """The attempt differs after a query without a result, and is the same after one with a result."""
     child = running("import time; time.sleep(600)", deadline=0.5)
     before = child.attempt
     child.query()
     assert child.attempt != before
-    other = printing(to_json(FACTS))
-    before = other.attempt
-    other.query()
-    assert other.attempt == before
+    second = printing(to_json(FACTS))
+    before = second.attempt
+    second.query()
+    assert second.attempt == before
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def immortal(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[
 
 
 def test_a_child_that_cannot_be_ended_is_left_alone(immortal: list[subprocess.Popen[str]], tmp_path: Path) -> None:
-    """It is neither waited for nor joined by a second one; once it is gone NVML is asked again."""
+    """It is neither waited for nor joined by a second one; after its end NVML is queried again."""
     go = tmp_path / "go"
     wait = f"while not pathlib.Path({str(go)!r}).exists(): time.sleep(0.05)"
     code = f"import time, pathlib\n{wait}\nprint({to_json(FACTS)!r})"
@@ -146,7 +146,7 @@ def test_a_child_that_cannot_be_ended_is_left_alone(immortal: list[subprocess.Po
     assert child.query().problem == f"the nvidia driver has not answered process {left.pid} yet: not asked again"
     assert child.attempt == (1, True)
     go.touch()
-    left.wait(20)
+    left.wait(120)
     assert child.attempt == (1, False)
     assert not alive(left.pid)
     assert child.query() == FACTS
@@ -158,10 +158,10 @@ def test_the_child_gets_our_environment_and_more() -> None:
     child = NvmlChild([sys.executable, "-c", code], environment={"ADDED": "yes:"})
     version = child.query().driver_version or ""
     assert version.startswith("yes:")
-    assert set(version.removeprefix("yes:").split(os.pathsep)) == {os.path.abspath(place) for place in sys.path}
+    assert set(version.removeprefix("yes:").split(os.pathsep)) == {os.path.abspath(path) for path in sys.path}
 
 
-def test_our_own_module_answers() -> None:
+def test_our_own_module_prints_facts() -> None:
     """The real command line ends with facts, whatever there is to find on this machine."""
     facts = NvmlChild(deadline=60).query()
     assert "failed" not in (facts.problem or "")

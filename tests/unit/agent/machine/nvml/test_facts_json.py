@@ -1,4 +1,4 @@
-"""NVML's answers as JSON: the same after the journey, and nothing believed that is not of its type."""
+"""NVML's facts as JSON: the same after the journey, and no fact of another type."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
 }
 
 
-def facts_of(kind: Any) -> st.SearchStrategy[Any]:
+def facts_strategy(kind: Any) -> st.SearchStrategy[Any]:
     """Values of a type of facts, with each field of its own type."""
     return st.builds(kind, **{name: BY_TYPE[annotation] for name, annotation in kind.__annotations__.items()})
 
 
-BY_TYPE[tuple[NvmlMigDevice, ...]] = st.lists(facts_of(NvmlMigDevice), max_size=2).map(tuple)
-BY_TYPE[tuple[NvmlGpu, ...]] = st.lists(facts_of(NvmlGpu), max_size=2).map(tuple)
-FACTS: st.SearchStrategy[NvmlFacts] = facts_of(NvmlFacts)
+BY_TYPE[tuple[NvmlMigDevice, ...]] = st.lists(facts_strategy(NvmlMigDevice), max_size=2).map(tuple)
+BY_TYPE[tuple[NvmlGpu, ...]] = st.lists(facts_strategy(NvmlGpu), max_size=2).map(tuple)
+FACTS: st.SearchStrategy[NvmlFacts] = facts_strategy(NvmlFacts)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
     lambda parts: st.lists(parts, max_size=3) | st.dictionaries(st.text(max_size=9), parts, max_size=3),
@@ -74,8 +74,8 @@ def test_anything_else_is_a_value_error(text: str) -> None:
 
 
 @given(st.integers(0, 2000))
-def test_a_text_that_is_cut_is_refused(length: int) -> None:
-    """There is no half an answer."""
+def test_a_cut_text_is_rejected(length: int) -> None:
+    """A part of the text is no facts."""
     text = to_json(collect_nvml(stub_twin()))
     with pytest.raises(ValueError, match=r".+"):
         from_json(text[: min(length, len(text) - 1)])
@@ -99,7 +99,7 @@ DAMAGES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=str)
-def test_a_fact_of_the_wrong_type_is_refused(damage: dict[str, Any]) -> None:
+def test_a_fact_of_the_wrong_type_is_rejected(damage: dict[str, Any]) -> None:
     """Every field is checked, at every depth."""
     with pytest.raises(ValueError, match=r" is |lacks"):
         from_json(json.dumps(damage))
@@ -111,7 +111,7 @@ def test_what_a_later_version_adds_is_passed_over() -> None:
     assert from_json(text) == NvmlFacts(driver_version="1.2", gpus=(NvmlGpu(0),))
 
 
-def test_deep_nesting_is_refused() -> None:
+def test_deep_nesting_is_rejected() -> None:
     """A text made to exhaust the stack is a ValueError like any other."""
     with pytest.raises(ValueError, match=r"deep|recursion|is '"):
         from_json('{"gpus":' + "[" * 100_000 + "]" * 100_000 + "}")

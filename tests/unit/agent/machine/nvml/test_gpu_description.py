@@ -20,26 +20,26 @@ CLUSTER = "0f000000-0000-0000-0000-000000000001"
 ZEROS = "00000000-0000-0000-0000-000000000000"
 
 
-def gpu(told: NvmlGpu, **facts: Any) -> Gpu:
-    return describe_gpu(PLAIN, told, NvmlFacts(**facts))
+def gpu(nvml_facts: NvmlGpu, **facts: Any) -> Gpu:
+    return describe_gpu(PLAIN, nvml_facts, NvmlFacts(**facts))
 
 
 def test_the_stub_in_full() -> None:
-    """Every fact of a GPU that answers everything."""
+    """Every fact of a GPU with a result for every query."""
     facts = collect_nvml(stub_twin())
-    found = describe_gpu(PLAIN, facts.gpus[0], facts)
-    assert found.uuid == "GPU-00000000-0000-0000-0000-000000000000"
-    assert (found.model, found.memory) == ("Stub S1", 85520809984)
-    assert (found.driver_version, found.cuda_version, found.firmware) == ("570.86.10", "12.8", "570.86.10")
-    assert (found.architecture, found.compute_capability) == ("hopper", "9.0")
-    assert (found.number, found.minor, found.module_id, found.persistence) == (0, 0, 2, True)
-    assert (found.virtualization, found.addressing, found.board) == ("passthrough", None, None)
-    assert found.nvlinks == (NvLinkPeer(None, "switch", 1, 4), NvLinkPeer("10000:3b:00.0", "gpu", 2, 4))
-    assert found.fabric == Fabric(
+    described = describe_gpu(PLAIN, facts.gpus[0], facts)
+    assert described.uuid == "GPU-00000000-0000-0000-0000-000000000000"
+    assert (described.model, described.memory) == ("Stub S1", 85520809984)
+    assert (described.driver_version, described.cuda_version, described.firmware) == ("570.86.10", "12.8", "570.86.10")
+    assert (described.architecture, described.compute_capability) == ("hopper", "9.0")
+    assert (described.number, described.minor, described.module_id, described.persistence) == (0, 0, 2, True)
+    assert (described.virtualization, described.addressing, described.board) == ("passthrough", None, None)
+    assert described.nvlinks == (NvLinkPeer(None, "switch", 1, 4), NvLinkPeer("10000:3b:00.0", "gpu", 2, 4))
+    assert described.fabric == Fabric(
         "completed", "success", "f0f1f2f3-f4f5-f6f7-f8f9-fafbfcfdfeff", 32766, attached=True,
         health="limited capacity", faults=("degraded bandwidth",),
     )  # fmt: skip
-    health = found.health
+    health = described.health
     assert health is not None
     assert (health.ecc_enabled, health.ecc_corrected, health.ecc_lifetime_uncorrected) == (True, 2**40 + 1, 2**40 + 4)
     assert (health.remapped_correctable, health.remapped_uncorrectable) == (3, 4)
@@ -48,18 +48,25 @@ def test_the_stub_in_full() -> None:
     assert (health.recovery_action, health.pcie_replays) == ("drain and reset", 150)
 
 
-def test_what_nvml_does_not_tell_stays_as_it_was() -> None:
-    """/proc may know what NVML refuses; what nobody knows is None, and never 0 or "none"."""
-    found = gpu(NvmlGpu(3))
-    assert (found.uuid, found.model, found.memory, found.driver_version, found.vbios) == (
+def test_facts_that_nvml_lacks_are_unchanged() -> None:
+    """/proc may have facts that NVML lacks; a fact without any source is None, and never 0 or "none"."""
+    described = gpu(NvmlGpu(3))
+    assert (described.uuid, described.model, described.memory, described.driver_version, described.vbios) == (
         "GPU-proc", "proc", 7, "1.2", "v",
     )  # fmt: skip
-    assert found.health is not None
-    told = {name for name, value in found.health._asdict().items() if value not in (None, ())}
-    assert told == set()
-    unknown = (found.mig, found.fabric, found.virtualization, found.addressing, found.persistence, found.cuda_version)
+    assert described.health is not None
+    nvml_facts = {name for name, value in described.health._asdict().items() if value not in (None, ())}
+    assert nvml_facts == set()
+    unknown = (
+        described.mig,
+        described.fabric,
+        described.virtualization,
+        described.addressing,
+        described.persistence,
+        described.cuda_version,
+    )
     assert set(unknown) == {None}
-    assert (found.architecture, found.state, found.nvlinks) == (None, None, ())
+    assert (described.architecture, described.state, described.nvlinks) == (None, None, ())
 
 
 @pytest.mark.parametrize(
@@ -77,8 +84,8 @@ def test_what_nvml_does_not_tell_stays_as_it_was() -> None:
 def test_numbers_have_names(field: str, number: int, meaning: str | None) -> None:
     """Known to be none is not unknown; a number from the future is."""
     numbers: dict[str, Any] = {field: number}
-    told = NvmlGpu(0, **numbers)
-    assert getattr(gpu(told), field) == meaning
+    nvml_facts = NvmlGpu(0, **numbers)
+    assert getattr(gpu(nvml_facts), field) == meaning
 
 
 @pytest.mark.parametrize(("action", "text"), [(0, "none"), (2, "reboot node"), (7, "reboot system"), (99, "action 99")])
@@ -106,22 +113,22 @@ def test_cuda_versions(number: int | None, text: str | None) -> None:
     assert gpu(NvmlGpu(0), cuda_version=number).cuda_version == text
 
 
-def test_a_lost_gpu_says_so() -> None:
+def test_a_lost_gpu_is_marked_lost() -> None:
     """Its state, and what failed."""
-    found = gpu(NvmlGpu(0, lost=True, faults=("nvmlDeviceGetUUID: GPU is lost",)))
-    assert found.state == "lost"
-    assert found.health is not None
-    assert found.health.faults == ("nvmlDeviceGetUUID: GPU is lost",)
+    described = gpu(NvmlGpu(0, lost=True, faults=("nvmlDeviceGetUUID: GPU is lost",)))
+    assert described.state == "lost"
+    assert described.health is not None
+    assert described.health.faults == ("nvmlDeviceGetUUID: GPU is lost",)
 
 
 # --- NVLink
 
 
-def test_links_to_one_peer_are_one() -> None:
+def test_links_to_a_peer_are_grouped() -> None:
     """18 links to a switch that a guest cannot name are 18 of one kind; a link that is down is none."""
     links = tuple(NvmlLink(number, True, 7, 2) for number in range(18))
-    found = gpu(NvmlGpu(0, links=(*links, NvmlLink(18, active=False))))
-    assert found.nvlinks == (NvLinkPeer(None, "switch", 18, 5),)
+    described = gpu(NvmlGpu(0, links=(*links, NvmlLink(18, active=False))))
+    assert described.nvlinks == (NvLinkPeer(None, "switch", 18, 5),)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +136,7 @@ def test_links_to_one_peer_are_one() -> None:
     [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 4), (7, 5), (8, 6), (0, None), (99, None), (None, None)],
 )
 def test_the_version_of_a_link_is_an_enumeration(version: int | None, generation: int | None) -> None:
-    """An A100 says 5, and has NVLink 3."""
+    """An A100 reports 5, and has NVLink 3."""
     assert gpu(NvmlGpu(0, links=(NvmlLink(0, True, version),))).nvlinks[0].version == generation
 
 
@@ -143,16 +150,16 @@ def test_the_version_of_a_link_is_an_enumeration(version: int | None, generation
 )  # fmt: skip
 def test_no_link_is_lost_or_counted_twice(links: list[NvmlLink]) -> None:
     """Grouping keeps the number of active links."""
-    found = gpu(NvmlGpu(0, links=tuple(links))).nvlinks
-    assert sum(peer.links for peer in found) == sum(link.active for link in links)
-    assert list(found) == sorted(found, key=lambda peer: (peer.address or "", peer.kind, peer.version or 0))
+    described = gpu(NvmlGpu(0, links=tuple(links))).nvlinks
+    assert sum(peer.links for peer in described) == sum(link.active for link in links)
+    assert list(described) == sorted(described, key=lambda peer: (peer.address or "", peer.kind, peer.version or 0))
 
 
 # --- fabric
 
 
 @pytest.mark.parametrize(
-    ("told", "meant"),
+    ("nvml_facts", "meant"),
     [
         (NvmlFabric(3, 0, CLUSTER, 2), Fabric("completed", "success", CLUSTER, 2, attached=True)),
         (NvmlFabric(3, 0, ZEROS, 0), Fabric("completed", "success", None, 0, attached=False)),
@@ -163,9 +170,9 @@ def test_no_link_is_lost_or_counted_twice(links: list[NvmlLink]) -> None:
         (NvmlFabric(9, 0, ZEROS, 0), Fabric("state 9", None, None, None)),
     ],
 )
-def test_fabric_states(told: NvmlFabric, meant: Fabric) -> None:
+def test_fabric_states(nvml_facts: NvmlFabric, meant: Fabric) -> None:
     """A GPU is attached if its registration is completed, with success, in a cluster."""
-    assert describe_fabric(told) == meant
+    assert describe_fabric(nvml_facts) == meant
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The real package, with its traps: absent, too old, answering in its various ways."""
+"""The real package, with its traps: absent, too old, results of several forms."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def started(monkeypatch: pytest.MonkeyPatch, **functions: Any) -> LibraryBackend
     return backend
 
 
-def refused(code: int) -> Any:
+def failing(code: int) -> Any:
     """A function that ends with an error."""
 
     def function(*_: object) -> None:
@@ -60,11 +60,11 @@ def refused(code: int) -> Any:
     return function
 
 
-def giving(answer: Any) -> Any:
-    """A function that gives an answer, whatever it is asked."""
+def returning(returned: Any) -> Any:
+    """A function that returns a value, whatever its arguments."""
 
     def function(*_: object) -> Any:
-        return answer
+        return returned
 
     return function
 
@@ -74,7 +74,7 @@ def damaged_text(*_: object) -> str:
     return b"\xff\xfe".decode()
 
 
-def test_without_the_package_the_problem_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_problem_has_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     """The package is an extra, so that it may well be missing."""
     monkeypatch.setitem(sys.modules, "pynvml", None)
     problem = collect_nvml(LibraryBackend()).problem or ""
@@ -85,13 +85,13 @@ def test_without_the_package_the_problem_says_how_to_get_it(monkeypatch: pytest.
 
 def test_errors_keep_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """The package has a class for each error; ours has the number."""
-    backend = started(monkeypatch, Name=refused(NOT_SUPPORTED))
+    backend = started(monkeypatch, Name=failing(NOT_SUPPORTED))
     with pytest.raises(NvmlError) as error:
         backend.call("nvmlDeviceGetName", object())
     assert error.value.code == NOT_SUPPORTED
 
 
-def test_a_function_that_the_package_lacks_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_that_the_package_lacks_is_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
     """An older package is like an older library: the fact is absent, and nothing breaks."""
     backend = started(monkeypatch)
     for name in ("nvmlDeviceGetAddressingMode", "nvmlDeviceGetGpuFabricInfo"):
@@ -105,10 +105,10 @@ def test_bytes_and_lists_become_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some functions give bytes, some text, some lists: here all are text and tuples."""
     backend = started(
         monkeypatch,
-        GspFirmwareVersion=giving(b"570.1\xff"),
-        EccMode=giving([1, 0]),
-        PciInfo=giving(Value(busId=b"00000000:3B:00.0")),
-        Name=giving("text"),
+        GspFirmwareVersion=returning(b"570.1\xff"),
+        EccMode=returning([1, 0]),
+        PciInfo=returning(Value(busId=b"00000000:3B:00.0")),
+        Name=returning("text"),
     )
     assert backend.call("nvmlDeviceGetGspFirmwareVersion", 1) == "570.1\\xff"
     assert backend.call("nvmlDeviceGetEccMode", 1) == (1, 0)
@@ -126,11 +126,11 @@ def test_text_that_the_package_cannot_decode_is_an_error(monkeypatch: pytest.Mon
 
 def test_the_older_name_of_a_function_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Why clocks are held down had another name before driver 535; another error is not hidden by that."""
-    old = {"CurrentClocksThrottleReasons": giving(8)}
+    old = {"CurrentClocksThrottleReasons": returning(8)}
     call = "nvmlDeviceGetCurrentClocksEventReasons"
-    backend = started(monkeypatch, CurrentClocksEventReasons=refused(FUNCTION_NOT_FOUND), **old)
+    backend = started(monkeypatch, CurrentClocksEventReasons=failing(FUNCTION_NOT_FOUND), **old)
     assert backend.call(call, 1) == 8
-    backend = started(monkeypatch, CurrentClocksEventReasons=refused(NOT_SUPPORTED), **old)
+    backend = started(monkeypatch, CurrentClocksEventReasons=failing(NOT_SUPPORTED), **old)
     with pytest.raises(NvmlError, match="not supported"):
         backend.call(call, 1)
 
@@ -139,7 +139,7 @@ def test_the_older_name_of_a_function_is_tried(monkeypatch: pytest.MonkeyPatch) 
 def test_fields_are_read_by_their_type(monkeypatch: pytest.MonkeyPatch, kind: int, member: str) -> None:
     """The value is a union, of which only one member is meant."""
     field = Value(nvmlReturn=0, valueType=kind, value=Value(**{member: 4}))
-    assert started(monkeypatch, FieldValues=giving([field])).call("nvmlDeviceGetFieldValues", 1, 230) == 4
+    assert started(monkeypatch, FieldValues=returning([field])).call("nvmlDeviceGetFieldValues", 1, 230) == 4
 
 
 def test_a_field_has_an_error_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,20 +148,20 @@ def test_a_field_has_an_error_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Non
         (Value(nvmlReturn=2, valueType=1), "invalid argument"),
         (Value(nvmlReturn=0, valueType=9), "unknown type 9"),
     ):
-        backend = started(monkeypatch, FieldValues=giving([field]))
+        backend = started(monkeypatch, FieldValues=returning([field]))
         with pytest.raises(NvmlError, match=words):
             backend.call("nvmlDeviceGetFieldValues", 1, 230)
 
 
-def test_a_fresh_object_is_made_for_each_question(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_query_gets_a_fresh_object(monkeypatch: pytest.MonkeyPatch) -> None:
     """The package has functions with one object as their default argument, shared by all callers."""
-    given: list[object] = []
+    arguments: list[object] = []
 
     def module_id(_: object, into: object = None) -> int:
-        given.append(into)
-        return len(given)
+        arguments.append(into)
+        return len(arguments)
 
     backend = started(monkeypatch, ModuleId=module_id)
     assert [backend.call("nvmlDeviceGetModuleId", 1) for _ in range(2)] == [1, 2]
-    assert None not in given
-    assert given[0] is not given[1]
+    assert None not in arguments
+    assert arguments[0] is not arguments[1]

@@ -1,4 +1,4 @@
-"""Asking NVML: each answer by itself, each refusal with its reason, and nothing more of a GPU that is lost."""
+"""Querying NVML: each fact by itself, each failure with its reason, and no further query of a lost GPU."""
 
 from __future__ import annotations
 
@@ -25,41 +25,41 @@ CALLS = {
 ERRORS = [*range(1, 31), 999, 12345]
 
 
-def one(**answers: Any) -> NvmlGpu:
-    """What is collected of a GPU with these answers, which refuses the rest."""
-    fake = SimulatedNvml([NvmlDevice({f"nvmlDeviceGet{name}": value for name, value in answers.items()})], {})
+def collect_single(**results: Any) -> NvmlGpu:
+    """The facts of a GPU that has these results only."""
+    fake = SimulatedNvml([NvmlDevice({f"nvmlDeviceGet{name}": value for name, value in results.items()})], {})
     return collect_nvml(fake).gpus[0]
 
 
 @pytest.mark.parametrize(
     "code", [backend.NOT_SUPPORTED, backend.FUNCTION_NOT_FOUND, backend.NO_PERMISSION, backend.NOT_FOUND]
 )
-def test_what_is_not_there_is_absent_with_its_reason(code: int) -> None:
+def test_an_unsupported_fact_is_absent_with_its_reason(code: int) -> None:
     """A GPU, driver, library or caller that has no such fact is as it should be: no fault."""
-    gpu = one(UUID=NvmlError(code), Name="GPU")
+    gpu = collect_single(UUID=NvmlError(code), Name="GPU")
     assert (gpu.uuid, gpu.name, gpu.faults) == (None, "GPU", ())
     assert gpu.absent["uuid"] == str(NvmlError(code))
 
 
 @pytest.mark.parametrize("code", [backend.UNKNOWN, 16, 10, 14, 17, 20, 12345])
 def test_what_fails_is_a_fault(code: int) -> None:
-    """A GPU that requires a reset, an error that NVML does not know: said with the question, and the rest is asked."""
-    gpu = one(UUID=NvmlError(code), Name="GPU", PcieReplayCounter=7)
+    """A GPU that requires a reset, or an error unknown to NVML: reported with the query, and the rest is queried."""
+    gpu = collect_single(UUID=NvmlError(code), Name="GPU", PcieReplayCounter=7)
     assert gpu.faults == (f"nvmlDeviceGetUUID: {NvmlError(code)}",)
     assert (gpu.uuid, gpu.name, gpu.pcie_replays, gpu.lost) == (None, "GPU", 7, False)
 
 
-def test_a_lost_gpu_is_asked_nothing_more() -> None:
-    """Each further question could take its time to fail; what was known before stays."""
+def test_a_lost_gpu_gets_no_further_query() -> None:
+    """Each further query could fail slowly; earlier facts remain."""
     fake = stub_twin()
     fake.gpus[0].results["nvmlDeviceGetName"] = NvmlError(backend.GPU_IS_LOST)
-    gpu, other = collect_nvml(fake).gpus
+    gpu, second = collect_nvml(fake).gpus
     assert gpu.lost
     assert (gpu.address, gpu.uuid) == ("0000:3b:00.0", "GPU-00000000-0000-0000-0000-000000000000")
     assert gpu.faults == ("nvmlDeviceGetName: GPU is lost",)
-    assert other == collect_nvml(stub_twin()).gpus[1]
-    asked = [question[0] for question in fake.calls]
-    assert asked[asked.index("nvmlDeviceGetName") + 1] == "nvmlDeviceGetHandleByIndex"
+    assert second == collect_nvml(stub_twin()).gpus[1]
+    calls = [question[0] for question in fake.calls]
+    assert calls[calls.index("nvmlDeviceGetName") + 1] == "nvmlDeviceGetHandleByIndex"
 
 
 @given(st.dictionaries(st.sampled_from(sorted(CALLS)), st.sampled_from(ERRORS)))
@@ -74,25 +74,25 @@ def test_no_error_costs_another_fact(errors: dict[str, int]) -> None:
     if gpu.lost:
         assert backend.GPU_IS_LOST in errors.values()
         return
-    refused = {fact for fact, call in CALLS.items() if call in {CALLS[one] for one in errors}}
+    unsupported = {fact for fact, call in CALLS.items() if call in {CALLS[collect_single] for collect_single in errors}}
     for field in gpu._fields:
-        if field in refused:
+        if field in unsupported:
             assert getattr(gpu, field) is None
             assert gpu.absent[field]
         elif field not in ("absent", "faults", "mig_devices"):
             assert getattr(gpu, field) == getattr(whole, field)
 
 
-@pytest.mark.parametrize("answer", ["", 7, (1, 2), None, b"x", [1]])
-def test_an_answer_of_the_wrong_kind_is_none(answer: Any) -> None:
+@pytest.mark.parametrize("result", ["", 7, (1, 2), None, b"x", [1]])
+def test_a_result_of_the_wrong_type_is_unknown(result: Any) -> None:
     """A text that is a number, an empty text: unknown, and no exception."""
-    assert one(UUID=answer).uuid is None
+    assert collect_single(UUID=result).uuid is None
 
 
-@pytest.mark.parametrize("answer", ["x", (1,), (1, 2, 3), ("a", "b"), 5])
-def test_a_tuple_of_the_wrong_shape_is_none(answer: Any) -> None:
+@pytest.mark.parametrize("result", ["x", (1,), (1, 2, 3), ("a", "b"), 5])
+def test_a_tuple_of_the_wrong_shape_is_unknown(result: Any) -> None:
     """Two numbers are asked for, and two numbers it must be."""
-    gpu = one(CudaComputeCapability=answer)
+    gpu = collect_single(CudaComputeCapability=result)
     assert gpu.compute_capability is None
     assert "answered with" in gpu.absent["compute_capability"]
 
@@ -129,18 +129,18 @@ def test_every_address_survives(domain: int, bus: int, device: int) -> None:
 # --- what needs several questions
 
 
-def test_links_end_with_the_first_invalid_one() -> None:
+def test_links_end_at_the_first_invalid_number() -> None:
     """Links that are not wired are passed over, and the number behind the last one ends the search."""
-    answers: dict[Any, Any] = {("nvmlDeviceGetNvLinkState", 2): 1, ("nvmlDeviceGetNvLinkState", 4): 0}
-    answers["nvmlDeviceGetNvLinkState", 5] = NvmlError(backend.INVALID_ARGUMENT)
-    fake = SimulatedNvml([NvmlDevice(answers)], {})
+    results: dict[Any, Any] = {("nvmlDeviceGetNvLinkState", 2): 1, ("nvmlDeviceGetNvLinkState", 4): 0}
+    results["nvmlDeviceGetNvLinkState", 5] = NvmlError(backend.INVALID_ARGUMENT)
+    fake = SimulatedNvml([NvmlDevice(results)], {})
     gpu = collect_nvml(fake).gpus[0]
     assert gpu.links == (NvmlLink(2, active=True), NvmlLink(4, active=False))
     assert "links" not in gpu.absent
     assert ("nvmlDeviceGetNvLinkState", "6") not in fake.calls
 
 
-def test_a_gpu_without_links_says_so() -> None:
+def test_a_gpu_without_links() -> None:
     """All 36 refused is no NVLink at all, and bounded."""
     fake = SimulatedNvml([NvmlDevice({})], {})
     gpu = collect_nvml(fake).gpus[0]
@@ -166,16 +166,16 @@ def test_mig_is_not_searched_where_it_is_off() -> None:
 
 def test_the_memory_affinity_is_a_set_of_nodes() -> None:
     """Bits of words of 64."""
-    assert one(MemoryAffinity=(0b101, *[0] * 14, 1 << 63)).memory_affinity == (0, 2, 1023)
-    assert one(MemoryAffinity=(0,) * 16).memory_affinity == ()
+    assert collect_single(MemoryAffinity=(0b101, *[0] * 14, 1 << 63)).memory_affinity == (0, 2, 1023)
+    assert collect_single(MemoryAffinity=(0,) * 16).memory_affinity == ()
 
 
 @pytest.mark.parametrize(
-    "answer", ["x", ("00", 0, 0, 3), ("f" * 32, 0, 0), ("f" * 32, "0", 0, 3), ("f" * 32, 0, 0, 3, 1, 1, 1)]
+    "result", ["x", ("00", 0, 0, 3), ("f" * 32, 0, 0), ("f" * 32, "0", 0, 3), ("f" * 32, 0, 0, 3, 1, 1, 1)]
 )
-def test_a_fabric_of_the_wrong_shape_is_none(answer: Any) -> None:
+def test_a_fabric_of_the_wrong_shape_is_unknown(result: Any) -> None:
     """Anything but the struct's fields is unknown."""
-    gpu = one(GpuFabricInfo=answer)
+    gpu = collect_single(GpuFabricInfo=result)
     assert gpu.fabric is None
     assert gpu.absent["fabric"]
 
@@ -192,8 +192,8 @@ def test_a_fabric_of_the_wrong_shape_is_none(answer: Any) -> None:
         (backend.UNKNOWN, ""),
     ],
 )
-def test_a_library_that_does_not_start_is_one_problem(code: int, remedy: str) -> None:
-    """One line says what is wrong and what to do, and nothing is asked."""
+def test_a_library_that_does_not_start_is_a_single_problem(code: int, remedy: str) -> None:
+    """One line says what is wrong and what to do, and nothing is read."""
     fake = SimulatedNvml([], {}, start=NvmlError(code))
     facts = collect_nvml(fake)
     assert (facts.problem or "").startswith(f"NVML cannot be used: {NvmlError(code)}")

@@ -50,9 +50,9 @@ def index(cpu: int, number: int, name: str = "") -> str:
     return f"{CPU}/cpu{cpu}/cache/index{number}" + (f"/{name}" if name else "")
 
 
-def rows(found_caches: tuple[Cache, ...]) -> list[tuple[int, str, int | None, str]]:
+def rows(actual: tuple[Cache, ...]) -> list[tuple[int, str, int | None, str]]:
     """Caches without their ids."""
-    return [(cache.level, cache.type, cache.size, str(cache.cpus)) for cache in found_caches]
+    return [(cache.level, cache.type, cache.size, str(cache.cpus)) for cache in actual]
 
 
 QUAD = healthy(quad(), ONLY).caches
@@ -115,14 +115,14 @@ def test_levels_without_ids() -> None:
 
 
 def test_an_empty_mask_is_the_cpu_alone() -> None:
-    """ia64 kernels leave the masks of caches empty that nobody shares."""
+    """ia64 kernels leave the mask empty for a cache that only one CPU has."""
     tree = bare_tree("0-1")
     add_cache(tree, 0, 1, "Data", "16K", ["0", "1"])
     tree |= {index(cpu, 0, "shared_cpu_map"): b"00000000,00000000\n" for cpu in (0, 1)}
     assert rows(healthy(tree, ONLY).caches) == [(1, "Data", 16384, "0"), (1, "Data", 16384, "1")]
 
 
-def test_cpus_with_other_caches() -> None:
+def test_cpus_with_different_caches() -> None:
     """CPUs with another list of caches may have other caches at the same index: theirs are read from their own."""
     tree = bare_tree("0-3")
     add_cache(tree, 0, 1, "Data", "32K", ["0", "1", "2", "3"])
@@ -143,7 +143,7 @@ def test_cpus_with_other_caches() -> None:
 
 
 def test_the_same_cache_twice() -> None:
-    """VirtualBox tells of one L1 twice: it is one."""
+    """VirtualBox lists one L1 twice: it counts once."""
     tree = bare_tree("0-1")
     for number in (0, 1):
         add_cache(tree, number, 1, "Data", "32K", ["0", "1"])
@@ -151,15 +151,15 @@ def test_the_same_cache_twice() -> None:
 
 
 def test_a_gap_in_the_numbers() -> None:
-    """A missing index is a loss: what is left is used, and the gap is said."""
+    """A missing index is a loss: what is left is used, and the gap is reported."""
     tree = {path: content for path, content in quad().items() if not path.startswith(index(0, 1))}
     machine = found(tree, ONLY)
     assert machine.caches == tuple(cache for cache in QUAD if (cache.type, cache.cpus) != ("Instruction", cpuset("0")))
     assert paths(machine.problems) == [f"{CPU}/cpu0/cache"]
 
 
-def test_a_cpu_without_caches_among_others() -> None:
-    """Its own are lost, and said so; those that it shares others tell."""
+def test_a_single_cpu_without_caches() -> None:
+    """Its own are lost, and reported; the files of other CPUs have those that it shares."""
     tree = {path: content for path, content in quad().items() if not path.startswith(f"{CPU}/cpu2/cache")}
     machine = found(tree, ONLY)
     assert machine.caches == tuple(cache for cache in QUAD if cache.cpus != cpuset("2"))
@@ -177,7 +177,7 @@ def test_a_cpu_without_caches_among_others() -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["level", "type"])
-def test_level_and_type_are_told_by_fellows(name: str, damage: Damage) -> None:
+def test_level_and_type_from_sharing_cpus(name: str, damage: Damage) -> None:
     """A CPU with the same list of caches has the same level and type at the same index."""
     machine = found(quad(), ONLY, {index(0, 0, name): damage})
     assert machine.caches == QUAD
@@ -188,7 +188,7 @@ def test_level_and_type_are_told_by_fellows(name: str, damage: Damage) -> None:
 
 @pytest.mark.parametrize("name", ["level", "type"])
 def test_levels_or_types_that_no_cache_has(name: str) -> None:
-    """A cache of which nobody tells level or type cannot be listed; said once for each index, and not for each CPU."""
+    """A cache without level or type in any file cannot be listed; reported once for each index, not for each CPU."""
     tree = {path: content for path, content in quad().items() if not path.endswith(f"index2/{name}")}
     machine = found(tree, ONLY)
     assert machine.caches == tuple(cache for cache in QUAD if cache.level != 2)
@@ -196,7 +196,7 @@ def test_levels_or_types_that_no_cache_has(name: str) -> None:
 
 
 def test_a_lost_size() -> None:
-    """A sharer tells it; of a cache that nobody shares it is unknown, and not zero."""
+    """A sharer's file has the size; for an unshared cache it is unknown, and not zero."""
     machine = found(quad(), ONLY, {index(0, 3, "size"): Damage(DELETE)})
     assert machine.caches == QUAD
     assert machine.problems[0].used == f"/{index(1, 3, 'size')}"
@@ -206,7 +206,7 @@ def test_a_lost_size() -> None:
 
 
 def test_lost_sharers() -> None:
-    """The list stands in for the mask; without both a cache that nobody else tells of is lost, and said so."""
+    """The list replaces the mask; without both a cache in no other file is lost, and reported."""
     machine = found(quad(), ONLY, {index(0, 0, "shared_cpu_map"): Damage("content", 0, b"zz\n")})
     assert machine.caches == QUAD
     assert machine.problems[0].used == f"/{index(0, 0, 'shared_cpu_list')}"
@@ -221,7 +221,7 @@ def test_lost_sharers() -> None:
 
 
 def test_conflicting_sharers() -> None:
-    """A cache that claims CPUs of another is dropped with the one that it denies; the rest stays."""
+    """A cache that claims CPUs of another is dropped with the one that it contradicts; the rest remains."""
     machine = found(quad() | {index(0, 3, "shared_cpu_map"): b"0000001f\n"}, ONLY)
     assert [str(cache.cpus) for cache in machine.caches if cache.level == 3] == ["4-7"]
     assert len(machine.caches) == len(QUAD) - 1
@@ -241,10 +241,10 @@ def test_conflicts_between_lists_of_caches() -> None:
 
 
 def test_machines_without_caches() -> None:
-    """Many virtual machines tell of none: no data, and nothing is damaged."""
-    made = scan(bare_tree("0-1"), ONLY)
-    assert made.runs[1].outcome == "no data"
-    assert made.machine.problems == ()
+    """Many virtual machines list none: no data, and nothing is damaged."""
+    scan_result = scan(bare_tree("0-1"), ONLY)
+    assert scan_result.runs[1].outcome == "no data"
+    assert scan_result.machine.problems == ()
     assert scan({"x": b""}, (caches.COLLECTOR,)).runs[0].detail == "no CPUs"
 
 
@@ -254,15 +254,15 @@ def test_sparc() -> None:
     for cpu in (6, 7, 10):
         sizes = {"l1_dcache_size": 16384, "l1_icache_size": 32768, "l2_cache_size": 1 << 20}
         tree |= {f"{CPU}/cpu{cpu}/{name}": line(size) for name, size in sizes.items()}
-    wanted = [(1, "Data", 16384), (1, "Instruction", 32768), (2, "Unified", 1 << 20)]
-    assert rows(healthy(tree, WITH_CORES).caches) == [(*cache, cpus) for cpus in ("6-7", "10") for cache in wanted]
+    expected = [(1, "Data", 16384), (1, "Instruction", 32768), (2, "Unified", 1 << 20)]
+    assert rows(healthy(tree, WITH_CORES).caches) == [(*cache, cpus) for cpus in ("6-7", "10") for cache in expected]
     machine = found(tree, WITH_CORES, {f"{CPU}/cpu10/l2_cache_size": Damage(DELETE)})
     assert len(machine.caches) == 5
     assert paths(machine.problems) == [f"{CPU}/cpu10/l2_cache_size"]
 
 
 def test_sources() -> None:
-    """Every cache names the file that tells its sharers."""
+    """Every cache names the file that lists its sharers."""
     sources = scan(quad(), ONLY, explain=True).sources
     assert sources["caches.3"].file == f"/{index(0, 3, 'shared_cpu_map')}"
     assert {f"caches.{number}" for number in range(len(QUAD))} <= set(sources)
@@ -287,15 +287,15 @@ def shapes(draw: st.DrawFn) -> Shape:
 def test_any_shape(shape: Shape) -> None:
     """Each core has its L1 and L2, each group of cores its L3, and each is read once."""
     tree = machine_tree(shape)
-    of_core = [str(shape.of_core(core)) for core in range(shape.all_cores)]
-    of_l3 = [str(shape.of_cores(core, shape.l3_cores)) for core in range(0, shape.all_cores, shape.l3_cores)]
+    core_cpus = [str(shape.of_core(core)) for core in range(shape.all_cores)]
+    l3_cpus = [str(shape.of_cores(core, shape.l3_cores)) for core in range(0, shape.all_cores, shape.l3_cores)]
     sets = {
         level: [str(cache.cpus) for cache in healthy(tree, ONLY).caches if cache.level == level] for level in (2, 3)
     }
-    assert sorted(sets[2]) == sorted(of_core)
-    assert sorted(sets[3]) == sorted(of_l3)
+    assert sorted(sets[2]) == sorted(core_cpus)
+    assert sorted(sets[3]) == sorted(l3_cpus)
     maps = [path for path in reads(tree, ONLY) if path.endswith("index3/shared_cpu_map")]
-    assert len(maps) == len(of_l3)
+    assert len(maps) == len(l3_cpus)
 
 
 @settings(max_examples=80, deadline=None)
@@ -305,7 +305,7 @@ def test_any_shape(shape: Shape) -> None:
     )
 )
 def test_no_noise_makes_caches_overlap(noise: dict[str, bytes]) -> None:
-    """Whatever files say, a CPU has at most one cache of a level and type, and every loss is said."""
+    """Whatever files contain, a CPU has at most one cache of a level and type, and every loss is reported."""
     machine = found(quad() | noise, ONLY)
     served = [(cache.level, cache.type, cpu) for cache in machine.caches for cpu in cache.cpus]
     assert len(served) == len(set(served))

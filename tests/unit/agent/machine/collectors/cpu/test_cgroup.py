@@ -23,8 +23,8 @@ STATUS = b"Name:\tzonewise\nCpus_allowed:\t00f0\nCpus_allowed_list:\t4-7\nMems_a
 
 def allowed(tree: Contents) -> str | None:
     """The CPUs that the files of a tree allow."""
-    found = allowed_cpus(reader(tree), ONLINE)
-    return None if found is None else str(found)
+    permitted = allowed_cpus(reader(tree), ONLINE)
+    return None if permitted is None else str(permitted)
 
 
 def v2_tree(group: str, files: dict[str, str]) -> Contents:
@@ -51,7 +51,7 @@ def test_v2_in_a_cgroup_namespace() -> None:
 
 
 def test_v2_at_an_odd_mount() -> None:
-    """The mount table says where the hierarchy is; a blank in a path is written as an octal escape."""
+    """The mount table has the path of the hierarchy; a blank in a path is written as an octal escape."""
     tree: Contents = {
         "proc/mounts": b"none /c\\040groups/unified cgroup2 rw 0 0\n",
         "proc/self/cpuset": b"/job_7/step_0\n",
@@ -80,7 +80,7 @@ def test_v1(mount: str, name: str) -> None:
 
 
 def test_v1_in_a_container_without_namespace() -> None:
-    """The mount shows a part of the hierarchy only; mountinfo says which, and the cgroup's path starts above it."""
+    """The mount shows a part of the hierarchy only; mountinfo names it, and the cgroup's path starts above it."""
     tree: Contents = {
         "proc/self/mountinfo": b"36 35 0:29 /docker/c1 /sys/fs/cgroup/cpuset ro shared:8 - cgroup cgroup rw,cpuset\n",
         "proc/mounts": b"none /wrong cgroup rw,cpuset 0 0\n",
@@ -91,7 +91,7 @@ def test_v1_in_a_container_without_namespace() -> None:
 
 
 def test_an_unset_v1_cpuset() -> None:
-    """An empty cpuset.cpus is one that nobody has set, and permits no process: it says nothing of ours."""
+    """An empty cpuset.cpus is unset and permits no process: it has no CPUs of ours."""
     tree: Contents = {
         "proc/mounts": b"cgroup /c cgroup rw,cpuset 0 0\n",
         "proc/self/cgroup": b"4:cpuset:/\n",
@@ -118,8 +118,8 @@ def test_offline_cpus_are_not_usable() -> None:
     assert allowed(v2_tree("/", {"/cpuset.cpus.effective": "12-90"})) == "12-15"
 
 
-def test_damage_is_said_and_replaced() -> None:
-    """A cpuset that cannot be understood: the affinity stands in, and the problem says so."""
+def test_damage_is_reported_and_replaced() -> None:
+    """A cpuset that cannot be understood: the affinity replaces it, and the problem names it."""
     read = reader(v2_tree("/", {"/cpuset.cpus.effective": "0-x"}) | {"proc/self/status": STATUS})
     assert allowed_cpus(read, ONLINE) == cpuset("4-7")
     assert [(problem.path, problem.used) for problem in read.problems] == [
@@ -143,16 +143,16 @@ def test_the_source() -> None:
 
 
 class Spy:
-    """Files that remember what they were asked for, and have only the process's files."""
+    """Files that record the paths read, and have only the process's files."""
 
     live = False
 
     def __init__(self, tree: Contents) -> None:
         self.files = MemoryFiles(tree.items())
-        self.asked: list[str] = []
+        self.paths: list[str] = []
 
     def read(self, path: str) -> bytes:
-        self.asked.append(path)
+        self.paths.append(path)
         return self.files.read(path)
 
     def names(self, path: str) -> list[str]:
@@ -168,15 +168,15 @@ def test_no_path_leaves_the_root(group: str, point: str, root: str) -> None:
     mount = f"36 35 0:29 {root or '/'} {point or '/'} rw - cgroup2 cgroup2 rw\n"
     spy = Spy({"proc/self/mountinfo": mount.encode(), "proc/self/cgroup": f"0::{group}\n".encode()})
     allowed_cpus(Reader(spy), ONLINE)
-    assert [path for path in spy.asked if path.startswith("/") or ".." in path.split("/") or "\0" in path] == []
+    assert [path for path in spy.paths if path.startswith("/") or ".." in path.split("/") or "\0" in path] == []
 
 
 @given(st.binary(max_size=80), st.binary(max_size=80), st.binary(max_size=80))
 def test_noise(mounts: bytes, groups: bytes, status: bytes) -> None:
     """Noise in any of the files ends in a set of online CPUs or in none."""
     tree: Contents = {"proc/mounts": mounts, "proc/self/cgroup": groups, "proc/self/status": status}
-    found = allowed_cpus(reader(tree), ONLINE)
-    assert found is None or found <= ONLINE
+    permitted = allowed_cpus(reader(tree), ONLINE)
+    assert permitted is None or permitted <= ONLINE
 
 
 def test_the_line_of_status() -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SINGLES = {str(cpu): cpu for cpu in range(8)}
 
 
-def machine_of(cores: dict[str, int] | None = None) -> Contents:
+def eight_cpus(cores: dict[str, int] | None = None) -> Contents:
     """Eight CPUs in one package, by default each a core."""
     return topology_tree(cores or SINGLES, {"0-7": 0})
 
@@ -33,10 +33,10 @@ def with_frequencies(tree: Contents, khz: dict[str, tuple[int, int | None]]) -> 
     tree = dict(tree)
     for text, (maximum, base) in khz.items():
         for cpu in cpuset(text):
-            place = f"{CPU}/cpu{cpu}/cpufreq"
-            tree |= {f"{place}/cpuinfo_max_freq": line(maximum), f"{place}/cpuinfo_min_freq": line(400_000)}
+            directory = f"{CPU}/cpu{cpu}/cpufreq"
+            tree |= {f"{directory}/cpuinfo_max_freq": line(maximum), f"{directory}/cpuinfo_min_freq": line(400_000)}
             if base is not None:
-                tree[f"{place}/base_frequency"] = line(base)
+                tree[f"{directory}/base_frequency"] = line(base)
     return tree
 
 
@@ -72,9 +72,9 @@ HYBRID_CORES = {"0-1": 0, "2-3": 4, "4": 8, "5": 9, "6": 10, "7": 11}
 
 
 def test_intel_names_its_kinds() -> None:
-    """The PMUs say it, whatever the frequencies; favoured cores are of their kind, which all reach less."""
+    """The PMUs name the kinds, whatever the frequencies; favoured cores are of their kind, which all reach less."""
     tree = with_frequencies(
-        machine_of(HYBRID_CORES) | PMUS,
+        eight_cpus(HYBRID_CORES) | PMUS,
         {"0-1": (5_000_000, 1_900_000), "2-3": (5_200_000, 1_900_000), "4-7": (3_900_000, 1_400_000)},
     )
     machine = healthy(tree)
@@ -87,44 +87,44 @@ def test_intel_names_its_kinds() -> None:
 
 def test_low_power_cores() -> None:
     """The cores of the SoC tile are a kind of their own, also where cpu_atom lists them too."""
-    tree = machine_of() | PMUS | {"sys/devices/cpu_lowpower/cpus": b"6-7\n"}
+    tree = eight_cpus() | PMUS | {"sys/devices/cpu_lowpower/cpus": b"6-7\n"}
     assert kinds(healthy(tree)) == [("performance", "0-3"), ("efficiency", "4-5"), ("efficiency", "6-7")]
 
 
-def test_a_hybrid_with_one_kind_left() -> None:
-    """A hybrid processor whose efficiency cores are switched off in the BIOS is no hybrid any more."""
-    tree = machine_of() | {"sys/devices/cpu_core/cpus": b"0-7\n"}
+def test_a_hybrid_with_a_single_online_kind() -> None:
+    """A hybrid processor with efficiency cores switched off in the BIOS is no hybrid any more."""
+    tree = eight_cpus() | {"sys/devices/cpu_core/cpus": b"0-7\n"}
     assert kinds(healthy(tree)) == [(None, "0-7")]
 
 
 @pytest.mark.parametrize("pmu", ["cpu_core", "cpu_atom"])
 @pytest.mark.parametrize("damage", [Damage(DELETE), Damage("content", 0, b"x\n"), Damage("deny")])
 def test_a_lost_pmu_is_the_rest(pmu: str, damage: Damage) -> None:
-    """CPUs that the one PMU leaves out are of the other, whose file is lost; and that is said."""
-    machine = found(machine_of() | PMUS, damages={f"sys/devices/{pmu}/cpus": damage})
+    """CPUs that the one PMU leaves out are of the other, whose file is lost; and that is reported."""
+    machine = found(eight_cpus() | PMUS, damages={f"sys/devices/{pmu}/cpus": damage})
     assert kinds(machine) == [("performance", "0-3"), ("efficiency", "4-7")]
     assert set(paths(machine.problems)) == {f"sys/devices/{pmu}/cpus"}
 
 
 def test_cpus_that_no_pmu_lists() -> None:
     """With both PMUs there, a CPU that none lists has no kind, nor has its core."""
-    machine = found(machine_of() | PMUS | {"sys/devices/cpu_atom/cpus": b"4-6\n"})
+    machine = found(eight_cpus() | PMUS | {"sys/devices/cpu_atom/cpus": b"4-6\n"})
     assert kinds(machine) == [("performance", "0-3"), ("efficiency", "4-6")]
     assert core_labels(machine)[-1] is None
     assert len(machine.problems) == 1
 
 
 def test_intel_before_the_names() -> None:
-    """Kernels that do not name the kinds: base and highest frequency tell, and the caches that they are designs."""
-    tree = with_frequencies(machine_of(), {"0-3": (2_800_000, 1_400_000), "4-7": (3_000_000, 2_000_000)})
+    """Kernels that do not name the kinds: base and highest frequency differ, and the caches show two designs."""
+    tree = with_frequencies(eight_cpus(), {"0-3": (2_800_000, 1_400_000), "4-7": (3_000_000, 2_000_000)})
     add_cache(tree, 0, 1, "Data", "32K", ["0", "1", "2", "3"])
     add_cache(tree, 0, 1, "Data", "48K", ["4", "5", "6", "7"])
     assert kinds(healthy(tree)) == [("efficiency", "0-3"), ("performance", "4-7")]
 
 
 def test_speed_select_is_no_hybrid() -> None:
-    """Cores of one design with a higher base frequency are told apart and not labelled."""
-    tree = with_frequencies(machine_of(), {"0-3": (3_700_000, 2_700_000), "4-7": (3_700_000, 2_100_000)})
+    """Cores of one design with a higher base frequency are distinguished and not labelled."""
+    tree = with_frequencies(eight_cpus(), {"0-3": (3_700_000, 2_700_000), "4-7": (3_700_000, 2_100_000)})
     add_cache(tree, 0, 1, "Data", "32K", list(SINGLES))
     machine = healthy(tree)
     assert kinds(machine) == [(None, "0-3"), (None, "4-7")]
@@ -134,7 +134,7 @@ def test_speed_select_is_no_hybrid() -> None:
 
 def test_favoured_cores_are_no_kind() -> None:
     """Turbo bins within a tenth leave the machine with one kind."""
-    tree = with_frequencies(machine_of(), {"0-5": (4_700_000, 2_600_000), "6-7": (5_000_000, 2_600_000)})
+    tree = with_frequencies(eight_cpus(), {"0-5": (4_700_000, 2_600_000), "6-7": (5_000_000, 2_600_000)})
     machine = healthy(tree)
     assert kinds(machine) == [(None, "0-7")]
     assert (machine.core_kinds[0].max_mhz, machine.core_kinds[0].common_max_mhz) == (5000, 4700)
@@ -143,7 +143,7 @@ def test_favoured_cores_are_no_kind() -> None:
 def test_arm() -> None:
     """Designs and capacities: the weakest are for efficiency, all others for performance, each design a kind."""
     tree = with_capacities(
-        with_parts(machine_of(), {"0-2": "d46", "3-4": "d4d", "5-6": "d47", "7": "d4e"}),
+        with_parts(eight_cpus(), {"0-2": "d46", "3-4": "d4d", "5-6": "d47", "7": "d4e"}),
         {"0-2": 280, "3-6": 855, "7": 1024},
     )
     machine = healthy(tree)
@@ -156,8 +156,8 @@ def test_arm() -> None:
 
 
 def test_arm_without_cpuinfo() -> None:
-    """The register of each core tells the design where /proc/cpuinfo does not."""
-    tree = with_capacities(machine_of(), {"0-3": 446, "4-7": 1024}) | {
+    """The register of each core has the design where /proc/cpuinfo lacks it."""
+    tree = with_capacities(eight_cpus(), {"0-3": 446, "4-7": 1024}) | {
         "proc/cpuinfo": cpuinfo({"BogoMIPS": "1"}, range(8))
     }
     midrs = {cpu: "0x00000000410fd034" if cpu < 4 else "0x00000000410fd082" for cpu in range(8)}
@@ -169,9 +169,9 @@ def test_arm_without_cpuinfo() -> None:
 
 
 def test_capacities_alone() -> None:
-    """Where nothing else is told, capacities do; of equal ones the base frequency makes kinds, and no labels."""
+    """Without other traits capacities decide; of equal ones the base frequency makes kinds, and no labels."""
     tree = with_frequencies(
-        with_capacities(machine_of(), {"0-3": 234, "4-7": 1024}),
+        with_capacities(eight_cpus(), {"0-3": 234, "4-7": 1024}),
         {"0-1": (3_000_000, 2_500_000), "2-3": (3_000_000, 1_200_000), "4-7": (2_000_000, 1_200_000)},
     )
     assert kinds(healthy(tree)) == [("efficiency", "0-1"), ("efficiency", "2-3"), ("performance", "4-7")]
@@ -179,7 +179,7 @@ def test_capacities_alone() -> None:
 
 def test_designs_of_equal_strength() -> None:
     """Two designs that nothing ranks are two kinds without a label."""
-    tree = with_parts(machine_of(), {"0-3": "d08", "4-7": "d09"})
+    tree = with_parts(eight_cpus(), {"0-3": "d08", "4-7": "d09"})
     assert kinds(healthy(tree)) == [(None, "0-3"), (None, "4-7")]
 
 
@@ -191,16 +191,16 @@ def test_an_ordinary_server() -> None:
 
 
 def test_a_lost_value_leaves_a_cpu_in_its_kind() -> None:
-    """A CPU without a capacity any more is of the kind that its design tells; the loss is said."""
-    tree = with_capacities(with_parts(machine_of(), {"0-3": "d46", "4-7": "d4e"}), {"0-3": 280, "4-7": 1024})
+    """A CPU that lost its capacity is of the kind of its design; the loss is reported."""
+    tree = with_capacities(with_parts(eight_cpus(), {"0-3": "d46", "4-7": "d4e"}), {"0-3": 280, "4-7": 1024})
     machine = found(tree, damages={f"{CPU}/cpu5/cpu_capacity": Damage("content", 0, b"x\n")})
     assert machine.core_kinds == healthy(tree).core_kinds
     assert len(machine.problems) == 1
 
 
 def test_a_cpu_of_unknown_kind() -> None:
-    """Where the lost value alone told kinds apart, the CPU and its core have none, rather than a wrong one."""
-    tree = with_capacities(machine_of(), {"0-3": 280, "4-7": 1024})
+    """Where only the lost value distinguished kinds, the CPU and its core have none, rather than a wrong one."""
+    tree = with_capacities(eight_cpus(), {"0-3": 280, "4-7": 1024})
     machine = found(tree, damages={f"{CPU}/cpu5/cpu_capacity": Damage(DELETE)})
     assert kinds(machine) == [("efficiency", "0-3"), ("performance", "4,6-7")]
     assert core_labels(machine)[5] is None
@@ -213,14 +213,14 @@ def test_no_cpus() -> None:
 
 def test_sources() -> None:
     """Every kind names a file of its first CPU."""
-    sources = scan(machine_of() | PMUS, explain=True).sources
+    sources = scan(eight_cpus() | PMUS, explain=True).sources
     assert set(sources) >= {"core_kinds.0", "core_kinds.1", "cores.0.kind", "cores.7.kind"}
     assert sources["core_kinds.1"].value == "4-7"
 
 
 def test_a_rescan_keeps_the_labels() -> None:
     """Cores keep their labels where nothing changed, and boost that is switched makes the limits be read again."""
-    tree = machine_of(HYBRID_CORES) | PMUS | {f"{CPU}/cpufreq/boost": b"1\n"}
+    tree = eight_cpus(HYBRID_CORES) | PMUS | {f"{CPU}/cpufreq/boost": b"1\n"}
     files = MemoryFiles(tree.items())
     scanner = Scanner(files, collectors=ALL)
     first = scanner.scan().machine
@@ -243,8 +243,8 @@ def test_a_rescan_keeps_the_labels() -> None:
     )
 )
 def test_noise(noise: dict[str, bytes]) -> None:
-    """Whatever files say, kinds are disjoint and of online CPUs, and labels are the two that there are."""
-    machine = found(machine_of(HYBRID_CORES) | noise)
+    """Whatever files contain, kinds are disjoint and of online CPUs, and labels are the two that exist."""
+    machine = found(eight_cpus(HYBRID_CORES) | noise)
     members = [cpu for kind in machine.core_kinds for cpu in kind.cpus]
     assert len(members) == len(set(members))
     assert CpuSet(members) <= machine.cpus.online

@@ -20,7 +20,7 @@ TRAITS = st.builds(
 )
 
 
-def test_turbo_bins_are_one_class() -> None:
+def test_turbo_bins_share_a_class() -> None:
     """Favoured cores a few percent above the rest are no other kind; efficient ones a fifth below are."""
     turbo = {0: 5000, 1: 5200, 2: 5000, 3: 5400, 4: 3900, 5: 3900}
     assert classes(turbo) == {0: 1, 1: 1, 2: 1, 3: 1, 4: 0, 5: 0}
@@ -36,15 +36,15 @@ def test_a_class_does_not_creep() -> None:
 @given(VALUES)
 def test_classes_keep_the_order(values: dict[int, int]) -> None:
     """Equal values have one class, a class spans a tenth at most, and higher values have no lower class."""
-    found = classes(values)
-    assert found.keys() == values.keys()
+    grouped = classes(values)
+    assert grouped.keys() == values.keys()
     for a in values:
         for b in values:
             if values[a] <= values[b]:
-                assert found[a] <= found[b]
-            if found[a] == found[b]:
+                assert grouped[a] <= grouped[b]
+            if grouped[a] == grouped[b]:
                 assert max(values[a], values[b]) <= 1.1 * min(values[a], values[b])
-    assert set(found.values()) == set(range(len(set(found.values()))))
+    assert set(grouped.values()) == set(range(len(set(grouped.values()))))
 
 
 def test_kinds_by_any_trait() -> None:
@@ -54,7 +54,7 @@ def test_kinds_by_any_trait() -> None:
     assert kinds({}) == []
 
 
-def test_a_cpu_of_which_less_is_known() -> None:
+def test_a_cpu_with_fewer_traits() -> None:
     """It belongs to the one kind that agrees with what is known; where several do, to none."""
     slow, fast = Traits(design="A", capacity=0, maximum=0), Traits(design="B", capacity=1, maximum=0)
     assert kinds({0: slow, 1: fast, 2: Traits(design="B", maximum=0)}) == [
@@ -64,7 +64,7 @@ def test_a_cpu_of_which_less_is_known() -> None:
     assert kinds({0: slow, 1: fast, 2: Traits(maximum=0)}) == [CpuKind(slow, cpuset("0")), CpuKind(fast, cpuset("1"))]
 
 
-def test_a_machine_that_tells_nothing_has_one_kind() -> None:
+def test_a_machine_without_traits_has_a_single_kind() -> None:
     """Without any trait all CPUs are alike."""
     assert kinds(dict.fromkeys(range(4), Traits())) == [CpuKind(Traits(), cpuset("0-3"))]
 
@@ -72,10 +72,10 @@ def test_a_machine_that_tells_nothing_has_one_kind() -> None:
 @given(st.dictionaries(st.integers(0, 15), TRAITS, max_size=16))
 def test_kinds_are_disjoint_and_true(traits: dict[int, Traits]) -> None:
     """No CPU is of two kinds, none is of a kind that its traits deny, and a CPU that is wholly known is of one."""
-    found = kinds(traits)
-    members = [cpu for kind in found for cpu in kind.cpus]
+    grouped = kinds(traits)
+    members = [cpu for kind in grouped for cpu in kind.cpus]
     assert len(members) == len(set(members))
-    assert all(traits[cpu].agrees(kind.traits) for kind in found for cpu in kind.cpus)
-    everything = frozenset(place for one in traits.values() for place in one.known())
-    whole = CpuSet(cpu for cpu, one in traits.items() if one.known() == everything)
+    assert all(traits[cpu].agrees(kind.traits) for kind in grouped for cpu in kind.cpus)
+    everything = frozenset(index for each in traits.values() for index in each.known())
+    whole = CpuSet(cpu for cpu, each in traits.items() if each.known() == everything)
     assert whole <= CpuSet(members)

@@ -130,12 +130,12 @@ TWO = cpuset("0-1")
 
 
 def model(text: str, cpus: CpuSet = TWO) -> Model:
-    """The model that a text tells."""
+    """The model in a text."""
     return cpu_model(parse_cpuinfo(text), cpus)
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         (
             X86.format(0) + X86.format(1),
@@ -172,19 +172,19 @@ def model(text: str, cpus: CpuSet = TWO) -> Model:
     ],
     ids=["x86", "arm64", "arm32", "power", "s390", "ia64", "sparc", "riscv", "loongarch"],
 )
-def test_each_dialect(text: str, wanted: Model) -> None:
+def test_each_dialect(text: str, expected: Model) -> None:
     """Vendor, name, family, model, stepping and features, wherever the architecture prints them."""
-    variants = (Variant(TWO, wanted.name),) if wanted.name else ()
-    assert model(text) == wanted._replace(variants=variants)
+    variants = (Variant(TWO, expected.name),) if expected.name else ()
+    assert model(text) == expected._replace(variants=variants)
 
 
 def test_arm_hybrid() -> None:
     """CPUs of one name make a variant; which revision a core is makes no other."""
     parts = ((0, "d46"), (0, "d46"), (0, "d4d"), (1, "d4d"), (0, "d4e"))
     text = "".join(ARM64.format(cpu, variant, part) for cpu, (variant, part) in enumerate(parts))
-    found = model(text, cpuset("0-4"))
-    assert found.name == "Cortex-A510"
-    assert found.variants == (
+    parsed = model(text, cpuset("0-4"))
+    assert parsed.name == "Cortex-A510"
+    assert parsed.variants == (
         Variant(cpuset("0-1"), "Cortex-A510"),
         Variant(cpuset("2-3"), "Cortex-A715"),
         Variant(cpuset("4"), "Cortex-X3"),
@@ -192,7 +192,7 @@ def test_arm_hybrid() -> None:
 
 
 def test_an_unknown_arm_core_keeps_its_numbers() -> None:
-    """A part that is in no table has no name; an implementer that is in none is told by number."""
+    """A part that is in no table has no name; an implementer that is in none has its number for a name."""
     text = ARM64.format(0, 0, "fff").replace("0x41", "0xee")
     assert model(text, cpuset("0")) == Model("0xee", None, "8", "0xfff", "r0p1", ("fp", "asimd", "sve"))
 
@@ -209,7 +209,7 @@ def test_blanks_around_names() -> None:
 
 
 def test_machine_type_and_shared_caches_of_s390() -> None:
-    """The machine's number, and the caches that only /proc/cpuinfo tells of; a size that is none is not known."""
+    """The machine's number, and the caches that only /proc/cpuinfo lists; a size that is none is unknown."""
     info = parse_cpuinfo(S390)
     assert info.machine_type() == "3906"
     assert info.shared_caches() == (SharedCache(3, "Unified", 256 << 20), SharedCache(4, "Unified", None))
@@ -218,15 +218,15 @@ def test_machine_type_and_shared_caches_of_s390() -> None:
 
 
 def test_midr() -> None:
-    """The register says the same as the two lines of /proc/cpuinfo."""
+    """The register agrees with the two lines of /proc/cpuinfo."""
     assert midr_core_name(0x411FD461) == core_name(0x41, 0xD46) == "Cortex-A510"
     assert midr_core_name(0x481FD010) == "TaiShan-v110"
     assert midr_core_name(0) is None
-    assert all(0 <= part <= 0xFFF for one in IMPLEMENTERS.values() for part in one.parts)
+    assert all(0 <= part <= 0xFFF for implementer in IMPLEMENTERS.values() for part in implementer.parts)
 
 
-def test_nothing_there() -> None:
-    """Without the file there is no model, and the loss is said once."""
+def test_absent_cpuinfo() -> None:
+    """Without the file there is no model, and the loss is reported once."""
     read = reader({"sys": None})
     assert cpu_model(read_cpuinfo(read), TWO) == Model()
     assert [problem.path for problem in read.problems] == [f"/{PATH}"]
@@ -234,14 +234,14 @@ def test_nothing_there() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"\0\0\0", b"nothing\n", b"\xff\xfe\x80\n", b"1 2 3\n\n\n"])
 def test_noise(content: bytes) -> None:
-    """Noise tells of no CPU, and is said to be damage."""
+    """Noise describes no CPU, and is reported as damage."""
     read = reader({PATH: content})
     assert cpu_model(read_cpuinfo(read), TWO).variants == ()
     assert {problem.path for problem in read.problems} == {f"/{PATH}"}
 
 
 def test_a_cut_file() -> None:
-    """What stands before the cut counts, and the cut is said."""
+    """The lines before the cut count, and the cut is reported."""
     read = reader({PATH: (X86.format(0) + X86.format(1))[:-60].encode()})
     info = read_cpuinfo(read)
     assert set(info.own) == {0, 1}
@@ -249,7 +249,7 @@ def test_a_cut_file() -> None:
 
 
 def test_bytes_that_are_no_text() -> None:
-    """A name in another encoding is shown with its bytes escaped, and said to be damaged."""
+    """A name in another encoding is shown with its bytes escaped, and reported as damaged."""
     read = reader({PATH: X86.format(0).encode().replace(b"Xeon(R)", b"X\xe9on")})
     assert cpu_model(read_cpuinfo(read), cpuset("0")).name == "Intel(R) X\\xe9on Platinum 8480+"
     assert "UTF-8" in read.problems[0].problem
@@ -262,7 +262,7 @@ def test_control_characters_are_no_name() -> None:
 
 @pytest.mark.parametrize("number", ["-1", "x", "99999999999999999999", str(MAX_CPUS), "", "٣", "1_0"])
 def test_processor_numbers_that_are_none(number: str) -> None:
-    """Lines of a processor that cannot exist belong to nobody."""
+    """Lines of a processor that cannot exist belong to no CPU."""
     assert parse_cpuinfo(X86.format(number)).own == {}
     assert parse_cpuinfo(X86.format(number)).common == {}
 
@@ -277,7 +277,7 @@ def test_anything_is_read_without_error(text: str) -> None:
 
 
 @given(st.sets(st.integers(0, 300), min_size=1, max_size=30))
-def test_every_described_cpu_is_found(cpus: set[int]) -> None:
+def test_every_described_cpu_is_listed(cpus: set[int]) -> None:
     """Each block is one CPU, in whatever order and with whatever gaps they are numbered."""
     info = parse_cpuinfo("".join(X86.format(cpu) for cpu in cpus))
     assert set(info.own) == cpus

@@ -23,15 +23,15 @@ ONLY = (COLLECTOR,)
 
 
 def old_tree(online: dict[int, str | None]) -> Contents:
-    """A kernel without lists: what each CPU's file `online` says, None where it has none."""
+    """A kernel without lists: the content of each CPU's file `online`, None for an absent file."""
     tree: Contents = {
-        "proc/cpuinfo": cpuinfo({"model name": "P"}, [cpu for cpu, says in online.items() if says != "0"])
+        "proc/cpuinfo": cpuinfo({"model name": "P"}, [cpu for cpu, state in online.items() if state != "0"])
     }
-    for cpu, says in online.items():
+    for cpu, state in online.items():
         tree[f"{CPU}/cpu{cpu}/crash_notes"] = line(0)
-        if says is not None:
-            tree[f"{CPU}/cpu{cpu}/online"] = line(says)
-        if says != "0":
+        if state is not None:
+            tree[f"{CPU}/cpu{cpu}/online"] = line(state)
+        if state != "0":
             tree[f"{CPU}/cpu{cpu}/topology/core_id"] = line(cpu)
     return tree
 
@@ -45,7 +45,7 @@ def with_offline(tree: Contents, cpus: str) -> Contents:
 
 
 def test_lists() -> None:
-    """The kernel's lists, sparse ids included; what is not told is None."""
+    """The kernel's lists, sparse ids included; an absent list is None."""
     assert healthy(bare_tree("0-3,88-91", possible="0-175"), ONLY).cpus == Cpus(
         cpuset("0-3,88-91"), EMPTY, cpuset("0-175"), None, None, cpuset("0-3,88-91")
     )
@@ -72,11 +72,11 @@ def test_isolated_and_without_tick() -> None:
     assert (str(cpus.isolated), str(cpus.nohz_full)) == ("4-7", "5-7")
 
 
-@pytest.mark.parametrize(("content", "wanted"), [(b"\n", EMPTY), (b"        (null)\n", None)])
-def test_nohz_full_of_older_kernels(content: bytes, wanted: object) -> None:
+@pytest.mark.parametrize(("content", "expected"), [(b"\n", EMPTY), (b"        (null)\n", None)])
+def test_nohz_full_of_older_kernels(content: bytes, expected: object) -> None:
     """Kernels print "(null)" where the option is compiled in and not used."""
     tree = bare_tree("0-7") | {f"{CPU}/isolated": b"\n", f"{CPU}/nohz_full": content}
-    assert healthy(tree, ONLY).cpus.nohz_full == wanted
+    assert healthy(tree, ONLY).cpus.nohz_full == expected
 
 
 def test_a_kernel_without_full_dynticks() -> None:
@@ -92,7 +92,7 @@ def test_the_cgroup_restricts_nothing() -> None:
 
 
 def test_old_kernels() -> None:
-    """Without lists the CPUs with a directory are online, but for those that say 0."""
+    """Without lists the CPUs with a directory are online, except for those with 0 in `online`."""
     machine = healthy(old_tree({0: None, 1: "1", 2: "0", 3: None}), ONLY)
     assert (str(machine.cpus.online), str(machine.cpus.offline)) == ("0-1,3", "2")
     assert machine.cpus.possible is None
@@ -106,7 +106,7 @@ def test_old_kernels_without_topology() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"(null)\n", b"7\n", b"\xff\n"])
 def test_old_kernels_damaged(content: bytes) -> None:
-    """A CPU that says neither 0 nor 1 is online if it has a topology, which offline ones do not have."""
+    """A CPU with neither 0 nor 1 is online if it has a topology, which offline ones do not have."""
     tree = old_tree({0: None, 1: "1", 2: "0"})
     damages = {f"{CPU}/cpu{cpu}/online": Damage("content", 0, content) for cpu in (1, 2)}
     machine = found(tree, ONLY, damages)
@@ -114,8 +114,8 @@ def test_old_kernels_damaged(content: bytes) -> None:
     assert paths(machine.problems) == list(damages)
 
 
-def test_old_kernels_and_a_cpu_that_says_nothing() -> None:
-    """With neither a word nor a topology, unlike all others, a CPU does not count as online, and that is said."""
+def test_old_kernels_and_a_cpu_without_state() -> None:
+    """With neither a state nor a topology, unlike all others, a CPU does not count as online; reported."""
     tree = {path: content for path, content in old_tree({0: None, 1: None}).items() if "cpu1/topology" not in path}
     machine = found(tree, ONLY)
     assert (str(machine.cpus.online), str(machine.cpus.offline)) == ("0", "1")
@@ -123,7 +123,7 @@ def test_old_kernels_and_a_cpu_that_says_nothing() -> None:
 
 
 def test_lists_without_directories() -> None:
-    """Lists alone tell the CPUs too; that no directory is left is said."""
+    """Lists alone are enough; the absence of every directory is reported."""
     tree = {path: content for path, content in bare_tree("0-3").items() if "/cpu/cpu" not in path}
     machine = found(tree, ONLY)
     assert machine.cpus.online == cpuset("0-3")
@@ -138,11 +138,11 @@ def test_only_cpuinfo() -> None:
 
 
 def test_nothing_at_all() -> None:
-    """A tree without any CPU: no data, and said so."""
-    made = scan({"sys/class/net": None}, ONLY)
-    assert made.runs[0].outcome == "no data"
-    assert CPU in paths(made.machine.problems)
-    assert made.machine.cpus == Cpus(EMPTY, EMPTY)
+    """A tree without any CPU: no data, and reported."""
+    scan_result = scan({"sys/class/net": None}, ONLY)
+    assert scan_result.runs[0].outcome == "no data"
+    assert CPU in paths(scan_result.machine.problems)
+    assert scan_result.machine.cpus == Cpus(EMPTY, EMPTY)
 
 
 def test_a_list_with_cpus_that_do_not_exist() -> None:
@@ -164,7 +164,7 @@ def test_a_cpu_that_lost_its_directory() -> None:
 
 
 def test_a_list_that_leaves_cpus_out() -> None:
-    """CPUs that say of themselves that they are online are, whatever the list says."""
+    """CPUs with 1 in `online` are online, whatever the list has."""
     tree = bare_tree("0-3") | {f"{CPU}/online": b"0-1\n"} | {f"{CPU}/cpu{cpu}/online": b"1\n" for cpu in (1, 2, 3)}
     machine = found(tree, ONLY)
     assert machine.cpus.online == cpuset("0-3")
@@ -173,14 +173,14 @@ def test_a_list_that_leaves_cpus_out() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"0-\n", b"0-3", b"\xff\n", b"0-99999999999\n", b"3-0\n"])
 def test_a_damaged_list(content: bytes) -> None:
-    """A list that cannot be understood, or has lost its end: the directories tell, and the problem says so."""
+    """A list that cannot be understood, or has lost its end: the directories decide, and the problem names it."""
     tree = with_offline(bare_tree("0-15"), "16-17")
     machine = found(tree, ONLY, {f"{CPU}/online": Damage("content", 0, content)})
     assert (str(machine.cpus.online), str(machine.cpus.offline)) == ("0-15", "16-17")
     assert "directories" in (machine.problems[0].used or "")
 
 
-def test_losses_of_newer_kernels_are_said() -> None:
+def test_losses_of_newer_kernels_are_reported() -> None:
     """A kernel that has `online` has `possible`; one that has `hotplug` has `isolated`."""
     tree = bare_tree("0-3") | {f"{CPU}/isolated": b"\n", f"{CPU}/hotplug": None}
     healthy(tree, ONLY)
@@ -205,9 +205,9 @@ def test_cpuinfo_that_leaves_cpus_out() -> None:
 
 
 def test_byte_order() -> None:
-    """As the kernel says, from 6.2 on; before, as the architecture has it; None where neither is known."""
-    for content, wanted in ((b"little\n", "little"), (b"big\n", "big")):
-        assert healthy(bare_tree("0") | {"sys/kernel/cpu_byteorder": content}, ONLY).byte_order == wanted
+    """As the kernel has it, from 6.2 on; before, as the architecture has it; None where neither is known."""
+    for content, expected in ((b"little\n", "little"), (b"big\n", "big")):
+        assert healthy(bare_tree("0") | {"sys/kernel/cpu_byteorder": content}, ONLY).byte_order == expected
     assert healthy(bare_tree("0"), ONLY).byte_order is None
     machine = found(bare_tree("0") | {"sys/kernel/cpu_byteorder": b"middle\n"}, ONLY)
     assert machine.byte_order is None
@@ -246,7 +246,7 @@ def test_a_rescan_of_an_old_kernel() -> None:
 
 
 def test_sources() -> None:
-    """Every fact of the CPUs names the file that tells it."""
+    """Every fact of the CPUs names its file."""
     sources = scan(bare_tree("0-3") | {f"{CPU}/isolated": b"\n"}, ONLY, explain=True).sources
     assert sources["cpus.online"].file == f"/{CPU}/online"
     assert sources["cpus.online"].value == "0-3"
@@ -256,7 +256,7 @@ def test_sources() -> None:
 
 @given(st.binary(max_size=30), st.binary(max_size=30), st.binary(max_size=30))
 def test_no_noise_invents_a_cpu(online: bytes, present: bytes, possible: bytes) -> None:
-    """Whatever the lists say, only CPUs with a directory, or twice listed as there, are online."""
+    """Whatever the lists contain, only CPUs with a directory, or listed twice, are online."""
     noise = {"online": online, "present": present, "possible": possible}
     tree = bare_tree("0-3") | {f"{CPU}/{name}": content for name, content in noise.items()}
     machine = found(tree, ONLY)

@@ -41,24 +41,24 @@ def power_tree(root: str = ROOTS[0], handle: str = "ibm,phandle") -> Contents:
 
 def rows(read: Reader) -> set[tuple[int, str, int | None, str]]:
     """The caches of a tree."""
-    found = (one.cache for one in device_tree_caches(read, ONLINE))
-    return {(cache.level, cache.type, cache.size, str(cache.cpus)) for cache in found}
+    tree_caches = (entry.cache for entry in device_tree_caches(read, ONLINE))
+    return {(cache.level, cache.type, cache.size, str(cache.cpus)) for cache in tree_caches}
 
 
-WANTED = {(2, "Unified", 256 << 10, "0-3"), (2, "Unified", 256 << 10, "4-7"), (3, "Unified", 4 << 20, "0-7")}
+EXPECTED = {(2, "Unified", 256 << 10, "0-3"), (2, "Unified", 256 << 10, "4-7"), (3, "Unified", 4 << 20, "0-7")}
 
 
 @pytest.mark.parametrize("root", ROOTS)
 @pytest.mark.parametrize("handle", ["ibm,phandle", "linux,phandle", "phandle"])
-def test_levels_hang_off_each_other(root: str, handle: str) -> None:
+def test_each_level_points_to_the_next(root: str, handle: str) -> None:
     """A core's node points to its L2, that to the L3; CPUs that reach a cache share it."""
     read = reader(power_tree(root, handle))
-    assert rows(read) == WANTED
+    assert rows(read) == EXPECTED
     assert read.problems == []
 
 
 def test_numbers_of_the_hardware() -> None:
-    """The device tree counts threads as the hardware does; sysfs says which CPU of the kernel each is."""
+    """The device tree counts threads as the hardware does; sysfs maps them to the CPUs of the kernel."""
     physical: Contents = {f"{CPU}/cpu{cpu}/physical_id": line((cpu + 4) % 8) for cpu in range(8)}
     tree = power_tree() | physical | {f"{ROOTS[0]}/cpus/l2-cache@2000/d-cache-size": cell(1 << 20)}
     assert (2, "Unified", 1 << 20, "4-7") in rows(reader(tree))
@@ -76,8 +76,8 @@ def test_a_ring_of_handles_ends() -> None:
     assert max(level for level, _, _, _ in rows(reader(tree))) <= 8
 
 
-def test_other_device_trees() -> None:
-    """Nodes without thread numbers, as ARM has, tell nothing; nor does no tree at all."""
+def test_device_trees_without_caches() -> None:
+    """Nodes without thread numbers, as on ARM, have no caches; nor has an absent tree."""
     arm: Contents = {
         "proc/device-tree/cpus/cpu@0/reg": cell(0),
         "proc/device-tree/cpus/cpu@0/next-level-cache": cell(1),
@@ -91,9 +91,9 @@ def test_other_device_trees() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\0", b"junk!", b"\xff" * 9])
 def test_damage(content: bytes) -> None:
-    """A handle or size of another length is said to be none; what hangs off it is lost, the rest stays."""
+    """A handle or size of another length is reported; what it points to is lost, the rest remains."""
     read = reader(power_tree() | {f"{ROOTS[0]}/cpus/l2-cache@2000/d-cache-size": content})
-    assert rows(read) == {row if row[3] != "0-3" else (2, "Unified", None, "0-3") for row in WANTED}
+    assert rows(read) == {row if row[3] != "0-3" else (2, "Unified", None, "0-3") for row in EXPECTED}
     assert paths(read.problems) == [f"{ROOTS[0]}/cpus/l2-cache@2000/d-cache-size"]
     read = reader(power_tree() | {f"{ROOTS[0]}/cpus/PowerPC,POWER7@0/l2-cache": content})
     assert rows(read) == {(2, "Unified", 256 << 10, "4-7"), (3, "Unified", 4 << 20, "4-7")}
@@ -101,7 +101,7 @@ def test_damage(content: bytes) -> None:
 
 
 def test_lost_threads() -> None:
-    """A core whose thread numbers cannot be read has no caches, and that is said."""
+    """A core with unreadable thread numbers has no caches, and that is reported."""
     path = f"{ROOTS[0]}/cpus/PowerPC,POWER7@0/ibm,ppc-interrupt-server#s"
     read = Reader(Damaged(MemoryFiles(power_tree().items()), {path: Damage("deny")}))
     assert (2, "Unified", 256 << 10, "0-3") not in rows(read)
@@ -110,8 +110,8 @@ def test_lost_threads() -> None:
     assert (2, "Unified", 256 << 10, "4-7") in rows(read)
 
 
-def test_only_where_sysfs_tells_less() -> None:
-    """The device tree adds what sysfs, which tells of an L1 only, leaves out; where it tells of an L2, it counts."""
+def test_only_where_sysfs_lacks_caches() -> None:
+    """The device tree adds what sysfs leaves out beside an L1; where sysfs lists an L2, sysfs counts."""
     collectors = (cpus.COLLECTOR, caches.COLLECTOR)
     tree = bare_tree("0-7") | power_tree()
     add_cache(tree, 0, 1, "Data", "32K", ["0-3", "4-7"])

@@ -23,19 +23,21 @@ def policies(*together: str, base: int | None = 2_000_000) -> Contents:
     tree: Contents = {}
     for number, text in enumerate(together):
         for cpu in cpuset(text):
-            place = f"{CPU}/cpu{cpu}/cpufreq"
-            tree |= {f"{place}/cpuinfo_max_freq": line(3_000_000 - 100_000 * number)}
-            tree |= {f"{place}/cpuinfo_min_freq": line(800_000)}
-            tree |= {f"{place}/related_cpus": line(" ".join(map(str, cpuset(text))))}
+            directory = f"{CPU}/cpu{cpu}/cpufreq"
+            tree |= {f"{directory}/cpuinfo_max_freq": line(3_000_000 - 100_000 * number)}
+            tree |= {f"{directory}/cpuinfo_min_freq": line(800_000)}
+            tree |= {f"{directory}/related_cpus": line(" ".join(map(str, cpuset(text))))}
             if base:
-                tree[f"{place}/base_frequency"] = line(base)
+                tree[f"{directory}/base_frequency"] = line(base)
     return tree
 
 
 def test_limits_in_mhz() -> None:
     """The kernel counts in kHz."""
-    found = read_limits(reader(policies("0-1", "2-3")), CPUS)
-    assert found == dict.fromkeys((0, 1), Limits(3000, 800, 2000)) | dict.fromkeys((2, 3), Limits(2900, 800, 2000))
+    frequency_limits = read_limits(reader(policies("0-1", "2-3")), CPUS)
+    assert frequency_limits == dict.fromkeys((0, 1), Limits(3000, 800, 2000)) | dict.fromkeys(
+        (2, 3), Limits(2900, 800, 2000)
+    )
 
 
 def test_a_policy_is_read_once() -> None:
@@ -56,7 +58,7 @@ def test_kernels_that_do_not_scale() -> None:
 
 
 def test_the_nominal_frequency_stands_in_for_the_base() -> None:
-    """Drivers other than Intel's have it from ACPI CPPC, in MHz, and 0 where the firmware does not say."""
+    """Drivers other than Intel's have it from ACPI CPPC, in MHz, and 0 where the firmware has none."""
     tree = policies("0", "1", "2", "3", base=None)
     tree |= {f"{CPU}/cpu{cpu}/acpi_cppc/nominal_freq": line(mhz) for cpu, mhz in enumerate((2450, 2450, 0, 2450))}
     assert [limits.base for limits in read_limits(reader(tree), CPUS).values()] == [2450, 2450, None, 2450]
@@ -66,7 +68,7 @@ def test_the_nominal_frequency_stands_in_for_the_base() -> None:
 
 @pytest.mark.parametrize("content", [b"-1\n", b"0\n", b"junk\n", b"", b"4294967295\n", b"9" * 60 + b"\n"])
 def test_frequencies_that_cannot_be(content: bytes) -> None:
-    """No frequency is negative, zero or a terahertz: it is unknown, and that is said."""
+    """No frequency is negative, zero or a terahertz: it is unknown, and that is reported."""
     for name, field in (("cpuinfo_max_freq", "maximum"), ("cpuinfo_min_freq", "minimum"), ("base_frequency", "base")):
         path = f"{CPU}/cpu2/cpufreq/{name}"
         read = reader(policies("0-1", "2-3") | {path: content})
@@ -74,7 +76,7 @@ def test_frequencies_that_cannot_be(content: bytes) -> None:
         assert set(paths(read.problems)) == {path}
 
 
-def test_a_lost_file_is_said() -> None:
+def test_a_lost_file_is_reported() -> None:
     """A file that other CPUs have is a loss."""
     path = f"{CPU}/cpu1/cpufreq/cpuinfo_max_freq"
     read = Reader(Damaged(MemoryFiles(policies("0", "1", "2", "3").items()), {path: Damage(DELETE)}))
@@ -84,7 +86,7 @@ def test_a_lost_file_is_said() -> None:
 
 @pytest.mark.parametrize("content", [b"0 x\n", b"0 99999999\n", b"-1\n"])
 def test_damaged_company(content: bytes) -> None:
-    """Who is clocked together cannot be told: each CPU is read by itself, and nothing is lost."""
+    """Which CPUs share a clock is unknown: each CPU is read by itself, and nothing is lost."""
     read = reader(policies("0-1", "2-3") | {f"{CPU}/cpu0/cpufreq/related_cpus": content})
     assert read_limits(read, CPUS) == read_limits(reader(policies("0-1", "2-3")), CPUS)
     assert paths(read.problems) == [f"{CPU}/cpu0/cpufreq/related_cpus"]
@@ -96,7 +98,7 @@ def test_company_that_is_not_online() -> None:
 
 
 def test_capacities() -> None:
-    """Of each CPU; a capacity that cannot be, or is lost, is unknown and said so."""
+    """Of each CPU; a capacity that cannot be, or is lost, is unknown and reported."""
     tree: Contents = {f"{CPU}/cpu{cpu}/cpu_capacity": line(446 if cpu < 2 else 1024) for cpu in CPUS}
     assert read_capacities(reader(tree), CPUS) == {0: 446, 1: 446, 2: 1024, 3: 1024}
     for content in (b"0\n", b"-5\n", b"4294967295\n", b"x\n"):

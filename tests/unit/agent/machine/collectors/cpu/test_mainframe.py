@@ -1,4 +1,4 @@
-"""What only s390 tells."""
+"""Facts that only s390 machines have."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHARED = (SharedCache(3, "Unified", 64 << 20),)
 
 
 def test_a_whole_machine() -> None:
-    """Machine type, dispatching, the software's counts of containers, and the caches that nobody is said to share."""
+    """Machine type, dispatching, the software's counts of containers, and the caches without known sharers."""
     read = reader(TREE)
     assert read_mainframe(read, INFO) == Mainframe("2964", "vertical", 4, 2, 3, 8, SHARED)
     assert read.problems == []
@@ -47,13 +47,13 @@ def test_another_architecture() -> None:
 
 
 def test_without_topology() -> None:
-    """A guest of KVM is not told of containers: they are unknown, and nothing is damaged."""
+    """A guest of KVM does not see containers: they are unknown, and nothing is damaged."""
     read = reader(TREE | {"proc/sysinfo": b"Manufacturer:         IBM\nType:                 2964\n"})
     assert read_mainframe(read, INFO) == Mainframe("2964", "vertical", shared_caches=SHARED)
     assert read.problems == []
 
 
-def test_losses_are_said() -> None:
+def test_losses_are_reported() -> None:
     """Files that every such machine has: their absence or noise in them is a problem, and no number is made up."""
     for content in (None, b"-1\n", b"\xff\xfe\n"):
         tree: Contents = {"proc/uptime": b""}
@@ -66,7 +66,7 @@ def test_losses_are_said() -> None:
 def test_a_mode_that_is_none() -> None:
     """Dispatching is 0 or 1."""
     read = reader(TREE | {f"{CPU}/dispatching": b"2\n"})
-    found = read_mainframe(read, INFO)
-    assert found is not None
-    assert found.dispatching is None
+    mainframe = read_mainframe(read, INFO)
+    assert mainframe is not None
+    assert mainframe.dispatching is None
     assert paths(read.problems) == [f"{CPU}/dispatching"]

@@ -38,7 +38,7 @@ def scan(tree: Contents, damages: dict[str, Damage] | None = None) -> Scan:
 
 
 def test_a_xeon() -> None:
-    """All is told, and the policy of an offline CPU is not asked: the kernel would answer EBUSY."""
+    """Every file exists, and the policy of an offline CPU is not read: the kernel would return EBUSY."""
     machine = scan(xeon()).machine
     assert machine.power == Power("intel_idle", 9, "active", True, ("performance",))
     assert machine.problems == ()
@@ -52,13 +52,13 @@ def test_governors_that_differ() -> None:
 
 @pytest.mark.parametrize(("driver", "depth"), [("acpi_idle", None), ("none", None), ("intel_idle", 9)])
 def test_the_limit_is_that_of_its_driver(driver: str, depth: int | None) -> None:
-    """intel_idle's parameter says nothing while another driver is in charge."""
+    """intel_idle's parameter means nothing while another driver is in charge."""
     power = scan(xeon() | {f"{IDLE}/current_driver": line(driver)}).machine.power
     assert (power.idle_driver, power.max_cstate) == (driver, depth)
 
 
 def test_a_driver_that_is_off() -> None:
-    """Off, Intel's driver has no say about turbo."""
+    """Off, Intel's driver does not control turbo."""
     power = scan(xeon() | {f"{PSTATE}/status": line("off")}).machine.power
     assert (power.pstate, power.turbo) == ("off", None)
 
@@ -81,7 +81,7 @@ def test_other_machines() -> None:
         (f"{POLICIES}/policy0/scaling_governor", line("two words")),
     ],
 )
-def test_damage_is_said(path: str, content: bytes) -> None:
+def test_damage_is_reported(path: str, content: bytes) -> None:
     """What cannot be is a problem that names its file."""
     assert f"/{path}" in {problem.path for problem in scan(xeon() | {path: content}).machine.problems}
 

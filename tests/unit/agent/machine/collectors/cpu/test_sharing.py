@@ -1,4 +1,4 @@
-"""Who shares what: from the files of each CPU, as few as can be, and with whatever contradictions there are."""
+"""Which CPUs share what: from the files of each CPU, as few as possible, and with any contradictions."""
 
 from __future__ import annotations
 
@@ -25,102 +25,102 @@ CPUS = range(16)
 def parted(
     views: Mapping[int, CpuSet | None], read: Reader | None = None, within: CpuSet | None = None
 ) -> tuple[list[CpuSet], list[int]]:
-    """The sets that CPUs with these views share, and the CPUs that were asked, in order."""
-    asked: list[int] = []
+    """The sets that CPUs with these views share, and the CPUs that were read, in order."""
+    calls: list[int] = []
 
     def own(cpu: int) -> Shared | None:
-        asked.append(cpu)
+        calls.append(cpu)
         view = views[cpu]
         return None if view is None else Shared(view, f"cpu{cpu}/mask")
 
-    found = partition(
+    actual = partition(
         read or reader({"x": b""}), CpuSet(views), own, lambda cpu: f"cpu{cpu}/mask", "thing", within=within
     )
-    return [shared.cpus for shared in found], asked
+    return [shared.cpus for shared in actual], calls
 
 
 @st.composite
 def partitions(draw: st.DrawFn) -> list[CpuSet]:
     """A partition of some CPUs."""
     owners = draw(st.lists(st.integers(0, 5), min_size=1, max_size=16))
-    sets = [CpuSet(cpu for cpu, owner in enumerate(owners) if owner == wanted) for wanted in set(owners)]
+    sets = [CpuSet(cpu for cpu, owner in enumerate(owners) if owner == owner_id) for owner_id in set(owners)]
     return sorted(sets, key=CpuSet.first)
 
 
-def views_of(sets: list[CpuSet]) -> dict[int, CpuSet | None]:
-    """What each CPU says of itself where nothing is wrong."""
-    return {cpu: one for one in sets for cpu in one}
+def consistent_views(sets: list[CpuSet]) -> dict[int, CpuSet | None]:
+    """The files of each CPU where nothing is wrong."""
+    return {cpu: each for each in sets for cpu in each}
 
 
 @given(partitions())
-def test_what_is_consistent_is_found(sets: list[CpuSet]) -> None:
+def test_consistent_sets_are_returned(sets: list[CpuSet]) -> None:
     """Any partition is found as it is, ascending, and without a problem."""
     read = reader({"x": b""})
-    assert parted(views_of(sets), read)[0] == sets
+    assert parted(consistent_views(sets), read)[0] == sets
     assert read.problems == []
 
 
 @given(st.integers(1, 8), st.integers(1, 2))
-def test_one_file_is_read_for_each_set(sets: int, size: int) -> None:
-    """Where sets are alike, only the first CPU of each is asked."""
-    made = [CpuSet(range(first * size, (first + 1) * size)) for first in range(sets)]
-    assert parted(views_of(made))[1] == [one.first() for one in made]
+def test_a_single_file_is_read_for_each_set(sets: int, size: int) -> None:
+    """Where sets are alike, only the first CPU of each is read."""
+    blocks = [CpuSet(range(first * size, (first + 1) * size)) for first in range(sets)]
+    assert parted(consistent_views(blocks))[1] == [each.first() for each in blocks]
 
 
 @given(partitions(), st.data())
-def test_lost_words_lose_nothing_that_others_tell(sets: list[CpuSet], data: st.DataObject) -> None:
-    """A set is found as long as one of its CPUs says it, and a CPU that is in none is reported."""
-    views = views_of(sets)
+def test_lost_files_cost_nothing_that_siblings_have(sets: list[CpuSet], data: st.DataObject) -> None:
+    """A set is found as long as the file of one of its CPUs has it, and a CPU that is in none is reported."""
+    views = consistent_views(sets)
     mute = data.draw(st.sets(st.sampled_from(sorted(views)), max_size=4))
     read = reader({"x": b""})
-    found, _ = parted({cpu: None if cpu in mute else view for cpu, view in views.items()}, read)
-    assert found == [one for one in sets if not one <= CpuSet(mute)]
+    actual, _ = parted({cpu: None if cpu in mute else view for cpu, view in views.items()}, read)
+    assert actual == [each for each in sets if not each <= CpuSet(mute)]
     reported = {problem.path: problem.used for problem in read.problems}
-    lost = [cpu for cpu in views if not any(cpu in one for one in found)]
+    lost = [cpu for cpu in views if not any(cpu in each for each in actual)]
     assert [reported.get(f"/cpu{cpu}/mask") for cpu in lost] == [f"the thing of CPU {cpu} is unknown" for cpu in lost]
     assert all(reported.values())
 
 
 @given(st.dictionaries(st.sampled_from(CPUS), st.none() | st.frozensets(st.sampled_from(CPUS)), min_size=1))
-def test_whatever_is_said_the_sets_are_disjoint(noise: dict[int, frozenset[int] | None]) -> None:
-    """Any contradictions: what is listed overlaps nothing else listed, is said by a member, and holds no stranger."""
-    views = {cpu: None if said is None else CpuSet({cpu, *said}) for cpu, said in noise.items()}
-    found, _ = parted(views)
-    assert sum(len(one) for one in found) == len({cpu for one in found for cpu in one})
+def test_sets_are_disjoint_whatever_the_files_contain(noise: dict[int, frozenset[int] | None]) -> None:
+    """Any contradictions: a listed set overlaps no other one, is in a member's file, and holds no stranger."""
+    views = {cpu: None if noise_cpus is None else CpuSet({cpu, *noise_cpus}) for cpu, noise_cpus in noise.items()}
+    actual, _ = parted(views)
+    assert sum(len(each) for each in actual) == len({cpu for each in actual for cpu in each})
     clipped = {view & CpuSet(views) for view in views.values() if view is not None}
-    assert all(one in clipped for one in found)
+    assert all(each in clipped for each in actual)
 
 
-def test_a_set_that_not_all_of_its_cpus_say_is_dropped() -> None:
+def test_a_set_that_a_cpu_contradicts_is_dropped() -> None:
     """One CPU of the second package claims CPUs of the first: neither its word nor what it denies is listed."""
     views: dict[int, CpuSet | None] = {cpu: cpuset("0-3") for cpu in range(4)}
     views |= {cpu: cpuset("4-7") for cpu in range(4, 8)} | {cpu: cpuset("8-11") for cpu in range(8, 12)}
     read = reader({"x": b""})
-    found, _ = parted(views | {5: cpuset("3-5")}, read)
-    assert found == [cpuset("0-3"), cpuset("4-7"), cpuset("8-11")]  # CPU 5 is never asked, and nothing is wrong
-    found, _ = parted(views | {4: cpuset("3-4")}, read)
-    assert found == [cpuset("0-3"), cpuset("8-11")]
+    actual, _ = parted(views | {5: cpuset("3-5")}, read)
+    assert actual == [cpuset("0-3"), cpuset("4-7"), cpuset("8-11")]  # CPU 5 is never asked, and nothing is wrong
+    actual, _ = parted(views | {4: cpuset("3-4")}, read)
+    assert actual == [cpuset("0-3"), cpuset("8-11")]
     assert [problem.path for problem in read.problems] == ["/cpu4/mask", "/cpu5/mask"]
     assert read.problems[0].used == "no thing of these CPUs"
 
 
 def test_damage_that_reads_as_a_set_stands_out_by_its_size() -> None:
-    """A garbled mask swallows CPUs that nobody would ask: a size like no other makes all of the set's CPUs be asked."""
+    """A garbled mask swallows CPUs that would not be read: its unusual size makes all CPUs of the set be read."""
     views: dict[int, CpuSet | None] = {cpu: CpuSet((cpu,)) for cpu in range(8)}
-    found, asked = parted(views | {0: cpuset("0,3-4")})
-    assert found == [CpuSet((cpu,)) for cpu in range(1, 8)]
-    assert set(asked) == set(range(8))
+    actual, calls = parted(views | {0: cpuset("0,3-4")})
+    assert actual == [CpuSet((cpu,)) for cpu in range(1, 8)]
+    assert set(calls) == set(range(8))
 
 
-def test_sets_may_reach_beyond_the_cpus_asked() -> None:
-    """With `within`, CPUs that are not asked themselves stay in the sets of those that are."""
+def test_sets_may_reach_beyond_the_cpus_read() -> None:
+    """With `within`, CPUs that are not read themselves remain in the sets of those that are."""
     views: dict[int, CpuSet | None] = {0: cpuset("0-3"), 1: cpuset("0-3")}
     assert parted(views)[0] == [cpuset("0-1")]
     assert parted(views, within=cpuset("0-2"))[0] == [cpuset("0-2")]
 
 
 def test_the_first_notation_that_can_be_read() -> None:
-    """Masks before lists, newer names before older; a damaged one is replaced by the next, and said so."""
+    """Masks before lists, newer names before older; a damaged one is replaced by the next, and reported."""
     tree: Contents = {"d/new": b"zz\n", "d/old": mask("0-1"), "d/new_list": line("0-7"), "d/old_list": line("0-7")}
     read = reader(tree)
     assert own_set(read, "d", BOTH, 0, KNOWN) == Shared(cpuset("0-1"), "d/old")
@@ -138,8 +138,8 @@ def test_sets_that_cannot_be() -> None:
         assert [problem.used for problem in read.problems] == ["/d/old_list"]
 
 
-def test_an_empty_set_may_mean_nobody_else() -> None:
-    """Only where asked for."""
+def test_an_empty_set_may_mean_the_cpu_alone() -> None:
+    """Only on request."""
     read = reader({"d/new": b"00000000\n"})
     assert own_set(read, "d", BOTH, 3, KNOWN, empty_is_alone=True) == Shared(cpuset("3"), "d/new")
     assert own_set(read, "d", BOTH, 3, KNOWN) is None
@@ -152,7 +152,7 @@ def test_notations_of_a_directory() -> None:
     assert BOTH.first() == "new"
 
 
-def test_messages_stay_short() -> None:
+def test_messages_are_short() -> None:
     """A set of thousands of CPUs does not fill a screen; what was used is noted once."""
     assert shown(cpuset("0-3")) == "0-3"
     assert len(shown(CpuSet(range(0, 8000, 2)))) < 80

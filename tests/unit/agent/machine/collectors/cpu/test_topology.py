@@ -45,10 +45,12 @@ TWO_SOCKETS = topology_tree({"0,4": 0, "1,5": 1, "2,6": 0, "3,7": 1}, {"0-1,4-5"
 
 def zones_collector(*zones: str) -> Collector:
     """A collector that gives zones with these CPUs."""
-    made = tuple(Zone(number, cpuset(text), cpuset(text), None, {}, {}, "cpu") for number, text in enumerate(zones))
+    scan_result = tuple(
+        Zone(number, cpuset(text), cpuset(text), None, {}, {}, "cpu") for number, text in enumerate(zones)
+    )
 
     def collect(_read: Reader, machine: Machine) -> Machine:
-        return machine._replace(zones=made)
+        return machine._replace(zones=scan_result)
 
     def volatile(_peek: Peek) -> Hashable:
         return None
@@ -81,8 +83,8 @@ def test_lists_alone() -> None:
 
 
 @pytest.mark.parametrize("number", [-1, 0])
-def test_ids_that_tell_nothing(number: int) -> None:
-    """POWER, sparc and s390 print -1 for every package, ia64 prints 0: masks tell the packages apart."""
+def test_ids_without_meaning(number: int) -> None:
+    """POWER, sparc and s390 print -1 for every package, ia64 prints 0: masks distinguish the packages."""
     machine = healthy(topology_tree({"0-3": 0, "4-7": 4}, {"0-3": number, "4-7": number}), ONLY)
     assert [(package.id, str(package.cpus)) for package in machine.packages] == [(number, "0-3"), (number, "4-7")]
     assert [core.package for core in machine.cores] == [number, number]
@@ -162,8 +164,8 @@ def test_books_and_drawers() -> None:
     for name, objects in (("book", {"0-1": 0, "2-3": 1}), ("drawer", {"0-3": 4})):
         for text, number in objects.items():
             for cpu in cpuset(text):
-                place = f"{CPU}/cpu{cpu}/topology"
-                tree |= {f"{place}/{name}_siblings": mask(text), f"{place}/{name}_id": line(number)}
+                directory = f"{CPU}/cpu{cpu}/topology"
+                tree |= {f"{directory}/{name}_siblings": mask(text), f"{directory}/{name}_id": line(number)}
     assert healthy(tree, ONLY).groups == (
         Group("drawer", 4, cpuset("0-3")),
         Group("book", 0, cpuset("0-1")),
@@ -179,7 +181,7 @@ def test_zones_of_cores() -> None:
 
 
 def test_models_of_packages() -> None:
-    """A package has the model of its CPUs, none where they have several or none is told."""
+    """A package has the model of its CPUs, none where they have several or none is known."""
     parts = ("d46", "d46", "d46", "d4d", "d47", "d4e")
     lines = "".join(
         f"processor\t: {cpu}\nCPU implementer\t: 0x41\nCPU part\t: 0x{part}\n\n" for cpu, part in enumerate(parts)
@@ -208,16 +210,16 @@ def test_a_damaged_mask_is_replaced_by_the_older_name(content: bytes) -> None:
     tree = machine_tree(SERVER)
     intact = healthy(tree, ONLY)
     for name, fallback in (("package_cpus", "core_siblings"), ("core_cpus", "thread_siblings")):
-        place = f"{CPU}/cpu0/topology"
-        machine = found(tree, ONLY, {f"{place}/{name}": Damage("content", 0, content)})
+        directory = f"{CPU}/cpu0/topology"
+        machine = found(tree, ONLY, {f"{directory}/{name}": Damage("content", 0, content)})
         assert (machine.packages, machine.cores) == (intact.packages, intact.cores)
         assert [(problem.path, problem.used) for problem in machine.problems] == [
-            (f"/{place}/{name}", f"/{place}/{fallback}")
+            (f"/{directory}/{name}", f"/{directory}/{fallback}")
         ]
 
 
-def test_a_cpu_without_a_word_is_placed_by_the_others() -> None:
-    """What CPU 0 does not say any more its siblings say; the one whose core nobody else is in is lost, and said so."""
+def test_a_cpu_without_files_is_placed_by_its_siblings() -> None:
+    """The siblings of CPU 0 have what CPU 0 lacks; the CPU with a core of its own is lost, and reported."""
     tree = topology_tree({"0,4": 0, "1,5": 1, "2": 2, "3": 3}, {"0-5": 0})
     damages = {f"{CPU}/cpu{cpu}/topology/thread_siblings": Damage(DELETE) for cpu in (0, 2)}
     machine = found(tree, ONLY, damages)
@@ -229,7 +231,7 @@ def test_a_cpu_without_a_word_is_placed_by_the_others() -> None:
 
 
 @pytest.mark.parametrize("damage", [Damage(DELETE), Damage("deny"), Damage("content", 0, b"x\n"), Damage("loop")])
-def test_a_lost_id_is_told_by_a_sibling(damage: Damage) -> None:
+def test_a_lost_id_is_taken_from_a_sibling(damage: Damage) -> None:
     """The next CPU of a core or package has its id as well; a core of one CPU keeps its place without an id."""
     machine = found(TWO_SOCKETS, ONLY, {f"{CPU}/cpu0/topology/core_id": damage})
     assert machine.cores == healthy(TWO_SOCKETS, ONLY).cores
@@ -252,14 +254,14 @@ def test_conflicting_packages() -> None:
 
 
 def test_a_core_across_packages() -> None:
-    """A core in two packages is in none, and that is said."""
+    """A core in two packages is in none, and that is reported."""
     machine = found(topology_tree({"0": 0, "1-2": 1, "3": 3}, {"0-1": 0, "2-3": 1}), ONLY)
     assert core_ids(machine) == [(0, 0, "0"), (1, None, "1-2"), (3, 1, "3")]
     assert "several packages" in machine.problems[0].problem
 
 
-def test_kernels_that_tell_less() -> None:
-    """Without package masks there are no packages, without thread masks no cores: said once each, nothing made up."""
+def test_kernels_with_fewer_levels() -> None:
+    """Without package masks the machine has no packages, without thread masks no cores: each reported once."""
     for stem, field in (("core_siblings", "packages"), ("thread_siblings", "cores")):
         tree = {path: content for path, content in TWO_SOCKETS.items() if not path.endswith(stem)}
         machine = found(tree, ONLY)
@@ -268,15 +270,15 @@ def test_kernels_that_tell_less() -> None:
 
 
 def test_no_topology_at_all() -> None:
-    """CPUs without any topology: no data, and said so."""
-    made = scan(bare_tree("0-3"), ONLY)
-    assert made.runs[1].outcome == "no data"
-    assert len(made.machine.problems) == 1
+    """CPUs without any topology: no data, and reported."""
+    scan_result = scan(bare_tree("0-3"), ONLY)
+    assert scan_result.runs[1].outcome == "no data"
+    assert len(scan_result.machine.problems) == 1
     assert scan({"x": b""}, (topology.COLLECTOR,)).runs[0].detail == "no CPUs"
 
 
 def test_sources() -> None:
-    """Every object names the file that tells its CPUs."""
+    """Every object names the file that lists its CPUs."""
     sources = scan(machine_tree(SERVER), ONLY, explain=True).sources
     assert sources["packages.1"].file.endswith("cpu4/topology/package_cpus")
     assert sources["packages.1"].value == "4-7,12-15"
@@ -309,10 +311,10 @@ def test_any_shape(shape: Shape) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.dictionaries(st.sampled_from(sorted(machine_tree(SERVER))), st.binary(max_size=20), max_size=5))
 def test_no_noise_invents_a_core(noise: dict[str, bytes]) -> None:
-    """Whatever files say, cores and packages are disjoint and of online CPUs only."""
+    """Whatever files contain, cores and packages are disjoint and of online CPUs only."""
     tree: Contents = machine_tree(SERVER) | {path: content for path, content in noise.items() if "/topology/" in path}
     machine = found(tree, ONLY)
     for objects in (machine.cores, machine.packages):
-        together = [cpu for one in objects for cpu in one.cpus]
+        together = [cpu for each in objects for cpu in each.cpus]
         assert len(together) == len(set(together))
         assert CpuSet(together) - machine.cpus.online == EMPTY

@@ -1,4 +1,4 @@
-"""What amdgpu tells of AMD's GPUs: their attributes, and the topology for compute of captured machines."""
+"""Facts of AMD's GPUs from amdgpu: their attributes, and the topology for compute of captured machines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.damage import DAMAGES, Damage, Damaged
-from support.gpus import DEVICES, Found, amd_tree, pci, zones
+from support.gpus import DEVICES, GpuScan, amd_tree, pci, zones
 from support.snapshots import ABSENT, SNAPSHOTS
 from support.trees import Contents, line
 from zonewise.machine.archive import open_root
@@ -50,18 +50,18 @@ def node(number: int, **properties: int) -> Contents:
     }
 
 
-def link(number: int, place: int, to: int, kind: int = 11, one: int = 50000, every: int = 100000) -> Contents:
+def link(number: int, from_node: int, to: int, kind: int = 11, slowest: int = 50000, every: int = 100000) -> Contents:
     """A link of a node."""
     values = {
         "type": kind,
         "node_from": number,
         "node_to": to,
         "weight": 15,
-        "min_bandwidth": one,
+        "min_bandwidth": slowest,
         "max_bandwidth": every,
     }
     text = "".join(f"{name} {value}\n" for name, value in values.items())
-    return {f"{TOPOLOGY}/nodes/{number}/io_links/{place}/properties": text.encode()}
+    return {f"{TOPOLOGY}/nodes/{number}/io_links/{from_node}/properties": text.encode()}
 
 
 CPU_NODE: Contents = {
@@ -75,40 +75,40 @@ CPU_NODE: Contents = {
 def test_the_attributes_of_a_gpu() -> None:
     """Model, memory, identity, partition mode, error counts and the numbers of its devices."""
     tree = {**amd_tree(ADDRESS), "sys/module/amdgpu/version": line("6.8.5")}
-    found = Found(amd(ADDRESS), tree)
-    gpu = found.gpus[0]
+    discovered = GpuScan(amd(ADDRESS), tree)
+    gpu = discovered.gpus[0]
     assert (gpu.model, gpu.memory, gpu.uuid) == ("AMD Instinct MI300X OAM", 206141652992, "GPU-e3a8a1a2b3c4d5e6")
     assert (gpu.partition, gpu.minor, gpu.number) == ("spx_nps1", 128, 1)
     assert (gpu.vbios, gpu.driver_version) == ("113-M3000100-102", "6.8.5")
     assert gpu.health is not None
     assert (gpu.health.ecc_corrected, gpu.health.ecc_uncorrected, gpu.health.pcie_replays) == (7, 1, 2)
-    assert found.problems == []
+    assert discovered.problems == []
 
 
-def test_what_a_kernel_does_not_tell_is_unknown() -> None:
-    """Attributes that older kernels and simpler GPUs lack are no problem; memory, which all of them tell, is one."""
+def test_attributes_absent_from_a_kernel_are_unknown() -> None:
+    """Attributes that older kernels and simpler GPUs lack are no problem; memory, which all of them have, is one."""
     names = "product_name product_number unique_id pcie_replay_count ras/umc_err_count current_memory_partition"
     names += " current_compute_partition available_compute_partition"
-    found = Found(amd(ADDRESS), amd_tree(ADDRESS, **dict.fromkeys(names.split())))
-    gpu = found.gpus[0]
-    assert (gpu.model, gpu.uuid, gpu.health, gpu.partition, found.problems) == (None, None, None, None, [])
-    assert Found(amd(ADDRESS)).said(f"memory of {ADDRESS} is unknown")
+    discovered = GpuScan(amd(ADDRESS), amd_tree(ADDRESS, **dict.fromkeys(names.split())))
+    gpu = discovered.gpus[0]
+    assert (gpu.model, gpu.uuid, gpu.health, gpu.partition, discovered.problems) == (None, None, None, None, [])
+    assert GpuScan(amd(ADDRESS)).said(f"memory of {ADDRESS} is unknown")
 
 
-def test_an_attribute_lost_beside_its_sibling_is_said() -> None:
-    """The driver makes some attributes together, so that one tells of the other."""
-    found = Found(amd(ADDRESS), amd_tree(ADDRESS, product_name=None))
-    assert found.said("product_name")
-    assert found.gpus[0].model is None
+def test_an_attribute_lost_beside_its_sibling_is_reported() -> None:
+    """The driver creates some attributes together, so that one implies the other."""
+    discovered = GpuScan(amd(ADDRESS), amd_tree(ADDRESS, product_name=None))
+    assert discovered.said("product_name")
+    assert discovered.gpus[0].model is None
 
 
 @pytest.mark.parametrize("content", ["ue: x", "ue: 1", "garbage"])
-def test_counts_that_are_none_are_said(content: str) -> None:
+def test_counts_that_are_no_numbers_are_reported(content: str) -> None:
     """Half a count is no count of the other half."""
-    found = Found(amd(ADDRESS), amd_tree(ADDRESS, **{"ras/umc_err_count": content}))
-    assert found.said("does not count errors")
-    assert found.gpus[0].health is not None
-    assert found.gpus[0].health.ecc_corrected is None
+    discovered = GpuScan(amd(ADDRESS), amd_tree(ADDRESS, **{"ras/umc_err_count": content}))
+    assert discovered.said("does not count errors")
+    assert discovered.gpus[0].health is not None
+    assert discovered.gpus[0].health.ecc_corrected is None
 
 
 # --- the topology for compute
@@ -116,11 +116,11 @@ def test_counts_that_are_none_are_said(content: str) -> None:
 
 def test_the_topology_fills_what_attributes_lack() -> None:
     """Instruction set, architecture, compute units; identity and memory where the attributes are too old for them."""
-    found = Found(amd(ADDRESS), {**CPU_NODE, **node(1)})
-    gpu = found.gpus[0]
+    discovered = GpuScan(amd(ADDRESS), {**CPU_NODE, **node(1)})
+    gpu = discovered.gpus[0]
     assert (gpu.compute_capability, gpu.architecture, gpu.compute_units, gpu.simds) == ("gfx90a", "cdna2", 104, 416)
     assert (gpu.uuid, gpu.memory, gpu.minor) == ("GPU-e3a8a1a2b3c4d5e6", 68702699520, 128)
-    assert (gpu.partitions, gpu.xgmi, gpu.hive, found.problems) == ((), (), None, [])
+    assert (gpu.partitions, gpu.xgmi, gpu.hive, discovered.problems) == ((), (), None, [])
 
 
 @pytest.mark.parametrize(
@@ -140,24 +140,24 @@ def test_the_topology_fills_what_attributes_lack() -> None:
 )
 def test_instruction_sets(version: int, target: str | None, architecture: str | None) -> None:
     """The number is major, minor and stepping; the name has the last two as hexadecimal digits."""
-    gpu = Found(amd(ADDRESS), node(1, gfx_target_version=version)).gpus[0]
+    gpu = GpuScan(amd(ADDRESS), node(1, gfx_target_version=version)).gpus[0]
     assert (gpu.compute_capability, gpu.architecture) == (target, architecture)
 
 
 @pytest.mark.parametrize("locations", [(0x6300, 0x6301, 0x6302), (0x6300, 0x10006300, 0x20006300)])
-def test_partitions_are_one_gpu(locations: tuple[int, ...]) -> None:
+def test_partitions_form_a_single_gpu(locations: tuple[int, ...]) -> None:
     """Old and new kernels number the partitions in other bits of their place; all of them are one PCI function."""
     tree: Contents = {}
     for number, location in enumerate(locations):
         tree |= node(number + 1, location_id=location, drm_render_minor=128 + number, simd_count=152)
-    (gpu,) = Found(amd(ADDRESS), tree).gpus
+    (gpu,) = GpuScan(amd(ADDRESS), tree).gpus
     assert gpu.partitions == tuple(Partition(number, 128 + number, 68702699520, 38, 152) for number in range(3))
     assert (gpu.memory, gpu.compute_units) == (3 * 68702699520, 114)
 
 
 def test_xgmi_reaches_the_gpus_of_the_hive() -> None:
     """Links side by side are counted by bandwidth; links to a GPU's own partitions and over PCIe are none."""
-    other = "0000:43:00.0"
+    second_address = "0000:43:00.0"
     tree: Contents = {
         **node(1, hive_id=0xABC),
         **node(2, hive_id=0xABC, location_id=0x4300, unique_id=7),
@@ -165,45 +165,45 @@ def test_xgmi_reaches_the_gpus_of_the_hive() -> None:
         **link(1, 0, 0, kind=2),
         **link(1, 1, 2),
         **link(1, 2, 3),
-        **link(2, 0, 1, one=0, every=0),
+        **link(2, 0, 1, slowest=0, every=0),
     }
-    gpus = {gpu.address: gpu for gpu in Found(amd(ADDRESS, other), tree).gpus}
-    assert gpus[ADDRESS].xgmi == (XgmiPeer(other, 2, 100000, 15),)
-    assert gpus[other].xgmi == (XgmiPeer(ADDRESS, None, None, 15),)
+    gpus = {gpu.address: gpu for gpu in GpuScan(amd(ADDRESS, second_address), tree).gpus}
+    assert gpus[ADDRESS].xgmi == (XgmiPeer(second_address, 2, 100000, 15),)
+    assert gpus[second_address].xgmi == (XgmiPeer(ADDRESS, None, None, 15),)
     assert {gpu.hive for gpu in gpus.values()} == {"0000000000000abc"}
 
 
 def test_a_gpu_that_pci_does_not_have_is_not_invented() -> None:
     """A garbled place in the topology makes no GPU; where PCI is not there at all, the driver's word counts."""
-    found = Found(amd(ADDRESS), {**node(1), **node(2, location_id=0x7700)})
-    assert [gpu.address for gpu in found.gpus] == [ADDRESS]
-    assert found.said("names a GPU at 0000:77:00.0")
-    without = Found([], {**node(1, domain=0x10000)})
+    discovered = GpuScan(amd(ADDRESS), {**node(1), **node(2, location_id=0x7700)})
+    assert [gpu.address for gpu in discovered.gpus] == [ADDRESS]
+    assert discovered.said("names a GPU at 0000:77:00.0")
+    without = GpuScan([], {**node(1, domain=0x10000)})
     assert [(gpu.address, gpu.zone, gpu.driver) for gpu in without.gpus] == [("10000:63:00.0", None, "amdgpu")]
     assert without.said("lists nothing")
 
 
-def test_two_gpus_cannot_be_at_one_place() -> None:
-    """A node that says the place of another GPU is left out, and said."""
-    found = Found(amd(ADDRESS), {**node(1), **node(2, unique_id=5)})
-    assert found.gpus[0].partitions == ()
-    assert found.said("is another GPU")
+def test_two_gpus_cannot_share_an_address() -> None:
+    """A node with the address of another GPU is left out, and reported."""
+    discovered = GpuScan(amd(ADDRESS), {**node(1), **node(2, unique_id=5)})
+    assert discovered.gpus[0].partitions == ()
+    assert discovered.said("is another GPU")
 
 
-def test_a_cut_file_gives_its_whole_lines() -> None:
+def test_whole_lines_of_a_cut_file_count() -> None:
     """A place that is cut short is another place: the last line of a cut file is not believed."""
     text = node(1)[f"{TOPOLOGY}/nodes/1/properties"]
     assert isinstance(text, bytes)
     cut = text[: text.index(b"25344") + 3]
-    found = Found(amd(ADDRESS), {f"{TOPOLOGY}/nodes/1/properties": cut})
-    assert found.said("is cut short")
-    assert found.gpus[0].compute_units is None
+    discovered = GpuScan(amd(ADDRESS), {f"{TOPOLOGY}/nodes/1/properties": cut})
+    assert discovered.said("is cut short")
+    assert discovered.gpus[0].compute_units is None
 
 
 def test_the_topology_is_not_read_without_need() -> None:
     """On a machine with PCI and no GPU of AMD's, which may have the driver for its processors, nothing is read."""
-    found = Found([pci("0000:3b:00.0", driver="nvidia")], {f"{TOPOLOGY}/nodes/1/properties": b"garbage"})
-    assert found.problems == []
+    discovered = GpuScan([pci("0000:3b:00.0", driver="nvidia")], {f"{TOPOLOGY}/nodes/1/properties": b"garbage"})
+    assert discovered.problems == []
 
 
 # --- captured machines
@@ -235,28 +235,31 @@ def open_kfd(name: str) -> Any:
     entries: list[tuple[str, bytes | str | None]] = []
     with lzma.open(SNAPSHOTS / "amd-kfd" / f"{name}.tar.xz") as content, tarfile.open(fileobj=content) as tar:
         for member in tar:
-            _, found, rest = member.name.partition("/nodes/")
-            if found and member.isreg():
+            _, discovered, rest = member.name.partition("/nodes/")
+            if discovered and member.isreg():
                 file = tar.extractfile(member)
                 entries.append((f"sys/nodes/{rest}", file.read() if file else b""))
     return MemoryFiles(entries)
 
 
-def places(tree: Contents) -> dict[int, dict[str, int]]:
+def gpu_nodes(tree: Contents) -> dict[int, dict[str, int]]:
     """The properties of the GPU nodes, read in the simplest way."""
-    found: dict[int, dict[str, int]] = {}
+    discovered: dict[int, dict[str, int]] = {}
     for path, content in tree.items():
         parts = path.removeprefix(f"{TOPOLOGY}/nodes/").split("/")
         if parts[1:] == ["properties"] and isinstance(content, bytes):
             own = {name: int(value) for name, value in (text.split() for text in content.decode().splitlines())}
             if own["simd_count"]:
-                found[int(parts[0])] = own
-    return found
+                discovered[int(parts[0])] = own
+    return discovered
 
 
 def whole_gpus(tree: Contents) -> list[str]:
     """The addresses of the PCI functions that carry the nodes of a tree."""
-    own = {f"{one.get('domain', 0):04x}:{one['location_id'] >> 8 & 0xFF:02x}:00.0" for one in places(tree).values()}
+    own = {
+        f"{slowest.get('domain', 0):04x}:{slowest['location_id'] >> 8 & 0xFF:02x}:00.0"
+        for slowest in gpu_nodes(tree).values()
+    }
     return sorted(own)
 
 
@@ -276,17 +279,17 @@ needs_captures = pytest.mark.skipif(not (SNAPSHOTS / "amd-kfd").exists(), reason
 def test_captured_machines(name: str, gpus: int, partitions: int, units: int, target: str, peers: int) -> None:
     """8 GPUs each: a pair of XGMI groups of 4; 8 in partitions of 1/8; 8 in partitions of 1/4."""
     tree = captured(name)
-    found = Found(amd(*whole_gpus(tree)), tree)
-    assert [gpu.address for gpu in found.gpus] == whole_gpus(tree)
-    assert len(found.gpus) == gpus
+    discovered = GpuScan(amd(*whole_gpus(tree)), tree)
+    assert [gpu.address for gpu in discovered.gpus] == whole_gpus(tree)
+    assert len(discovered.gpus) == gpus
     # of one of the partitioned captures one node was lost
-    nodes = len(places(tree))
-    assert sum(max(1, len(gpu.partitions)) for gpu in found.gpus) == nodes
-    assert max(len(gpu.partitions) for gpu in found.gpus) == partitions
-    assert max(gpu.compute_units or 0 for gpu in found.gpus) == units
-    assert {gpu.compute_capability for gpu in found.gpus} == {target}
-    assert {len(gpu.xgmi) for gpu in found.gpus} == {peers}
-    assert [problem for problem in found.problems if "memory of" not in str(problem.used)] == []
+    nodes = len(gpu_nodes(tree))
+    assert sum(max(1, len(gpu.partitions)) for gpu in discovered.gpus) == nodes
+    assert max(len(gpu.partitions) for gpu in discovered.gpus) == partitions
+    assert max(gpu.compute_units or 0 for gpu in discovered.gpus) == units
+    assert {gpu.compute_capability for gpu in discovered.gpus} == {target}
+    assert {len(gpu.xgmi) for gpu in discovered.gpus} == {peers}
+    assert [problem for problem in discovered.problems if "memory of" not in str(problem.used)] == []
 
 
 @needs_captures
@@ -294,9 +297,9 @@ def test_hives_are_what_xgmi_joins() -> None:
     """On every captured machine each GPU reaches exactly the others with its hive id."""
     for name in CAPTURES:
         tree = captured(name)
-        gpus = Found(amd(*whole_gpus(tree)), tree).gpus
+        gpus = GpuScan(amd(*whole_gpus(tree)), tree).gpus
         for gpu in gpus:
-            hive = {other.address for other in gpus if gpu.hive and other.hive == gpu.hive} - {gpu.address}
+            hive = {member.address for member in gpus if gpu.hive and member.hive == gpu.hive} - {gpu.address}
             assert {peer.address for peer in gpu.xgmi} == hive
 
 
@@ -304,7 +307,7 @@ def test_hives_are_what_xgmi_joins() -> None:
 def test_memory_of_partitions_adds_up() -> None:
     """The 4 partitions of an MI308 have a quarter of its 192 GB each."""
     tree = captured("topology-parsing-mi308")
-    for gpu in Found(amd(*whole_gpus(tree)), tree).gpus:
+    for gpu in GpuScan(amd(*whole_gpus(tree)), tree).gpus:
         assert gpu.memory == sum(part.memory or 0 for part in gpu.partitions)
         assert 190 << 30 < (gpu.memory or 0) <= 192 << 30
 
@@ -313,32 +316,32 @@ def test_memory_of_partitions_adds_up() -> None:
 def test_a_copy_of_a_node_is_noticed() -> None:
     """One capture was made of a machine with one GPU by copying its node: the copy is at the same place."""
     tree = captured("topology-parsing")
-    found = Found(amd(*whole_gpus(tree)), tree)
-    assert len(found.gpus) == 1
-    assert found.gpus[0].memory == 17163091968
-    assert found.said("is another GPU")
+    discovered = GpuScan(amd(*whole_gpus(tree)), tree)
+    assert len(discovered.gpus) == 1
+    assert discovered.gpus[0].memory == 17163091968
+    assert discovered.said("is another GPU")
 
 
 @needs_captures
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(st.data())
 def test_damage_invents_nothing(data: st.DataObject) -> None:
-    """Whatever happens to the files: the same GPUs, no exception, and what is lost is said."""
+    """Whatever happens to the files: the same GPUs, no exception, and losses are reported."""
     tree = {**captured("topo-mi210-xgmi-pcie"), **amd_tree("0000:63:00.0")}
     functions = tuple(amd(*whole_gpus(tree)))
     damages = data.draw(st.dictionaries(st.sampled_from(sorted(tree)), DAMAGES, min_size=1, max_size=5))
-    machine, before = (found_in(tree, functions, damage) for damage in (damages, {}))
-    assert [gpu.address for gpu in machine.gpus] == [one.address for one in functions]
+    machine, before = (damaged_machine(tree, functions, damage) for damage in (damages, {}))
+    assert [gpu.address for gpu in machine.gpus] == [function.address for function in functions]
     lost = [
         field
-        for one, other in zip(machine.gpus, before.gpus, strict=True)
+        for gpu, undamaged in zip(machine.gpus, before.gpus, strict=True)
         for field in ("memory", "compute_units", "uuid", "hive")
-        if getattr(one, field) is None and getattr(other, field) is not None
+        if getattr(gpu, field) is None and getattr(undamaged, field) is not None
     ]
     assert not lost or set(machine.problems) - set(before.problems)
 
 
-def found_in(tree: Contents, functions: tuple[Any, ...], damages: dict[str, Damage]) -> Machine:
+def damaged_machine(tree: Contents, functions: tuple[Any, ...], damages: dict[str, Damage]) -> Machine:
     read = Reader(Damaged(MemoryFiles(tree.items()), damages))
     machine = find_gpus(read, Machine(pci=functions, zones=zones("0-3")), lambda: pytest.fail("asked"))
     return machine._replace(problems=tuple(read.problems))
@@ -346,7 +349,7 @@ def found_in(tree: Contents, functions: tuple[Any, ...], damages: dict[str, Dama
 
 def test_the_directory_is_that_of_the_pci_function() -> None:
     """Attributes are read where PCI has the GPU, whichever card number it got."""
-    assert Found(amd(ADDRESS), amd_tree(ADDRESS)).sources[f"gpus.{ADDRESS}.memory"].file == (
+    assert GpuScan(amd(ADDRESS), amd_tree(ADDRESS)).sources[f"gpus.{ADDRESS}.memory"].file == (
         f"/{DEVICES}/{ADDRESS}/mem_info_vram_total"
     )
 
@@ -362,8 +365,8 @@ def test_a_real_directory_of_amdgpu() -> None:
             tree[f"{DEVICES}/{address}/{name}"] = files.read(f"{source}/{name}")
         except OSError:
             continue
-    found = Found([pci(address, "1002", "0300", device="687f", driver="amdgpu")], tree)
-    gpu = found.gpus[0]
+    discovered = GpuScan([pci(address, "1002", "0300", device="687f", driver="amdgpu")], tree)
+    gpu = discovered.gpus[0]
     assert (gpu.memory, gpu.uuid, gpu.model, gpu.partition) == (8573157376, "GPU-0123456789abcdef", None, None)
     assert gpu.vbios == "115-D050PIL-100"
-    assert found.problems == []
+    assert discovered.problems == []

@@ -1,4 +1,4 @@
-"""What i915 and xe tell of Intel's GPUs."""
+"""Facts of Intel's GPUs from i915 and xe."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.gpus import DEVICES, Found, pci
+from support.gpus import DEVICES, GpuScan, pci
 from support.trees import Contents, line
 
 ADDRESS = "0000:4d:00.0"
@@ -27,22 +27,22 @@ def test_a_discrete_gpu_of_i915() -> None:
         f"{PATH}/drm/card1/gt/gt1/id": line(1),
         "sys/module/i915/version": line("1.24.4"),
     }
-    found = Found(intel("i915"), tree)
-    gpu = found.gpus[0]
+    discovered = GpuScan(intel("i915"), tree)
+    gpu = discovered.gpus[0]
     assert (gpu.memory, gpu.tiles, gpu.minor, gpu.number) == (128 << 30, 2, 129, 1)
     assert (gpu.driver_version, gpu.vendor) == ("1.24.4", "intel")
-    assert found.problems == []
-    assert found.sources[f"gpus.{ADDRESS}.memory"].file == f"/{PATH}/drm/card1/lmem_total_bytes"
+    assert discovered.problems == []
+    assert discovered.sources[f"gpus.{ADDRESS}.memory"].file == f"/{PATH}/drm/card1/lmem_total_bytes"
 
 
 def test_a_gpu_on_a_processor_has_no_memory_of_its_own() -> None:
     """Its memory is unknown, not 0; and a second GT, for media, is no second tile."""
     tree: Contents = {**DRM, f"{PATH}/drm/card1/gt/gt0/id": line(0), f"{PATH}/drm/card1/gt/gt1/id": line(1)}
-    found = Found(intel("i915", "0300"), tree)
-    assert (found.gpus[0].memory, found.gpus[0].tiles, found.problems) == (None, None, [])
+    discovered = GpuScan(intel("i915", "0300"), tree)
+    assert (discovered.gpus[0].memory, discovered.gpus[0].tiles, discovered.problems) == (None, None, [])
 
 
-def test_xe_tells_memory_by_tile() -> None:
+def test_xe_lists_memory_by_tile() -> None:
     """The memory of a GPU is that of all its tiles."""
     tree: Contents = {
         **DRM,
@@ -50,7 +50,7 @@ def test_xe_tells_memory_by_tile() -> None:
         f"{PATH}/tile0/gt0/id": line(0),
         f"{PATH}/tile0/gt1/id": line(1),
     }
-    gpu = Found(intel("xe"), tree).gpus[0]
+    gpu = GpuScan(intel("xe"), tree).gpus[0]
     assert (gpu.memory, gpu.tiles, gpu.minor) == (128 << 30, 2, 129)
 
 
@@ -60,26 +60,26 @@ def test_a_tile_without_its_memory_makes_the_sum_unknown() -> None:
         f"{PATH}/tile0/physical_vram_size_bytes": line(64 << 30),
         f"{PATH}/tile1/physical_vram_size_bytes": b"garbage\n",
     }
-    found = Found(intel("xe"), tree)
-    assert (found.gpus[0].memory, found.gpus[0].tiles) == (None, 2)
-    assert found.said("tile1/physical_vram_size_bytes")
+    discovered = GpuScan(intel("xe"), tree)
+    assert (discovered.gpus[0].memory, discovered.gpus[0].tiles) == (None, 2)
+    assert discovered.said("tile1/physical_vram_size_bytes")
 
 
 @pytest.mark.parametrize("content", [b"-1\n", b"", b"9" * 50 + b"\n", b"\xff\n"])
-def test_damage_is_said(content: bytes) -> None:
+def test_damage_is_reported(content: bytes) -> None:
     """A size that is none is a problem, and no size."""
-    found = Found(intel("i915"), {**DRM, f"{PATH}/drm/card1/lmem_total_bytes": content})
-    assert found.gpus[0].memory is None
-    assert found.said("lmem_total_bytes")
+    discovered = GpuScan(intel("i915"), {**DRM, f"{PATH}/drm/card1/lmem_total_bytes": content})
+    assert discovered.gpus[0].memory is None
+    assert discovered.said("lmem_total_bytes")
 
 
-def test_a_gpu_of_another_driver_is_left_as_pci_tells_it() -> None:
-    """For a GPU that is given to a virtual machine none of these files mean anything."""
-    found = Found(intel("vfio-pci"), {**DRM, f"{PATH}/drm/card1/lmem_total_bytes": line(1)})
-    assert (found.gpus[0].memory, found.gpus[0].minor) == (None, None)
+def test_a_gpu_of_another_driver_has_only_pci_facts() -> None:
+    """For a GPU that a virtual machine uses none of these files mean anything."""
+    discovered = GpuScan(intel("vfio-pci"), {**DRM, f"{PATH}/drm/card1/lmem_total_bytes": line(1)})
+    assert (discovered.gpus[0].memory, discovered.gpus[0].minor) == (None, None)
 
 
-def test_old_kernels_tell_little() -> None:
+def test_old_kernels_have_few_facts() -> None:
     """Without its numbers a GPU is still one, and nothing is wrong."""
-    found = Found(intel("i915"))
-    assert (found.gpus[0].driver, found.gpus[0].number, found.problems) == ("i915", None, [])
+    discovered = GpuScan(intel("i915"))
+    assert (discovered.gpus[0].driver, discovered.gpus[0].number, discovered.problems) == ("i915", None, [])

@@ -45,21 +45,21 @@ def host_tree() -> Contents:
     }
 
 
-def scan_of(tree: Contents, damages: dict[str, Damage] | None = None) -> Scan:
+def scan_host(tree: Contents, damages: dict[str, Damage] | None = None) -> Scan:
     files = Damaged(MemoryFiles(tree.items()), damages or {})
     return Scanner(files, explain=True, collectors=(host.COLLECTOR, firmware.COLLECTOR)).scan()
 
 
-def machine_of(tree: Contents) -> Machine:
-    return scan_of(tree).machine
+def discover_host(tree: Contents) -> Machine:
+    return scan_host(tree).machine
 
 
 # --- the kernel
 
 
 def test_a_running_kernel() -> None:
-    """Everything is where the kernel keeps it, and nothing is a problem."""
-    machine = machine_of(host_tree())
+    """Every fact is in the kernel's file, and nothing is a problem."""
+    machine = discover_host(host_tree())
     kernel = machine.kernel
     assert (machine.hostname, machine.architecture) == ("node-7", "x86_64")
     assert (kernel.release, kernel.version) == (RELEASE, VERSION)
@@ -73,25 +73,25 @@ def test_a_running_kernel() -> None:
 def test_the_banner() -> None:
     """A capture without the kernel's parameters has the release and the version in /proc/version."""
     text = f"Linux version {RELEASE} (builder@host (a)) (gcc (Debian 12) 12.2, GNU ld (GNU Binutils) 2.40) {VERSION}\n"
-    kernel = machine_of({"proc/version": text.encode()}).kernel
+    kernel = discover_host({"proc/version": text.encode()}).kernel
     assert (kernel.release, kernel.version) == (RELEASE, VERSION)
 
 
-def test_what_uname_told() -> None:
-    """A machine captured by hwloc-gather-topology has a file with what uname said."""
+def test_facts_of_uname() -> None:
+    """A machine captured by hwloc-gather-topology has a file with the output of uname."""
     text = (
         f"OSName: Linux\nOSRelease: {RELEASE}\nOSVersion: {VERSION}\nHostName: n1\nArchitecture: aarch64\n"
         "FallbackNbProcessors: 128\nPageSize: 65536\n"
     )
-    machine = machine_of({"proc/hwloc-nofile-info": text.encode()})
+    machine = discover_host({"proc/hwloc-nofile-info": text.encode()})
     assert (machine.hostname, machine.architecture) == ("n1", "aarch64")
     assert (machine.kernel.release, machine.kernel.version) == (RELEASE, VERSION)
     assert machine.kernel.page_size == 65536
 
 
-def test_nothing_is_known_of_nothing() -> None:
+def test_an_empty_root_has_no_facts() -> None:
     """An empty tree is no damage, and no fact."""
-    machine = machine_of({"sys": None})
+    machine = discover_host({"sys": None})
     assert (machine.hostname, machine.architecture, machine.kernel.release) == (None, None, None)
     assert machine.kernel.modules is None
     assert machine.kernel.config is None
@@ -103,11 +103,11 @@ def test_nothing_is_known_of_nothing() -> None:
 )
 def test_a_parameter_that_is_lost(name: str) -> None:
     """Where the kernel's parameters are, the absence of one is a loss."""
-    assert [problem.path for problem in scan_of(host_tree(), {name: Damage(DELETE)}).machine.problems] == [f"/{name}"]
+    assert [problem.path for problem in scan_host(host_tree(), {name: Damage(DELETE)}).machine.problems] == [f"/{name}"]
 
 
 @pytest.mark.parametrize(
-    ("parameter", "wanted"),
+    ("parameter", "expected"),
     [
         ("root=/dev/sda1", "root=/dev/sda1"),
         ("quiet", "quiet"),
@@ -122,23 +122,23 @@ def test_a_parameter_that_is_lost(name: str) -> None:
         ("inst.repo=https://me:hunter2@host/repo", f"inst.repo=https://{REDACTED}@host/repo"),
     ],
 )
-def test_secrets(parameter: str, wanted: str) -> None:
-    """A password, token or key in the kernel's parameters is replaced; all else is kept."""
-    assert redacted(parameter) == wanted
+def test_secrets(parameter: str, expected: str) -> None:
+    """A password, token or key in the kernel's parameters is replaced; the rest is unchanged."""
+    assert redacted(parameter) == expected
 
 
 def test_secrets_are_not_in_the_sources_either() -> None:
-    """What a fact is from is shown as well, and holds no secret; nor does what init is told behind "--"."""
+    """The source of a fact is shown as well, and holds no secret; nor do the words for init behind "--"."""
     tree = host_tree() | {"proc/cmdline": b"ro rd.iscsi.password=hunter2 -- --token hunter2\n"}
-    scan = scan_of(tree)
+    scan = scan_host(tree)
     assert scan.machine.kernel.command_line == ("ro", f"rd.iscsi.password={REDACTED}")
     assert "hunter2" not in repr((scan.machine, scan.sources))
 
 
 @pytest.mark.parametrize("content", [b"99999999\n", b"\xff\xfe\0\x80\n", b"ro root=/dev/s"])
-def test_a_garbled_list_of_parameters_is_said(content: bytes) -> None:
+def test_a_garbled_list_of_parameters_is_reported(content: bytes) -> None:
     """Noise, and a list that ends without a line end, are damage."""
-    machine = machine_of(host_tree() | {"proc/cmdline": content})
+    machine = discover_host(host_tree() | {"proc/cmdline": content})
     assert [problem.path for problem in machine.problems] == ["/proc/cmdline"]
 
 
@@ -146,7 +146,7 @@ def test_configuration_beside_the_kernel() -> None:
     """Without /proc/config.gz the configuration is where distributions put it, for this release and no other."""
     tree = host_tree() | {f"boot/config-{RELEASE}": CONFIG, "boot/config-5.4.0": b"CONFIG_NUMA=n\n"}
     del tree["proc/config.gz"]
-    scan = scan_of(tree)
+    scan = scan_host(tree)
     assert (scan.machine.kernel.config or {})["NUMA"] == "y"
     assert scan.sources["kernel.config"].file == f"/boot/config-{RELEASE}"
 
@@ -155,13 +155,13 @@ def test_a_release_is_no_path() -> None:
     """A release that would lead elsewhere reads nothing."""
     tree = host_tree() | {"proc/sys/kernel/osrelease": b"../../etc/passwd\n", "etc/passwd": CONFIG}
     del tree["proc/config.gz"]
-    assert machine_of(tree).kernel.config is None
+    assert discover_host(tree).kernel.config is None
 
 
 @pytest.mark.parametrize("content", [b"", b"\x1f\x8b", b"noise", gzip.compress(b"no option at all\n", mtime=0)])
 def test_configurations_that_are_damaged(content: bytes) -> None:
-    """What cannot be unpacked, or holds no option, is unknown and said."""
-    machine = machine_of(host_tree() | {"proc/config.gz": content})
+    """What cannot be unpacked, or holds no option, is unknown and reported."""
+    machine = discover_host(host_tree() | {"proc/config.gz": content})
     assert machine.kernel.config is None
     assert [problem.path for problem in machine.problems] == ["/proc/config.gz"]
 
@@ -170,7 +170,7 @@ def test_a_configuration_that_would_fill_the_memory() -> None:
     """Unpacking ends at a bound, whatever the file would give."""
     bomb = gzip.compress(CONFIG + b"#" * (4 * MAX_CONFIG))
     assert len(bomb) < MAX_CONFIG // 100
-    assert (machine_of(host_tree() | {"proc/config.gz": bomb}).kernel.config or {})["NUMA"] == "y"
+    assert (discover_host(host_tree() | {"proc/config.gz": bomb}).kernel.config or {})["NUMA"] == "y"
 
 
 @pytest.mark.parametrize(
@@ -178,25 +178,25 @@ def test_a_configuration_that_would_fill_the_memory() -> None:
     [(b"CONFIG_PAGE_SHIFT=16\n", 65536), (b"CONFIG_ARM64_PAGE_SHIFT=12\n", 4096), (b"CONFIG_PAGE_SHIFT=99\n", None)],
 )
 def test_page_sizes_by_option(options: bytes, size: int | None) -> None:
-    """Where an architecture has several page sizes, the kernel's option tells which, within reason."""
+    """Where an architecture has several page sizes, the kernel's option decides, within reason."""
     tree = host_tree() | {
         "proc/sys/kernel/arch": b"aarch64\n",
         "proc/config.gz": gzip.compress(b"CONFIG_NUMA=y\n" + options),
     }
-    assert machine_of(tree).kernel.page_size == size
+    assert discover_host(tree).kernel.page_size == size
 
 
 def test_huge_page_sizes_by_node() -> None:
-    """Where the list of the machine is lost, the pools of node 0 tell, and it is said."""
+    """Where the list of the machine is lost, the pools of node 0 have the sizes, and the loss is reported."""
     tree = {key: value for key, value in host_tree().items() if "hugepages" not in key}
     tree["sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages"] = line(0)
-    machine = machine_of(tree)
+    machine = discover_host(tree)
     assert machine.kernel.huge_page_sizes == (2 << 20,)
     assert len(machine.problems) == 1
 
 
 def test_the_live_machine() -> None:
-    """The machine that the tests run on has the name, architecture and page size that its system calls tell."""
+    """The machine that the tests run on has the name, architecture and page size of its system calls."""
     machine = Scanner(DirectoryFiles("/"), collectors=(host.COLLECTOR,)).scan().machine
     uname = os.uname()
     assert (machine.architecture, machine.hostname) == (uname.machine, uname.nodename)
@@ -221,7 +221,7 @@ def test_what_may_change_is_looked_at_again() -> None:
 @given(st.dictionaries(st.sampled_from(sorted(host_tree())), DAMAGES, min_size=1, max_size=6))
 def test_damage_fails_nothing(damages: dict[str, Damage]) -> None:
     """Whatever is damaged, nothing fails, and what is text is fit to be printed."""
-    scan = scan_of(host_tree(), damages)
+    scan = scan_host(host_tree(), damages)
     assert [run for run in scan.runs if run.outcome == "failed"] == []
     repr(scan.machine).encode()
 
@@ -234,7 +234,7 @@ def cpuinfo(**lines: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         (cpuinfo(processor="0", flags="fpu tsc lm sse2"), "x86_64"),
         (cpuinfo(processor="0", fdiv_bug="no", flags="fpu tsc lm sse2"), "i686"),
@@ -256,24 +256,24 @@ def cpuinfo(**lines: str) -> bytes:
         (b"\xff\xfe\0" * 50, None),
     ],
 )
-def test_dialects(text: bytes, wanted: str | None) -> None:
-    """Each architecture describes its CPUs in words of its own; what says nothing is unknown."""
-    assert cpuinfo_architecture(text) == wanted
+def test_dialects(text: bytes, expected: str | None) -> None:
+    """Each architecture describes its CPUs in words of its own; an empty text is unknown."""
+    assert cpuinfo_architecture(text) == expected
 
 
 def test_a_long_text_is_read_at_both_ends() -> None:
-    """The first CPU's lines tell, however many follow."""
+    """The first CPU's lines decide, however many follow."""
     block = cpuinfo(processor="0", flags="fpu tsc lm " + "x" * 900)
     assert cpuinfo_architecture(block * 2000) == "x86_64"
 
 
 @pytest.mark.parametrize(
-    ("release", "wanted"),
+    ("release", "expected"),
     [("4.18.0-513.el8.ppc64le", "ppc64le"), ("5.14.0.x86_64", "x86_64"), (RELEASE, None), ("6.1", None)],
 )
-def test_releases(release: str, wanted: str | None) -> None:
+def test_releases(release: str, expected: str | None) -> None:
     """Some distributions end the release with the architecture."""
-    assert release_architecture(release) == wanted
+    assert release_architecture(release) == expected
 
 
 # --- the firmware
@@ -306,19 +306,23 @@ def dmi_tree() -> Contents:
 
 
 def test_dmi() -> None:
-    """Vendor, product and the others are what DMI says, blanks taken away; blank ones are unknown."""
-    machine = machine_of(dmi_tree())
-    found = machine.firmware
-    assert (found.vendor, found.product, found.version) == ("Dell Inc.", "PowerEdge XE9680", None)
-    assert (found.board, found.board_version, found.chassis_type) == ("0KVG1V", "A03", "23")
-    assert (found.bios_version, found.bios_date) == ("2.1.5", "03/18/2024")
+    """Vendor, product and the rest are those of DMI, without blanks at the ends; blank ones are unknown."""
+    machine = discover_host(dmi_tree())
+    firmware_facts = machine.firmware
+    assert (firmware_facts.vendor, firmware_facts.product, firmware_facts.version) == (
+        "Dell Inc.",
+        "PowerEdge XE9680",
+        None,
+    )
+    assert (firmware_facts.board, firmware_facts.board_version, firmware_facts.chassis_type) == ("0KVG1V", "A03", "23")
+    assert (firmware_facts.bios_version, firmware_facts.bios_date) == ("2.1.5", "03/18/2024")
     assert machine.product == "Dell Inc. PowerEdge XE9680"
     assert machine.problems == ()
 
 
 def test_no_serial_numbers() -> None:
     """Serial numbers, UUIDs and asset tags are not even read."""
-    scan = scan_of(dmi_tree())
+    scan = scan_host(dmi_tree())
     text = repr((scan.machine, scan.sources))
     assert not any(word in text for word in ("SERIAL", "UUID", "ASSET"))
 
@@ -327,27 +331,27 @@ def test_no_serial_numbers() -> None:
 @pytest.mark.parametrize("damage", [Damage(DELETE), Damage("content", 0, b""), Damage("content", 0, b"\n")])
 def test_an_attribute_that_is_lost(name: str, damage: Damage) -> None:
     """An attribute that its structure has, or that modalias repeats, is missed when it is absent, empty or blank."""
-    problems = scan_of(dmi_tree(), {f"{DMI}/{name}": damage}).machine.problems
+    problems = scan_host(dmi_tree(), {f"{DMI}/{name}": damage}).machine.problems
     assert {problem.path for problem in problems} == {f"/{DMI}/{name}"}
 
 
 def test_a_structure_that_firmware_lacks_is_no_loss() -> None:
     """Virtual machines often have no board."""
     tree = {key: value for key, value in dmi_tree().items() if "board" not in key}
-    machine = machine_of(tree)
+    machine = discover_host(tree)
     assert machine.firmware.board is None
     assert machine.problems == ()
 
 
 def test_a_directory_that_cannot_be_listed() -> None:
-    """Attributes that can be read without the listing are, and it is said."""
-    machine = scan_of(dmi_tree(), {DMI: Damage(DELETE)}).machine
+    """Attributes that can be read without the listing are, and it is reported."""
+    machine = scan_host(dmi_tree(), {DMI: Damage(DELETE)}).machine
     assert machine.firmware.product == "PowerEdge XE9680"
     assert machine.problems[0].path == f"/{DMI}"
 
 
 @pytest.mark.parametrize(
-    ("vendor", "product", "wanted"),
+    ("vendor", "product", "expected"),
     [
         ("HP", "HP EliteBook", "HP EliteBook"),
         ("To Be Filled By O.E.M.", "H8QM8", "H8QM8"),
@@ -356,17 +360,17 @@ def test_a_directory_that_cannot_be_listed() -> None:
         ("Supermicro", "0000000000", "Supermicro"),
     ],
 )
-def test_products(vendor: str, product: str, wanted: str | None) -> None:
+def test_products(vendor: str, product: str, expected: str | None) -> None:
     """A machine is called by vendor and product, without a vendor twice and without what stands for no name."""
     tree = dmi_tree() | {f"{DMI}/sys_vendor": line(vendor), f"{DMI}/product_name": line(product)}
-    assert machine_of(tree).product == wanted
+    assert discover_host(tree).product == expected
 
 
 def test_strings_of_several_lines_and_of_no_text() -> None:
     """The first line is the name; bytes that are no text are shown escaped."""
     tree = dmi_tree() | {f"{DMI}/board_version": b"A03\nleftover\n", f"{DMI}/board_name": b"caf\xe9\n"}
-    found = machine_of(tree).firmware
-    assert (found.board_version, found.board) == ("A03", "caf\\xe9")
+    firmware_facts = discover_host(tree).firmware
+    assert (firmware_facts.board_version, firmware_facts.board) == ("A03", "caf\\xe9")
 
 
 def test_a_device_tree() -> None:
@@ -375,7 +379,7 @@ def test_a_device_tree() -> None:
         "proc/device-tree/model": b"Raspberry Pi 4 Model B Rev 1.4\0",
         "proc/device-tree/compatible": b"raspberrypi,4-model-b\0brcm,bcm2711\0",
     }
-    machine = machine_of(tree)
+    machine = discover_host(tree)
     assert machine.product == "Raspberry Pi 4 Model B Rev 1.4"
     assert machine.firmware.compatible == ("raspberrypi,4-model-b", "brcm,bcm2711")
 
@@ -384,21 +388,21 @@ def test_power() -> None:
     """POWER kernels print platform and machine behind the CPUs."""
     text = cpuinfo(processor="0", cpu="POWER9, altivec supported", revision="2.1 (pvr 004e 1201)")
     text += b"\n" + cpuinfo(timebase="512000000", platform="PowerNV", model="8335-GTW", machine="PowerNV 8335-GTW")
-    machine = machine_of({"proc/cpuinfo": text})
+    machine = discover_host({"proc/cpuinfo": text})
     assert (machine.firmware.platform, machine.firmware.product) == ("PowerNV", "PowerNV 8335-GTW")
 
 
 def test_mainframes() -> None:
-    """s390 tells manufacturer, type and model, and a sequence code that is not taken."""
+    """s390 has manufacturer, type and model, and a sequence code that is not read."""
     text = b"Manufacturer:         IBM             \nType:                 2964\n"
     text += b"Model:                703              N96             \nSequence Code:        00000000000829E7\n"
-    scan = scan_of({"proc/sysinfo": text})
+    scan = scan_host({"proc/sysinfo": text})
     assert scan.machine.product == "IBM 2964 703 N96"
     assert "829E7" not in repr((scan.machine, scan.sources))
 
 
 def test_a_mainframe_that_lost_its_lines() -> None:
-    """What /proc/sysinfo no longer says is unknown, and said to be."""
-    machine = scan_of({"proc/sysinfo": b"Manufacturer:         IBM             \nTy"}).machine
+    """Lines that /proc/sysinfo lacks are unknown, and reported."""
+    machine = scan_host({"proc/sysinfo": b"Manufacturer:         IBM             \nTy"}).machine
     assert (machine.firmware.vendor, machine.firmware.product) == ("IBM", None)
     assert [each.problem for each in machine.problems if each.path == "/proc/sysinfo"] == ["has no line Type, Model"]

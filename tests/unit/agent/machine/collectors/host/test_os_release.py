@@ -26,19 +26,19 @@ def scan(tree: dict[str, bytes], damages: dict[str, Damage] | None = None) -> Sc
 
 def test_the_fields() -> None:
     """Every assignment is a field, without its quotes; all else is not."""
-    found = scan({PATHS[0]: DEBIAN})
-    assert found.machine.os_release == {
+    discovered = scan({PATHS[0]: DEBIAN})
+    assert discovered.machine.os_release == {
         "PRETTY_NAME": "Debian GNU/Linux 12 (bookworm)",
         "NAME": "Debian GNU/Linux",
         "VERSION_ID": "12",
         "ID": "debian",
     }
-    assert found.sources["os_release"].file == "/etc/os-release"
-    assert found.machine.problems == ()
+    assert discovered.sources["os_release"].file == "/etc/os-release"
+    assert discovered.machine.problems == ()
 
 
-def test_the_other_place() -> None:
-    """Where /etc has none, the distribution's own copy tells."""
+def test_the_fallback_path() -> None:
+    """Where /etc has none, the distribution's own copy is read."""
     assert (scan({PATHS[1]: DEBIAN}).machine.os_release or {})["ID"] == "debian"
 
 
@@ -53,14 +53,14 @@ def test_quotes(line: bytes, value: str) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe", b"no assignment\n"])
 def test_nothing_is_assigned(content: bytes) -> None:
-    """A file that says nothing is said to, and the fact is unknown."""
+    """An empty file is reported, and the fact is unknown."""
     machine = scan({PATHS[0]: content}).machine
     assert machine.os_release is None
     assert [problem.path for problem in machine.problems] == ["/etc/os-release"]
 
 
-def test_a_cut_file_is_said() -> None:
-    """What is left of a file counts, and that there was more is said."""
+def test_a_cut_file_is_reported() -> None:
+    """The rest of a cut file counts, and the cut is reported."""
     machine = scan({PATHS[0]: DEBIAN[:-1]}).machine
     assert len(machine.os_release or {}) == 4
     assert len(machine.problems) == 1

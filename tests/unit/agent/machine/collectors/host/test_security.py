@@ -39,14 +39,14 @@ def scan(tree: Contents, damages: dict[str, Damage] | None = None) -> Scan:
     return Scanner(files, explain=True, collectors=(COLLECTOR,)).scan()
 
 
-def found(tree: Contents) -> tuple[Security, tuple[Problem, ...]]:
+def scan_security(tree: Contents) -> tuple[Security, tuple[Problem, ...]]:
     machine = scan(tree).machine
     return machine.security, machine.problems
 
 
 def test_an_amd_host() -> None:
     """Switches of KVM's module, and how much of each there is."""
-    security, problems = found(amd_host())
+    security, problems = scan_security(amd_host())
     assert security == Security(
         selinux=True, kvm=True, sev=True, sev_es=True, sev_snp=False, capacities={"sev": 410, "sev_es": 99}
     )
@@ -60,33 +60,33 @@ def test_an_intel_host() -> None:
         "sys/fs/cgroup/misc/misc.capacity": b"tdx 31\nsgx_epc 98566144\n",
         "sys/devices/virtual/misc/vfio/dev": line("10:196"),
     }
-    security, problems = found(tree)
+    security, problems = scan_security(tree)
     assert security == Security(kvm=False, tdx=True, capacities={"sgx_epc": 98566144, "tdx": 31})
     assert problems == ()
 
 
 def test_a_mainframe() -> None:
-    """A host of Secure Execution says so among its firmware's files."""
-    assert found({"sys/firmware/uv/prot_virt_host": line(1)})[0] == Security(secure_execution=True)
+    """A host of Secure Execution has it among its firmware's files."""
+    assert scan_security({"sys/firmware/uv/prot_virt_host": line(1)})[0] == Security(secure_execution=True)
 
 
-def test_nothing_is_known_of_nothing() -> None:
+def test_an_empty_root_has_no_facts() -> None:
     """Without the files nothing is known, not even that it is off."""
-    assert found({"sys": None}) == (Security(), ())
+    assert scan_security({"sys": None}) == (Security(), ())
 
 
 @pytest.mark.parametrize("content", [line("maybe"), line(2), b"\xff\n"])
 def test_a_switch_that_is_none(content: bytes) -> None:
-    """What is neither on nor off is unknown, and said."""
-    security, problems = found(amd_host() | {"sys/module/kvm_amd/parameters/sev": content})
+    """What is neither on nor off is unknown, and reported."""
+    security, problems = scan_security(amd_host() | {"sys/module/kvm_amd/parameters/sev": content})
     assert security.sev is None
     assert {problem.path for problem in problems} == {"/sys/module/kvm_amd/parameters/sev"}
 
 
 @pytest.mark.parametrize("content", [b"", b"sev 410\nsev_es\n", b"sev -1\n", b"sev many\n"])
 def test_capacities_that_are_damaged(content: bytes) -> None:
-    """Lines that name no capacity are left out, and said unless there is none at all."""
-    security, problems = found(amd_host() | {"sys/fs/cgroup/misc.capacity": content})
+    """Lines that name no capacity are left out, and reported unless the file has none at all."""
+    security, problems = scan_security(amd_host() | {"sys/fs/cgroup/misc.capacity": content})
     assert set(security.capacities) <= {"sev"}
     assert bool(problems) == bool(content)
 

@@ -16,23 +16,23 @@ from zonewise.machine.model.host import UsbDevice
 
 
 def tree() -> Contents:
-    """A root hub, a camera that says per interface what it is, and a debugging adapter."""
-    made: Contents = {}
+    """A root hub, a camera with a class per interface, and a debugging adapter."""
+    entries: Contents = {}
     for name, device_class, vendor, product in (
         ("usb1", "09", "1d6b", "0002"),
         ("1-1", "00", "046d", "0825"),
         ("1-2.1", "ff", "0403", "6014"),
     ):
-        made |= {
+        entries |= {
             f"{DEVICES}/{name}/bDeviceClass": line(device_class),
             f"{DEVICES}/{name}/idVendor": line(vendor),
             f"{DEVICES}/{name}/idProduct": line(product),
             f"{DEVICES}/{name}/serial": line("S3CRET"),
         }
     for number, interface_class in enumerate(("0e", "0e", "01")):
-        made[f"{DEVICES}/1-1:1.{number}/bInterfaceClass"] = line(interface_class)
-    made[f"{DEVICES}/1-0:1.0/bInterfaceClass"] = line("09")
-    return made
+        entries[f"{DEVICES}/1-1:1.{number}/bInterfaceClass"] = line(interface_class)
+    entries[f"{DEVICES}/1-0:1.0/bInterfaceClass"] = line("09")
+    return entries
 
 
 def scan(contents: Contents, damages: dict[str, Damage] | None = None) -> Scan:
@@ -61,7 +61,7 @@ def test_no_serial_number_is_read() -> None:
 @pytest.mark.parametrize("name", ["idVendor", "idProduct", "bDeviceClass"])
 @pytest.mark.parametrize("content", [b"", b"xyz\n", b"12345\n"])
 def test_ids_that_are_damaged(name: str, content: bytes) -> None:
-    """An id of another form is unknown, and said; the device stays."""
+    """An id of another form is unknown, and reported; the device remains."""
     machine = scan(tree() | {f"{DEVICES}/1-2.1/{name}": content}).machine
     assert len(machine.usb) == 3
     assert f"/{DEVICES}/1-2.1/{name}" in {problem.path for problem in machine.problems}

@@ -28,7 +28,7 @@ LPAR Name:            L16
 """
 
 
-def tree_of(flags: str = "fpu tsc lm", vendor: str = "", product: str = "") -> Contents:
+def x86_tree(flags: str = "fpu tsc lm", vendor: str = "", product: str = "") -> Contents:
     """An x86 machine."""
     tree: Contents = {
         "sys/devices/system/cpu/possible": line(0),
@@ -42,13 +42,13 @@ def tree_of(flags: str = "fpu tsc lm", vendor: str = "", product: str = "") -> C
     return tree
 
 
-def scan_of(tree: Contents, damages: dict[str, Damage] | None = None) -> Scan:
+def scan_tree(tree: Contents, damages: dict[str, Damage] | None = None) -> Scan:
     files = Damaged(MemoryFiles(tree.items()), damages or {})
     return Scanner(files, explain=True, collectors=COLLECTORS).scan()
 
 
-def found_in(tree: Contents) -> Virtualization:
-    return scan_of(tree).machine.virtualization
+def scan_virtualization(tree: Contents) -> Virtualization:
+    return scan_tree(tree).machine.virtualization
 
 
 GUEST = "fpu tsc lm hypervisor"
@@ -72,8 +72,8 @@ GUEST = "fpu tsc lm hypervisor"
 )
 def test_guests_by_their_firmware(vendor: str, product: str, hypervisor: str | None, maker: str | None) -> None:
     """With the processor's flag a machine is a guest; DMI names the hypervisor, or the cloud and so its own."""
-    found = found_in(tree_of(GUEST, vendor, product))
-    assert (found.guest, found.hypervisor, found.vendor, found.type) == (True, hypervisor, maker, "full")
+    detected = scan_virtualization(x86_tree(GUEST, vendor, product))
+    assert (detected.guest, detected.hypervisor, detected.vendor, detected.type) == (True, hypervisor, maker, "full")
 
 
 @pytest.mark.parametrize(
@@ -88,18 +88,18 @@ def test_guests_by_their_firmware(vendor: str, product: str, hypervisor: str | N
 )
 def test_machines_that_only_sound_like_guests(vendor: str, product: str) -> None:
     """Without the flag a cloud's name is that of a machine without a hypervisor, and a maker's of hardware."""
-    assert found_in(tree_of("fpu tsc lm vmx", vendor, product)) == Virtualization(False, extensions="VT-x")
+    assert scan_virtualization(x86_tree("fpu tsc lm vmx", vendor, product)) == Virtualization(False, extensions="VT-x")
 
 
 def test_extensions() -> None:
     """What the processor has to host guests with."""
-    assert found_in(tree_of("fpu tsc lm svm")).extensions == "AMD-V"
-    assert found_in(tree_of("fpu tsc lm")).extensions is None
+    assert scan_virtualization(x86_tree("fpu tsc lm svm")).extensions == "AMD-V"
+    assert scan_virtualization(x86_tree("fpu tsc lm")).extensions is None
 
 
 def test_a_hidden_hypervisor() -> None:
-    """A hypervisor that hides its flag is given away by names that no hardware has."""
-    assert found_in(tree_of("fpu tsc lm", "QEMU", "Standard PC (i440FX + PIIX, 1996)")).guest is True
+    """A hypervisor that hides its flag is recognised by names that no hardware has."""
+    assert scan_virtualization(x86_tree("fpu tsc lm", "QEMU", "Standard PC (i440FX + PIIX, 1996)")).guest is True
 
 
 @pytest.mark.parametrize(
@@ -113,13 +113,13 @@ def test_a_hidden_hypervisor() -> None:
 )
 def test_guests_by_their_clocks(clocks: bytes, hypervisor: str | None) -> None:
     """A guest without DMI (a microVM) has the clock of its hypervisor."""
-    assert found_in(tree_of(GUEST) | {CLOCKS: clocks}).hypervisor == hypervisor
+    assert scan_virtualization(x86_tree(GUEST) | {CLOCKS: clocks}).hypervisor == hypervisor
 
 
-def test_the_clock_tells_what_runs_qemu() -> None:
+def test_the_clock_source_reveals_kvm() -> None:
     """QEMU's names beside KVM's clock are KVM."""
-    tree = tree_of(GUEST, "QEMU", "Standard PC (Q35)") | {CLOCKS: b"kvm-clock tsc\n"}
-    assert found_in(tree).hypervisor == "KVM"
+    tree = x86_tree(GUEST, "QEMU", "Standard PC (Q35)") | {CLOCKS: b"kvm-clock tsc\n"}
+    assert scan_virtualization(tree).hypervisor == "KVM"
 
 
 @pytest.mark.parametrize(
@@ -136,35 +136,35 @@ def test_the_clock_tells_what_runs_qemu() -> None:
 )
 def test_kinds_of_xen_guests(files: Contents, kind: str) -> None:
     """PV and PVH guests are made for the hypervisor, HVM ones are not."""
-    found = found_in(tree_of(GUEST) | {"sys/hypervisor/type": b"xen\n"} | files)
-    assert (found.guest, found.hypervisor, found.type) == (True, "Xen", kind)
+    detected = scan_virtualization(x86_tree(GUEST) | {"sys/hypervisor/type": b"xen\n"} | files)
+    assert (detected.guest, detected.hypervisor, detected.type) == (True, "Xen", kind)
 
 
 def test_the_machine_that_runs_xen() -> None:
     """The first domain drives the hardware, and is no guest."""
-    tree = tree_of(GUEST) | {"sys/hypervisor/type": b"xen\n", "proc/xen/capabilities": b"control_d\n"}
-    assert found_in(tree) == Virtualization(False, "Xen", vendor="Xen")
+    tree = x86_tree(GUEST) | {"sys/hypervisor/type": b"xen\n", "proc/xen/capabilities": b"control_d\n"}
+    assert scan_virtualization(tree) == Virtualization(False, "Xen", vendor="Xen")
 
 
 def test_devices_of_hypervisors() -> None:
-    """A display that exists in virtual machines only tells, by the old list of PCI functions or by the bus."""
+    """A display that exists in virtual machines only is a sign, by the old list of PCI functions or by the bus."""
     listed = b"0000\t80861237\t0\n0010\t80eebeef\t12\t        e0000000\n"
-    assert found_in(tree_of() | {"proc/bus/pci/devices": listed}).hypervisor == "VirtualBox"
+    assert scan_virtualization(x86_tree() | {"proc/bus/pci/devices": listed}).hypervisor == "VirtualBox"
     assert by_pci([("15ad", "0405")]) == "VMware"
     assert by_pci([("8086", "1237"), (None, None)]) is None
 
 
-def test_a_garbled_list_of_devices_is_said() -> None:
+def test_a_garbled_list_of_devices_is_reported() -> None:
     """A list that names no function is damaged."""
-    problems = scan_of(tree_of() | {"proc/bus/pci/devices": b"noise\n"}).machine.problems
+    problems = scan_tree(x86_tree() | {"proc/bus/pci/devices": b"noise\n"}).machine.problems
     assert [problem.path for problem in problems] == ["/proc/bus/pci/devices"]
 
 
 def test_kernels_of_wsl() -> None:
-    """The kernels of the Windows Subsystem for Linux say whose they are."""
+    """The kernels of the Windows Subsystem for Linux name their origin."""
     release = b"5.15.90.1-microsoft-standard-WSL2\n"
-    tree = tree_of(GUEST) | {"proc/version": b"Linux version " + release.strip() + b" (a) #1 SMP\n"}
-    assert found_in(tree).hypervisor == "Microsoft"
+    tree = x86_tree(GUEST) | {"proc/version": b"Linux version " + release.strip() + b" (a) #1 SMP\n"}
+    assert scan_virtualization(tree).hypervisor == "Microsoft"
 
 
 # --- other architectures
@@ -176,17 +176,17 @@ ARM: Contents = {
 
 def test_arm() -> None:
     """Without a flag, only a sign makes a guest, and no sign makes nothing."""
-    assert found_in(tree_of() | ARM).guest is None
-    assert found_in(tree_of("", "Huawei", "TaiShan 200") | ARM).guest is None
-    assert found_in(tree_of("", "QEMU", "KVM Virtual Machine") | ARM).hypervisor == "KVM"
+    assert scan_virtualization(x86_tree() | ARM).guest is None
+    assert scan_virtualization(x86_tree("", "Huawei", "TaiShan 200") | ARM).guest is None
+    assert scan_virtualization(x86_tree("", "QEMU", "KVM Virtual Machine") | ARM).hypervisor == "KVM"
     tree = {"proc/device-tree/hypervisor/compatible": b"linux,kvm\0"}
-    assert found_in(tree_of() | ARM | tree).hypervisor == "KVM"
+    assert scan_virtualization(x86_tree() | ARM | tree).hypervisor == "KVM"
 
 
 def test_arm_at_amazon() -> None:
-    """The product tells a machine of its own from a guest."""
-    guest = found_in(tree_of("", "Amazon EC2", "m6g.large") | ARM)
-    metal = found_in(tree_of("", "Amazon EC2", "m6g.metal") | ARM)
+    """The product distinguishes a machine of its own from a guest."""
+    guest = scan_virtualization(x86_tree("", "Amazon EC2", "m6g.large") | ARM)
+    metal = scan_virtualization(x86_tree("", "Amazon EC2", "m6g.metal") | ARM)
     assert (guest.guest, guest.hypervisor) == (True, "KVM")
     assert (metal.guest, metal.hypervisor, metal.type) == (False, None, None)
 
@@ -200,7 +200,7 @@ def power(platform: str, machine: str) -> Contents:
 
 
 @pytest.mark.parametrize(
-    ("platform", "machine", "wanted"),
+    ("platform", "machine", "expected"),
     [
         ("PowerNV", "PowerNV 8335-GTW", (False, None, None, None)),
         ("pSeries", "CHRP IBM,9009-42A", (True, "PowerVM", "para", "pHyp")),
@@ -208,10 +208,10 @@ def power(platform: str, machine: str) -> Contents:
         ("PowerMac", "Power Macintosh", (None, None, None, None)),
     ],
 )
-def test_power(platform: str, machine: str, wanted: tuple[bool | None, str | None, str | None, str | None]) -> None:
+def test_power(platform: str, machine: str, expected: tuple[bool | None, str | None, str | None, str | None]) -> None:
     """The platform pSeries is that of guests, PowerNV that of the machine itself."""
-    found = found_in(tree_of() | power(platform, machine))
-    assert (found.guest, found.hypervisor, found.type, found.vendor) == wanted
+    detected = scan_virtualization(x86_tree() | power(platform, machine))
+    assert (detected.guest, detected.hypervisor, detected.type, detected.vendor) == expected
 
 
 @pytest.mark.parametrize(
@@ -227,8 +227,8 @@ def test_mainframes(programs: list[str], hypervisor: str, maker: str) -> None:
     """A partition is a guest of the firmware, and a virtual machine one of its innermost control program."""
     lines = "".join(f"VM0{number} Control Program: {name}\n" for number, name in enumerate(programs))
     cpuinfo = b"vendor_id       : IBM/S390\nfeatures\t: esan3 zarch\n"
-    found = found_in(tree_of() | {"proc/cpuinfo": cpuinfo, "proc/sysinfo": (SYSINFO + lines).encode()})
-    assert (found.guest, found.hypervisor, found.vendor, found.type) == (True, hypervisor, maker, "full")
+    detected = scan_virtualization(x86_tree() | {"proc/cpuinfo": cpuinfo, "proc/sysinfo": (SYSINFO + lines).encode()})
+    assert (detected.guest, detected.hypervisor, detected.vendor, detected.type) == (True, hypervisor, maker, "full")
 
 
 # --- containers
@@ -252,11 +252,11 @@ class Live(MemoryFiles):
     ],
 )
 def test_containers(path: str, content: bytes, runtime: str | None) -> None:
-    """What a runtime leaves in a container's file system tells it, on the running machine; a capture is in none."""
-    tree = tree_of() | {path: content}
-    for files, wanted in ((Live(tree.items()), runtime), (MemoryFiles(tree.items()), None)):
+    """Files of a runtime in a container's file system name it, on the running machine; a capture is in none."""
+    tree = x86_tree() | {path: content}
+    for files, expected in ((Live(tree.items()), runtime), (MemoryFiles(tree.items()), None)):
         machine = Scanner(files, collectors=(virtualization.COLLECTOR,)).scan().machine
-        assert machine.virtualization.container == wanted
+        assert machine.virtualization.container == expected
 
 
 # --- invariants
@@ -270,15 +270,15 @@ def test_names_are_matched_at_their_start() -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.dictionaries(st.sampled_from(sorted(tree_of(GUEST, "QEMU", "Q35"))), DAMAGES, min_size=1, max_size=4))
+@given(st.dictionaries(st.sampled_from(sorted(x86_tree(GUEST, "QEMU", "Q35"))), DAMAGES, min_size=1, max_size=4))
 def test_damage_makes_no_hypervisor(damages: dict[str, Damage]) -> None:
     """Whatever is damaged, a machine of QEMU is that or of an unknown hypervisor, and never one of another."""
-    scan = scan_of(tree_of(GUEST, "QEMU", "Q35"), damages)
+    scan = scan_tree(x86_tree(GUEST, "QEMU", "Q35"), damages)
     assert [run for run in scan.runs if run.outcome == "failed"] == []
     assert scan.machine.virtualization.hypervisor in ("QEMU", None)
 
 
 @given(st.text(max_size=20), st.text(max_size=20))
-def test_any_names_are_taken(vendor: str, product: str) -> None:
+def test_any_names_are_accepted(vendor: str, product: str) -> None:
     """No name in DMI is too strange."""
     by_dmi(Firmware(vendor=vendor, product=product))

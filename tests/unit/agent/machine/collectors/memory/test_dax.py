@@ -1,4 +1,4 @@
-"""DAX devices: which zone they are or would become, what kind of memory, who drives them."""
+"""DAX devices: which zone they are or would become, what kind of memory, which driver."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ HMEM = "platform/hmem.1/dax1.0"
 CXL = "platform/ACPI0017:00/root0/decoder0.0/region0/dax_region0/dax10.0"
 
 
-def add_dax(tree: Contents, place: str, target: int, driver: str | None, near: int = 0) -> None:
+def add_dax(tree: Contents, parent: str, target: int, driver: str | None, near: int = 0) -> None:
     """Add a device at a place below sys/devices."""
-    name = place.rpartition("/")[2]
-    tree[f"sys/bus/dax/devices/{name}"] = f"../../../devices/{place}"
+    name = parent.rpartition("/")[2]
+    tree[f"sys/bus/dax/devices/{name}"] = f"../../../devices/{parent}"
     values = {"size": 512 << 20, "target_node": target, "numa_node": near}
-    tree |= {f"sys/devices/{place}/{key}": line(value) for key, value in values.items()}
-    tree[f"sys/devices/{place}/uevent"] = f"DEVNAME={name}\nDRIVER={driver}\n".encode() if driver else b"\n"
+    tree |= {f"sys/devices/{parent}/{key}": line(value) for key, value in values.items()}
+    tree[f"sys/devices/{parent}/uevent"] = f"DEVNAME={name}\nDRIVER={driver}\n".encode() if driver else b"\n"
     if driver:
-        tree[f"sys/bus/dax/drivers/{driver}/{name}"] = f"../../../../devices/{place}"
+        tree[f"sys/bus/dax/drivers/{driver}/{name}"] = f"../../../../devices/{parent}"
 
 
 def three() -> Contents:
@@ -63,11 +63,11 @@ def test_no_zone() -> None:
     """-1 is no zone, neither to become nor near."""
     tree: Contents = {}
     add_dax(tree, HMEM, -1, "device_dax", -1)
-    (found,) = scan_dax(tree).machine.dax_devices
-    assert (found.zone, found.numa_node) == (None, None)
+    (device,) = scan_dax(tree).machine.dax_devices
+    assert (device.zone, device.numa_node) == (None, None)
 
 
-def test_old_kernels_tell_the_nearest_zone_of_the_parent() -> None:
+def test_old_kernels_have_the_nearest_zone_of_the_parent() -> None:
     """Before Linux 5.10 only the device above has a numa_node."""
     tree: Contents = {}
     add_dax(tree, NVDIMM, 6, None)
@@ -77,10 +77,10 @@ def test_old_kernels_tell_the_nearest_zone_of_the_parent() -> None:
 
 
 def test_the_driver_by_its_directory_or_by_the_uevent() -> None:
-    """Either of both tells the driver."""
+    """Either of both names the driver."""
     for lost in ("sys/bus/dax/drivers/kmem", f"sys/devices/{CXL}/uevent"):
-        found = {each.name: each.driver for each in scan_dax(three(), {lost: Damage(DELETE)}).machine.dax_devices}
-        assert found["dax10.0"] == "kmem"
+        device = {each.name: each.driver for each in scan_dax(three(), {lost: Damage(DELETE)}).machine.dax_devices}
+        assert device["dax10.0"] == "kmem"
 
 
 def test_nothing() -> None:
@@ -90,8 +90,8 @@ def test_nothing() -> None:
     assert scan.machine.problems == ()
 
 
-def test_a_lost_list_of_devices_is_said() -> None:
-    """A driver that has devices tells that there are some."""
+def test_a_lost_list_of_devices_is_reported() -> None:
+    """A driver with devices shows that some exist."""
     scan = scan_dax(three(), {"sys/bus/dax/devices": Damage(DELETE)})
     assert scan.machine.dax_devices == ()
     assert scan.machine.problems[0].path == "/sys/bus/dax/devices"
@@ -99,7 +99,7 @@ def test_a_lost_list_of_devices_is_said() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"x\n", b"-5\n", b"9" * 30 + b"\n", b"1152921504606846976\n"])
 def test_sizes_that_cannot_be(content: bytes) -> None:
-    """A size that is lost, negative or beyond any address space is unknown, and said so."""
+    """A size that is lost, negative or beyond any address space is unknown, and reported."""
     scan = scan_dax(three() | {f"sys/devices/{HMEM}/size": content})
     assert scan.machine.dax_devices[0].size is None
     assert len(scan.machine.problems) == 1
@@ -113,7 +113,7 @@ def test_a_zone_that_cannot_be() -> None:
 
 
 def test_an_entry_that_is_no_link() -> None:
-    """Without the place of a device nobody knows what kind of memory it is."""
+    """Without the location of a device the kind of its memory is unknown."""
     tree: Contents = {f"sys/bus/dax/devices/dax0.0/{name}": line(1) for name in ("size", "target_node", "numa_node")}
     scan = scan_dax(tree)
     assert scan.machine.dax_devices == (DaxDevice("dax0.0", 1, 1, None, None, 1),)

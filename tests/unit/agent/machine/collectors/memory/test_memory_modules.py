@@ -50,14 +50,14 @@ def test_a_module() -> None:
 
 
 def test_no_serial_number_and_no_asset_tag() -> None:
-    """What names a thing that someone owns is nowhere in what is found."""
+    """What names a thing that someone owns is nowhere in the module."""
     text = repr(memory_module(device()))
     assert SERIAL not in text
     assert ASSET not in text
 
 
 @pytest.mark.parametrize(
-    ("size", "extended", "wanted"),
+    ("size", "extended", "expected"),
     [
         (16384, 0, 16384 * MIB),
         (0x8000 | 512, 0, 512 * 1024),
@@ -66,26 +66,26 @@ def test_no_serial_number_and_no_asset_tag() -> None:
         (0xFFFF, 0, None),
     ],
 )
-def test_sizes(size: int, extended: int, wanted: int | None) -> None:
+def test_sizes(size: int, extended: int, expected: int | None) -> None:
     """Sizes are in MiB, or in KiB with the topmost bit, or in the wider field; and may be unknown."""
-    found = memory_module(device(size=size, extended_size=extended))
-    assert found is not None
-    assert found.size == wanted
+    module = memory_module(device(size=size, extended_size=extended))
+    assert module is not None
+    assert module.size == expected
 
 
 def test_speeds() -> None:
     """Speeds beyond 16 bits are in the wider fields; 0 is unknown."""
-    found = memory_module(device(speeds=(0xFFFF, 0), extended_speeds=(70000, 0)))
-    assert found is not None
-    assert (found.speed_mts, found.configured_mts) == (70000, None)
+    module = memory_module(device(speeds=(0xFFFF, 0), extended_speeds=(70000, 0)))
+    assert module is not None
+    assert (module.speed_mts, module.configured_mts) == (70000, None)
 
 
 @pytest.mark.parametrize("kind", [0x02, 0x00, 0x15, 0xFF])
 def test_unknown_types(kind: int) -> None:
     """The code for "unknown", one that means nothing yet, and one beyond the list are all unknown."""
-    found = memory_module(device(kind=kind))
-    assert found is not None
-    assert found.type is None
+    module = memory_module(device(kind=kind))
+    assert module is not None
+    assert module.type is None
 
 
 def test_empty_slots() -> None:
@@ -96,17 +96,17 @@ def test_empty_slots() -> None:
 
 def test_an_old_structure() -> None:
     """SMBIOS 2.3 ends behind the part number: what came later is unknown."""
-    found = memory_module(device(length=0x1B))
-    assert found == MemoryModule(
+    module = memory_module(device(length=0x1B))
+    assert module == MemoryModule(
         "DIMM_A1", 16384 * MIB, "DDR4", "Samsung", "M393A4K40DB3-CWE", 3200, None, "BANK 0", "DIMM", None
     )
 
 
-def test_strings_that_are_not_there() -> None:
+def test_absent_strings() -> None:
     """A number of a string beyond the last is no string."""
-    found = memory_module(device(strings=("DIMM_A1", "BANK 0", "Samsung")))
-    assert found is not None
-    assert (found.vendor, found.part) == ("Samsung", None)
+    module = memory_module(device(strings=("DIMM_A1", "BANK 0", "Samsung")))
+    assert module is not None
+    assert (module.vendor, module.part) == ("Samsung", None)
 
 
 @pytest.mark.parametrize("cut", [0, 1, 4, 0x1A, 0x40, 0x5B, 0x60, -1])
@@ -123,13 +123,13 @@ def test_another_type() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_noise_is_refused_or_read(noise: bytes) -> None:
-    """Any bytes are refused by a ValueError, or give a module whose numbers are in bounds."""
+def test_noise_is_rejected_or_read(noise: bytes) -> None:
+    """Any bytes are rejected by a ValueError, or are a module with numbers in bounds."""
     try:
-        found = memory_module(noise)
+        module = memory_module(noise)
     except ValueError:
         return
-    assert found is None or found.size is None or 0 < found.size < 1 << 57
+    assert module is None or module.size is None or 0 < module.size < 1 << 57
 
 
 @given(st.binary(max_size=300))
@@ -140,9 +140,9 @@ def test_structures_are_parts_of_the_table(table: bytes) -> None:
 
 def test_structures_of_a_table() -> None:
     """A table is walked up to its end mark, past structures of every type."""
-    other = struct.pack("<BBH", 4, 6, 1) + b"ab" + b"CPU0\0\0"
+    processor = struct.pack("<BBH", 4, 6, 1) + b"ab" + b"CPU0\0\0"
     end = struct.pack("<BBH", 127, 4, 2) + b"\0\0"
-    assert list(structures(other + device() + end + device())) == [other, device()]
+    assert list(structures(processor + device() + end + device())) == [processor, device()]
 
 
 # --- the collector
@@ -167,8 +167,8 @@ def entries(*contents: bytes, first: int = 0) -> MemoryFiles:
 
 def test_entries_in_the_order_of_their_numbers() -> None:
     """Entry 10 comes behind entry 9."""
-    made = [device(strings=(f"SLOT {number}", *STRINGS[1:])) for number in range(12)]
-    scan = scan_modules(entries(*made))
+    devices = [device(strings=(f"SLOT {number}", *STRINGS[1:])) for number in range(12)]
+    scan = scan_modules(entries(*devices))
     assert [module.location for module in scan.machine.memory_modules] == [f"SLOT {number}" for number in range(12)]
     assert scan.machine.problems == ()
     assert scan.sources["memory_modules.11"].file == f"/{ENTRIES}/17-11/raw"
@@ -190,7 +190,7 @@ def test_nothing_and_nothing_for_us() -> None:
         assert scan.machine.problems == ()
 
 
-def test_damaged_entries_are_left_out_and_said() -> None:
+def test_damaged_entries_are_left_out_and_reported() -> None:
     """One that is cut, empty, a directory or missing costs its slot, and the others stay."""
     good = device()
     files = MemoryFiles(

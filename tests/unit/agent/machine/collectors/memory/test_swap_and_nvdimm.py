@@ -36,10 +36,10 @@ def scan(tree: Contents, damages: dict[str, Damage] | None = None) -> Scan:
 
 @pytest.mark.parametrize(("content", "size"), [(HEAD, 0), (AREAS, (131068 + 1024) << 10)])
 def test_swap(content: bytes, size: int) -> None:
-    """Bytes of all areas; 0 is an answer."""
-    found = scan({"proc/swaps": content})
-    assert (found.machine.swap, found.machine.problems) == (size, ())
-    assert found.sources["swap"].file == "/proc/swaps"
+    """Bytes of all areas; 0 is a value."""
+    discovered = scan({"proc/swaps": content})
+    assert (discovered.machine.swap, discovered.machine.problems) == (size, ())
+    assert discovered.sources["swap"].file == "/proc/swaps"
 
 
 def test_a_kernel_without_swap() -> None:
@@ -49,7 +49,7 @@ def test_a_kernel_without_swap() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe\n", HEAD + b"/dev/sda2 partition\n", HEAD + b"a b -1 0 0\n"])
 def test_swaps_that_are_damaged(content: bytes) -> None:
-    """A list that does not tell all sizes tells no sum, and that is said."""
+    """A list that lacks a size has no sum, and that is reported."""
     machine = scan({"proc/swaps": content}).machine
     assert machine.swap is None
     assert [problem.path for problem in machine.problems] == ["/proc/swaps"]
@@ -76,7 +76,7 @@ def test_nvdimms() -> None:
     assert machine.problems == ()
 
 
-def test_a_lost_type_is_said() -> None:
+def test_a_lost_type_is_reported() -> None:
     """The kernel names a type for every device of the bus."""
     tree = nvdimms()
     del tree["sys/bus/nd/devices/namespace0.0/devtype"]

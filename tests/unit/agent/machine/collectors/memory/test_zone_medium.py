@@ -1,4 +1,4 @@
-"""What memory is made of: the DAX bus says it, or bandwidths do, by the rule of hwloc."""
+"""What memory is made of: by the DAX bus, or by bandwidths with the rule of hwloc."""
 
 from __future__ import annotations
 
@@ -26,38 +26,38 @@ def dax(medium: str, *, cxl: bool = False) -> DaxDevice:
     return DaxDevice("dax0.0", 1, 1, "kmem", medium, cxl=cxl)
 
 
-def test_one_speed_tells_nothing() -> None:
-    """Where all memory is alike it may be DRAM or HBM: nobody knows, and nothing is said."""
+def test_a_single_speed_decides_nothing() -> None:
+    """Where all memory is alike it may be DRAM or HBM: the kind is unknown, and nothing is reported."""
     assert media([zone(0, 1000), zone(1, 1050)], {}) == {}
     assert media([zone(0), zone(1)], {}) == {}
 
 
 def test_more_than_twice_the_bandwidth_is_hbm() -> None:
-    """Two tiers of which one has more than twice the bandwidth are DRAM and HBM; with exactly twice nobody knows."""
+    """Two tiers of which one has more than twice the bandwidth are DRAM and HBM; at exactly twice they are unknown."""
     assert media([zone(0, 1000), zone(1, 2001)], {}) == {0: "DRAM", 1: "HBM"}
     assert media([zone(0, 2001), zone(1, 1000)], {}) == {0: "HBM", 1: "DRAM"}
     assert media([zone(0, 1000), zone(1, 2000)], {}) == {}
 
 
-def test_three_speeds_tell_nothing() -> None:
-    """Of three tiers nobody can say which is which."""
+def test_three_speeds_decide_nothing() -> None:
+    """The kinds of three tiers are unknown."""
     assert media([zone(0, 1000), zone(1, 2500), zone(2, 9000)], {}) == {}
 
 
 def test_tiers_by_latency() -> None:
-    """Memory of one bandwidth and of two latencies is of two tiers, which bandwidth does not tell apart."""
+    """Memory of one bandwidth and of two latencies is of two tiers, which bandwidth does not distinguish."""
     assert media([zone(0, 1000, delay=100), zone(1, 1000, delay=200)], {}) == {}
 
 
 def test_specific_purpose_memory_is_hbm_where_it_is_fast() -> None:
-    """What the firmware has set aside is HBM beside slower memory, and else only what the firmware says it is."""
+    """What the firmware has set aside is HBM beside slower memory, and else only what the firmware calls it."""
     assert media([zone(0, 1000), zone(1, 10000)], {1: dax("SPM")}) == {0: "DRAM", 1: "HBM"}
     assert media([zone(0, 1000), zone(1, 1000)], {1: dax("SPM")}) == {1: "SPM"}
     assert media([zone(0), zone(1)], {1: dax("SPM")}) == {1: "SPM"}
 
 
-def test_persistent_memory_and_cxl_say_so() -> None:
-    """They are what the DAX bus says, whatever the speeds; persistent memory behind CXL is persistent."""
+def test_persistent_memory_and_cxl_by_their_bus() -> None:
+    """They are what the DAX bus calls them, whatever the speeds; persistent memory behind CXL is persistent."""
     assert media([zone(0, 1000), zone(1, 10)], {1: dax("NVM")}) == {1: "NVM"}
     assert media([zone(0, 1000), zone(1, 5000)], {1: dax("SPM", cxl=True)}) == {1: "CXL"}
     assert media([zone(0, 1000), zone(1, 10)], {1: dax("NVM", cxl=True)}) == {1: "NVM"}
@@ -72,8 +72,8 @@ def test_means() -> None:
     """Bandwidth and latency are the mean of both directions, and unknown where one is."""
     both = zone(0)._replace(accesses=(Access(0, (), 10, 21, 30, 51),))
     assert (bandwidth(both), latency(both)) == (15, 40)
-    one = zone(0)._replace(accesses=(Access(0, (), 10, None, None, 51),))
-    assert (bandwidth(one), latency(one)) == (None, None)
+    single = zone(0)._replace(accesses=(Access(0, (), 10, None, None, 51),))
+    assert (bandwidth(single), latency(single)) == (None, None)
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(1, 1 << 30)), min_size=1, max_size=8))
@@ -82,12 +82,14 @@ def test_order_changes_nothing(speeds: list[int | None]) -> None:
     called either.
     """
     zones = [zone(number, speed) for number, speed in enumerate(speeds)]
-    found = media(zones, {})
-    assert media(zones[::-1], {}) == found
-    of_medium = {wanted: [speeds[number] for number, medium in found.items() if medium == wanted] for wanted in MEDIA}
-    fast, slow = ([speed for speed in of_medium[name] if speed is not None] for name in MEDIA)
-    assert len(fast) + len(slow) == len(found)
-    assert not found or min(fast) > 2 * max(slow)
+    actual = media(zones, {})
+    assert media(zones[::-1], {}) == actual
+    by_medium = {
+        expected: [speeds[number] for number, medium in actual.items() if medium == expected] for expected in MEDIA
+    }
+    fast, slow = ([speed for speed in by_medium[name] if speed is not None] for name in MEDIA)
+    assert len(fast) + len(slow) == len(actual)
+    assert not actual or min(fast) > 2 * max(slow)
 
 
 # --- the nearest CPUs
@@ -96,10 +98,10 @@ def test_order_changes_nothing(speeds: list[int | None]) -> None:
 CPUS = {0: CpuSet((0, 1)), 1: CpuSet((2, 3))}
 
 
-def test_initiators_without_cpus_tell_nothing() -> None:
+def test_initiators_without_cpus_are_ignored() -> None:
     """An initiator that is a device does not make its zone near; distances then decide."""
-    found, rule = nearest_cpus(5, CPUS, [Access(0, (7,))], {0: 30, 1: 20, 5: 10})
-    assert str(found) == "2-3"
+    actual, rule = nearest_cpus(5, CPUS, [Access(0, (7,))], {0: 30, 1: 20, 5: 10})
+    assert str(actual) == "2-3"
     assert "distance" in rule
 
 
@@ -111,10 +113,10 @@ def test_several_initiators() -> None:
 @given(st.dictionaries(st.integers(0, 3), st.integers(10, 255)))
 def test_the_nearest_are_at_the_smallest_distance(distances: dict[int, int]) -> None:
     """Only zones with CPUs count, and only those nearest."""
-    found, _ = nearest_cpus(9, CPUS, [], distances)
+    actual, _ = nearest_cpus(9, CPUS, [], distances)
     known = {node: distance for node, distance in distances.items() if node in CPUS}
-    wanted = EMPTY
+    expected = EMPTY
     for node, distance in known.items():
         if distance == min(known.values()):
-            wanted = wanted | CPUS[node]
-    assert found == wanted
+            expected = expected | CPUS[node]
+    assert actual == expected

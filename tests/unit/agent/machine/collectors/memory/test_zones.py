@@ -56,7 +56,7 @@ def test_two_nodes() -> None:
 
 @given(st.integers(1, 2), st.integers(1, 3), st.integers(1, 4), st.sampled_from([1, 2, 4]))
 @settings(max_examples=30, deadline=None)
-def test_every_shape_is_found(packages: int, per_package: int, cores: int, threads: int) -> None:
+def test_every_shape_is_discovered(packages: int, per_package: int, cores: int, threads: int) -> None:
     """Whatever the shape, every online CPU is in the zone that it was made in, and in no other."""
     shape = Shape(packages, per_package, cores, threads, l3_cores=1, offline=(1,) if threads > 1 else ())
     machine = zones_of(machine_tree(shape))
@@ -77,7 +77,7 @@ def test_sparse_ids_and_their_distances() -> None:
     assert machine.zones[2].distances == {"0": 40, "8": 80, "250": 10}
 
 
-def test_distances_follow_the_online_nodes_where_one_has_no_directory() -> None:
+def test_distances_follow_the_online_nodes_without_a_directory() -> None:
     """A node that is online and has no directory still has its column."""
     nodes = {0: Node("0", distance="10 20 40"), 1: Node(), 2: Node("1", distance="40 20 10")}
     machine = zones_of(without(node_tree(nodes, "0-1"), "/node1/"))
@@ -121,11 +121,11 @@ def test_pools_by_the_names_of_kubernetes(kib: int, name: str) -> None:
 
 
 def memory_node(tree: Contents, node: int, initiator: int, access_class: int = 0) -> None:
-    """Let the firmware say which node reaches a node best."""
-    place = f"{NODES}/node{node}/access{access_class}/initiators"
-    tree[f"{place}/node{initiator}"] = f"../../../node{initiator}"
+    """Let the firmware name the node that reaches a node best."""
+    directory = f"{NODES}/node{node}/access{access_class}/initiators"
+    tree[f"{directory}/node{initiator}"] = f"../../../node{initiator}"
     values = {"read_bandwidth": 200, "write_bandwidth": 100, "read_latency": 0, "write_latency": 90}
-    tree |= {f"{place}/{name}": line(value) for name, value in values.items()}
+    tree |= {f"{directory}/{name}": line(value) for name, value in values.items()}
 
 
 def test_the_nearest_cpus_by_initiator() -> None:
@@ -149,8 +149,8 @@ def test_class_1_goes_before_class_0() -> None:
     assert [access.access_class for access in zone.accesses] == [0, 1]
 
 
-def test_speeds_and_what_the_firmware_does_not_tell() -> None:
-    """Bandwidths and latencies are those of the class; 0 is the kernel's word for "not told"."""
+def test_speeds_that_the_firmware_lacks() -> None:
+    """Bandwidths and latencies are those of the class; 0 is the kernel's word for "unknown"."""
     tree = node_tree({0: Node("0-1"), 1: Node()}, "0-1")
     memory_node(tree, 1, 0)
     (access,) = zones_of(tree).zones[1].accesses
@@ -164,8 +164,8 @@ def test_equal_distances_make_all_cpus_the_nearest() -> None:
     assert str(machine.zones[2].local_cpus) == "0-3"
 
 
-def test_without_distances_nobody_knows_the_nearest() -> None:
-    """Where nothing tells, no CPU is called near; but the only zone with CPUs is."""
+def test_without_distances_no_zone_is_nearest() -> None:
+    """Without a source, no CPU is called near; but the only zone with CPUs is."""
     lost = without(node_tree({0: Node("0-1"), 1: Node("2-3"), 2: Node()}, "0-3"), "distance")
     assert zones_of(lost).zones[2].local_cpus == EMPTY
     lost = without(node_tree({0: Node("0-1"), 2: Node()}, "0-1"), "distance")
@@ -173,11 +173,11 @@ def test_without_distances_nobody_knows_the_nearest() -> None:
 
 
 def test_side_caches_and_tiers() -> None:
-    """Caches in front of memory are told level by level, and the tier is that whose list names the zone."""
+    """Caches in front of memory are listed level by level, and the tier is the one that lists the zone."""
     tree = two_nodes()
     for node in (0, 1):
-        place = f"{NODES}/node{node}/memory_side_cache/index1"
-        tree |= {f"{place}/size": line(96 << 30), f"{place}/line_size": line(64)}
+        directory = f"{NODES}/node{node}/memory_side_cache/index1"
+        tree |= {f"{directory}/size": line(96 << 30), f"{directory}/line_size": line(64)}
     tree["sys/devices/virtual/memory_tiering/memory_tier4/nodelist"] = line("0-1")
     machine = zones_of(tree)
     assert [(cache.level, cache.size, cache.line_size) for cache in machine.zones[1].side_caches] == [(1, 96 << 30, 64)]
@@ -189,21 +189,24 @@ def test_side_caches_and_tiers() -> None:
 
 
 def add_gpu(tree: Contents, address: str, node: int, local_cpus: str = "", vendor: str = "10de") -> None:
-    place = f"sys/devices/pci{address[:7]}/{address}"
+    directory = f"sys/devices/pci{address[:7]}/{address}"
     tree[f"sys/bus/pci/devices/{address}"] = f"../../../devices/pci{address[:7]}/{address}"
     values = {"class": "0x030200", "vendor": f"0x{vendor}", "device": "0x2941"}
     values |= {"subsystem_vendor": "0x10de", "subsystem_device": "0x1", "numa_node": str(node)}
-    tree |= {f"{place}/{name}": line(value) for name, value in values.items()}
-    tree |= {f"{place}/local_cpulist": line(local_cpus), f"{place}/local_cpus": mask(CpuSet.parse_list(local_cpus))}
+    tree |= {f"{directory}/{name}": line(value) for name, value in values.items()}
+    tree |= {
+        f"{directory}/local_cpulist": line(local_cpus),
+        f"{directory}/local_cpus": mask(CpuSet.parse_list(local_cpus)),
+    }
 
 
 def grace() -> Contents:
     """One Grace package with a GPU whose memory is node 1, and seven nodes that are kept for MIG."""
     rows = {0: "10 80 80 80 80 80 80 80 80", 1: "80 10 255 255 255 255 255 255 255"}
-    kept = {node: Node(kib=0, distance="80" + " 255" * 8) for node in range(2, 9)}
-    nodes = {0: Node("0-3", 1000, rows[0]), 1: Node(kib=500, distance=rows[1]), **kept}
+    gpu_nodes = {node: Node(kib=0, distance="80" + " 255" * 8) for node in range(2, 9)}
+    nodes = {0: Node("0-3", 1000, rows[0]), 1: Node(kib=500, distance=rows[1]), **gpu_nodes}
     tree = node_tree(nodes, "0-3")
-    for node in kept:
+    for node in gpu_nodes:
         tree[f"{NODES}/node{node}/distance"] = line(" ".join("10" if at == node else "80" for at in range(9)))
     add_gpu(tree, "0009:01:00.0", 1)
     return tree
@@ -228,8 +231,8 @@ def test_gpus_on_power9() -> None:
         status = f"Node:      {node}\nStatus:    online\nAddress:   40000000000\n"
         tree[f"proc/driver/nvidia/gpus/{address}/numa_status"] = status.encode()
     machine = zones_of(tree)
-    found = {zone.id: (zone.kind, zone.device, str(zone.local_cpus)) for zone in machine.zones[2:]}
-    assert found == {254: ("device", "0035:03:00.0", "4-7"), 255: ("device", "0004:04:00.0", "0-3")}
+    discovered = {zone.id: (zone.kind, zone.device, str(zone.local_cpus)) for zone in machine.zones[2:]}
+    assert discovered == {254: ("device", "0035:03:00.0", "4-7"), 255: ("device", "0004:04:00.0", "0-3")}
     assert machine.problems == ()
 
 
@@ -244,7 +247,7 @@ def test_a_node_with_switched_off_cpus_is_no_memory_of_a_gpu() -> None:
     assert zones_of(tree).memory == 3000 * KIB
 
 
-def test_other_vendors_and_other_nodes() -> None:
+def test_gpus_of_further_vendors_and_nodes_with_cpus() -> None:
     """Neither a GPU of another vendor nor one in a node with CPUs makes a node its memory."""
     tree = node_tree({0: Node("0-3"), 1: Node()}, "0-3")
     add_gpu(tree, "0000:81:00.0", 1, vendor="1002")
@@ -284,7 +287,7 @@ def test_two_nodes_that_lost_everything_have_no_cpus_and_are_not_called_memory()
     assert len(machine.problems) == 2
 
 
-def test_nodes_that_claim_the_cpus_of_others() -> None:
+def test_nodes_that_claim_the_cpus_of_another() -> None:
     """A CPU stays with the first node that names it; a node with none but others' CPUs is left out, as by hwloc."""
     nodes = {0: Node("0-3"), 1: Node("2-5"), 2: Node("0-5"), 3: Node("6-7")}
     machine = zones_of(node_tree(nodes, "0-7"))
@@ -295,7 +298,7 @@ def test_nodes_that_claim_the_cpus_of_others() -> None:
     assert problems(machine) == [f"/{NODES}/node1/cpumap", f"/{NODES}/node2/cpumap"]
 
 
-def test_nodes_that_the_kernel_was_told_to_make() -> None:
+def test_nodes_of_numa_fake() -> None:
     """With numa=fake= every part of a node shows its CPUs: they are in the first part, and near to the others."""
     tree = node_tree({0: Node("0-3"), 1: Node("0-3"), 2: Node("0-3")}, "0-3")
     assert len(zones_of(tree).zones) == 1
@@ -318,7 +321,7 @@ def flat_tree() -> Contents:
     return tree
 
 
-def test_a_kernel_without_numa_is_one_zone() -> None:
+def test_a_kernel_without_numa_is_a_single_zone() -> None:
     """Without any node the machine is zone 0; a fact by a rule, and no damage."""
     scan = scan_zones(flat_tree())
     (zone,) = scan.machine.zones
@@ -329,7 +332,7 @@ def test_a_kernel_without_numa_is_one_zone() -> None:
 
 
 def test_a_lost_tree_of_nodes_is_not_a_kernel_without_numa() -> None:
-    """CPUs that link to nodes, or a PCI function in a node, tell that there were some."""
+    """CPUs that link to nodes, or a PCI function in a node, show that nodes existed."""
     linked = {path: content for path, content in two_nodes().items() if not path.startswith(f"{NODES}/node")}
     machine = zones_of(linked)
     assert cpus_by_zone(machine) == {0: "0-3", 1: "4-7"}
@@ -340,7 +343,7 @@ def test_a_lost_tree_of_nodes_is_not_a_kernel_without_numa() -> None:
 
 
 def test_a_directory_that_may_be_entered_and_not_listed() -> None:
-    """Where only the listing fails, the nodes are found by their names, and it is said."""
+    """Where only the listing fails, the nodes are found by their names, and the failure is reported."""
     machine = zones_of(Damaged(MemoryFiles(two_nodes().items()), {NODES: Damage(DELETE)}))
     assert cpus_by_zone(machine) == {0: "0-3", 1: "4-7"}
     assert problems(machine) == [f"/{NODES}"]
@@ -354,7 +357,7 @@ def test_a_directory_of_nodes_without_any() -> None:
 
 
 def test_no_cpus_at_all_is_no_zone() -> None:
-    """A tree that tells neither nodes nor CPUs, such as a single class of devices, has no zone."""
+    """A tree with neither nodes nor CPUs, such as a single class of devices, has no zone."""
     assert zones_of({"sys/class/net/lo/mtu": b"65536\n", "proc/meminfo": b"MemTotal: 5 kB\n"}).zones == ()
 
 
@@ -382,7 +385,7 @@ def test_memory_that_is_lost() -> None:
 
 
 def test_memory_of_the_only_node_is_that_of_the_machine() -> None:
-    """With one node, /proc/meminfo says the same."""
+    """With one node, /proc/meminfo agrees."""
     tree = without(node_tree({0: Node("0-3")}, "0-3"), "node0/meminfo")
     tree["proc/meminfo"] = b"MemTotal:        3000 kB\n"
     machine = zones_of(tree)
@@ -404,7 +407,7 @@ def test_memory_of_the_only_node_is_that_of_the_machine() -> None:
     ],
 )
 def test_memory_that_cannot_be(content: bytes) -> None:
-    """Memory of another node, beyond any address space, negative, without its unit or cut is unknown, and said so."""
+    """Memory of another node, beyond any address space, negative, without its unit or cut is unknown, and reported."""
     machine = zones_of(two_nodes() | {f"{NODES}/node1/meminfo": content})
     assert machine.zones[1].memory is None
     assert f"/{NODES}/node1/meminfo" in problems(machine)
@@ -419,7 +422,7 @@ def test_rows_of_distances_that_cannot_be(row: str) -> None:
     assert len(machine.problems) == 1
 
 
-def test_a_pool_that_others_have() -> None:
+def test_a_pool_that_sibling_nodes_have() -> None:
     """A node with memory has the pools that the others have; one without memory need not."""
     tree = without(two_nodes(), "node1/hugepages")
     assert problems(zones_of(tree)) == [f"/{NODES}/node1/hugepages"]
@@ -442,7 +445,7 @@ def test_a_zone_that_no_tier_names() -> None:
     assert problems(zones_of(tree)) == ["/sys/devices/virtual/memory_tiering"]
 
 
-def test_speeds_that_one_node_lost() -> None:
+def test_speeds_that_a_node_lost() -> None:
     """A node without the speeds that all nodes of its sort have has lost them."""
     tree = node_tree({0: Node("0-1"), 1: Node("2-3")}, "0-3")
     for node in (0, 1):
@@ -460,8 +463,8 @@ def built() -> Contents:
     tree = without(node_tree(nodes, "0-7"), "node5/hugepages")
     for node in nodes:
         memory_node(tree, node, node % 2)
-        place = f"{NODES}/node{node}/memory_side_cache/index1"
-        tree |= {f"{place}/size": line(1 << 30), f"{place}/line_size": line(64)}
+        directory = f"{NODES}/node{node}/memory_side_cache/index1"
+        tree |= {f"{directory}/size": line(1 << 30), f"{directory}/line_size": line(64)}
     tree["sys/devices/virtual/memory_tiering/memory_tier4/nodelist"] = line("0-1,5")
     tree["sys/devices/virtual/memory_tiering/memory_tier9/nodelist"] = line("2")
     tree["proc/meminfo"] = b"MemTotal:        3145728 kB\n"
@@ -469,7 +472,7 @@ def built() -> Contents:
     return tree
 
 
-def read_of(tree: Contents) -> list[str]:
+def paths_read(tree: Contents) -> list[str]:
     """What is read and listed of a tree."""
     recording = Recording(MemoryFiles(tree.items()))
     Scanner(recording, collectors=COLLECTORS).scan()
@@ -477,7 +480,7 @@ def read_of(tree: Contents) -> list[str]:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.dictionaries(st.sampled_from(read_of(built())), DAMAGES, min_size=1, max_size=8))
+@given(st.dictionaries(st.sampled_from(paths_read(built())), DAMAGES, min_size=1, max_size=8))
 def test_damage_makes_up_nothing(damages: dict[str, Damage]) -> None:
     """Whatever is deleted, denied, cut or garbled: no zone that was not there, no CPU in two zones or offline, no
     collector that fails, and no memory from nothing.
@@ -487,15 +490,15 @@ def test_damage_makes_up_nothing(damages: dict[str, Damage]) -> None:
     machine = scan.machine
     assert [run for run in scan.runs if run.outcome == "failed"] == []
     assert {zone.id for zone in machine.zones} <= {0, 1, 2, 5}
-    seen = Counter(cpu for zone in machine.zones for cpu in zone.cpus)
-    assert [cpu for cpu, times in seen.items() if times > 1] == []
+    counts = Counter(cpu for zone in machine.zones for cpu in zone.cpus)
+    assert [cpu for cpu, times in counts.items() if times > 1] == []
     assert all(zone.cpus <= machine.cpus.online and zone.local_cpus <= machine.cpus.online for zone in machine.zones)
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.sampled_from(read_of(built())), st.sampled_from([Damage(DELETE), Damage("content", 0, b"\xff\n")]))
-def test_one_loss_is_said(path: str, damage: Damage) -> None:
-    """A file that is lost or garbled costs a fact, and then it is said; or another source gives the fact."""
+@given(st.sampled_from(paths_read(built())), st.sampled_from([Damage(DELETE), Damage("content", 0, b"\xff\n")]))
+def test_a_loss_is_reported(path: str, damage: Damage) -> None:
+    """A file that is lost or garbled costs a fact, and is reported; or another source has the fact."""
     files = MemoryFiles(built().items())
     before = Scanner(files, collectors=COLLECTORS).scan().machine
     after = Scanner(Damaged(files, {path: damage}), collectors=COLLECTORS).scan().machine
@@ -511,17 +514,17 @@ def test_no_cpu_is_in_two_zones_whatever_nodes_claim(claims: list[set[int]]) -> 
     """Nodes may name any CPUs: each CPU is in one zone at most, and the zones are some of the nodes."""
     nodes = {number: Node(str(CpuSet(claim))) for number, claim in enumerate(claims)}
     machine = zones_of(node_tree(nodes, "0-15"))
-    seen = Counter(cpu for zone in machine.zones for cpu in zone.cpus)
-    assert all(times == 1 for times in seen.values())
+    counts = Counter(cpu for zone in machine.zones for cpu in zone.cpus)
+    assert all(times == 1 for times in counts.values())
     assert {zone.id for zone in machine.zones} <= nodes.keys()
-    assert set(seen) == set().union(*claims)
+    assert set(counts) == set().union(*claims)
 
 
 # --- provenance and rescans
 
 
 def test_every_fact_of_a_zone_has_a_source() -> None:
-    """Each fact that is known says by itself or by its zone where it is from."""
+    """Each known fact has a source, of its own or of its zone."""
     scan = scan_zones(built())
     for zone in scan.machine.zones:
         for field in ("cpus", "memory", "distances", "kind", "accesses", "initiators", "side_caches", "tier"):
@@ -557,7 +560,7 @@ def test_free_memory_is_no_change() -> None:
     assert zones.COLLECTOR.volatile(Peek(MemoryFiles(tree.items()))) == before
 
 
-def test_the_signature_of_one_zone_is_the_memory_of_the_machine() -> None:
+def test_the_signature_of_a_single_zone_is_the_memory_of_the_machine() -> None:
     """Without nodes, a balloon shows in /proc/meminfo."""
     tree = flat_tree()
     before = zones.COLLECTOR.volatile(Peek(MemoryFiles(tree.items())))

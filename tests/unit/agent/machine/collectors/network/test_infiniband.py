@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 FIRST, SECOND = "0000:3b:00.0", "0000:3c:00.0"
 OWNER = place_of(FIRST)
 PORT = "sys/class/infiniband/mlx5_0/ports/1"
-PLACE = f"{OWNER}/infiniband/mlx5_0/ports/1"
+PORT_PATH = f"{OWNER}/infiniband/mlx5_0/ports/1"
 
 
 def hca_tree(**port: object) -> Tree:
@@ -52,19 +52,19 @@ def known() -> Machine:
     return with_pci(pci_function(FIRST, pci_class="0207"))
 
 
-def port_of(tree: Tree, errors: dict[str, int] | None = None) -> tuple[Port, list[str]]:
+def hca_port(tree: Tree, errors: dict[str, int] | None = None) -> tuple[Port, list[str]]:
     """The one port of the HCA, and what is wrong."""
-    found = find(tree, known(), errors)
-    return found.rdma["mlx5_0"].ports[0], found.problems
+    discovered = find(tree, known(), errors)
+    return discovered.rdma["mlx5_0"].ports[0], discovered.problems
 
 
 # --- the device
 
 
-def test_an_hca_says_what_it_is() -> None:
+def test_facts_of_an_hca() -> None:
     """Every fact of a plain InfiniBand HCA is found, and nothing is amiss."""
-    found = find(hca_tree(), known())
-    device = found.rdma["mlx5_0"]
+    discovered = find(hca_tree(), known())
+    device = discovered.rdma["mlx5_0"]
     assert (device.address, device.zone) == (FIRST, 1)
     assert (device.node_guid, device.sys_image_guid, device.node_type) == (GUID, GUID, "CA")
     assert (device.firmware, device.board, device.hca_type) == ("28.41.1000", "MT_0000000838", "MT4129")
@@ -72,7 +72,7 @@ def test_an_hca_says_what_it_is() -> None:
     assert (port.number, port.state, port.physical_state, port.link_layer) == (1, "ACTIVE", "LinkUp", "InfiniBand")
     assert (port.rate, port.rate_gbps, port.lid, port.sm_lid) == ("400 Gb/sec (4X NDR)", 400.0, 31, 1)
     assert port.gids == (Gid(0, LINK_LOCAL, None, None),)
-    assert found.problems == []
+    assert discovered.problems == []
 
 
 def test_every_fact_of_an_hca_has_a_source() -> None:
@@ -85,60 +85,60 @@ def test_every_fact_of_an_hca_has_a_source() -> None:
     assert {f"{fact}.gids", f"{fact}.rate_gbps", fact, "infiniband.mlx5_0.zone"} <= set(sources)
 
 
-def test_an_efa_device_lacks_what_its_driver_does_not_give() -> None:
+def test_an_efa_device_lacks_attributes_of_its_driver() -> None:
     """EFA has neither hca_type nor board_id, an unspecified link layer, and that is no problem."""
     tree = loopback() | function_tree(FIRST, "efa")
     tree |= rdma_device("rdmap0s31", OWNER, hca_type=None, board_id=None, fw_ver=None)
     tree |= port_tree("rdmap0s31", OWNER, link_layer="Unspecified", lid="0x0", rate="200 Gb/sec (4X HDR)")
-    found = find(tree, with_pci(pci_function(FIRST, driver="efa")))
-    device = found.rdma["rdmap0s31"]
+    discovered = find(tree, with_pci(pci_function(FIRST, driver="efa")))
+    device = discovered.rdma["rdmap0s31"]
     assert (device.hca_type, device.board, device.firmware) == (None, None, None)
     assert device.ports[0].link_layer is None
-    assert (found.nics[FIRST].rdma, found.nics[FIRST].presence) == ("rdmap0s31", "no netdev")
-    assert found.problems == []
+    assert (discovered.nics[FIRST].rdma, discovered.nics[FIRST].presence) == ("rdmap0s31", "no netdev")
+    assert discovered.problems == []
 
 
 def test_a_device_of_software_has_no_function() -> None:
     """A soft RoCE device has no PCI function and no zone, and names its netdev itself."""
     tree = rdma_device("rxe0", hca_type=None, board_id=None, sys_image_guid=None, parent="eth0")
     tree |= port_tree("rxe0", link_layer="Ethernet", rate="2.5 Gb/sec (1X SDR)") | netdev("eth0")
-    found = find(tree)
-    assert (found.rdma["rxe0"].address, found.rdma["rxe0"].zone) == (None, None)
-    assert found.rdma["rxe0"].netdevs == ("eth0",)
-    assert found.problems == []
+    discovered = find(tree)
+    assert (discovered.rdma["rxe0"].address, discovered.rdma["rxe0"].zone) == (None, None)
+    assert discovered.rdma["rxe0"].netdevs == ("eth0",)
+    assert discovered.problems == []
 
 
-def test_an_omni_path_device_without_facts_of_its_own() -> None:
+def test_an_omni_path_device_without_own_facts() -> None:
     """A capture that was cut down to what one tool reads says in one line per device what it lacks."""
     tree = lines("sys/class/infiniband/hfi1_0", {"board_id": "Omni-Path Adapter", "ports/1/state": "4: ACTIVE"})
-    found = find(tree)
-    assert found.rdma["hfi1_0"].board == "Omni-Path Adapter"
-    assert found.rdma["hfi1_0"].ports[0].rate_gbps is None
-    assert found.problems == [
+    discovered = find(tree)
+    assert discovered.rdma["hfi1_0"].board == "Omni-Path Adapter"
+    assert discovered.rdma["hfi1_0"].ports[0].rate_gbps is None
+    assert discovered.problems == [
         "/sys/class/infiniband/hfi1_0/ports/1: lacks lid, phys_state, rate, sm_lid",
         "/sys/class/infiniband/hfi1_0: lacks node_guid, node_type",
     ]
 
 
 @pytest.mark.parametrize("guid", ["0000:0000:0000:0000"])
-def test_a_guid_of_zero_is_none(guid: str) -> None:
+def test_a_zero_guid_is_unknown(guid: str) -> None:
     """A GUID that was never set is unknown, not zero."""
     tree = hca_tree() | lines(f"{OWNER}/infiniband/mlx5_0", {"node_guid": guid})
-    found = find(tree, known())
-    assert found.rdma["mlx5_0"].node_guid is None
-    assert found.problems == []
+    discovered = find(tree, known())
+    assert discovered.rdma["mlx5_0"].node_guid is None
+    assert discovered.problems == []
 
 
 @pytest.mark.parametrize("text", ["a088", "a088:c203:0056:8a4", "A088:C203:0056:8A44", "gggg:0000:0000:0001"])
 def test_what_is_no_guid_is_a_problem(text: str) -> None:
     """Only what the kernel prints is a GUID; a cut one is not."""
-    found = find(hca_tree() | lines(f"{OWNER}/infiniband/mlx5_0", {"node_guid": text}), known())
-    assert found.rdma["mlx5_0"].node_guid is None
-    assert len(found.problems) == 1
+    discovered = find(hca_tree() | lines(f"{OWNER}/infiniband/mlx5_0", {"node_guid": text}), known())
+    assert discovered.rdma["mlx5_0"].node_guid is None
+    assert len(discovered.problems) == 1
 
 
 def test_what_an_equal_device_has_is_missed() -> None:
-    """Devices of the same PCI ids have the same files: what one lacks was lost; what both lack, nobody misses."""
+    """Devices of the same PCI ids have the same files: what one lacks was lost; what both lack is no problem."""
     second = place_of(SECOND)
     tree = hca_tree() | function_tree(SECOND) | rdma_device("mlx5_1", second, board_id=None)
     tree |= port_tree("mlx5_1", second, **{"counters/link_downed": 0, "hw_counters/out_of_sequence": 1})
@@ -158,21 +158,23 @@ def test_an_unequal_device_is_not_compared() -> None:
     assert find(tree, with_pci(pci_function(FIRST, pci_class="0207"), pci_function(SECOND))).problems == []
 
 
-def test_a_device_that_only_its_function_shows_is_found() -> None:
+def test_a_device_listed_by_its_function_only() -> None:
     """A class entry that is gone is reported, and the device found by way of its PCI function."""
     tree = hca_tree()
     del tree["sys/class/infiniband/mlx5_0"]
     for broken in ({}, {"sys/class/infiniband/mlx5_0": "../../devices/nowhere"}):
-        found = find(tree | broken, known())
-        assert (found.rdma["mlx5_0"].address, found.rdma["mlx5_0"].ports[0].state) == (FIRST, "ACTIVE")
-        assert found.problems == ["/sys/class/infiniband/mlx5_0: leads to no device, and there is one of that name"]
+        discovered = find(tree | broken, known())
+        assert (discovered.rdma["mlx5_0"].address, discovered.rdma["mlx5_0"].ports[0].state) == (FIRST, "ACTIVE")
+        assert discovered.problems == [
+            "/sys/class/infiniband/mlx5_0: leads to no device, and there is one of that name"
+        ]
 
 
 def test_an_entry_that_leads_nowhere_keeps_its_name() -> None:
     """The class lists it, so that it exists; nothing else of it is known."""
-    found = find({"sys/class/infiniband/scif0": "../../devices/scif_dma_0/infiniband/scif0"})
-    assert found.rdma["scif0"].ports == ()
-    assert found.problems == ["/sys/class/infiniband/scif0: leads to nothing"]
+    discovered = find({"sys/class/infiniband/scif0": "../../devices/scif_dma_0/infiniband/scif0"})
+    assert discovered.rdma["scif0"].ports == ()
+    assert discovered.problems == ["/sys/class/infiniband/scif0: leads to nothing"]
 
 
 # --- ports
@@ -200,7 +202,7 @@ def test_two_ports() -> None:
 )
 def test_rates(text: str, rate: float) -> None:
     """The rate is what the link runs at now, with fewer lanes than it could where it is degraded."""
-    port, problems = port_of(hca_tree(rate=text))
+    port, problems = hca_port(hca_tree(rate=text))
     assert (port.rate, port.rate_gbps, problems) == (text, rate, [])
 
 
@@ -222,7 +224,7 @@ def test_rates(text: str, rate: float) -> None:
 )
 def test_what_no_kernel_prints_is_a_problem(name: str, text: str) -> None:
     """Garbled text gives no fact, and one problem. A LID is hexadecimal, with or without 0x in front."""
-    port, problems = port_of(hca_tree(**{name: text}))
+    port, problems = hca_port(hca_tree(**{name: text}))
     if text == "31":
         assert (port.lid, problems) == (0x31, [])
         return
@@ -232,21 +234,21 @@ def test_what_no_kernel_prints_is_a_problem(name: str, text: str) -> None:
 
 
 def test_ports_that_are_none() -> None:
-    """Only numbers name ports, and huge ones none; what else is there is said."""
+    """Only numbers name ports, and huge ones none; what else is there is reported."""
     tree: Tree = hca_tree() | {
         f"{OWNER}/infiniband/mlx5_0/ports/{name}/state": b"4: ACTIVE\n" for name in ("x", "9" * 40)
     }
-    found = find(tree, known())
-    assert [port.number for port in found.rdma["mlx5_0"].ports] == [1]
-    assert found.problems == ["/sys/class/infiniband/mlx5_0/ports: holds something else than numbered ports"]
+    discovered = find(tree, known())
+    assert [port.number for port in discovered.rdma["mlx5_0"].ports] == [1]
+    assert discovered.problems == ["/sys/class/infiniband/mlx5_0/ports: holds something else than numbered ports"]
 
 
 def test_a_device_that_lost_its_ports() -> None:
     """A device has at least one port."""
     tree = function_tree(FIRST) | rdma_device("mlx5_0", OWNER)
-    found = find(tree, known())
-    assert found.rdma["mlx5_0"].ports == ()
-    assert len(found.problems) == 1
+    discovered = find(tree, known())
+    assert discovered.rdma["mlx5_0"].ports == ()
+    assert len(discovered.problems) == 1
 
 
 # --- GIDs
@@ -257,16 +259,16 @@ ROCE = {0: ("fe80:0000:0000:0000:966d:aeff:fe00:0001", "IB/RoCE v1", "eth0"), 1:
 
 def roce_tree(entries: dict[int, tuple[str, str, str]], free: range) -> tuple[Tree, dict[str, int]]:
     """An HCA as RoCE, with these GIDs and free entries behind them; and the errors of reading those."""
-    empty, _ = unused(PLACE, free)
+    empty, _ = unused(PORT_PATH, free)
     _, errors = unused(PORT, free)
-    tree = hca_tree(link_layer="Ethernet", lid="0x0", **{"gids/0": None}) | gid_tree(PLACE, entries) | empty
+    tree = hca_tree(link_layer="Ethernet", lid="0x0", **{"gids/0": None}) | gid_tree(PORT_PATH, entries) | empty
     return tree, errors
 
 
 def test_gids_of_a_roce_port() -> None:
     """Each used entry has its place, type and netdev; unused ones (EINVAL) are left out, and are no problem."""
     tree, errors = roce_tree({**ROCE, 4: (UNUSED[:-4] + "0001", "RoCE v2", "eth0.5")}, range(2, 4))
-    port, problems = port_of(tree, errors)
+    port, problems = hca_port(tree, errors)
     assert [(gid.number, gid.type, gid.netdev) for gid in port.gids] == [
         (0, "IB/RoCE v1", "eth0"),
         (1, "RoCE v2", "eth0"),
@@ -277,7 +279,7 @@ def test_gids_of_a_roce_port() -> None:
 
 def test_gids_of_zero_are_unused() -> None:
     """Old kernels print unused entries: as zero, or as the subnet prefix alone."""
-    port, problems = port_of(hca_tree(**{"gids/1": UNUSED, "gids/2": LINK_LOCAL[:20] + UNUSED[20:]}))
+    port, problems = hca_port(hca_tree(**{"gids/1": UNUSED, "gids/2": LINK_LOCAL[:20] + UNUSED[20:]}))
     assert [gid.number for gid in port.gids] == [0]
     assert problems == []
 
@@ -285,16 +287,16 @@ def test_gids_of_zero_are_unused() -> None:
 def test_a_copy_holds_empty_files_where_entries_are_unused() -> None:
     """An empty file is an unused entry where its type is empty as well; else the GID was lost."""
     tree, _ = roce_tree(ROCE, range(2, 9))
-    assert port_of(tree)[1] == []
-    port, problems = port_of(tree | {f"{PLACE}/gids/1": b""})
+    assert hca_port(tree)[1] == []
+    port, problems = hca_port(tree | {f"{PORT_PATH}/gids/1": b""})
     assert [gid.number for gid in port.gids] == [0]
     assert problems == [f"/{PORT}/gids/1: is no GID: ''"]
-    assert port_of(hca_tree() | {f"{PLACE}/gids/0": b""})[1] == [f"/{PORT}/gids/0: is no GID: ''"]
+    assert hca_port(hca_tree() | {f"{PORT_PATH}/gids/0": b""})[1] == [f"/{PORT}/gids/0: is no GID: ''"]
 
 
 def test_a_gap_in_the_table_is_a_problem() -> None:
     """The kernel gives a file to every entry, used or not."""
-    port, problems = port_of(hca_tree(**{"gids/2": LINK_LOCAL}))
+    port, problems = hca_port(hca_tree(**{"gids/2": LINK_LOCAL}))
     assert [gid.number for gid in port.gids] == [0, 2]
     assert len(problems) == 1
 
@@ -302,8 +304,8 @@ def test_a_gap_in_the_table_is_a_problem() -> None:
 def test_a_lost_type_is_a_problem() -> None:
     """A used entry has a type and a netdev; one whose file is gone is missed."""
     tree, errors = roce_tree(ROCE, range(2, 4))
-    del tree[f"{PLACE}/gid_attrs/types/1"], tree[f"{PLACE}/gid_attrs/ndevs/0"]
-    port, problems = port_of(tree, errors)
+    del tree[f"{PORT_PATH}/gid_attrs/types/1"], tree[f"{PORT_PATH}/gid_attrs/ndevs/0"]
+    port, problems = hca_port(tree, errors)
     assert [(gid.type, gid.netdev) for gid in port.gids] == [("IB/RoCE v1", None), (None, "eth0")]
     assert problems == [
         f"/{PORT}/gid_attrs/ndevs/0: is absent",
@@ -312,9 +314,9 @@ def test_a_lost_type_is_a_problem() -> None:
 
 
 def test_a_netdev_that_is_down_has_no_name_in_the_table() -> None:
-    """Reading the netdev of an entry may fail with ENODEV, which is an answer."""
+    """Reading the netdev of an entry may fail with ENODEV, which is a value."""
     tree, errors = roce_tree(ROCE, range(2, 4))
-    port, problems = port_of(tree, errors | {f"{PORT}/gid_attrs/ndevs/1": errno.ENODEV})
+    port, problems = hca_port(tree, errors | {f"{PORT}/gid_attrs/ndevs/1": errno.ENODEV})
     assert [gid.netdev for gid in port.gids] == ["eth0", None]
     assert problems == []
 
@@ -339,16 +341,16 @@ def test_a_long_table_is_not_read_to_its_end() -> None:
 
 
 @given(st.sets(st.integers(0, 63), min_size=1))
-def test_every_used_entry_is_found_where_the_gaps_are_short(places: set[int]) -> None:
+def test_short_gaps_hide_no_used_entry(indexes: set[int]) -> None:
     """However the used entries lie among fewer than 64 unused ones in a row, every one is found, in order."""
-    entries = {number: (f"{LINK_LOCAL[:-4]}{number + 1:04x}", "RoCE v2", "eth0") for number in places}
+    entries = {number: (f"{LINK_LOCAL[:-4]}{number + 1:04x}", "RoCE v2", "eth0") for number in indexes}
     tree, errors = roce_tree(entries, range(0))
-    for number in set(range(64)) - places:
-        empty, _ = unused(PLACE, range(number, number + 1))
+    for number in set(range(64)) - indexes:
+        empty, _ = unused(PORT_PATH, range(number, number + 1))
         tree |= empty
         errors |= unused(PORT, range(number, number + 1))[1]
-    port, problems = port_of(tree, errors)
-    assert [gid.number for gid in port.gids] == sorted(places)
+    port, problems = hca_port(tree, errors)
+    assert [gid.number for gid in port.gids] == sorted(indexes)
     assert problems == []
 
 
@@ -366,7 +368,7 @@ def test_counters() -> None:
             "hw_counters/lifespan": 10,
         }
     )
-    port, problems = port_of(tree)
+    port, problems = hca_port(tree)
     assert port.counters == {"port_xmit_data": 1 << 40, "link_downed": 255, "port_xmit_data_64": 1 << 41}
     assert port.hw_counters == {"out_of_sequence": 3}
     assert problems == []
@@ -377,15 +379,15 @@ def test_counters_that_the_hardware_lacks_are_absent() -> None:
     tree = hca_tree(
         **{"counters/link_downed": "N/A (no PMA)", "counters/symbol_error": 7, "counters/port_xmit_wait": 1}
     )
-    port, problems = port_of(tree, {f"{PORT}/counters/port_xmit_wait": errno.EINVAL})
+    port, problems = hca_port(tree, {f"{PORT}/counters/port_xmit_wait": errno.EINVAL})
     assert port.counters == {"symbol_error": 7}
     assert problems == []
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"(null)\n", b"-5\n", b"many\n", b"9" * 30 + b"\n", b"\xff\xfe\n"])
 def test_a_counter_that_is_no_number_is_a_problem(content: bytes) -> None:
-    """A counter that was damaged is absent, and said."""
-    port, problems = port_of(hca_tree() | {f"{PLACE}/counters/link_downed": content})
+    """A counter that was damaged is absent, and reported."""
+    port, problems = hca_port(hca_tree() | {f"{PORT_PATH}/counters/link_downed": content})
     assert port.counters == {}
     assert len(problems) == 1
 
@@ -394,7 +396,7 @@ def test_a_counter_that_is_no_number_is_a_problem(content: bytes) -> None:
 def test_counters_are_as_they_are(counters: dict[str, int]) -> None:
     """Every counter of up to 64 bits is taken as it is."""
     counters.pop("lifespan", None)
-    port, problems = port_of(hca_tree() | lines(f"{PLACE}/counters", counters))
+    port, problems = hca_port(hca_tree() | lines(f"{PORT_PATH}/counters", counters))
     assert (port.counters, problems) == (counters, [])
 
 
@@ -429,7 +431,7 @@ PATHS = [
 def test_no_damage_stops_or_invents(damages: dict[str, Damage]) -> None:
     """Whatever happened to the files: no exception, no device or port that is not there, numbers within bounds."""
     tree, _ = roce_tree(ROCE, range(2, 4))
-    files = Damaged(MemoryFiles((tree | lines(f"{PLACE}/counters", {"a": 1})).items()), damages)
+    files = Damaged(MemoryFiles((tree | lines(f"{PORT_PATH}/counters", {"a": 1})).items()), damages)
     scan = Scanner(files, collectors=network_collectors(known())).scan()
     assert [run.detail for run in scan.runs if run.outcome == "failed"] == []
     assert [device.name for device in scan.machine.infiniband] in ([], ["mlx5_0"])

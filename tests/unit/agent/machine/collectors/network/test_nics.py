@@ -50,15 +50,15 @@ def eth0_path(name: str) -> str:
 # --- one NIC
 
 
-def test_a_nic_says_what_it_is() -> None:
+def test_facts_of_a_nic() -> None:
     """Every fact of a plain NIC is found, those of its PCI function among them, and nothing is amiss."""
-    found = find(nic_tree(mtu=9000), known(sriov=Sriov(16, 2)))
-    nic = found.nics["eth0"]
+    discovered = find(nic_tree(mtu=9000), known(sriov=Sriov(16, 2)))
+    nic = discovered.nics["eth0"]
     assert (nic.address, nic.zone, nic.driver, nic.sriov) == (FIRST, 1, "mlx5_core", Sriov(16, 2))
     assert (nic.speed_mbps, nic.state, nic.mtu, nic.port) == (100000, "up", 9000, 0)
     assert (nic.mac, nic.link_layer) == ("94:6d:ae:00:00:01", "Ethernet")
     assert (nic.virtual, nic.kind, nic.master, nic.lower, nic.presence) == (False, None, None, (), "netdev")
-    assert found.problems == []
+    assert discovered.problems == []
 
 
 def test_every_fact_of_a_nic_has_a_source() -> None:
@@ -77,18 +77,18 @@ def test_a_nic_whose_function_is_not_known_has_no_zone() -> None:
 
 
 @pytest.mark.parametrize("speed", [-1, 0, 65535, 4294967295])
-def test_the_ways_to_say_that_a_speed_is_unknown(speed: int) -> None:
+def test_notations_for_an_unknown_speed(speed: int) -> None:
     """SPEED_UNKNOWN in each width that kernels printed it in, and 0, are no speed, and no damage either."""
-    found = find(nic_tree(speed=speed), known())
-    assert found.nics["eth0"].speed_mbps is None
-    assert found.problems == []
+    discovered = find(nic_tree(speed=speed), known())
+    assert discovered.nics["eth0"].speed_mbps is None
+    assert discovered.problems == []
 
 
 def test_a_link_that_is_down_has_no_speed() -> None:
-    """Reading the speed of a device that is down fails with EINVAL: an answer, and no problem."""
-    found = find(nic_tree(operstate="down"), known(), {eth0_path("speed"): errno.EINVAL})
-    assert (found.nics["eth0"].speed_mbps, found.nics["eth0"].state) == (None, "down")
-    assert found.problems == []
+    """Reading the speed of a device that is down fails with EINVAL: a value, and no problem."""
+    discovered = find(nic_tree(operstate="down"), known(), {eth0_path("speed"): errno.EINVAL})
+    assert (discovered.nics["eth0"].speed_mbps, discovered.nics["eth0"].state) == (None, "down")
+    assert discovered.problems == []
 
 
 def test_a_copy_holds_an_empty_file_where_the_speed_could_not_be_read() -> None:
@@ -102,19 +102,19 @@ def test_a_copy_holds_an_empty_file_where_the_speed_could_not_be_read() -> None:
 @pytest.mark.parametrize("content", [b"\n", b"(null)\n", b"fast\n", b"-7\n", b"9" * 40])
 def test_a_speed_that_is_none_is_a_problem(content: bytes) -> None:
     """Whatever no kernel prints is reported, once, and no number is made of it."""
-    found = find(nic_tree() | {f"{place_of(FIRST)}/net/eth0/speed": content}, known())
-    assert found.nics["eth0"].speed_mbps is None
-    assert len(found.problems) == 1
+    discovered = find(nic_tree() | {f"{place_of(FIRST)}/net/eth0/speed": content}, known())
+    assert discovered.nics["eth0"].speed_mbps is None
+    assert len(discovered.problems) == 1
 
 
 @pytest.mark.parametrize("name", ["operstate", "mtu", "type", "address", "speed", "dev_port"])
-def test_an_attribute_that_is_gone_is_missed(name: str) -> None:
+def test_a_lost_attribute_is_reported(name: str) -> None:
     """Every kernel has these for hardware, so that one that is absent was lost."""
-    found = find(nic_tree(**{name: None}), known())
-    assert found.problems == [f"/sys/class/net/eth0: lacks {name}"]
+    discovered = find(nic_tree(**{name: None}), known())
+    assert discovered.problems == [f"/sys/class/net/eth0: lacks {name}"]
 
 
-def test_several_lost_attributes_are_one_problem() -> None:
+def test_several_lost_attributes_are_a_single_problem() -> None:
     """A directory that lost most of its files is reported once."""
     assert find(nic_tree(mtu=None, speed=None), known()).problems == ["/sys/class/net/eth0: lacks mtu, speed"]
 
@@ -122,10 +122,10 @@ def test_several_lost_attributes_are_one_problem() -> None:
 @pytest.mark.parametrize(("name", "value"), [("mtu", -1), ("mtu", 1 << 40), ("type", 70000), ("dev_port", -1)])
 def test_numbers_beyond_what_the_kernel_has_are_damage(name: str, value: int) -> None:
     """A number out of its range is reported and not believed."""
-    found = find(nic_tree(**{name: value}), known())
-    nic = found.nics["eth0"]
+    discovered = find(nic_tree(**{name: value}), known())
+    nic = discovered.nics["eth0"]
     assert None in (nic.mtu, nic.link_layer, nic.port)
-    assert len(found.problems) == 1
+    assert len(discovered.problems) == 1
 
 
 def test_a_virtio_nic_has_the_driver_of_virtio() -> None:
@@ -138,7 +138,7 @@ def test_a_virtio_nic_has_the_driver_of_virtio() -> None:
 
 
 def test_a_nic_of_another_bus_has_its_own_zone() -> None:
-    """A Hyper-V device has no PCI function and tells its zone itself; one that the machine lacks is not believed."""
+    """A Hyper-V device has no PCI function and a zone of its own; a zone that the machine lacks is ignored."""
     owner = "sys/devices/LNXSYSTM:00/VMBUS:00/f8b3781a-1e82-4818-a1c3-63d806ec15bb"
     tree = netdev("eth0", owner) | lines(owner, {"numa_node": 1})
     tree[f"{owner}/driver"] = "../../../../bus/vmbus/drivers/hv_netvsc"
@@ -148,22 +148,25 @@ def test_a_nic_of_another_bus_has_its_own_zone() -> None:
     assert find(tree, Machine(zones=zones[:1])).nics["eth0"].zone is None
 
 
-def test_two_ports_of_one_function_are_told_apart() -> None:
+def test_two_ports_of_a_function_differ_by_port_number() -> None:
     """Two netdevs of one PCI function are two ports of it, by dev_port."""
     tree = nic_tree() | netdev("eth1", place_of(FIRST), dev_port=1)
-    found = find(tree, known())
-    assert [(nic.name, nic.address, nic.port) for nic in found.machine.nics] == [("eth0", FIRST, 0), ("eth1", FIRST, 1)]
+    discovered = find(tree, known())
+    assert [(nic.name, nic.address, nic.port) for nic in discovered.machine.nics] == [
+        ("eth0", FIRST, 0),
+        ("eth1", FIRST, 1),
+    ]
 
 
 def test_old_kernels_have_the_port_in_dev_id() -> None:
-    """Before kernel 3.15 there was no dev_port, and dev_id, in hexadecimal, told the port."""
-    found = find(nic_tree(dev_port=None, dev_id="0x1"), known())
-    assert found.nics["eth0"].port == 1
-    assert found.problems == []
+    """Before kernel 3.15 dev_id, in hexadecimal, was the port; dev_port did not exist."""
+    discovered = find(nic_tree(dev_port=None, dev_id="0x1"), known())
+    assert discovered.nics["eth0"].port == 1
+    assert discovered.problems == []
 
 
 def test_old_ipoib_has_the_port_in_dev_id() -> None:
-    """Before kernel 4.20 IPoIB left dev_port at 0 and told its port in dev_id."""
+    """Before kernel 4.20 IPoIB left dev_port at 0 and had its port in dev_id."""
     ipoib = {"type": 32, "address": "80:00:00:48:fe:80" + ":00" * 14, "dev_id": "0x1"}
     nic = find(nic_tree(**ipoib), known()).nics["eth0"]
     assert (nic.port, nic.link_layer, nic.mac) == (1, "InfiniBand", ipoib["address"])
@@ -174,10 +177,10 @@ def test_a_virtual_function_names_its_physical_one() -> None:
     """A VF's netdev has the PCI function of the VF, and says which physical function it is of."""
     tree = nic_tree() | function_tree(VIRTUAL_FUNCTION) | netdev("eth0v0", place_of(VIRTUAL_FUNCTION))
     functions = pci_function(FIRST, sriov=Sriov(8, 1)), pci_function(VIRTUAL_FUNCTION, physical=FIRST)
-    found = find(tree, with_pci(*functions))
-    assert found.nics["eth0v0"].physical_function == FIRST
-    assert found.nics["eth0v0"].sriov is None
-    assert found.nics["eth0"].sriov == Sriov(8, 1)
+    discovered = find(tree, with_pci(*functions))
+    assert discovered.nics["eth0v0"].physical_function == FIRST
+    assert discovered.nics["eth0v0"].sriov is None
+    assert discovered.nics["eth0"].sriov == Sriov(8, 1)
 
 
 def test_a_class_of_directories_as_old_kernels_have_it() -> None:
@@ -186,14 +189,14 @@ def test_a_class_of_directories_as_old_kernels_have_it() -> None:
     tree |= lines("sys/class/net/eth0", {"address": "94:6d:ae:00:00:01", "speed": 1000, "dev_id": "0x0"})
     tree["sys/class/net/eth0/device"] = "../../../" + place_of(FIRST).removeprefix("sys/")
     tree |= lines("sys/class/net/lo", {"operstate": "up", "mtu": 1500, "type": 772, "address": "00:00:00:00:00:00"})
-    found = find(tree, known())
-    assert (found.nics["eth0"].address, found.nics["eth0"].virtual, found.nics["eth0"].driver) == (
+    discovered = find(tree, known())
+    assert (discovered.nics["eth0"].address, discovered.nics["eth0"].virtual, discovered.nics["eth0"].driver) == (
         FIRST,
         False,
         "mlx5_core",
     )
-    assert (found.nics["lo"].virtual, found.nics["lo"].kind) == (True, "loopback")
-    assert found.problems == []
+    assert (discovered.nics["lo"].virtual, discovered.nics["lo"].kind) == (True, "loopback")
+    assert discovered.problems == []
 
 
 # --- devices of software
@@ -209,13 +212,13 @@ def test_a_bond_knows_its_ports_and_they_know_it() -> None:
         tree[f"{bond}/lower_{name}"] = f"../../../pci0000:3a/0000:3a:01.0/{address}/net/{name}"
     tree |= netdev("bond0", speed=200000) | lines(bond, {"bonding/slaves": "eth1 eth0"})
     tree["sys/class/net/bonding_masters"] = b"bond0\n"
-    found = find(tree, with_pci(pci_function(FIRST), pci_function(SECOND)))
-    nic = found.nics["bond0"]
+    discovered = find(tree, with_pci(pci_function(FIRST), pci_function(SECOND)))
+    nic = discovered.nics["bond0"]
     assert (nic.kind, nic.virtual, nic.lower, nic.speed_mbps) == ("bond", True, ("eth0", "eth1"), 200000)
     assert (nic.address, nic.zone, nic.driver, nic.port) == (None, None, None, None)
-    assert [found.nics[name].master for name in ("eth0", "eth1")] == ["bond0", "bond0"]
-    assert set(found.nics) == {"bond0", "eth0", "eth1"}
-    assert found.problems == []
+    assert [discovered.nics[name].master for name in ("eth0", "eth1")] == ["bond0", "bond0"]
+    assert set(discovered.nics) == {"bond0", "eth0", "eth1"}
+    assert discovered.problems == []
 
 
 def test_a_vlan_stands_on_its_device() -> None:
@@ -230,9 +233,9 @@ def test_a_vlan_of_an_old_kernel_is_in_the_table_of_vlans() -> None:
     """Where neither DEVTYPE nor the link is, /proc/net/vlan/config names the VLAN and its device."""
     config = "VLAN Dev name\t | VLAN ID\nName-Type: VLAN_NAME_TYPE_RAW_PLUS_VID_NO_PAD\neth0.100      | 100  | eth0\n"
     tree = nic_tree() | netdev("eth0.100") | {"proc/net/vlan/config": config.encode()}
-    found = find(tree, known())
-    assert (found.nics["eth0.100"].kind, found.nics["eth0.100"].lower) == ("vlan", ("eth0",))
-    assert found.problems == []
+    discovered = find(tree, known())
+    assert (discovered.nics["eth0.100"].kind, discovered.nics["eth0.100"].lower) == ("vlan", ("eth0",))
+    assert discovered.problems == []
 
 
 @pytest.mark.parametrize(("name", "value"), [("bridge/bridge_id", "8000.0"), ("uevent", "DEVTYPE=bridge")])
@@ -242,46 +245,55 @@ def test_a_bridge_and_its_ports(name: str, value: str) -> None:
     tree["sys/devices/virtual/net/br0/brif/eth0"] = "../../../../../class/net/eth0/brport"
     tree |= lines(f"{place_of(FIRST)}/net/eth0", {"brport/state": 3})
     tree[f"{place_of(FIRST)}/net/eth0/brport/bridge"] = "../../../../../../virtual/net/br0"
-    found = find(tree, known())
-    assert (found.nics["br0"].kind, found.nics["br0"].lower) == ("bridge", ("eth0",))
-    assert found.nics["eth0"].master == "br0"
+    discovered = find(tree, known())
+    assert (discovered.nics["br0"].kind, discovered.nics["br0"].lower) == ("bridge", ("eth0",))
+    assert discovered.nics["eth0"].master == "br0"
 
 
-def test_one_end_of_a_pair_is_a_veth() -> None:
+def test_an_end_of_a_pair_is_a_veth() -> None:
     """A veth names no maker: it is linked to another device, and stands on none."""
     tree = netdev("cali0", ifindex=7, iflink=3) | netdev("ifb0", ifindex=8, iflink=8)
     tree |= netdev("gretap0", ifindex=9, iflink=0) | netdev("macvlan0", ifindex=10, iflink=2)
     tree["sys/devices/virtual/net/macvlan0/lower_eth0"] = "../eth0"
-    found = find(tree)
-    assert [found.nics[name].kind for name in ("cali0", "ifb0", "gretap0", "macvlan0")] == ["veth", None, None, None]
+    discovered = find(tree)
+    assert [discovered.nics[name].kind for name in ("cali0", "ifb0", "gretap0", "macvlan0")] == [
+        "veth",
+        None,
+        None,
+        None,
+    ]
 
 
 @pytest.mark.parametrize(("flags", "kind"), [("0x1001", "tun"), ("0x1002", "tap")])
 def test_tun_and_tap(flags: str, kind: str) -> None:
     """A tun device has a file of its flags; one that carries IP has no hardware address, and that is no problem."""
-    found = find(netdev("tun0", tun_flags=flags, type=65534, address=""))
-    assert (found.nics["tun0"].kind, found.nics["tun0"].mac, found.nics["tun0"].link_layer) == (kind, None, None)
-    assert found.problems == []
+    discovered = find(netdev("tun0", tun_flags=flags, type=65534, address=""))
+    assert (discovered.nics["tun0"].kind, discovered.nics["tun0"].mac, discovered.nics["tun0"].link_layer) == (
+        kind,
+        None,
+        None,
+    )
+    assert discovered.problems == []
 
 
 def test_the_loopback_device_has_no_speed() -> None:
     """The device lo is virtual, of no link layer, and has no speed to be missed."""
-    found = find(loopback())
-    nic = found.nics["lo"]
+    discovered = find(loopback())
+    nic = discovered.nics["lo"]
     assert (nic.kind, nic.virtual, nic.link_layer, nic.speed_mbps) == ("loopback", True, None, None)
-    assert found.problems == []
+    assert discovered.problems == []
 
 
 # --- functions without a netdev
 
 
 def test_a_function_without_a_driver_is_hardware() -> None:
-    """A NIC that nobody drives is listed by its address, which no netdev can have for a name."""
-    found = find(function_tree(FIRST), with_pci(pci_function(FIRST, driver=None)))
-    nic = found.nics[FIRST]
+    """A NIC without a driver is listed by its address, which no netdev can have for a name."""
+    discovered = find(function_tree(FIRST), with_pci(pci_function(FIRST, driver=None)))
+    nic = discovered.nics[FIRST]
     assert (nic.address, nic.zone, nic.driver, nic.presence) == (FIRST, 1, None, "no driver")
     assert (nic.state, nic.speed_mbps, nic.mac, nic.mtu) == (None, None, None, None)
-    assert found.problems == []
+    assert discovered.problems == []
 
 
 @pytest.mark.parametrize("driver", ["vfio-pci", "mlx5_vfio_pci", "uio_pci_generic", "pci-stub", "xen-pciback"])
@@ -295,10 +307,10 @@ def test_a_function_handed_out(driver: str) -> None:
 def test_a_netdev_in_another_namespace() -> None:
     """The directory of a function's netdevs outlives their move to a pod, and is empty then."""
     tree = nic_tree() | function_tree(SECOND) | {f"{place_of(SECOND)}/net": None}
-    found = find(tree, with_pci(pci_function(FIRST), pci_function(SECOND)))
-    assert found.nics[SECOND].presence == "other namespace"
-    assert [nic.name for nic in found.machine.nics] == ["eth0", SECOND]
-    assert found.problems == []
+    discovered = find(tree, with_pci(pci_function(FIRST), pci_function(SECOND)))
+    assert discovered.nics[SECOND].presence == "other namespace"
+    assert [nic.name for nic in discovered.machine.nics] == ["eth0", SECOND]
+    assert discovered.problems == []
 
 
 def test_a_virtio_netdev_in_another_namespace() -> None:
@@ -309,59 +321,59 @@ def test_a_virtio_netdev_in_another_namespace() -> None:
 
 def test_a_driver_that_makes_no_netdev() -> None:
     """An InfiniBand function without IPoIB has none anywhere."""
-    found = find(function_tree(FIRST), with_pci(pci_function(FIRST, pci_class="0207")))
-    assert found.nics[FIRST].presence == "no netdev"
-    assert found.problems == []
+    discovered = find(function_tree(FIRST), with_pci(pci_function(FIRST, pci_class="0207")))
+    assert discovered.nics[FIRST].presence == "no netdev"
+    assert discovered.problems == []
 
 
-def test_functions_of_other_classes_are_no_nics() -> None:
+def test_functions_of_further_classes_are_no_nics() -> None:
     """Only network functions, and old HCAs of class 0c06, are listed without a netdev."""
     functions = (pci_function(f"0000:3b:0{n}.0", pci_class=c) for n, c in enumerate(("0108", "0302", "0c06", "0c03")))
     assert set(find(nic_tree(), with_pci(*functions)).nics) == {"eth0", "0000:3b:02.0"}
 
 
-def test_a_netdev_that_only_its_function_shows_is_found() -> None:
+def test_a_netdev_listed_by_its_function_only() -> None:
     """A class entry that is gone or leads nowhere is reported, and the netdev found by way of its PCI function."""
     for broken in ({}, {"sys/class/net/eth0": "../../devices/nowhere"}):
         tree = {path: content for path, content in nic_tree().items() if not path.startswith("sys/class")}
         tree |= loopback() | broken
-        found = find(tree, known())
-        assert (found.nics["eth0"].speed_mbps, found.nics["eth0"].address) == (100000, FIRST)
-        assert found.problems == ["/sys/class/net/eth0: leads to no device, and there is one of that name"]
+        discovered = find(tree, known())
+        assert (discovered.nics["eth0"].speed_mbps, discovered.nics["eth0"].address) == (100000, FIRST)
+        assert discovered.problems == ["/sys/class/net/eth0: leads to no device, and there is one of that name"]
 
 
 def test_a_lost_class_is_reported() -> None:
     """No kernel shows no netdev at all; what the functions show is found all the same."""
     tree = {path: content for path, content in nic_tree().items() if not path.startswith("sys/class")}
-    found = find(tree, known())
-    assert found.nics["eth0"].state == "up"
-    assert found.problems[0] == "/sys/class/net: lists nothing, not even the loopback device"
+    discovered = find(tree, known())
+    assert discovered.nics["eth0"].state == "up"
+    assert discovered.problems[0] == "/sys/class/net: lists nothing, not even the loopback device"
 
 
-def test_a_lost_virtual_device_is_found() -> None:
+def test_a_lost_virtual_device_is_listed() -> None:
     """Virtual devices are found in the tree of devices too."""
     tree = netdev("bond0", **{"bonding/slaves": ""}) | nic_tree()
     del tree["sys/class/net/bond0"]
-    found = find(tree, known())
-    assert (found.nics["bond0"].kind, found.nics["bond0"].virtual) == ("bond", True)
-    assert len(found.problems) == 1
+    discovered = find(tree, known())
+    assert (discovered.nics["bond0"].kind, discovered.nics["bond0"].virtual) == ("bond", True)
+    assert len(discovered.problems) == 1
 
 
-def test_entries_that_lead_nowhere_are_one_problem() -> None:
+def test_dangling_entries_are_a_single_problem() -> None:
     """A copy that left out virtual devices keeps their names, and says so once."""
     tree = nic_tree()
     tree |= {f"sys/class/net/{name}": f"../../devices/virtual/net/{name}" for name in ("br0", "lo", "veth1")}
-    found = find(tree, known())
-    assert found.nics["br0"].virtual
-    assert found.nics["br0"].state is None
-    assert found.problems == ["/sys/class/net: 3 entries lead to nothing: br0, lo, veth1"]
+    discovered = find(tree, known())
+    assert discovered.nics["br0"].virtual
+    assert discovered.nics["br0"].state is None
+    assert discovered.problems == ["/sys/class/net: 3 entries lead to nothing: br0, lo, veth1"]
 
 
 def test_no_network_at_all_is_no_data() -> None:
-    """A capture without any network says that there is none of its kind, and nothing is wrong."""
-    found = find({"sys/devices/system/cpu/online": b"0\n"})
-    assert (found.machine.nics, found.problems) == ((), [])
-    assert [run.outcome for run in found.scan.runs] == ["collected", "no data", "no data", "no data"]
+    """A capture without any network has no data of this kind, and no problem."""
+    discovered = find({"sys/devices/system/cpu/online": b"0\n"})
+    assert (discovered.machine.nics, discovered.problems) == ((), [])
+    assert [run.outcome for run in discovered.scan.runs] == ["collected", "no data", "no data", "no data"]
 
 
 # --- rescans and damage
@@ -430,8 +442,8 @@ def test_a_speed_is_the_number_or_unknown(speed: int) -> None:
     assert find(nic_tree(speed=speed), known()).nics["eth0"].speed_mbps == expected
 
 
-def test_an_unreadable_link_costs_the_address_only_where_nothing_else_tells() -> None:
-    """With a link that may not be read, the function's own directory still tells whose netdev it is."""
+def test_an_unreadable_link_costs_the_address_only_without_another_source() -> None:
+    """With a link that may not be read, the function's own directory still shows its netdev."""
 
     class Unlinked(Failing):
         def link(self, path: str) -> str:

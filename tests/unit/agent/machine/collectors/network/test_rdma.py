@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from support.network import (
     LINK_LOCAL,
-    Found,
+    NetworkScan,
     Tree,
     find,
     function_tree,
@@ -39,7 +39,7 @@ MODE = "sys/module/ib_core/parameters/netns_mode"
 def roce(device: str, owner: str, names: tuple[str, ...] = (), number: int = 1) -> Tree:
     """An RDMA device with a RoCE port whose GID table names these netdevs."""
     directory = f"{owner}/infiniband/{device}/ports/{number}"
-    entries = {place: (f"{LINK_LOCAL[:-1]}{place}", "RoCE v2", name) for place, name in enumerate(names)}
+    entries = {index: (f"{LINK_LOCAL[:-1]}{index}", "RoCE v2", name) for index, name in enumerate(names)}
     port = port_tree(device, owner, number, link_layer="Ethernet", **({"gids/0": None} if names else {}))
     return rdma_device(device, owner) | port | gid_tree(directory, entries)
 
@@ -49,36 +49,36 @@ def functions(*addresses: str) -> Machine:
     return with_pci(*(pci_function(address) for address in addresses))
 
 
-def pairs(found: Found) -> dict[str, tuple[str | None, int | None]]:
+def pairs(discovered: NetworkScan) -> dict[str, tuple[str | None, int | None]]:
     """The RDMA device and port of each netdev."""
-    return {name: (nic.rdma, nic.rdma_port) for name, nic in found.nics.items()}
+    return {name: (nic.rdma, nic.rdma_port) for name, nic in discovered.nics.items()}
 
 
 # --- netdev and RDMA device
 
 
 def test_ipoib_goes_with_the_device_of_its_function() -> None:
-    """InfiniBand tables name no netdev: the PCI function tells."""
+    """InfiniBand tables name no netdev: the PCI function decides."""
     owner = place_of(FIRST)
     tree = function_tree(FIRST) | netdev("ib0", owner, type=32) | rdma_device("mlx5_0", owner)
-    found = find(tree | port_tree("mlx5_0", owner), functions(FIRST))
-    assert pairs(found) == {"ib0": ("mlx5_0", 1)}
-    assert found.rdma["mlx5_0"].netdevs == ("ib0",)
-    assert found.scan.sources["nics.ib0.rdma"].value == "mlx5_0"
-    assert found.problems == []
+    discovered = find(tree | port_tree("mlx5_0", owner), functions(FIRST))
+    assert pairs(discovered) == {"ib0": ("mlx5_0", 1)}
+    assert discovered.rdma["mlx5_0"].netdevs == ("ib0",)
+    assert discovered.scan.sources["nics.ib0.rdma"].value == "mlx5_0"
+    assert discovered.problems == []
 
 
-def test_two_ports_of_one_device() -> None:
+def test_two_ports_of_a_device() -> None:
     """Two netdevs of one function are two ports of one RDMA device, as mlx4 has it."""
     owner = place_of(FIRST)
     tree = function_tree(FIRST) | netdev("ib0", owner, type=32) | netdev("ib1", owner, type=32, dev_port=1)
     tree |= rdma_device("mlx4_0", owner) | port_tree("mlx4_0", owner) | port_tree("mlx4_0", owner, 2)
-    found = find(tree, functions(FIRST))
-    assert pairs(found) == {"ib0": ("mlx4_0", 1), "ib1": ("mlx4_0", 2)}
-    assert found.rdma["mlx4_0"].netdevs == ("ib0", "ib1")
+    discovered = find(tree, functions(FIRST))
+    assert pairs(discovered) == {"ib0": ("mlx4_0", 1), "ib1": ("mlx4_0", 2)}
+    assert discovered.rdma["mlx4_0"].netdevs == ("ib0", "ib1")
 
 
-def test_a_device_of_one_port_needs_no_port_number() -> None:
+def test_a_single_port_device_needs_no_port_number() -> None:
     """The second function of a card may count its port as 1 while its RDMA device has port 1 alone."""
     owner = place_of(SECOND)
     tree = function_tree(SECOND) | netdev("eth1", owner, dev_port=1) | roce("mlx5_1", owner)
@@ -86,15 +86,15 @@ def test_a_device_of_one_port_needs_no_port_number() -> None:
 
 
 def test_a_roce_table_names_the_netdev_and_what_stands_on_it() -> None:
-    """The netdev and its VLAN, both named, go with the device; a VLAN nobody named does not."""
+    """The netdev and its VLAN, both named, belong to the device; an unnamed VLAN does not."""
     owner = place_of(FIRST)
     tree = function_tree(FIRST) | netdev("eth0", owner) | roce("mlx5_0", owner, ("eth0", "eth0.5"))
     for name in ("eth0.5", "eth0.6"):
         tree |= netdev(name, uevent="DEVTYPE=vlan")
         tree[f"sys/devices/virtual/net/{name}/lower_eth0"] = "../eth0"
-    found = find(tree, functions(FIRST))
-    assert pairs(found) == {"eth0": ("mlx5_0", 1), "eth0.5": ("mlx5_0", 1), "eth0.6": (None, None)}
-    assert found.rdma["mlx5_0"].netdevs == ("eth0", "eth0.5")
+    discovered = find(tree, functions(FIRST))
+    assert pairs(discovered) == {"eth0": ("mlx5_0", 1), "eth0.5": ("mlx5_0", 1), "eth0.6": (None, None)}
+    assert discovered.rdma["mlx5_0"].netdevs == ("eth0", "eth0.5")
 
 
 def test_a_representor_has_no_rdma() -> None:
@@ -114,26 +114,26 @@ def test_a_name_from_another_namespace_is_not_ours() -> None:
     tree = function_tree(FIRST) | netdev("eth0", place_of(FIRST))
     tree |= function_tree(VIRTUAL_FUNCTION) | roce("mlx5_2", place_of(VIRTUAL_FUNCTION), ("eth0",))
     tree[f"{place_of(VIRTUAL_FUNCTION)}/net"] = None
-    found = find(tree, functions(FIRST, VIRTUAL_FUNCTION))
-    assert pairs(found) == {"eth0": (None, None), VIRTUAL_FUNCTION: ("mlx5_2", 1)}
-    assert found.rdma["mlx5_2"].netdevs == ()
-    assert found.nics[VIRTUAL_FUNCTION].presence == "other namespace"
-    assert found.nics[VIRTUAL_FUNCTION].link_layer == "Ethernet"
+    discovered = find(tree, functions(FIRST, VIRTUAL_FUNCTION))
+    assert pairs(discovered) == {"eth0": (None, None), VIRTUAL_FUNCTION: ("mlx5_2", 1)}
+    assert discovered.rdma["mlx5_2"].netdevs == ()
+    assert discovered.nics[VIRTUAL_FUNCTION].presence == "other namespace"
+    assert discovered.nics[VIRTUAL_FUNCTION].link_layer == "Ethernet"
 
 
-def test_a_bond_of_roce_ports_is_one_device() -> None:
+def test_a_bond_of_roce_ports_is_a_single_device() -> None:
     """The RDMA device of a bond is on its first port's function, and names the bond; the second port goes with it."""
     tree = function_tree(FIRST) | function_tree(SECOND) | netdev("bond0", **{"bonding/slaves": "eth0 eth1"})
     for name, address in (("eth0", FIRST), ("eth1", SECOND)):
         tree |= netdev(name, place_of(address))
         tree[f"{place_of(address)}/net/{name}/master"] = "../bond0"
         tree[f"sys/devices/virtual/net/bond0/lower_{name}"] = f"../{name}"
-    found = find(tree | roce("mlx5_bond_0", place_of(FIRST), ("bond0",)), functions(FIRST, SECOND))
-    assert set(pairs(found).values()) == {("mlx5_bond_0", 1)}
-    assert found.rdma["mlx5_bond_0"].netdevs == ("bond0", "eth0", "eth1")
+    discovered = find(tree | roce("mlx5_bond_0", place_of(FIRST), ("bond0",)), functions(FIRST, SECOND))
+    assert set(pairs(discovered).values()) == {("mlx5_bond_0", 1)}
+    assert discovered.rdma["mlx5_bond_0"].netdevs == ("bond0", "eth0", "eth1")
 
 
-def test_subfunctions_are_told_apart_by_their_directories() -> None:
+def test_subfunctions_differ_by_directory() -> None:
     """A subfunction has an RDMA device of its own on the PCI function of its parent."""
     owner = place_of(FIRST)
     sub = f"{owner}/mlx5_core.sf.4"
@@ -142,14 +142,14 @@ def test_subfunctions_are_told_apart_by_their_directories() -> None:
     assert pairs(find(tree, functions(FIRST))) == {"eth0": ("mlx5_0", 1), "eth0s4": ("mlx5_1", 1)}
 
 
-def test_soft_roce_does_not_take_the_place_of_hardware() -> None:
+def test_soft_roce_does_not_replace_hardware() -> None:
     """A soft RoCE device over a NIC with RDMA of its own leaves it to the hardware."""
     owner = place_of(FIRST)
     tree = function_tree(FIRST) | netdev("eth0", owner) | roce("mlx5_0", owner, ("eth0",))
     tree |= rdma_device("rxe0", parent="eth0") | port_tree("rxe0", link_layer="Ethernet")
-    found = find(tree, functions(FIRST))
-    assert pairs(found) == {"eth0": ("mlx5_0", 1)}
-    assert found.rdma["rxe0"].netdevs == ()
+    discovered = find(tree, functions(FIRST))
+    assert pairs(discovered) == {"eth0": ("mlx5_0", 1)}
+    assert discovered.rdma["rxe0"].netdevs == ()
 
 
 def test_a_loop_of_devices_ends() -> None:
@@ -171,34 +171,34 @@ def test_each_netdev_goes_with_its_own_function(numbers: list[int], ports: int) 
         for port in range(ports):
             tree |= netdev(f"ib{number}p{port}", owner, type=32, dev_port=port)
             tree |= port_tree(f"mlx5_{number}", owner, port + 1)
-    wanted = {f"ib{number}p{port}": (f"mlx5_{number}", port + 1) for number in numbers for port in range(ports)}
-    assert pairs(find(tree, functions(*addresses))) == wanted
+    expected = {f"ib{number}p{port}": (f"mlx5_{number}", port + 1) for number in numbers for port in range(ports)}
+    assert pairs(find(tree, functions(*addresses))) == expected
 
 
 # --- the whole machine
 
 
-def rdma_of(tree: Tree, release: str | None = None) -> tuple[Rdma, list[str]]:
+def machine_rdma(tree: Tree, release: str | None = None) -> tuple[Rdma, list[str]]:
     """What holds for the whole machine, with an HCA in it."""
     owner = place_of(FIRST)
     hca = loopback() | function_tree(FIRST) | rdma_device("mlx5_0", owner) | port_tree("mlx5_0", owner)
-    found = find(hca | tree, functions(FIRST)._replace(kernel=Kernel(release)))
-    return found.machine.rdma, found.problems
+    discovered = find(hca | tree, functions(FIRST)._replace(kernel=Kernel(release)))
+    return discovered.machine.rdma, discovered.problems
 
 
 @pytest.mark.parametrize(("content", "mode"), [(b"Y\n", "shared"), (b"N\n", "exclusive")])
 def test_the_namespace_mode_is_a_parameter(content: bytes, mode: str) -> None:
-    """The parameter of ib_core is the variable that the mode is kept in."""
-    assert rdma_of({MODE: content})[0].namespace_mode == mode
+    """The parameter of ib_core is the variable that holds the mode."""
+    assert machine_rdma({MODE: content})[0].namespace_mode == mode
 
 
 def test_a_namespace_mode_that_is_none() -> None:
     """Anything but Y and N is damage; without the file the mode is unknown, but for kernels that had only one."""
-    rdma, problems = rdma_of({MODE: b"maybe\n"}, "6.8.0")
+    rdma, problems = machine_rdma({MODE: b"maybe\n"}, "6.8.0")
     assert (rdma.namespace_mode, len(problems)) == (None, 1)
-    assert rdma_of({}, "6.8.0")[0].namespace_mode is None
-    assert rdma_of({}, "5.1.21")[0].namespace_mode == "shared"
-    assert rdma_of({})[0].namespace_mode is None
+    assert machine_rdma({}, "6.8.0")[0].namespace_mode is None
+    assert machine_rdma({}, "5.1.21")[0].namespace_mode == "shared"
+    assert machine_rdma({})[0].namespace_mode is None
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_a_namespace_mode_that_is_none() -> None:
 )
 def test_peer_memory(tree: Tree, module: str | None) -> None:
     """The module is loaded, or has registered as a client of peer memory."""
-    assert rdma_of(tree)[0].peer_memory == module
+    assert machine_rdma(tree)[0].peer_memory == module
 
 
 OPEN = {"proc/driver/nvidia/version": b"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release\n"}
@@ -223,7 +223,7 @@ AMD: Tree = {"sys/module/amdgpu": None}
 
 
 @pytest.mark.parametrize(
-    ("tree", "release", "wanted"),
+    ("tree", "release", "expected"),
     [
         (OPEN, "6.8.0-45-generic", True),
         (OPEN, "5.12.0", True),
@@ -237,17 +237,17 @@ AMD: Tree = {"sys/module/amdgpu": None}
         ({}, "6.8.0", None),
     ],
 )
-def test_dma_buf(tree: Tree, release: str | None, wanted: bool | None) -> None:
+def test_dma_buf(tree: Tree, release: str | None, expected: bool | None) -> None:
     """It takes kernel 5.12 and a GPU driver that exports; what is not known to hold is unknown, not false."""
-    assert rdma_of(tree, release)[0].dma_buf == wanted
+    assert machine_rdma(tree, release)[0].dma_buf == expected
 
 
 def test_a_machine_without_rdma_is_no_data() -> None:
     """A NIC without RDMA is listed, and RDMA itself is not there."""
-    found = find(function_tree(FIRST) | netdev("eth0", place_of(FIRST)), functions(FIRST))
-    assert found.machine.rdma == Rdma(None, None, None)
-    assert found.scan.runs[-1].outcome == "no data"
-    assert list(found.nics) == ["eth0"]
+    discovered = find(function_tree(FIRST) | netdev("eth0", place_of(FIRST)), functions(FIRST))
+    assert discovered.machine.rdma == Rdma(None, None, None)
+    assert discovered.scan.runs[-1].outcome == "no data"
+    assert list(discovered.nics) == ["eth0"]
 
 
 def test_an_unchanged_machine_is_the_same_object() -> None:

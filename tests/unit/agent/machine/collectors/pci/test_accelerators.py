@@ -19,7 +19,7 @@ WAY = "pci0000:6a/0000:6a:01.0"
 ADDRESS = "0000:6a:01.0"
 
 
-def tree_of(pci_class: str, ids: str, driver: str | None = None) -> PciTree:
+def single_function(pci_class: str, ids: str, driver: str | None = None) -> PciTree:
     """One function."""
     tree = PciTree()
     tree.add(WAY, pci_class, f"{ids}:{ids}")
@@ -52,11 +52,11 @@ def tree_of(pci_class: str, ids: str, driver: str | None = None) -> PciTree:
     ],
 )
 def test_without_a_driver(pci_class: str, ids: str, kind: str) -> None:
-    """Class and ids tell what a function is when nothing has claimed it; its name is then its address."""
-    found = tree_of(pci_class, ids).collect(ONE_ZONE)
+    """Class and ids show what a function is without a driver; its name is then its address."""
+    discovered = single_function(pci_class, ids).collect(ONE_ZONE)
     vendor, device = ids.split(":")
-    assert found.machine.accelerators == (Accelerator(ADDRESS, ADDRESS, 0, kind, vendor, device, None),)
-    assert found.problems == []
+    assert discovered.machine.accelerators == (Accelerator(ADDRESS, ADDRESS, 0, kind, vendor, device, None),)
+    assert discovered.problems == []
 
 
 @pytest.mark.parametrize(
@@ -64,8 +64,8 @@ def test_without_a_driver(pci_class: str, ids: str, kind: str) -> None:
     [("088000", "8086:3c20"), ("020000", "8086:37d2"), ("060400", "10b5:9797"), ("108000", "1022:1498")],
 )
 def test_what_is_none(pci_class: str, ids: str) -> None:
-    """System peripherals nobody knows, NICs, bridges, the security processor."""
-    assert tree_of(pci_class, ids).collect(ONE_ZONE).machine.accelerators == ()
+    """Unknown system peripherals, NICs, bridges, the security processor."""
+    assert single_function(pci_class, ids).collect(ONE_ZONE).machine.accelerators == ()
 
 
 @pytest.mark.parametrize(
@@ -89,18 +89,18 @@ def test_what_is_none(pci_class: str, ids: str) -> None:
     ],
 )  # fmt: skip
 def test_with_a_driver(pci_class: str, ids: str, driver: str, entry: str, below: str, name: str, kind: str) -> None:
-    """The name is the driver's, whose class of devices may also tell the kind."""
-    tree = tree_of(pci_class, ids, driver)
+    """The name is the driver's; its class of devices may also show the kind."""
+    tree = single_function(pci_class, ids, driver)
     tree.contents[entry] = f"{'../' * (entry.count('/') - 1)}devices/{WAY}/{below}"
-    found = tree.collect(ONE_ZONE)
+    discovered = tree.collect(ONE_ZONE)
     vendor, device = ids.split(":")
-    assert found.machine.accelerators == (Accelerator(name, ADDRESS, 0, kind, vendor, device, driver),)
-    assert f"accelerators.{name}" in found.sources
+    assert discovered.machine.accelerators == (Accelerator(name, ADDRESS, 0, kind, vendor, device, driver),)
+    assert f"accelerators.{name}" in discovered.sources
 
 
-def test_channels_of_an_engine_are_one_accelerator() -> None:
+def test_channels_of_an_engine_form_a_single_accelerator() -> None:
     """A DMA engine with several channels is called by the first, and its other names are ignored."""
-    tree = tree_of("088000", "8086:3c20", "ioatdma")
+    tree = single_function("088000", "8086:3c20", "ioatdma")
     for name in ("dma4chan0", "dma4chan1", "dma4chan2"):
         tree.contents[f"sys/class/dma/{name}"] = f"../../devices/{WAY}/dma/{name}"
     assert [accelerator.name for accelerator in tree.collect(ONE_ZONE).machine.accelerators] == ["dma4chan0"]
@@ -108,7 +108,7 @@ def test_channels_of_an_engine_are_one_accelerator() -> None:
 
 def test_work_queues_are_no_devices() -> None:
     """The bus of the Data Streaming Accelerator lists engines, groups and queues besides."""
-    tree = tree_of("088000", "8086:0b25", "idxd")
+    tree = single_function("088000", "8086:0b25", "idxd")
     for name in ("engine0.0", "group0.0", "wq0.0", "dsa0"):
         tree.contents[f"sys/bus/dsa/devices/{name}"] = f"../../../devices/{WAY}/dsa0/{name}"
     assert [accelerator.name for accelerator in tree.collect(ONE_ZONE).machine.accelerators] == ["dsa0"]
@@ -129,9 +129,9 @@ def test_parts_of_the_platform(entry: str, accelerators: tuple[Accelerator, ...]
     assert run(files, Machine(), (COLLECTOR,)).machine.accelerators == accelerators
 
 
-def test_gpus_are_not_told_twice() -> None:
+def test_gpus_are_not_listed_twice() -> None:
     """A GPU that calls itself a processing accelerator, as MI300X does, is a GPU."""
-    tree = tree_of("120000", "1002:74a1", "amdgpu")
+    tree = single_function("120000", "1002:74a1", "amdgpu")
     gpu = Gpu(ADDRESS, None, "amd", None, None, 0, None, None, None, None)
     assert tree.collect(ONE_ZONE, (gpu,)).machine.accelerators == ()
 
@@ -148,14 +148,14 @@ def test_order_is_by_address() -> None:
 
 def test_none_is_no_data() -> None:
     """Most machines have none."""
-    machine = tree_of(NETWORK, "15b3:1021").collect(ONE_ZONE).machine
+    machine = single_function(NETWORK, "15b3:1021").collect(ONE_ZONE).machine
     with pytest.raises(NoData, match="no accelerator"):
         COLLECTOR.collect(Reader(MemoryFiles([])), machine)
 
 
 def test_a_driver_that_registers_makes_a_rescan() -> None:
     """Configuring a device names it, without any change on the PCI bus."""
-    tree = tree_of("088000", "8086:0b25", "idxd")
+    tree = single_function("088000", "8086:0b25", "idxd")
     before = COLLECTOR.volatile(Peek(tree.files()))
     tree.contents["sys/bus/dsa/devices/dsa0"] = f"../../../devices/{WAY}/dsa0"
     assert COLLECTOR.volatile(Peek(tree.files())) != before
@@ -164,7 +164,7 @@ def test_a_driver_that_registers_makes_a_rescan() -> None:
 @given(st.text(alphabet="./abcdef0123456789:pci", max_size=40))
 def test_no_link_stops_it(target: str) -> None:
     """Wherever an entry leads, there is no exception, and the function stays what it is."""
-    tree = tree_of("0b4000", "1bcf:001c")
+    tree = single_function("0b4000", "1bcf:001c")
     tree.contents["sys/class/ve/ve0"] = target
     assert [accelerator.kind for accelerator in tree.collect(ONE_ZONE).machine.accelerators] == ["vector"]
 
@@ -172,5 +172,5 @@ def test_no_link_stops_it(target: str) -> None:
 def test_the_compression_of_power() -> None:
     """A logical partition whose processors compress has a directory of what that can do, and no PCI function."""
     files = MemoryFiles([("sys/devices/vio/ibm,compression-v1/nx_gzip_caps/min_compress_len", b"0\n")])
-    found = COLLECTOR.collect(Reader(files), Machine()).accelerators
-    assert found == (Accelerator("nx_gzip", None, None, "compression", None, None, None),)
+    discovered = COLLECTOR.collect(Reader(files), Machine()).accelerators
+    assert discovered == (Accelerator("nx_gzip", None, None, "compression", None, None, None),)

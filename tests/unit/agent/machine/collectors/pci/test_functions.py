@@ -1,4 +1,4 @@
-"""PCI functions: what their attributes say, where their links lead, and what is said of what got lost."""
+"""PCI functions: their attributes, the targets of their links, and the report of what got lost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from zonewise_common.k8s.cpuset import EMPTY, CpuSet
 NIC = "0000:3b:00.0"
 
 
-def tree_of_nic(*, node: int | None = 0, cpus: str | None = "0-7", **attributes: object) -> PciTree:
+def nic_below_root_port(*, node: int | None = 0, cpus: str | None = "0-7", **attributes: object) -> PciTree:
     """A NIC behind one root port."""
     tree = PciTree()
     tree.add("pci0000:3a/0000:3a:00.0", BRIDGE)
@@ -62,13 +62,13 @@ def tree_of_nic(*, node: int | None = 0, cpus: str | None = "0-7", **attributes:
         ("a/0004:05:00.0/0004:06:00.0", "0004:05", ("0004:05:00.0",), None),
     ],
 )
-def test_place(path: str, root: str, bridges: tuple[str, ...], host_function: str | None) -> None:
+def test_location_by_path(path: str, root: str, bridges: tuple[str, ...], host_function: str | None) -> None:
     """The last host bridge of a path is the root, wherever it lies; without any, domain and bus stand in."""
     assert pci_location(path) == (root, bridges, host_function)
 
 
 @pytest.mark.parametrize(
-    ("name", "is_one"),
+    ("name", "is_valid"),
     [
         ("0000:00:1f.7", True),
         ("10000:e1:00.0", True),
@@ -80,9 +80,9 @@ def test_place(path: str, root: str, bridges: tuple[str, ...], host_function: st
         ("0000:00:00.0 ", False),
     ],
 )
-def test_addresses(name: str, is_one: bool) -> None:
+def test_addresses(name: str, is_valid: bool) -> None:
     """An address has a full domain, 32 devices and 8 functions, in lower case."""
-    assert is_pci_address(name) is is_one
+    assert is_pci_address(name) is is_valid
 
 
 def test_order_is_by_number() -> None:
@@ -99,16 +99,16 @@ def test_order_is_by_number() -> None:
 
 # --- from a class to its function
 
-PLACE = f"../../devices/pci0000:3a/0000:3a:00.0/{NIC}"
+LINK_TARGET = f"../../devices/pci0000:3a/0000:3a:00.0/{NIC}"
 
 
 @pytest.mark.parametrize(
     "contents",
     [
-        [("sys/class/net/eth0", f"{PLACE}/net/eth0")],
-        [("sys/class/net/eth0", f"{PLACE}/virtio0/net/eth0")],
-        [("sys/class/net/eth0", f"{PLACE}/net/eth0/")],
-        [("sys/class/net/eth0/device", f"../{PLACE}")],
+        [("sys/class/net/eth0", f"{LINK_TARGET}/net/eth0")],
+        [("sys/class/net/eth0", f"{LINK_TARGET}/virtio0/net/eth0")],
+        [("sys/class/net/eth0", f"{LINK_TARGET}/net/eth0/")],
+        [("sys/class/net/eth0/device", f"../{LINK_TARGET}")],
         [("sys/class/net/eth0/device", f"../../../{NIC}")],
         [
             ("sys/class/net/eth0/device", "../../../bus/virtio/devices/virtio0"),
@@ -136,12 +136,12 @@ def test_class_devices_without_a_function(contents: list[tuple[str, bytes | str 
     assert device_pci_address(Reader(MemoryFiles(contents)), "sys/class/net/eth0") is None
 
 
-# --- what the attributes say
+# --- the attributes
 
 
 def test_a_function_with_everything() -> None:
     """Each attribute becomes its fact, ids without 0x, the class in two lengths."""
-    tree = tree_of_nic(
+    tree = nic_below_root_port(
         node=1,
         cpus="8-15",
         current_link_speed="16.0 GT/s PCIe",
@@ -153,8 +153,8 @@ def test_a_function_with_everything() -> None:
     )
     tree.link(NIC, "driver", "../../../../bus/pci/drivers/mlx5_core")
     tree.link(NIC, "iommu_group", "../../../../kernel/iommu_groups/12")
-    found = tree.collect()
-    nic = found.function(NIC)
+    discovered = tree.collect()
+    nic = discovered.function(NIC)
     assert (nic.pci_class, nic.class_full) == ("0200", "020000")
     assert (nic.vendor, nic.device, nic.subsystem_vendor, nic.subsystem_device) == ("15b3", "1021", "15b3", "0023")
     assert (nic.driver, nic.iommu_group, nic.physical_function) == ("mlx5_core", 12, None)
@@ -163,12 +163,12 @@ def test_a_function_with_everything() -> None:
     assert nic.link == PciLink(16.0, 8, 32.0, 16)
     assert nic.sriov == Sriov(16, 2)
     assert nic.buses is None
-    assert found.problems == []
+    assert discovered.problems == []
 
 
 def test_every_fact_has_a_source() -> None:
     """What is known of a function can be traced to a file, by itself or by the function's own entry."""
-    tree = tree_of_nic(node=1, current_link_speed="8.0 GT/s PCIe", current_link_width=8, max_link_width=16)
+    tree = nic_below_root_port(node=1, current_link_speed="8.0 GT/s PCIe", current_link_width=8, max_link_width=16)
     tree.link(NIC, "driver", "../../../../bus/pci/drivers/mlx5_core")
     sources = tree.collect().sources
     assert sources[f"pci.{NIC}"].file == f"/{DEVICES}/{NIC}"
@@ -190,24 +190,24 @@ def test_every_fact_has_a_source() -> None:
 )
 def test_link_speeds(text: str, speed: float | None) -> None:
     """The notations of all kernels are read; "Unknown" is unknown, and no problem."""
-    tree = tree_of_nic(current_link_speed=text, current_link_width=4, max_link_speed="8 GT/s", max_link_width=4)
-    found = tree.collect()
-    assert found.function(NIC).link == PciLink(speed, 4, 8.0, 4)
-    assert found.problems == []
+    tree = nic_below_root_port(current_link_speed=text, current_link_width=4, max_link_speed="8 GT/s", max_link_width=4)
+    discovered = tree.collect()
+    assert discovered.function(NIC).link == PciLink(speed, 4, 8.0, 4)
+    assert discovered.problems == []
 
 
 def test_a_virtual_function_has_no_link() -> None:
-    """Speed "Unknown" and width 0 are how a virtual function says so: unknown, not zero."""
-    found = tree_of_nic(
+    """Speed "Unknown" and width 0 mean that a virtual function has none: unknown, not zero."""
+    discovered = nic_below_root_port(
         current_link_speed="Unknown", current_link_width=0, max_link_speed="Unknown", max_link_width=0
     ).collect()
-    assert found.function(NIC).link is None
-    assert found.problems == []
+    assert discovered.function(NIC).link is None
+    assert discovered.problems == []
 
 
 def test_a_port_without_a_link_has_no_lanes() -> None:
     """A port that runs and has nothing attached has speed and no lanes: this zero is a fact."""
-    tree = tree_of_nic(
+    tree = nic_below_root_port(
         current_link_speed="2.5 GT/s PCIe", current_link_width=0, max_link_speed="8.0 GT/s PCIe", max_link_width=16
     )
     assert tree.collect().function(NIC).link == PciLink(2.5, 0, 8.0, 16)
@@ -216,45 +216,45 @@ def test_a_port_without_a_link_has_no_lanes() -> None:
 @pytest.mark.parametrize(("width", "problems"), [(255, 0), (63, 1), (-1, 1), (3, 1)])
 def test_widths_that_no_link_has(width: int, problems: int) -> None:
     """255 is the kernel's word for unknown; 63 is a function that fell off the bus; others are damage."""
-    tree = tree_of_nic(
+    tree = nic_below_root_port(
         current_link_speed="8.0 GT/s PCIe",
         current_link_width=width,
         max_link_speed="8.0 GT/s PCIe",
         max_link_width=16,
     )
-    found = tree.collect()
-    assert found.function(NIC).link == PciLink(8.0, None, 8.0, 16)
-    assert len(found.problems) == problems
+    discovered = tree.collect()
+    assert discovered.function(NIC).link == PciLink(8.0, None, 8.0, 16)
+    assert len(discovered.problems) == problems
 
 
 def test_minus_one_is_no_zone() -> None:
     """numa_node -1 is the firmware's silence, and no problem by itself."""
-    found = tree_of_nic(node=-1).collect(zones=ONE_ZONE)
-    assert found.function(NIC).numa_node is None
-    assert found.problems == []
+    discovered = nic_below_root_port(node=-1).collect(zones=ONE_ZONE)
+    assert discovered.function(NIC).numa_node is None
+    assert discovered.problems == []
 
 
 def test_no_local_cpus() -> None:
     """A device of a zone without CPUs has an empty set, which is not the same as an unknown one."""
-    assert tree_of_nic(cpus="").collect().function(NIC).cpus == EMPTY
+    assert nic_below_root_port(cpus="").collect().function(NIC).cpus == EMPTY
 
 
 def test_local_cpus_of_old_kernels() -> None:
-    """Where there is no list, the mask says the same."""
-    tree = tree_of_nic(node=1, cpus=None, local_cpus="00000000,0000ff00")
+    """Without a list, the mask has the same CPUs."""
+    tree = nic_below_root_port(node=1, cpus=None, local_cpus="00000000,0000ff00")
     assert tree.collect().function(NIC).cpus == CpuSet(range(8, 16))
 
 
-def test_a_garbled_list_gives_way_to_the_mask() -> None:
-    """One damaged notation of two costs nothing, and is told with what was used."""
-    found = tree_of_nic(node=1, cpus="8-zz", local_cpus="0000ff00").collect()
-    assert found.function(NIC).cpus == CpuSet(range(8, 16))
-    assert [problem.used for problem in found.problems] == [f"/{DEVICES}/{NIC}/local_cpus"]
+def test_the_mask_replaces_a_garbled_list() -> None:
+    """One damaged notation of two costs nothing, and is reported with what was used."""
+    discovered = nic_below_root_port(node=1, cpus="8-zz", local_cpus="0000ff00").collect()
+    assert discovered.function(NIC).cpus == CpuSet(range(8, 16))
+    assert [problem.used for problem in discovered.problems] == [f"/{DEVICES}/{NIC}/local_cpus"]
 
 
 def test_virtual_functions_name_their_physical_one() -> None:
     """`physfn` leads from a virtual function to the physical one, on whatever bus the virtual one is."""
-    tree = tree_of_nic()
+    tree = nic_below_root_port()
     virtual = tree.add("pci0000:3a/0000:3a:00.0/0000:3c:00.1", NETWORK, "15b3:101e:15b3:0023")
     tree.link(virtual, "physfn", f"../{NIC}")
     assert tree.collect().function(virtual).physical_function == NIC
@@ -268,15 +268,15 @@ def test_buses_below_a_bridge() -> None:
     for name in ("secondary_bus_number", "subordinate_bus_number"):
         del tree.contents[f"sys/devices/pci0000:00/{old}/{name}"]
     tree.contents[f"sys/devices/pci0000:00/{old}/config"] = bytes(14) + b"\x81" + bytes(9) + b"\0\x07\x09" + bytes(37)
-    found = tree.collect()
-    assert [function.buses for function in found.machine.pci] == [(1, 6), (7, 9)]
-    assert found.problems == []
+    discovered = tree.collect()
+    assert [function.buses for function in discovered.machine.pci] == [(1, 6), (7, 9)]
+    assert discovered.problems == []
 
 
 # --- roots
 
 
-def test_roots_of_equal_name_are_told_apart_by_path() -> None:
+def test_roots_of_equal_name_differ_by_path() -> None:
     """Two host bridges can only have one name in a damaged or merged tree; then each is called by its path."""
     tree = PciTree()
     tree.add("pci0000:00/0000:00:01.0")
@@ -292,43 +292,47 @@ def test_nested_host_bridges() -> None:
     tree.add("pci0000:64/0000:64:00.5", "010400")
     tree.add("pci0000:64/0000:64:00.5/pci10000:00/10000:00:02.0")
     disk = tree.add("pci0000:64/0000:64:00.5/pci10000:00/10000:00:02.0/10000:01:00.0", "010802")
-    found = tree.collect().function(disk)
-    assert (found.root, found.parent, found.host_function) == ("pci10000:00", "10000:00:02.0", "0000:64:00.5")
+    discovered = tree.collect().function(disk)
+    assert (discovered.root, discovered.parent, discovered.host_function) == (
+        "pci10000:00",
+        "10000:00:02.0",
+        "0000:64:00.5",
+    )
 
 
-def test_directories_in_the_place_of_links() -> None:
+def test_directories_instead_of_links() -> None:
     """Trees made by hand have the functions themselves where links should be."""
     attributes = {"class": b"0x030000\n", "vendor": b"0x10de\n", "device": b"0x1db1\n", "local_cpus": b"000000ff\n"}
     attributes |= {"subsystem_vendor": b"0x10de\n", "subsystem_device": b"0x0001\n"}
     files = MemoryFiles([(f"{DEVICES}/0004:05:00.0/{name}", content) for name, content in attributes.items()])
-    found = run(files, Machine(), (COLLECTOR,))
-    function = found.function("0004:05:00.0")
+    discovered = run(files, Machine(), (COLLECTOR,))
+    function = discovered.function("0004:05:00.0")
     assert (function.root, function.parent, function.vendor) == ("0004:05", None, "10de")
-    assert found.problems == []
+    assert discovered.problems == []
 
 
 # --- what is wrong
 
 
-def test_a_dangling_entry_keeps_address_and_place() -> None:
-    """The bus lists it, so it exists; what its link says of its place is used, and the loss is told."""
-    tree = tree_of_nic()
+def test_a_dangling_entry_has_address_and_location() -> None:
+    """The bus lists it, so it exists; the location in its link is used, and the loss is reported."""
+    tree = nic_below_root_port()
     tree.contents = {path: content for path, content in tree.contents.items() if f"{NIC}/" not in path}
-    found = tree.collect()
-    nic = found.function(NIC)
+    discovered = tree.collect()
+    nic = discovered.function(NIC)
     assert (nic.parent, nic.root, nic.vendor, nic.pci_class) == ("0000:3a:00.0", "pci0000:3a", None, None)
-    assert [problem.path for problem in found.problems] == [f"/{DEVICES}/{NIC}"]
+    assert [problem.path for problem in discovered.problems] == [f"/{DEVICES}/{NIC}"]
 
 
 @pytest.mark.parametrize("target", ["0000:3b:00.0", "../../../devices/pci0000:3a/0000:3a:00.0", "/"])
 def test_an_entry_that_leads_elsewhere(target: str) -> None:
-    """A loop or a link to another device tells nothing: no fact of that other device is taken for its own."""
-    tree = tree_of_nic()
+    """A loop or a link to another device is ignored: no fact of that other device counts as its own."""
+    tree = nic_below_root_port()
     tree.contents[f"{DEVICES}/{NIC}"] = target
-    found = tree.collect()
-    nic = found.function(NIC)
+    discovered = tree.collect()
+    nic = discovered.function(NIC)
     assert (nic.vendor, nic.root, nic.parent) == (None, None, None)
-    assert f"/{DEVICES}/{NIC}" in {problem.path for problem in found.problems}
+    assert f"/{DEVICES}/{NIC}" in {problem.path for problem in discovered.problems}
 
 
 @pytest.mark.parametrize(
@@ -344,27 +348,27 @@ def test_an_entry_that_leads_elsewhere(target: str) -> None:
     ],
 )
 @pytest.mark.parametrize("content", [None, b"", b"\n", b"\xff\xfe\n", b"9" * 40 + b"\n", b"1 2\n", b"0x1000000\n"])
-def test_a_lost_attribute_is_unknown_and_told(name: str, field: str, content: bytes | None) -> None:
+def test_a_lost_attribute_is_unknown_and_reported(name: str, field: str, content: bytes | None) -> None:
     """Absent, empty or garbled: the fact is None, the file is named, and every other fact is as before."""
-    tree = tree_of_nic(node=1)
+    tree = nic_below_root_port(node=1)
     whole = tree.collect().function(NIC)
     path = f"sys/devices/pci0000:3a/0000:3a:00.0/{NIC}/{name}"
     tree.contents.pop(path)
     if content is not None:
         tree.contents[path] = content
-    found = tree.collect()
-    nic = found.function(NIC)
+    discovered = tree.collect()
+    nic = discovered.function(NIC)
     lost = None if not (name == "local_cpulist" and content == b"\n") else EMPTY
     assert getattr(nic, field) == lost
     if lost is None:
-        assert f"/{DEVICES}/{NIC}/{name}" in {problem.path for problem in found.problems}
-    kept = {"pci_class", "zone", "zone_source", field}
-    assert {k: v for k, v in nic._asdict().items() if k not in kept} == {
-        k: v for k, v in whole._asdict().items() if k not in kept
+        assert f"/{DEVICES}/{NIC}/{name}" in {problem.path for problem in discovered.problems}
+    unchanged = {"pci_class", "zone", "zone_source", field}
+    assert {k: v for k, v in nic._asdict().items() if k not in unchanged} == {
+        k: v for k, v in whole._asdict().items() if k not in unchanged
     }
 
 
-def test_what_many_functions_lack_is_told_once() -> None:
+def test_what_many_functions_lack_is_reported_once() -> None:
     """A whole tree without an attribute gives one entry, not one per function."""
     tree = PciTree()
     for number in range(8):
@@ -385,16 +389,16 @@ def test_kernels_without_numa_lack_nothing() -> None:
 
 
 @pytest.mark.parametrize("lost", ["0000:3a:00.0", NIC])
-def test_functions_that_the_bus_lost_are_told(lost: str) -> None:
+def test_functions_that_the_bus_lost_are_reported(lost: str) -> None:
     """A bridge that others hang off, and a device inside a bridge: the tree of devices gives both away."""
-    tree = tree_of_nic()
+    tree = nic_below_root_port()
     del tree.contents[f"{DEVICES}/{lost}"]
-    found = tree.collect(zones=ONE_ZONE)
-    assert [problem.path for problem in found.problems] == [f"/{DEVICES}/{lost}"]
+    discovered = tree.collect(zones=ONE_ZONE)
+    assert [problem.path for problem in discovered.problems] == [f"/{DEVICES}/{lost}"]
 
 
 @pytest.mark.parametrize(
-    ("places", "lost"),
+    ("host_bridges", "lost"),
     [
         (["VMBUS:00/a/pci0001:00/0001:00:00.0", "VMBUS:00/b/pci0002:00/0002:00:00.0"], "0002:00:00.0"),
         (["platform/a.pcie/pci0000:00/0000:00:00.0", "platform/b.pcie/pci0001:00/0001:00:00.0"], "0001:00:00.0"),
@@ -402,60 +406,60 @@ def test_functions_that_the_bus_lost_are_told(lost: str) -> None:
         (["pci0000:10/0000:10:00.0", "pci0000:20/0000:20:00.0"], "0000:20:00.0"),
     ],
 )
-def test_a_host_bridge_whose_only_function_got_lost(places: list[str], lost: str) -> None:
+def test_a_host_bridge_whose_only_function_got_lost(host_bridges: list[str], lost: str) -> None:
     """Host bridges are looked for where others are, so that even the last function of one is missed."""
     tree = PciTree()
-    for place in places:
-        tree.add(place, NETWORK)
+    for host_bridge in host_bridges:
+        tree.add(host_bridge, NETWORK)
     assert tree.collect(zones=ONE_ZONE).problems == []
     del tree.contents[f"{DEVICES}/{lost}"]
-    found = tree.collect(zones=ONE_ZONE)
-    assert [problem.path for problem in found.problems] == [f"/{DEVICES}/{lost}"]
+    discovered = tree.collect(zones=ONE_ZONE)
+    assert [problem.path for problem in discovered.problems] == [f"/{DEVICES}/{lost}"]
 
 
 def test_names_that_are_no_addresses_are_left_out() -> None:
     """What is not named as a function is none."""
-    tree = tree_of_nic()
+    tree = nic_below_root_port()
     tree.contents[f"{DEVICES}/00:1f.0"] = "../../../devices/pci0000:00/00:1f.0"
-    found = tree.collect(zones=ONE_ZONE)
-    assert len(found.machine.pci) == 2
-    assert [problem.path for problem in found.problems] == [f"/{DEVICES}/00:1f.0"]
+    discovered = tree.collect(zones=ONE_ZONE)
+    assert len(discovered.machine.pci) == 2
+    assert [problem.path for problem in discovered.problems] == [f"/{DEVICES}/00:1f.0"]
 
 
 @pytest.mark.parametrize("name", ["driver", "iommu_group", "physfn"])
 def test_links_that_lead_nowhere_known(name: str) -> None:
-    """A group that is no number and a physical function that is no address are told; any driver's name is good."""
-    tree = tree_of_nic()
+    """A group that is no number and a physical function that is no address are reported; any driver's name is good."""
+    tree = nic_below_root_port()
     tree.link(NIC, name, "../../elsewhere")
-    found = tree.collect(zones=ONE_ZONE)
-    nic = found.function(NIC)
+    discovered = tree.collect(zones=ONE_ZONE)
+    nic = discovered.function(NIC)
     assert (nic.iommu_group, nic.physical_function) == (None, None)
-    assert [problem.path for problem in found.problems] == [f"/{DEVICES}/{NIC}/{name}"] * (name != "driver")
+    assert [problem.path for problem in discovered.problems] == [f"/{DEVICES}/{NIC}/{name}"] * (name != "driver")
 
 
 @pytest.mark.parametrize("content", [b"", b"70000\n", b"-1\n", b"x\n"])
 def test_damaged_counts_of_virtual_functions(content: bytes) -> None:
     """One half of SR-IOV can be lost without the other."""
-    tree = tree_of_nic(sriov_totalvfs=16, sriov_numvfs=2)
+    tree = nic_below_root_port(sriov_totalvfs=16, sriov_numvfs=2)
     tree.contents[f"sys/devices/pci0000:3a/0000:3a:00.0/{NIC}/sriov_totalvfs"] = content
-    found = tree.collect(zones=ONE_ZONE)
-    assert found.function(NIC).sriov == Sriov(None, 2)
-    assert len(found.problems) == 1
+    discovered = tree.collect(zones=ONE_ZONE)
+    assert discovered.function(NIC).sriov == Sriov(None, 2)
+    assert len(discovered.problems) == 1
 
 
 @pytest.mark.parametrize("config", [None, b"", bytes(64), bytes(20)])
 def test_damaged_buses(config: bytes | None) -> None:
-    """A bridge without files for its buses and without a header of a bridge has unknown buses, and that is told."""
+    """A bridge without files for its buses and without a header of a bridge has unknown buses, and that is reported."""
     tree = PciTree()
     tree.add("pci0000:00/0000:00:01.0")
     for name in ("secondary_bus_number", "subordinate_bus_number"):
         del tree.contents[f"sys/devices/pci0000:00/0000:00:01.0/{name}"]
     if config is not None:
         tree.contents["sys/devices/pci0000:00/0000:00:01.0/config"] = config
-    found = tree.collect(zones=ONE_ZONE)
-    assert found.machine.pci[0].buses is None
+    discovered = tree.collect(zones=ONE_ZONE)
+    assert discovered.machine.pci[0].buses is None
     lost = "secondary_bus_number" if config is None else "config"
-    assert [problem.path for problem in found.problems] == [f"/{DEVICES}/0000:00:01.0/{lost}"]
+    assert [problem.path for problem in discovered.problems] == [f"/{DEVICES}/0000:00:01.0/{lost}"]
 
 
 @pytest.mark.parametrize(
@@ -468,7 +472,7 @@ def test_damaged_buses(config: bytes | None) -> None:
     ],
 )
 def test_machines_without_pci(contents: list[tuple[str, bytes | str | None]], problems: int) -> None:
-    """No bus, or an empty one, is no data; a list that got lost is told."""
+    """No bus, or an empty one, is no data; a list that got lost is reported."""
     read = Reader(MemoryFiles(contents))
     with pytest.raises(NoData, match="no PCI bus"):
         COLLECTOR.collect(read, Machine())
@@ -480,7 +484,7 @@ def test_machines_without_pci(contents: list[tuple[str, bytes | str | None]], pr
 
 def test_what_makes_a_rescan() -> None:
     """Hotplug, a driver bound, a link that lost lanes: each changes the signature; nothing leaves it as it was."""
-    tree = tree_of_nic(current_link_speed="8.0 GT/s PCIe", current_link_width=8)
+    tree = nic_below_root_port(current_link_speed="8.0 GT/s PCIe", current_link_width=8)
     path = f"sys/devices/pci0000:3a/0000:3a:00.0/{NIC}"
 
     def signature() -> object:
@@ -514,17 +518,17 @@ def test_what_makes_a_rescan() -> None:
 )
 def test_no_content_stops_it(contents: list[tuple[str, bytes]], target: str) -> None:
     """Any bytes in any attribute and any text in a link give a function with its address, and no exception."""
-    tree = tree_of_nic(node=1, current_link_speed="8.0 GT/s PCIe", max_link_width=8)
+    tree = nic_below_root_port(node=1, current_link_speed="8.0 GT/s PCIe", max_link_width=8)
     tree.contents[f"{DEVICES}/0000:3c:00.0"] = target
     for name, content in contents:
         tree.contents[f"sys/devices/pci0000:3a/0000:3a:00.0/{NIC}/{name}"] = content
-    found = tree.collect()
-    assert [function.address for function in found.machine.pci] == ["0000:3a:00.0", NIC, "0000:3c:00.0"]
-    assert found.problems
+    discovered = tree.collect()
+    assert [function.address for function in discovered.machine.pci] == ["0000:3a:00.0", NIC, "0000:3c:00.0"]
+    assert discovered.problems
 
 
 @given(st.integers(0, 0xFFFFFFFF), st.integers(0, 255), st.integers(0, 31), st.integers(0, 7))
-def test_every_address_of_the_kernel_is_one(domain: int, bus: int, device: int, function: int) -> None:
+def test_every_address_of_the_kernel_is_accepted(domain: int, bus: int, device: int, function: int) -> None:
     """Whatever drivers/pci/probe.c can print is read back, and sorts by its numbers."""
     address = f"{domain:04x}:{bus:02x}:{device:02x}.{function}"
     assert is_pci_address(address)
@@ -532,8 +536,8 @@ def test_every_address_of_the_kernel_is_one(domain: int, bus: int, device: int, 
     assert pci_order(address) < pci_order(f"{domain + 1:04x}:00:00.0")
 
 
-def test_gpus_are_found_without_a_driver() -> None:
-    """A display controller is told by its class alone."""
+def test_gpus_are_listed_without_a_driver() -> None:
+    """A display controller is recognised by its class alone."""
     tree = PciTree()
     tree.add("pci0000:00/0000:00:01.0", GPU, "10de:2330:10de:16c1")
     function = tree.collect().machine.pci[0]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from itertools import combinations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.pci_trees import BRIDGE, GPU, NETWORK, NVME, ONE_ZONE, SERIAL, TWO_ZONES, Found, PciTree, run, zone
+from support.pci_trees import BRIDGE, GPU, NETWORK, NVME, ONE_ZONE, SERIAL, TWO_ZONES, PciScan, PciTree, run, zone
 from zonewise.machine.collector import NoData
 from zonewise.machine.collectors.pci.links import COLLECTOR, MAX_ENDPOINTS
 from zonewise.machine.files import MemoryFiles
@@ -20,11 +19,13 @@ from zonewise.machine.reader import Reader
 from zonewise.machine.sysfs import pci_order
 
 RANKS = {"SAME": 0, "PIX": 1, "PXB": 2, "PHB": 3, "NODE": 4, "SYS": 5}
-ONE_ROOT = {"SAME", "PIX", "PXB", "PHB"}
+SAME_ROOT = {"SAME", "PIX", "PXB", "PHB"}
 NVIDIA, NIC_IDS, AMD, PLX = "10de:2330:10de:0001", "15b3:1021:15b3:0001", "1002:740f:1002:0001", "10b5:9797:10b5:9797"
 
 
-def relation_of(*ways: tuple[str, str, str], bridges: dict[str, str] | None = None, zones: bool = True) -> Found:
+def collect_endpoints(
+    *ways: tuple[str, str, str], bridges: dict[str, str] | None = None, zones: bool = True
+) -> PciScan:
     """Collect endpoints given as (way, class, ids), with their bridges, whose ids may be given by address."""
     tree = PciTree()
     for way, pci_class, ids in ways:
@@ -38,8 +39,8 @@ def relation_of(*ways: tuple[str, str, str], bridges: dict[str, str] | None = No
 
 def between(a: str, b: str, ids: tuple[str, str] = (NVIDIA, NIC_IDS), bridges: dict[str, str] | None = None) -> str:
     """The relation of a GPU and a NIC on two ways."""
-    found = relation_of((a, GPU, ids[0]), (b, NETWORK, ids[1]), bridges=bridges)
-    relation = found.relation(a.rpartition("/")[2], b.rpartition("/")[2])
+    discovered = collect_endpoints((a, GPU, ids[0]), (b, NETWORK, ids[1]), bridges=bridges)
+    relation = discovered.relation(a.rpartition("/")[2], b.rpartition("/")[2])
     assert relation is not None
     return relation
 
@@ -74,13 +75,13 @@ def test_across_host_bridges_zones_decide() -> None:
     far = tree.add("pci0000:80/0000:80:00.0", GPU, node=1, cpus="8-15")
     lost = tree.add("pci0000:90/0000:90:00.0", GPU, node=-1, cpus="0-15")
     lost_too = tree.add("pci0000:91/0000:91:00.0", GPU, node=-1, cpus="0-15")
-    found = tree.collect(TWO_ZONES)
-    assert found.relation(near, also) == "NODE"
-    assert found.relation(near, far) == "SYS"
-    assert {found.relation(other, lost) for other in (near, also, far, lost_too)} == {"unknown"}
+    discovered = tree.collect(TWO_ZONES)
+    assert discovered.relation(near, also) == "NODE"
+    assert discovered.relation(near, far) == "SYS"
+    assert {discovered.relation(backward, lost) for backward in (near, also, far, lost_too)} == {"unknown"}
 
 
-def test_one_zone_is_known_to_all() -> None:
+def test_a_single_zone_relates_all_devices() -> None:
     """Where the machine has a single zone, nothing is across zones, whatever the firmware keeps back."""
     tree = PciTree()
     a = tree.add("pci0000:10/0000:10:00.0", GPU, node=-1, cpus="")
@@ -94,21 +95,21 @@ def test_coherent_gpus_are_placed_by_distance() -> None:
     gpu = tree.add("pci0008:00/0008:00:00.0", GPU, node=2, cpus="")
     near = tree.add("pci0000:00/0000:00:00.0", NETWORK, node=0)
     far = tree.add("pci0010:00/0010:00:00.0", NETWORK, node=1, cpus="8-15")
-    found = tree.collect((*TWO_ZONES, zone(2, "", {"0": 80, "1": 120, "2": 10})))
-    assert (found.relation(gpu, near), found.relation(gpu, far)) == ("NODE", "SYS")
+    discovered = tree.collect((*TWO_ZONES, zone(2, "", {"0": 80, "1": 120, "2": 10})))
+    assert (discovered.relation(gpu, near), discovered.relation(gpu, far)) == ("NODE", "SYS")
 
 
 def test_which_functions_are_endpoints() -> None:
     """Network, GPU, accelerator, coprocessor, InfiniBand and NVMe are; bridges, SATA, serial and DMA engines not."""
     tree = PciTree()
     classes = [NETWORK, "020700", "028000", GPU, "038000", "120000", "0b4000", "0c0600", NVME]
-    others = [BRIDGE, "010601", "010400", SERIAL, "088000", "060000"]
-    chosen = {tree.add(f"pci0000:00/0000:00:{n:02x}.0", c) for n, c in enumerate(classes)}
-    for number, pci_class in enumerate(others):
+    other_classes = [BRIDGE, "010601", "010400", SERIAL, "088000", "060000"]
+    endpoints = {tree.add(f"pci0000:00/0000:00:{n:02x}.0", c) for n, c in enumerate(classes)}
+    for number, pci_class in enumerate(other_classes):
         tree.add(f"pci0000:00/0000:00:{16 + number:02x}.0", pci_class)
-    found = tree.collect(ONE_ZONE)
-    assert {address for link in found.machine.links for address in (link.a, link.b)} == chosen
-    assert len(found.machine.links) == len(chosen) * (len(chosen) - 1) // 2
+    discovered = tree.collect(ONE_ZONE)
+    assert {address for link in discovered.machine.links for address in (link.a, link.b)} == endpoints
+    assert len(discovered.machine.links) == len(endpoints) * (len(endpoints) - 1) // 2
 
 
 def test_known_accelerators_are_endpoints() -> None:
@@ -117,8 +118,8 @@ def test_known_accelerators_are_endpoints() -> None:
     neuron = tree.add("pci0000:00/0000:00:1c.0", "088000", "1d0f:7164:1d0f:0001")
     nic = tree.add("pci0000:00/0000:00:05.0", NETWORK)
     tree.add("pci0000:00/0000:00:06.0", "088000", "8086:0b25:8086:0001")
-    found = tree.collect(ONE_ZONE)
-    assert [(link.a, link.b) for link in found.machine.links] == [(nic, neuron)]
+    discovered = tree.collect(ONE_ZONE)
+    assert [(link.a, link.b) for link in discovered.machine.links] == [(nic, neuron)]
 
 
 # --- hardware that brings its own switch
@@ -138,7 +139,7 @@ def test_amd_gpus_bring_a_switch() -> None:
     assert between(gpu, nic, (NVIDIA, NIC_IDS), own) == "PXB"
 
 
-def test_functions_of_one_amd_gpu() -> None:
+def test_functions_of_an_amd_gpu() -> None:
     """Inside its own switch, and across root ports, the correction changes nothing."""
     own = {f"0000:{bus:02x}:00.0": f"1002:{device}:1002:0001" for bus, device in ((0x13, "1478"), (0x14, "1479"))}
     way = amd_way(f"{SWITCH}/0000:12:00.0", 0x13)
@@ -188,7 +189,7 @@ def test_broadcom_switches_in_base_mode(top: str, inner: str, relation: str) -> 
     assert between(ways[0], ways[1], bridges=bridges) == relation
 
 
-def test_two_levels_of_one_broadcom_switch_and_a_direct_port() -> None:
+def test_two_levels_of_a_broadcom_switch_and_a_direct_port() -> None:
     """A device at a port of the top level and one below a sub-switch are at the same switch."""
     deep = f"{SWITCH}/0000:12:00.0/0000:20:00.0/0000:21:00.0/0000:22:00.0"
     bridges = {"0000:11:00.0": "1000:c010:1000:a024", "0000:20:00.0": "1000:c010:1000:a024"}
@@ -208,9 +209,9 @@ def test_below_vmd() -> None:
     disks = [tree.add(f"{inner}/10000:00:{n:02x}.0/10000:{n:02x}:00.0", NVME, node=-1, cpus="0-15") for n in (2, 3)]
     tree.add("pci0000:64/0000:64:02.0", BRIDGE)
     gpu = tree.add("pci0000:64/0000:64:02.0/0000:65:00.0", GPU)
-    found = tree.collect(TWO_ZONES)
-    assert found.relation(disks[0], disks[1]) == "PHB"
-    assert found.relation(disks[0], gpu) == "NODE"
+    discovered = tree.collect(TWO_ZONES)
+    assert discovered.relation(disks[0], disks[1]) == "PHB"
+    assert discovered.relation(disks[0], gpu) == "NODE"
 
 
 def test_hyper_v_roots() -> None:
@@ -220,8 +221,8 @@ def test_hyper_v_roots() -> None:
     a = tree.add(f"{vmbus}/47505500-0001/pci0001:00/0001:00:00.0", GPU, node=0)
     b = tree.add(f"{vmbus}/47505500-0101/pci0101:00/0101:00:00.0", NETWORK, node=0)
     c = tree.add(f"{vmbus}/47505500-0103/pci0103:00/0103:00:00.0", NETWORK, node=1, cpus="8-15")
-    found = tree.collect(TWO_ZONES)
-    assert (found.relation(a, b), found.relation(a, c)) == ("NODE", "SYS")
+    discovered = tree.collect(TWO_ZONES)
+    assert (discovered.relation(a, b), discovered.relation(a, c)) == ("NODE", "SYS")
 
 
 def test_a_socket_direct_adapter_keeps_its_two_ways() -> None:
@@ -230,12 +231,12 @@ def test_a_socket_direct_adapter_keeps_its_two_ways() -> None:
     ways = [tree.add(f"pci0000:{bus}0/0000:{bus}0:00.0", NETWORK, NIC_IDS, node=n, cpus=c)
             for n, (bus, c) in enumerate((("1", "0-7"), ("8", "8-15")))]  # fmt: skip
     gpu = tree.add("pci0000:20/0000:20:00.0", GPU, node=0)
-    found = tree.collect(TWO_ZONES)
-    assert [found.relation(gpu, way) for way in ways] == ["NODE", "SYS"]
-    assert found.relation(*ways) == "SYS"
+    discovered = tree.collect(TWO_ZONES)
+    assert [discovered.relation(gpu, way) for way in ways] == ["NODE", "SYS"]
+    assert discovered.relation(*ways) == "SYS"
 
 
-def test_an_endpoint_without_a_place() -> None:
+def test_an_endpoint_without_a_location() -> None:
     """A function whose link is broken is related by nothing but its address."""
     tree = PciTree()
     a = tree.add("pci0000:10/0000:10:00.0", GPU, node=0)
@@ -243,8 +244,8 @@ def test_an_endpoint_without_a_place() -> None:
     c = tree.add("pci0000:10/0000:10:01.0", GPU, node=0)
     machine = tree.collect(TWO_ZONES).machine
     broken = tuple(f._replace(root=None, zone=None) if f.address == b else f for f in machine.pci)
-    found = run(MemoryFiles([]), machine._replace(pci=broken), (COLLECTOR,))
-    assert (found.relation(a, b), found.relation(b, c)) == ("SAME", "unknown")
+    discovered = run(MemoryFiles([]), machine._replace(pci=broken), (COLLECTOR,))
+    assert (discovered.relation(a, b), discovered.relation(b, c)) == ("SAME", "unknown")
 
 
 # --- virtual functions
@@ -266,31 +267,31 @@ def sriov_tree(functions: int) -> tuple[PciTree, str, list[str]]:
 def test_virtual_functions_are_of_the_same_device() -> None:
     """With their physical function and with each other, on whatever device number or bus they are."""
     tree, physical, virtual = sriov_tree(20)
-    found = tree.collect(ONE_ZONE)
-    assert {found.relation(a, b) for a, b in combinations([physical, *virtual], 2)} == {"SAME"}
+    discovered = tree.collect(ONE_ZONE)
+    assert {discovered.relation(a, b) for a, b in combinations([physical, *virtual], 2)} == {"SAME"}
 
 
 def test_many_virtual_functions_do_not_explode() -> None:
     """Above the limit each is related to its physical function only, and other endpoints are as before."""
     tree, physical, virtual = sriov_tree(600)
     gpu = tree.add("pci0000:10/0000:10:02.0", GPU)
-    found = tree.collect(ONE_ZONE)
+    discovered = tree.collect(ONE_ZONE)
     assert len(virtual) > MAX_ENDPOINTS
-    assert len(found.machine.links) == len(virtual) + 1
-    assert {found.relation(physical, address) for address in virtual[:50]} == {"SAME"}
-    assert found.relation(physical, gpu) == "PHB"
-    addresses = [(pci_order(link.a), pci_order(link.b)) for link in found.machine.links]
+    assert len(discovered.machine.links) == len(virtual) + 1
+    assert {discovered.relation(physical, address) for address in virtual[:50]} == {"SAME"}
+    assert discovered.relation(physical, gpu) == "PHB"
+    addresses = [(pci_order(link.a), pci_order(link.b)) for link in discovered.machine.links]
     assert addresses == sorted(addresses)
 
 
-def test_virtual_functions_of_an_absent_physical_one() -> None:
+def test_virtual_functions_without_their_physical_function() -> None:
     """In a guest a virtual function stands alone, and is paired like any other however many there are."""
     tree = PciTree()
     for number in range(MAX_ENDPOINTS + 4):
         address = tree.add(f"pci{number:04x}:00/{number:04x}:00:00.0", NETWORK)
         tree.link(address, "physfn", "../ffff:00:00.0")
-    found = tree.collect(ONE_ZONE)
-    assert len(found.machine.links) == (MAX_ENDPOINTS + 4) * (MAX_ENDPOINTS + 3) // 2
+    discovered = tree.collect(ONE_ZONE)
+    assert len(discovered.machine.links) == (MAX_ENDPOINTS + 4) * (MAX_ENDPOINTS + 3) // 2
 
 
 # --- NVLink
@@ -338,15 +339,19 @@ def test_nvlink(peers_a: list[NvLinkPeer], peers_b: list[NvLinkPeer], relation: 
     assert nvlink_relation(gpu(A, *peers_a), gpu(B, *peers_b)) == relation
 
 
-def test_nvlink_is_said_of_gpus_alone() -> None:
+def test_nvlink_relates_gpus_only() -> None:
     """A NIC beside two linked GPUs keeps its relation, and a GPU without an address is no reason to stop."""
     tree = PciTree()
     for address in (A, B):
         tree.add(f"pci{address[:7]}/{address}", GPU, NVIDIA)
     nic = tree.add("pci0000:20/0000:20:01.0", NETWORK)
     gpus = (gpu(A, NvLinkPeer(B, "gpu", 4)), gpu(B, NvLinkPeer(A, "gpu", 4)), gpu(None, NvLinkPeer(A, "gpu", 4)))
-    found = tree.collect(ONE_ZONE, gpus)
-    assert [found.relation(A, B), found.relation(A, nic), found.relation(B, nic)] == ["NV4", "NODE", "PHB"]
+    discovered = tree.collect(ONE_ZONE, gpus)
+    assert [discovered.relation(A, B), discovered.relation(A, nic), discovered.relation(B, nic)] == [
+        "NV4",
+        "NODE",
+        "PHB",
+    ]
 
 
 # --- what must hold of any tree
@@ -358,7 +363,7 @@ def switch_trees(draw: st.DrawFn) -> tuple[PciFunction, ...]:
     functions: list[PciFunction] = []
     bus = 0
     for root in range(draw(st.integers(1, 3))):
-        place = draw(st.sampled_from([0, 1, None]))
+        zone_id = draw(st.sampled_from([0, 1, None]))
         for port in range(draw(st.integers(1, 2))):
             open_ports = [(f"0000:{root:02x}:{port:02x}.0",)]
             for _ in range(draw(st.integers(0, 3))):
@@ -370,14 +375,14 @@ def switch_trees(draw: st.DrawFn) -> tuple[PciFunction, ...]:
             for chain in open_ports:
                 bus += 1
                 addresses = [f"0002:{bus:02x}:00.{number}" for number in range(draw(st.integers(1, 2)))]
-                functions += [endpoint(address, f"pci0000:{root:02x}", chain, place) for address in addresses]
+                functions += [endpoint(address, f"pci0000:{root:02x}", chain, zone_id) for address in addresses]
     return tuple(functions)
 
 
-def endpoint(address: str, root: str, bridges: tuple[str, ...], place: int | None) -> PciFunction:
+def endpoint(address: str, root: str, bridges: tuple[str, ...], zone_id: int | None) -> PciFunction:
     """An endpoint as the collectors before `links` leave it."""
     return PciFunction(
-        address, "0200", "020000", "15b3", "1021", None, None, None, place, None, None,
+        address, "0200", "020000", "15b3", "1021", None, None, None, zone_id, None, None,
         bridges[-1] if bridges else None, root, None, None, None, None, bridges,
     )  # fmt: skip
 
@@ -393,7 +398,7 @@ def test_consistency(functions: tuple[PciFunction, ...]) -> None:
     by_address = {function.address: function for function in functions}
     for pair, relation in relations.items():
         a, b = (by_address[address] for address in pair)
-        assert (relation in ONE_ROOT) == (a.root == b.root)
+        assert (relation in SAME_ROOT) == (a.root == b.root)
         assert (relation == "unknown") == (a.root != b.root and None in (a.zone, b.zone))
     for trio in combinations(by_address, 3):
         ranks = sorted(RANKS.get(relations[frozenset(pair)], 9) for pair in combinations(trio, 2))
@@ -404,10 +409,10 @@ def test_consistency(functions: tuple[PciFunction, ...]) -> None:
 @given(switch_trees())
 def test_the_order_of_functions_does_not_matter(functions: tuple[PciFunction, ...]) -> None:
     """The relation of two endpoints is the same from either side."""
-    one = run(MemoryFiles([]), Machine(pci=functions), (COLLECTOR,))
-    other = run(MemoryFiles([]), Machine(pci=functions[::-1]), (COLLECTOR,))
-    pairs = [(link.a, link.b) for link in one.machine.links]
-    assert [one.relation(a, b) for a, b in pairs] == [other.relation(b, a) for a, b in pairs]
+    forward = run(MemoryFiles([]), Machine(pci=functions), (COLLECTOR,))
+    backward = run(MemoryFiles([]), Machine(pci=functions[::-1]), (COLLECTOR,))
+    pairs = [(link.a, link.b) for link in forward.machine.links]
+    assert [forward.relation(a, b) for a, b in pairs] == [backward.relation(b, a) for a, b in pairs]
 
 
 # --- the rest
@@ -422,13 +427,13 @@ def test_fewer_than_two_endpoints(functions: tuple[PciFunction, ...]) -> None:
 
 def test_sources_name_the_rule() -> None:
     """Each pair is explained by the meaning of its class."""
-    found = relation_of((f"{PORT}/0000:11:00.0", GPU, NVIDIA), (f"{PORT}/0000:11:00.1", NETWORK, NIC_IDS))
-    assert found.sources["links.0"].value == "0000:11:00.0 0000:11:00.1"
-    assert "one device" in found.sources["links.0"].rule
+    discovered = collect_endpoints((f"{PORT}/0000:11:00.0", GPU, NVIDIA), (f"{PORT}/0000:11:00.1", NETWORK, NIC_IDS))
+    assert discovered.sources["links.0"].value == "0000:11:00.0 0000:11:00.1"
+    assert "one device" in discovered.sources["links.0"].rule
 
 
-def test_two_hundred_endpoints_are_quick() -> None:
-    """20,000 pairs take a moment (15 ms measured); the bound leaves room for a slow machine."""
+def test_two_hundred_endpoints() -> None:
+    """Each of the 19,900 pairs has a relation."""
     functions = tuple(
         endpoint(
             f"0000:{root:02x}:{n:02x}.0",
@@ -439,7 +444,5 @@ def test_two_hundred_endpoints_are_quick() -> None:
         for root in range(25)
         for n in range(8)
     )
-    started = time.process_time()
     machine = COLLECTOR.collect(Reader(MemoryFiles([])), Machine(pci=functions))
-    assert time.process_time() - started < 0.5
     assert len(machine.links) == 19900

@@ -1,4 +1,4 @@
-"""Which zone a function is nearest to: each rule, their order, and what stays unknown."""
+"""Which zone a function is nearest to: each rule, their order, and what remains unknown."""
 
 from __future__ import annotations
 
@@ -59,24 +59,24 @@ def nic_tree(*, node: int | None = -1, cpus: str | None = "0-15", bridge_node: i
     ],
 )
 def test_rules(tree: PciTree, zones: tuple[Zone, ...], placed: tuple[int | None, str | None]) -> None:
-    """Each rule gives its answer where those before it have none; local CPUs of two zones tell nothing."""
+    """Each rule applies where those before it do not; local CPUs of two zones decide nothing."""
     nic = tree.collect(zones).function(NIC)
     assert (nic.zone, nic.zone_source) == placed
 
 
 def test_the_firmware_comes_first() -> None:
-    """numa_node stands, even where local CPUs say otherwise; and that is told."""
-    found = nic_tree(node=0, cpus="8-15").collect(TWO_ZONES)
-    assert (found.function(NIC).zone, found.function(NIC).zone_source) == (0, "numa_node")
-    assert [problem.used for problem in found.problems] == ["numa_node"]
+    """numa_node decides, even where local CPUs differ; and that is reported."""
+    discovered = nic_tree(node=0, cpus="8-15").collect(TWO_ZONES)
+    assert (discovered.function(NIC).zone, discovered.function(NIC).zone_source) == (0, "numa_node")
+    assert [problem.used for problem in discovered.problems] == ["numa_node"]
 
 
 def test_local_cpus_without_a_zone_are_odd() -> None:
-    """The kernel derives them from the zone; where there are several zones, one without the other is told."""
-    found = nic_tree(node=-1, cpus="8-15").collect(TWO_ZONES)
-    assert [problem.used for problem in found.problems] == ["local CPUs"]
-    found = nic_tree(node=-1, cpus="", bridge_node=1).collect(TWO_ZONES)
-    assert (found.function(NIC).zone, [problem.used for problem in found.problems]) == (1, ["bridges"])
+    """The kernel derives them from the zone; with several zones, one without the other is reported."""
+    discovered = nic_tree(node=-1, cpus="8-15").collect(TWO_ZONES)
+    assert [problem.used for problem in discovered.problems] == ["local CPUs"]
+    discovered = nic_tree(node=-1, cpus="", bridge_node=1).collect(TWO_ZONES)
+    assert (discovered.function(NIC).zone, [problem.used for problem in discovered.problems]) == (1, ["bridges"])
     assert nic_tree(node=-1, cpus="0-15").collect(ONE_ZONE).problems == []
 
 
@@ -85,9 +85,12 @@ def test_a_zone_that_does_not_exist_is_never_invented() -> None:
     tree = PciTree()
     for number in range(12):
         tree.add(f"pci0000:00/0000:00:{number:02x}.0", SERIAL, node=4294967295 if number % 2 else 77, cpus="0-15")
-    found = tree.collect(TWO_ZONES)
-    assert {function.zone for function in found.machine.pci} == {None}
-    assert sorted(problem.problem.split(",")[0] for problem in found.problems) == ["6 function(s)", "6 function(s)"]
+    discovered = tree.collect(TWO_ZONES)
+    assert {function.zone for function in discovered.machine.pci} == {None}
+    assert sorted(problem.problem.split(",")[0] for problem in discovered.problems) == [
+        "6 function(s)",
+        "6 function(s)",
+    ]
 
 
 # --- zones without CPUs
@@ -99,14 +102,14 @@ def test_memory_of_a_coherent_gpu(node: int, nearest: int) -> None:
     tree = PciTree()
     tree.add("pci0008:00/0008:00:00.0", BRIDGE, node=node, cpus="")
     gpu = tree.add("pci0008:00/0008:00:00.0/0008:01:00.0", GPU, node=node, cpus="")
-    found = tree.collect(GRACE)
-    function = found.function(gpu)
+    discovered = tree.collect(GRACE)
+    function = discovered.function(gpu)
     assert (function.zone, function.zone_source, function.memory_zone) == (nearest, "distance", node)
-    assert found.function("0008:00:00.0").memory_zone is None
-    assert found.problems == []
+    assert discovered.function("0008:00:00.0").memory_zone is None
+    assert discovered.problems == []
 
 
-def test_memory_of_a_gpu_that_its_driver_tells() -> None:
+def test_memory_of_a_gpu_from_its_driver() -> None:
     """With POWER9 it is the zone that names the GPU, while the function has no numa_node at all."""
     tree = PciTree()
     gpu = tree.add("pci0004:05/0004:05:00.0", GPU, node=None, cpus="0-7")
@@ -125,41 +128,41 @@ def test_memory_of_a_gpu_that_its_driver_tells() -> None:
     ],
 )
 def test_nearest_zone(distances: dict[str, int], nearest: int | None) -> None:
-    """The smallest distance counts; two equal ones, or none to a zone with CPUs, tell nothing."""
+    """The smallest distance counts; two equal ones, or none to a zone with CPUs, decide nothing."""
     memory = zone(2, "", distances)
     assert nearest_cpu_zone((*TWO_ZONES, memory), memory) == nearest
 
 
 def test_a_tie_falls_through_to_the_next_rule() -> None:
-    """What distances cannot tell, local CPUs may."""
-    found = nic_tree(node=2, cpus="8-15").collect((*TWO_ZONES, zone(2, "", {"0": 20, "1": 20})))
-    assert (found.function(NIC).zone, found.function(NIC).zone_source) == (1, "local_cpus")
+    """Where distances decide nothing, local CPUs may."""
+    discovered = nic_tree(node=2, cpus="8-15").collect((*TWO_ZONES, zone(2, "", {"0": 20, "1": 20})))
+    assert (discovered.function(NIC).zone, discovered.function(NIC).zone_source) == (1, "local_cpus")
 
 
 # --- relatives
 
 
-def test_a_virtual_function_is_where_its_physical_one_is() -> None:
-    """Before any bridge is asked, since a virtual function may hang off a bus of its own."""
+def test_a_virtual_function_has_the_zone_of_its_physical_function() -> None:
+    """Before any bridge, since a virtual function may be on a bus of its own."""
     tree = nic_tree(node=1, cpus="8-15")
     virtual = tree.add("pci0000:3a/0000:3c:00.1", NETWORK, node=-1, cpus="0-15")
     tree.link(virtual, "physfn", f"../0000:3a:00.0/{NIC}")
-    found = tree.collect(TWO_ZONES).function(virtual)
-    assert (found.zone, found.zone_source, found.physical_function) == (1, "physfn", NIC)
+    discovered = tree.collect(TWO_ZONES).function(virtual)
+    assert (discovered.zone, discovered.zone_source, discovered.physical_function) == (1, "physfn", NIC)
 
 
 def test_physical_functions_in_a_circle() -> None:
     """Two functions that each claim to be the other's end nothing and hang nothing."""
     tree = nic_tree()
-    other = tree.add("pci0000:3a/0000:3c:00.1", NETWORK, node=-1, cpus="0-15")
-    tree.link(other, "physfn", f"../0000:3a:00.0/{NIC}")
-    tree.link(NIC, "physfn", f"../../{other}")
-    found = tree.collect(TWO_ZONES)
-    assert {found.function(address).zone for address in (NIC, other)} == {None}
+    remote = tree.add("pci0000:3a/0000:3c:00.1", NETWORK, node=-1, cpus="0-15")
+    tree.link(remote, "physfn", f"../0000:3a:00.0/{NIC}")
+    tree.link(NIC, "physfn", f"../../{remote}")
+    discovered = tree.collect(TWO_ZONES)
+    assert {discovered.function(address).zone for address in (NIC, remote)} == {None}
 
 
 def test_the_nearest_bridge_that_knows_is_believed() -> None:
-    """Upwards, the first answer counts."""
+    """Upwards, the first bridge with a zone counts."""
     tree = PciTree()
     tree.add("pci0000:3a/0000:3a:00.0", BRIDGE, node=0)
     tree.add("pci0000:3a/0000:3a:00.0/0000:3b:00.0", BRIDGE, node=1, cpus="8-15")
@@ -169,7 +172,7 @@ def test_the_nearest_bridge_that_knows_is_believed() -> None:
     assert tree.collect(TWO_ZONES).function(nic).zone == 1
 
 
-def test_behind_vmd_the_outer_function_tells() -> None:
+def test_behind_vmd_the_outer_function_decides() -> None:
     """The inner host bridge knows no zone; the function that carries it, or that one's bridges, do."""
     for outer_node, port_node in ((1, -1), (-1, 1)):
         tree = PciTree()
@@ -181,22 +184,22 @@ def test_behind_vmd_the_outer_function_tells() -> None:
         assert (function.zone, function.zone_source) == (1, "parent")
 
 
-# --- what is told
+# --- what is reported
 
 
 def test_a_flat_virtual_machine() -> None:
-    """Endpoints that nobody places are told in one entry; a serial port is not worth a word."""
+    """Endpoints without a zone are reported in one entry; a serial port is not reported."""
     tree = PciTree()
     devices = [tree.add(f"pci0000:00/0000:00:{n:02x}.0", GPU, node=-1, cpus="0-15") for n in range(1, 9)]
     tree.add("pci0000:00/0000:00:1f.0", SERIAL, node=-1, cpus="0-15")
-    found = tree.collect(TWO_ZONES)
-    assert {found.function(address).zone for address in devices} == {None}
-    assert len(found.problems) == 1
-    assert found.problems[0].problem.startswith("8 function(s)")
-    assert {link.relation for link in found.machine.links} == {"PHB"}
+    discovered = tree.collect(TWO_ZONES)
+    assert {discovered.function(address).zone for address in devices} == {None}
+    assert len(discovered.problems) == 1
+    assert discovered.problems[0].problem.startswith("8 function(s)")
+    assert {link.relation for link in discovered.machine.links} == {"PHB"}
 
 
-def test_sources_say_which_rule() -> None:
+def test_sources_name_the_rule() -> None:
     """Every zone can be traced to the file and the rule that gave it."""
     tree = nic_tree(node=-1, bridge_node=1)
     source = tree.collect(TWO_ZONES).sources[f"pci.{NIC}.zone"]
@@ -204,7 +207,7 @@ def test_sources_say_which_rule() -> None:
     assert "0000:3a:00.0" in source.rule
 
 
-def test_without_functions_there_is_no_data() -> None:
+def test_no_data_without_functions() -> None:
     """No PCI, nothing to place."""
     with pytest.raises(NoData):
         COLLECTOR.collect(Reader(MemoryFiles([])), Machine(zones=TWO_ZONES))
@@ -220,23 +223,23 @@ def bare(address: str) -> PciFunction:
     st.lists(st.tuples(st.one_of(st.none(), st.integers(0, 5)), st.sets(st.integers(0, 20), max_size=6)), max_size=8),
     st.lists(st.sets(st.integers(0, 15)), max_size=4),
 )
-def test_a_zone_is_always_one_with_cpus(told: list[tuple[int | None, set[int]]], cpus_of_zones: list[set[int]]) -> None:
-    """Whatever functions say, the zone that they are given exists and has CPUs, and its source is named."""
+def test_a_zone_always_has_cpus(evidence: list[tuple[int | None, set[int]]], zone_cpus: list[set[int]]) -> None:
+    """Whatever functions contain, their zone exists and has CPUs, and its source is named."""
     from zonewise_common.k8s.cpuset import CpuSet
 
-    taken: set[int] = set()
+    owned: set[int] = set()
     zones: list[Zone] = []
-    for number, cpus in enumerate(cpus_of_zones):
-        zones.append(zone(number, str(CpuSet(cpus - taken)), {str(other): 10 + other for other in range(4)}))
-        taken |= cpus
+    for number, cpus in enumerate(zone_cpus):
+        zones.append(zone(number, str(CpuSet(cpus - owned)), {str(remote): 10 + remote for remote in range(4)}))
+        owned |= cpus
     functions = tuple(
         bare(f"0000:00:{number:02x}.0")._replace(numa_node=node, cpus=CpuSet(cpus))
-        for number, (node, cpus) in enumerate(told)
+        for number, (node, cpus) in enumerate(evidence)
     )
-    found = run(MemoryFiles([]), Machine(pci=functions, zones=tuple(zones)), (COLLECTOR,))
+    discovered = run(MemoryFiles([]), Machine(pci=functions, zones=tuple(zones)), (COLLECTOR,))
     with_cpus = {each.id for each in zones if each.cpus}
-    for function in found.machine.pci:
+    for function in discovered.machine.pci:
         assert function.zone is None or function.zone in with_cpus
         assert (function.zone is None) == (function.zone_source is None)
     if len(with_cpus) == 1:
-        assert all(function.zone is not None for function in found.machine.pci)
+        assert all(function.zone is not None for function in discovered.machine.pci)

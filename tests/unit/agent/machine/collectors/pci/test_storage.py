@@ -1,4 +1,4 @@
-"""Block devices: which are of the hardware, where they hang, and what they say of themselves."""
+"""Block devices: which are of the hardware, their parents, and their attributes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.pci_trees import BRIDGE, NVME, ONE_ZONE, TWO_ZONES, Found, PciTree, run, zone
+from support.pci_trees import BRIDGE, NVME, ONE_ZONE, TWO_ZONES, PciScan, PciTree, run, zone
 from zonewise.machine.collector import NoData, Peek
 from zonewise.machine.collectors.pci.storage import COLLECTOR
 from zonewise.machine.files import MemoryFiles
@@ -22,7 +22,7 @@ class DiskTree(PciTree):
 
     def disk(
         self,
-        place: str,
+        device_path: str,
         *,
         directory: str = CLASS,
         size: object = 2048,
@@ -31,12 +31,12 @@ class DiskTree(PciTree):
         **more: object,
     ) -> str:
         """Add a block device at a path below /sys/devices; return its name."""
-        name = place.rpartition("/")[2]
-        self.contents[f"{directory}/{name}"] = f"{'../' * directory.count('/')}devices/{place}"
+        name = device_path.rpartition("/")[2]
+        self.contents[f"{directory}/{name}"] = f"{'../' * directory.count('/')}devices/{device_path}"
         values = {"size": size, "queue/rotational": rotational, **more}
         if model is not None:
             values["device/model"] = model
-        self.contents |= {f"sys/devices/{place}/{key}": f"{value}\n".encode() for key, value in values.items()}
+        self.contents |= {f"sys/devices/{device_path}/{key}": f"{value}\n".encode() for key, value in values.items()}
         return name
 
     def only(self) -> BlockDevice:
@@ -68,7 +68,7 @@ def test_an_nvme_namespace() -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "address", "transport"),
+    ("device_path", "address", "transport"),
     [
         (f"{SSD}/nvme/nvme0/nvme0n2", "0000:11:00.0", "nvme"),
         (f"{SSD}/block/nvme0n1", "0000:11:00.0", "nvme"),
@@ -81,18 +81,18 @@ def test_an_nvme_namespace() -> None:
         ("css0/0.0.0001/0.0.0200/block/dasda", None, None),
     ],
 )
-def test_transports(place: str, address: str | None, transport: str | None) -> None:
-    """The way to a disk tells how it is attached; a disk of virtio-scsi is a SCSI disk."""
+def test_transports(device_path: str, address: str | None, transport: str | None) -> None:
+    """The path to a disk shows how it is attached; a disk of virtio-scsi is a SCSI disk."""
     tree = DiskTree()
     tree.add(ROOT, BRIDGE)
     tree.add(SSD, "010000")
-    tree.disk(place, model="X")
+    tree.disk(device_path, model="X")
     device = tree.only()
     assert (device.address, device.transport, device.size) == (address, transport, 1 << 20)
 
 
 @pytest.mark.parametrize(
-    "place",
+    "device_path",
     [
         "virtual/block/loop0",
         "virtual/block/dm-0",
@@ -105,10 +105,10 @@ def test_transports(place: str, address: str | None, transport: str | None) -> N
         f"{SSD}/nvme/nvme0/nvme0n1/nvme0n1p1",
     ],
 )
-def test_what_is_left_out(place: str) -> None:
+def test_what_is_left_out(device_path: str) -> None:
     """Software's devices, remote ones, the hidden paths of a multipath head, and partitions."""
     tree = ssd_tree()
-    tree.disk(place)
+    tree.disk(device_path)
     assert tree.only().name == "nvme0n1"
 
 
@@ -134,12 +134,12 @@ def test_a_multipath_head_is_at_its_first_controller() -> None:
 def test_persistent_memory(node: str, nearest: int | None, problems: int) -> None:
     """It has no function and names its zone itself; one without CPUs counts for the nearest that has them."""
     tree = DiskTree()
-    place = "LNXSYSTM:00/LNXSYBUS:00/ACPI0012:00/ndbus0/region0/pfn0.0/block/pmem0"
-    tree.disk(place, **{"device/numa_node": node})
-    found = tree.collect((*TWO_ZONES, zone(2, "", {"0": 17, "1": 28})))
-    (device,) = found.machine.block_devices
+    device_path = "LNXSYSTM:00/LNXSYBUS:00/ACPI0012:00/ndbus0/region0/pfn0.0/block/pmem0"
+    tree.disk(device_path, **{"device/numa_node": node})
+    discovered = tree.collect((*TWO_ZONES, zone(2, "", {"0": 17, "1": 28})))
+    (device,) = discovered.machine.block_devices
     assert (device.name, device.address, device.zone, device.transport) == ("pmem0", None, nearest, "pmem")
-    assert len(found.problems) == problems
+    assert len(discovered.problems) == problems
 
 
 def test_rotating_disks_and_empty_drives() -> None:
@@ -166,16 +166,16 @@ def test_order_is_natural() -> None:
 
 
 def test_lists_of_old_kernels() -> None:
-    """Without /sys/class/block the older list serves, and that is told."""
+    """Without /sys/class/block the older list serves, and that is reported."""
     tree = DiskTree()
     tree.add(ROOT, "010601")
     tree.disk(f"{ROOT}/host0/target0:0:0/0:0:0:0/block/sda", directory="sys/block", model="X")
-    found = tree.collect()
-    assert [disk.name for disk in found.machine.block_devices] == ["sda"]
-    assert [(problem.path, problem.used) for problem in found.problems] == [(f"/{CLASS}", "/sys/block")]
+    discovered = tree.collect()
+    assert [disk.name for disk in discovered.machine.block_devices] == ["sda"]
+    assert [(problem.path, problem.used) for problem in discovered.problems] == [(f"/{CLASS}", "/sys/block")]
 
 
-def test_directories_in_the_place_of_links() -> None:
+def test_directories_instead_of_links() -> None:
     """Before kernel 2.6.26 an entry was a directory; hardware has a link to its device, software has none."""
     tree = PciTree()
     tree.add(ROOT, "010601")
@@ -196,43 +196,43 @@ def test_directories_in_the_place_of_links() -> None:
     ("name", "field"), [("size", "size"), ("queue/rotational", "rotational"), ("device/model", "model")]
 )
 @pytest.mark.parametrize("content", [None, b"", b"\n", b"(null)\n"])
-def test_lost_facts_are_unknown_and_told(name: str, field: str, content: bytes | None) -> None:
+def test_lost_facts_are_unknown_and_reported(name: str, field: str, content: bytes | None) -> None:
     """Absent or empty: None, never 0 and never False; the file is named."""
     tree = ssd_tree()
     path = f"sys/devices/{SSD}/nvme/nvme0/nvme0n1/{name}"
     del tree.contents[path]
     if content is not None:
         tree.contents[path] = content
-    found = tree.collect()
-    (disk,) = found.machine.block_devices
+    discovered = tree.collect()
+    (disk,) = discovered.machine.block_devices
     assert getattr(disk, field) is None
-    assert [problem.path for problem in found.problems] == [f"/{CLASS}/nvme0n1/{name}"]
+    assert [problem.path for problem in discovered.problems] == [f"/{CLASS}/nvme0n1/{name}"]
 
 
 @pytest.mark.parametrize(
     ("name", "content"),
     [("size", b"-8\n"), ("size", b"36028797018963968\n"), ("size", b"1e9\n"), ("queue/rotational", b"2\n")],
 )
-def test_nonsense_is_unknown_and_told(name: str, content: bytes) -> None:
+def test_nonsense_is_unknown_and_reported(name: str, content: bytes) -> None:
     """A size below zero or above what a file offset can address, and a boolean that is none."""
     tree = ssd_tree()
     tree.contents[f"sys/devices/{SSD}/nvme/nvme0/nvme0n1/{name}"] = content
-    found = tree.collect()
-    (disk,) = found.machine.block_devices
+    discovered = tree.collect()
+    (disk,) = discovered.machine.block_devices
     assert (disk.size is None) == (name == "size")
     assert (disk.rotational is None) == (name != "size")
-    assert len(found.problems) == 1
+    assert len(discovered.problems) == 1
 
 
-def test_a_dangling_disk_keeps_its_name_and_place() -> None:
-    """The class lists it, so it exists; what is unknown of it is told."""
+def test_a_dangling_disk_has_its_name_and_location() -> None:
+    """The class lists it, so it exists; what is unknown of it is reported."""
     tree = ssd_tree()
     tree.contents = {path: content for path, content in tree.contents.items() if "/nvme/" not in path}
     tree.contents[f"{CLASS}/nvme0n1"] = f"../../devices/{SSD}/nvme/nvme0/nvme0n1"
-    found = tree.collect()
-    (disk,) = found.machine.block_devices
+    discovered = tree.collect()
+    (disk,) = discovered.machine.block_devices
     assert (disk.address, disk.zone, disk.size, disk.rotational, disk.model) == ("0000:11:00.0", 1, None, None, None)
-    assert len(found.problems) == 3
+    assert len(discovered.problems) == 3
 
 
 @pytest.mark.parametrize(
@@ -250,8 +250,8 @@ def test_no_content_stops_it(target: str, content: bytes) -> None:
     tree = ssd_tree()
     tree.contents[f"{CLASS}/sdz"] = target
     tree.contents[f"sys/devices/{SSD}/nvme/nvme0/nvme0n1/size"] = content
-    found: Found = tree.collect(ONE_ZONE)
-    assert "nvme0n1" in {disk.name for disk in found.machine.block_devices}
+    discovered: PciScan = tree.collect(ONE_ZONE)
+    assert "nvme0n1" in {disk.name for disk in discovered.machine.block_devices}
 
 
 # --- sources and rescans
@@ -285,5 +285,5 @@ def test_only_the_disks_of_the_machine() -> None:
     """Without PCI a disk still has its name and its size, and no zone."""
     tree = DiskTree()
     tree.disk("platform/mmc/block/mmcblk0")
-    found = run(tree.files(), Machine(), (COLLECTOR,))
-    assert found.machine.block_devices == (BlockDevice("mmcblk0", None, None, 1 << 20, False, None, None),)
+    discovered = run(tree.files(), Machine(), (COLLECTOR,))
+    assert discovered.machine.block_devices == (BlockDevice("mmcblk0", None, None, 1 << 20, False, None, None),)
