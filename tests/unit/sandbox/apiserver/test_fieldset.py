@@ -82,14 +82,14 @@ def test_nothing_differs_from_itself(obj: dict[str, Any]) -> None:
 
 
 @given(OBJECTS, OBJECTS)
-def test_differences_are_seen_from_both_sides(old: dict[str, Any], new: dict[str, Any]) -> None:
-    there, back = compare(old, new, SHAPE), compare(new, old, SHAPE)
-    assert (there.added, there.modified, there.removed) == (back.removed, back.modified, back.added)
-    assert any(there) == (not equal(old, new)) or sorted_lists(old) == sorted_lists(new)
+def test_differences_are_symmetric(old: dict[str, Any], new: dict[str, Any]) -> None:
+    present, back = compare(old, new, SHAPE), compare(new, old, SHAPE)
+    assert (present.added, present.modified, present.removed) == (back.removed, back.modified, back.added)
+    assert any(present) == (not equal(old, new)) or sorted_lists(old) == sorted_lists(new)
 
 
 @given(OBJECTS, OBJECTS)
-def test_what_is_applied_is_there(live: dict[str, Any], applied: dict[str, Any]) -> None:
+def test_applied_fields_are_present(live: dict[str, Any], applied: dict[str, Any]) -> None:
     merged = merge(live, applied, SHAPE)
     assert to_field_set(applied, SHAPE) <= to_field_set(merged, SHAPE) | with_declared(
         to_field_set(merged, SHAPE), SHAPE
@@ -100,7 +100,7 @@ def test_what_is_applied_is_there(live: dict[str, Any], applied: dict[str, Any])
 
 
 @given(OBJECTS, OBJECTS)
-def test_a_merge_takes_nothing_away(live: dict[str, Any], applied: dict[str, Any]) -> None:
+def test_a_merge_removes_nothing(live: dict[str, Any], applied: dict[str, Any]) -> None:
     assert not compare(live, merge(live, applied, SHAPE), SHAPE).removed
 
 
@@ -117,11 +117,11 @@ def test_all_fields_of_an_object_are_all_of_it(obj: dict[str, Any]) -> None:
 
 @given(OBJECTS, OBJECTS)
 def test_removing_removes_no_other_field(obj: dict[str, Any], other: dict[str, Any]) -> None:
-    gone = to_field_set(other, SHAPE)
-    left = remove_fields(obj, gone, SHAPE)
-    kept = {path for path in to_field_set(obj, SHAPE) if not any(path[: len(one)] == one for one in gone)}
-    assert kept <= to_field_set(left, SHAPE) | with_declared(to_field_set(left, SHAPE), SHAPE)
-    assert not (to_field_set(left, SHAPE) & gone)
+    removed = to_field_set(other, SHAPE)
+    left = remove_fields(obj, removed, SHAPE)
+    remaining = {path for path in to_field_set(obj, SHAPE) if not any(path[: len(one)] == one for one in removed)}
+    assert remaining <= to_field_set(left, SHAPE) | with_declared(to_field_set(left, SHAPE), SHAPE)
+    assert not (to_field_set(left, SHAPE) & removed)
 
 
 _ORDERS = st.lists(st.sampled_from("abcdef"), unique=True)
@@ -144,12 +144,12 @@ def test_the_order_of_a_merged_list(before: list[str], after: list[str]) -> None
         (("f:set", 'v:"x"'), '.set[="x"]'),
     ],
 )
-def test_paths_as_conflicts_tell_them(path: tuple[str, ...], expected: str) -> None:
+def test_paths_in_messages_of_conflicts(path: tuple[str, ...], expected: str) -> None:
     assert path_text(path) == expected
 
 
 @pytest.mark.parametrize("items", [[{"k": "a"}, {"k": "a"}], [{"v": "x"}]])
-def test_items_that_cannot_be_told_apart(items: list[Any]) -> None:
+def test_items_with_equal_keys(items: list[Any]) -> None:
     with pytest.raises(ShapeError):
         to_field_set({"keyed": items}, SHAPE)
 

@@ -48,7 +48,7 @@ def test_all_requirements_must_hold(labels: dict[str, str], terms: list[tuple[st
 
 
 @given(st.text(alphabet="ab=!,() in<>~", max_size=12), LABELS)
-def test_a_selector_is_understood_or_refused(text: str, labels: dict[str, str]) -> None:
+def test_a_selector_is_parsed_or_rejected(text: str, labels: dict[str, str]) -> None:
     """Nothing else is raised, whatever the text."""
     with contextlib.suppress(StatusError):
         fits(text, labels)

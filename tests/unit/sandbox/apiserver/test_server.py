@@ -59,11 +59,11 @@ def test_a_token_that_is_demanded() -> None:
         Api(server.url, "wrong").get(MAPS).refused(401, "Unauthorized")
         Api(server.url).get(MAPS).refused(401, "Unauthorized")
         body = {"spec": {"token": RIGHT}}
-        made = Api(server.url, RIGHT).post(REVIEWS, body).ok()
-        assert made["status"]["user"]["username"] == "admin"
+        created = Api(server.url, RIGHT).post(REVIEWS, body).ok()
+        assert created["status"]["user"]["username"] == "admin"
 
 
-def test_reviews_are_answered_by_whom_one_likes() -> None:
+def test_reviews_are_evaluated_by_functions() -> None:
     users = {"t1": {"username": "prometheus", "groups": ["system:authenticated"]}}
     with ApiServer(token_reviewer=users.get, access_reviewer=lambda spec: spec["user"] == "prometheus") as server:
         api = Api(server.url)
@@ -101,14 +101,14 @@ def test_versions_differ_in_their_name(api: Api) -> None:
     assert [item["apiVersion"] for item in api.get(new).ok()["items"]] == [f"{GROUP}/v2"]
     with api.watch(new) as events:
         assert next(events)["object"]["apiVersion"] == f"{GROUP}/v2"
-    made = api.patch(f"{new}/one", {"spec": {"size": 2}}).ok()
-    assert (made["apiVersion"], made["metadata"]["generation"]) == (f"{GROUP}/v2", 2)
+    created = api.patch(f"{new}/one", {"spec": {"size": 2}}).ok()
+    assert (created["apiVersion"], created["metadata"]["generation"]) == (f"{GROUP}/v2", 2)
 
 
 # --- the past
 
 
-def test_what_is_forgotten_is_gone(server: ApiServer, api: Api) -> None:
+def test_a_dropped_history_is_expired(server: ApiServer, api: Api) -> None:
     """A watch from before is told by an event, a list that goes on by a status; both say 410 Expired."""
     for name in "abc":
         api.post(MAPS, config_map(name)).ok()
@@ -123,7 +123,7 @@ def test_what_is_forgotten_is_gone(server: ApiServer, api: Api) -> None:
     assert len(api.get(MAPS).ok()["items"]) == 4
 
 
-def test_only_so_many_events_are_kept() -> None:
+def test_the_history_is_bounded() -> None:
     with ApiServer(history=3) as server:
         api = Api(server.url)
         since = [api.post(MAPS, config_map(f"c{number}")).ok()["metadata"]["resourceVersion"] for number in range(5)]
@@ -133,7 +133,7 @@ def test_only_so_many_events_are_kept() -> None:
             assert next(events)["object"]["metadata"]["name"] == "c2"
 
 
-def test_bookmarks_tell_the_version_of_a_quiet_watch() -> None:
+def test_bookmarks_have_the_version_of_an_idle_watch() -> None:
     with ApiServer(bookmark_interval=0.05) as server:
         api = Api(server.url)
         since = api.post(MAPS, config_map("one")).ok()["metadata"]["resourceVersion"]
@@ -221,7 +221,7 @@ def test_a_namespace_waits_for_its_last_finalizer(api: Api) -> None:
 # --- connections
 
 
-def test_a_connection_is_kept(server: ApiServer) -> None:
+def test_a_connection_is_reused(server: ApiServer) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", server.port)
     for _ in range(3):
         connection.request("GET", "/version")
@@ -259,7 +259,7 @@ def test_connections_break_and_can_be_made_again(server: ApiServer, api: Api) ->
     Api(server.url).get(MAPS).ok()
 
 
-def test_a_client_that_is_gone_leaves_no_watch(server: ApiServer) -> None:
+def test_a_disconnected_client_leaves_no_watch(server: ApiServer) -> None:
     before = threading.active_count()
     connection = http.client.HTTPConnection("127.0.0.1", server.port)
     connection.request("GET", f"{MAPS}?watch=true")
@@ -322,7 +322,7 @@ def test_the_client_configuration_is_of_this_server() -> None:
         assert config.url == server.url
 
 
-def test_the_command_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
+def test_the_command_serves_until_a_signal(tmp_path: Path) -> None:
     file = tmp_path / "crd.yaml"
     file.write_text(yaml.safe_dump(definition()))
     command = [sys.executable, "-m", "zonewise_sandbox.apiserver", "--port", "0", "--crd", str(file)]

@@ -128,14 +128,14 @@ def test_versions_only_grow(writes: list[Write]) -> None:
     for write in writes:
         world.write(write)
         versions.append(world.store.version)
-    told = [int(event["object"]["metadata"]["resourceVersion"]) for event in world.events(since)]
+    events = [int(event["object"]["metadata"]["resourceVersion"]) for event in world.events(since)]
     assert versions == sorted(versions)
-    assert told == sorted(set(told))
-    assert not told or told[-1] == world.store.version
+    assert events == sorted(set(events))
+    assert not events or events[-1] == world.store.version
 
 
 @given(WRITES, st.integers(1, 5))
-def test_a_short_history_tells_all_or_that_it_cannot(writes: list[Write], history: int) -> None:
+def test_a_short_history_has_all_events_or_an_error(writes: list[Write], history: int) -> None:
     """A watch from a version that is remembered misses nothing; from an older one it is refused."""
     world = World(history)
     known = {world.store.version: world.pods()}
@@ -185,9 +185,9 @@ def test_too_many_unfinished_lists_expire_the_oldest() -> None:
         world.write(Write("create", name, "x"))
     lister = Lister(world.store)
     tokens = [lister.list(POD, "", {"limit": "1"}).next for _ in range(MAX_SNAPSHOTS + 1)]
-    with pytest.raises(StatusError) as refused:
+    with pytest.raises(StatusError) as expired:
         lister.list(POD, "", {"limit": "1", "continue": tokens[0]})
-    assert (refused.value.code, refused.value.reason) == (410, "Expired")
+    assert (expired.value.code, expired.value.reason) == (410, "Expired")
     assert len(lister.list(POD, "", {"limit": "1", "continue": tokens[1]}).records) == 1
 
 

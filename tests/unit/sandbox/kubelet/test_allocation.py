@@ -37,7 +37,7 @@ def run(
     return node.allocations[name]["c"]
 
 
-def test_a_pod_goes_where_all_of_it_fits() -> None:
+def test_a_pod_gets_the_zones_that_fit_all_of_it() -> None:
     """Zone 0 has no NIC left, so that CPUs and memory come from zone 1 as well."""
     node = managers()
     run(node, "a", nics=1)
@@ -99,7 +99,7 @@ def test_only_whole_cpus_of_guaranteed_pods_are_exclusive() -> None:
     assert (grant.cpus, grant.memory, grant.devices) == (CpuSet(), (), (NIC[0],))
 
 
-def test_policies_that_give_nothing() -> None:
+def test_policies_without_exclusive_resources() -> None:
     """Under none and None there is nothing allocatable but devices."""
     node = managers(KubeletConfig())
     assert run(node, "a", 2, GIB) == (CpuSet(), (), ())
@@ -128,18 +128,18 @@ PODS = st.lists(
 
 
 @given(PODS, st.data())
-def test_nothing_is_given_twice_and_nothing_is_lost(
+def test_nothing_is_allocated_twice_and_nothing_is_lost(
     pods: list[tuple[int, int, int, bool]], data: st.DataObject
 ) -> None:
     """Whatever comes and goes, what is free and what is held make up what was there."""
     node = managers()
     idle = node.free
-    for number, (cpus, memory, nics, stays) in enumerate(pods):
+    for number, (cpus, memory, nics, running) in enumerate(pods):
         try:
             run(node, str(number), cpus, memory, nics)
         except DoesNotFit:
             continue
-        if not stays:
+        if not running:
             node.remove(data.draw(st.sampled_from(sorted(node.pods))))
     grants = [grants["c"] for grants in node.allocations.values()]
     held = [cpu for grant in grants for cpu in grant.cpus]

@@ -67,7 +67,7 @@ def test_checksums_of_devices(data: dict[str, Any], checksum: int) -> None:
     assert device_checksum(data) == checksum
 
 
-def test_the_file_of_a_kubelet_that_gives_no_cpus() -> None:
+def test_the_file_of_a_kubelet_without_exclusive_cpus() -> None:
     """The checksum is the one that is found on every node with the default policy."""
     with simulated(config=KubeletConfig()) as kubelet:
         assert read(kubelet, "cpu_manager_state") == {
@@ -115,8 +115,8 @@ def test_devices_of_several_zones_and_of_none() -> None:
         short_directory() as directory,
         SimulatedKubelet(directory, even_zones(2, 8), STATIC, devices=devices) as kubelet,
     ):
-        wanted = pod("a").containers[0]._replace(devices={"a/multi": 1, "a/none": 1})
-        kubelet.start(pod("a")._replace(containers=(wanted,)))
+        expected = pod("a").containers[0]._replace(devices={"a/multi": 1, "a/none": 1})
+        kubelet.start(pod("a")._replace(containers=(expected,)))
         entries = read(kubelet, "device-plugins/kubelet_internal_checkpoint")["Data"]["PodDeviceEntries"]
         assert [entry["DeviceIDs"] for entry in entries] == [{"0": ["m"], "1": ["m"]}, {"-1": ["n"]}]
 
