@@ -46,7 +46,7 @@ def restarted(planner: PlannerState, snapshot: Snapshot) -> PlannerState:
     return restored
 
 
-def as_plain(promises: Sequence[Reservation]) -> list[object]:
+def as_plain(reservations: Sequence[Reservation]) -> list[object]:
     """Return reservations with all their fields, workloads by key."""
     return [
         (
@@ -57,7 +57,7 @@ def as_plain(promises: Sequence[Reservation]) -> list[object]:
             one.waits_for,
             [each.key for each in one.victims],
         )
-        for one in promises
+        for one in reservations
     ]
 
 

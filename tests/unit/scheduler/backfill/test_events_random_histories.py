@@ -155,8 +155,8 @@ class World:
     def check(self) -> None:
         """Usage is what runs; each workload is in one place only, and is told to stop once."""
         planner = self.planner
-        places = [*planner.running, *planner.pending, *planner.inadmissible]
-        assert sorted(places) == sorted(self.unfinished)
+        states = [*planner.running, *planner.pending, *planner.inadmissible]
+        assert sorted(states) == sorted(self.unfinished)
         assert max(self.stop_counts.values(), default=0) <= 1
         for name, node in planner.snapshot.cluster_queues.items():
             running = planner.snapshot.workloads_by_queue[name].values()

@@ -123,8 +123,8 @@ def test_a_flavor_that_is_missing_holds_its_queues() -> None:
 def test_a_queue_admits_matching_namespaces_only() -> None:
     """A workload of another namespace is explained, and admitted once its labels match."""
     spec = queue("q", 4)
-    nobody = spec._replace(namespace_selector=None)
-    planner = make_planner([nobody], BackfillPolicy())
+    unlabelled = spec._replace(namespace_selector=None)
+    planner = make_planner([unlabelled], BackfillPolicy())
     events.submit(planner, make_workload("one", 4), "q")
     step = schedule(planner, 0)
     assert step.decisions["ns/one"].reason == "Misconfigured"

@@ -96,7 +96,7 @@ def test_a_cohort_lacks_quota_that_another_queue_does_not_lend() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "lack", "said"),
+    ("spec", "lack", "clause"),
     [
         (
             {},
@@ -115,12 +115,12 @@ def test_a_cohort_lacks_quota_that_another_queue_does_not_lend() -> None:
         ),
     ],
 )
-def test_a_request_over_the_max_quota_never_starts(spec: dict[str, Any], lack: QuotaShortage, said: str) -> None:
+def test_a_request_over_the_max_quota_never_starts(spec: dict[str, Any], lack: QuotaShortage, clause: str) -> None:
     explanation = explain_after("/a", submission("a", 9000, 10), queues=[queue("q", 8000, **spec)])
     assert explanation == Explanation("/a", "q", 1, 0, shortages=(lack,), never_fits=True)
     assert (
         explanation_message(explanation)
-        == f"needs 9 CPUs of flavor all; {said}; cannot start even when all other workloads have ended"
+        == f"needs 9 CPUs of flavor all; {clause}; cannot start even when all other workloads have ended"
     )
 
 
@@ -169,9 +169,9 @@ def test_a_resource_without_quota() -> None:
 def test_no_domain_has_capacity() -> None:
     hosts = [Host("n1", "r1", 4000), Host("n2", "r2", 4000)]
     planner = new_state(snapshot_of([placed_queue("q", 8000)], hosts), policy_named("greedy"))
-    for place, size in enumerate((3000, 2000, 3000)):
-        events.submit(planner, replace(job(f"j{place}", pods_of(size), created=place), walltime=10 * (place + 1)), "q")
-        schedule(planner, place)
+    for index, size in enumerate((3000, 2000, 3000)):
+        events.submit(planner, replace(job(f"j{index}", pods_of(size), created=index), walltime=10 * (index + 1)), "q")
+        schedule(planner, index)
     explanation = explain(planner, "ns/j2", 5)
     assert explanation.placement_failure is not None
     assert (
@@ -344,17 +344,17 @@ def check(planner: PlannerState, now: float) -> None:
         assert not reason.reserved or planner.reservations.by_key[key].start == reason.start or reason.start == now
 
 
-def workload_of(planner: PlannerState, key: str) -> Workload:
+def pending_workload(planner: PlannerState, key: str) -> Workload:
     workload = planner.pending_queues[planner.pending[key]].heap.get(key)
     assert workload is not None
     return workload
 
 
-def fits_without(planner: PlannerState, key: str, gone: Sequence[str], *, by_force: bool = True) -> bool:
+def fits_without(planner: PlannerState, key: str, ended: Sequence[str], *, by_force: bool = True) -> bool:
     """Return whether a workload fits once others have ended; `by_force`: and its victims are gone."""
     snapshot = planner.snapshot.copy()
-    snapshot.remove_workloads([planner.running[one].workload for one in gone])
-    head = Head(workload_of(planner, key), planner.pending[key])
+    snapshot.remove_workloads([planner.running[one].workload for one in ended])
+    head = Head(pending_workload(planner, key), planner.pending[key])
     assignment, targets = nominate(flavor_assigner(snapshot, head, planner.settings))
     return assignment.representative_mode == FlavorAssignmentMode.FIT or (by_force and bool(targets))
 
@@ -362,7 +362,7 @@ def fits_without(planner: PlannerState, key: str, gone: Sequence[str], *, by_for
 def breaks(planner: PlannerState, key: str, other: str, now: float) -> bool:
     """Return whether a workload and another one at its reserved start exceed the capacity."""
     snapshot = planner.snapshot.copy()
-    head = Head(workload_of(planner, key), planner.pending[key])
+    head = Head(pending_workload(planner, key), planner.pending[key])
     assignment, targets = nominate(flavor_assigner(snapshot, head, planner.settings))
     new = with_admission(head.workload, snapshot.cluster_queues[head.cluster_queue].spec, assignment, now)
     others = [one for name, one in planner.reservations.by_key.items() if name != key]

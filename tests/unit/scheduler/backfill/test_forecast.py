@@ -34,16 +34,16 @@ def learned(*runs: float) -> RunTimeHistory:
     """A history of the run times of ann."""
     times = RunTimeHistory()
     for run in runs:
-        times.observe(of_ann("before", 1, 1).workload, run)
+        times.observe(ann_submits("before", 1, 1).workload, run)
     return times
 
 
-def of_ann(name: str, cpus: int, limit: float, *, at: float = 0) -> Submission:
+def ann_submits(name: str, cpus: int, limit: float, *, at: float = 0) -> Submission:
     one = submission(name, cpus, limit, at=at)
     return one._replace(workload=replace(one.workload, history_keys=ANN))
 
 
-def planner_of(
+def state_after(
     *submissions: Submission, queues: list[ClusterQueue] | None = None, policy: str = "greedy"
 ) -> PlannerState:
     """A state after passes at 0, with the workloads pending or running in 8 CPUs."""
@@ -56,7 +56,7 @@ def planner_of(
 
 def test_a_forecast_is_the_queue_played_forward() -> None:
     """The workloads of ann declare 100 s and take 10 to 30 s; two of them precede the last."""
-    planner = planner_of(*(of_ann(name, 8, 100) for name in "abc"))
+    planner = state_after(*(ann_submits(name, 8, 100) for name in "abc"))
     assert forecast_starts(planner, 5, learned(10, 20, 30)) == {
         "/b": Forecast(10, 20, 100),
         "/c": Forecast(20, 40, 200),
@@ -64,23 +64,23 @@ def test_a_forecast_is_the_queue_played_forward() -> None:
 
 
 def test_a_start_that_depends_on_unknown_run_times_is_unknown() -> None:
-    planner = planner_of(submission("a", 5, inf), submission("b", 8, 10))
+    planner = state_after(submission("a", 5, inf), submission("b", 8, 10))
     assert forecast_starts(planner, 1, RunTimeHistory()) == {"/b": Forecast(1, inf, inf)}
 
 
 def test_a_workload_that_never_fits_has_an_unknown_start() -> None:
-    assert forecast_starts(planner_of(submission("a", 9, 1)), 1, RunTimeHistory()) == {"/a": Forecast(inf, inf, inf)}
+    assert forecast_starts(state_after(submission("a", 9, 1)), 1, RunTimeHistory()) == {"/a": Forecast(inf, inf, inf)}
 
 
 def test_an_overrun_workload_is_expected_to_end_soon() -> None:
-    planner = planner_of(submission("a", 8, 10), submission("b", 8, 10))
+    planner = state_after(submission("a", 8, 10), submission("b", 8, 10))
     assert forecast_starts(planner, 50, RunTimeHistory()) == {"/b": Forecast(50, 50, 110)}
 
 
 def test_victims_are_pending_again_at_once() -> None:
     """After their preemptor they run from the start again."""
     specs = [queue("q", 8, preemption=ClusterQueuePreemption("LowerPriority"))]
-    planner = planner_of(
+    planner = state_after(
         submission("a", 8, 10), submission("high", 8, 20, priority=1), submission("later", 8, 5), queues=specs
     )
     assert planner.running_workloads.stopping == {"/a"}
@@ -91,14 +91,14 @@ def test_victims_are_pending_again_at_once() -> None:
 
 def test_a_reservation_bounds_a_forecast() -> None:
     """The forecast, too, has no workload start that would delay the reservation."""
-    planner = planner_of(submission("a", 6, 10), submission("b", 8, 10), policy="easy")
+    planner = state_after(submission("a", 6, 10), submission("b", 8, 10), policy="easy")
     forecasts = forecast_starts(planner, 2, RunTimeHistory())["/b"]
     assert forecasts.latest == planner.reservations_by_start[0].start == 10
 
 
 def test_the_play_ends_when_the_workloads_have_started() -> None:
     """With only as many decisions as the second workload needs, the later starts are unknown."""
-    planner = planner_of(*(submission(name, 8, 10) for name in "abcd"))
+    planner = state_after(*(submission(name, 8, 10) for name in "abcd"))
     assert forecast_starts(planner, 0, RunTimeHistory(), ["/b"]) == {"/b": Forecast(0, 10, 10)}
     assert forecast_starts(planner, 0, RunTimeHistory(), max_decisions=2)["/b"].latest == 10
     assert forecast_starts(planner, 0, RunTimeHistory(), max_decisions=2)["/c"].latest == inf
@@ -106,12 +106,12 @@ def test_the_play_ends_when_the_workloads_have_started() -> None:
 
 def test_a_workload_that_is_not_pending_has_no_forecast() -> None:
     with pytest.raises(KeyError):
-        forecast_starts(planner_of(submission("a", 8, 10)), 0, RunTimeHistory(), ["/a"])
+        forecast_starts(state_after(submission("a", 8, 10)), 0, RunTimeHistory(), ["/a"])
 
 
 @given(st.lists(st.integers(1, 1000), min_size=2, max_size=30), st.sampled_from([0.01, 0.05, 0.2]))
 def test_a_grain_changes_nothing_where_ends_are_apart(limits: list[int], grain: float) -> None:
-    planner = planner_of(*(submission(f"{place:02}", 8, limit) for place, limit in enumerate(limits)))
+    planner = state_after(*(submission(f"{index:02}", 8, limit) for index, limit in enumerate(limits)))
     assert forecast_starts(planner, 0, RunTimeHistory(), time_grain=grain) == forecast_starts(
         planner, 0, RunTimeHistory()
     )
@@ -119,7 +119,7 @@ def test_a_grain_changes_nothing_where_ends_are_apart(limits: list[int], grain: 
 
 def test_a_grain_merges_ends_that_are_close() -> None:
     first = (submission(f"{end}", 1, end) for end in range(96, 104))
-    planner = planner_of(*first, submission("next", 4, 10), submission("z", 8, 1))
+    planner = state_after(*first, submission("next", 4, 10), submission("z", 8, 1))
     forecasts = forecast_starts(planner, 0, RunTimeHistory(), time_grain=0.1)
     assert (forecasts["/next"].latest, forecasts["/z"].latest) == (99.5, 109.5)
     exact = forecast_starts(planner, 0, RunTimeHistory())

@@ -133,8 +133,8 @@ def test_max_available_beside_reservations(
                 ]
                 assert amounts == [amount for amount in range(1, 20) if amount <= most], (name, limit)
 
-    for place in range(undeclared, len(submissions), 4):
-        submissions[place] = submissions[place]._replace(workload=replace(submissions[place].workload, walltime=inf))
+    for index in range(undeclared, len(submissions), 4):
+        submissions[index] = submissions[index]._replace(workload=replace(submissions[index].workload, walltime=inf))
     Story(make_planner(specs, policy), watch=watch).play(submissions)
 
 
@@ -147,8 +147,8 @@ def taking(name: str, amount: int, limit: float) -> Workload:
 
 def test_a_reservation_is_made_beside_a_preemptor_of_its_cycle() -> None:
     """At 3 the wide workload of the borrowing queue would be reserved 4, while another reclaims its quota until 5."""
-    takes_back = ClusterQueuePreemption("Never", "LowerPriority")
-    specs = [queue("a", 2, cohort="team"), queue("c", 5, cohort="team", borrowing_limit=0, preemption=takes_back)]
+    reclaims = ClusterQueuePreemption("Never", "LowerPriority")
+    specs = [queue("a", 2, cohort="team"), queue("c", 5, cohort="team", borrowing_limit=0, preemption=reclaims)]
     submissions = [
         submission("0", 3, 2, queue="a"),
         submission("1", 5, 1, queue="c"),

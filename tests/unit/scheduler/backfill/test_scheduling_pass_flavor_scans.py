@@ -16,9 +16,9 @@ from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
 def work(name: str, *sizes: int, flavor: str = "") -> Workload:
     """A workload with a pod of each size; it runs if a flavor is given."""
-    sets = tuple(PodSet(f"set{place}", 1, {"cpu": size}) for place, size in enumerate(sizes))
-    given = tuple(PodSetAdmission(one.name, {"cpu": flavor}, one.requests, 1) for one in sets)
-    return Workload("", name, sets, name, admission=Admission("q", given) if flavor else None)
+    sets = tuple(PodSet(f"set{index}", 1, {"cpu": size}) for index, size in enumerate(sizes))
+    admissions = tuple(PodSetAdmission(one.name, {"cpu": flavor}, one.requests, 1) for one in sets)
+    return Workload("", name, sets, name, admission=Admission("q", admissions) if flavor else None)
 
 
 def test_a_repeated_flavor_scan_ends() -> None:

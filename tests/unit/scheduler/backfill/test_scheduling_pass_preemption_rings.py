@@ -103,8 +103,8 @@ def test_preemptions_come_to_an_end(
     """Whatever the policies, every workload that can ever start does so and ends."""
     queues = [queue(f"q{at}", cpus, cohort=cohort, preemption=one) for at, (cpus, cohort, one) in enumerate(specs)]
     submissions: list[Submission] = [
-        submission(f"w{serial}", cpus, run, at=at, queue=f"q{place % len(queues)}", priority=priority)
-        for serial, (cpus, run, at, place, priority) in enumerate(drawn)
+        submission(f"w{serial}", cpus, run, at=at, queue=f"q{index % len(queues)}", priority=priority)
+        for serial, (cpus, run, at, index, priority) in enumerate(drawn)
     ]
     story = Story(make_planner(queues, policy, fair_sharing=fair_sharing)).play(submissions)
     pairs = preemptions(story)

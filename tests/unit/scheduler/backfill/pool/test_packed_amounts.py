@@ -22,34 +22,34 @@ def test_a_job_fits_where_every_requested_resource_suffices(data: st.DataObject,
     """An overcommitted resource that is not requested is ignored, and no field borrows from another."""
     packing = ResourcePacking(NAMES, bits)
     free, asked = data.draw(sizes(-1, bits)), data.draw(sizes(0, bits))
-    room, demand = packing.pack_available(free), packing.pack_request(asked)
+    available, demand = packing.pack_available(free), packing.pack_request(asked)
     short = tuple(name for name in NAMES if asked[name] and free[name] < asked[name])
-    assert packing.insufficient_resources(room, demand.amount, demand.guards) == short
-    assert ((room - demand.amount) & demand.guards == demand.guards) is not bool(short)
-    assert packing.unpack_available(room) == free
+    assert packing.insufficient_resources(available, demand.amount, demand.guards) == short
+    assert ((available - demand.amount) & demand.guards == demand.guards) is not bool(short)
+    assert packing.unpack_available(available) == free
     assert packing.unpack_request(demand.amount) == asked
-    assert packing.unpack_available(room - demand.amount + demand.amount) == free
+    assert packing.unpack_available(available - demand.amount + demand.amount) == free
 
 
 def test_requests_subtract_and_add_up() -> None:
     packing = ResourcePacking(NAMES)
-    room = packing.pack_available({"cpu": 3, "memory": 1 << 40, "gpu": 0})
-    room -= packing.pack_request({"cpu": 5, "memory": 1 << 39}).amount
-    assert packing.unpack_available(room) == {"cpu": -2, "memory": 1 << 39, "gpu": 0}
-    room += packing.pack_request({"cpu": 2, "gpu": 8}).amount
-    assert packing.unpack_available(room) == {"cpu": 0, "memory": 1 << 39, "gpu": 8}
+    available = packing.pack_available({"cpu": 3, "memory": 1 << 40, "gpu": 0})
+    available -= packing.pack_request({"cpu": 5, "memory": 1 << 39}).amount
+    assert packing.unpack_available(available) == {"cpu": -2, "memory": 1 << 39, "gpu": 0}
+    available += packing.pack_request({"cpu": 2, "gpu": 8}).amount
+    assert packing.unpack_available(available) == {"cpu": 0, "memory": 1 << 39, "gpu": 8}
 
 
 @pytest.mark.parametrize(
-    ("amounts", "said"),
+    ("amounts", "message"),
     [
         ({"cpus": 1}, "cpus: no such resource; there are cpu, memory, gpu"),
         ({"gpu": -1}, "gpu: -1 is not between 0 and"),
         ({"gpu": 1 << 60}, "gpu: 1152921504606846976 is not between 0 and 1152921504606846975"),
     ],
 )
-def test_an_invalid_request_is_named(amounts: dict[str, int], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_an_invalid_request_is_named(amounts: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         ResourcePacking(NAMES).pack_request(amounts)
 
 

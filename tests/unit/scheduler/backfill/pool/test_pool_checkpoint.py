@@ -40,22 +40,22 @@ class Restarted:
             self.own.submit(one)
         decision = self.policy.decide(now, self.own)
         self.own.apply(decision, now)
-        told = self.policy.reservations(now, self.own)
+        reservations = self.policy.reservations(now, self.own)
         self.decisions += 1
         if self.decisions in self.restarts:
             self.restart(now)
-            assert self.policy.reservations(now, self.own) == told
+            assert self.policy.reservations(now, self.own) == reservations
         return decision
 
     def restart(self, now: float) -> None:
-        kept = checkpoint_pool(self.policy, self.own)
+        checkpoint = checkpoint_pool(self.policy, self.own)
         before, self.own = self.own, PoolState(self.capacity)
         for one, (start, _) in before.run_spans.items():
             self.own.start(one, start)
         for one in before.pending:
             self.own.submit(one)
         self.policy = self.new()
-        restore_pool(kept, self.policy, now, self.own)
+        restore_pool(checkpoint, self.policy, now, self.own)
 
     def reservations(self, now: float, state: PoolState) -> list[PoolReservation]:
         return self.policy.reservations(now, self.own)

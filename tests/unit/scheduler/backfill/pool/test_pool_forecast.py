@@ -130,11 +130,11 @@ class Asking:
         self.policy = policy
 
     def arrived(self, now: float, state: PoolState, job: Job) -> None:
-        promised = {reservation.job: reservation.start for reservation in self.policy.reservations(now, state)}
+        reserved_starts = {reservation.job: reservation.start for reservation in self.policy.reservations(now, state)}
         found = forecast_pool(now, state, self.policy, RunTimeHistory())
         assert found.keys() == set(state.pending)
         for waiting, forecast in found.items():
-            bound = promised.get(waiting, inf)
+            bound = reserved_starts.get(waiting, inf)
             assert now <= forecast.earliest <= forecast.likely <= forecast.latest <= bound
 
     def decided(self, now: float, state: PoolState, decision: PoolDecision) -> None: ...

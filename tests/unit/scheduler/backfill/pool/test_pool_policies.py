@@ -84,11 +84,11 @@ def test_a_reservation_precedes_a_later_higher_priority(name: str) -> None:
     """A job of higher priority comes first among those without a reservation."""
     tasks = [task(0, 8, 10), task(1, 8, 10, 1), task(2, 8, 10, 2, priority=9), task(3, 8, 10, 3)]
     policy = pool_policy_named(name, 0.0)
-    outcome, promises = watch_reservations(Machine(CPUS, cpus(8), tasks), policy)
+    outcome, watcher = watch_reservations(Machine(CPUS, cpus(8), tasks), policy)
     found = [outcome.starts[task_.job] for task_ in tasks]
     assert found[0] == 0
     if name in {"conservative", "depth-2", "depth-1"}:  # reserved on arrival
-        assert promises.first_start[tasks[1].job] == found[1] == 10
+        assert watcher.first_start[tasks[1].job] == found[1] == 10
     assert found[3] == 30
 
 
@@ -195,9 +195,9 @@ def test_an_explanation_names_shortages_and_jobs_that_must_end() -> None:
     state = waiting(8, job(0, 5, 10), job(1, 6, 10), job(2, 3, 20), job(3, 4, 20), job(4, 9))
     decide(policy, 0, state)
     running = state.running[0][2]
-    told = policy.reservations(0, state)
-    assert told == [PoolReservation(state.pending[0], 10, (running,))]
-    reasons = [explain_job(one, 0, state, CPUS, told) for one in state.pending]
+    reservations = policy.reservations(0, state)
+    assert reservations == [PoolReservation(state.pending[0], 10, (running,))]
+    reasons = [explain_job(one, 0, state, CPUS, reservations) for one in state.pending]
     assert reasons == [
         Explanation("job-1", "", 1, 0, shortages=(short(6, 3),), waits_for=("job-0",), start=10, reserved=True),
         Explanation("job-2", "", 2, 0, delayed_reservation=ReservedStart("job-1", 10), start=20),

@@ -25,24 +25,24 @@ reserving = st.sampled_from(
 @given(pool_cases(), reserving, st.sampled_from([0.0, 5.0, inf]))
 def test_no_start_delays_a_reservation(case: PoolCase, name: str, reserve_after: float) -> None:
     """With one resource or two, priorities and jobs without a walltime; and every job starts at last."""
-    outcome, promises = watch_reservations(case, pool_policy_named(name, reserve_after))
+    outcome, watcher = watch_reservations(case, pool_policy_named(name, reserve_after))
     assert len(outcome.starts) == len(case.tasks)
-    for job, start in promises.first_start.items():
+    for job, start in watcher.first_start.items():
         assert outcome.starts[job] <= start
 
 
 @given(pool_cases(declared=True))
 def test_conservative_reserves_a_start_for_every_job_on_arrival(case: PoolCase) -> None:
-    outcome, promises = watch_reservations(case, ConservativeBackfill())
+    outcome, watcher = watch_reservations(case, ConservativeBackfill())
     for task in case.tasks:
-        assert task.job in promises.first_start or outcome.starts[task.job] == task.job.submitted
+        assert task.job in watcher.first_start or outcome.starts[task.job] == task.job.submitted
 
 
 @given(pool_cases(), st.sampled_from(["fifo", "greedy"]))
 def test_policies_without_reservations_start_every_job(case: PoolCase, name: str) -> None:
-    outcome, promises = watch_reservations(case, pool_policy_named(name))
+    outcome, watcher = watch_reservations(case, pool_policy_named(name))
     assert len(outcome.starts) == len(case.tasks)
-    assert promises.first_start == {}
+    assert watcher.first_start == {}
 
 
 @given(pool_cases(declared=True), st.booleans(), st.sampled_from([0.0, 5.0]))
@@ -92,34 +92,36 @@ class Plain:
     eager, overtaking = True, True
 
     def __init__(self) -> None:
-        self.promised: dict[Job, float] = {}
+        self.reserved_starts: dict[Job, float] = {}
 
     def decide(self, now: float, state: PoolState) -> PoolDecision:
         if any(latest > now for _, latest in state.ended):
             for job in state.pending:
-                if job in self.promised:
-                    del self.promised[job]
-                    self.promised[job] = self.first(job, now, state)
+                if job in self.reserved_starts:
+                    del self.reserved_starts[job]
+                    self.reserved_starts[job] = self.first(job, now, state)
         for job in state.new_jobs:
-            self.promised[job] = self.first(job, now, state)
-        starts = [job for job in state.pending if self.promised[job] <= now]
+            self.reserved_starts[job] = self.first(job, now, state)
+        starts = [job for job in state.pending if self.reserved_starts[job] <= now]
         for job in starts:
-            del self.promised[job]
-        return PoolDecision(starts, None, min(self.promised.values(), default=inf))
+            del self.reserved_starts[job]
+        return PoolDecision(starts, None, min(self.reserved_starts.values(), default=inf))
 
     def first(self, job: Job, now: float, state: PoolState) -> float:
         """Return the first start at which a job fits in every second, beside running and reserved jobs."""
-        taken = [(now, latest, other.request) for latest, _, other in state.running]
-        taken += [(start, start + other.walltime, other.request) for other, start in self.promised.items()]
+        used = [(now, latest, other.request) for latest, _, other in state.running]
+        used += [(start, start + other.walltime, other.request) for other, start in self.reserved_starts.items()]
         start = now
-        while not all(self.room(job, second, taken, state) for second in range(int(start), int(start + job.walltime))):
+        while not all(
+            self.available(job, second, used, state) for second in range(int(start), int(start + job.walltime))
+        ):
             start += 1
         return start
 
-    def room(self, job: Job, second: int, taken: list[tuple[float, float, int]], state: PoolState) -> bool:
+    def available(self, job: Job, second: int, used: list[tuple[float, float, int]], state: PoolState) -> bool:
         """Return whether a job fits in one second."""
-        room = state.capacity - sum(demand for start, end, demand in taken if start <= second < end)
-        return (room - job.request) & job.guards == job.guards
+        available = state.capacity - sum(demand for start, end, demand in used if start <= second < end)
+        return (available - job.request) & job.guards == job.guards
 
     def reservations(self, now: float, state: PoolState) -> list[PoolReservation]:
         return []

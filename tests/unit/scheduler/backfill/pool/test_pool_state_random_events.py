@@ -29,7 +29,7 @@ class History(RuleBasedStateMachine):
         self.serial = 0
         self.state = PoolState(cpus(8))
         self.policy = pool_policy_named(name, reserve_after)
-        self.promised: dict[Job, float] = {}
+        self.reserved_starts: dict[Job, float] = {}
 
     # --- what can happen
 
@@ -48,22 +48,22 @@ class History(RuleBasedStateMachine):
     @rule(which=st.integers(0, 9))
     def a_job_is_withdrawn(self, which: int) -> None:
         if self.state.pending:
-            gone = self.state.pending[which % len(self.state.pending)]
-            self.state.withdraw(gone)
-            self.promised.pop(gone, None)
+            withdrawn = self.state.pending[which % len(self.state.pending)]
+            self.state.withdraw(withdrawn)
+            self.reserved_starts.pop(withdrawn, None)
             self.decide()
 
     @rule(size=st.integers(4, 12))
     def nodes_come_or_go(self, size: int) -> None:
         self.state.set_capacity(cpus(size))
-        self.promised.clear()
+        self.reserved_starts.clear()
         self.decide()
 
     @rule(size=st.integers(1, 3))
     def a_job_of_elsewhere_runs(self, size: int) -> None:
         self.serial += 1
         self.state.start(job(self.serial, size, 5.0, self.now), self.now)
-        self.promised.clear()
+        self.reserved_starts.clear()
         self.decide()
 
     @rule(seconds=st.sampled_from([1.0, 2.5, 7.0]))
@@ -77,7 +77,7 @@ class History(RuleBasedStateMachine):
         self.now = until
         if self.state.running and self.state.running[0][0] <= until:
             self.state.extend_overrun(until)
-            self.promised.clear()
+            self.reserved_starts.clear()
         self.decide()
 
     # --- what must hold
@@ -92,12 +92,12 @@ class History(RuleBasedStateMachine):
         state.apply(decision, now)
         left = CPUS.unpack_available(state.available)["cpu"]
         assert left >= min(before, 0)
-        told = self.policy.reservations(now, state)
-        for one in told:
-            assert one.start <= self.promised.get(one.job, inf)
-            self.promised[one.job] = one.start
+        reservations = self.policy.reservations(now, state)
+        for one in reservations:
+            assert one.start <= self.reserved_starts.get(one.job, inf)
+            self.reserved_starts[one.job] = one.start
         for one in state.pending:
-            explain_job(one, now, state, CPUS, told)
+            explain_job(one, now, state, CPUS, reservations)
 
     def teardown(self) -> None:
         """Once all running jobs have ended, again and again, every job that fits has started."""

@@ -46,7 +46,7 @@ def drawn(profile: AvailabilityProfile) -> list[int]:
     steps = list(profile.steps())
     assert all(one[1] != other[1] for one, other in pairwise(steps)), "two steps are one"
     return [
-        CPUS.unpack_available(next(room for time, room in reversed(steps) if time <= second))["cpu"]
+        CPUS.unpack_available(next(available for time, available in reversed(steps) if time <= second))["cpu"]
         for second in range(int(steps[0][0]), END + 1)
     ]
 
