@@ -32,7 +32,7 @@ _CACHE_SIZE = 1 << 14
 def parse_value(value: str | int) -> int:
     """Return a quantity in its unit (bytes, counts), a fraction rounded away from zero, as Quantity.Value() does.
 
-    Raises ValueError, naming the text, for what is no quantity.
+    Raises ValueError, naming the text, for other texts.
     """
     return _scaled(value, 0)
 
@@ -40,7 +40,7 @@ def parse_value(value: str | int) -> int:
 def parse_milli_value(value: str | int) -> int:
     """Return a quantity in thousandths of its unit (milli-CPU), rounded as Quantity.MilliValue() does.
 
-    Raises ValueError, naming the text, for what is no quantity.
+    Raises ValueError, naming the text, for other texts.
     """
     return _scaled(value, 3)
 
@@ -57,7 +57,7 @@ def format_quantity(number: int) -> str:
 def quantity_value(value: object) -> int:
     """Return the quantity of a JSON value in its unit (bytes, counts), rounded up as Quantity.Value() does.
 
-    Raises ValueError, naming the value, for a negative one and for what is no quantity.
+    Raises ValueError, naming the value, for a negative one and for other values.
     """
     try:
         return _cached_value(value)
@@ -68,7 +68,7 @@ def quantity_value(value: object) -> int:
 def quantity_milli_value(value: object) -> int:
     """Return the quantity of a JSON value in thousandths of its unit, rounded up as Quantity.MilliValue() does.
 
-    Raises ValueError, naming the value, for a negative one and for what is no quantity.
+    Raises ValueError, naming the value, for a negative one and for other values.
     """
     try:
         return _cached_milli_value(value)

@@ -325,4 +325,4 @@ def _decode(body: bytes, into: type[T]) -> T:
     try:
         return _decoder(into).decode(body)
     except msgspec.DecodeError as error:
-        raise BadResponse(f"the answer does not fit {into.__name__}: {error}") from error
+        raise BadResponse(f"the response does not fit {into.__name__}: {error}") from error

@@ -67,7 +67,7 @@ def zone_id(name: object, zone_type: str) -> int | None:
 
 
 def write_resources(amounts: Mapping[str, tuple[int, int, int]]) -> list[Object]:
-    """Return a list of resources, each with its capacity, what is allocatable and what is available.
+    """Return a list of resources, each with its capacity, allocatable and available amount.
 
     Quantities are strings, as the API machinery writes them: numbers of JSON lose bytes above 2^53.
     """
