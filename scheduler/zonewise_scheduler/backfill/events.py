@@ -4,7 +4,7 @@ A workload goes through these states:
 
     state          event                                    next state
     -              submit                                   pending; inadmissible where QueueRouter has a message
-    pending        submit, update                           pending, or inadmissible
+    pending        submit, update, reconfigure              pending, or inadmissible
     inadmissible   submit, update, reconfigure              pending, or inadmissible
     pending        withdraw                                 -
     inadmissible   withdraw                                 -
