@@ -1,0 +1,67 @@
+"""A double of NVML: GPUs whose calls return values of a table, and that can fail or be lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zonewise.machine.nvml.backend import GPU_IS_LOST, NOT_FOUND, NOT_SUPPORTED, NvmlError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class NvmlDevice:
+    """A GPU or MIG device: results by the call's name, or by name and arguments where these matter.
+
+    A result that is an NvmlError is raised. A call without a result raises the error NOT_SUPPORTED.
+    """
+
+    def __init__(self, results: Mapping[Any, Any], migs: Mapping[int, NvmlDevice] | None = None) -> None:
+        """Take the results, and the MIG devices of a GPU by index."""
+        self.results = dict(results)
+        self.migs = dict(migs or {})
+
+    def result(self, name: str, *arguments: object) -> object:
+        """Return the result of a call: a value, or an NvmlError."""
+        if name == "nvmlDeviceGetMigDeviceHandleByIndex":
+            return self.migs.get(int(str(arguments[0])), NvmlError(NOT_FOUND))
+        return self.results.get((name, *arguments), self.results.get(name, NvmlError(NOT_SUPPORTED)))
+
+
+class SimulatedNvml:
+    """NVML of some GPUs; it records its calls."""
+
+    def __init__(self, gpus: list[NvmlDevice], system: Mapping[str, Any], start: NvmlError | None = None) -> None:
+        """Take the GPUs, the results of calls without a device, and the error of start()."""
+        self.gpus = gpus
+        self._system = {"nvmlDeviceGetCount": len(gpus), **system}
+        self._start = start
+        self.lost: set[int] = set()
+        """The indices of lost GPUs: they are counted and have a handle, and every other call of them fails."""
+        self.calls: list[tuple[str, ...]] = []
+        """The names and arguments of all calls, without handles."""
+
+    def start(self) -> None:
+        """Initialize the library; raise NvmlError where it fails."""
+        if self._start is not None:
+            raise self._start
+
+    def call(self, name: str, *arguments: object) -> object:
+        """Call a function of NVML; raise NvmlError where it fails."""
+        self.calls.append((name, *map(str, arguments[1:])))
+        result = self._result(name, *arguments)
+        if isinstance(result, NvmlError):
+            raise result
+        return result
+
+    def _result(self, name: str, *arguments: object) -> object:
+        if name == "nvmlDeviceGetHandleByIndex":
+            return self.gpus[int(str(arguments[0]))]
+        if not arguments:
+            return self._system.get(name, NvmlError(NOT_SUPPORTED))
+        device = arguments[0]
+        if not isinstance(device, NvmlDevice):
+            raise TypeError(f"{name}: {device!r} is not a device of this double")
+        if device in self.gpus and self.gpus.index(device) in self.lost:
+            return NvmlError(GPU_IS_LOST)
+        return device.result(name, *arguments[1:])
