@@ -39,12 +39,12 @@ def open_root(path: str) -> Files:
 def _directory_root(path: str) -> str:
     level = [path]
     for _ in range(_SEARCH_DEPTH):
-        roots = [place for place in level if _holds_machine(place)]
+        roots = [directory for directory in level if _holds_machine(directory)]
         if len(roots) > 1:
             raise RootError(f"root {path}: holds several machines, such as {roots[0]} and {roots[1]}: name one of them")
         if roots:
             return roots[0]
-        level = [entry.path for place in level for entry in _directories(place)]
+        level = [entry.path for directory in level for entry in _directories(directory)]
     raise RootError(f"root {path}: holds neither sys/ nor proc/")
 
 

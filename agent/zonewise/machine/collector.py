@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 
 class NoData(Exception):
-    """The machine has nothing of this kind. Not an error: most machines have no InfiniBand. The message names what is
-    absent.
+    """The machine has nothing of this kind; the message names what is absent.
+
+    It is no error: most machines have no InfiniBand.
     """
 
 

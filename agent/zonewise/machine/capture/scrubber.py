@@ -41,7 +41,7 @@ _SERIAL_LINES = re.compile(
 )
 """Lines of /proc/cpuinfo (Arm boards), /proc/sysinfo (s390) and /proc/ppc64/lparcfg (POWER)."""
 
-_KEPT_FILE_SYSTEMS = frozenset(
+_RETAINED_FILE_SYSTEMS = frozenset(
     (
         *("bpf", "cgroup", "cgroup2", "configfs", "cpuset", "debugfs", "devpts", "devtmpfs", "fuse.lxcfs"),
         *("hugetlbfs", "proc", "resctrl", "securityfs", "sysfs", "tracefs"),
@@ -49,7 +49,7 @@ _KEPT_FILE_SYSTEMS = frozenset(
 )
 """Types of mounts that describe the kernel; the others name servers, disks and people."""
 
-_KEPT_PARAMETERS = re.compile(
+_RETAINED_PARAMETERS = re.compile(
     r"(acpi|amd_iommu|amd_pstate|cgroup.*|clocksource|cma|cpuidle\..*|cpufreq\..*|default_hugepagesz|efi|hugepages"
     r"|hugepagesz|hugetlb_.*|idle|init_on_.*|intel_idle\..*|intel_iommu|intel_pstate|iommu.*|irqaffinity|isolcpus"
     r"|kernelcore|kvm.*\.nested|l1tf|lockdown|maxcpus|mce|mds|mem|memhp_default_state|memmap|migration\.*|mitigations"
@@ -134,7 +134,7 @@ def _reduced(path: str, content: bytes) -> bytes:
         return _command_line(_decoded(content)).encode("latin-1")
     if name in ("mounts", "mountinfo"):
         lines = _decoded(content).splitlines(keepends=True)
-        return "".join(line for line in lines if _file_system(line) in _KEPT_FILE_SYSTEMS).encode("latin-1")
+        return "".join(line for line in lines if _file_system(line) in _RETAINED_FILE_SYSTEMS).encode("latin-1")
     if path == _MODULES:  # root sees where in memory the kernel is loaded
         return _ADDRESS_IN_KERNEL.sub("0x0000000000000000", _decoded(content)).encode("latin-1")
     if "sys/firmware/dmi/" in path:
@@ -156,7 +156,7 @@ def _command_line(text: str) -> str:
 
 def _parameter(word: str) -> str:
     name, equals, _ = word.partition("=")
-    if _KEPT_PARAMETERS.fullmatch(name) or (not equals and _FLAG.fullmatch(name)):
+    if _RETAINED_PARAMETERS.fullmatch(name) or (not equals and _FLAG.fullmatch(name)):
         return word
     return f"{name}={_REMOVED}" if equals and _FLAG.fullmatch(name.replace(".", "_")) else _REMOVED
 

@@ -190,7 +190,7 @@ def _fabric_faults(mask: int | None) -> tuple[str, ...] | None:
     configuration = (mask or 0) >> _CONFIGURATION & 0xF
     if not configuration and not any(states.values()):
         return None
-    faults = [text for text, answer in states.items() if answer == 1]
+    faults = [text for text, code in states.items() if code == 1]
     if configuration > 1:
         faults.append(f"incorrect configuration: {_CONFIGURATION_FAULTS.get(configuration, configuration)}")
     return tuple(faults)

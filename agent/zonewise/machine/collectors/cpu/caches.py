@@ -29,7 +29,7 @@ _NOTATIONS = Notations(("shared_cpu_map",), ("shared_cpu_list",))
 _TYPES = ("Data", "Instruction", "Unified")
 _MAX_LEVEL = 8
 _MAX_INDEX = 64
-_MAX_ASKED = 4
+_MAX_CPUS_READ = 4
 """How many CPUs are read for a value that the first one lacks: more than one file may be lost, but not many."""
 
 _SPARC = (  # arch/sparc/kernel/sysfs.c
@@ -52,14 +52,14 @@ def _collect(read: Reader, machine: Machine) -> Machine:
     if not machine.cpus.online:
         raise NoData("no CPUs")
     caches = _SysfsCaches(read, machine.cpus).all() or _sparc(read, machine)
-    if not any(one.cache.level > 1 for one in caches):
-        caches += [_CacheReading(*one) for one in device_tree_caches(read, machine.cpus.online)]
+    if not any(reading.cache.level > 1 for reading in caches):
+        caches += [_CacheReading(*reading) for reading in device_tree_caches(read, machine.cpus.online)]
     if not caches:
         raise NoData(f"no caches below /{CPU}, nor in a device tree")
-    caches.sort(key=lambda one: (one.cache.cpus.first(), one.cache.level, one.cache.type))
-    for number, one in enumerate(caches if read.sources is not None else ()):
-        read.source(f"caches.{number}", one.path, one.cache.cpus, "level, type and size are told beside it")
-    return machine._replace(caches=tuple(one.cache for one in caches))
+    caches.sort(key=lambda reading: (reading.cache.cpus.first(), reading.cache.level, reading.cache.type))
+    for number, reading in enumerate(caches if read.sources is not None else ()):
+        read.source(f"caches.{number}", reading.path, reading.cache.cpus, "level, type and size are told beside it")
+    return machine._replace(caches=tuple(reading.cache for reading in caches))
 
 
 class _SysfsCaches:
@@ -81,10 +81,10 @@ class _SysfsCaches:
         for cpu, indexes in self.lists.items():
             by_list.setdefault(indexes, []).append(cpu)
         readings = [
-            one
+            reading
             for indexes, cpus in by_list.items()
             for index in indexes
-            for one in self.with_index(index, CpuSet(cpus))
+            for reading in self.with_index(index, CpuSet(cpus))
         ]
         return _undisputed(self.read, readings)
 
@@ -115,7 +115,7 @@ class _SysfsCaches:
             "cache",
             within=self.online,
         )
-        return [one for shared in sets if (one := self._cache(index, cpus, shared, files))]
+        return [reading for shared in sets if (reading := self._cache(index, cpus, shared, files))]
 
     def _cache(self, index: str, fellows: CpuSet, shared: Shared, files: frozenset[str]) -> _CacheReading | None:
         """Return a cache; level and type, if lost, as the CPUs with the same list have them at the same index."""
@@ -131,7 +131,7 @@ class _SysfsCaches:
     def _first_value(self, cpus: Iterable[int], index: str, name: str, parse: Callable[[str], T | None]) -> T | None:
         """Return the value of the first of the CPUs, or of the next that has one."""
         before = len(self.read.problems)
-        for cpu in islice(cpus, _MAX_ASKED):
+        for cpu in islice(cpus, _MAX_CPUS_READ):
             path = f"{_directory(cpu, index)}/{name}"
             known = len(self.read.problems)
             value = parse(path)
@@ -161,18 +161,18 @@ class _SysfsCaches:
 def _undisputed(read: Reader, readings: list[_CacheReading]) -> list[_CacheReading]:
     """Return each cache once, without those that overlap another of their level and type."""
     distinct: dict[tuple[int, str, int], _CacheReading] = {}
-    for one in readings:
-        distinct.setdefault((one.cache.level, one.cache.type, one.cache.cpus.bits), one)
+    for reading in readings:
+        distinct.setdefault((reading.cache.level, reading.cache.type, reading.cache.cpus.bits), reading)
     owners: dict[tuple[int, str, int], list[_CacheReading]] = {}
-    for one in distinct.values():
-        for cpu in one.cache.cpus:
-            owners.setdefault((one.cache.level, one.cache.type, cpu), []).append(one)
-    disputed = {id(one) for rivals in owners.values() if len(rivals) > 1 for one in rivals}
-    for one in distinct.values():
-        if id(one) in disputed:
-            problem = f"says that CPUs {shown(one.cache.cpus)} share a cache, which other caches contradict"
-            read.problem(one.path, problem, "no cache of these CPUs")
-    return [one for one in distinct.values() if id(one) not in disputed]
+    for reading in distinct.values():
+        for cpu in reading.cache.cpus:
+            owners.setdefault((reading.cache.level, reading.cache.type, cpu), []).append(reading)
+    disputed = {id(reading) for rivals in owners.values() if len(rivals) > 1 for reading in rivals}
+    for reading in distinct.values():
+        if id(reading) in disputed:
+            problem = f"says that CPUs {shown(reading.cache.cpus)} share a cache, which other caches contradict"
+            read.problem(reading.path, problem, "no cache of these CPUs")
+    return [reading for reading in distinct.values() if id(reading) not in disputed]
 
 
 def _sparc(read: Reader, machine: Machine) -> list[_CacheReading]:

@@ -38,7 +38,7 @@ class Mount(NamedTuple):
 def allowed_cpus(read: Reader, online: CpuSet) -> CpuSet | None:
     """Return the online CPUs that the reading process may use; None where no file lists them."""
     before = len(read.problems)
-    allowed = _cpus_of_cgroup(read) or _cpus_of_status(read)
+    allowed = _cgroup_cpus(read) or _status_cpus(read)
     if allowed is not None:
         read.note_used(before, f"CPUs {shown(allowed)}, as another file says")
         return allowed & online
@@ -54,7 +54,7 @@ def cpus_allowed_line(status: str) -> str | None:
     return match[1] if match else None
 
 
-def _cpus_of_status(read: Reader) -> CpuSet | None:
+def _status_cpus(read: Reader) -> CpuSet | None:
     text = cpus_allowed_line(read.text(STATUS) or "")
     if text is None:
         return None
@@ -67,7 +67,7 @@ def _cpus_of_status(read: Reader) -> CpuSet | None:
     return cpus or None
 
 
-def _cpus_of_cgroup(read: Reader) -> CpuSet | None:
+def _cgroup_cpus(read: Reader) -> CpuSet | None:
     groups = _groups(read)
     mounts = _mounts(read)
     # a controller is bound to one hierarchy: where a v1 hierarchy with cpusets is mounted, v2 has none

@@ -24,8 +24,9 @@ _SHOWN = 60
 
 
 class Notations(NamedTuple):
-    """The files of a directory that hold the same CPU set, newest name first. Masks go first: every kernel has them,
-    the oldest have no lists.
+    """The files of a directory that hold the same CPU set, newest name first.
+
+    Masks go first: every kernel has them, and the oldest have no lists.
     """
 
     masks: tuple[str, ...]
@@ -129,7 +130,7 @@ def partition(
         settled |= mine.cpus.bits
         sets.append(mine)
     _read_views(views, _odd_members(sets) & cpus, own, within)
-    if clash or not all(_is_consistent(one, views) for one in sets):
+    if clash or not all(_is_consistent(candidate, views) for candidate in sets):
         _read_views(views, cpus, own, within)
         sets = _undisputed(read, views, what)
     _explain_lost(read, lost, sets, path_at, what)
@@ -162,21 +163,23 @@ def _undisputed(read: Reader, views: dict[int, Shared | None], what: str) -> lis
     for shared in views.values():
         if shared is not None:
             distinct.setdefault(shared.cpus, shared)
-    consistent = [one for one in distinct.values() if _is_consistent(one, views)]
+    consistent = [candidate for candidate in distinct.values() if _is_consistent(candidate, views)]
     # a CPU without a set of its own may be claimed by several sets
     undisputed = [
-        one for one in consistent if all(one is other or one.cpus.isdisjoint(other.cpus) for other in consistent)
+        candidate
+        for candidate in consistent
+        if all(candidate is rival or candidate.cpus.isdisjoint(rival.cpus) for rival in consistent)
     ]
-    for one in distinct.values():
-        if one not in undisputed:
-            problem = f"says that CPUs {shown(one.cpus)} share a {what}, which other CPUs contradict"
-            read.problem(one.path, problem, f"no {what} of these CPUs")
+    for candidate in distinct.values():
+        if candidate not in undisputed:
+            problem = f"says that CPUs {shown(candidate.cpus)} share a {what}, which other CPUs contradict"
+            read.problem(candidate.path, problem, f"no {what} of these CPUs")
     return undisputed
 
 
-def _is_consistent(shared: Shared, said: dict[int, Shared | None]) -> bool:
+def _is_consistent(shared: Shared, views_by_cpu: dict[int, Shared | None]) -> bool:
     """Return whether no CPU of a set contradicts it."""
-    views = (said.get(cpu) for cpu in shared.cpus)
+    views = (views_by_cpu.get(cpu) for cpu in shared.cpus)
     return all(view is None or view.cpus == shared.cpus for view in views)
 
 

@@ -60,19 +60,21 @@ def _collect(read: Reader, machine: Machine) -> Machine:
     cores, modules = _cores(levels, machine)
     _report_straddling(read, packages, cores)
     dies = levels.defined_objects(DIE)
-    clusters = [(one, "cluster") for one in levels.defined_objects(CLUSTER)] + [(one, "module") for one in modules]
+    clusters = [(each, "cluster") for each in levels.defined_objects(CLUSTER)] + [(each, "module") for each in modules]
     clusters.sort(key=lambda pair: first_cpu(pair[0]))
-    groups = [(one, level.what) for level in (DRAWER, BOOK) for one in levels.objects(level)]
+    groups = [(each, level.what) for level in (DRAWER, BOOK) for each in levels.objects(level)]
     groups.sort(key=lambda pair: first_cpu(pair[0]))
     _explain(read, packages=package_objects, dies=dies, cores=cores)
-    _explain(read, clusters=[one for one, _ in clusters], groups=[one for one, _ in groups])
+    _explain(read, clusters=[each for each, _ in clusters], groups=[each for each, _ in groups])
     zones = {cpu: (zone.id, zone.cpus) for zone in machine.zones for cpu in zone.cpus}
     return machine._replace(
-        packages=tuple(Package(one.id, one.cpus, _model(machine, one.cpus)) for one in package_objects),
-        dies=tuple(Die(one.id, packages.package_id(one.cpus), one.cpus) for one in dies),
-        clusters=tuple(Cluster(one.id, packages.package_id(one.cpus), one.cpus, kind) for one, kind in clusters),
-        groups=tuple(Group(kind, one.id, one.cpus) for one, kind in groups),
-        cores=tuple(Core(one.id, packages.package_id(one.cpus), _zone(zones, one.cpus), one.cpus) for one in cores),
+        packages=tuple(Package(each.id, each.cpus, _model(machine, each.cpus)) for each in package_objects),
+        dies=tuple(Die(each.id, packages.package_id(each.cpus), each.cpus) for each in dies),
+        clusters=tuple(Cluster(each.id, packages.package_id(each.cpus), each.cpus, kind) for each, kind in clusters),
+        groups=tuple(Group(kind, each.id, each.cpus) for each, kind in groups),
+        cores=tuple(
+            Core(each.id, packages.package_id(each.cpus), _zone(zones, each.cpus), each.cpus) for each in cores
+        ),
     )
 
 
@@ -89,7 +91,7 @@ def _cores(levels: Levels, machine: Machine) -> tuple[list[TopologyObject], list
         if could_be_module and len(shared.cpus) > 1 and _ids_differ(levels, shared):
             modules.append(TopologyObject(None, shared.cpus, shared.path))
             alone = (CpuSet((cpu,)) for cpu in shared.cpus)
-            cores.extend(TopologyObject(levels.id(one, CORE), one, shared.path) for one in alone)
+            cores.extend(TopologyObject(levels.id(each, CORE), each, shared.path) for each in alone)
         else:
             cores.append(TopologyObject(levels.id(shared.cpus, CORE), shared.cpus, shared.path))
     return sorted(cores, key=first_cpu), modules

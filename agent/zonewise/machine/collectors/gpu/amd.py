@@ -136,13 +136,13 @@ def _partition(read: Reader, path: str, fact: str) -> str | None:
 
 def _health(read: Reader, path: str, fact: str) -> Health | None:
     replays = natural_number(read, f"{path}/pcie_replay_count", fact=f"{fact}.health.pcie_replays")
-    path_of_errors = f"{path}/ras/umc_err_count"
+    errors_path = f"{path}/ras/umc_err_count"
     text = read.text(
-        path_of_errors, fact=f"{fact}.health", rule="uncorrected (ue) and corrected (ce) errors of the memory"
+        errors_path, fact=f"{fact}.health", rule="uncorrected (ue) and corrected (ce) errors of the memory"
     )
     errors = {kind: int(number) for kind, number in _ERRORS.findall(text or "")}
     if text is not None and len(errors) < 2:
-        read.problem(path_of_errors, f"does not count errors: {text[:60]!r}", "ECC errors are unknown")
+        read.problem(errors_path, f"does not count errors: {text[:60]!r}", "ECC errors are unknown")
     if replays is None and not errors:
         return None
     return Health(ecc_corrected=errors.get("ce"), ecc_uncorrected=errors.get("ue"), pcie_replays=replays)

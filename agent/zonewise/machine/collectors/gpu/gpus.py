@@ -85,10 +85,12 @@ def _order(gpu: Gpu) -> tuple[bool, tuple[int, str], str]:
 
 
 def _gpu_functions(read: Reader, functions: tuple[PciFunction, ...], listed: frozenset[str]) -> tuple[Gpu, ...]:
-    vendors = {one.address: vendor for one in functions if (vendor := _vendor(one, one.address in listed)) is not None}
+    vendors = {
+        each.address: vendor for each in functions if (vendor := _vendor(each, each.address in listed)) is not None
+    }
     # a virtual function is part of a GPU that is listed already; a virtual machine with one sees no other function
-    own = [one for one in functions if one.address in vendors and one.physical_function not in vendors]
-    return tuple(_gpu(read, one, vendors[one.address], one.address in listed) for one in own)
+    own = [each for each in functions if each.address in vendors and each.physical_function not in vendors]
+    return tuple(_gpu(read, each, vendors[each.address], each.address in listed) for each in own)
 
 
 def _vendor(function: PciFunction, is_listed: bool) -> str | None:
@@ -195,7 +197,7 @@ def _mig_instances(peek: Peek) -> Hashable:
     """Return the names of the MIG instances: the driver has a directory with access rights for each."""
     top = f"{_PROC}/capabilities"
     gpus = [f"{top}/{gpu}/mig" for gpu in peek.names(top) if gpu.startswith("gpu")]
-    return tuple((gpu, tuple((one, peek.names(f"{gpu}/{one}")) for one in peek.names(gpu))) for gpu in gpus)
+    return tuple((gpu, tuple((each, peek.names(f"{gpu}/{each}")) for each in peek.names(gpu))) for gpu in gpus)
 
 
 COLLECTOR = Collector(

@@ -2,29 +2,37 @@
 
 /proc has a few facts of every GPU, also of GPUs that NVML leaves out. NVML is called on the running machine only, and
 only if its driver drives a GPU. A capture holds NVML's facts of its time.
+
+The files of /proc are those of nv-procfs.c of the open kernel modules. Every line ends in a newline, so text behind
+the last newline is a line that was cut.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise.machine.collectors.gpu.nvidia_proc import PROC, driver_version, information, information_path
 from zonewise.machine.collectors.pci.functions import DEVICES
 from zonewise.machine.model.gpu import Gpu
 from zonewise.machine.nvml.facts_json import CAPTURED, from_json
 from zonewise.machine.nvml.gpu_description import describe_gpu, record_sources
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from zonewise.machine.nvml.facts import NvmlFacts, NvmlGpu
     from zonewise.machine.reader import Reader
 
 _DRIVER = "nvidia"
 
-_ASKED = "dev/nvidiactl"
+_CONTROL_DEVICE = "dev/nvidiactl"
 """The device by which NVML reaches the driver: named as the source of its facts."""
 _USED = "what /sys and /proc say"
+_PROC = "proc/driver/nvidia"
+
+# NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 ...
+# NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.10  Release Build ...
+_VERSION = re.compile(r"Kernel Module\s.*?\b(\d{1,4}(?:\.\d{1,4}){1,2})\s")
 
 
 class Nvidia(NamedTuple):
@@ -39,12 +47,13 @@ class Nvidia(NamedTuple):
 def enrich_nvidia(
     read: Reader, gpus: tuple[Gpu, ...], listed: frozenset[str], query_nvml: Callable[[], NvmlFacts]
 ) -> Nvidia:
-    """Return the GPUs with the facts that NVIDIA's driver has of its own. `query_nvml` runs only where the driver
-    drives a GPU.
+    """Return the GPUs with the facts that NVIDIA's driver has of its own.
+
+    `query_nvml` runs only where the driver drives a GPU.
     """
     driven = {gpu.address for gpu in gpus if gpu.driver == _DRIVER}
-    version = driver_version(read) if driven else None
-    printed = information(read, [gpu.address for gpu in gpus if gpu.address and gpu.address in listed])
+    version = _driver_version(read) if driven else None
+    printed = _information(read, [gpu.address for gpu in gpus if gpu.address and gpu.address in listed])
     gpus = tuple(
         _enrich_from_proc(read, gpu, printed.get(gpu.address or "", {}), version) if gpu.address in driven else gpu
         for gpu in gpus
@@ -63,7 +72,9 @@ def enrich_nvidia(
     )  # fmt: skip
     matched = {nvml_gpu.place for nvml_gpu in by_address.values()}
     added = [
-        report.unlisted_by_pci(one) for one in facts.gpus if one.place not in matched and (one.address or one.uuid)
+        report.unlisted_by_pci(unmatched)
+        for unmatched in facts.gpus
+        if unmatched.place not in matched and (unmatched.address or unmatched.uuid)
     ]
     return Nvidia((*gpus, *added), by_address)
 
@@ -82,9 +93,9 @@ def _by_address(facts: NvmlFacts, gpus: tuple[Gpu, ...]) -> dict[str, NvmlGpu]:
 
 def _enrich_from_proc(read: Reader, gpu: Gpu, printed: dict[str, str], version: str | None) -> Gpu:
     """Return a GPU with the facts in the driver's own files."""
-    fact, path = f"gpus.{gpu.address}", information_path(gpu.address or "")
+    fact, path = f"gpus.{gpu.address}", _information_path(gpu.address or "")
     if version is not None:
-        read.source(f"{fact}.driver_version", f"{PROC}/version", version, "the version of the kernel module")
+        read.source(f"{fact}.driver_version", f"{_PROC}/version", version, "the version of the kernel module")
     minor = printed.get("Device Minor", "")
     fields = {
         "model": printed.get("Model"),
@@ -106,7 +117,7 @@ def _enrich_from_proc(read: Reader, gpu: Gpu, printed: dict[str, str], version: 
 def _nvml(read: Reader, query_nvml: Callable[[], NvmlFacts], *, expected: bool) -> tuple[str, NvmlFacts | None]:
     """Return the source of NVML's facts, and the facts; None without facts, or with unusable ones."""
     content = read.raw(CAPTURED)
-    path = _ASKED if content is None else CAPTURED
+    path = _CONTROL_DEVICE if content is None else CAPTURED
     if content is None:
         facts = query_nvml() if expected and read.files.live else None
     else:
@@ -182,3 +193,59 @@ class _NvmlReport:
         if nvml_gpu.address is not None:
             self._read.source(f"gpus.{nvml_gpu.address}", self._path, nvml_gpu.address, "NVML nvmlDeviceGetPciInfo")
         return self.enriched(gpu, nvml_gpu)
+
+
+# --- /proc/driver/nvidia
+
+
+def _driver_version(read: Reader) -> str | None:
+    """Return the version of the loaded kernel module; None where the file lacks it."""
+    path = f"{_PROC}/version"
+    content = read.raw(path)
+    if content is None:
+        return read.text("sys/module/nvidia/version")
+    text = content.decode("utf-8", "backslashreplace")
+    if match := _VERSION.search(text):
+        return match[1]
+    read.problem(path, f"names no version: {text[:60]!r}", "the driver's version is unknown")
+    return None
+
+
+def _information_path(address: str) -> str:
+    """Return the file in which the driver describes a GPU."""
+    return f"{_PROC}/gpus/{address}/information"
+
+
+def _information(read: Reader, addresses: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Return by address the driver's facts of each GPU: "Model", "GPU UUID", "Device Minor" and others.
+
+    The driver prints the same lines for every GPU, so a line that only some GPUs have was lost for the rest.
+    """
+    printed_by_address = {address: _printed(read, _information_path(address)) for address in addresses}
+    every = set[str]().union(*printed_by_address.values())
+    for address, printed in printed_by_address.items():
+        if lacking := sorted(every - set(printed)):
+            what = f"says nothing of {', '.join(lacking)}" if printed else "says nothing"
+            read.problem(_information_path(address), what, f"what it tells of {address} is unknown or from elsewhere")
+    return {
+        address: {name: value for name, value in printed.items() if _is_known(value)}
+        for address, printed in printed_by_address.items()
+    }
+
+
+def _is_known(value: str) -> bool:
+    """Return whether a value is one: until a GPU is used for the first time the driver prints question marks."""
+    return bool(value) and "?" not in value and value != "N/A"
+
+
+def _printed(read: Reader, path: str) -> dict[str, str]:
+    content = read.raw(path)
+    if content is None:
+        return {}
+    *lines, rest = content.decode("utf-8", "backslashreplace").split("\n")
+    parts = [line.partition(":") for line in lines]
+    fields = {name.strip(): value.strip() for name, colon, value in parts if colon}
+    if rest or not fields:
+        wrong = "is cut short" if fields else f"is not information: {rest[:60]!r}"
+        read.problem(path, wrong, "its whole lines" if fields else "nothing of it")
+    return fields

@@ -38,9 +38,7 @@ _UNKNOWN = 0xFFFF
 
 
 def structures(table: bytes) -> Iterator[bytes]:
-    """Yield the structures of a table, each with its strings; stop where the table does not go on as the
-    specification has it.
-    """
+    """Yield the structures of a table, each with its strings; stop where the table departs from DSP0134."""
     at = 0
     while at + _HEADER <= len(table):
         length = table[at + 1]

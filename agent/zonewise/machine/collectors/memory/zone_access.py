@@ -42,7 +42,9 @@ def read_node_distances(read: Reader, nodes: Sequence[int], online: Sequence[int
         if columns is None or 0 in row:
             read.problem(path, f"is no row of {len(online)} distances: {text[:60]!r}", f"nothing is known of {fact}")
             continue
-        distances[node] = {other: distance for other, distance in zip(columns, row, strict=True) if other in nodes}
+        distances[node] = {
+            node_id: distance for node_id, distance in zip(columns, row, strict=True) if node_id in nodes
+        }
     report_lacking(read, "distance", silent, nodes, "distances")
     return distances
 
@@ -100,13 +102,13 @@ def nearest_cpus(
     `cpus` are those of the nodes that have some.
     """
     access = best_access(accesses)
-    nearest = CpuSet.union(cpus[other] for other in (access.initiators if access else ()) if other in cpus)
+    nearest = CpuSet.union(cpus[node_id] for node_id in (access.initiators if access else ()) if node_id in cpus)
     if nearest:
         return nearest, f"the CPUs of its initiators of class {access.access_class if access else ''}"
-    known = {other: distances[other] for other in cpus if other in distances and other != node}
+    known = {node_id: distances[node_id] for node_id in cpus if node_id in distances and node_id != node}
     if known:
         least = min(known.values())
-        return CpuSet.union(cpus[other] for other, distance in known.items() if distance == least), (
+        return CpuSet.union(cpus[node_id] for node_id, distance in known.items() if distance == least), (
             "the CPUs of the zones at the smallest distance"
         )
     if len(cpus) == 1:

@@ -119,7 +119,7 @@ def read_node_cpus(read: Reader, ids: list[int], online: CpuSet) -> dict[int, No
     candidates = {node: _cpus_by_files(read, node, online) for node in ids}
     settled = {node: sets[0] if len(sets) == 1 else None for node, sets in candidates.items()}
     open_nodes = [node for node in ids if settled[node] is None]
-    left = online - CpuSet.union(found for found in settled.values() if found is not None)
+    left = online - CpuSet.union(node_cpus for node_cpus in settled.values() if node_cpus is not None)
     for node in open_nodes:
         settled[node] = _settled(read, node, candidates[node], left, online, alone=len(open_nodes) == 1)
     return _without_overlap(read, settled)

@@ -145,12 +145,12 @@ def latency(zone: Zone) -> int | None:
     return (access.read_latency + access.write_latency) // 2
 
 
-def _dram_and_hbm(one: Sequence[Zone], next_tier: Sequence[Zone]) -> dict[int, str]:
+def _dram_and_hbm(first_tier: Sequence[Zone], next_tier: Sequence[Zone]) -> dict[int, str]:
     """Return which of two tiers is DRAM and which HBM; nothing where their speeds leave it open."""
-    speeds = [[speed for zone in tier if (speed := bandwidth(zone)) is not None] for tier in (one, next_tier)]
+    speeds = [[speed for zone in tier if (speed := bandwidth(zone)) is not None] for tier in (first_tier, next_tier)]
     if not all(speeds):
         return {}
-    slow, fast = (one, next_tier) if max(speeds[0]) < max(speeds[1]) else (next_tier, one)
+    slow, fast = (first_tier, next_tier) if max(speeds[0]) < max(speeds[1]) else (next_tier, first_tier)
     low, high = sorted(speeds, key=max)
     if min(high) <= _FASTER * max(low):
         return {}

@@ -159,7 +159,9 @@ def read_node_side_caches(
         node: [int(match[1]) for name in read.names(_side_cache_path(node)) if (match := _SIDE_CACHE.fullmatch(name))]
         for node in nodes
     }
-    report_outlier(read, _side_cache_path, {node: bool(found) for node, found in levels.items()}, bare, "side caches")
+    report_outlier(
+        read, _side_cache_path, {node: bool(cache_levels) for node, cache_levels in levels.items()}, bare, "side caches"
+    )
     return {node: tuple(_side_cache(read, node, level) for level in sorted(levels[node])) for node in nodes}
 
 

@@ -123,9 +123,13 @@ def _zone(read: Reader, machine: Machine, nodes: _Nodes, node: int) -> Zone:
         held.listed or _local_cpus(read, machine, nodes, node),
         memory,
         nodes.pools[node],
-        {str(other): distance for other, distance in nodes.distances.get(node, {}).items() if other in nodes.cpus},
+        {
+            str(node_id): distance
+            for node_id, distance in nodes.distances.get(node, {}).items()
+            if node_id in nodes.cpus
+        },
         kind,
-        None if best is None else tuple(other for other in best.initiators if other in nodes.cpus),
+        None if best is None else tuple(node_id for node_id in best.initiators if node_id in nodes.cpus),
         accesses,
         nodes.side_caches[node],
         nodes.tiers.get(node),
@@ -140,7 +144,7 @@ def _local_cpus(read: Reader, machine: Machine, nodes: _Nodes, node: int) -> Cpu
     if near and near & machine.cpus.online:
         read.source(fact, f"sys/bus/pci/devices/{gpu}", near, "the CPUs nearest to the GPU, as the kernel says")
         return near & machine.cpus.online
-    own = {other: held.own for other, held in nodes.cpus.items() if held.own}
+    own = {node_id: held.own for node_id, held in nodes.cpus.items() if held.own}
     cpus, rule = nearest_cpus(node, own, nodes.accesses[node], nodes.distances.get(node, {}))
     read.source(fact, f"{NODE}/node{node}", cpus, rule)
     return cpus
@@ -173,14 +177,14 @@ def _volatile(peek: Peek) -> Hashable:
     paths = [f"{NODE}/node{node}" for node in nodes]
     directories = [f"{path}/hugepages" for path in paths] or [HUGEPAGES]
     pools = peek.names(directories[0])  # every node with memory has the same
-    totals = [_peek_total(peek, f"{place}/meminfo") for place in paths]
+    totals = [_peek_total(peek, f"{node_path}/meminfo") for node_path in paths]
     if not all(isinstance(total, bytes) for total in totals) or not totals:
         totals.append(_peek_total(peek, MEMINFO))
     return (
         peek.content(f"{NODE}/online"),
         tuple(nodes),
         tuple(totals),
-        tuple(peek.content(f"{place}/{pool}/nr_hugepages") for place in directories for pool in pools),
+        tuple(peek.content(f"{node_path}/{pool}/nr_hugepages") for node_path in directories for pool in pools),
     )
 
 

@@ -77,9 +77,9 @@ def _add_lost(read: Reader, functions: Iterable[PciFunction], attributes: dict[s
     for directory in (f"{path}/infiniband" for path in parents):
         for name in read.names(directory):
             if name not in attributes or not attributes[name].names:
-                place = f"{directory}/{name}"
-                read.problem(f"{CLASS}/{name}", "leads to no device, and there is one of that name", f"/{place}")
-                attributes[name] = _attributes(read, place)
+                device_path = f"{directory}/{name}"
+                read.problem(f"{CLASS}/{name}", "leads to no device, and there is one of that name", f"/{device_path}")
+                attributes[name] = _attributes(read, device_path)
 
 
 def _listed(attributes: Attributes, functions: dict[str, PciFunction]) -> _Listed:

@@ -80,7 +80,7 @@ def _collect(read: Reader, machine: Machine) -> Machine:
     facts = _Facts(functions, zones, netdev.vlans(read), _port_attribute(entries))
     shown = {entry.address for entry in entries.values()}
     shown_nics = [_nic(entries[name], facts) for name in natural(list(entries))]
-    hidden = [_hidden(read, one, presence[one.address]) for one in network if one.address not in shown]
+    hidden = [_hidden(read, each, presence[each.address]) for each in network if each.address not in shown]
     return machine._replace(nics=(*shown_nics, *hidden))
 
 
@@ -128,10 +128,10 @@ def _add_lost(read: Reader, path: str, address: str | None, entries: dict[str, _
 
 def _net_directories(read: Reader, function: PciFunction) -> dict[str, list[str]]:
     """Return what is in the directories of netdevs below a function, by their paths."""
-    place = f"{DEVICES}/{function.address}"
-    below = [place]
+    function_path = f"{DEVICES}/{function.address}"
+    below = [function_path]
     if function.driver == "virtio-pci":
-        below += [f"{place}/{name}" for name in read.names(place) if name.startswith("virtio")]
+        below += [f"{function_path}/{name}" for name in read.names(function_path) if name.startswith("virtio")]
     names_by_directory: dict[str, list[str]] = {}
     for path in (f"{directory}/net" for directory in below):
         try:
@@ -221,8 +221,8 @@ def _kind(entry: _Entry, link_type: int | None, below: tuple[str, ...], facts: _
 def _zone(entry: _Entry, function: PciFunction | None, facts: _Facts) -> int | None:
     attributes = entry.attributes
     if function is not None:
-        place = f"{DEVICES}/{function.address}"
-        attributes.read.source(f"{attributes.fact}.zone", place, function.zone, "the zone of its PCI function")
+        function_path = f"{DEVICES}/{function.address}"
+        attributes.read.source(f"{attributes.fact}.zone", function_path, function.zone, "the zone of its PCI function")
         return function.zone
     if entry.virtual or entry.address is not None or "device" not in attributes.names:
         return None

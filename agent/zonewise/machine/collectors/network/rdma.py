@@ -87,7 +87,7 @@ def _same_device(read: Reader, nic: Nic, candidates: list[RdmaDevice]) -> RdmaDe
     if len(candidates) <= 1:
         return candidates[0] if candidates else None
     owner = _owner(read, f"{nics.CLASS}/{nic.name}")
-    same = [one for one in candidates if owner and _owner(read, f"{infiniband.CLASS}/{one.name}") == owner]
+    same = [each for each in candidates if owner and _owner(read, f"{infiniband.CLASS}/{each.name}") == owner]
     return same[0] if len(same) == 1 else None
 
 
@@ -111,7 +111,7 @@ def _is_named_or_unnamed(nic: Nic, device: RdmaDevice, port: int | None, netdevs
     A table that names another netdev of the function excludes this one. It represents a virtual function on an embedded
     switch (a representor), and has no RDMA of its own.
     """
-    names = {gid.netdev for one in device.ports if one.number == port for gid in one.gids}
+    names = {gid.netdev for each in device.ports if each.number == port for gid in each.gids}
     local_names = {name for name in names if name in netdevs and netdevs[name].address == device.address}
     return nic.name in local_names or not local_names or nic.presence != "netdev"
 
@@ -167,8 +167,9 @@ def _belongs_to(pair: _Pair | None, device: RdmaDevice) -> bool:
 
 
 def _namespace_mode(read: Reader, machine: Machine) -> str | None:
-    """Return "shared" or "exclusive": the parameter is the very variable that `rdma system set netns` changes
-    (drivers/infiniband/core/device.c ib_devices_shared_netns).
+    """Return "shared" or "exclusive".
+
+    `rdma system set netns` changes the same variable (drivers/infiniband/core/device.c ib_devices_shared_netns).
     """
     fact = "rdma.namespace_mode"
     text = read.text(_MODE, fact=fact, rule="Y: every network namespace sees every RDMA device")

@@ -21,7 +21,7 @@ VOLATILE = ("state", "phys_state", "rate", "lid")
 """The attributes of a port that change with its link."""
 
 _ALWAYS = ("state", "phys_state", "rate", "lid", "sm_lid")
-_OF_HARDWARE = (*_ALWAYS, "link_layer", "gids")
+_HARDWARE_FILES = (*_ALWAYS, "link_layer", "gids")
 _TYPES = "gid_attrs"  # kernel 4.5
 # sysfs.c link_layer_show()
 _LINK_LAYERS = {"InfiniBand": "InfiniBand", "Ethernet": "Ethernet", "Unspecified": None, "Unknown": None}
@@ -74,7 +74,7 @@ def report_lacking(ports: list[tuple[ListedPort, Hashable]]) -> None:
         counters.setdefault(kind, set()).update(port.counters.names)
         hw_counters.setdefault(kind, set()).update(port.hw_counters.names)
     for port, kind in ports:
-        port.attributes.report_lacking((*_OF_HARDWARE, *types) if kind is not None else _ALWAYS)
+        port.attributes.report_lacking((*_HARDWARE_FILES, *types) if kind is not None else _ALWAYS)
         if kind is not None:
             port.counters.report_lacking(counters[kind])
             port.hw_counters.report_lacking(hw_counters[kind])

@@ -80,8 +80,8 @@ def _collect(read: Reader, machine: Machine) -> Machine:
     return machine._replace(links=tuple(links))
 
 
-def _ordered(address: str, other: str) -> tuple[str, str]:
-    return (address, other) if pci_order(address) < pci_order(other) else (other, address)
+def _ordered(address: str, second: str) -> tuple[str, str]:
+    return (address, second) if pci_order(address) < pci_order(second) else (second, address)
 
 
 def _ends(machine: Machine) -> tuple[list[_End], list[tuple[str, str]]]:
@@ -156,8 +156,8 @@ def _relation(a: _End, b: _End) -> str:
         return "NODE" if a.zone == b.zone else "SYS"
     above_a, above_b = a.bridges, b.bridges
     common = 0
-    for one, other in zip(above_a, above_b, strict=False):
-        if one != other:
+    for first, second in zip(above_a, above_b, strict=False):
+        if first != second:
             break
         common += 1
     if common == 0:
@@ -172,7 +172,7 @@ def _nvlink_pairs(gpus: tuple[Gpu, ...]) -> dict[tuple[str, str], str]:
     if not any(gpu.nvlinks for gpu in gpus):
         return {}
     linked = [(gpu.address, gpu.nvlinks) for gpu in gpus if gpu.address is not None]
-    linked.sort(key=lambda one: pci_order(one[0]))
+    linked.sort(key=lambda first: pci_order(first[0]))
     pairs: dict[tuple[str, str], str] = {}
     for at, (a, peers_a) in enumerate(linked):
         for b, peers_b in linked[at + 1 :]:

@@ -45,9 +45,9 @@ def nearest_cpu_zone(zones: Iterable[Zone], zone: Zone) -> int | None:
     the smaller distance to the processor of that GPU.
     """
     near = sorted(
-        (distance, other.id)
-        for other in zones
-        if other.cpus and (distance := zone.distances.get(str(other.id))) is not None
+        (distance, neighbour.id)
+        for neighbour in zones
+        if neighbour.cpus and (distance := zone.distances.get(str(neighbour.id))) is not None
     )
     if not near or (len(near) > 1 and near[0][0] == near[1][0]):
         return None
@@ -131,8 +131,9 @@ class _ZoneResolver:
         return evidence and _ZoneEvidence(evidence.zone, "physfn", path, physical.address, rule)
 
     def _from_above(self, function: PciFunction) -> _ZoneEvidence | None:
-        """Resolve by the bridges above, nearest first, then by the parent of a nested host bridge (Intel VMD), and its
-        bridges.
+        """Resolve by the bridges above, nearest first.
+
+        For a nested host bridge (Intel VMD) its parent function follows, and the bridges of that.
         """
         above = list(function.bridges[::-1])
         if (host := self._functions.get(function.host_function or "")) is not None:
