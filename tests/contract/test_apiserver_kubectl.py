@@ -10,7 +10,7 @@ import yaml
 
 from support.apiserver import real_server
 from support.clusters import Cluster, cluster, config_map, embedded_server, pod, widget
-from support.programs import find_program, why_no
+from support.programs import find_program, missing_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,7 @@ __all__ = ["cluster", "embedded_server", "real_server"]
 
 KUBECTL = find_program("kubectl")
 
-pytestmark = pytest.mark.skipif(KUBECTL is None, reason=why_no("kubectl"))
+pytestmark = pytest.mark.skipif(KUBECTL is None, reason=missing_program("kubectl"))
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def kubectl(cluster: Cluster, tmp_path: Path) -> Callable[..., str]:
     def run(*arguments: str, documents: list[Json] | None = None) -> str:
         command = [str(KUBECTL), "--kubeconfig", str(config), "--cache-dir", str(tmp_path / "cache"), *arguments]
         given = yaml.safe_dump_all(documents) if documents else None
-        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

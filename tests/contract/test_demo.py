@@ -16,7 +16,7 @@ _ROW = re.compile(r" *([\d.]+) s (.{43}) +(\d+) +(\d+) +(\d+) +(\d+) +(\d+) +(\d
 @pytest.fixture(scope="module")
 def shown() -> str:
     answer = subprocess.run(
-        [sys.executable, "-m", "demo"], cwd=PROJECT, check=False, capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "demo"], cwd=PROJECT, check=False, capture_output=True, text=True, timeout=300
     )
     assert (answer.returncode, answer.stderr) == (0, "")
     return answer.stdout

@@ -387,7 +387,7 @@ def run(*flags: str) -> tuple[int, str, str]:
     """Run the command to its end: status, output, and errors."""
     program = "import sys; from zonewise.cli import main; sys.exit(main())"
     built = subprocess.run(
-        [sys.executable, "-c", program, "scheduler", *flags], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program, "scheduler", *flags], capture_output=True, text=True, timeout=300, check=False
     )
     return built.returncode, built.stdout, built.stderr
 

@@ -292,7 +292,7 @@ def test_its_certificates(tmp_path: Path) -> None:
         pytest.skip("no openssl 3")
     [block] = [block for block in re.findall(r"```console\n(.*?)```", DEPLOY, re.DOTALL) if "$side.crt" in block]
     commands = re.sub(r"^\$ ", "", block.partition("$ kubectl")[0], flags=re.MULTILINE).replace("3072", "2048")
-    subprocess.run(["bash", "-e", "-c", commands], cwd=tmp_path, check=True, capture_output=True, timeout=60)
+    subprocess.run(["bash", "-e", "-c", commands], cwd=tmp_path, check=True, capture_output=True, timeout=300)
     ca, name = str(tmp_path / "ca.crt"), example()["extenders"][0]["tlsConfig"]["serverName"]
     server = Certificates(str(tmp_path / "tls.crt"), str(tmp_path / "tls.key"), ca).context()
     client = ssl.create_default_context(cafile=ca)
@@ -408,7 +408,7 @@ def test_kube_scheduler_takes_it(bind: bool | None, tmp_path: Path) -> None:
     (tmp_path / "kubeconfig").write_text(yaml.safe_dump(NOWHERE))
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(given))
     command = [binary, f"--config={tmp_path}/config.yaml", f"--write-config-to={tmp_path}/said.yaml", "--secure-port=0"]
-    answer = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    answer = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
     assert answer.returncode == 0, answer.stderr
     said = yaml.safe_load((tmp_path / "said.yaml").read_text())
     assert said["extenders"] == [{name: value for name, value in asked.items() if value}]

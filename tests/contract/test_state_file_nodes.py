@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from support.kubelet_reports import CONFIG, DEVICE, Books, books, node_of
+from support.kubelet_reports import CONFIG, DEVICE, NodeHistory, node_histories, make_node
 from support.state_file_nodes import NodeHardware, read_state_files
 from zonewise.kubelet.types import ContainerDevices, DeviceCheckpoint, StateFiles
 from zonewise.objects.nrt import machine_to_nrt
@@ -18,8 +18,8 @@ from zonewise_scheduler.admission.report.node_report import read_nrt
 NO_CPUS = CpuTopology((), (), ())
 
 
-@given(books())
-def test_files_and_reports_agree(drawn: Books) -> None:
+@given(node_histories())
+def test_files_and_reports_agree(drawn: NodeHistory) -> None:
     """CPUs, memory, groups, devices and policies of a node whose pods are all alive."""
     node = drawn._replace(records=tuple(record._replace(alive=True) for record in drawn.records))
     report = node.report()
@@ -38,7 +38,7 @@ def test_files_and_reports_agree(drawn: Books) -> None:
 
 def test_managers_without_a_policy_allocate_nothing() -> None:
     """Their files are ignored."""
-    files = Books(node_of((0, 1)), ()).report().state
+    files = NodeHistory(make_node((0, 1)), ()).report().state
     config = CONFIG._replace(cpu_manager_policy="none", memory_manager_policy="None")
     state = read_state_files(files, config, NodeHardware(CpuTopology(((0, 1),), ((0, 1),), ((0, 1),)), zones=(1,)))
     assert (state.free_cpus, state.memory_free, state.memory_assigned, state.kind.memory_types) == (0, (), 0, ())

@@ -39,7 +39,7 @@ memoryManagerPolicy: Static
 topologyManagerPolicy: best-effort
 systemReserved: {cpu: "1"}
 """
-GRACE = 10.0
+GRACE = PATIENCE
 """Seconds that an agent may take to end: one at most on a machine that does nothing else, of 5 that its pod has."""
 
 SHAPE = Shape(packages=2, zones=1, cores=8, threads=2, l3_cores=8)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-GRACE = 10.0
+GRACE = PATIENCE
 """Seconds that it may take to end: one or two, on a machine that does nothing else."""
 NAMESPACE = "lab"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"

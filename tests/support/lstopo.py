@@ -32,7 +32,7 @@ def lstopo(root: str | None = None) -> Opinion:
     if root is not None:
         environment |= {"HWLOC_FSROOT": root, "HWLOC_THISSYSTEM": "0", "HWLOC_COMPONENTS": "linux,stop"}
     command = ["lstopo", "--of", "xml", "--whole-io", "--disallowed"]
-    answer = subprocess.run(command, check=True, capture_output=True, env=environment, timeout=60)
+    answer = subprocess.run(command, check=True, capture_output=True, env=environment, timeout=300)
     tree = ElementTree.fromstring(answer.stdout)  # noqa: S314 -- the answer of a tool we started
     objects = list(tree.iter("object"))
 

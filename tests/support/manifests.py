@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from support.programs import find_program, why_no
+from support.programs import find_program, missing_program
 from support.snapshots import PROJECT
 from support.waiting import eventually
 from zonewise.commands import agent
@@ -48,7 +48,7 @@ def kubectl() -> str:
     """Return the program's file; skip the test where there is none."""
     found = find_program("kubectl") or shutil.which("kubectl")
     if found is None:
-        pytest.skip(f"{why_no('kubectl')}, or have it on PATH")
+        pytest.skip(f"{missing_program('kubectl')}, or have it on PATH")
     return str(found)
 
 
@@ -160,7 +160,7 @@ def apply(server: RealServer, content: str, *flags: str) -> str:
             capture_output=True,
             text=True,
             env={"HOME": home, "PATH": os.environ.get("PATH", "")},
-            timeout=60,
+            timeout=300,
         )
     assert answer.returncode == 0, answer.stderr
     if "--dry-run=server" not in flags:
@@ -180,7 +180,7 @@ def _named(folder: Path) -> list[str]:
 
 def _kustomize(place: Path) -> str:
     answer = subprocess.run(
-        [kubectl(), "kustomize", str(place)], check=False, capture_output=True, text=True, timeout=60
+        [kubectl(), "kustomize", str(place)], check=False, capture_output=True, text=True, timeout=300
     )
     assert (answer.returncode, answer.stderr) == (0, ""), answer.stderr
     return answer.stdout

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 """Seconds for what takes a moment: tests share a few cores with each other, and with whatever else runs there."""
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from support.apiserver import RealServer, real_server
 from support.clock import Clock
+from support.waiting import PATIENCE
 from zonewise.objects.features import Features
 from zonewise.publish.label_publisher import MASTER_TIMEOUT, LabelPublisher
 from zonewise.publish.node_feature import LabelTarget, object_name
@@ -163,7 +164,7 @@ def _publish_as_object(client: Client, target: LabelTarget) -> None:
 
 def _until_served(publisher: LabelPublisher, clock: Clock) -> None:
     """Publish until the server, which needs a moment to serve a new kind, has accepted the object."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while "nodefeature" not in publisher.publish(LABELS, FEATURES).writes:
         assert time.monotonic() < deadline
         time.sleep(0.05)
