@@ -27,7 +27,7 @@ import urllib3
 
 from support.api import Api
 from support.ports import reserved_port
-from support.programs import dying_with_us, find_program, why_no
+from support.programs import dying_with_us, find_program, missing_program
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -106,7 +106,7 @@ def binaries() -> Binaries | str:
     """Return the servers' files, or the reason for a skip."""
     etcd, apiserver = find_program("etcd"), find_program("kube-apiserver")
     if etcd is None or apiserver is None:
-        return why_no("etcd" if etcd is None else "kube-apiserver")
+        return missing_program("etcd" if etcd is None else "kube-apiserver")
     return Binaries(str(etcd), str(apiserver))
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.kubelet_reports import CONFIG, GIB, allocatable_of, node_of
+from support.kubelet_reports import CONFIG, GIB, make_allocatable, make_node
 from support.machine_parts import CacheSizes, Processors, processors, with_distances
 from support.machines import grace_blackwell, tiered_memory
 from support.state_file_nodes import config_policies
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from zonewise.machine.model.machine import Machine
 
 Object = dict[str, Any]
-TWO = node_of((0, 1))
+TWO = make_node((0, 1))
 
 
 def published(machine: Machine, report: KubeletReport) -> Object:
@@ -48,7 +48,7 @@ def published(machine: Machine, report: KubeletReport) -> Object:
 
 
 def report_of(machine: Machine, *pods: PodResources, devices: tuple[ContainerDevices, ...] = ()) -> KubeletReport:
-    return KubeletReport(pods, allocatable_of(machine, devices), CONFIG)
+    return KubeletReport(pods, make_allocatable(machine, devices), CONFIG)
 
 
 def state_of(report: NodeReport) -> NodeState:
@@ -95,7 +95,7 @@ ZONE_SETS = st.frozensets(st.integers(0, 3), max_size=3)
 @given(st.lists(st.tuples(st.sampled_from("abc"), ZONE_SETS, st.booleans()), max_size=12))
 def test_devices(drawn: list[tuple[str, frozenset[int], bool]]) -> None:
     """Each device counts in the class of its resource and zones, free or held."""
-    machine = node_of((0, 1, 2, 3))
+    machine = make_node((0, 1, 2, 3))
     devices = tuple(
         ContainerDevices(f"r/{kind}", (str(number),), tuple(sorted(zones)))
         for number, (kind, zones, _) in enumerate(drawn)
@@ -126,7 +126,7 @@ def test_memory() -> None:
     """By zone and type, with the groups and the zones with assigned memory."""
     block = MemoryBlock("memory", 20 * GIB, (0, 1))
     hugepages = MemoryBlock("hugepages-2Mi", 1 << 21, (2,))
-    machine = node_of((0, 1, 2))
+    machine = make_node((0, 1, 2))
     state = read(
         machine,
         report_of(
@@ -162,7 +162,7 @@ def test_a_node_without_pods_is_idle(cpu: str, memory: str) -> None:
     """With any combination of managers."""
     config = CONFIG._replace(cpu_manager_policy=cpu, memory_manager_policy=memory)
     devices = (ContainerDevices("r/d", ("a", "b"), (0, 1)), ContainerDevices("r/d", ("c",), ()))
-    allocatable = allocatable_of(TWO, devices)
+    allocatable = make_allocatable(TWO, devices)
     reported = allocatable if memory == "Static" else allocatable._replace(memory=())
     state = read(TWO, KubeletReport((), reported, config))
     assert state == idle_node(state.kind)
