@@ -1,7 +1,7 @@
-"""What a collector is. To add one, write a file with a COLLECTOR in `collectors/`, and name it in its `__init__`.
+"""The type of collectors. To add one, write a file with a COLLECTOR in `collectors/`, and name it in its `__init__`.
 
-A collector is a function from the files of a machine, and from what the collectors before it found, to a machine with
-a few more fields filled. It holds no state and has no side effect.
+A collector is a function. Its input is the files of a machine and the facts of earlier collectors. Its result is the
+machine with a few more fields filled. It holds no state and has no side effect.
 """
 
 from __future__ import annotations

@@ -37,18 +37,24 @@ class Identifiers:
 
     def __init__(self, texts: Iterable[str], words: Iterable[str] = ()) -> None:
         """Scan every text of the capture; `words` are whole identifiers (serial numbers, hostnames)."""
-        found = _IdentifierWords()
+        identifier_words = _IdentifierWords()
         for text in texts:
-            found.add(text)
-        macs = sorted(found.macs)
+            identifier_words.add(text)
+        macs = sorted(identifier_words.macs)
         self._macs = {mac: f"02{number:010x}" for number, mac in enumerate(macs, start=1)}
-        self._guids = {guid: self._fake_guid(guid, number) for number, guid in enumerate(sorted(found.guids), start=1)}
-        prefixes = sorted(found.prefixes)
+        self._guids = {
+            guid: self._fake_guid(guid, number) for number, guid in enumerate(sorted(identifier_words.guids), start=1)
+        }
+        prefixes = sorted(identifier_words.prefixes)
         self._prefixes = {prefix: f"{_FAKE_PREFIX}{number:08x}" for number, prefix in enumerate(prefixes, start=1)}
-        addresses = sorted(found.addresses)
+        addresses = sorted(identifier_words.addresses)
         self._addresses = {ip: f"{_FIRST_FAKE_IPV4 + number:08x}" for number, ip in enumerate(addresses, start=1)}
-        self._uuids = {uuid: f"{0x4000 << 64 | 0x8000 << 48 | n:032x}" for n, uuid in enumerate(sorted(found.uuids), 1)}
-        self._longs = {text: f"{number:0{len(text)}x}" for number, text in enumerate(sorted(found.longs), start=1)}
+        self._uuids = {
+            uuid: f"{0x4000 << 64 | 0x8000 << 48 | n:032x}" for n, uuid in enumerate(sorted(identifier_words.uuids), 1)
+        }
+        self._longs = {
+            text: f"{number:0{len(text)}x}" for number, text in enumerate(sorted(identifier_words.longs), start=1)
+        }
         known = (self._macs, self._guids, self._uuids, self._longs)
         self._originals = {digits for kind in known for digits in kind}
         self._stand_ins = {fake for kind in (*known, self._addresses) for fake in kind.values()}

@@ -48,7 +48,7 @@ def device_tree_caches(read: Reader, online: CpuSet) -> list[TreeCache]:
         while cpus and level <= _MAX_LEVEL and (cache := handles.get(following)):
             reached.setdefault((level, cache.path), []).extend(cpus)
             following, level = cache.following, level + 1
-    return [found for (level, path), cpus in reached.items() for found in _caches(read, level, path, CpuSet(cpus))]
+    return [each for (level, path), cpus in reached.items() for each in _caches(read, level, path, CpuSet(cpus))]
 
 
 def _nodes(read: Reader) -> tuple[list[_Node], dict[int | None, _Node]]:
