@@ -118,7 +118,7 @@ def test_every_module_of_a_page_exists(page: str) -> None:
 
 @pytest.mark.parametrize("walk", range(2))
 def test_a_walk_takes_no_detour(walk: int) -> None:
-    """From a CPU list in sysfs to an extender's verdict, and from a Job's YAML to its start: fewer than 25 modules each."""
+    """A CPU list to a verdict, and a Job to its start: through fewer than 25 modules each."""
     text = PAGES["docs/architecture/walks.md"].split("\n## ")[1 + walk]
     steps = re.findall(r"^\d+\. `((?:[a-z0-9_]+/)+[a-z0-9_]+\.py)`", text, re.MULTILINE)
     assert 5 <= len(steps) < 25

@@ -160,7 +160,7 @@ def test_how_good_forecasts_are(policy: str, tmp_path: Path) -> None:
 
 
 def test_bounds_of_the_thousand_gangs() -> None:
-    """No policy without foresight is done sooner in the mean than the guide says, and none at all than the other bound."""
+    """The bounds of policies with and without knowledge of true run times are those of the guide."""
     told = re.findall(r"done after ([\d.]+) min in the mean.* ([\d.]+) min would be possible", SIMULATOR)
     told += re.findall(r"it is (\d+\.\d) min, against (\d+\.\d) and (\d+\.\d)", SIMULATOR)
     paced, at_once = ([f"{one / 60:.1f}" for one in gangs(f"thousand-jobs{kind}.json")] for kind in ("-paced", ""))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from support.kubelet_reports import CONFIG, DEVICE, NodeHistory, node_histories, make_node
+from support.kubelet_reports import CONFIG, DEVICE, NodeHistory, make_node, node_histories
 from support.state_file_nodes import NodeHardware, read_state_files
 from zonewise.kubelet.types import ContainerDevices, DeviceCheckpoint, StateFiles
 from zonewise.objects.nrt import machine_to_nrt

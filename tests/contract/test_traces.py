@@ -14,8 +14,7 @@ import pytest
 from support.snapshots import PROJECT
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
-from zonewise_scheduler.simulator.pool_log import build_pool_history
-from zonewise_scheduler.simulator.pool_log import COLUMNS, PROCESSORS, build_tasks
+from zonewise_scheduler.simulator.pool_log import COLUMNS, PROCESSORS, build_pool_history, build_tasks
 from zonewise_scheduler.simulator.pool_simulation import simulate_pool
 from zonewise_scheduler.simulator.summary import Summary, summarise
 from zonewise_scheduler.simulator.swf import SwfLog, read_swf

@@ -124,7 +124,7 @@ def test_prose_uses_the_words_of_the_field(package: str) -> None:
 
 
 def test_pages_use_the_words_of_the_field() -> None:
-    pages = [page for page in PAGES if page.name != "glossary.md"]
+    pages = [page for page in PAGES if page.name != "glossary.md" and page.parent.name != "reference"]
     assert [line for page in pages for line in _struck_off_prose(page)] == []
 
 

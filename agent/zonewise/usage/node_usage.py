@@ -104,8 +104,8 @@ def numa_placement(
 
     None unless the Topology Manager's policy is single-numa-node: under other policies a container may span zones.
     None, too, where a container is in several zones or in a zone that the machine does not have: containers are encoded
-    by number, and the reader must count the same ones. The rule for a container's zone is that of
-    resource-topology-exporter's pkg/resourcemonitor: the zone of its CPUs, else of its devices, else of its memory.
+    by number, and the reader must count the same ones. A container's zone is that of its CPUs, else of
+    its devices, else of its memory.
     """
     if config is None or config.topology_manager_policy != "single-numa-node" or not machine.zones:
         return None
@@ -134,7 +134,8 @@ def has_exclusive_resources(pod: PodResources) -> bool:
     """Return whether a pod counts for the fingerprint method "with-exclusive-resources".
 
     It counts where any container has CPUs, memory of a zone, or a device of a zone. This is the rule of
-    resource-topology-exporter's pkg/numalocality; scheduler-plugins derives the same from the pods' requests.
+    resource-topology-exporter's pkg/podres/filter/numalocality. scheduler-plugins derives the same from the pods'
+    requests.
     """
     return any(_holds(container) for container in pod.containers)
 

@@ -1,7 +1,7 @@
 """The facts of a type that server-side apply needs: the keys of lists, and the values with one owner as a whole.
 
 A shape describes one position in an object. For custom resources it is read from the structural schema
-(x-kubernetes-list-type, x-kubernetes-map-type), for built-in kinds from the table in `lists`.
+(x-kubernetes-list-type, x-kubernetes-map-type), for built-in kinds from the table in `merge_rules`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Why a kubelet rejects a pod: reasons and messages (pkg/kubelet/cm/admission/errors.go)."""
+"""Why a kubelet rejects a pod: reasons and messages.
+
+pkg/kubelet/cm/admission/errors.go. TopologyAffinityError is in cm/topologymanager/topology_manager.go, and
+SMTAlignmentError in cm/cpumanager/policy_static.go.
+"""
 
 from __future__ import annotations
 

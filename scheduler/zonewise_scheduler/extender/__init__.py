@@ -1,1 +1,1 @@
-"""The live half: the cluster as the API server tells it, and what is decided on it."""
+"""The extender of kube-scheduler: watches the cluster, predicts admission, and serves filter, prioritize and bind."""

@@ -1,6 +1,6 @@
 """Memory that the static Memory Manager pins for a container or a pod.
 
-pkg/kubelet/cm/memorymanager/policy_static.go getRequestedResources, getPodRequestedResources.
+pkg/kubelet/cm/memorymanager/policy_static.go getContainerRequestedResources, getPodRequestedResources.
 """
 
 from __future__ import annotations

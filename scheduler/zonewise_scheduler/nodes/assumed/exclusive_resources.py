@@ -28,8 +28,8 @@ def has_exclusive_resources(kind: NodeKind, pod: PodShape) -> bool:
     """Tell whether a pod counts for the fingerprint method "with-exclusive-resources".
 
     It does if the PodResources API lists CPUs, memory of a zone or a device of a zone for any of its containers
-    (resource-topology-exporter pkg/numalocality). This API lists no ordinary init containers. A resource may have
-    devices with zones and without. A pod with such a device counts.
+    (resource-topology-exporter pkg/podres/filter/numalocality). This API lists no ordinary init containers. A resource
+    may have devices with zones and without. A pod with such a device counts.
     """
     zoned = {device.resource for device in kind.devices if device.zones}
     return any(

@@ -1,7 +1,7 @@
 """Free capacity of leaves that are nodes, and the leaves that match a pod set; cached until a node changes.
 
 pkg/cache/scheduler/tas_flavor_snapshot.go leafCapacity, getMatchingLeaves;
-pkg/cache/scheduler/simulator/scheduling_simulator_default.go FindFeasibleNodes.
+pkg/cache/scheduler/scheduling_simulator_default.go FindFeasibleNodes.
 """
 
 from __future__ import annotations
