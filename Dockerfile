@@ -19,7 +19,7 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=uv /uv /usr/local/bin/uv
 # Bytecode is compiled: on a read-only file system nothing would ever do it later, and resident memory would double.
-# Without docstrings and assertions, which nobody reads there: 1.5 MiB less.
+# Without docstrings and assertions, which have no use there: 1.5 MiB less.
 ENV PYTHONOPTIMIZE=2 \
     UV_COMPILE_BYTECODE=1 \
     UV_LINK_MODE=copy \
@@ -28,9 +28,6 @@ ENV PYTHONOPTIMIZE=2 \
     UV_PYTHON_DOWNLOADS=never
 WORKDIR /src
 ARG PART
-# the version, since git is not in here: the Makefile's target `image` gives that of the tag
-ARG VERSION=0.1.0.dev0
-ENV SETUPTOOLS_SCM_PRETEND_VERSION=${VERSION}
 # the dependencies in a layer of their own, which a change of the code leaves as it is
 RUN --mount=type=cache,target=/root/.cache/uv \
     --mount=type=bind,source=pyproject.toml,target=pyproject.toml \
@@ -40,6 +37,9 @@ COPY pyproject.toml uv.lock README.md LICENSE ./
 COPY agent agent
 COPY common common
 COPY scheduler scheduler
+# The version, since git is not in here. `make image` passes that of the newest tag.
+ARG VERSION=0.1.0.dev0
+ENV SETUPTOOLS_SCM_PRETEND_VERSION=${VERSION}
 RUN --mount=type=cache,target=/root/.cache/uv \
     uv sync --locked --no-default-groups --extra ${PART} --no-editable
 # Where the DaemonSet mounts the host's files (--root=/host). /proc is the container's own: see the DaemonSet.
@@ -55,7 +55,7 @@ USER 0:0
 RUN ["/usr/bin/python3", "-m", "compileall", "-q", "/usr/lib/python3.13"]
 COPY --from=build /opt/zonewise /opt/zonewise
 COPY --from=build /root-of-image/ /
-# whoever needs root says so, as the DaemonSet does
+# a pod that needs root sets it, as the DaemonSet does
 USER 65532:65532
 ENTRYPOINT ["/opt/zonewise/bin/zonewise"]
 

@@ -99,11 +99,15 @@ def test_what_is_copied_is_there_and_not_ignored() -> None:
 
 
 def test_what_the_package_is_made_of_is_copied() -> None:
-    """The build of the package finds its metadata, its readme, its version and its modules."""
+    """The build finds metadata, readme, licence and packages. The sandbox stays out. The version is an argument."""
     sources = syncs()[-1].files
-    build = PYPROJECT["tool"]["hatch"]
-    needed = [PYPROJECT["project"]["readme"], build["version"]["path"], *build["build"]["targets"]["wheel"]["packages"]]
-    assert {name.partition("/")[0] for name in needed} | {"pyproject.toml", "uv.lock"} == set(sources)
+    project = PYPROJECT["project"]
+    packages = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    roots = {name.partition("/")[0] for name in packages}
+    assert roots - {"sandbox"} | {project["readme"], *project["license-files"], "pyproject.toml", "uv.lock"} == set(
+        sources
+    )
+    assert "SETUPTOOLS_SCM_PRETEND_VERSION=${VERSION}" in " ".join(texts("ENV", stages()[1]))
 
 
 def test_uv_is_the_one_of_the_project() -> None:
