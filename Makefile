@@ -28,7 +28,7 @@ reference: .venv/.dev ## Generate docs/reference anew
 	$(BIN)/python -m tools.generate_reference
 
 test-quick: .venv/.dev ## Pass the unit tests with one example of each property: under a minute
-	HYPOTHESIS_PROFILE=quick $(BIN)/pytest tests/unit tests/house -m "not long and not slow"
+	HYPOTHESIS_PROFILE=quick $(BIN)/pytest tests/unit tests/house
 
 test: .venv/.dev ## Pass every test but the long ones
 	$(BIN)/pytest

@@ -61,27 +61,27 @@ import sys, time
 from zonewise.kubelet.podresources import client
 client.RATE, client.BURST = 1e9, 1 << 20  # the simulated kubelet has no rate limit
 from zonewise.daemon.events import Reason
-from zonewise.daemon.metrics.meters import Meters
-from zonewise.daemon.parts import make_agent, open_kubelet, open_publishing
-from zonewise.service.api import open_client
+from zonewise.daemon.metrics import AgentMetrics
+from zonewise.daemon.components import make_agent, open_kubelet, open_publishing
+from zonewise_common.service.api_client import open_client
 from zonewise.daemon.settings import Settings
 from zonewise.daemon.status import Status
-root, directory, url, looks = sys.argv[1:]
+root, directory, url, scans = sys.argv[1:]
 settings = Settings(node_name="bench", root=root, kubelet_dir=directory, api_server=url, publish_labels="node")
 settings = settings.completed()
-meters, status = Meters(), Status(time.monotonic)
-meters.watch(status)
-api, kubelet = open_client(settings.api_server, settings.kubeconfig), open_kubelet(settings, meters)
+metrics, status = AgentMetrics(), Status(time.monotonic)
+metrics.watch(status)
+api, kubelet = open_client(settings.api_server, settings.kubeconfig), open_kubelet(settings, metrics)
 def weight():
     lines = open("/proc/self/smaps_rollup").read().splitlines()
-    found = {line.split()[0]: int(line.split()[1]) for line in lines[1:]}
-    return found["Rss:"], found["Private_Clean:"] + found["Private_Dirty:"]
-with open_publishing(settings, api, "", status, meters) as publishing:
-    agent = make_agent(settings, kubelet, api, publishing, status, meters)
-    agent.look(frozenset({Reason.START}))
-    for number in range(1, int(looks) + 1):
-        agent.look(frozenset({Reason.NOTIFY}))
-        if number in (1000, int(looks)):
+    kilobytes = {line.split()[0]: int(line.split()[1]) for line in lines[1:]}
+    return kilobytes["Rss:"], kilobytes["Private_Clean:"] + kilobytes["Private_Dirty:"]
+with open_publishing(settings, api, "", status, metrics) as publishing:
+    agent = make_agent(settings, kubelet, api, publishing, status, metrics)
+    agent.run_once(frozenset({Reason.START}))
+    for number in range(1, int(scans) + 1):
+        agent.run_once(frozenset({Reason.NOTIFY}))
+        if number in (1000, int(scans)):
             publishing.wait(5.0)
             print(*weight())
 """

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import psutil
+
 from zonewise_common.kube.client import Client
 from zonewise_common.kube.config import Config
 from zonewise_common.kube.errors import KubeError
@@ -138,10 +140,9 @@ class AgentProcess:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def weight(self) -> tuple[float, float]:
-        """Return its resident and its private memory, MiB (proc_pid_smaps(5))."""
-        lines = Path(f"/proc/{self.process.pid}/smaps_rollup").read_text().splitlines()[1:]
-        found = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines}
-        return found["Rss"], found["Private_Clean"] + found["Private_Dirty"]
+        """Return its resident and its private memory, MiB."""
+        memory = psutil.Process(self.process.pid).memory_full_info()
+        return memory.rss / (1 << 20), memory.uss / (1 << 20)
 
     def stop(self) -> None:
         """End it."""

@@ -36,20 +36,20 @@ _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _NRTS = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"
 _NOTHING = """
 import sys, threading
-from zonewise.service.server import Server
-from zonewise.service.site import Page
+from zonewise_common.service.handlers import Response
+from zonewise_common.service.http_server import HttpServer
 
-class Nothing:
-    most_body = 64 << 20
+class PassAll:
+    max_body = 64 << 20
 
     def methods(self, path):
         return ("POST",)
 
-    def answer(self, request):
+    def handle(self, request):
         names = request.body[request.body.rindex(b'"NodeNames":') : -1]
-        return Page(200, "application/json", b'{"Nodes":null,' + names + b',"FailedNodes":{},"Error":""}')
+        return Response(200, "application/json", b'{"Nodes":null,' + names + b',"FailedNodes":{},"Error":""}')
 
-server = Server("127.0.0.1:0", Nothing(), idle=60.0)
+server = HttpServer("127.0.0.1:0", PassAll(), idle=60.0)
 server.start()
 print(server.port, flush=True)
 threading.Event().wait()
@@ -152,7 +152,7 @@ def serving_lists(lists: dict[str, bytes]) -> Generator[str]:
 
 
 class ExtenderProcess(NamedTuple):
-    """An extender that is asked."""
+    """An extender under measurement."""
 
     port: int
     pid: int

@@ -1,4 +1,4 @@
-"""Clusters for measuring the fit: nodes of one make, partly used, and the pods that are asked of them."""
+"""Clusters for measuring the fit: nodes of one make, partly used, and the pods to place on them."""
 
 from __future__ import annotations
 

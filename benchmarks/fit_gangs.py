@@ -63,11 +63,11 @@ def _measure(nodes: int, pods: int, target: int, *, busy: bool) -> Iterator[Row]
     yield Row(what, f"{ours:.0f} ms", f"<= {target:,} ms", ours <= target)
     yield Row("... pod by pod through the same tables / at once", f"{peer / 1000:.1f} s = {peer / ours:.0f}")
     if busy:
-        yield Row("... as many pods as nodes, refused with reasons", f"{_median(cluster, states, nodes):.0f} ms")
+        yield Row("... as many pods as nodes, rejected with reasons", f"{_median(cluster, states, nodes):.0f} ms")
 
 
 def _median(cluster: NodeSnapshot, states: list[NodeState], pods: int) -> float:
-    """Return the milliseconds to place a gang, or to tell why not, where nothing was asked of the tables before."""
+    """Return the milliseconds to place a gang, or to explain why not, on tables without cached results."""
     taken: list[float] = []
     for _ in range(RUNS):
         cold = cluster._replace(table=_table(states))
@@ -79,7 +79,7 @@ def _median(cluster: NodeSnapshot, states: list[NodeState], pods: int) -> float:
 
 
 def _one_by_one(cluster: NodeSnapshot, states: list[NodeState]) -> float:
-    """Return the milliseconds that a pod takes: all nodes are asked, the first that fits takes it."""
+    """Return the milliseconds that a pod takes: all nodes are filtered, and the first that fits gets it."""
     table = _table(states)
     table.admitted(SHAPE)
     constraints = Constraints(REQUESTS)

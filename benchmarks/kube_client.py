@@ -31,23 +31,23 @@ url, pods, events = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 REFLECTOR = """
 import threading
 import msgspec
-from zonewise.kube.client import Client
-from zonewise.kube.config import Config
-from zonewise.kube.reflector import Reflector
-from zonewise.kube.resources import PODS
-told = 0
+from zonewise_common.kube.client import Client
+from zonewise_common.kube.config import Config
+from zonewise_common.kube.reflector import Reflector
+from zonewise_common.kube.resources import PODS
+updates = 0
 done = threading.Event()
-def tell(old, new):
-    global told
-    told += 1
-    if told == pods + events:
+def handle(old, new):
+    global updates
+    updates += 1
+    if updates == pods + events:
         done.set()
-client = Client(Config.plain(url))
+client = Client(Config.from_url(url))
 begun = time.process_time()
-reflector = Reflector(client, PODS, msgspec.json.Decoder(INTO).decode, tell)
+reflector = Reflector(client, PODS, msgspec.json.Decoder(INTO).decode, handle)
 reflector.start()
 assert done.wait(120)
-report(begun, len(reflector.values()), told - pods)
+report(begun, len(reflector.values()), updates - pods)
 reflector.close()
 """
 STRUCT = """

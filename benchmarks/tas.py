@@ -105,18 +105,18 @@ def _measure() -> Iterator[Row]:
 def _anew(
     tree: TopologyTree, nodes: NodeInfoTable, pods: TASPodSetRequests, options: TASFeatureGates
 ) -> TASAssignments | TopologyAssignmentFailure:
-    """Place pods where nobody has asked before."""
+    """Place pods without cached results."""
     return find_topology_assignments_for_flavor(NodeTASFlavorSnapshot(tree, nodes), [pods], options)
 
 
 def _again(tree: TopologyTree, nodes: NodeInfoTable) -> Iterator[Row]:
-    """Yield how long it takes where few hosts have changed since others asked for the same."""
+    """Yield the time where few hosts have changed since the last equal request."""
     draw = random.Random(2)  # noqa: S311 -- no secret
     used = {"cpu": np.zeros(NODES, np.int64)}
     kept = NodeTASFlavorSnapshot(tree, nodes)
     for what, request, size in (
         ("rack required", PodSetTopologyRequest(required=RACK), FEW),
-        ("rack required, refused", PodSetTopologyRequest(required=RACK), PODS),
+        ("rack required, rejected", PodSetTopologyRequest(required=RACK), PODS),
         ("unconstrained", PodSetTopologyRequest(unconstrained=True), FEW),
     ):
         pods = TASPodSetRequests("workers", size, REQUESTS, request)
@@ -136,7 +136,7 @@ def _again(tree: TopologyTree, nodes: NodeInfoTable) -> Iterator[Row]:
             again.append(times[0])
             first.append(times[1])
         ours, anew = statistics.median(again), statistics.median(first)
-        title = f"{size:,} pods, {what}, {FEW} hosts changed: asked anew / again, CPU"
+        title = f"{size:,} pods, {what}, {FEW} hosts changed: computed anew / cached, CPU"
         yield Row(title, f"{anew:.1f} ms / {ours:.2f} ms = {anew / ours:.0f}", f">= {KEPT}", anew / ours >= KEPT)
 
 
@@ -182,7 +182,7 @@ def _plans(nodes: NodeInfoTable) -> Iterator[Row]:
         plan, after = _plan(nodes, request, states if known else None)
         yield Row(f"{PODS:,} pods, {what}, CPU", f"{plan:.0f} ms", f"<= {PROMISE:,} ms", plan <= PROMISE)
         what = " (the first refusal reads all kubelets once more, as if idle)" if known else ""
-        yield Row(f"... and a next one that is refused{what}", f"{after:.0f} ms")
+        yield Row(f"... and a next one that is rejected{what}", f"{after:.0f} ms")
 
 
 def _plan(nodes: NodeInfoTable, request: PodSetTopologyRequest, states: list[NodeState] | None) -> tuple[float, float]:

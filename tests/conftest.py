@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from support.programs import PROGRAMS, find_program, missing_program
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
+_QUICK_PARAMETER_SETS = 2
+"""Of a unit test, in the quick profile: the first ones."""
 
 # no deadline for an example: a loaded machine is no defect, and each test has a timeout of its own
 settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -35,15 +34,28 @@ def pytest_configure() -> None:
             pytest.exit("\n".join(missing), returncode=1)
 
 
-def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:
-    """In the quick profile try one example, also where a test states its own number."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In the quick profile try one example of a property, two parameter sets of a test, and no real server."""
     if PROFILE != "quick":
         return
+    counts: Counter[str] = Counter()
+    chosen: list[pytest.Item] = []
+    deselected: list[pytest.Item] = []
     for item in items:
-        function: Any = getattr(item, "obj", None)
-        own = getattr(function, "_hypothesis_internal_use_settings", None)
-        if own is not None:
-            function._hypothesis_internal_use_settings = settings(own, max_examples=1)
+        function, _, parameters = item.nodeid.partition("[")
+        counts[function] += 1
+        few = counts[function] <= _QUICK_PARAMETER_SETS or "tests/unit" not in function
+        (chosen if few and "real" not in parameters else deselected).append(item)
+        _limit_examples(getattr(item, "obj", None))
+    config.hook.pytest_deselected(items=deselected)
+    items[:] = chosen
+
+
+def _limit_examples(function: Any) -> None:
+    """Let a property try one example, also where it states its own number."""
+    own = getattr(function, "_hypothesis_internal_use_settings", None)
+    if own is not None:
+        function._hypothesis_internal_use_settings = settings(own, max_examples=1)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
