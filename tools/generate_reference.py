@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import ast
+import os
 import sys
-from argparse import ArgumentParser, HelpFormatter
-from functools import partial
+from argparse import ArgumentParser
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest import mock
 
 from zonewise.commands import agent, capture, show
 from zonewise.daemon import settings as agent_settings
@@ -59,16 +60,17 @@ def _commands() -> dict[str, Command]:
 
 
 def _cli() -> str:
+    with mock.patch.dict(os.environ, {"COLUMNS": str(_WIDTH)}):  # argparse and the commands wrap at this width
+        return _sections()
+
+
+def _sections() -> str:
     sections = [
         "# Command line\n",
         "Exit status: 0 done; 1 as the command says; 2 unusable arguments, source or destination; 130 interrupted.\n",
     ]
     for name, command in _commands().items():
-        parser = ArgumentParser(
-            prog=f"zonewise {name}",
-            description=f"{command.help[:1].upper()}{command.help[1:]}.",
-            formatter_class=partial(HelpFormatter, width=_WIDTH),
-        )
+        parser = ArgumentParser(prog=f"zonewise {name}", description=f"{command.help[:1].upper()}{command.help[1:]}.")
         command.add_arguments(parser)
         sections.append(f"## zonewise {name}\n\n```text\n{parser.format_help().rstrip()}\n```\n")
     return "\n".join(sections)
