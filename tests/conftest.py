@@ -13,8 +13,6 @@ from hypothesis import HealthCheck, settings
 from support.programs import PROGRAMS, find_program, missing_program
 
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
-_QUICK_PARAMETER_SETS = 2
-"""Of a unit test, in the quick profile: the first ones."""
 
 # no deadline for an example: a loaded machine is no defect, and each test has a timeout of its own
 settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -35,17 +33,17 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """In the quick profile try one example of a property, two parameter sets of a test, and no real server."""
+    """In the quick profile try one example of a property, one parameter set of a unit test, and no real server."""
     if PROFILE != "quick":
         return
-    counts: Counter[str] = Counter()
+    functions: set[str] = set()
     chosen: list[pytest.Item] = []
     deselected: list[pytest.Item] = []
     for item in items:
         function, _, parameters = item.nodeid.partition("[")
-        counts[function] += 1
-        few = counts[function] <= _QUICK_PARAMETER_SETS or "tests/unit" not in function
-        (chosen if few and "real" not in parameters else deselected).append(item)
+        is_first = function not in functions or "tests/unit" not in function
+        functions.add(function)
+        (chosen if is_first and "real" not in parameters else deselected).append(item)
         _limit_examples(getattr(item, "obj", None))
     config.hook.pytest_deselected(items=deselected)
     items[:] = chosen
