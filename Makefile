@@ -27,7 +27,7 @@ proto: .venv/.dev ## Generate the code of proto/ anew
 reference: .venv/.dev ## Generate docs/reference anew
 	$(BIN)/python -m tools.generate_reference
 
-test-quick: .venv/.dev ## Pass the unit tests with one example of each property: under a minute
+test-quick: .venv/.dev ## Pass the unit tests with one example of each property: about a minute
 	HYPOTHESIS_PROFILE=quick $(BIN)/pytest tests/unit tests/house
 
 test: .venv/.dev ## Pass every test but the long ones
