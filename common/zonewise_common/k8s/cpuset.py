@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-MAX_CPUS = 65536
+MAX_CPUS = 8192
 """Ids from this one on are damage, not hardware: CONFIG_NR_CPUS of no architecture exceeds 8192 (x86 MAXSMP). An
 unbounded id in a garbled file would need gigabytes of bits."""
 

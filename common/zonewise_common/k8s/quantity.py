@@ -54,6 +54,15 @@ def format_quantity(number: int) -> str:
     return f"{number}{_SUFFIXES[thousands]}"
 
 
+def format_binary_quantity(number: int) -> str:
+    """Return the canonical BinarySI text of a whole number: the largest suffix that loses nothing (2048 -> "2Ki")."""
+    powers = 0
+    while number and not number % 1024 and powers < len("KMGTPE"):
+        number //= 1024
+        powers += 1
+    return f"{number}{'KMGTPE'[powers - 1]}i" if powers else str(number)
+
+
 def quantity_value(value: object) -> int:
     """Return the quantity of a JSON value in its unit (bytes, counts), rounded up as Quantity.Value() does.
 

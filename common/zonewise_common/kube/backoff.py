@@ -11,7 +11,7 @@ class Backoff(NamedTuple):
     base: float = 0.25
     """Before attempt 0, at most."""
     cap: float = 30.0
-    """Of client-go's reflector (client-go tools/cache/reflector.go)."""
+    """The longest wait without a Retry-After."""
     retry_after_cap: float = 300.0
     """The longest Retry-After that counts: a server with a wrong clock must not silence its clients for a year."""
 

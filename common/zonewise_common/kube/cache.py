@@ -2,6 +2,9 @@
 
 Resource versions are compared as numbers. Kubernetes guarantees their order since 1.35 (KEP-5504), and had it before.
 The events of one watch are in order, so that one number separates the known ones from the new ones.
+
+The order ends where etcd is restored from a backup: versions go back, and one version may name two states of an object.
+So a listing is compared by value too, and `force` takes an older one.
 """
 
 from __future__ import annotations
@@ -91,7 +94,7 @@ class Cache(Generic[T]):
         changes: list[Change[T]] = [Change(self._cached.pop(key).value, None) for key in removed]
         for item in items.values():
             cached = self._cached.get(item.key)
-            if cached is None or cached.version != item.version:
+            if cached is None or cached.version != item.version or cached.value != item.value:
                 change = self._set(item)
                 changes += [change] if change else []
         return changes

@@ -7,6 +7,7 @@ skipped.
 from __future__ import annotations
 
 import functools
+import threading
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
@@ -59,6 +60,13 @@ class Client:
         """Create a client whose requests may last `timeout` seconds each. Raises ConfigError."""
         self._transport = Transport(config, timeout=timeout, user_agent=user_agent)
         self.timeout = timeout
+
+    def request_failures(self) -> dict[tuple[str, str], int]:
+        """Return the number of failed requests that a repetition may mend, by method and reason: 429, 5xx, connection.
+
+        A watch counts until its stream is open.
+        """
+        return self._transport.failures
 
     # --- reading
 
@@ -233,12 +241,21 @@ class Client:
         namespace: str | None = None,
         uid: str | None = None,
         resource_version: str | None = None,
+        propagation: str = "",
+        grace_seconds: int | None = None,
     ) -> None:
-        """Delete an object. An object with another UID or another version than the given ones raises Conflict."""
+        """Delete an object. An object with another UID or another version than the given ones raises Conflict.
+
+        `propagation` is Background, Foreground or Orphan; without it the kind decides, and a batch/v1 Job orphans its
+        pods (pkg/registry/batch/job/strategy.go). `grace_seconds` is how long a pod may take to end.
+        """
         preconditions = {
             field: value for field, value in (("uid", uid), ("resourceVersion", resource_version)) if value
         }
-        body = msgspec.json.encode({"preconditions": preconditions}) if preconditions else None
+        options: Object = {"preconditions": preconditions} if preconditions else {}
+        options |= {"propagationPolicy": propagation} if propagation else {}
+        options |= {} if grace_seconds is None else {"gracePeriodSeconds": grace_seconds}
+        body = msgspec.json.encode(options) if options else None
         self._transport.request("DELETE", resource.path(_checked_name(name), namespace), {}, body)
 
     def close(self) -> None:
@@ -316,9 +333,15 @@ def _namespace(resource: Resource, obj: Object, namespace: str | None, *, requir
     return effective
 
 
+_BUILDING = threading.Lock()
+"""msgspec stores what it knows of a struct before it has read all of its fields. A thread that builds a decoder of that
+struct at the same time decodes with a part of the fields, and crashes."""
+
+
 @functools.cache
 def _decoder(into: type[T]) -> msgspec.json.Decoder[T]:
-    return msgspec.json.Decoder(into)
+    with _BUILDING:
+        return msgspec.json.Decoder(into)
 
 
 def _decode(body: bytes, into: type[T]) -> T:

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
     from zonewise_common.kube.config import Config
 
-_MAX_IDLE = 4
-"""Idle connections in the pool; more requests at once open more connections."""
+_MAX_IDLE = 12
+"""Idle connections in the pool; more requests at once open more connections. The threads of a program that writes much
+need one each: a handshake costs more than a request.
+"""
 _CHUNK = 1 << 16
 _SOCKET_OPTIONS = (
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
@@ -197,17 +199,20 @@ class _Connection(HTTPConnection):
         self.limit = _Limit()
         self._tls = tls
         self._name = name
+        self._parts: list[bytes] = []
+        """Of a request that is not sent yet."""
 
     def connect(self) -> None:
-        plain = socket.create_connection((self.host, self.port), self.limit.remaining())
-        for option in _SOCKET_OPTIONS:
-            plain.setsockopt(*option)
-        if self._tls is None:
-            self.sock = _Socket(fileno=plain.detach())
-        else:
-            plain.settimeout(self.limit.remaining())
-            wrapped = self._tls.wrap_socket(plain, server_hostname=self._name or self.host)
-            self.sock = cast("_EncryptedSocket", wrapped)
+        # closed where a limit has passed or an option is refused; wrap_socket and detach take the descriptor over
+        with socket.create_connection((self.host, self.port), self.limit.remaining()) as plain:
+            for option in _SOCKET_OPTIONS:
+                plain.setsockopt(*option)
+            if self._tls is None:
+                self.sock = _Socket(fileno=plain.detach())
+            else:
+                plain.settimeout(self.limit.remaining())
+                wrapped = self._tls.wrap_socket(plain, server_hostname=self._name or self.host)
+                self.sock = cast("_EncryptedSocket", wrapped)
         self.sock.limit = self.limit
 
     def exchange(self, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> _Exchange:
@@ -215,9 +220,15 @@ class _Connection(HTTPConnection):
         if self.sock is None:
             self.connect()
         sock = cast("_Socket", self.sock)
+        self.request(method, target, body, headers)
+        request, self._parts = b"".join(self._parts), []
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the server may respond early
-            self.request(method, target, body, headers)
+            super().send(request)
         return self.getresponse(), sock
+
+    def send(self, data: object) -> None:
+        """Take a part of a request: head and body go out at once, in one record of TLS and one packet."""
+        self._parts.append(cast("bytes", data))
 
     def is_quiet(self) -> bool:
         """Tell whether the server has neither closed the connection nor sent anything unrequested."""

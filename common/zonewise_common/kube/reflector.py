@@ -3,12 +3,21 @@
 | state | event | action, next state |
 |---|---|---|
 | lost | start, or any of the events below | list, report the differences: following |
-| following | the server ends the watch, the stream breaks or is silent | watch from the last version: following |
-| following | the server does not have that version any more (410) | lost |
+| following | the server ends the watch, the stream breaks | watch from the last version: following |
+| following | the server does not have that version any more (410) | lost, without a wait the first time |
 | following | the watch ends in an error or in an invalid line | lost |
+| following | the watch has been silent since it was opened | lost |
+| following | an event or a bookmark is from before the watch | lost |
+| following | two attempts to watch in a row end without an answer, or with a status of 500 and above | lost |
 | any | a failure, or a watch that ends at once | wait first: exponential, jittered, at least Retry-After |
+| any | a status of failure after attempts without an answer | the waits begin anew: the server is back |
 
-Source of the rules: client-go tools/cache/reflector.go.
+The last three ways to `lost` find an etcd that was restored from a backup. An API server does not reject a watch from a
+version that its etcd does not have yet: it sends nothing, bookmarks included, until its versions exceed this one
+(apiserver pkg/storage/cacher/cache_watcher.go process). A listing tells the truth. Three listings in a row that are
+older than the copy count as a restored history.
+
+Source of the other rules: client-go tools/cache/reflector.go.
 """
 
 from __future__ import annotations
@@ -24,7 +33,9 @@ import msgspec
 from zonewise_common.kube.backoff import Backoff
 from zonewise_common.kube.cache import Cache, Change, ReceivedObject, StaleListing
 from zonewise_common.kube.client import display_name
-from zonewise_common.kube.errors import ApiError, BadResponse, Gone, KubeError
+from zonewise_common.kube.errors import ApiError, BadResponse, Gone, KubeError, ServerError, TransportError
+from zonewise_common.kube.freshness import Freshness
+from zonewise_common.kube.watch_backoff import WatchBackoff
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +50,8 @@ T = TypeVar("T")
 
 _STALE_LISTINGS = 3
 """After so many older listings in a row the server's history itself is older: etcd was restored from a backup."""
+_UNANSWERED = 2
+"""After so many attempts in a row to open a watch without a usable answer the history may be another one."""
 
 
 class WatchTimes(NamedTuple):
@@ -52,7 +65,11 @@ class WatchTimes(NamedTuple):
     pkg/storage/cacher/cacher.go, DefaultEventFreshDuration)."""
     healthy_after: float = 5.0
     """A watch that ends earlier counts as a failure, whatever ended it."""
-    backoff: Backoff = Backoff()
+    backoff: Backoff = Backoff(cap=5.0)
+    """client-go waits up to 30 s. The API server sheds load itself, with 429 and Retry-After, and a node that joins
+    after an outage must not wait for half a minute."""
+    bookmark_due: float = 75.0
+    """While a watch is open, the copy is current for so long after the last event or bookmark."""
 
 
 class Selection(NamedTuple):
@@ -92,6 +109,8 @@ class Reflector(Generic[T]):
         self._resource = resource
         self._decode = decode
         self._handler = handler
+        self.on_listing: Callable[[int], object] = lambda _version: None
+        """Gets the resource version of each listing, after the handler got its changes. To be set before start()."""
         self._selection = selection
         self._times = times
         self._draw = draw
@@ -102,8 +121,11 @@ class Reflector(Generic[T]):
         self._open: Watch | None = None
         self._synced = threading.Event()
         self._lost = True
-        self._failures = 0
         self._stale_listings = 0
+        self._unanswered = 0  # attempts in a row to open a watch
+        self._is_unheard = True  # no event or bookmark of the open watch has come
+        self._backoff = WatchBackoff(times.backoff)
+        self._freshness = Freshness(times.bookmark_due)
         name = f"reflector-{resource.plural}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -134,6 +156,15 @@ class Reflector(Generic[T]):
         with self._lock:
             return self._cache.values()
 
+    @property
+    def age(self) -> float:
+        """Return the seconds since the copy was last known to be current; 0 while it is.
+
+        It is current after a listing, and while a watch is open. A watch without other events has bookmarks, so that
+        one without either for WatchTimes.bookmark_due seconds may be dead, and the age grows.
+        """
+        return self._freshness.age(time.monotonic())
+
     # --- lifecycle
 
     def start(self) -> None:
@@ -160,7 +191,7 @@ class Reflector(Generic[T]):
 
     def _list_and_watch(self) -> float:
         """List where the history is lost, watch until the watch ends, and return the seconds to wait then."""
-        retry_after: float | None = None
+        failure: KubeError | None = None
         opened = time.monotonic()
         try:
             if self._lost:
@@ -168,19 +199,21 @@ class Reflector(Generic[T]):
             opened = time.monotonic()
             self._watch()
         except KubeError as error:
+            failure = error
             if not self._stopping.is_set():
                 log.warning("%s: %s", self._resource.plural, error)
-            retry_after = error.retry_after if isinstance(error, ApiError) else None
         except Exception:  # a defect of this program must not end the thread
             log.exception("%s: listing again", self._resource.plural)
             self._lost = True
+        finally:
+            self._freshness.end(time.monotonic())
         healthy = time.monotonic() - opened >= self._times.healthy_after
-        self._failures = 0 if healthy else self._failures + 1
-        return self._times.backoff.delay(self._failures, self._draw(), retry_after)
+        return self._backoff.delay(failure, self._draw(), healthy=healthy)
 
     # --- listing
 
     def _list(self) -> None:
+        began = time.monotonic()
         listed, text = self._client.list_raw(self._resource, self._received, **self._selection._asdict())
         version = _number(text)
         restored = self._stale_listings >= _STALE_LISTINGS
@@ -194,10 +227,13 @@ class Reflector(Generic[T]):
             log.warning(
                 "%s: the server's history went back to %d, which counts from now on", self._resource.plural, version
             )
-        self._stale_listings = 0
+        self._stale_listings = self._unanswered = 0
         self._lost = False
         for change in changes:
             self._report(change)
+        if not self._stopping.is_set():
+            self.on_listing(version)
+        self._freshness.confirm(began)
         if not self._stopping.is_set():
             self._synced.set()
 
@@ -206,15 +242,23 @@ class Reflector(Generic[T]):
     def _watch(self) -> None:
         try:
             watch = self._open_watch()
-        except ApiError as error:
+        except KubeError as error:
+            self._unanswered += isinstance(error, TransportError | ServerError)
             # a version newer than the server's: the server lags behind, or was restored from a backup
-            self._lost = isinstance(error, Gone) or "ResourceVersionTooLarge" in error.causes
+            too_large = isinstance(error, ApiError) and "ResourceVersionTooLarge" in error.causes
+            self._lost = isinstance(error, Gone) or too_large or self._unanswered >= _UNANSWERED
             raise
+        self._unanswered, self._is_unheard = 0, True
+        self._freshness.begin(time.monotonic())
         with watch:
             try:
-                self._follow(watch)
+                self._follow(watch, self.resource_version)
             except (ApiError, BadResponse):
                 self._lost = True
+                raise
+            except TransportError:
+                silence = self._freshness.silence(time.monotonic())
+                self._lost = self._is_unheard and silence >= self._times.idle_timeout
                 raise
             finally:
                 with self._lock:
@@ -233,23 +277,27 @@ class Reflector(Generic[T]):
                 watch.abort()
         return watch
 
-    def _follow(self, watch: Watch) -> None:
+    def _follow(self, watch: Watch, start: int) -> None:
+        """Apply the events of a watch from the version `start` on."""
         for event in watch:
             if self._stopping.is_set():
                 return
-            change = self._apply(event)
+            self._is_unheard = False
+            self._freshness.confirm(time.monotonic())
+            change = self._apply(event, start)
             if change is not None:
                 self._report(change)
 
-    def _apply(self, event: Event) -> Change[T] | None:
+    def _apply(self, event: Event, start: int) -> Change[T] | None:
         if event.type == "BOOKMARK":
-            version = _number(_identity(event.object).resource_version)
+            version = _not_before(start, _number(_identity(event.object).resource_version))
             with self._lock:
                 return self._cache.advance(version)
         if event.type not in {"ADDED", "MODIFIED", "DELETED"}:
             log.warning("%s: an event of the unknown type %r is skipped", self._resource.plural, event.type)
             return None
         item = self._received(event.object)
+        _not_before(start, item.version)
         with self._lock:
             return self._cache.remove(item) if event.type == "DELETED" else self._cache.put(item)
 
@@ -298,3 +346,10 @@ def _number(version: str) -> int:
     if not version.isdecimal():
         raise BadResponse(f"{version!r} is not a resource version")
     return int(version)
+
+
+def _not_before(start: int, version: int) -> int:
+    """Return the version of an event. Raises BadResponse for one from before the start of its watch."""
+    if version < start:
+        raise BadResponse(f"an event of resource version {version} in a watch from {start}: the history went back")
+    return version

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import ssl
+import threading
 import time
+from collections import Counter
 from http.client import HTTPException
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
 from zonewise_common.kube.connection_pool import ConnectionPool
-from zonewise_common.kube.errors import BadResponse, TransportError, error_from_status
+from zonewise_common.kube.errors import BadResponse, ServerError, TooManyRequests, TransportError, error_from_status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Generator, Iterator, Mapping
 
     from zonewise_common.kube.config import Config
     from zonewise_common.kube.connection_pool import ServerResponse
@@ -35,6 +38,17 @@ class Transport:
         self._user_agent = user_agent
         self._prefix = urlsplit(config.url).path.rstrip("/")
         self._connections = ConnectionPool(config)
+        self._lock = threading.Lock()
+        self._failures: Counter[tuple[str, str]] = Counter()
+
+    @property
+    def failures(self) -> dict[tuple[str, str], int]:
+        """Return the number of failed requests that a repetition may mend, by method and reason.
+
+        The reasons are "429", "5xx" and "connection": no response in time, none at all, or a broken one.
+        """
+        with self._lock:
+            return dict(self._failures)
 
     def request(
         self, method: str, path: str, query: Mapping[str, object], body: bytes | None = None, content_type: str = JSON
@@ -44,16 +58,28 @@ class Transport:
         Raises ApiError for a response of failure, TransportError where there is none in time.
         """
         deadline = time.monotonic() + self.timeout
-        return _body(self._exchange(deadline, method, path, query, body, content_type))
+        with self._counting(method):
+            return _body(self._exchange(deadline, method, path, query, body, content_type))
 
     def stream(self, path: str, query: Mapping[str, object], *, idle: float) -> Stream:
         """Send a GET whose response does not end; after `idle` seconds of silence it counts as dead."""
         # the head must come within the timeout of any response
-        return Stream(self._exchange(time.monotonic() + self.timeout, "GET", path, query), idle)
+        with self._counting("GET"):
+            return Stream(self._exchange(time.monotonic() + self.timeout, "GET", path, query), idle)
 
     def close(self) -> None:
         """Close the connections that no request holds."""
         self._connections.close()
+
+    @contextlib.contextmanager
+    def _counting(self, method: str) -> Generator[None]:
+        try:
+            yield
+        except (TransportError, TooManyRequests, ServerError) as error:
+            reason = "connection" if isinstance(error, TransportError) else "429" if error.status == 429 else "5xx"
+            with self._lock:
+                self._failures[method, reason] += 1
+            raise
 
     def _exchange(
         self,

@@ -102,14 +102,14 @@ def read_zones(text: str, separator: str = ",") -> int:
 
 
 def write_shared_resource(resource: str, zones: Iterable[int]) -> str:
-    """Return the name under which SHARED_DEVICES has a resource of several zones."""
+    """Return the name under which SHARED_DEVICES and EXCLUDED have a resource of some zones."""
     return f"{resource}@{'+'.join(map(str, zones))}"
 
 
 def read_shared_resource(name: str) -> tuple[str, int]:
-    """Return the resource and its zones as bits; raise ValueError for another text."""
-    resource, _, zones = name.rpartition("@")
-    return resource, read_zones(zones, "+")
+    """Return the resource and its zones as bits, 0 for none; raise ValueError for another text."""
+    resource, separator, zones = name.rpartition("@")
+    return resource, read_zones(zones, "+") if zones or not separator else 0
 
 
 # --- the list of attributes

@@ -60,11 +60,18 @@ EMPTY_ZONES = "zonewise.dev/empty-zones"
 UNZONED_DEVICES = "zonewise.dev/unzoned"
 """Devices of an unknown zone, as amounts. 0/0/0: the device plugin has no healthy device, and the kubelet rejects every
 pod that requests one."""
+ABSENT_ZONE_DEVICES = "zonewise.dev/absent-zone-devices"
+"""Devices whose plugin names only NUMA nodes that the machine lacks, as amounts by resource and zones: "resource@-1",
+"resource@9". The kubelet aligns such a resource, and never finds these devices near any zone. Absent where there are
+none."""
 MEMORY_ASSIGNED = "zonewise.dev/memory-assigned"
 """NUMA nodes of which the Memory Manager has assigned any memory, as a list; absent where it assigns none."""
 SHARED_DEVICES = "zonewise.dev/shared-devices"
 """Devices close to several zones, as amounts by resource and zones. They count in the resources of each of the zones.
 Absent where there are none."""
+EXCLUDED = "zonewise.dev/excluded"
+"""Memory (bytes) and devices of excluded pods, as pairs by resource and zones ("memory@0=1073741824"). The allocatable
+amounts lack them, though the kubelet's managers count them as allocatable. Absent where there are none."""
 CLAIMED_DEVICES = "zonewise.dev/claimed"
 """Devices held through ResourceClaims: the count by driver, as pairs."""
 
@@ -78,6 +85,9 @@ FREE_CPUS = "zonewise.dev/free-cpus"
 """The CPUs behind the available amount of cpu, as a CPU list; absent where the kubelet gives none exclusively."""
 MEMORY_GROUP = "zonewise.dev/memory-group"
 """The zones from which the Memory Manager gives memory as one at present, ascending; itself where it is alone."""
+HOLDINGS = "zonewise.dev/holdings"
+"""What each pod holds of the zone, in the notation of `holdings`; of the node: what each holds of no zone. Absent where
+no kubelet was asked."""
 AMOUNTS = "zonewise.dev/amounts"
 """What the kubelet can give of a zone that is no Node zone and so has no resources, as amounts."""
 MEMORY = "zonewise.dev/memory"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from xxhash import xxh64_intdigest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 _START = "pfp0v001"
 """The name and the version of the algorithm."""
@@ -43,6 +43,11 @@ def pod_hash(namespace: str, name: str) -> int:
 def pack_hash(pod: int) -> bytes:
     """Return the hash of one pod as the bytes of a fingerprint's input."""
     return pod.to_bytes(8, "little")
+
+
+def unpack_hashes(packed: bytes) -> Iterator[int]:
+    """Yield the hashes of pods from their concatenated bytes."""
+    return (int.from_bytes(packed[start : start + 8], "little") for start in range(0, len(packed), 8))
 
 
 def fingerprint_number(ascending: Iterable[bytes]) -> int:

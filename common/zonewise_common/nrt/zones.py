@@ -7,6 +7,7 @@ The other types are ours, and other consumers pass over them.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from zonewise_common.k8s.quantity import quantity_value
@@ -44,6 +45,8 @@ PREFIXES = {
 """The beginnings of the names of zones by type: an id follows, or the PCI address of a device."""
 NUMA_TYPES = (NODE, MEMORY_ONLY, DEVICE_MEMORY, NODE_BEYOND_LIMIT)
 """The types of NUMA nodes."""
+_MAX_DIGITS = 5
+_MAX_NAME_LENGTH = max(map(len, PREFIXES.values())) + _MAX_DIGITS
 
 
 def zone_name(zone_type: str, identity: int | str) -> str:
@@ -53,11 +56,17 @@ def zone_name(zone_type: str, identity: int | str) -> str:
 
 def zone_id(name: object, zone_type: str) -> int | None:
     """Return the id in the name of a zone of a type; None for another name, and for an id from MAX_NUMA_NODES on."""
-    prefix = PREFIXES[zone_type]
-    if not isinstance(name, str) or not name.startswith(prefix):
+    if not isinstance(name, str) or len(name) > _MAX_NAME_LENGTH:
         return None
-    digits = name[len(prefix) :]
-    if not (digits.isascii() and digits.isdecimal()) or len(digits) > 5:
+    return _zone_id(name, zone_type)
+
+
+@lru_cache(maxsize=4096)
+def _zone_id(name: str, zone_type: str) -> int | None:
+    """Return zone_id(); each report repeats the names, as often as it has pairs of zones."""
+    prefix = PREFIXES[zone_type]
+    digits = name.removeprefix(prefix)
+    if len(digits) == len(name) or not (digits.isascii() and digits.isdecimal()) or len(digits) > _MAX_DIGITS:
         return None
     number = int(digits)
     return number if number < MAX_NUMA_NODES else None

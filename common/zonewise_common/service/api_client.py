@@ -8,20 +8,21 @@ from zonewise_common.kube.errors import ConfigError
 from zonewise_common.service.options import SettingsError
 
 
-def open_client(api_server: str, kubeconfig: str, otherwise: str = "") -> Client:
+def open_client(api_server: str, kubeconfig: str, otherwise: str = "", *, timeout: float = 10.0) -> Client:
     """Return a client of a URL, of a kubeconfig file, or of the cluster that runs this pod.
 
-    `otherwise` ends the error message with another way out. Raises SettingsError.
+    `otherwise` ends the error message with another way out; `timeout`, seconds, is that of each request. Raises
+    SettingsError.
     """
     try:
         if api_server:
-            return Client(Config.from_url(api_server))
+            return Client(Config.from_url(api_server), timeout=timeout)
         if kubeconfig:
-            return Client(Config.from_kubeconfig(kubeconfig))
+            return Client(Config.from_kubeconfig(kubeconfig), timeout=timeout)
     except ConfigError as error:
         raise SettingsError(f"{'apiServer' if api_server else 'kubeconfig'}: {error}") from error
     try:
-        return Client(Config.in_cluster())
+        return Client(Config.in_cluster(), timeout=timeout)
     except ConfigError as error:
         ways = "outside of a cluster name it by --kubeconfig or --api-server"
         raise SettingsError(f"no API server: {error}; {ways}{otherwise}") from error

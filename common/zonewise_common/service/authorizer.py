@@ -7,11 +7,15 @@ whether that user may `get` the path as a non-resource URL. Prometheus has that 
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from zonewise_common.kube.errors import KubeError
 from zonewise_common.kube.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
+from zonewise_common.service.http_messages import RETRY_AFTER
+from zonewise_common.service.review_budget import ReviewBudget
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +26,7 @@ CACHE_SECONDS = 60.0
 """Seconds for which a decision is cached. Prometheus comes with one token every 15 s or so. A withdrawn token works for
 a minute longer. (controller-runtime caches positive decisions for a minute as well.)"""
 _MAX_CACHED = 256
-"""Decisions in the cache, so that guessed tokens cost no memory."""
+"""Decisions in each cache, so that guessed tokens cost no memory. The oldest one is dropped for a new one."""
 
 
 class Decision(NamedTuple):
@@ -33,6 +37,12 @@ class Decision(NamedTuple):
 
 
 ALLOWED = Decision(200)
+_TOO_MANY = Decision(429, f"too many unknown tokens come from this address or at once; try again in {RETRY_AFTER} s")
+
+
+class _Cached(NamedTuple):
+    until: float
+    decision: Decision
 
 
 class ReviewClient(Protocol):
@@ -44,30 +54,63 @@ class ReviewClient(Protocol):
 
 
 class Authorizer:
-    """Decides by reviews of the API server, and caches decisions for a minute. Safe for several threads."""
+    """Decides by reviews of the API server, and caches decisions for a minute. Safe for several threads.
+
+    Reviews of unknown tokens have a budget, beyond which their bearers get 429. A token that was allowed by its last
+    review is outside of that budget, and has a cache of its own: whatever strangers send, its bearer gets the path.
+    """
 
     def __init__(self, client: ReviewClient, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Take the client of the API server, and a clock in seconds that never goes back."""
         self._client = client
         self._clock = clock
-        self._cached: dict[bytes, tuple[float, Decision]] = {}
+        self._budget = ReviewBudget(clock)
+        self._lock = threading.Lock()
+        self._allowed: dict[bytes, _Cached] = {}  # expired ones too: until their next review they are no strangers
+        self._rejected: dict[bytes, _Cached] = {}
+        self._rejections: Counter[int] = Counter()
 
-    def authorize(self, authorization: str, path: str) -> Decision:
-        """Decide whether the bearer of an Authorization header may get a path."""
+    @property
+    def rejections(self) -> dict[int, int]:
+        """Return the number of rejected requests by their HTTP status."""
+        with self._lock:
+            return dict(self._rejections)
+
+    def authorize(self, authorization: str, path: str, address: str) -> Decision:
+        """Decide whether the bearer of an Authorization header, who comes from an IP address, may get a path."""
+        decision = self._decide(authorization, path, address)
+        if decision.status != 200:
+            with self._lock:
+                self._rejections[decision.status] += 1
+        return decision
+
+    def _decide(self, authorization: str, path: str, address: str) -> Decision:
         scheme, _, token = authorization.strip().partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             return Decision(401, "a bearer token is needed")
-        key = hashlib.sha256(f"{path}\0{token}".encode()).digest()  # the cache has no tokens
-        cached = self._cached.get(key)
-        if cached is not None and self._clock() < cached[0]:
-            return cached[1]
+        key = hashlib.sha256(f"{path}\0{token.strip()}".encode()).digest()  # the cache has no tokens
+        with self._lock:
+            allowed = self._allowed.get(key)
+            cached = allowed or self._rejected.get(key)
+        if cached is not None and self._clock() < cached.until:
+            return cached.decision
+        if allowed is None and not self._budget.try_acquire(address):
+            return _TOO_MANY
         try:
             decision = self._review(token.strip(), path)
         except KubeError as error:
             return Decision(503, f"the API server cannot review the token: {error}")
-        if len(self._cached) >= _MAX_CACHED:
-            self._cached.clear()
-        self._cached[key] = (self._clock() + CACHE_SECONDS, decision)
+        self._cache(key, decision)
         return decision
+
+    def _cache(self, key: bytes, decision: Decision) -> None:
+        with self._lock:
+            for cache in (self._allowed, self._rejected):
+                cache.pop(key, None)
+            cache = self._allowed if decision.status == 200 else self._rejected
+            if len(cache) >= _MAX_CACHED:
+                del cache[next(iter(cache))]
+            cache[key] = _Cached(self._clock() + CACHE_SECONDS, decision)
 
     def _review(self, token: str, path: str) -> Decision:
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 _TEXT = "text/plain; charset=utf-8"
 UNAUTHENTICATED_PATHS = ("/healthz", "/readyz")
-"""Probes come from the kubelet, which has no token; their responses are one sentence."""
+"""Probes come from the kubelet, which has no token; their responses are one sentence, and made without waiting."""
+LOCAL_PREFIXES = ("/debug/", "/api/")
+"""Paths with details about nodes, pods and workloads: for local clients, or for bearers of a token."""
 
 
 class Request(NamedTuple):
@@ -25,6 +27,8 @@ class Request(NamedTuple):
     accept: str = ""
     """The header Accept."""
     body: bytes = b""
+    query: str = ""
+    """Without the question mark."""
 
 
 class Response(NamedTuple):
@@ -56,16 +60,32 @@ class GetHandler:
     max_body = 0
 
     def __init__(self, handlers: Mapping[str, Callable[[Request], Response]]) -> None:
-        """Create a handler from one function for each path."""
-        self._handlers = handlers
+        """Create a handler from one function for each path; one that ends with "/*" stands for all paths below."""
+        self._handlers = {path: handler for path, handler in handlers.items() if not path.endswith("/*")}
+        self._below = {path[:-1]: handler for path, handler in handlers.items() if path.endswith("/*")}
 
     def methods(self, path: str) -> Collection[str]:
         """Return the methods of a path."""
-        return ("GET",) if path in self._handlers else ()
+        return ("GET",) if self._handler(path) is not None else ()
 
     def handle(self, request: Request) -> Response:
-        """Return the response of a path's function."""
-        return self._handlers[request.path](request)
+        """Return the response of a path's function. Raises KeyError for an unknown path."""
+        handler = self._handler(request.path)
+        if handler is None:
+            raise KeyError(request.path)
+        return handler(request)
+
+    def _handler(self, path: str) -> Callable[[Request], Response] | None:
+        handler = self._handlers.get(path)
+        if handler is not None:
+            return handler
+        prefix = next((prefix for prefix in self._below if path.startswith(prefix) and path != prefix), "")
+        return self._below.get(prefix)
+
+
+def is_loopback(address: str) -> bool:
+    """Tell whether an IP address is of the loopback interface; IPv4 may be mapped into IPv6."""
+    return address == "::1" or address.removeprefix("::ffff:").startswith("127.")
 
 
 def text_response(status: int, text: str) -> Response:
@@ -73,9 +93,9 @@ def text_response(status: int, text: str) -> Response:
     return Response(status, _TEXT, text.encode())
 
 
-def json_response(value: object) -> Response:
+def json_response(value: object, status: int = 200) -> Response:
     """Return a response of indented JSON."""
-    return Response(200, "application/json", json.dumps(value, indent=2).encode() + b"\n")
+    return Response(status, "application/json", json.dumps(value, indent=2).encode() + b"\n")
 
 
 def metrics_response(registry: CollectorRegistry, accept: str) -> Response:

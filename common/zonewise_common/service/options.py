@@ -6,6 +6,7 @@ command line and `ZONEWISE_PUBLISH_LABELS` in the environment.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -39,7 +40,7 @@ class Option(NamedTuple):
     @property
     def field(self) -> str:
         """Return the name of its value."""
-        return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.key).lower().replace(".", "_")
+        return _field(self.key)
 
     @property
     def flag(self) -> str:
@@ -106,7 +107,7 @@ class Options:
         for key, value in self._flat(cast("Mapping[Any, Any]", document)):
             if key in self._nested:
                 try:
-                    yield key, self._nested[key](value)
+                    yield _field(key), self._nested[key](value)
                 except ValueError as error:
                     raise SettingsError(f"{file}: {error}") from error
             elif key in self._by_key:
@@ -142,6 +143,11 @@ def read_settings_file(path: str | None, default: str) -> str | None:
         raise SettingsError(f"{path or default}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise SettingsError(f"{path or default}: is no text: {error}") from error
+
+
+def settings_digest(settings: tuple[object, ...]) -> str:
+    """Return a hash of settings, so that a metric tells whether replicas and nodes have equal ones."""
+    return hashlib.sha256(repr(settings).encode()).hexdigest()[:16]
 
 
 # --- parsers of values
@@ -207,6 +213,11 @@ def listen_address(value: object) -> str:
     if value and int(value.rpartition(":")[2]) > 65535:
         raise ValueError("must have a port up to 65535")
     return value
+
+
+def _field(key: str) -> str:
+    """Return the name of the value of a key: job_kinds of jobKinds, tls_cert of tls.cert."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower().replace(".", "_")
 
 
 def _parsed(parse: Callable[[object], Any], value: object, source: str) -> object:

@@ -6,6 +6,7 @@ import logging
 import os
 import ssl
 
+from zonewise_common.service.certificate_expiry import earliest_expiry
 from zonewise_common.service.options import SettingsError
 
 log = logging.getLogger(__name__)
@@ -19,14 +20,25 @@ class Certificates:
         self._files = tuple(file for file in (cert, key, client_ca) if file)
         self._cert, self._key, self._client_ca = cert, key, client_ca
         self._signature = self._stat_files()
-        self._context = self._read()
+        self._context, self._expiry = self._read()
+
+    @property
+    def file(self) -> str:
+        """Return the path of the certificate."""
+        return self._cert
+
+    def expiry(self) -> float | None:
+        """Return when the first certificate of the chain expires, in seconds since 1970; None where it is unknown."""
+        self.context()
+        return self._expiry
 
     def context(self) -> ssl.SSLContext:
         """Return the context for the next connection. Where changed files are invalid, the last valid ones stay."""
         try:
             signature = self._stat_files()
             if signature != self._signature:
-                self._context, self._signature = self._read(), signature
+                self._context, self._expiry = self._read()
+                self._signature = signature
                 log.info("new certificates are in force: %s", ", ".join(self._files))
         except OSError as error:
             log.warning("certificates changed and cannot be used, the old ones stay: %s", error)
@@ -36,14 +48,22 @@ class Certificates:
         stats = (os.stat(file) for file in self._files)
         return tuple((stat.st_mtime_ns, stat.st_ino, stat.st_size) for stat in stats)
 
-    def _read(self) -> ssl.SSLContext:
+    def _read(self) -> tuple[ssl.SSLContext, float | None]:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.load_cert_chain(self._cert, self._key)
         if self._client_ca:
             context.load_verify_locations(self._client_ca)
             context.verify_mode = ssl.CERT_REQUIRED
-        return context
+        return context, self._read_expiry()
+
+    def _read_expiry(self) -> float | None:
+        try:
+            with open(self._cert, encoding="latin-1") as file:
+                return earliest_expiry(file.read())
+        except ValueError as error:
+            log.warning("%s: it is unknown when the certificate expires: %s", self._cert, error)
+            return None
 
 
 def open_certificates(cert: str, key: str, client_ca: str) -> Certificates | None:

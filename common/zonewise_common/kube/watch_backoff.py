@@ -1,0 +1,43 @@
+"""The wait of a reflector between two watches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise_common.kube.errors import ApiError, Gone, TransportError
+
+if TYPE_CHECKING:
+    from zonewise_common.kube.backoff import Backoff
+    from zonewise_common.kube.errors import KubeError
+
+
+class WatchBackoff:
+    """The failures in a row, and the wait that follows from them.
+
+    A watch whose version is too old (410) is no failure: the server works, and a listing is due at once. A second 410
+    without a healthy watch in between counts, so that a server with a defect is not asked without a pause. An error
+    status after attempts without an answer tells that the server is back: the waits begin anew.
+    """
+
+    def __init__(self, backoff: Backoff) -> None:
+        self._backoff = backoff
+        self._failures = 0
+        self._was_answered = True
+        self._has_relisted = False  # at once, since the last healthy watch
+
+    def delay(self, failure: KubeError | None, jitter: float, *, healthy: bool) -> float:
+        """Return the seconds to wait after a watch.
+
+        `failure` is what ended it; None for a watch that the server ended. `healthy`: it lasted long enough.
+        """
+        if healthy:
+            self._failures, self._has_relisted = 0, False
+        if isinstance(failure, Gone) and not self._has_relisted:
+            self._has_relisted = True
+            return 0.0
+        if isinstance(failure, ApiError) and not self._was_answered:
+            self._failures = 0
+        self._was_answered = not isinstance(failure, TransportError)
+        self._failures += not healthy
+        retry_after = failure.retry_after if isinstance(failure, ApiError) else None
+        return self._backoff.delay(self._failures, jitter, retry_after)

@@ -1,0 +1,88 @@
+"""Metrics that long-running programs share: certificates, rejected clients, failed requests, ages of watches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from prometheus_client import Metric
+
+    from zonewise_common.service.authorizer import Authorizer
+    from zonewise_common.service.tls import Certificates
+
+_REJECTIONS = {401: "unauthenticated", 403: "forbidden", 429: "rate_limited", 503: "unavailable"}
+"""The reasons of an Authorizer, by HTTP status."""
+
+
+class ServiceMetrics(Collector):
+    """The metrics of one program, read when they are collected."""
+
+    def __init__(self, request_failures: Callable[[], Mapping[tuple[str, str], int]]) -> None:
+        """Take the counts of Client.request_failures()."""
+        self._request_failures = request_failures
+        self._certificates: dict[str, Certificates] = {}
+        self._authorizer: Authorizer | None = None
+
+    def add_certificates(self, certificates: Certificates | None) -> None:
+        """Export when certificates expire; None is a server without TLS."""
+        if certificates is not None:
+            self._certificates[certificates.file] = certificates
+
+    def add_authorizer(self, authorizer: Authorizer | None) -> None:
+        """Export which clients were rejected; None is a server that reviews no tokens."""
+        self._authorizer = authorizer
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the metrics."""
+        yield self._expiries()
+        failures = CounterMetricFamily(
+            "zonewise_api_request_failures",
+            "Requests to the API server that failed and may be repeated, by method and reason: 429, 5xx, connection.",
+            labels=["method", "reason"],
+        )
+        for labels, count in self._request_failures().items():
+            failures.add_metric(labels, count)
+        yield failures
+        rejections = CounterMetricFamily(
+            "zonewise_token_rejections", "Requests for metrics that were rejected for their token.", labels=["reason"]
+        )
+        for status, count in (self._authorizer.rejections if self._authorizer is not None else {}).items():
+            rejections.add_metric([_REJECTIONS[status]], count)
+        yield rejections
+
+    def _expiries(self) -> Metric:
+        expiries = GaugeMetricFamily(
+            "zonewise_tls_certificate_expiry_timestamp_seconds",
+            "When the first certificate of a server's chain expires, in seconds since 1970.",
+            labels=["file"],
+        )
+        for file, certificates in self._certificates.items():
+            expiry = certificates.expiry()
+            if expiry is not None:
+                expiries.add_metric([file], expiry)
+        return expiries
+
+
+class WatchAges(Collector):
+    """The age of each watch."""
+
+    def __init__(self, ages: Callable[[], Mapping[str, float]]) -> None:
+        """`ages` returns seconds by resource."""
+        self._ages = ages
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the metrics."""
+        ages = GaugeMetricFamily(
+            "zonewise_watch_age_seconds",
+            "Seconds since the copy of a resource was last known to be current: 0 while its watch is open and sends "
+            "an event or a bookmark at least every 75 s.",
+            labels=["resource"],
+        )
+        for resource, age in self._ages().items():
+            ages.add_metric([resource], age)
+        yield ages
