@@ -17,7 +17,7 @@ from zonewise.daemon.events.source import open_event_source
 from zonewise.daemon.events.wake import Wake
 from zonewise.daemon.kubelet_poller import KubeletPoller, KubeletSources
 from zonewise.daemon.pod_labels import PodLabels, pod_exclusion
-from zonewise.daemon.sinks import FileSink, PublishingSink, labels_sink, nrt_sink
+from zonewise.daemon.sinks import FileSink, NrtSink, PublishingSink, labels_sink
 from zonewise.daemon.site import AgentSite
 from zonewise.kubelet import state
 from zonewise.kubelet.cgroups import PodCgroups
@@ -32,6 +32,7 @@ from zonewise.machine.files import DirectoryFiles, RootError
 from zonewise.objects.nrt import NrtOptions
 from zonewise_common.service.authorizer import Authorizer
 from zonewise_common.service.http_server import serving
+from zonewise_common.service.metrics import ServiceMetrics
 from zonewise_common.service.options import SettingsError
 from zonewise_common.service.tls import open_certificates
 
@@ -84,7 +85,7 @@ def open_publishing(
     with ExitStack() as stack:
         workers: list[PublishingSink] = []
         if client is not None and settings.publish_nrt:
-            workers.append(nrt_sink(client, status, meters))
+            workers.append(NrtSink(client, settings.node_name, status, meters))
         if client is not None and settings.publish_labels != "off":
             workers.append(labels_sink(client, settings, status, meters))
         for worker in workers:
@@ -203,5 +204,9 @@ def open_server(settings: Settings, client: Client, status: Status, meters: Agen
     site = AgentSite(status, meters.registry, silence_limit=silence_limit, readiness_limit=settings.readiness_limit)
     authorizer = Authorizer(client) if settings.metrics_auth == "token" else None
     certificates = open_certificates(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
+    service = ServiceMetrics(client.request_failures)
+    service.add_certificates(certificates)
+    service.add_authorizer(authorizer)
+    meters.registry.register(service)
     with serving(settings.listen, site, authorizer=authorizer, certificates=certificates):
         yield

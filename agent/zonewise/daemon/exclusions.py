@@ -1,7 +1,11 @@
 """Exclusions from the report: resources by name, and pods by namespace, name and labels.
 
-An excluded resource is not shown, and nothing else changes. An excluded pod is not counted: its resources are removed
-from the node's allocatable amounts, as if they were reserved. The other amounts stay right.
+An excluded resource is not shown, and nothing else changes. The resources of an excluded pod are removed from the
+node's allocatable amounts, as if they were reserved. The other amounts stay right. Fingerprints and placement include
+excluded pods, since schedulers compare them with all pods of the node.
+
+resource-topology-exporter's podExclude drops pods from the kubelet's List. Their resources then look available, and the
+fingerprint differs from that of a scheduler (pkg/podres/middleware/podexclude).
 """
 
 from __future__ import annotations

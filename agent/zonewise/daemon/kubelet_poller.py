@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise.daemon.ended_pods import EndedPods
 from zonewise.daemon.events import Reason
 from zonewise.kubelet.errors import KubeletError, Unsettled
 from zonewise.kubelet.types import KubeletReport
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-PODS_ONLY = frozenset({Reason.STATE, Reason.PODS})
+PODS_ONLY = frozenset({Reason.STATE, Reason.PODS, Reason.POLL})
 """Reasons that say that pods came or went. Allocatable resources are then unchanged. Requesting them too would double
 the calls at each pod start, and the kubelet allows 100 a second for all clients."""
 
@@ -43,6 +44,8 @@ class PollResult(NamedTuple):
 
     report: KubeletReport
     problems: tuple[str, ...]
+    unwatched: bool = False
+    """Whether a pod may end without an event: the kubelet makes no cgroups, or they are not visible."""
 
 
 class KubeletSources(NamedTuple):
@@ -67,6 +70,7 @@ class KubeletPoller:
         self._meters = meters
         self._start = KubeletStart(clock, sources.own_pod)
         self._new_pods = NewPods(clock)
+        self._ended_pods = EndedPods()
         self._allocatable: Allocatable | None = None
         self._registered: Mapping[str, tuple[str, ...]] = {}
 
@@ -78,13 +82,16 @@ class KubeletPoller:
             self._allocatable = None
         state, pods, allocatable = self._consistent_state()
         reading = self._sources.config.read(refresh=not reasons <= PODS_ONLY)
-        active = self._new_pods.active_uids(self._sources.cgroups.uids(), state.files.pod_uids())
+        cgroups = self._sources.cgroups.uids()
+        active = self._new_pods.active_uids(cgroups, state.files.pod_uids())
         report = KubeletReport(pods, allocatable, reading.config, state.files, active)
-        self._start.check(report)
+        sources_ready = self._start.check(report)
+        ended = self._ended_pods.observe(pods, state.files, cgroups)
+        report = report._replace(ended=ended, sources_ready=sources_ready)
         problems = [*self._sources.client.problems, *state.problems]
         if reading.problem is not None:
             problems.append(reading.problem)
-        return PollResult(report, tuple(problems))
+        return PollResult(report, tuple(problems), cgroups is None)
 
     def close(self) -> None:
         """End calls under way."""
@@ -133,6 +140,7 @@ class KubeletPoller:
         """Drop what may differ after a restart of the kubelet."""
         self._allocatable = None
         self._sources.cgroups.forget()
+        self._ended_pods.note_restart()
         self._start.note_restart()
 
 
@@ -149,9 +157,14 @@ class KubeletStart:
 
     | state | event | next state |
     |---|---|---|
-    | settled | restart noted, or managers not ready, or own pod vanished from List | starting, without a deadline |
+    | any | restart noted, or managers not ready, or own pod vanished from List or returned | starting, no deadline |
     | starting | first report of ready managers | starting, deadline in SETTLING_SECONDS |
-    | starting | complete report, or deadline passed | settled |
+    | starting | complete report | settled |
+    | starting | deadline passed, own pod was listed before and is not | starting, sources not ready |
+    | starting | deadline passed, otherwise | settled |
+
+    A kubelet whose sources are not ready has not heard of the API server's pods since its start, and releases nothing
+    (pkg/kubelet/config SourcesReady). The agent's own pod is alive, so a List without it proves that.
     """
 
     def __init__(self, clock: Callable[[], float], own_pod: PodName | None) -> None:
@@ -159,6 +172,7 @@ class KubeletStart:
         self._clock = clock
         self._own_pod = own_pod
         self._own_listed = True
+        self._own_seen = False
         self._settled = True
         self._end: float | None = None
         """When an incomplete report is accepted; None before the managers run."""
@@ -167,25 +181,27 @@ class KubeletStart:
         """Enter the state "starting": the kubelet restarted, or may have."""
         self._settled, self._end = False, None
 
-    def check(self, report: KubeletReport) -> None:
-        """Raise Unsettled where a report may lack pods.
+    def check(self, report: KubeletReport) -> bool:
+        """Return whether the kubelet's sources are ready. Raise Unsettled where a report may lack pods.
 
         A report of managers that do not run yet passes: node_usage detects it.
         """
         if not_ready_reason(report) is not None:
             self.note_restart()
-            return
+            return True
         listed = self._own_pod is None or is_listed(self._own_pod, report.pods)
-        if self._own_listed and not listed:
+        if listed != self._own_listed:
             self.note_restart()
         self._own_listed = listed
+        self._own_seen |= listed
         if self._settled:
-            return
+            return True
         self._end = self._clock() + SETTLING_SECONDS if self._end is None else self._end
         reason = incomplete_list_reason(report, self._own_pod)
         if reason is not None and self._clock() < self._end:
             raise Unsettled(reason)
-        self._settled = True
+        self._settled = listed or not self._own_seen
+        return self._settled
 
 
 class NewPods:

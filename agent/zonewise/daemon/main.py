@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import time
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, NamedTuple
@@ -32,6 +33,9 @@ ONESHOT_TIMEOUT = 10.0
 SHUTDOWN_TIMEOUT = 1.0
 """Seconds for requests under way at the end, of the 5 that the DaemonSet's pod has."""
 
+_SWITCH_INTERVAL = 0.0005
+"""Seconds for which one thread may hold the interpreter while another waits. With the default of 5 ms, a probe would
+wait while a client without credentials is read."""
 _FAILED = 1
 _OR_DRY = ", or look without writing by --dry-run"
 
@@ -62,6 +66,7 @@ def run_agent(read: Callable[[], Settings], settings_file: str, mode: RunMode) -
     meters.watch(status)
     program = _Program(read, settings_file, mode, status, meters)
     stamp, settings = _file_stamp(settings_file), read()
+    sys.setswitchinterval(_SWITCH_INTERVAL)
     logs.configure_logging(settings.log_level, settings.log_format)
     if mode.oneshot:
         return _run_once(program, settings)
@@ -93,6 +98,7 @@ def _run_until_stopped(program: _Program, settings: Settings, stamp: object, sig
 def _run_settings(program: _Program, settings: Settings, stamp: object, signals: Signals) -> frozenset[Reason]:
     """Run with one version of the settings, which was read at the stamp; return why it ended."""
     logs.configure_logging(settings.log_level, settings.log_format)
+    program.meters.settings.info({"hash": settings.digest()})
     with ExitStack() as stack:
         agent, publishing, client = _open_components(program, settings, stack)
         if client is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from prometheus_client import GC_COLLECTOR, PROCESS_COLLECTOR, CollectorRegistry, Counter, Gauge, Histogram, Info
@@ -9,9 +10,10 @@ from prometheus_client.core import GaugeMetricFamily
 
 from zonewise.daemon.node_metrics import NodeMetrics
 from zonewise_common import __version__
+from zonewise_common.service.metrics import WatchAges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from prometheus_client.core import Metric
 
@@ -59,6 +61,16 @@ class AgentMetrics:
             "zonewise_publish_errors", "Writes that failed, by object and reason.", ["object", "reason"],
             registry=registry,
         )  # fmt: skip
+        self.publish_repairs = Counter(
+            "zonewise_publish_repairs", "Objects that another client had deleted or edited, and that were repaired.",
+            ["object", "cause"], registry=registry,
+        )  # fmt: skip
+        self.labels_written = Gauge(
+            "zonewise_labels", "Labels of the agent that the API server has: in its NodeFeature, or on the Node.",
+            ["path"], registry=registry,
+        )  # fmt: skip
+        self.settings = Info("zonewise_settings", "The settings in force, as a hash.", registry=registry)
+        self._watch_ages: dict[str, Callable[[], float]] = {}
         self.reload_errors = Counter(
             "zonewise_settings_errors", "New settings that were rejected; the old ones stay.", registry=registry
         )
@@ -67,6 +79,15 @@ class AgentMetrics:
         """Add the metrics of the node, and those of the collectors in the last scan."""
         self.registry.register(NodeMetrics(lambda: status.snapshot))
         self.registry.register(_Scans(status))
+        self.registry.register(WatchAges(self._finite_ages))
+
+    def watch_age(self, resource: str, age: Callable[[], float]) -> None:
+        """Add the age of a watch, in seconds, infinite before its first listing; it replaces an earlier one."""
+        self._watch_ages[resource] = age
+
+    def _finite_ages(self) -> dict[str, float]:
+        ages = {resource: age() for resource, age in list(self._watch_ages.items())}
+        return {resource: seconds for resource, seconds in ages.items() if math.isfinite(seconds)}
 
 
 class _Scans:

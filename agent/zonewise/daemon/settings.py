@@ -15,6 +15,7 @@ from zonewise_common.service.options import (
     choice,
     duration,
     listen_address,
+    settings_digest,
     text,
 )
 from zonewise_common.service.shared_options import API_SERVER, LOGS, METRICS_AUTH, check_tls, tls_options
@@ -65,6 +66,12 @@ class Settings(NamedTuple):
         }
         config = self.kubelet_config or self._configz() or f"{self.kubelet_dir}/config.yaml"
         return self._replace(**sockets, kubelet_config=config, node_name=self.node_name or os.uname().nodename.lower())
+
+    def digest(self) -> str:
+        """Return a hash of the settings, except those that name the node and the pod."""
+        config = "" if self.kubelet_config == self._configz() else self.kubelet_config
+        common = self._replace(node_name="", node_ip="", pod_name="", pod_uid="", kubelet_config=config)
+        return settings_digest(common)
 
     def kubelet_config_fallback(self) -> str:
         """Return the file to read the kubelet's configuration from until /configz has answered once; empty for none.

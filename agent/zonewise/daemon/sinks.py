@@ -13,8 +13,12 @@ from zonewise.objects.yaml_text import render_yaml
 from zonewise.publish.label_publisher import LabelPublisher
 from zonewise.publish.node_feature import LabelTarget
 from zonewise.publish.nrt_publisher import NO_WRITE, NrtPublisher, WriteResult
+from zonewise.publish.object_watch import WATCH_TIMES, ObjectWatch
+from zonewise.publish.repair_event import RepairEvent
+from zonewise.publish.repair_pauses import AT_ONCE, WINDOW, RepairPauses
 from zonewise.publish.worker import PublishWorker
 from zonewise_common.kube.errors import ApiError
+from zonewise_common.kube.resources import NODE_RESOURCE_TOPOLOGIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +26,9 @@ if TYPE_CHECKING:
     from zonewise.daemon.metrics import AgentMetrics
     from zonewise.daemon.settings import Settings
     from zonewise.daemon.status import Snapshot, Status
+    from zonewise.publish.nrt_publisher import ForeignChange
     from zonewise_common.kube.client import Client
+    from zonewise_common.kube.reflector import WatchTimes
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +62,10 @@ class PublishingSink:
         """Wait until everything is published; return whether that took less than the given seconds."""
         return self._worker.wait_idle(seconds)
 
+    def repeat(self) -> None:
+        """Publish the newest object again."""
+        self._worker.repeat()
+
     def close(self) -> None:
         """Stop."""
         self._worker.close()
@@ -68,21 +78,57 @@ class PublishingSink:
             self._meters.publish_bytes.labels(self.name, written.operation).observe(written.bytes)
             self._meters.publish_seconds.labels(self.name).observe(seconds)
             log.debug("%s: %s of %d bytes in %.1f ms", self.name, written.operation, written.bytes, seconds * 1000)
-        self._status.published(self.name)
+        if written.repaired is not None:
+            self._meters.publish_repairs.labels(self.name, written.repaired.cause).inc()
+        if written.age is not None:
+            self._status.published(self.name, written.age)
 
     def _failed(self, error: Exception) -> None:
         reason = error.reason if isinstance(error, ApiError) and error.reason else type(error).__name__
         self._meters.publish_errors.labels(self.name, reason).inc()
 
 
-def nrt_sink(client: Client, status: Status, meters: AgentMetrics) -> PublishingSink:
-    """Return the sink of the NodeResourceTopology."""
-    publisher = NrtPublisher(client)
+class NrtSink(PublishingSink):
+    """Publishes the NodeResourceTopology, and again when another client has changed it."""
 
-    def publish(snapshot: Snapshot) -> WriteResult:
-        return publisher.publish(snapshot.nrt) if snapshot.nrt is not None else NO_WRITE
+    def __init__(
+        self, client: Client, node: str, status: Status, meters: AgentMetrics, *, watch_times: WatchTimes = WATCH_TIMES
+    ) -> None:
+        """Publish the object of a node. It is watched from the first publish on."""
+        self._watch = ObjectWatch(client, NODE_RESOURCE_TOPOLOGIES, node, self._repeat_later, times=watch_times)
+        self._publisher = NrtPublisher(client, self._watch)
+        self._pauses = RepairPauses()
+        self._repair_event = RepairEvent(client, node)
+        meters.watch_age(NODE_RESOURCE_TOPOLOGIES.plural, lambda: self._watch.age)
+        super().__init__("nrt", self._publish_nrt, lambda snapshot: snapshot.nrt is not None, status, meters)
 
-    return PublishingSink("nrt", publish, lambda snapshot: snapshot.nrt is not None, status, meters)
+    def close(self) -> None:
+        """Stop."""
+        self._watch.close()
+        super().close()
+
+    def _publish_nrt(self, snapshot: Snapshot) -> WriteResult:
+        if snapshot.nrt is None:
+            return NO_WRITE
+        written = self._publisher.publish(snapshot.nrt)
+        if written.repaired is not None:
+            self._note_repair(written.repaired)
+        self._watch.start()
+        return written
+
+    def _repeat_later(self) -> None:
+        if self._watch.pause(self._pauses.pause()):
+            self.repeat()
+
+    def _note_repair(self, change: ForeignChange) -> None:
+        count = self._pauses.note()
+        by = f" by {change.manager}" if change.manager else ""
+        log.log(
+            logging.INFO if count <= AT_ONCE else logging.WARNING,
+            "the NodeResourceTopology was %s%s and is repaired, %d times within %.0f s; the next repair waits %.0f s",
+            change.cause, by, count, WINDOW, self._pauses.pause(),
+        )  # fmt: skip
+        self._repair_event.note(change, count)
 
 
 def labels_sink(client: Client, settings: Settings, status: Status, meters: AgentMetrics) -> PublishingSink:
@@ -98,6 +144,8 @@ def labels_sink(client: Client, settings: Settings, status: Status, meters: Agen
                 log.warning("%s", problem)
         logged.clear()
         logged.update(published.problems)
+        for path, count in published.counts:
+            meters.labels_written.labels(path).set(count)
         return WriteResult(" ".join(published.writes), published.bytes) if published.writes else NO_WRITE
 
     return PublishingSink("labels", publish, lambda snapshot: snapshot.labels is not None, status, meters)

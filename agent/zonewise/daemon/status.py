@@ -63,11 +63,11 @@ class Status:
         with self._lock:
             self._published_at = {name: self._published_at.get(name) for name in objects}
 
-    def published(self, name: str) -> None:
-        """Note that one object is published and matches the node."""
+    def published(self, name: str, age: float = 0.0) -> None:
+        """Note that one object is published and was seen to match the node, `age` seconds ago."""
         with self._lock:
             if name in self._published_at:
-                self._published_at[name] = self._clock()
+                self._published_at[name] = self._clock() - age
 
     def silence(self) -> float:
         """Return the seconds since the last heartbeat of the loop."""

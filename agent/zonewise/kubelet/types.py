@@ -10,18 +10,22 @@ from zonewise_common.k8s.cpuset import EMPTY, CpuSet
 # --- the PodResources API (staging/src/k8s.io/kubelet/pkg/apis/podresources/v1/api.proto)
 
 
+NO_ZONE = -1
+"""As device plugins copy it from /sys/bus/pci/devices/*/numa_node."""
+
+
 class ContainerDevices(NamedTuple):
     """Devices of one resource with the same set of zones.
 
-    The kubelet sends one entry for each device and zone. Entries of one device are joined here, and -1 is dropped,
-    which device plugins send for "no NUMA node".
+    The kubelet sends one entry for each device and zone. Entries of one device are joined here.
     """
 
     resource: str
     ids: tuple[str, ...]
     """Sorted."""
     zones: tuple[int, ...] = ()
-    """Ascending; several where a device is close to several."""
+    """Ascending; several where a device is close to several. Empty: the plugin names none. (NO_ZONE,): it names only
+    NUMA nodes that no machine has, such as -1."""
 
 
 class MemoryBlock(NamedTuple):
@@ -212,3 +216,8 @@ class KubeletReport(NamedTuple):
     state: StateFiles = StateFiles()
     active: frozenset[str] | None = None
     """UIDs of the pods that have a cgroup, or may not have one yet; None: not known."""
+    ended: frozenset[str] = frozenset()
+    """UIDs of pods that were listed or had a cgroup before, and have ended; a part of those in the checkpoints."""
+    sources_ready: bool = True
+    """False: the kubelet has restarted and does not know all of its pods yet (config.SourcesReady). It then releases
+    no entry of its checkpoints."""

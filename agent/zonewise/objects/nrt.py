@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise.objects.nrt_devices import gpu_zones, nic_zones
 from zonewise.objects.nrt_fields import is_node_zone, numa_zone_name, numa_zone_type, omit_empty
 from zonewise.objects.nrt_processors import enclosing_package, l3_zones, package_zones, zone_cpu_attributes
-from zonewise.usage.types import ZoneUsage
+from zonewise.usage.types import Amount, ZoneUsage
 from zonewise.usage.zone_capacity import idle_amounts
 from zonewise_common.k8s.cpuset import CpuSet
 from zonewise_common.nrt import names
@@ -33,6 +33,7 @@ from zonewise_common.nrt.attributes import (
     write_shared_resource,
     write_zones,
 )
+from zonewise_common.nrt.holdings import NODE, write_holdings
 from zonewise_common.nrt.zones import write_costs, write_resources
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from zonewise.machine.model.machine import Machine
     from zonewise.machine.model.zone import Zone
     from zonewise.objects.nrt_fields import Object
-    from zonewise.usage.types import Amount, Usage
+    from zonewise.usage.types import Usage
     from zonewise_common.nrt.numaplacement import NumaPlacement
 
 API_VERSION = "topology.node.k8s.io/v1alpha2"
@@ -72,12 +73,14 @@ def machine_to_nrt(
 ) -> Object:
     """Return the object for a node of the given name; equal values give equal bytes."""
     placement = usage.placement if usage is not None else None
-    entries = _zone_entries(machine, usage)
+    holdings = write_holdings(usage.holdings, {zone.id: zone.cpus for zone in machine.zones}) if usage else {}
+    entries = _zone_entries(machine, usage, holdings)
     empty = CpuSet(entry.zone.id for entry in entries if _is_empty(entry))
     pairs = [
         *machine_attributes(machine),
         (names.EMPTY_ZONES, empty or None),
         *usage_attributes(usage, options.fingerprint, options.shows),
+        (names.HOLDINGS, holdings.get(NODE)),
         *config_attributes(config),
         (names.PLACEMENT_METADATA, placement.metadata if placement else None),
     ]
@@ -102,13 +105,17 @@ class _ZoneEntry(NamedTuple):
     zone: Zone
     usage: ZoneUsage
     known: bool
+    holdings: str = ""
 
 
-def _zone_entries(machine: Machine, usage: Usage | None) -> list[_ZoneEntry]:
+def _zone_entries(machine: Machine, usage: Usage | None, holdings: dict[int, str]) -> list[_ZoneEntry]:
     if usage is None:
         return [_ZoneEntry(zone, ZoneUsage(zone.id, idle_amounts(zone)), known=False) for zone in machine.zones]
     usage_by_zone = {zone_usage.zone: zone_usage for zone_usage in usage.zones}
-    return [_ZoneEntry(zone, usage_by_zone.get(zone.id, ZoneUsage(zone.id, {})), known=True) for zone in machine.zones]
+    return [
+        _ZoneEntry(zone, usage_by_zone.get(zone.id, ZoneUsage(zone.id, {})), known=True, holdings=holdings[zone.id])
+        for zone in machine.zones
+    ]
 
 
 def _is_empty(entry: _ZoneEntry) -> bool:
@@ -148,6 +155,7 @@ def _node_zone_attributes(entry: _ZoneEntry, placement: NumaPlacement | None) ->
     if entry.known:
         yield names.FREE_CPUS, entry.usage.free_cpus
         yield names.MEMORY_GROUP, write_zones(entry.usage.memory_group or (entry.zone.id,))
+        yield names.HOLDINGS, entry.holdings
     yield names.PLACEMENT_VECTOR, placement.vectors.get(entry.zone.id) if placement else None
 
 
@@ -158,6 +166,7 @@ def _memory_zone_attributes(entry: _ZoneEntry, shown: dict[str, Amount]) -> Iter
         yield names.AMOUNTS, write_amounts(amounts)
         yield names.FREE_CPUS, entry.usage.free_cpus if zone.cpus else None
         yield names.MEMORY_GROUP, write_zones(entry.usage.memory_group or (zone.id,))
+        yield names.HOLDINGS, entry.holdings or None
     yield names.MEMORY, zone.memory
     yield names.MEDIUM, zone.medium or None
     yield names.LOCAL_CPUS, zone.local_cpus if zone.local_cpus else None
@@ -197,17 +206,24 @@ def usage_attributes(usage: Usage | None, method: str, shown: Callable[[str], bo
     yield names.PODS_FINGERPRINT_METHOD, method
     yield from ((names.FINGERPRINTS[name], sign) for name, sign in signs.items())
     yield names.RESERVED_CPUS, usage.reserved_cpus
-    unzoned = {resource: amount for resource, amount in usage.unzoned.items() if shown(resource)}
-    yield names.UNZONED_DEVICES, write_amounts(unzoned)
-    shared = {
-        write_shared_resource(devices.resource, devices.zones): devices.amount
-        for devices in usage.shared
-        if shown(devices.resource)
-    }
-    yield names.SHARED_DEVICES, write_amounts(shared) or None
+    yield names.UNZONED_DEVICES, write_amounts({name: amount for name, amount in _unzoned(usage) if shown(name)})
+    for name, group in ((names.SHARED_DEVICES, usage.shared), (names.ABSENT_ZONE_DEVICES, usage.absent)):
+        amounts = {write_shared_resource(*devices[:2]): devices.amount for devices in group if shown(devices.resource)}
+        yield name, write_amounts(amounts) or None
+    excluded = {write_shared_resource(*amount[:2]): amount.size for amount in usage.excluded if shown(amount.resource)}
+    yield names.EXCLUDED, write_pairs(excluded) or None
     assigned = usage.memory_assigned
     yield names.MEMORY_ASSIGNED, CpuSet(assigned) if assigned is not None else None
     yield names.CLAIMED_DEVICES, write_pairs(usage.claimed)
+
+
+def _unzoned(usage: Usage) -> Iterator[tuple[str, Amount]]:
+    """Yield the devices whose plugins name no zone; a resource without healthy devices has none."""
+    for resource, amount in usage.unzoned.items():
+        absent = [devices.amount for devices in usage.absent if devices.resource == resource]
+        remaining = Amount(*(size - sum(sizes) for size, *sizes in zip(amount, *absent, strict=True)))
+        if remaining.capacity or not absent:
+            yield resource, remaining
 
 
 def config_attributes(config: KubeletConfig | None) -> Iterator[Attribute]:

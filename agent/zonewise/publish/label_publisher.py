@@ -53,6 +53,8 @@ class LabelWriteResult(NamedTuple):
     """Of the requests' bodies."""
     problems: tuple[str, ...] = ()
     """Labels dropped or set by others, and obstacles to publishing; each a sentence."""
+    counts: tuple[tuple[str, int], ...] = ()
+    """How many labels the API server now has from the agent: in the "nodefeature", and on the "node"."""
 
 
 class _PathResult(NamedTuple):
@@ -62,6 +64,8 @@ class _PathResult(NamedTuple):
     problems: tuple[str, ...] = ()
     served: bool = False
     """Whether the API server has accepted the object, so that a master may read it."""
+    label_count: int = 0
+    """Of labels that are there."""
 
 
 class LabelPublisher:
@@ -90,7 +94,7 @@ class LabelPublisher:
             before_labels, before_features, verified_at, result = self._last
             same = (before_labels, before_features) == (labels, features)
             if same and self._clock() - verified_at < MASTER_TIMEOUT:
-                return LabelWriteResult(problems=result.problems)
+                return LabelWriteResult(problems=result.problems, counts=result.counts)
         valid = validate_labels(labels)
         object_result = self._write_object(valid.values, features)
         node_result = self._label_node(valid.values, object_result.served)
@@ -101,6 +105,7 @@ class LabelPublisher:
             writes,
             object_result.bytes + node_result.bytes,
             valid.problems + object_result.problems + node_result.problems,
+            (("nodefeature", object_result.label_count), ("node", node_result.label_count)),
         )
         self._last = (dict(labels), features, self._clock(), result)
         return result
@@ -115,7 +120,8 @@ class LabelPublisher:
             reason = "no namespace is configured" if not target.namespace else f"{target.node} is no value of a label"
         else:
             try:
-                return _PathResult(_retry_conflicts(lambda: self._writer.write(labels, features)), served=True)
+                size = _retry_conflicts(lambda: self._writer.write(labels, features))
+                return _PathResult(size, served=True, label_count=len(labels))
             except NotServed as error:
                 reason = str(error)
             except Forbidden as error:  # also where the kind is not served: authorization comes first
@@ -137,7 +143,8 @@ class LabelPublisher:
                 self._client.patch(
                     NODES, self._target.node, patch.body, kind=PatchKind.MERGE, field_manager=FIELD_MANAGER
                 )
-            return _PathResult(len(msgspec.json.encode(patch.body)) if patch.body else 0, patch.problems)
+            size = len(msgspec.json.encode(patch.body)) if patch.body else 0
+            return _PathResult(size, patch.problems, label_count=patch.owned)
 
         try:
             return _retry_conflicts(attempt)

@@ -35,6 +35,8 @@ class NodeLabelsPatch(NamedTuple):
     """A JSON merge patch (RFC 7386); empty where the Node is as desired."""
     problems: tuple[str, ...] = ()
     """Desired labels that another manager has set otherwise; each a sentence."""
+    owned: int = 0
+    """How many labels are ours after the patch."""
 
 
 def node_labels_patch(desired: Mapping[str, str], metadata: Mapping[str, Any]) -> NodeLabelsPatch:
@@ -56,7 +58,7 @@ def node_labels_patch(desired: Mapping[str, str], metadata: Mapping[str, Any]) -
         elif current is not None and current != value:
             manager = field_manager(name, metadata) or "another manager"
             problems.append(f"label {name} is {current!r} by {manager}, and not set to {value!r}")
-    return NodeLabelsPatch(_body(changes, ",".join(owned), metadata), tuple(problems))
+    return NodeLabelsPatch(_body(changes, ",".join(owned), metadata), tuple(problems), len(owned))
 
 
 def owned_labels(metadata: Mapping[str, Any]) -> frozenset[str]:

@@ -1,19 +1,22 @@
 """Publishes the NodeResourceTopology: the smallest patch of a change, and nothing without one.
 
-The API server's copy is read at the start, every VERIFY_EVERY seconds, and when a patch does not fit because another
-client wrote or removed the object. An absent object is applied whole. Each patch begins with a test of the resource
-version, so that it can only apply to the copy for which it was made. A restart of the agent writes nothing.
+The API server's copy is read at the start, and when another client wrote or removed the object: a watch of the one
+object tells that (zonewise.publish.object_watch), or a patch that does not fit. Without a watch the copy is read every
+UNWATCHED_AFTER seconds. An absent object is applied whole. Each patch begins with a test of the resource version, so
+that it can only apply to the copy for which it was made. A restart of the agent writes nothing.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
 from zonewise.publish.json_patch import json_patch
+from zonewise.publish.object_watch import NEVER_OBSERVED
 from zonewise_common.kube.client import PatchKind
 from zonewise_common.kube.errors import Conflict, Invalid, NotFound
 from zonewise_common.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES
@@ -21,27 +24,42 @@ from zonewise_common.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from zonewise.publish.object_watch import Observation
     from zonewise_common.kube.resources import Resource
 
 
+class ForeignChange(NamedTuple):
+    """What another client did to the object."""
+
+    cause: str
+    """DELETED or EDITED."""
+    manager: str = ""
+    """The field manager that edited it; empty where the server does not record it."""
+
+
 class WriteResult(NamedTuple):
-    """What one publish sent to the API server."""
+    """What one publish sent to the API server, and what it found there."""
 
     operation: str
     """"apply", "patch" or "none"."""
     bytes: int = 0
     """Of the request's body."""
+    repaired: ForeignChange | None = None
+    """What this write has undone."""
+    age: float | None = 0.0
+    """Seconds since the object was last seen to be right; None where it is not."""
 
 
 NO_WRITE = WriteResult("none")
-
+DELETED, EDITED = "deleted", "edited"
 
 log = logging.getLogger(__name__)
 
 FIELD_MANAGER = "zonewise-agent"
 VERIFY_EVERY = 600.0
-"""Seconds after which the API server's copy is read again. Another client may have removed or changed it, or the Node
-may be a new one of the old name. That is one GET of a few KB a node in ten minutes, and no watch to keep open."""
+"""Seconds after which the Node is read again: it may be a new one of the old name. So is the API server's copy."""
+UNWATCHED_AFTER = 60.0
+"""Seconds after which the copy is read again where no watch shows that it is right."""
 
 Object = dict[str, Any]
 
@@ -64,59 +82,138 @@ class ObjectClient(Protocol):
         ...
 
 
+class CopyWatch(Protocol):
+    """What a watch knows of the API server's copy."""
+
+    @property
+    def observation(self) -> Observation:
+        """Return the newest observation."""
+        ...
+
+    @property
+    def age(self) -> float:
+        """Return the seconds since the observation was last known to be current; infinite before the first time."""
+        ...
+
+
+class NoWatch:
+    """A watch that sees nothing."""
+
+    observation = NEVER_OBSERVED
+    age = math.inf
+
+
 class _ServerCopy(NamedTuple):
     """The API server's copy."""
 
     object: Object
     """The fields that we manage."""
     resource_version: str
+    manager: str = ""
+    """The field manager that wrote it last."""
 
 
 class NrtPublisher:
     """Publishes the object of one node. Not for several threads at once."""
 
-    def __init__(self, client: ObjectClient, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, client: ObjectClient, watch: CopyWatch | None = None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._client = client
+        self._watch: CopyWatch = watch or NoWatch()
         self._clock = clock
         self._known: _ServerCopy | None = None
+        self._foreign_change: ForeignChange | None = None  # not repaired yet
+        self._handled = NEVER_OBSERVED
         self._owner: Object | None = None
-        self._verified_at = -VERIFY_EVERY
+        self._had_owner = False
+        self._verified_at = -math.inf
+        self._read_at = -math.inf  # when a response told the server's copy last
 
     def publish(self, desired: Object) -> WriteResult:
-        """Make the API server's copy equal to the object. Raises KubeError; the next call then continues."""
-        name = desired["metadata"]["name"]
-        if self._clock() - self._verified_at >= VERIFY_EVERY:
-            self._owner = self._read_node(name)
-            self._known = self._read_copy(name)
-            self._verified_at = self._clock()
-        try:
-            return self._write(name, desired)
-        except (Conflict, Invalid, NotFound) as error:
-            log.info("the NodeResourceTopology %s was changed by another client: %s", name, error)
-            self._known = self._read_copy(name)
-            return self._write(name, desired)
+        """Make the API server's copy equal to the object. Raises KubeError; the next call then continues.
 
-    def _read_copy(self, name: str) -> _ServerCopy | None:
+        Once there was a Node of the name, a missing object is only created while there is one: the garbage collector
+        removes the object of a deleted Node, and it must not return.
+        """
+        name = desired["metadata"]["name"]
+        self._look(name)
+        try:
+            result = self._write(name, desired)
+        except (Conflict, Invalid, NotFound) as error:
+            log.debug("the NodeResourceTopology %s is not as it was: %s", name, error)
+            self._read_copy(name)
+            if self._known is None:
+                self._read_owner(name)
+            result = self._write(name, desired)
+        if result.age is None:
+            return result
+        repaired, self._foreign_change = self._foreign_change, None
+        return result._replace(repaired=repaired if result.operation != "none" else None, age=self._age())
+
+    def _look(self, name: str) -> None:
+        """Read the copy where it may have changed, and the Node from time to time."""
+        observation = self._watch.observation
+        is_new, self._handled = observation is not self._handled, observation
+        if self._clock() - self._verified_at >= VERIFY_EVERY:
+            self._read_owner(name)
+            self._read_copy(name)
+            self._verified_at = self._clock()
+        elif (is_new and self._is_newer(observation)) or self._age() >= UNWATCHED_AFTER:
+            self._read_copy(name)
+            if self._known is None:
+                self._read_owner(name)  # the garbage collector may have deleted the object
+
+    def _is_newer(self, observation: Observation) -> bool:
+        """Return whether an observation is of a change after the known copy: not of our own write, nor before it."""
+        if self._known is None or observation.version is None:
+            return self._known is not None or observation.version is not None
+        return observation.version > int(self._known.resource_version)
+
+    def _age(self) -> float:
+        """Return the seconds since the known copy was last known to be the server's."""
+        return min(self._watch.age, self._clock() - self._read_at)
+
+    def _read_copy(self, name: str) -> None:
+        """Read the server's copy, and note what another client did since it was known."""
+        before = self._known
+        self._known = self._current_copy(name)
+        self._read_at = self._clock()
+        if before is None or (self._known is not None and before.object == self._known.object):
+            return
+        manager = self._known.manager if self._known is not None else ""
+        self._foreign_change = ForeignChange(DELETED if self._known is None else EDITED, manager)
+
+    def _current_copy(self, name: str) -> _ServerCopy | None:
         try:
             current = self._client.get(NODE_RESOURCE_TOPOLOGIES, name)
         except NotFound:
             return None
-        return _ServerCopy(_managed_fields(current), current["metadata"]["resourceVersion"])
+        return _ServerCopy(_managed_fields(current), current["metadata"]["resourceVersion"], _last_manager(current))
 
-    def _read_node(self, name: str) -> Object | None:
+    def _read_owner(self, name: str) -> None:
         try:
             uid = self._client.get(NODES, name)["metadata"]["uid"]
         except NotFound:
-            log.warning("there is no Node %s: the NodeResourceTopology has no owner, and outlives the node", name)
-            return None
-        return {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
+            if not self._had_owner:
+                log.warning("there is no Node %s: the NodeResourceTopology has no owner, and outlives the node", name)
+            self._owner = None
+        else:
+            self._owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
+            self._had_owner = True
 
     def _write(self, name: str, desired: Object) -> WriteResult:
         known = self._known
+        if known is None and self._owner is None and self._had_owner:
+            self._read_owner(name)
+            if self._owner is None:
+                log.info("there is no Node %s any more: its NodeResourceTopology is not created again", name)
+                return NO_WRITE._replace(age=None)
         if known is None:
             owned = _with_owner(desired, [], self._owner)
             self._client.apply(NODE_RESOURCE_TOPOLOGIES, owned, field_manager=FIELD_MANAGER)
-            self._known = self._read_copy(name)
+            self._known = self._current_copy(name)
+            self._read_at = self._clock()
             return WriteResult("apply", len(msgspec.json.encode(owned)))
         owned = _with_owner(desired, known.object["metadata"].get("ownerReferences", []), self._owner)
         operations = json_patch(known.object, owned)
@@ -127,6 +224,7 @@ class NrtPublisher:
             NODE_RESOURCE_TOPOLOGIES, name, patch, kind=PatchKind.JSON, field_manager=FIELD_MANAGER
         )
         self._known = _ServerCopy(owned, written["metadata"]["resourceVersion"])
+        self._read_at = self._clock()
         return WriteResult("patch", len(msgspec.json.encode(patch)))
 
 
@@ -135,6 +233,16 @@ def _managed_fields(obj: Object) -> Object:
     metadata = {key: obj["metadata"][key] for key in ("name", "ownerReferences") if key in obj["metadata"]}
     content = {key: obj[key] for key in ("attributes", "zones") if key in obj}
     return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata, **content}
+
+
+def _last_manager(obj: Object) -> str:
+    """Return the field manager that wrote an object last; empty where the server does not record it.
+
+    Times are whole seconds. Of two managers in the same second the other one is meant.
+    """
+    entries: list[Object] = obj["metadata"].get("managedFields") or []
+    writes = [(str(entry.get("time", "")), str(entry.get("manager", ""))) for entry in entries]
+    return max(writes, key=lambda write: (write[0], write[1] != FIELD_MANAGER), default=("", ""))[1]
 
 
 def _with_owner(desired: Object, owners: list[Object], node: Object | None) -> Object:

@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from zonewise_common.kube.backoff import Backoff
-from zonewise_common.kube.errors import ApiError, KubeError
+from zonewise_common.kube.errors import ApiError, KubeError, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +20,9 @@ Value = TypeVar("Value")
 _CLOSE_TIMEOUT = 0.2
 """Seconds for a request under way: a response takes milliseconds, or until its timeout."""
 DEFAULT_BACKOFF = Backoff(base=0.1, cap=30.0)
+ABSENT_BACKOFF = Backoff(base=0.1, cap=1.0)
+"""While the server does not serve the kind, for ABSENT_ATTEMPTS failures: a CRD that is replaced is back in seconds."""
+ABSENT_ATTEMPTS = 60
 
 
 class PublishWorker(Generic[Value]):
@@ -47,6 +50,7 @@ class PublishWorker(Generic[Value]):
         self._last_error = ""  # why the last attempt failed
         self._changed = threading.Condition()
         self._pending: list[Value] = []  # none or one
+        self._latest: list[Value] = []  # none or one
         self._busy = False
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=f"publish-{name}", daemon=True)
@@ -58,7 +62,13 @@ class PublishWorker(Generic[Value]):
     def submit(self, value: Value) -> None:
         """Publish a value in place of any pending one."""
         with self._changed:
-            self._pending = [value]
+            self._pending = self._latest = [value]
+            self._changed.notify_all()
+
+    def repeat(self) -> None:
+        """Publish the newest value again, if there is any."""
+        with self._changed:
+            self._pending = self._latest
             self._changed.notify_all()
 
     def idle(self) -> bool:
@@ -106,7 +116,9 @@ class PublishWorker(Generic[Value]):
 
     def _retry_later(self, value: Value, error: Exception) -> None:
         retry_after = error.retry_after if isinstance(error, ApiError) else None
-        delay = self._backoff.delay(self._failures, self._draw(), retry_after)
+        is_absent = isinstance(error, NotFound) and self._failures < ABSENT_ATTEMPTS
+        backoff = ABSENT_BACKOFF if is_absent else self._backoff
+        delay = backoff.delay(self._failures, self._draw(), retry_after)
         self._failures += 1
         known = isinstance(error, KubeError)
         # an outage of hours is not worth a line each half minute

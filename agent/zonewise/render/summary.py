@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from zonewise.render.boxes import Device
     from zonewise_common.k8s.cpuset import CpuSet
 
-_NO_NVLINK = frozenset({"SAME", "PIX", "PXB", "PHB", "NODE", "SYS"})
 _MOST_DISTANCES = 16  # zones; a larger table fits no screen, and `-o json` has it
 
 

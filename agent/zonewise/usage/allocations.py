@@ -54,12 +54,19 @@ def memory_blocks(pods: Iterable[PodResources]) -> Iterator[MemoryBlock]:
             yield from container.memory
 
 
+def recorded_devices(state: StateFiles) -> dict[str, set[DeviceId]]:
+    """Return the devices in the checkpoint, by the UID of the pod."""
+    devices: dict[str, set[DeviceId]] = {}
+    for entry in state.devices.entries if state.devices else ():
+        ids = (device_id for zone_ids in entry.ids_by_zone.values() for device_id in zone_ids)
+        devices.setdefault(entry.uid, set()).update((entry.resource, device_id) for device_id in ids)
+    return devices
+
+
 def checkpointed_devices(state: StateFiles, uids: Iterable[str]) -> Iterator[DeviceId]:
     """Yield the devices that the checkpoint has for pods of the given UIDs."""
-    known = set(uids)
-    for entry in state.devices.entries if state.devices else ():
-        if entry.uid in known:
-            yield from ((entry.resource, device_id) for ids in entry.ids_by_zone.values() for device_id in ids)
+    devices = recorded_devices(state)
+    return chain.from_iterable(devices.get(uid, ()) for uid in set(uids))
 
 
 def _checkpointed_cpus(state: StateFiles, uids: Iterable[str]) -> Iterator[CpuSet]:

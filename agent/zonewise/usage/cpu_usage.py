@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.usage.policies import is_cpu_manager_static
+from zonewise.usage.stale_cpus import stale_cpus
 from zonewise.usage.types import Amount
 from zonewise_common.k8s.cpuset import EMPTY, CpuSet
 
@@ -54,13 +55,14 @@ def cpu_usage(machine: Machine, report: KubeletReport, excluded: CpuSet) -> CpuU
 
 
 def _free(allocatable: CpuSet, report: KubeletReport) -> CpuSet:
-    """Return the CPUs that no container has exclusively.
+    """Return the CPUs that the next admission can allocate.
 
-    The kubelet allocates CPUs of its default set only (policy_static.go GetAvailableCPUs). CPUs of ended init
-    containers and of rejected pods are not in that set. File and List are read one after the other, so a CPU is free
-    only if both say so.
+    The kubelet allocates CPUs of its default set only (policy_static.go GetAvailableCPUs), after it has released the
+    stale ones. CPUs of ended init containers are in neither. File and List are read one after the other, so a CPU is
+    free only if both say so.
     """
     listed: Iterable[CpuSet] = (container.cpus for pod in report.pods for container in pod.containers)
     state = report.state.cpu
-    shared = state.default_cpu_set if state is not None and state.policy_name == "static" else allocatable
+    is_static = state is not None and state.policy_name == "static"
+    shared = state.default_cpu_set | stale_cpus(report) if state is not None and is_static else allocatable
     return (allocatable & shared) - CpuSet.union(listed)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise.kubelet.types import NO_ZONE
 from zonewise.usage.allocations import checkpointed_devices
-from zonewise.usage.types import Amount, SharedDevices
+from zonewise.usage.types import Amount, ExcludedAmount, SharedDevices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -30,6 +32,10 @@ class DeviceUsage(NamedTuple):
     shared: tuple[SharedDevices, ...] = ()
     """Devices in `amounts` that are close to several zones."""
     problems: tuple[str, ...] = ()
+    excluded: tuple[ExcludedAmount, ...] = ()
+    """Healthy devices of excluded pods, by the zones that they are close to."""
+    absent: tuple[SharedDevices, ...] = ()
+    """Devices in `unzoned` whose plugin names only zones that the machine lacks, by these zones; (NO_ZONE,): -1."""
 
 
 def device_usage(
@@ -40,7 +46,7 @@ def device_usage(
     A device that is held and no longer healthy, or whose plugin is gone, exists and is not allocatable.
     """
     known = {zone.id for zone in machine.zones}
-    healthy = _device_zones(report.allocatable.devices)
+    healthy = device_zones(report.allocatable.devices)
     held = _held_devices(report, owners)
     all_zones = held | healthy
     by_zone: dict[int | None, set[DeviceId]] = defaultdict(set)
@@ -59,10 +65,34 @@ def device_usage(
         | _without_healthy_devices(report, {resource for resource, _ in all_zones}),
         tuple(sorted(_shared(by_zones, usable, available))),
         tuple(_unknown_zones(all_zones, known)),
+        tuple(_excluded({device: all_zones[device] & known for device in healthy.keys() & excluded})),
+        tuple(sorted(_shared(_absent_zones(report, by_zone[None], all_zones), usable, available))),
     )
 
 
-def _device_zones(entries: Iterable[ContainerDevices]) -> DeviceZones:
+def _absent_zones(
+    report: KubeletReport, devices: Iterable[DeviceId], zones_by_device: DeviceZones
+) -> dict[tuple[int, ...], set[DeviceId]]:
+    """Return devices of no zone of the machine, by the zones that their plugin names; those without any are left out.
+
+    The kubelet aligns resources of which a plugin names any zone (devicemanager/topology_hints.go
+    deviceHasTopologyAlignment), whether or not the zone exists.
+    """
+    held = (entry for pod in report.pods for container in pod.containers for entry in container.devices)
+    named = {
+        (entry.resource, device_id)
+        for entry in chain(report.allocatable.devices, held)
+        if entry.zones
+        for device_id in entry.ids
+    }
+    by_zones: dict[tuple[int, ...], set[DeviceId]] = defaultdict(set)
+    for device in named.intersection(devices):
+        by_zones[tuple(sorted(zones_by_device[device])) or (NO_ZONE,)].add(device)
+    return by_zones
+
+
+def device_zones(entries: Iterable[ContainerDevices]) -> DeviceZones:
+    """Return the zones of devices, without the -1 of devices of no zone."""
     zones_by_device: DeviceZones = {}
     for entry in entries:
         zones = frozenset(zone for zone in entry.zones if zone >= 0)  # -1 means "none" for a device plugin
@@ -74,7 +104,7 @@ def _device_zones(entries: Iterable[ContainerDevices]) -> DeviceZones:
 
 def _held_devices(report: KubeletReport, owners: PodMatching) -> DeviceZones:
     """Return the devices that pods hold; devices of ended init containers are in the checkpoint only."""
-    zones_by_device = _device_zones(
+    zones_by_device = device_zones(
         devices for pod in report.pods for container in pod.containers for devices in container.devices
     )
     active = set(checkpointed_devices(report.state, owners.alive))
@@ -105,6 +135,12 @@ def _shared(
     for zones, devices in by_zones.items():
         for resource, amount in _amounts(devices, usable, available).items():
             yield SharedDevices(resource, zones, amount)
+
+
+def _excluded(zones_by_device: DeviceZones) -> Iterator[ExcludedAmount]:
+    counts = Counter((resource, tuple(sorted(zones))) for (resource, _), zones in zones_by_device.items())
+    for (resource, zones), count in counts.items():
+        yield ExcludedAmount(resource, zones, count)
 
 
 def _without_healthy_devices(report: KubeletReport, known: set[str]) -> dict[str, Amount]:

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise.usage.allocations import memory_blocks
 from zonewise.usage.memory_machine_state import MemoryMachineState
 from zonewise.usage.policies import is_memory_manager_static
-from zonewise.usage.types import Amount
-from zonewise.usage.zone_capacity import canonical_order, memory_capacity, shared_memory
+from zonewise.usage.types import Amount, ExcludedAmount
+from zonewise.usage.zone_capacity import MEMORY, canonical_order, memory_capacity, shared_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from zonewise.kubelet.types import KubeletReport, MemoryBlock
     from zonewise.machine.model.machine import Machine
-    from zonewise.machine.model.zone import Zone
     from zonewise.usage.memory_machine_state import ZoneMemory
     from zonewise.usage.pod_matching import PodMatching
 
@@ -29,6 +28,8 @@ class MemoryUsage(NamedTuple):
     assigned: tuple[int, ...] | None = None
     """Zones; None where the Memory Manager assigns none."""
     problems: tuple[str, ...] = ()
+    excluded: tuple[ExcludedAmount, ...] = ()
+    """In bytes, of one zone each."""
 
 
 def memory_usage(
@@ -46,11 +47,12 @@ def memory_usage(
     usable = {
         key: max(0, size - (without_excluded.get(key, 0) - free.get(key, 0))) for key, size in allocatable.items()
     }
+    capacity = {zone.id: memory_capacity(zone) | _kubelet_capacity(report, zone.id) for zone in machine.zones}
     amounts = {
-        zone.id: _amounts(zone, _zone_memory(usable, zone.id), _zone_memory(free, zone.id)) for zone in machine.zones
+        zone: _amounts(sizes, _zone_memory(usable, zone), _zone_memory(free, zone)) for zone, sizes in capacity.items()
     }
-    zone_problems = _unknown_zones(machine, allocatable, report)
-    return MemoryUsage(amounts, groups, assigned, (*problems, *zone_problems, *_over_capacity(machine, allocatable)))
+    problems = (*problems, *_unknown_zones(machine, allocatable, report), *_over_capacity(machine, allocatable))
+    return MemoryUsage(amounts, groups, assigned, problems, tuple(_excluded(allocatable, usable)))
 
 
 def _shared_memory_usage(machine: Machine, report: KubeletReport) -> MemoryUsage:
@@ -97,8 +99,23 @@ def _allocatable(blocks: Iterable[MemoryBlock]) -> tuple[ZoneMemory, tuple[str, 
     return sizes, tuple(problems)
 
 
-def _amounts(zone: Zone, allocatable: dict[str, int], free: dict[str, int]) -> dict[str, Amount]:
-    capacity = memory_capacity(zone)
+def _excluded(allocatable: ZoneMemory, usable: ZoneMemory) -> Iterator[ExcludedAmount]:
+    for (zone, kind), size in allocatable.items():
+        if usable[zone, kind] != size:
+            yield ExcludedAmount(kind, (zone,), size - usable[zone, kind])
+
+
+def _kubelet_capacity(report: KubeletReport, zone: int) -> dict[str, int]:
+    """Return the bytes of ordinary memory that the kubelet counted in a zone, at its start; none where unknown.
+
+    The kernel may have initialised more since. The kubelet goes on with what it has counted.
+    """
+    node = report.state.memory.machine_state.get(zone) if report.state.memory is not None else None
+    table = node.memory_map.get(MEMORY) if node is not None else None
+    return {MEMORY: table.total} if table is not None and table.total > 0 else {}
+
+
+def _amounts(capacity: dict[str, int], allocatable: dict[str, int], free: dict[str, int]) -> dict[str, Amount]:
     amounts: dict[str, Amount] = {}
     for kind in canonical_order({*capacity, *allocatable}):
         size = allocatable.get(kind, 0)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise.usage.allocations import pod_allocations
 from zonewise.usage.cpu_usage import cpu_usage
 from zonewise.usage.device_usage import device_usage
+from zonewise.usage.holdings import pod_holdings
 from zonewise.usage.memory_usage import memory_usage
-from zonewise.usage.pod_matching import match_pods
+from zonewise.usage.pod_matching import match_report
 from zonewise.usage.policies import not_ready_reason
 from zonewise.usage.types import Amount, Usage, ZoneUsage
 from zonewise.usage.zone_capacity import CPU, canonical_order
@@ -44,13 +45,14 @@ def node_usage(
 ) -> Usage | KubeletNotReady:
     """Return capacity, allocatable and available amounts of every zone.
 
-    Resources of excluded pods count as reserved: neither allocatable nor available. Excluded pods are in no fingerprint
-    and in no placement. The same facts give the same value, whatever the order of the kubelet's response.
+    Resources of excluded pods count as reserved: neither allocatable nor available. Fingerprints and placement include
+    excluded pods: schedulers compare them with all pods of the node, and cannot know which ones are excluded. The same
+    facts give the same value, whatever the order of the kubelet's response.
     """
     reason = not_ready_reason(report)
     if reason is not None:
         return KubeletNotReady(reason)
-    matching = match_pods(report.pods, report.state, report.active)
+    matching = match_report(report)
     excluded_allocations = pod_allocations(report.pods, matching, report.state, excluded)
     cpus = cpu_usage(machine, report, excluded_allocations.cpus)
     memory = memory_usage(machine, report, matching, excluded_allocations.blocks)
@@ -61,18 +63,24 @@ def node_usage(
         if zone.cpus:
             amounts[CPU] = cpus.zone_amount(zone)
         zones.append(ZoneUsage(zone.id, _ordered(amounts), cpus.zone_free_cpus(zone), memory.groups[zone.id]))
-    counted = [pod for pod in report.pods if not excluded(pod)]
     return Usage(
         zones=tuple(zones),
         unzoned=devices.unzoned,
         claimed=_claimed_counts(report, excluded_allocations.claimed),
         reserved_cpus=cpus.reserved,
-        fingerprint_all=fingerprint((pod.namespace, pod.name) for pod in counted),
-        fingerprint_exclusive=fingerprint((pod.namespace, pod.name) for pod in counted if has_exclusive_resources(pod)),
+        fingerprint_all=fingerprint((pod.namespace, pod.name) for pod in report.pods),
+        fingerprint_exclusive=fingerprint(
+            (pod.namespace, pod.name) for pod in report.pods if has_exclusive_resources(pod)
+        ),
         problems=tuple(sorted({*cpus.problems, *memory.problems, *devices.problems})),
-        placement=numa_placement(machine, report.config, counted),
+        placement=numa_placement(machine, report.config, report.pods),
         shared=devices.shared,
         memory_assigned=memory.assigned,
+        excluded=tuple(sorted((*memory.excluded, *devices.excluded))),
+        holdings=pod_holdings(
+            report, matching, {zone.id: zone.cpus for zone in machine.zones}, cpus.allocatable, excluded
+        ),
+        absent=devices.absent,
     )
 
 

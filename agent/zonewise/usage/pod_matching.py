@@ -21,6 +21,8 @@ Rules for a pod that is not in all sources:
   very device.
 - An active UID that matches no listed pod is stale as well: its containers are dead and its volumes are being
   unmounted, while the kubelet reallocates its resources. Only during a kubelet's start may it be a pod that List lacks.
+- A UID that is known to have ended (zonewise.daemon.ended_pods) is no listed pod.
+- While the kubelet's sources are not ready it releases nothing, so all UIDs keep their entries.
 """
 
 from __future__ import annotations
@@ -58,14 +60,25 @@ class PodMatching(NamedTuple):
     """UIDs with entries that match no listed pod; where the active pods are known, active UIDs only."""
 
 
-def match_pods(pods: Iterable[PodResources], state: StateFiles, active: frozenset[str] | None = None) -> PodMatching:
+def match_report(report: KubeletReport) -> PodMatching:
+    """Match the pods of a report, by all that it says about them."""
+    matching = match_pods(report.pods, report.state, report.active, report.ended)
+    return matching if report.sources_ready else matching._replace(alive=frozenset(report.state.pod_uids()))
+
+
+def match_pods(
+    pods: Iterable[PodResources],
+    state: StateFiles,
+    active: frozenset[str] | None = None,
+    ended: frozenset[str] = frozenset(),
+) -> PodMatching:
     """Match listed pods with the UIDs of the checkpoints that could be read.
 
-    `active` are the UIDs of KubeletReport, None where they are not known.
+    `active` are the UIDs of KubeletReport, None where they are not known; `ended` are those that match no pod.
     """
     listed = _shapes(pods, state)
     holding = {shape: group for shape, group in listed.items() if any(held for _, held in shape)}
-    recorded = _checkpointed_items(state)
+    recorded = {uid: held for uid, held in _checkpointed_items(state).items() if uid not in ended}
     preferred = active or frozenset[str]()
     order = sorted(recorded, key=lambda uid: (uid in preferred, _weight(recorded[uid].items())), reverse=True)
     uids_by_shape: dict[PodShape, list[str]] = defaultdict(list)

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from zonewise_common.k8s.cpuset import CpuSet
+from zonewise_common.nrt.holdings import Holdings
 from zonewise_common.nrt.numaplacement import NumaPlacement
 
 
@@ -39,6 +40,19 @@ class SharedDevices(NamedTuple):
     amount: Amount
 
 
+class ExcludedAmount(NamedTuple):
+    """Memory (bytes) or devices of excluded pods, which the allocatable amounts lack.
+
+    The kubelet's managers count it as allocatable: the Memory Manager in the width of a preferred hint, the Device
+    Manager in the decision whether a resource has any healthy device.
+    """
+
+    resource: str
+    zones: tuple[int, ...]
+    """Those that all of it is close to, ascending; empty where unknown."""
+    size: int
+
+
 class Usage(NamedTuple):
     """One node."""
 
@@ -51,14 +65,20 @@ class Usage(NamedTuple):
     reserved_cpus: CpuSet | None
     """CPUs that the kubelet allocates to no container exclusively; None where unknown."""
     fingerprint_all: str
-    """The pod fingerprint over all counted pods, method "all"."""
+    """The pod fingerprint over all pods, excluded ones too, method "all"."""
     fingerprint_exclusive: str
     """The same over pods with exclusive resources of a zone, method "with-exclusive-resources"."""
     problems: tuple[str, ...] = ()
     """Contradictions in the kubelet's responses, and how they were resolved; each a sentence."""
     placement: NumaPlacement | None = None
-    """The zone of each counted container; None unless the kubelet aligns each to one zone."""
+    """The zone of each container; None unless the kubelet aligns each to one zone."""
     shared: tuple[SharedDevices, ...] = ()
     """Devices close to several zones, sorted; the amounts of each of these zones include them."""
     memory_assigned: tuple[int, ...] | None = None
     """Zones of which the Memory Manager has assigned any memory, ascending; None where it assigns none."""
+    excluded: tuple[ExcludedAmount, ...] = ()
+    """Sorted."""
+    holdings: tuple[tuple[str, Holdings], ...] = ()
+    """What each pod holds, by its key (nrt.holdings), sorted; excluded pods are left out."""
+    absent: tuple[SharedDevices, ...] = ()
+    """Devices in `unzoned` whose plugin names only zones that the machine lacks, sorted; zone -1 is one of these."""

@@ -13,8 +13,8 @@ import grpc
 from zonewise.kubelet.channel import kubelet_error, open_channel
 from zonewise.kubelet.errors import BadResponse, KubeletTimeout, KubeletUnavailable, Throttled
 from zonewise.kubelet.podresources.responses import decode_allocatable, decode_get, decode_list
-from zonewise.kubelet.podresources.token_bucket import TokenBucket
 from zonewise.kubelet.podresources.v1 import podresources_pb2 as pb
+from zonewise_common.token_bucket import TokenBucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,6 +19,7 @@ from google.protobuf.message import DecodeError, Message
 from zonewise.kubelet.errors import BadResponse
 from zonewise.kubelet.podresources.v1 import podresources_pb2 as pb
 from zonewise.kubelet.types import (
+    NO_ZONE,
     Allocatable,
     ClaimedDevice,
     ContainerDevices,
@@ -35,7 +36,6 @@ POD_LEVEL_CONTAINER = ""
 """The name of the container that stands for the pod-level resources beyond the containers (KEP-5526)."""
 
 _MAX_ZONES = 1024  # CONFIG_NODES_SHIFT is at most 10 (arch/*/Kconfig)
-_NO_ZONE = -1  # as device plugins copy it from /sys/bus/pci/devices/*/numa_node
 _SHOWN = 8
 
 M = TypeVar("M", bound=Message)
@@ -141,10 +141,10 @@ def _devices(entries: Iterable[pb.ContainerDevices], where: str, problems: list[
     zones_by_device: dict[tuple[str, str], tuple[int, ...]] = {}
     for entry in entries:
         resource = entry.resource_name
-        zones = _zones(entry.topology, where, resource, problems)
+        zones = _zones(entry.topology, where, resource, problems) or ((NO_ZONE,) if entry.topology.nodes else ())
         for device in entry.device_ids:
             known = zones_by_device.get((resource, device), zones)
-            zones_by_device[resource, device] = zones if known == zones else tuple(sorted({*known, *zones}))
+            zones_by_device[resource, device] = zones if known == zones else _joined(known, zones)
     ids_by_zones: dict[tuple[str, tuple[int, ...]], list[str]] = {}
     for (resource, device), near in zones_by_device.items():
         ids_by_zones.setdefault((resource, near), []).append(device)
@@ -152,6 +152,12 @@ def _devices(entries: Iterable[pb.ContainerDevices], where: str, problems: list[
         ContainerDevices(resource, tuple(sorted(ids_by_zones[resource, zones])), zones)
         for resource, zones in sorted(ids_by_zones)
     )
+
+
+def _joined(zones: tuple[int, ...], more: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the zones of two entries of a device: NO_ZONE only if neither names another one."""
+    joined = {*zones, *more}
+    return tuple(sorted(joined - {NO_ZONE} or joined))
 
 
 def _memory(entries: Iterable[pb.ContainerMemory], where: str, problems: list[str]) -> tuple[MemoryBlock, ...]:
@@ -171,7 +177,7 @@ def _zones(topology: pb.TopologyInfo, where: str, field: str, problems: list[str
     if not zones or (zones[0] >= 0 and zones[-1] < _MAX_ZONES):
         return tuple(zones)
     known, unknown = _split_range(zones, _MAX_ZONES)
-    if any(zone != _NO_ZONE for zone in unknown):
+    if any(zone != NO_ZONE for zone in unknown):
         problems.append(f"{where}: {field}: NUMA node {_shown(unknown)} outside 0..{_MAX_ZONES - 1}; left out")
     return tuple(known)
 

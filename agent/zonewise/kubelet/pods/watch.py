@@ -128,7 +128,7 @@ class PodWatch:
                 if not self._stopped.is_set():
                     reason = kubelet_error(error, f"WatchPods on {self._socket}")
                     log.log(logging.DEBUG if logged else logging.INFO, "no watch of pods, will retry: %s", reason)
-            except Exception:  # the callback raised: the end of the watch would go unnoticed
+            except Exception:  # the top of the thread: a callback that raises must not end the watch unnoticed
                 log.exception("the watch of pods ended, will begin anew")
             finally:
                 with self._lock:

@@ -61,9 +61,9 @@ def read_node_memory(read: Reader, nodes: Sequence[int]) -> dict[int, int]:
     return memory_by_node
 
 
-def read_machine_memory(read: Reader, fact: str) -> int | None:
-    """Return bytes of RAM of the whole machine."""
-    content = read.raw(MEMINFO, needed="the memory of the machine")
+def read_machine_memory(read: Reader, fact: str, *, is_needed: bool = True) -> int | None:
+    """Return bytes of RAM of the whole machine; its absence is a problem where it is needed."""
+    content = read.raw(MEMINFO, needed="the memory of the machine") if is_needed else read.raw(MEMINFO)
     return None if content is None else _total(read, MEMINFO, content, fact, None)
 
 
