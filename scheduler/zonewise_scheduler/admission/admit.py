@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING
 
 from zonewise_scheduler.admission.context import AdmissionContext
 from zonewise_scheduler.admission.cpumanager import guaranteed_cpus
-from zonewise_scheduler.admission.errors import AdmissionError
-from zonewise_scheduler.admission.memorymanager.memory_requests import pins_memory
+from zonewise_scheduler.admission.errors import PANIC_PREFIX, AdmissionError
+from zonewise_scheduler.admission.memorymanager.memory_requests import memory_request, pins_memory
 from zonewise_scheduler.admission.predicate import general_filter
 from zonewise_scheduler.admission.scope import admit_containers
 from zonewise_scheduler.admission.verdict import Verdict
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.admission.node import NodeKind, NodeState, Resource
+    from zonewise_scheduler.admission.node import NodeKind, NodeState, Policies, Resource
     from zonewise_scheduler.admission.pod import PodShape
+
+MASK_BITS = 64
+"""Bits of a kubelet's set of NUMA nodes (topologymanager/bitmask/bitmask.go)."""
 
 
 def admit(state: NodeState, pod: PodShape, available: Resource | None = None) -> Verdict:
@@ -29,7 +32,7 @@ def admit(state: NodeState, pod: PodShape, available: Resource | None = None) ->
     """
     context = AdmissionContext(state, pod)
     try:
-        check_numa_node_limit(state.kind)
+        check_numa_nodes(state.kind.policies, state.kind.zones, pinned=_pins_beyond_masks(state.kind, pod))
         admit_containers(context)
         context.container_name = ""
         if available is not None:
@@ -46,14 +49,22 @@ def admit(state: NodeState, pod: PodShape, available: Resource | None = None) ->
     return Verdict(True, context.assignments(), context.state, uncertain=_uncertain(context))
 
 
-def check_numa_node_limit(kind: NodeKind) -> None:
-    """Raise AdmissionError, without a reason, for a node whose kubelet does not start.
+def check_numa_nodes(policies: Policies, zones: tuple[int, ...], *, pinned: bool) -> None:
+    """Raise AdmissionError, without a reason, for NUMA nodes on which a kubelet does not start, or panics.
 
-    topology_manager.go NewManager.
+    `pinned`: the Memory Manager pins the pod. Sources: topology_manager.go NewManager. bitmask.go NewBitMask returns
+    nil for ids from 64 on, and policy.go mergePermutation and memorymanager calculateHints use what it returns.
     """
-    policies = kind.policies
-    if policies.topology != "none" and len(kind.zones) > policies.max_zones:
+    if policies.topology != "none" and len(zones) > policies.max_zones:
         raise AdmissionError("", f"unsupported on machines with more than {policies.max_zones} NUMA Nodes")
+    if (policies.topology != "none" or pinned) and zones[-1:] >= (MASK_BITS,):
+        raise AdmissionError("", f"{PANIC_PREFIX}its masks have no bit for NUMA node {zones[-1]}")
+
+
+def _pins_beyond_masks(kind: NodeKind, pod: PodShape) -> bool:
+    return kind.zones[-1:] >= (MASK_BITS,) and any(
+        memory_request(pod, container, kind.policies) for container in pod.containers
+    )
 
 
 def _uncertain(context: AdmissionContext) -> tuple[str, ...]:

@@ -50,9 +50,12 @@ class AdmissionContext:
         )
         return tuple(each for each in assignments if each.cpus or each.memory or each.devices)
 
+    def note(self, reason: str) -> None:
+        """Note why the kubelet may decide otherwise, once."""
+        if reason not in self.uncertain:
+            self.uncertain.append(reason)
+
     def note_random_pick(self, resource: str) -> None:
         """Note that the decision depends on an earlier random pick of a resource, if there was any."""
         if container := self.random_picks.get(resource):
-            reason = f"the kubelet picks {resource} of container {container} at random from several zones"
-            if reason not in self.uncertain:
-                self.uncertain.append(reason)
+            self.note(f"the kubelet picks {resource} of container {container} at random from several zones")

@@ -108,7 +108,7 @@ class CpuTopology:
         """Return the cores by the distances of their CPUs: one pattern on most machines."""
         firsts: dict[tuple[int, ...], int] = {}
         for number, bits in self.cores:
-            offsets = tuple(offset for offset in range((bits >> number).bit_length()) if bits >> (number + offset) & 1)
+            offsets = _offsets(bits >> number)
             firsts[offsets] = firsts.get(offsets, 0) | 1 << number
         return tuple(CorePattern(bits, offsets) for offsets, bits in firsts.items())
 
@@ -153,3 +153,12 @@ class CpuTopology:
             for count, cores in enumerate(counted):
                 by_count[count] |= cores
         return by_count
+
+
+def _offsets(bits: int) -> tuple[int, ...]:
+    """Return the positions of the bits, ascending."""
+    offsets: list[int] = []
+    while bits:
+        offsets.append((bits & -bits).bit_length() - 1)
+        bits &= bits - 1
+    return tuple(offsets)

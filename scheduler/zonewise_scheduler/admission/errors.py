@@ -11,6 +11,11 @@ SMT_ALIGNMENT_ERROR = "SMTAlignmentError"
 UNEXPECTED_ADMISSION_ERROR = "UnexpectedAdmissionError"
 EMPTY_POD_SHARED_POOL_ERROR = "EmptyPodSharedPoolError"
 
+UNKNOWN_PREFIX = "unknown: "
+"""Begins the message of an error without a reason that stands for no verdict."""
+PANIC_PREFIX = "its kubelet panics: "
+"""Begins the message of an error without a reason that stands for the end of the kubelet's process."""
+
 
 class AdmissionError(Exception):
     """A manager rejects the pod; allocations to the pod so far do not count."""

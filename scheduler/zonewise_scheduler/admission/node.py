@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise_common.nrt.attributes import MAX_NUMA_NODES
 from zonewise_scheduler.admission.cpu_topology import CpuTopology  # noqa: TC001 -- replay_case.py resolves it at run time
 from zonewise_scheduler.admission.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 
@@ -49,12 +50,20 @@ class Policies(NamedTuple):
     """Of the kubelet, where its behaviour differs between releases."""
 
 
+NO_ZONE = 1 << MAX_NUMA_NODES
+"""The zone of devices whose plugin names NUMA node -1.
+
+Such a device makes the kubelet align its resource, and no set of zones ever contains it
+(devicemanager/topology_hints.go deviceHasTopologyAlignment, generateDeviceTopologyHints).
+"""
+
+
 class DeviceClass(NamedTuple):
     """Devices of one resource that are close to the same zones."""
 
     resource: str
     zones: int
-    """0: no zone is known."""
+    """0: the plugin names none; NO_ZONE: it names -1. Zones that the node lacks count as NO_ZONE does."""
     total: int
     """All of them, unhealthy ones too: the Device Manager computes widths of hints from it."""
     healthy: int
@@ -78,13 +87,16 @@ class NodeKind:
     """Sorted."""
     unknown: tuple[str, ...] = ()
     """Facts that the report lacks, each as the end of "nothing is known of ..."."""
+    unplaced_devices: tuple[tuple[int, int], ...] = ()
+    """Unhealthy devices of unknown zones: index into `devices`, and how many of its total are a guess."""
 
     def __hash__(self) -> int:
         return self._hash
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.policies, self.zones, self.cpus, self.memory_types, self.allocatable, self.devices))
+        parts = (self.policies, self.zones, self.cpus, self.memory_types, self.allocatable, self.devices)
+        return hash((*parts, self.unplaced_devices))
 
     @cached_property
     def device_indices(self) -> dict[str, tuple[int, ...]]:

@@ -19,6 +19,7 @@ from zonewise_scheduler.admission.devicemanager.manager import allocate_containe
 from zonewise_scheduler.admission.devicemanager.topology_hints import (
     generate_device_topology_hints,
     has_topology_alignment,
+    note_doubts,
 )
 from zonewise_scheduler.admission.errors import TOPOLOGY_AFFINITY_ERROR, AdmissionError
 from zonewise_scheduler.admission.memorymanager.memory_allocation import allocate_container_memory
@@ -26,9 +27,10 @@ from zonewise_scheduler.admission.memorymanager.memory_hints import calculate_me
 from zonewise_scheduler.admission.memorymanager.memory_requests import pins_memory
 from zonewise_scheduler.admission.pod_level_managers import allocate_pod, empty_shared_pools
 from zonewise_scheduler.admission.resource_names import CPU, MEMORY
-from zonewise_scheduler.admission.topologymanager.bitmask import all_zones
 from zonewise_scheduler.admission.topologymanager.hints import NO_AFFINITY, Hints, TopologyHint
-from zonewise_scheduler.admission.topologymanager.policy import merge_best_effort, merge_preferred
+from zonewise_scheduler.admission.topologymanager.numa_info import check_distances, may_panic
+from zonewise_scheduler.admission.topologymanager.policy import merge_best_effort, merge_preferred, preferred_affinity
+from zonewise_scheduler.admission.wide_affinity import calculate_wide_affinity, is_wide
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -91,12 +93,15 @@ def calculate_affinity(
     """
     kind = context.state.kind
     policy = kind.policies.topology
+    if is_wide(kind, aligned):
+        return calculate_wide_affinity(context, aligned, misaligned, empty)
+    if may_panic(kind.policies, kind.zones):
+        hints = [each.hints for each in resource_hints(context, aligned, empty, include_not_preferred=True)]
+        check_distances(kind, hints)
     preferred = resource_hints(context, aligned, empty, include_not_preferred=False)
     zones = merge_preferred(kind, [resource.hints for resource in preferred])
     if zones is not None:
-        # policy_single_numa_node.go: all zones of the machine mean no preference
-        no_preference = policy == "single-numa-node" and zones == all_zones(kind)
-        return TopologyHint(None if no_preference else zones, preferred=True)
+        return preferred_affinity(kind, zones)
     if policy != "best-effort":
         raise AdmissionError(TOPOLOGY_AFFINITY_ERROR, misaligned)
     possible = resource_hints(context, aligned, empty, include_not_preferred=True)
@@ -114,7 +119,7 @@ def resource_hints(
     all_hints: list[ResourceHints] = []
     for resource, count in aligned.devices:
         if has_topology_alignment(state.kind, resource):
-            context.note_random_pick(resource)
+            note_doubts(context, resource, count)
             hints = generate_device_topology_hints(
                 state, resource, count, context.reusable_devices, include_not_preferred=include_not_preferred
             )

@@ -13,26 +13,26 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from functools import lru_cache
-from itertools import chain, combinations, compress, islice
+from itertools import chain, combinations, compress
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
+from zonewise_scheduler.admission.resource_names import CPU
 from zonewise_scheduler.admission.topologymanager.hints import Hints
+from zonewise_scheduler.admission.topologymanager.wide_merge import wide_hints
+from zonewise_scheduler.admission.topologymanager.zone_sums import check_zone_count, contain, meet, sizes, suffice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from zonewise_scheduler.admission.cpu_topology import CpuTopology
     from zonewise_scheduler.admission.node import NodeState
+    from zonewise_scheduler.admission.topologymanager.wide_merge import WideHints
 
 _LANE = 16
 _TOP = 1 << _LANE - 1
 """More than any machine has CPUs (CONFIG_NR_CPUS is 8192 at most)."""
-
-MAX_ZONE_SETS = 1 << 16
-"""Sets of zones that are considered, in the kubelet's order: all of them up to 16 zones with CPUs.
-
-The kubelet itself walks over 2^zones sets for every request, and does not finish with more zones.
-"""
 
 
 class _ZoneSets(NamedTuple):
@@ -61,7 +61,7 @@ def generate_cpu_topology_hints(
     free, need = state.free_cpus, max(count - reusable.bit_count(), 0)
     if need > free.bit_count():
         return Hints(())
-    width = min(bisect_left(topology.largest_totals, count) + 1, len(topology.zones))
+    width = cpu_min_affinity_size(topology, count)
     sets = _zone_sets(topology, width, policies.align_by_package, include_not_preferred)
     sums = sets.ones * (_TOP - need)
     for (_, cpus), lanes in zip(topology.zones, sets.lanes_by_zone, strict=True):
@@ -77,6 +77,34 @@ def generate_cpu_topology_hints(
     )
 
 
+def generate_wide_cpu_hints(state: NodeState, count: int, reusable: int) -> WideHints | None:
+    """Return the hints of generate_cpu_topology_hints for a node with too many zones to list the sets."""
+    policies, topology = state.kind.policies, state.kind.cpus
+    if count < 1 or policies.cpu != "static":
+        return None
+    zones = tuple(number for number, _ in topology.zones)
+    check_zone_count(len(zones), CPU)
+    enough = suffice(
+        [(state.free_cpus & cpus).bit_count() for _, cpus in topology.zones], max(count - reusable.bit_count(), 0)
+    )
+    enough &= contain(len(zones), sum(1 << index for index, (_, cpus) in enumerate(topology.zones) if reusable & cpus))
+    width = cpu_min_affinity_size(topology, count)
+    preferred = sizes(len(zones)) == width
+    if policies.align_by_package and (zones_per_package := len(zones) // max(len(topology.packages), 1)):
+        packages = np.zeros(1 << len(zones), np.int64)
+        for _, package in topology.packages:
+            packages += meet(
+                len(zones), sum(1 << index for index, (_, cpus) in enumerate(topology.zones) if package & cpus)
+            )
+        preferred |= packages == (width + zones_per_package - 1) // zones_per_package
+    return wide_hints(zones, enough, preferred)
+
+
+def cpu_min_affinity_size(topology: CpuTopology, count: int) -> int:
+    """Return how many zones have enough CPUs, busy and reserved ones included; all if none have."""
+    return min(bisect_left(topology.largest_totals, count) + 1, len(topology.zones))
+
+
 def _sets_of_lanes(sets: _ZoneSets, lanes: int) -> tuple[int, ...]:
     """Return the sets whose lane has the top bit."""
     high_bytes = lanes.to_bytes(2 * len(sets.zones), "little")[1::2]
@@ -88,7 +116,7 @@ def _zone_sets(topology: CpuTopology, width: int, by_package: bool, wide: bool) 
     numbers = [number for number, _ in topology.zones]
     widths = range(1, len(numbers) + 1) if wide or by_package else (width,)
     every = chain.from_iterable(combinations(numbers, size) for size in widths)
-    weighed = [(sum(1 << number for number in members), members) for members in islice(every, MAX_ZONE_SETS)]
+    weighed = [(sum(1 << number for number in members), members) for members in every]
     aligned = [
         len(members) == width or (by_package and _is_aligned(topology, zones, width)) for zones, members in weighed
     ]
@@ -110,7 +138,7 @@ def _lanes(bits: Iterable[int]) -> int:
 
 def _is_aligned(topology: CpuTopology, zones: int, width: int) -> bool:
     """Return whether zones reach into as few packages as the fewest that suffice (isHintSocketAligned)."""
-    each = len(topology.zones) // len(topology.packages)
+    each = len(topology.zones) // max(len(topology.packages), 1)
     if not each:
         return False
     cpus = topology.cpus_in_numa_nodes(zones)

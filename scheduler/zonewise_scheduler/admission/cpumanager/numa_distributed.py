@@ -15,10 +15,13 @@ from __future__ import annotations
 
 from bisect import insort
 from itertools import combinations
+from math import comb
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.admission.cpumanager.accumulator import CpuAccumulator, CpuAllocationError
 from zonewise_scheduler.admission.cpumanager.numa_packed import check_enough, take_by_topology_numa_packed
+from zonewise_scheduler.admission.errors import UNKNOWN_PREFIX, AdmissionError
+from zonewise_scheduler.admission.resource_names import CPU
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import Policies
 
 _NEVER_TERMINATES = "the kubelet never ends dealing out whole cores to zones of which only parts of cores are left"
+
+_MAX_SETS = 256
+"""Sets of zones of one size that are searched: all of those of 10 zones with free CPUs."""
 
 
 class _Request(NamedTuple):
@@ -68,17 +74,23 @@ class _Best(NamedTuple):
 
 
 def take_by_topology_numa_distributed(topology: CpuTopology, free: int, count: int, policies: Policies) -> int:
-    """Return the bits of `count` of the free CPUs; raise CpuAllocationError if the kubelet allocates none."""
-    group = topology.cpus_per_core if policies.full_cores else 1
-    if count < 1 or count % group:
-        return take_by_topology_numa_packed(topology, free, count, policies)
+    """Return the bits of `count` of the free CPUs; raise CpuAllocationError if the kubelet allocates none.
+
+    Raises AdmissionError, without a reason, for more than _MAX_SETS sets of zones to search.
+    """
+    if count < 1:
+        return 0
     check_enough(free, count)
+    group = topology.cpus_per_core if policies.full_cores else 1
+    if count % group:
+        return take_by_topology_numa_packed(topology, free, count, policies)
     accumulator = CpuAccumulator(topology, free, count)
     listed = accumulator.sort_available_numa_nodes()
     zones = tuple(dict.fromkeys(listed))
     counts = tuple((free & zone).bit_count() for zone in zones)
     request = _Request(count, group, zones, counts, tuple(map(zones.index, listed)))
     for size in _sizes(topology, request):
+        _check_set_count(len(listed), size)
         plans = list(_plans(request, size))
         best = _best_plan(request, plans)
         _check_termination(request, plans, best)
@@ -86,6 +98,13 @@ def take_by_topology_numa_distributed(topology: CpuTopology, free: int, count: i
             _distribute(accumulator, request, best, policies)
             return accumulator.result
     return take_by_topology_numa_packed(topology, free, count, policies)
+
+
+def _check_set_count(zones: int, size: int) -> None:
+    """Raise AdmissionError, without a reason, for more sets of zones than are searched; the kubelet takes longer."""
+    if comb(zones, size) > _MAX_SETS:
+        message = f"too many zones: CPUs are distributed over {size} of {zones} zones"
+        raise AdmissionError("", f"{UNKNOWN_PREFIX}{message}, and more than {_MAX_SETS} sets are not searched", CPU)
 
 
 def _sizes(topology: CpuTopology, request: _Request) -> range:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_scheduler.admission.devicemanager.topology_hints import has_topology_alignment
 from zonewise_scheduler.admission.errors import unexpected_admission_error
+from zonewise_scheduler.admission.node import NO_ZONE
 from zonewise_scheduler.admission.verdict import DeviceAllocation
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def _allocate_resource(
     # after a random pick, the devices of later containers are as uncertain as those of earlier ones
     certain = resource not in context.random_picks or len(indices) == 1
     return [
-        DeviceAllocation(resource, kind.devices[index].zones, number, certain)
+        DeviceAllocation(resource, kind.devices[index].zones & ~NO_ZONE, number, certain)
         for index, number in assigned.items()
         if number
     ]
@@ -95,7 +96,7 @@ def _filter_by_affinity(context: AdmissionContext, free: DeviceCounts, zones: in
     not_from_affinity: DeviceCounts = {}
     no_affinity: DeviceCounts = {}
     for index, count in free.items():
-        close = context.state.kind.devices[index].zones
+        close = context.state.kind.devices[index].zones & ~NO_ZONE
         (from_affinity if close & zones else not_from_affinity if close else no_affinity)[index] = count
     return [from_affinity, not_from_affinity, no_affinity]
 

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.admission.topologymanager.bitmask import all_zones, members, subsets
 from zonewise_scheduler.admission.topologymanager.hints import Hints
+from zonewise_scheduler.admission.topologymanager.wide_merge import wide_hints
+from zonewise_scheduler.admission.topologymanager.zone_sums import (
+    MAX_LISTED_ZONES,
+    check_zone_count,
+    meet,
+    sizes,
+    sums,
+    to_index,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from zonewise_scheduler.admission.context import AdmissionContext
     from zonewise_scheduler.admission.node import NodeKind, NodeState
+    from zonewise_scheduler.admission.topologymanager.wide_merge import WideHints
+    from zonewise_scheduler.admission.topologymanager.zone_sums import Integers
 
 _ZoneSetsWithDevices = tuple[tuple[int, tuple[int, ...]], ...]
 """Sets of zones, and the indices of the kind's devices that are near each set."""
@@ -19,11 +32,19 @@ _ZoneSetsWithDevices = tuple[tuple[int, tuple[int, ...]], ...]
 
 @lru_cache(maxsize=1 << 12)
 def has_topology_alignment(kind: NodeKind, resource: str) -> bool:
-    """Return whether any device of a resource is near some zones; its other devices then count as none.
+    """Return whether the plugin names zones of any device of a resource; its other devices then count as none.
 
     deviceHasTopologyAlignment.
     """
     return any(kind.devices[index].zones for index in kind.device_indices.get(resource, ()))
+
+
+def note_doubts(context: AdmissionContext, resource: str, count: int) -> None:
+    """Note on what unknown facts the hints for `count` devices of a resource depend."""
+    context.note_random_pick(resource)
+    kind = context.state.kind
+    if kind.unplaced_devices and not _is_affinity_size_certain(kind, resource, count):
+        context.note(f"nothing is known of the zones of unhealthy {resource}, which count in the kubelet's hints")
 
 
 def generate_device_topology_hints(
@@ -54,6 +75,32 @@ def generate_device_topology_hints(
     return Hints(fitting(width), tuple(zones for size in sizes for zones in fitting(size)))
 
 
+def generate_wide_device_hints(state: NodeState, resource: str, count: int, reusable: Mapping[int, int]) -> WideHints:
+    """Return the hints of generate_device_topology_hints for a node with too many zones to list the sets."""
+    kind = state.kind
+    zones = device_zones(kind, resource)
+    check_zone_count(len(zones), resource)
+    indices = kind.device_indices[resource]
+    near = {index: to_index(zones, kind.devices[index].zones) for index in indices}
+    free = _wide_sums(len(zones), [(near[index], state.device_free[index]) for index in indices])
+    required = [near[index] for index, number in reusable.items() if number and _has_zones(kind, resource, index)]
+    reusable_count = sum(reusable[index] for index in indices if index in reusable and kind.devices[index].zones)
+    fits = free + reusable_count >= count
+    for zone_set in required:
+        fits &= meet(len(zones), zone_set)
+    return wide_hints(zones, fits, sizes(len(zones)) == device_min_affinity_size(kind, resource, count))
+
+
+def _wide_sums(zone_count: int, counts: list[tuple[int, int]]) -> Integers:
+    """Return, by set of zones, how many devices are near it; `counts` has sets and the devices near each."""
+    single = [sum(count for near, count in counts if near == 1 << zone) for zone in range(zone_count)]
+    result: Integers = sums(single)
+    for near, count in counts:
+        if near & (near - 1):
+            result += meet(zone_count, near) * count
+    return result
+
+
 def _has_zones(kind: NodeKind, resource: str, index: int) -> bool:
     device = kind.devices[index]
     return device.resource == resource and device.zones != 0
@@ -62,11 +109,17 @@ def _has_zones(kind: NodeKind, resource: str, index: int) -> bool:
 @lru_cache(maxsize=1 << 12)
 def device_zones(kind: NodeKind, resource: str) -> tuple[int, ...]:
     """Return the zones of which sets are made: since 1.36 those near such devices (kubernetes#138244)."""
-    near = 0
-    if kind.policies.release >= (1, 36):
-        for index in kind.device_indices[resource]:
-            near |= kind.devices[index].zones & all_zones(kind)
+    near = near_zones(kind, resource) if kind.policies.release >= (1, 36) else 0
     return members(near) or kind.zones
+
+
+@lru_cache(maxsize=1 << 12)
+def near_zones(kind: NodeKind, resource: str) -> int:
+    """Return the set of the node's zones near any device of a resource."""
+    near = 0
+    for index in kind.device_indices[resource]:
+        near |= kind.devices[index].zones & all_zones(kind)
+    return near
 
 
 @lru_cache(maxsize=1 << 14)
@@ -82,9 +135,36 @@ def zone_sets_with_devices(kind: NodeKind, resource: str, size: int) -> _ZoneSet
 @lru_cache(maxsize=1 << 14)
 def device_min_affinity_size(kind: NodeKind, resource: str, count: int) -> int:
     """Return how many zones have enough devices, busy and unhealthy ones included; all if none have."""
-    zones = len(device_zones(kind, resource))
-    for width in range(1, zones):
-        for _, indices in zone_sets_with_devices(kind, resource, width):
-            if sum(kind.devices[index].total for index in indices) >= count:
+    return _min_size(kind, resource, count, [device.total for device in kind.devices])
+
+
+@lru_cache(maxsize=1 << 14)
+def _is_affinity_size_certain(kind: NodeKind, resource: str, count: int) -> bool:
+    """Return whether device_min_affinity_size is the same wherever the unplaced unhealthy devices are."""
+    placed = [device.total for device in kind.devices]
+    unplaced = 0
+    for index, number in kind.unplaced_devices:
+        if kind.devices[index].resource == resource:
+            placed[index] -= number
+            unplaced += number
+    return _min_size(kind, resource, count, placed) == _min_size(kind, resource, count - unplaced, placed)
+
+
+def _min_size(kind: NodeKind, resource: str, count: int, totals: Sequence[int]) -> int:
+    """Return the size of the smallest sets of zones near `count` of so many devices by class; all zones if none are."""
+    zones = device_zones(kind, resource)
+    indices = kind.device_indices[resource]
+    if all((kind.devices[index].zones & all_zones(kind)).bit_count() < 2 for index in indices):
+        by_zone = [sum(totals[index] for index in indices if kind.devices[index].zones >> zone & 1) for zone in zones]
+        sums_of_largest = accumulate(sorted(by_zone, reverse=True))
+        return next((width for width, most in enumerate(sums_of_largest, 1) if most >= count), len(zones))
+    if len(zones) > MAX_LISTED_ZONES:
+        check_zone_count(len(zones), resource)
+        near = [(to_index(zones, kind.devices[index].zones), totals[index]) for index in indices]
+        sufficient = _wide_sums(len(zones), near)[1:] >= count
+        return int(sizes(len(zones))[1:][sufficient].min()) if sufficient.any() else len(zones)
+    for width in range(1, len(zones)):
+        for _, near_indices in zone_sets_with_devices(kind, resource, width):
+            if sum(totals[index] for index in near_indices) >= count:
                 return width
-    return zones
+    return len(zones)

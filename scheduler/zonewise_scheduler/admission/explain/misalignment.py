@@ -19,6 +19,7 @@ from zonewise_scheduler.admission.memorymanager.memory_hints import free_memory,
 from zonewise_scheduler.admission.resource_names import CPU
 from zonewise_scheduler.admission.scope import ResourceHints, resource_hints
 from zonewise_scheduler.admission.topologymanager.bitmask import members
+from zonewise_scheduler.admission.wide_affinity import is_wide
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 def explain_misalignment(context: AdmissionContext, aligned: AlignedRequest) -> str:
     """Return the problem of the first resource that no zones satisfy, or of all resources that fit apart."""
     kind = context.state.kind
+    if is_wide(kind, aligned):
+        return _wide_misalignment(kind, aligned)
     requests = resource_hints(context, aligned, include_not_preferred=True)
     single = kind.policies.topology == "single-numa-node"
     for request in requests:
@@ -43,6 +46,13 @@ def explain_misalignment(context: AdmissionContext, aligned: AlignedRequest) -> 
         if not request.hints.preferred:
             return f"needs {requested} in {zone_count(width)}; {'; '.join(_facts(context, aligned, request.resource))}"
     return _apart(kind, aligned, requests)
+
+
+def _wide_misalignment(kind: NodeKind, aligned: AlignedRequest) -> str:
+    """Return the problem without its cause, which would take a list of all sets of zones."""
+    requests = [*aligned.devices, *([(CPU, aligned.cpus)] if aligned.cpus else []), *aligned.memory]
+    requested = listed([amount(resource, size) for resource, size in requests])
+    return f"needs {requested} in the same zones; no set of its {len(kind.zones)} zones has that"
 
 
 def _apart(kind: NodeKind, aligned: AlignedRequest, requests: Sequence[ResourceHints]) -> str:

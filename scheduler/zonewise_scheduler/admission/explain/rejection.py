@@ -10,8 +10,10 @@ from zonewise_scheduler.admission.context import AdmissionContext
 from zonewise_scheduler.admission.cpumanager import uses_pod_level_managers
 from zonewise_scheduler.admission.errors import (
     EMPTY_POD_SHARED_POOL_ERROR,
+    PANIC_PREFIX,
     SMT_ALIGNMENT_ERROR,
     TOPOLOGY_AFFINITY_ERROR,
+    UNKNOWN_PREFIX,
     AdmissionError,
 )
 from zonewise_scheduler.admission.explain.misalignment import explain_misalignment, memory_in_words
@@ -37,7 +39,7 @@ def explain_rejection(state: NodeState, pod: PodShape, verdict: Verdict, availab
     if verdict.admitted:
         return ""
     if not verdict.reason:
-        return f"its kubelet does not start: it is {verdict.message}"
+        return _no_verdict(verdict.message)
     if verdict.reason.startswith("OutOf"):
         return _insufficient(pod, verdict, available)
     context = AdmissionContext(state, pod)
@@ -45,6 +47,13 @@ def explain_rejection(state: NodeState, pod: PodShape, verdict: Verdict, availab
         admit_containers(context)
     several = len(pod.containers) > 1 and verdict.container
     return (f"container {verdict.container} " if several else "") + _manager_problem(context, verdict)
+
+
+def _no_verdict(message: str) -> str:
+    """Return why there is no decision of a kubelet: there are too many zones, it panics, or it does not start."""
+    if message.startswith((UNKNOWN_PREFIX, PANIC_PREFIX)):
+        return message
+    return f"its kubelet does not start: it is {message}"
 
 
 def _manager_problem(context: AdmissionContext, verdict: Verdict) -> str:

@@ -98,12 +98,12 @@ def _update_reusable_memory(context: AdmissionContext, container: Container, blo
 
 def _shrink_init_blocks(context: AdmissionContext, container: Container, name: str, zones: int, size: int) -> None:
     for earlier in context.pod.containers:
-        if earlier is container or earlier.role == "app":
+        if earlier is container or earlier.role == "app" or not size:
             return
         if earlier.role == "init":
             blocks = context.memory.get(earlier.name, [])
             for index, block in enumerate(blocks):
-                if (block.type, block.zones) == (name, zones):
+                if block.size and block.type == name and block.zones == zones:
                     reused = min(block.size, size)
                     blocks[index] = block._replace(size=block.size - reused)
                     size -= reused

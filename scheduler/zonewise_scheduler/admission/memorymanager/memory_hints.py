@@ -11,14 +11,30 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.admission.topologymanager.bitmask import ZoneSet, members, subsets
+import numpy as np
+
+from zonewise_scheduler.admission.resource_names import MEMORY
+from zonewise_scheduler.admission.topologymanager.bitmask import ZoneSet, members, subsets, zone_set
 from zonewise_scheduler.admission.topologymanager.hints import Hints
+from zonewise_scheduler.admission.topologymanager.wide_merge import wide_hints
+from zonewise_scheduler.admission.topologymanager.zone_sums import (
+    MAX_LISTED_ZONES,
+    check_zone_count,
+    contain,
+    meet,
+    sizes,
+    suffice,
+    to_index,
+    to_set,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from zonewise_scheduler.admission.node import NodeKind, NodeState
     from zonewise_scheduler.admission.pod import Amounts
+    from zonewise_scheduler.admission.topologymanager.wide_merge import WideHints
+    from zonewise_scheduler.admission.topologymanager.zone_sums import Bools
 
 
 class MemoryView:
@@ -33,14 +49,26 @@ class MemoryView:
         self._reusable = reusable
         self._requests = [(name, size, free_memory(state, name)) for name, size in requests]
 
-    def fits(self, zone_set: ZoneSet) -> bool:
+    def fits(self, candidate: ZoneSet) -> bool:
         """Return whether a set of zones has enough that is free, or reusable from exactly this set."""
-        zones, ids = zone_set
+        zones, ids = candidate
         reusable = self._reusable
         for name, size, free in self._requests:
             if sum([free[zone] for zone in ids]) + (reusable.get((zones, name), 0) if reusable else 0) < size:
                 return False
         return True
+
+    def wide_fits(self) -> Bools:
+        """Return, by set of zones, what fits() returns."""
+        zones = self.zones
+        fits = np.ones(1 << len(zones), np.bool_)
+        for name, size, free in self._requests:
+            enough = suffice([free[zone] for zone in zones], size)
+            for (group, group_name), more in self._reusable.items():
+                if group_name == name:
+                    enough[to_index(zones, group)] = sum(free[zone] for zone in members(group)) + more >= size
+            fits &= enough
+        return fits
 
     def satisfies_request(self, zones: int) -> bool:
         """Return whether a set of zones has enough that is free (isAffinitySatisfyRequest)."""
@@ -98,6 +126,35 @@ def calculate_memory_hints(
     return Hints(preferred, not_preferred) if preferred or not_preferred else None
 
 
+def calculate_wide_memory_hints(
+    state: NodeState, requests: Amounts, reusable: Mapping[tuple[int, str], int]
+) -> WideHints | None:
+    """Return the hints of calculate_memory_hints for a node with too many zones to list the sets."""
+    if not requests:
+        return None
+    view = MemoryView(state, requests, reusable)
+    zones = view.zones
+    check_zone_count(len(zones), MEMORY)
+    size = sizes(len(zones))
+    tables = [(_allocatable(state.kind, name), amount) for name, amount in requests]
+    enough = np.logical_and.reduce([suffice(table, amount) for table, amount in tables]) & (size > 0)
+    fits = view.wide_fits() & _allowed_sets(view)
+    width = int(size[enough].min()) if enough.any() else len(zones)
+    return wide_hints(zones, fits, size == width) if fits[1:].any() else None
+
+
+def _allowed_sets(view: MemoryView) -> Bools:
+    """Return, by set, whether the groups allow it (MemoryView.zone_sets)."""
+    zones = view.zones
+    size = sizes(len(zones))
+    allowed = ~meet(len(zones), to_index(zones, view.assigned)) & (size > 1)
+    allowed[[1 << index for index, zone in enumerate(zones) if view.groups[zone] == 1 << zone]] = True
+    groups = {view.groups[zone] for zone in zones if view.assigned >> zone & 1}
+    several = [group for group in groups if group & (group - 1) and not view.violates_numa_allocations(group)]
+    allowed[[to_index(zones, group) for group in several]] = True
+    return allowed
+
+
 def find_best_hint(
     state: NodeState, requests: Amounts, reusable: Mapping[tuple[int, str], int], within: int
 ) -> tuple[int, bool] | None:
@@ -107,6 +164,8 @@ def find_best_hint(
     """
     if not requests:
         return None
+    if len(state.kind.zones) > MAX_LISTED_ZONES:
+        return _find_wide_best_hint(state, requests, reusable, within)
     view = MemoryView(state, requests, reusable)
     width = memory_min_affinity_size(state.kind, requests)
     for size in (width, *range(1, len(view.zones) + 1)):
@@ -114,6 +173,22 @@ def find_best_hint(
         if candidates:
             return min(candidates)[0], size == width
     return None
+
+
+def _find_wide_best_hint(
+    state: NodeState, requests: Amounts, reusable: Mapping[tuple[int, str], int], within: int
+) -> tuple[int, bool] | None:
+    hints = calculate_wide_memory_hints(state, requests, reusable)
+    if hints is None or within & ~zone_set(hints.zones):
+        return None
+    zones = hints.zones
+    containing = hints.possible & contain(len(zones), to_index(zones, within))
+    preferred = containing & hints.preferred
+    indices = np.flatnonzero(preferred if preferred.any() else containing)
+    if not indices.size:
+        return None
+    size = sizes(len(zones))[indices]
+    return to_set(zones, int(indices[size == size.min()].min())), bool(preferred.any())
 
 
 def _any_set_fits(view: MemoryView) -> bool:

@@ -13,11 +13,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise_common.nrt import names
+from zonewise_common.nrt.holdings import NODE
+from zonewise_scheduler.admission.admit import MASK_BITS
 from zonewise_scheduler.admission.node import NodeKind, NodeState, Policies
 from zonewise_scheduler.admission.report.kubelet_policies import read_policies
 from zonewise_scheduler.admission.report.nrt_object import read_nrt_object, zone_set_attribute
 from zonewise_scheduler.admission.report.reported_cpus import ReportedCpus, read_agent_cpus, synthesize_cpus
-from zonewise_scheduler.admission.report.zone_resources import ReportedMemory, read_devices, read_memory
+from zonewise_scheduler.admission.report.zone_resources import ZONE_GROUPS, ReportedMemory, read_devices, read_memory
 from zonewise_scheduler.admission.resource_names import CPU, is_memory
 
 if TYPE_CHECKING:
@@ -51,6 +53,11 @@ class NodeReport(NamedTuple):
     """Damaged fields with their values, and why there is no state."""
     version: str = ""
     """metadata.resourceVersion."""
+    holdings: tuple[tuple[int, str], ...] | None = None
+    """What each pod holds: the texts of nrt.holdings by zone, unread. None: the report does not have them."""
+    is_polled: bool = False
+    """Another agent than ours wrote it. It may poll its kubelet, by default once a minute: resource-topology-exporter
+    (--sleep-interval) and Node Feature Discovery's topology updater (-sleep-interval)."""
 
 
 def read_nrt(
@@ -68,7 +75,15 @@ def read_nrt(
     """
     nrt_object = read_nrt_object(nrt)
     state = _state(nrt_object, interner, _KubeletFacts(policies, release, threads))
-    return NodeReport(nrt_object.node, state, _fingerprints(nrt_object), tuple(nrt_object.problems), nrt_object.version)
+    return NodeReport(
+        nrt_object.node,
+        state,
+        _fingerprints(nrt_object),
+        tuple(nrt_object.problems),
+        nrt_object.version,
+        _holdings(nrt_object),
+        is_polled=not nrt_object.from_agent,
+    )
 
 
 class _KubeletFacts(NamedTuple):
@@ -93,6 +108,15 @@ def _fingerprints(nrt: NrtObject) -> tuple[PodsFingerprint, ...]:
     return (PodsFingerprint(names.ALL_PODS, annotated),) if isinstance(annotated, str) else ()
 
 
+def _holdings(nrt: NrtObject) -> tuple[tuple[int, str], ...] | None:
+    node = nrt.attributes.get(names.HOLDINGS)
+    if node is None:
+        return None
+    zones = ((zone.id, zone.attributes.get(names.HOLDINGS)) for zone in nrt.zones)
+    texts = [(zone, text) for zone, text in zones if text]
+    return (*texts, (NODE, node)) if node else tuple(texts)
+
+
 def _state(nrt: NrtObject, interner: KindInterner, known: _KubeletFacts) -> NodeState | None:
     if not nrt.zones:
         nrt.problems.append("zones: there is none of type Node that could be read")
@@ -106,6 +130,8 @@ def _state(nrt: NrtObject, interner: KindInterner, known: _KubeletFacts) -> Node
     memory = read_memory(nrt, zones, policies.topology) if policies.memory == "Static" else ReportedMemory()
     devices = read_devices(nrt)
     distances, unknown_distances = _distances(nrt, zones)
+    if not policies.prefer_closest:
+        unknown_distances = ()
     uncounted = () if nrt.from_agent else _uncountable(policies)
     kind = NodeKind(
         policies=policies,
@@ -115,7 +141,13 @@ def _state(nrt: NrtObject, interner: KindInterner, known: _KubeletFacts) -> Node
         memory_types=interner.intern(memory.types),
         allocatable=interner.intern(memory.allocatable),
         devices=interner.intern(devices.classes),
-        unknown=(*unknown, *cpus.unknown, *uncounted, *(unknown_distances if policies.prefer_closest else ())),
+        unknown=(
+            *unknown,
+            *cpus.unknown,
+            *memory.unknown,
+            *uncounted,
+            *(unknown_distances if policies.prefer_closest else ()),
+        ),
     )
     return NodeState(
         kind=interner.intern_kind(kind),
@@ -137,7 +169,7 @@ def _cpus(nrt: NrtObject, threads: int | None, *, static: bool) -> ReportedCpus:
 def _uncountable(policies: Policies) -> tuple[str, ...]:
     """Return what counts by zone cannot show; single-numa-node allocates no memory of several zones."""
     single_zones = policies.memory != "Static" or policies.topology == "single-numa-node"
-    groups = () if single_zones else ("zones that give memory as one",)
+    groups = () if single_zones else (ZONE_GROUPS,)
     return (*groups, "devices that are ill, or close to several zones or to none")
 
 
@@ -152,8 +184,11 @@ def _zones(nrt: NrtObject) -> tuple[int, ...]:
 def _distances(nrt: NrtObject, zones: tuple[int, ...]) -> tuple[tuple[tuple[int, ...], ...], tuple[str, ...]]:
     """Return the distances, and which of them are unknown.
 
-    Zones of other types than Node have distances in one direction only.
+    Zones of other types than Node have distances in one direction only. Of a node whose kubelet has no masks for its
+    zones, no distance matters.
     """
+    if zones[-1] >= MASK_BITS:
+        return (), ()
     costs = {zone.id: zone.costs for zone in nrt.zones}
     if not any(costs.values()):
         return (), ("the distances of zones",)

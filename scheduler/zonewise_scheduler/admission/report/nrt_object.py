@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from zonewise_common.k8s.tolerant import Json
 
+MAX_READ_ZONES = 128
+"""NUMA nodes of an object; the kubelet's masks have 64 (topologymanager/bitmask/bitmask.go)."""
+_MAX_PROBLEMS = 256
 _PLAIN_NUMA_TYPES = (NODE,)
 
 
@@ -76,6 +79,10 @@ def read_nrt_object(nrt: Mapping[str, Any]) -> NrtObject:
             _add_cpus(l3, zone, L3, path, problems)
         elif isinstance(zone_type, str) and zone_type in numa_types:
             _add_zone(zones, zone, zone_type, path, problems)
+        if len(zones) > MAX_READ_ZONES or len(problems) > _MAX_PROBLEMS:
+            zones.clear()
+            problems.append(f"zones: more than {MAX_READ_ZONES} NUMA nodes or {_MAX_PROBLEMS} problems: none is read")
+            break
     return NrtObject(
         node,
         str(metadata.get("resourceVersion") or ""),

@@ -10,6 +10,7 @@ from zonewise_common.k8s.cpuset import MAX_CPUS
 from zonewise_common.nrt import names
 from zonewise_common.nrt.cores import read_cores
 from zonewise_scheduler.admission.cpu_topology import CpuTopology
+from zonewise_scheduler.admission.cpumanager.accumulator import single_bits
 from zonewise_scheduler.admission.report.nrt_object import cpu_bits
 from zonewise_scheduler.admission.resource_names import CPU
 
@@ -106,7 +107,7 @@ def _cores(cpus: int, text: str | None, field: str, problems: list[str]) -> Iter
             problems.append(f"{field}: not the CPUs of the zone: {text[:80]!r}")
         except ValueError as error:
             problems.append(f"{field}: {error}")
-    return [(cpu, 1 << cpu) for cpu in range(cpus.bit_length()) if cpus >> cpu & 1]
+    return [_group(cpu) for cpu in single_bits(cpus)]
 
 
 def _group(bits: int) -> CpuGroup:
@@ -157,11 +158,13 @@ def synthesize_cpus(nrt: NrtObject, threads: int | None) -> ReportedCpus:
     Reserved CPUs come first, then busy ones, so that as many whole cores as possible are free.
     """
     counts: list[tuple[int, int, int, int]] = []
+    remaining = MAX_CPUS
     for zone in nrt.zones:
         count = zone.resources.get(CPU)
-        if count is not None and max(count) > MAX_CPUS:
-            nrt.problems.append(f"zone {zone.id} {CPU}: more than {MAX_CPUS}: {max(count)}")
+        if count is not None and max(count) > remaining:
+            nrt.problems.append(f"zone {zone.id} {CPU}: more than {remaining}: {max(count)}")
         elif count is not None:
+            remaining -= max(count)
             counts.append((zone.id, count.capacity, count.allocatable, count.available))
     return _synthesized(tuple(counts), threads)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise_common.k8s.quantity import quantity_value
 from zonewise_common.nrt import names
-from zonewise_common.nrt.attributes import ResourceInfo, read_amounts, read_shared_resource, read_zones
-from zonewise_scheduler.admission.node import DeviceClass
+from zonewise_common.nrt.attributes import ResourceInfo, read_amounts, read_pairs, read_shared_resource, read_zones
+from zonewise_scheduler.admission.node import NO_ZONE, DeviceClass
 from zonewise_scheduler.admission.report.nrt_object import zone_set_attribute
 from zonewise_scheduler.admission.resource_names import is_compute, is_memory
+from zonewise_scheduler.admission.topologymanager.bitmask import members, zone_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.report.nrt_object import NrtObject
 
 _NONE = ResourceInfo(0, 0, 0)
+ZONE_GROUPS = "zones that give memory as one"
+"""Of what nothing is known, in words."""
 
 
 class ReportedMemory(NamedTuple):
@@ -27,6 +31,8 @@ class ReportedMemory(NamedTuple):
     free: tuple[tuple[int, ...], ...] = ()
     groups: tuple[int, ...] = ()
     assigned: int = 0
+    unknown: tuple[str, ...] = ()
+    """As in NodeKind."""
 
 
 class ReportedDevices(NamedTuple):
@@ -44,31 +50,62 @@ def read_memory(nrt: NrtObject, zones: tuple[int, ...], policy: str) -> Reported
     assigned: the kubelet admits pods to zones of an unreported group, which would be rejected otherwise.
     """
     zones_by_id = {zone.id: zone for zone in nrt.zones}
+    excluded = _excluded_amounts(nrt)
     types = tuple(sorted({name for zone in nrt.zones for name in zone.resources if is_memory(name)}))
     allocatable: list[tuple[int, ...]] = []
     free: list[tuple[int, ...]] = []
     groups: list[int] = []
+    known = zone_set(zones)
+    problem_count = len(nrt.problems)
     for number in zones:
         zone = zones_by_id.get(number)
         counts = [zone.resources.get(name, _NONE) if zone else _NONE for name in types]
-        allocatable.append(tuple([count.allocatable for count in counts]))
+        allocatable.append(
+            tuple(
+                [
+                    count.allocatable + excluded.get((name, 1 << number), 0)
+                    for name, count in zip(types, counts, strict=True)
+                ]
+            )
+        )
         free.append(tuple([min(count.available, count.allocatable) for count in counts]))
-        groups.append(_group(zone.attributes.get(names.MEMORY_GROUP) if zone else None, number, nrt.problems))
+        groups.append(_group(zone.attributes.get(names.MEMORY_GROUP) if zone else None, number, known, nrt.problems))
     assigned = zone_set_attribute(nrt, names.MEMORY_ASSIGNED)
+    if assigned & ~known:
+        nrt.problems.append(f"{names.MEMORY_ASSIGNED}: no such zones: {members(assigned & ~known)[:8]}")
+        assigned &= known
     if not nrt.from_agent and policy != "restricted":
         used = (zone for zone, total, remaining in zip(zones, allocatable, free, strict=True) if remaining != total)
         assigned = sum(1 << zone for zone in used)
-    return ReportedMemory(types, tuple(allocatable), tuple(free), tuple(groups), assigned)
+    unknown = (ZONE_GROUPS,) if len(nrt.problems) > problem_count else ()
+    return ReportedMemory(types, tuple(allocatable), tuple(free), tuple(groups), assigned, unknown)
 
 
-def _group(text: str | None, zone: int, problems: list[str]) -> int:
+def _group(text: str | None, zone: int, known: int, problems: list[str]) -> int:
+    """Return the zones that allocate memory as one with a zone; the zone alone where the text is damaged."""
     if text is None:
         return 1 << zone
     try:
-        return read_zones(text) | 1 << zone
+        group = read_zones(text) | 1 << zone
     except ValueError as error:
         problems.append(f"zone {zone} {names.MEMORY_GROUP}: {error}")
         return 1 << zone
+    if group & ~known:
+        problems.append(f"zone {zone} {names.MEMORY_GROUP}: no such zones: {members(group & ~known)[:8]}")
+        return 1 << zone
+    return group
+
+
+def _excluded_amounts(nrt: NrtObject) -> dict[tuple[str, int], int]:
+    """Return what excluded pods hold, by resource and zones; the kubelet's managers count it as allocatable."""
+    text = nrt.attributes.get(names.EXCLUDED)
+    if not text:
+        return {}
+    try:
+        return {read_shared_resource(name): quantity_value(size) for name, size in read_pairs(text).items()}
+    except ValueError as error:
+        nrt.problems.append(f"{names.EXCLUDED}: {error}")
+        return {}
 
 
 def read_devices(nrt: NrtObject) -> ReportedDevices:
@@ -78,9 +115,8 @@ def read_devices(nrt: NrtObject) -> ReportedDevices:
     shared_by_zone: dict[tuple[str, int], list[ResourceInfo]] = defaultdict(list)
     for resource, zones, count in shared:
         counts[resource, zones] = count
-        for zone in nrt.zones:
-            if zones >> zone.id & 1:
-                shared_by_zone[resource, zone.id].append(count)
+        for zone in members(zones):
+            shared_by_zone[resource, zone].append(count)
     for zone in nrt.zones:
         for name, count in zone.resources.items():
             if not is_compute(name):
@@ -91,8 +127,10 @@ def read_devices(nrt: NrtObject) -> ReportedDevices:
     text = nrt.attributes.get(names.UNZONED_DEVICES)
     if text:
         counts |= {(name, 0): count for name, count in read_amounts(text, names.UNZONED_DEVICES, nrt.problems)}
+    counts |= {(resource, zones): count for resource, zones, count in _absent(nrt, zone_set(z.id for z in nrt.zones))}
+    excluded = _excluded_amounts(nrt)
     classes = sorted(
-        (DeviceClass(resource, zones, max(count.capacity, count.allocatable), count.allocatable), count.available)
+        (_device_class(resource, zones, count, excluded.get((resource, zones), 0)), count.available)
         for (resource, zones), count in counts.items()
         if any(count) or not zones
     )
@@ -100,6 +138,27 @@ def read_devices(nrt: NrtObject) -> ReportedDevices:
         tuple([device for device, _ in classes]),
         tuple([min(available, device.healthy) for device, available in classes]),
     )
+
+
+def _device_class(resource: str, zones: int, count: ResourceInfo, excluded: int) -> DeviceClass:
+    healthy = count.allocatable + excluded
+    return DeviceClass(resource, zones, max(count.capacity, healthy), healthy)
+
+
+def _absent(nrt: NrtObject, known: int) -> Iterator[tuple[str, int, ResourceInfo]]:
+    """Yield the devices of zones that the node lacks: resource, zones, count."""
+    field = names.ABSENT_ZONE_DEVICES
+    for name, count in read_amounts(nrt.attributes.get(field, ""), field, nrt.problems):
+        resource, _, text = name.rpartition("@")
+        try:
+            zones = NO_ZONE if text == "-1" else read_zones(text, "+")
+        except ValueError as error:
+            nrt.problems.append(f"{field} ({name[:80]}): {error}")
+            continue
+        if zones & known or not resource:
+            nrt.problems.append(f"{field}: not a resource and absent zones: {name[:80]!r}")
+        else:
+            yield resource, zones, count
 
 
 def _shared(nrt: NrtObject) -> Iterator[tuple[str, int, ResourceInfo]]:

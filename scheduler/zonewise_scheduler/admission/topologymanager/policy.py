@@ -19,9 +19,11 @@ from struct import pack, unpack
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.admission.topologymanager.bitmask import all_zones, members, zone_set
+from zonewise_scheduler.admission.topologymanager.hints import TopologyHint
+from zonewise_scheduler.admission.topologymanager.numa_info import closeness_order
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from zonewise_scheduler.admission.node import NodeKind
     from zonewise_scheduler.admission.topologymanager.hints import Hints
@@ -37,7 +39,16 @@ def merge_preferred(kind: NodeKind, hints: Sequence[Hints]) -> int | None:
     common = set(hints[0].preferred).intersection(*(resource.preferred for resource in hints[1:]))
     if kind.policies.topology == "single-numa-node":
         common = {zones for zones in common if zones & (zones - 1) == 0}
-    return min(common, key=_closeness(kind)) if common else None
+    return min(common, key=closeness_order(kind)) if common else None
+
+
+def preferred_affinity(kind: NodeKind, zones: int) -> TopologyHint:
+    """Return the affinity of a preferred merge.
+
+    Under single-numa-node all zones of the machine mean no preference (policy_single_numa_node.go Merge).
+    """
+    no_preference = kind.policies.topology == "single-numa-node" and zones == all_zones(kind)
+    return TopologyHint(None if no_preference else zones, preferred=True)
 
 
 def merge_best_effort(kind: NodeKind, hints: Sequence[Hints]) -> int:
@@ -48,39 +59,17 @@ def merge_best_effort(kind: NodeKind, hints: Sequence[Hints]) -> int:
     """
     lists = [resource.preferred + resource.not_preferred for resource in hints]
     lists = [sets for sets in lists if sets]
-    reachable = intersections([*lists, (all_zones(kind),)])
+    reachable = intersections(lists) if lists else []
     if not reachable:
         return all_zones(kind)
     needed = max((min(zones.bit_count() for zones in sets) for sets in lists), default=0)
-    closeness = _closeness(kind)
+    closeness = closeness_order(kind)
 
     def rank(zones: int) -> tuple[int, int, tuple[int, float, int]]:
         size = zones.bit_count()
         return (size != needed) + (size > needed), abs(size - needed), closeness(zones)
 
     return min(reachable, key=rank)
-
-
-def _closeness(kind: NodeKind) -> Callable[[int], tuple[int, float, int]]:
-    """Return the order of sets: narrower first; with prefer-closest-numa-nodes then nearer ones; then lower numbers.
-
-    numa_info.go Narrowest, Closest. With single-numa-node the option changes nothing.
-    """
-    if kind.policies.prefer_closest and kind.policies.topology != "single-numa-node":
-        return lambda zones: (zones.bit_count(), _mean_distance(kind, zones), zones)
-    return lambda zones: (zones.bit_count(), 0.0, zones)
-
-
-@lru_cache(maxsize=1 << 14)
-def _mean_distance(kind: NodeKind, zones: int) -> float:
-    """Return the mean distance of all pairs, each zone to itself included (NUMADistances.CalculateAverageFor).
-
-    The kubelet indexes the list of distances by zone id, though the list has the order of the zones. If ids have gaps,
-    it uses wrong distances or panics. Distances that would make it panic are left out.
-    """
-    ids = members(zones)
-    rows = [kind.distances[kind.zones.index(zone)] for zone in ids] if kind.distances else []
-    return sum(row[zone] for row in rows for zone in ids if zone < len(row)) / len(ids) ** 2
 
 
 # --- all intersections

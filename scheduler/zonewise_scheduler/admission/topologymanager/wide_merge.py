@@ -1,0 +1,124 @@
+"""One set of zones out of the hints of all resources, for nodes with too many zones to list the sets.
+
+The results are those of `policy`, whose invariant holds here too: a merge is preferred if and only if all resources
+prefer one set, and otherwise the best intersection is the merge. All sets of the zones that any resource is near are
+weighed at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import numpy as np
+
+from zonewise_scheduler.admission.topologymanager.bitmask import all_zones
+from zonewise_scheduler.admission.topologymanager.numa_info import prefers_closest
+from zonewise_scheduler.admission.topologymanager.zone_sums import check_zone_count, pair_sums, sizes, sums, to_set
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from zonewise_scheduler.admission.node import NodeKind
+    from zonewise_scheduler.admission.topologymanager.zone_sums import Bools, Integers
+
+_Integer = TypeVar("_Integer", np.int32, np.int64)
+
+
+class WideHints(NamedTuple):
+    """The hints of one resource: for each set of its zones, whether it is preferred, and whether it is a hint."""
+
+    zones: tuple[int, ...]
+    """Ascending."""
+    preferred: Bools
+    possible: Bools
+
+
+def wide_hints(zones: tuple[int, ...], possible: Bools, preferred: Bools) -> WideHints:
+    """Return hints; the empty set is none, and only hints are preferred."""
+    possible[0] = False
+    return WideHints(zones, possible & preferred, possible)
+
+
+def merge_wide_preferred(kind: NodeKind, hints: Sequence[WideHints]) -> int | None:
+    """Return the best set of zones that all resources prefer; None if there is none (policy.merge_preferred)."""
+    if not hints:
+        return all_zones(kind)
+    zones = _all_zones_of(hints)
+    common = np.logical_and.reduce([_spread(zones, resource.zones, resource.preferred) for resource in hints])
+    if kind.policies.topology == "single-numa-node":
+        common &= sizes(len(zones)) == 1
+    indices = np.flatnonzero(common)
+    return to_set(zones, _closest(kind, zones, indices)) if indices.size else None
+
+
+def merge_wide_best_effort(kind: NodeKind, hints: Sequence[WideHints]) -> int:
+    """Return the result of best-effort if the resources prefer no common set (policy.merge_best_effort)."""
+    providing = [resource for resource in hints if resource.possible.any()]
+    if not providing:
+        return all_zones(kind)
+    zones = _all_zones_of(providing)
+    size = sizes(len(zones))
+    spread = [_spread(zones, resource.zones, resource.possible) for resource in providing]
+    reachable = spread[0]
+    for sets in spread[1:]:
+        reachable = _intersections(reachable, sets)
+    reachable[0] = False
+    indices = np.flatnonzero(reachable)
+    if not indices.size:
+        return all_zones(kind)
+    needed = max(int(size[sets].min()) for sets in spread)
+    present = np.unique(size[indices]).tolist()
+    best_size = min(present, key=lambda count: ((count != needed) + (count > needed), abs(count - needed)))
+    return to_set(zones, _closest(kind, zones, indices[size[indices] == best_size]))
+
+
+def _all_zones_of(hints: Iterable[WideHints]) -> tuple[int, ...]:
+    zones = tuple(sorted({zone for resource in hints for zone in resource.zones}))
+    check_zone_count(len(zones), "all resources together")
+    return zones
+
+
+def _spread(zones: tuple[int, ...], own_zones: tuple[int, ...], sets: Bools) -> Bools:
+    """Return, by set of `zones`, what holds for sets of a resource's own zones; nothing holds for other sets."""
+    if own_zones == zones:
+        return sets.copy()
+    spread = np.zeros(1 << len(zones), np.bool_)
+    spread[sums([1 << zones.index(zone) for zone in own_zones])] = sets
+    return spread
+
+
+def _closest(kind: NodeKind, zones: tuple[int, ...], indices: Integers) -> int:
+    """Return the best of sets by index (numa_info.closeness_order)."""
+    size = sizes(len(zones))[indices]
+    indices = indices[size == size.min()]
+    if prefers_closest(kind) and kind.distances:
+        rows = [kind.distances[kind.zones.index(zone)] for zone in zones]
+        distances = pair_sums([[row[zone] for zone in zones] for row in rows])[indices]
+        indices = indices[distances == distances.min()]
+    return int(indices.min())
+
+
+def _intersections(left: Bools, right: Bools) -> Bools:
+    """Return which sets are the intersection of a set of the one with a set of the other (policy._pairwise)."""
+    pairs = _superset_counts(left).astype(np.int64) * _superset_counts(right)
+    for lower, upper in _halves(pairs):
+        lower -= upper
+    return pairs > 0
+
+
+def _superset_counts(sets: Bools) -> NDArray[np.int32]:
+    counts = sets.astype(np.int32)
+    for lower, upper in _halves(counts):
+        lower += upper
+    return counts
+
+
+def _halves(array: NDArray[_Integer]) -> Iterable[tuple[NDArray[_Integer], NDArray[_Integer]]]:
+    """Yield, for each zone, views on the entries of the sets without it and of those with it."""
+    step = 1
+    while step < array.size:
+        view = array.reshape(-1, 2, step)
+        yield view[:, 0], view[:, 1]
+        step *= 2

@@ -1,0 +1,91 @@
+"""All sets of zones at once, as arrays with one entry for each set: for nodes with too many zones to list the sets.
+
+The kubelet weighs every set of the zones of a resource. Up to MAX_LISTED_ZONES of them the managers list the sets. Up
+to MAX_HINTED_ZONES they use these arrays, with the same result. Beyond that no verdict is computed: the kubelet itself
+takes minutes to days for one pod.
+
+A set is an index: bit i for the zone at position i.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zonewise_scheduler.admission.errors import UNKNOWN_PREFIX, AdmissionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Bools = NDArray[np.bool_]
+    Integers = NDArray[np.int64]
+
+MAX_LISTED_ZONES = 8
+"""The kubelet's default limit (topology_manager.go defaultMaxAllowableNUMANodes)."""
+MAX_HINTED_ZONES = 16
+"""Zones of which hints are made, for one resource or for several together."""
+
+_MAX_EXACT_32, _MAX_EXACT_64 = 1 << 26, 1 << 58
+"""Sums of MAX_HINTED_ZONES such numbers fit into 32 and 64 bits."""
+
+
+def check_zone_count(count: int, resource: str) -> None:
+    """Raise AdmissionError, without a reason, if hints of so many zones are not computed."""
+    if count > MAX_HINTED_ZONES:
+        message = f"{UNKNOWN_PREFIX}too many zones: hints of {resource} are made of 2^{count} sets of zones"
+        raise AdmissionError("", f"{message}, and more than 2^{MAX_HINTED_ZONES} are not computed", resource)
+
+
+def sums(values: Sequence[int], dtype: type[Any] = np.int64) -> NDArray[Any]:
+    """Return, by set, the sum of the values of its zones."""
+    result = np.zeros(1 << len(values), dtype)
+    for position, value in enumerate(values):
+        np.add(result[: 1 << position], value, out=result[1 << position : 2 << position])
+    return result
+
+
+def suffice(values: Sequence[int], required: int) -> Bools:
+    """Return, by set, whether the values of its zones sum up to what is required; any integers are exact."""
+    dtype = np.int32 if required < _MAX_EXACT_32 else np.int64 if required < _MAX_EXACT_64 else object
+    # no value counts for more than is required, which changes no comparison
+    return sums([min(value, required) for value in values], dtype) >= required
+
+
+def contain(zone_count: int, required: int) -> Bools:
+    """Return, by set, whether it contains a set."""
+    return np.arange(1 << zone_count) & required == required
+
+
+def meet(zone_count: int, others: int) -> Bools:
+    """Return, by set, whether it has a zone of another set."""
+    return np.arange(1 << zone_count) & others != 0
+
+
+@lru_cache(maxsize=MAX_HINTED_ZONES + 1)
+def sizes(zone_count: int) -> Integers:
+    """Return, by set, the number of its zones; the array must not be changed."""
+    return np.bitwise_count(np.arange(1 << zone_count)).astype(np.int64)
+
+
+def pair_sums(table: Sequence[Sequence[int]]) -> Integers:
+    """Return, by set, the sum of a table over all pairs of its zones, each zone with itself included."""
+    result = np.zeros(1 << len(table), np.int64)
+    for position, row in enumerate(table):
+        without = slice(0, 1 << position)
+        mixed = sums([row[other] + table[other][position] for other in range(position)])
+        result[1 << position : 2 << position] = result[without] + mixed + row[position]
+    return result
+
+
+def to_set(zones: Sequence[int], index: int) -> int:
+    """Return the set at an index as an integer with bit i for zone i."""
+    return sum(1 << zone for position, zone in enumerate(zones) if index >> position & 1)
+
+
+def to_index(zones: Sequence[int], zone_set: int) -> int:
+    """Return the index of those zones of a set that have a position."""
+    return sum(1 << position for position, zone in enumerate(zones) if zone_set >> zone & 1)
