@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.admission.cpumanager import guaranteed_cpus, uses_pod_level_managers
 from zonewise_scheduler.admission.memorymanager.memory_requests import memory_request, pins_memory
+from zonewise_scheduler.admission.pod_requests import aggregate_container_requests
+from zonewise_scheduler.admission.resource_names import CPU as _CPUS
 from zonewise_scheduler.admission.resource_names import MEMORY
+from zonewise_scheduler.nodes.arrays.cpu_reuse import CpuDemand, cpu_demand
 from zonewise_scheduler.nodes.arrays.layout import CPU, ZoneLocality
 
 if TYPE_CHECKING:
@@ -28,9 +31,16 @@ class AlignmentStep(NamedTuple):
     """Amounts that are matched to zones."""
     amounts: IndexedAmounts
     """All amounts, from whatever zone."""
-    sums_memory: bool = False
-    """The memory is the sum of several containers. If the sum has no hint, the kubelet does not align the pod's memory.
-    Each container may then still be allocated its own."""
+    own_memory: tuple[AlignmentStep, ...] = ()
+    """Of each container, where the memory is that of several containers. If the sum has no hint, the kubelet does not
+    align the pod's memory. Each container may then still be allocated its own."""
+    is_init: bool = False
+    """An ordinary init container: later steps may reuse its amounts."""
+
+    @property
+    def sums_memory(self) -> bool:
+        """Tell whether the memory is that of several containers."""
+        return bool(self.own_memory)
 
 
 class AlignmentRequest(NamedTuple):
@@ -39,13 +49,17 @@ class AlignmentRequest(NamedTuple):
     steps: tuple[AlignmentStep, ...]
     """In the order of allocation, without containers that request nothing of the kind."""
     node_amounts: IndexedAmounts
-    """The amounts that the node must have in sum, in whatever zone."""
-    exclusive_cpus: int = 0
-    """In sum."""
+    """The amounts that the node must have in sum, in whatever zone: the peak over the life of the pod."""
+    cpus: CpuDemand = CpuDemand()
+    """Exclusive CPUs."""
     impossible: bool = False
     """Every kubelet of this layout rejects such a pod."""
     exact: bool = True
     """False: arrays do not suffice. It is then necessary that each step alone fits on the node as it is."""
+    counts_cpus: bool = True
+    """False: the kubelet may admit the pod though so many CPUs are not free. Then `exact` is False."""
+    reuses: bool = False
+    """Containers reuse what ordinary init containers leave."""
 
 
 class _ContainerAmounts(NamedTuple):
@@ -66,35 +80,58 @@ def alignment_request(layout: Layout, pod: PodShape) -> AlignmentRequest:
         return AlignmentRequest((), (), exact=False)
     amounts_by_container = [(container, _container_amounts(container, pod, layout)) for container in pod.containers]
     requesting = [(container, amounts) for container, amounts in amounts_by_container if any(amounts)]
-    exact = all(_leaves_nothing(container, amounts) for container, amounts in requesting) and _is_pinned_throughout(
+    exact = all(count for _, amounts in requesting for _, count in amounts.devices) and _is_pinned_throughout(
         amounts_by_container, pod, policies
     )
-    all_amounts = [amounts for _, amounts in requesting]
+    separate = _without_repeated_inits([_step(amounts, layout, container) for container, amounts in requesting], layout)
     if policies.topology == "none" or policies.scope != "pod":
-        return _request(all_amounts, [_step(amounts, layout) for amounts in all_amounts], layout, exact=exact)
-    sums_memory = sum(bool(amounts.memory) for amounts in all_amounts) > 1
-    if exact and _sum_is_pod_request(requesting):
-        return _request(
-            all_amounts, [_step(_total(all_amounts), layout)._replace(sums_memory=sums_memory)], layout, exact=True
-        )
-    separate = [amounts._replace(memory=()) for amounts in all_amounts] if sums_memory else all_amounts
-    return _request(all_amounts, [_step(amounts, layout) for amounts in separate], layout, exact=False)
+        return _request(requesting, separate, layout, exact=exact)
+    own_memory = [
+        _step(_ContainerAmounts(0, amounts.memory, ()), layout, container)
+        for container, amounts in requesting
+        if amounts.memory
+    ]
+    sums_memory = len(own_memory) > 1
+    if exact and _peak_is_pod_request(requesting):
+        step = _step(_peak(requesting), layout)
+        return _request(requesting, [step._replace(own_memory=tuple(own_memory)) if sums_memory else step], layout)
+    if sums_memory:
+        separate = [_step(amounts._replace(memory=()), layout, container) for container, amounts in requesting]
+    return _request(requesting, separate, layout, exact=False)
 
 
 def _request(
-    all_amounts: list[_ContainerAmounts], steps: list[AlignmentStep], layout: Layout, *, exact: bool
+    requesting: list[tuple[Container, _ContainerAmounts]],
+    steps: list[AlignmentStep],
+    layout: Layout,
+    *,
+    exact: bool = True,
 ) -> AlignmentRequest:
-    counts = [amounts.cpus for amounts in all_amounts if amounts.cpus]
+    counts = [amounts.cpus for _, amounts in requesting if amounts.cpus]
     unknown_memory = [
-        size for amounts in all_amounts for name, size in amounts.memory if name not in layout.memory_index
+        size for _, amounts in requesting for name, size in amounts.memory if name not in layout.memory_index
     ]
-    cores_are_exact = len(counts) < 2 or not layout.policies.full_cores or not layout.partly_reserved
+    cpus = cpu_demand(
+        ((amounts.cpus, container.role == "init") for container, amounts in requesting),
+        in_order=_takes_in_order(counts, steps, layout),
+    )
+    pinned = any(amounts.memory for _, amounts in requesting)
+    runs = layout.kubelet_runs_pinned if pinned else layout.kubelet_runs
+    counts_cpus = layout.counts_cpus or _is_counted_once(counts, layout)
+    hints_cpus = any(index == CPU for step in steps for index, _ in step.hinted)
     return AlignmentRequest(
         tuple(step for step in steps if step.amounts),
-        _indexed(_total(all_amounts), layout) if exact else (),
-        sum(counts) if exact else max(counts, default=0),
-        impossible=any(unknown_memory) or not _fits_whole_cores(counts, layout) or not _kubelet_starts(layout),
-        exact=exact and not unknown_memory and cores_are_exact and _counts_decide(steps, layout),
+        _indexed(_peak(requesting), layout),
+        cpus,
+        impossible=any(unknown_memory) or not _fits_whole_cores(counts, layout) or not runs,
+        exact=exact
+        and layout.has_verdicts
+        and counts_cpus
+        and not unknown_memory
+        and (cpus.reuse_known or len(steps) < 2 or not hints_cpus)
+        and _counts_decide(steps, layout),
+        counts_cpus=counts_cpus,
+        reuses=any(container.role == "init" for container, _ in requesting),
     )
 
 
@@ -107,14 +144,6 @@ def _container_amounts(container: Container, pod: PodShape, layout: Layout) -> _
     )
 
 
-def _leaves_nothing(container: Container, amounts: _ContainerAmounts) -> bool:
-    """Tell whether the container leaves nothing to later ones, and requests no resource with a count of 0.
-
-    A container that requests 0 of a resource is still aligned to its zones, and fails where none is healthy.
-    """
-    return container.role != "init" and all(count for _, count in amounts.devices)
-
-
 def _is_pinned_throughout(
     amounts_by_container: list[tuple[Container, _ContainerAmounts]], pod: PodShape, policies: Policies
 ) -> bool:
@@ -124,29 +153,54 @@ def _is_pinned_throughout(
     return all(any(name == MEMORY for name, _ in amounts.memory) for _, amounts in amounts_by_container)
 
 
-def _sum_is_pod_request(requesting: list[tuple[Container, _ContainerAmounts]]) -> bool:
-    """Tell whether the pod's request is the sum of its containers': memory types of sidecars alone are dropped."""
+def _peak_is_pod_request(requesting: list[tuple[Container, _ContainerAmounts]]) -> bool:
+    """Tell whether the pod's request is its peak: memory types of sidecars and init containers alone are dropped."""
     app_types = {name for container, amounts in requesting if container.role == "app" for name, _ in amounts.memory}
     return all(name in app_types for _, amounts in requesting for name, _ in amounts.memory)
 
 
-def _total(all_amounts: Iterable[_ContainerAmounts]) -> _ContainerAmounts:
-    cpus, memory, devices = 0, dict[str, int](), dict[str, int]()
-    for addend in all_amounts:
-        cpus += addend.cpus
-        for totals, amounts in ((memory, addend.memory), (devices, addend.devices)):
-            for name, amount in amounts:
-                totals[name] = totals.get(name, 0) + amount
-    return _ContainerAmounts(cpus, tuple(memory.items()), tuple(devices.items()))
+def _peak(requesting: Iterable[tuple[Container, _ContainerAmounts]]) -> _ContainerAmounts:
+    """Return the amounts that containers hold or may reuse at most at one time."""
+    pairs = list(requesting)
+    cpus = aggregate_container_requests((container.role, ((_CPUS, amounts.cpus),)) for container, amounts in pairs)
+    memory = aggregate_container_requests((container.role, amounts.memory) for container, amounts in pairs)
+    devices = aggregate_container_requests((container.role, amounts.devices) for container, amounts in pairs)
+    return _ContainerAmounts(cpus.get(_CPUS, 0), tuple(memory.items()), tuple(devices.items()))
 
 
-def _step(amounts: _ContainerAmounts, layout: Layout) -> AlignmentStep:
-    """Return the amounts that are matched to zones under the layout's policies."""
-    indexed = _indexed(amounts, layout)
+def _without_repeated_inits(steps: list[AlignmentStep], layout: Layout) -> list[AlignmentStep]:
+    """Return the steps but for init containers like the one before, unless nothing follows.
+
+    If the first of them is allocated from one zone, the next ones reuse all that it leaves, and take no more.
+    """
+    if layout.policies.align_by_package:
+        return steps
+    distinct = steps[:1]
+    for index, step in enumerate(steps[1:], 1):
+        sensitive = any(layout.localities[resource] is ZoneLocality.MIXED for resource, _ in step.hinted)
+        if not step.is_init or step != distinct[-1] or sensitive or index + 1 == len(steps):
+            distinct.append(step)
+    return distinct
+
+
+def _takes_in_order(counts: list[int], steps: list[AlignmentStep], layout: Layout) -> bool:
+    """Tell whether all CPUs of a pod are taken from one zone in one order, where each step is allocated from one zone.
+
+    Under policy none, and with several zones for a whole pod, CPUs come from several zones.
+    """
+    policies = layout.policies
+    by_zone = policies.scope != "pod" and all(step.hinted == step.amounts for step in steps)
+    one_zone = policies.topology == "single-numa-node" or by_zone
+    return one_zone and layout.cpu_unit > 0 and not any(count % layout.cpu_unit for count in counts)
+
+
+def _step(amounts: _ContainerAmounts, layout: Layout, container: Container | None = None) -> AlignmentStep:
+    """Return the amounts that are matched to zones under the layout's policies, of a container or a whole pod."""
+    indexed, is_init = _indexed(amounts, layout), container is not None and container.role == "init"
     policy = layout.policies.topology
     if policy == "none" or (policy == "best-effort" and not amounts.memory):
-        return AlignmentStep(_indexed(amounts._replace(cpus=0, devices=()), layout), indexed)
-    return AlignmentStep(indexed, indexed)
+        return AlignmentStep(_indexed(amounts._replace(cpus=0, devices=()), layout), indexed, is_init=is_init)
+    return AlignmentStep(indexed, indexed, is_init=is_init)
 
 
 def _indexed(amounts: _ContainerAmounts, layout: Layout) -> IndexedAmounts:
@@ -155,24 +209,29 @@ def _indexed(amounts: _ContainerAmounts, layout: Layout) -> IndexedAmounts:
     return cpus + memory + tuple((layout.device_index[name], count) for name, count in amounts.devices)
 
 
+def _is_counted_once(counts: list[int], layout: Layout) -> bool:
+    """Tell whether free CPUs decide where Layout.counts_cpus does not hold.
+
+    A second allocation finds more free than is counted. Under best-effort, CPUs near some zones and then any ones are
+    two allocations.
+    """
+    policies = layout.policies
+    once = len(counts) == 1 and policies.topology != "best-effort" and not policies.distribute_across_zones
+    return once or not counts
+
+
 def _fits_whole_cores(counts: list[int], layout: Layout) -> bool:
     """Tell whether full-pcpus-only allows the numbers of CPUs (policy_static.go enforceSMTAlignment())."""
-    threads = layout.cpus.cpus_per_core
-    return not layout.policies.full_cores or not threads or all(count % threads == 0 for count in counts)
-
-
-def _kubelet_starts(layout: Layout) -> bool:
-    """Tell whether the kubelet starts on this number of zones (topology_manager.go NewManager)."""
-    return layout.policies.topology == "none" or len(layout.zones) <= layout.policies.max_zones
+    return not layout.cpus_per_core or not any(count % layout.cpus_per_core for count in counts)
 
 
 def _counts_decide(steps: list[AlignmentStep], layout: Layout) -> bool:
     """Tell whether counts by zone determine the later steps after the earlier ones."""
     policies = layout.policies
-    if len(steps) > 1 and policies.prefer_closest and layout.has_uneven_distances:
+    if len(steps) > 1 and layout.has_uneven_distances:
         return False
     hinted = [index for step in steps for index in {index for index, _ in step.hinted}]
     sensitive = {index for index in hinted if layout.localities[index] is ZoneLocality.MIXED}
-    if policies.align_by_package:
+    if policies.align_by_package and (not layout.fills_packages or any(step.is_init for step in steps)):
         sensitive.add(CPU)
     return all(hinted.count(index) == 1 for index in sensitive)

@@ -36,6 +36,31 @@ class ArrayView:
     """(rows,): the set of zones with assigned memory, by position."""
     grouped: Bools
     """(rows,): some zones allocate memory as one group."""
+    split_cores: Bools
+    """(rows,): a core is free in part; False where Layout.fills_packages does not hold."""
+    group_sizes: I64
+    """(2, rows): the number of CPUs of a core, and of the largest L3 cache; 0 where unknown."""
+    padding: Bools | None = None
+    """(zones, rows): zones that a row's node lacks; None: each node has all zones."""
+
+    @classmethod
+    def empty(cls, layout: Layout, rows: int) -> ArrayView:
+        """Return rows to be written."""
+        shape = (layout.resource_count, layout.zone_count, rows)
+        flat = (layout.resource_count, rows)
+        return cls(
+            layout,
+            np.zeros(shape, np.int64),
+            np.zeros(shape, np.int64),
+            np.zeros(flat, np.int64),
+            np.zeros(flat, np.float64),
+            np.zeros(flat, np.int64),
+            np.zeros(rows, np.int64),
+            np.zeros(rows, np.int64),
+            np.zeros(rows, np.bool_),
+            np.zeros(rows, np.bool_),
+            np.zeros((2, rows), np.int64),
+        )
 
     @property
     def rows(self) -> int:
@@ -67,14 +92,17 @@ class ArrayView:
 
     def select(self, rows: slice | I64) -> ArrayView:
         """Return some of the rows; a slice is not copied."""
+        padding = None if self.padding is None else self.padding[:, rows]
         if isinstance(rows, slice):
-            return ArrayView(self.layout, *(array[..., rows] for array in self.arrays))
-        return ArrayView(self.layout, *(np.ascontiguousarray(array[..., rows]) for array in self.arrays))
+            return ArrayView(self.layout, *(array[..., rows] for array in self.arrays), padding=padding)
+        return ArrayView(
+            self.layout, *(np.ascontiguousarray(array[..., rows]) for array in self.arrays), padding=padding
+        )
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """Return all arrays in the order of the fields; rows are the last axis."""
+        """Return all arrays but the padding, in the order of the fields; rows are the last axis."""
         return (
             self.free, self.total, self.largest_total, self.percent_per_unit, self.node_free, self.whole_cores,
-            self.assigned, self.grouped,
+            self.assigned, self.grouped, self.split_cores, self.group_sizes,
         )  # fmt: skip

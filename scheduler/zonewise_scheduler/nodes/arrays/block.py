@@ -9,8 +9,8 @@ import numpy as np
 from zonewise_scheduler.nodes.arrays.alignment_request import alignment_request
 from zonewise_scheduler.nodes.arrays.array_view import ArrayView
 from zonewise_scheduler.nodes.arrays.state_arrays import state_arrays, total_amounts
-from zonewise_scheduler.nodes.arrays.verdict_cache import VerdictCache
-from zonewise_scheduler.nodes.arrays.zone_fit import ZoneFit, fit_zones
+from zonewise_scheduler.nodes.arrays.verdict_cache import ResultKey, VerdictCache
+from zonewise_scheduler.nodes.arrays.zone_fit import ADMITTED, REJECTED, ZoneFit, fit_zones
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeKind, NodeState
     from zonewise_scheduler.admission.pod import PodShape
     from zonewise_scheduler.nodes.arrays.layout import Layout
-    from zonewise_scheduler.nodes.arrays.types import I64
+    from zonewise_scheduler.nodes.arrays.node_model import NodeModel
+    from zonewise_scheduler.nodes.arrays.types import I8, I64
 
     Slots = slice | I64
     """All slots, or some by index."""
@@ -28,6 +29,16 @@ if TYPE_CHECKING:
 _INITIAL_CAPACITY = 16
 _CHUNK_SLOTS = 16384
 """Slots that are computed at once: intermediate arrays (128 KiB each) then stay in the cache of the processor."""
+
+
+def zone_fit_key(shape: PodShape) -> ResultKey:
+    """Return the key of the packed verdict on a pod."""
+    return ResultKey("zone_fit", shape)
+
+
+def packed_fit(view: ArrayView, shape: PodShape) -> I8:
+    """Return the packed verdict on a pod."""
+    return fit_zones(view, alignment_request(view.layout, shape)).packed
 
 
 class Block:
@@ -38,7 +49,7 @@ class Block:
         self.layout = layout
         self._rows: I64 = np.zeros(_INITIAL_CAPACITY, np.int64)
         self._kinds: list[NodeKind | None] = []
-        self._arrays = _empty(layout, _INITIAL_CAPACITY)
+        self._arrays = ArrayView.empty(layout, _INITIAL_CAPACITY)
         self._cache = VerdictCache()
 
     @property
@@ -72,27 +83,27 @@ class Block:
         self._cache.invalidate(np.array([slot]))
         return row
 
-    def write(self, slots: Sequence[int], states: Sequence[NodeState]) -> None:
-        """Write states of this layout to slots."""
+    def write(self, model: NodeModel, slots: Sequence[int], states: Sequence[NodeState]) -> None:
+        """Write states of a model of this layout to slots."""
         indices = np.array(slots, np.int64)
-        values = state_arrays(self.layout, states)
+        values = state_arrays(model, states)
         arrays = self._arrays
         arrays.free[:, :, indices], arrays.node_free[:, indices] = values.free, values.node_free
         arrays.whole_cores[indices], arrays.assigned[indices] = values.whole_cores, values.assigned
-        arrays.grouped[indices] = values.grouped
+        arrays.grouped[indices], arrays.split_cores[indices] = values.grouped, values.split_cores
         kinds = self._kinds
         changed = [
             (slot, state.kind) for slot, state in zip(slots, states, strict=True) if kinds[slot] is not state.kind
         ]
-        self._write_kinds(changed)
+        self._write_kinds(model, changed)
         self._cache.invalidate(indices)
 
-    def _write_kinds(self, changed: list[tuple[int, NodeKind]]) -> None:
+    def _write_kinds(self, model: NodeModel, changed: list[tuple[int, NodeKind]]) -> None:
         if not changed:
             return
         kinds = list({id(kind): kind for _, kind in changed}.values())
         columns = {id(kind): column for column, kind in enumerate(kinds)}
-        totals = total_amounts(self.layout, kinds)
+        totals = total_amounts(model, kinds)
         indices = np.array([slot for slot, _ in changed])
         self._arrays.total[:, :, indices] = (kind_totals := totals[:, :, [columns[id(kind)] for _, kind in changed]])
         largest: I64 = kind_totals.max(axis=1)
@@ -100,49 +111,57 @@ class Block:
         self._arrays.percent_per_unit[:, indices] = np.divide(
             100, largest, out=np.zeros(largest.shape), where=largest > 0
         )
+        self._arrays.group_sizes[:, indices] = np.array(model.group_sizes)[:, None]
         for slot, kind in changed:
             self._kinds[slot] = kind
 
-    def zone_fit(self, shape: PodShape) -> ZoneFit:
-        """Return the verdict of all slots on a pod."""
-        request = alignment_request(self.layout, shape)
-        stacked = self.get_or_compute(("zone_fit", shape), lambda view, _: np.vstack(fit_zones(view, request)))
-        return ZoneFit(stacked[0], stacked[1:])
+    def rows_by_distances(self, slots: Slots) -> dict[tuple[tuple[int, ...], ...], I64]:
+        """Return indices into some slots by the distances between zones, which no array has."""
+        indices = range(len(self._kinds))[slots] if isinstance(slots, slice) else slots.tolist()
+        rows: dict[tuple[tuple[int, ...], ...], list[int]] = {}
+        for index, slot in enumerate(indices):
+            if (kind := self._kinds[slot]) is not None:
+                rows.setdefault(kind.distances, []).append(index)
+        return {distances: np.array(indices) for distances, indices in rows.items()}
+
+    def zone_fit(self, shape: PodShape, key: ResultKey | None = None) -> ZoneFit:
+        """Return the verdict of all slots on a pod; `key`: its zone_fit_key(), where many blocks share it."""
+        key = key or zone_fit_key(shape)
+        return ZoneFit.from_packed(self.get_or_compute(key, lambda view, _: packed_fit(view, shape)))
+
+    def settle(self, shape: PodShape, slot: int, *, admitted: bool) -> None:
+        """Store the verdict of a slot that the arrays do not decide; it lasts until the slot changes."""
+        self.zone_fit(shape).fits[slot] = ADMITTED if admitted else REJECTED
 
     def get_or_compute(self, key: Hashable, compute: Callable[[ArrayView, Slots], NDArray[Any]]) -> NDArray[Any]:
         """Return compute() of each slot, the last axis; only changed slots are computed again.
 
         The key stands for all inputs of compute besides the slots. The array must not be changed.
         """
-        view = self.view()
 
         def renew(slots: I64 | None) -> NDArray[Any]:
+            view = self.view()
             if slots is not None:
                 return compute(view.select(slots), slots)
             parts = [slice(start, min(start + _CHUNK_SLOTS, view.rows)) for start in range(0, view.rows, _CHUNK_SLOTS)]
             return np.concatenate([compute(view.select(part), part) for part in parts], axis=-1)
 
-        return self._cache.get_or_compute(key, view.rows, renew)
+        return self._cache.get_or_compute(key, len(self._kinds), renew)
 
+    def stale_slots(self, key: Hashable) -> I64 | None:
+        """Return the slots that have changed since a result of get_or_compute() was stored; None: all of them."""
+        return self._cache.stale_slots(key, len(self._kinds))
 
-def _empty(layout: Layout, capacity: int) -> ArrayView:
-    shape = (layout.resource_count, len(layout.zones), capacity)
-    flat = (layout.resource_count, capacity)
-    return ArrayView(
-        layout,
-        np.zeros(shape, np.int64),
-        np.zeros(shape, np.int64),
-        np.zeros(flat, np.int64),
-        np.zeros(flat, np.float64),
-        np.zeros(flat, np.int64),
-        np.zeros(capacity, np.int64),
-        np.zeros(capacity, np.int64),
-        np.zeros(capacity, np.bool_),
-    )
+    def store(self, key: Hashable, slots: Slots, values: NDArray[Any]) -> None:
+        """Store the results of the stale slots, from which get_or_compute() then returns."""
+        if isinstance(slots, slice):
+            self._cache.put(key, values)
+        else:
+            self._cache.patch(key, len(self._kinds), slots, values)
 
 
 def _grown(view: ArrayView, capacity: int) -> ArrayView:
-    grown = _empty(view.layout, capacity)
+    grown = ArrayView.empty(view.layout, capacity)
     for new, old in zip(grown.arrays, view.arrays, strict=True):
         new[..., : view.rows] = old
     return grown

@@ -7,12 +7,8 @@ from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 if TYPE_CHECKING:
-    from zonewise_scheduler.admission.cpu_topology import CpuTopology
-    from zonewise_scheduler.admission.node import NodeKind, Policies
-    from zonewise_scheduler.nodes.arrays.types import I64
+    from zonewise_scheduler.admission.node import Policies
 
 CPU = 0
 """The index of CPUs in the first axis of all arrays. Memory types follow, then devices."""
@@ -31,45 +27,51 @@ class ZoneLocality(Enum):
 
 @dataclass(frozen=True)
 class Layout:
-    """A kind of node without its amounts of memory and devices, which differ between nodes of one model."""
+    """Sorts of resources and rules of allocation, without the amounts and the zones to which units belong.
+
+    Machines of many models share a layout, since their CPUs, devices and distances are in the arrays or do not matter.
+    """
 
     policies: Policies
-    zones: tuple[int, ...]
-    """The NUMA nodes, in the order of the second axis of all arrays."""
-    cpus: CpuTopology
+    """Options that no array depends on have their defaults."""
+    zone_count: int
     memory_types: tuple[str, ...]
-    devices: tuple[tuple[str, int], ...]
-    """Resource and zone set of each class of devices."""
-    distances: tuple[tuple[int, ...], ...]
-    """From zone to zone; empty where unknown."""
+    device_localities: tuple[tuple[str, ZoneLocality], ...]
+    """Of each device resource, in the order of their indices."""
+    cpus_per_core: int
+    """0 where no policy requires whole cores."""
+    partly_reserved: bool
+    """Some cores are partly reserved, and full-pcpus-only does not count their unreserved CPUs."""
+    kubelet_runs: bool
+    """The kubelet starts on these zones, and survives pods whose memory is not pinned."""
+    kubelet_runs_pinned: bool
+    """It also survives pods whose memory is pinned."""
+    has_verdicts: bool
+    """Each verdict is one of the kubelet: no distances make it panic, and not too many zones have hints."""
+    has_uneven_distances: bool
+    """The kubelet may prefer another single zone than the lowest."""
+    packages: tuple[int, ...]
+    """Sets of zones, by position, where align-by-socket allocates CPUs of a whole package; empty where no array tells
+    which, and without the option."""
+    fills_packages: bool
+    """CPUs of a package are taken from the zone with the fewest free ones first, whole cores only."""
+    counts_cpus: bool
+    """Each allocation takes as many free CPUs as it requests. Otherwise the kubelet may take busy ones among them, or
+    reject a request that fits if it distributes CPUs across zones."""
+    cpu_unit: int
+    """Multiples of so many CPUs are taken from a zone in one order, whatever their number; 0: there is no such unit.
+
+    The CPUs of a smaller request are then among those of a larger one.
+    """
 
     def __hash__(self) -> int:
         return self._hash
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.policies, self.zones, self.cpus, self.memory_types, self.devices))
-
-    @classmethod
-    def from_kind(cls, kind: NodeKind) -> Layout:
-        """Return the layout of a kind."""
-        devices = tuple((device_class.resource, device_class.zones) for device_class in kind.devices)
-        return cls(kind.policies, kind.zones, kind.cpus, kind.memory_types, devices, kind.distances)
-
-    @cached_property
-    def has_uneven_distances(self) -> bool:
-        """Tell whether prefer_closest may prefer another single zone than the lowest.
-
-        Zones may have different distances to themselves. With gaps in the ids, the kubelet reads distances of the wrong
-        zones (numa_info.go CalculateAverageFor).
-        """
-        local_distances = {row[index] for index, row in enumerate(self.distances)}
-        return len(local_distances) > 1 or self.zones != tuple(range(len(self.zones)))
-
-    @cached_property
-    def device_resources(self) -> tuple[str, ...]:
-        """Return the device resources in the order of their indices."""
-        return tuple(dict.fromkeys(resource for resource, _ in self.devices))
+        return hash(
+            (self.policies, self.zone_count, self.memory_types, self.device_localities, self.cpu_unit, self.packages)
+        )
 
     @cached_property
     def memory_index(self) -> dict[str, int]:
@@ -79,12 +81,13 @@ class Layout:
     @cached_property
     def device_index(self) -> dict[str, int]:
         """Return the index of each device resource in the first axis."""
-        return {name: CPU + 1 + len(self.memory_types) + index for index, name in enumerate(self.device_resources)}
+        first = CPU + 1 + len(self.memory_types)
+        return {name: first + index for index, (name, _) in enumerate(self.device_localities)}
 
     @cached_property
     def resource_count(self) -> int:
         """Return the length of the first axis."""
-        return 1 + len(self.memory_types) + len(self.device_resources)
+        return 1 + len(self.memory_types) + len(self.device_localities)
 
     def is_memory(self, index: int) -> bool:
         """Tell whether an index of the first axis is that of a memory type."""
@@ -93,55 +96,5 @@ class Layout:
     @cached_property
     def localities(self) -> tuple[ZoneLocality, ...]:
         """Return the locality of each index of the first axis."""
-        devices = tuple(self._locality(resource) for resource in self.device_resources)
+        devices = tuple(locality for _, locality in self.device_localities)
         return (ZoneLocality.EXACT,) * (1 + len(self.memory_types)) + devices
-
-    def _locality(self, resource: str) -> ZoneLocality:
-        zone_sets = [zones for name, zones in self.devices if name == resource]
-        if not any(zone_sets):
-            return ZoneLocality.ANYWHERE
-        known = sum(1 << zone for zone in self.zones)
-        in_one_zone = all(zones & ~known == 0 and zones.bit_count() <= 1 for zones in zone_sets)
-        # with one zone, single-numa-node reduces the hint to none at all; the kubelet then allocates any device
-        return (
-            ZoneLocality.EXACT if in_one_zone and not (len(self.zones) == 1 and 0 in zone_sets) else ZoneLocality.MIXED
-        )
-
-    def to_positions(self, zones: int) -> int:
-        """Return a set of zones by position instead of by id; ids reach 255 even on nodes with few zones."""
-        if not zones or self.zones[-1] < len(self.zones):
-            return zones
-        return sum(1 << position for position, zone in enumerate(self.zones) if zones >> zone & 1)
-
-    @cached_property
-    def device_cells(self) -> tuple[tuple[int, int], ...]:
-        """Return pairs of a device class and a cell that counts it: resource index times zones plus zone position."""
-        cells: list[tuple[int, int]] = []
-        for device_class, (resource, zones) in enumerate(self.devices):
-            index = self.device_index[resource]
-            in_all_zones = self.localities[index] is ZoneLocality.ANYWHERE
-            positions = (position for position, zone in enumerate(self.zones) if in_all_zones or zones >> zone & 1)
-            cells += [(device_class, index * len(self.zones) + position) for position in positions]
-        return tuple(cells)
-
-    @cached_property
-    def cpu_bytes(self) -> int:
-        """Return how many bytes the bits of all CPUs need, in whole words of 8."""
-        return max(1, -(-self.cpus.cpus.bit_length() // 64)) * 8
-
-    @cached_property
-    def zone_words(self) -> I64:
-        """Return the CPUs of each zone: (zones, words) of 64 bits."""
-        cpus_of_zone = dict(self.cpus.zones)
-        bits = b"".join(cpus_of_zone.get(zone, 0).to_bytes(self.cpu_bytes, "little") for zone in self.zones)
-        return np.frombuffer(bits, np.uint64).reshape(len(self.zones), -1).view(np.int64)
-
-    @cached_property
-    def cpu_totals(self) -> I64:
-        """Return the number of CPUs of each zone, reserved ones included."""
-        return np.bitwise_count(self.zone_words.view(np.uint64)).sum(axis=1, dtype=np.int64)
-
-    @cached_property
-    def partly_reserved(self) -> int:
-        """Return the unreserved CPUs of cores that are partly reserved; full-pcpus-only does not count them."""
-        return self.cpus.reserved_cores & ~self.cpus.reserved

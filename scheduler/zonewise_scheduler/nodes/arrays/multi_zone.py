@@ -15,42 +15,52 @@ import numpy as np
 from zonewise_scheduler.nodes.arrays.layout import CPU, ZoneLocality
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterator, Mapping
 
     from zonewise_scheduler.nodes.arrays.alignment_request import IndexedAmounts
     from zonewise_scheduler.nodes.arrays.array_view import ArrayView
+    from zonewise_scheduler.nodes.arrays.failed_rows import FailedRows
     from zonewise_scheduler.nodes.arrays.layout import Layout
     from zonewise_scheduler.nodes.arrays.types import I64, Bools
+    from zonewise_scheduler.nodes.arrays.zone_amounts import ZoneAmounts
 
 MAX_ZONES = 8
 """With more zones, there are too many sets to try on all rows. By default the kubelet does not start with more."""
 
 
-def multi_zone_rows(
-    view: ArrayView, free: Sequence[I64], amounts: IndexedAmounts, failed: Bools, *, first: bool
-) -> tuple[Bools, Bools]:
-    """Return the failed rows that a set of several zones can serve, and the rows that the arrays cannot decide."""
-    fits, undecided = np.zeros(view.rows, np.bool_), np.zeros(view.rows, np.bool_)
+_NOT_IN_SETS = -(1 << 58)
+"""An amount of a zone that no set has, whatever the amounts of up to seven others."""
+
+
+def multi_zone_rows(failed: FailedRows, *, may_reuse: bool) -> tuple[Bools, Bools]:
+    """Return the failed rows that a set of several zones can serve, and the rows that the arrays cannot decide.
+
+    `may_reuse`: an init container may have left amounts to be reused. The Memory Manager does not count reusable memory
+    of several zones as free (isAffinitySatisfyRequest).
+    """
+    view, amounts = failed.view, failed.step.hinted
+    fits, undecided = failed.none(), failed.none()
     layout = view.layout
     hinted = tuple(entry for entry in amounts if layout.localities[entry[0]] is not ZoneLocality.ANYWHERE)
-    candidates = failed.copy()
-    for index, amount in hinted:
-        if not layout.is_memory(index):  # several types together may need more zones than each alone
-            candidates &= view.largest_total[index] < amount
-    rows = np.flatnonzero(candidates)
+    rows = _without_single_zones(failed, hinted)
     if not rows.size or not hinted:
         return fits, undecided
     pinned = any(layout.is_memory(index) for index, _ in hinted)
     mixed = any(layout.localities[index] is ZoneLocality.MIXED for index, _ in hinted)
-    if view.zones > MAX_ZONES or mixed or (pinned and not first):  # earlier steps have made zones allocate alone
+    unevenly = layout.policies.distribute_across_zones and any(index == CPU for index, _ in hinted)
+    reuses_memory = any(step.is_init for step in failed.step.own_memory)
+    if view.zones > MAX_ZONES or mixed or unevenly or may_reuse or reuses_memory:
         undecided[rows] = True
         return fits, undecided
-    candidate_view = view.select(rows)
-    candidate_free = [array[:, rows] for array in free]
-    candidate_fits = _has_common_preference(candidate_view, candidate_free, hinted, pinned=pinned)
+    candidates = failed.select(rows)
+    candidate_view, left = view.select(candidates.in_view), candidates.amounts
+    if layout.packages and any(index == CPU for index, _ in hinted):
+        candidate_fits = _has_package_preference(candidate_view, left, hinted, pinned=pinned)
+    else:
+        candidate_fits = _has_common_preference(candidate_view, left, hinted, pinned=pinned)
     for index, amount in amounts:
         if layout.localities[index] is ZoneLocality.ANYWHERE:
-            candidate_fits &= candidate_free[index][0] >= amount
+            candidate_fits &= left.available[index][0] >= amount
     if pinned:
         undecided[rows] = candidate_view.grouped
         candidate_fits &= ~candidate_view.grouped
@@ -58,27 +68,104 @@ def multi_zone_rows(
     return fits, undecided
 
 
-def _has_common_preference(view: ArrayView, free: Sequence[I64], hinted: IndexedAmounts, *, pinned: bool) -> Bools:
+def _without_single_zones(failed: FailedRows, hinted: IndexedAmounts) -> I64:
+    """Return the failed rows with enough for which no resource prefers single zones, by index.
+
+    Types of memory count as one resource: together they may need more zones than each alone.
+    """
+    view, rows = failed.view, failed.in_view
+    candidates = failed.every()
+    for index, amount in hinted:
+        candidates &= view.node_free[index].take(rows) >= amount
+        if not view.layout.is_memory(index) and not (index == CPU and view.layout.packages):
+            candidates &= view.largest_total[index].take(rows) < amount
+    remaining = np.flatnonzero(candidates)
+    memory = [entry for entry in hinted if view.layout.is_memory(entry[0])]
+    if not memory or not remaining.size:
+        return remaining
+    in_view = rows[remaining]
+    suffices = [view.total[index].take(in_view, axis=1) >= amount for index, amount in memory]
+    return remaining[~np.logical_and.reduce(suffices).any(axis=0)]
+
+
+def _has_common_preference(view: ArrayView, left: ZoneAmounts, hinted: IndexedAmounts, *, pinned: bool) -> Bools:
     """Tell which rows have a set of zones that every resource prefers."""
     fits = np.zeros(view.rows, np.bool_)
+    for size, rows in _rows_by_width(view, hinted):
+        fits[rows] = _any_set_suffices(_amounts_in_sets(left, rows, size, pinned=pinned), hinted, size)
+    return fits
+
+
+def _rows_by_width(view: ArrayView, hinted: IndexedAmounts) -> Iterator[tuple[int, I64]]:
+    """Yield the rows in which every resource needs so many zones at least, by their totals."""
     undecided = np.ones(view.rows, np.bool_)
+    totals = {index: view.total[index] for index, _ in hinted}
     counted_lists = _counted_lists(view.layout, hinted)
     for size in range(1, view.zones + 1):
-        zone_sets = list(combinations(range(view.zones), size))
-        sufficient = [
-            _any_zone_set(zone_sets, lambda zones, amounts=amounts: _suffices(view.total, zones, amounts))
-            for amounts in counted_lists
-        ]
+        sufficient = [_any_set_suffices(totals, amounts, size) for amounts in counted_lists]
         all_sufficient, any_sufficient = np.logical_and.reduce(sufficient), np.logical_or.reduce(sufficient)
-        if (all_sufficient & undecided).any():
-            preferred = _any_zone_set(
-                zone_sets, lambda zones: _suffices(free, zones, hinted) & ~_has_assigned(view, zones, pinned=pinned)
-            )
-            fits |= all_sufficient & undecided & preferred
+        rows = np.flatnonzero(all_sufficient & undecided)
+        if rows.size:
+            yield size, rows
         undecided &= ~any_sufficient
         if not undecided.any():
             break
+
+
+def _amounts_in_sets(left: ZoneAmounts, rows: I64, size: int, *, pinned: bool) -> dict[int, I64]:
+    """Return what the zones give to a set of so many zones, by resource."""
+    amounts = {index: array[:, rows] for index, array in left.available.items()}
+    if pinned and size > 1:  # a zone with memory assigned to it alone joins no group
+        zones = np.arange(left.layout.zone_count, dtype=np.int64)[:, None]
+        is_assigned: Bools = (left.assigned[rows] >> zones & 1).astype(np.bool_)
+        amounts = {index: np.where(is_assigned, _NOT_IN_SETS, array) for index, array in amounts.items()}
+    return amounts
+
+
+def _has_package_preference(view: ArrayView, left: ZoneAmounts, hinted: IndexedAmounts, *, pinned: bool) -> Bools:
+    """Tell which rows have a set of zones that every resource prefers, with align-by-socket.
+
+    For CPUs a set is also preferred if it reaches into no more packages than the CPUs need (isHintSocketAligned).
+    """
+    (_, cpus), others = hinted[0], hinted[1:]
+    widths, packages = _cpu_widths(view, cpus)
+    if not others:
+        return _any_package_suffices(view, left.available[CPU], cpus, widths, packages)
+    fits = np.zeros(view.rows, np.bool_)
+    for size, rows in _rows_by_width(view, others):
+        amounts = _amounts_in_sets(left, rows, size, pinned=pinned)
+        for zones in combinations(range(view.zones), size):
+            reached = sum(any(package >> zone & 1 for zone in zones) for package in view.layout.packages)
+            in_set = (widths[rows] == size) | (packages[rows] == reached)
+            for index, amount in hinted:
+                in_set &= sum((amounts[index][zone] for zone in zones[1:]), start=amounts[index][zones[0]]) >= amount
+            fits[rows] |= in_set
     return fits
+
+
+def _cpu_widths(view: ArrayView, cpus: int) -> tuple[I64, I64]:
+    """Return (rows,): the zones that CPUs need by totals (getCPUMinAffinitySize), and the packages of as many zones."""
+    largest = np.cumsum(np.sort(view.total[CPU], axis=0)[::-1], axis=0)
+    widths = np.minimum(np.count_nonzero(largest < cpus, axis=0) + 1, view.zones)
+    zones_per_package = view.zones // len(view.layout.packages)
+    return widths, -(-widths // zones_per_package)
+
+
+def _any_package_suffices(view: ArrayView, free: I64, cpus: int, widths: I64, packages: I64) -> Bools:
+    """Tell which rows have the CPUs in a preferred set: in as many zones as they need, or in as many packages.
+
+    All zones of packages have most, so other sets that reach into these need not be tried.
+    """
+    rows = np.arange(view.rows)
+    by_zone = np.cumsum(np.sort(free, axis=0)[::-1], axis=0)
+    of_packages = [
+        free[[zone for zone in range(view.zones) if package >> zone & 1]].sum(axis=0)
+        for package in view.layout.packages
+    ]
+    by_package = np.cumsum(np.sort(np.array(of_packages), axis=0)[::-1], axis=0)
+    count = len(of_packages)
+    in_packages = (packages <= count) & (by_package[np.minimum(packages, count) - 1, rows] >= cpus)
+    return (by_zone[widths - 1, rows] >= cpus) | in_packages
 
 
 def _counted_lists(layout: Layout, hinted: IndexedAmounts) -> list[IndexedAmounts]:
@@ -88,28 +175,24 @@ def _counted_lists(layout: Layout, hinted: IndexedAmounts) -> list[IndexedAmount
     return [memory, *single_types] if memory else single_types
 
 
-def _any_zone_set(zone_sets: Sequence[tuple[int, ...]], test: Callable[[tuple[int, ...]], Bools]) -> Bools:
-    result = test(zone_sets[0])
-    for zones in zone_sets[1:]:
-        result |= test(zones)
-    return result
+def _any_set_suffices(amounts: Mapping[int, I64], required: IndexedAmounts, size: int) -> Bools:
+    """Tell which rows have all required amounts in some set of so many zones.
 
-
-def _suffices(amounts: Sequence[I64] | I64, zones: tuple[int, ...], required: IndexedAmounts) -> Bools:
-    """Tell which rows have all required amounts in some zones together."""
-    result = np.ones(amounts[CPU].shape[-1], np.bool_)
-    for index, amount in required:
-        by_zone = amounts[index]
-        total = by_zone[zones[0]]
-        for zone in zones[1:]:
-            total = total + by_zone[zone]
-        result &= total >= amount
-    return result
-
-
-def _has_assigned(view: ArrayView, zones: tuple[int, ...], *, pinned: bool) -> Bools:
-    """Tell which rows have memory assigned in one of the zones alone, which then joins no group."""
-    if not pinned or len(zones) == 1:
-        return np.zeros(view.rows, np.bool_)
-    assigned: Bools = (view.assigned & sum(1 << zone for zone in zones)) != 0
-    return assigned
+    Each resource's largest amounts are a bound. Only where it holds for several resources, the sets are tried.
+    """
+    bounds = [np.sort(amounts[index], axis=0)[-size:].sum(axis=0) >= amount for index, amount in required]
+    suffices: Bools = np.logical_and.reduce(bounds)
+    rows = np.flatnonzero(suffices)
+    if len(required) == 1 or not rows.size:
+        return suffices
+    selected = [(amounts[index][:, rows], amount) for index, amount in required]
+    found = np.zeros(rows.size, np.bool_)
+    for zones in combinations(range(selected[0][0].shape[0]), size):
+        in_set = np.ones(rows.size, np.bool_)
+        for by_zone, amount in selected:
+            in_set &= sum((by_zone[zone] for zone in zones[1:]), start=by_zone[zones[0]]) >= amount
+        found |= in_set
+        if found.all():
+            break
+    suffices[rows] = found
+    return suffices

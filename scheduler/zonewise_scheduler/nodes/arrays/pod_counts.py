@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zonewise_scheduler.nodes.arrays.layout import CPU, ZoneLocality
-from zonewise_scheduler.nodes.arrays.zone_fit import ADMITTED, REJECTED, UNDECIDED, fit_zones, is_strict, subtract_step
+from zonewise_scheduler.nodes.arrays.zone_amounts import ZoneAmounts
+from zonewise_scheduler.nodes.arrays.zone_fit import ADMITTED, REJECTED, UNDECIDED, fit_zones, is_strict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +25,7 @@ UNDECIDED_COUNT = -1
 def pod_counts(view: ArrayView, request: AlignmentRequest, limit: int) -> I64:
     """Return (rows,): the number of pods, at most the limit; -1 where the arrays do not suffice."""
     fits = fit_zones(view, request).fits
-    if not request.node_amounts or limit == 0:
+    if not request.exact or not request.node_amounts or limit == 0:
         return np.where(fits == ADMITTED, limit, fits.astype(np.int64))
     if limit == 1 or not is_repeatable(view.layout, request):
         return np.where((fits == ADMITTED) & (limit > 1), UNDECIDED_COUNT, fits.astype(np.int64))
@@ -50,6 +51,8 @@ def zone_pod_counts(free: Sequence[I64] | I64, amounts: IndexedAmounts) -> I64:
 
 def is_repeatable(layout: Layout, request: AlignmentRequest) -> bool:
     """Tell whether counts determine a second pod after the first."""
+    if request.reuses:
+        return False
     hinted = {index for step in request.steps for index, _ in step.hinted}
     if any(layout.localities[index] is ZoneLocality.MIXED for index in hinted):
         return False
@@ -58,7 +61,7 @@ def is_repeatable(layout: Layout, request: AlignmentRequest) -> bool:
     policies = layout.policies
     if policies.align_by_package and CPU in hinted:
         return False
-    return not (policies.full_cores and request.exclusive_cpus and layout.partly_reserved)
+    return not request.cpus.largest or (layout.counts_cpus and not layout.partly_reserved)
 
 
 def _count_single_step(view: ArrayView, request: AlignmentRequest, limit: int) -> I64:
@@ -86,21 +89,21 @@ def _count_one_by_one(view: ArrayView, request: AlignmentRequest, limit: int) ->
     """Return the number of pods of several steps, by subtracting them one by one."""
     counts = np.zeros(view.rows, np.int64)
     rows = np.arange(view.rows)
-    free, node_free = list(view.free), view.node_free.copy()
+    amounts, node_free = ZoneAmounts.from_view(view), view.node_free.copy()
     for count in range(1, limit + 1):
         view = replace(view, node_free=node_free)
-        placed = fit_zones(view, request, free)
+        placed = fit_zones(view, request, amounts)
         counts[rows[placed.fits == UNDECIDED]] = UNDECIDED_COUNT
         continuing = (placed.fits == ADMITTED) & (placed.zones >= 0).all(axis=0)
         counts[rows[(placed.fits == ADMITTED) & ~continuing]] = UNDECIDED_COUNT
         counts[rows[continuing]] = count
         if not continuing.any() or count == limit:
             break
-        subtract_step(free, request.steps[-1].hinted, placed.zones[-1], view.layout)
+        amounts.subtract(request.steps[-1], placed.zones[-1])
         for index, amount in request.node_amounts:
             node_free[index] -= amount
         if not continuing.all():
             remaining = np.flatnonzero(continuing)
             rows, view, node_free = rows[remaining], view.select(remaining), node_free[:, remaining]
-            free = [array[:, remaining] for array in free]
+            amounts = amounts.select(remaining)
     return counts

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from zonewise_scheduler.admission.node import NodeKind, NodeState
-    from zonewise_scheduler.nodes.arrays.layout import Layout
+    from zonewise_scheduler.nodes.arrays.node_model import NodeModel
     from zonewise_scheduler.nodes.arrays.types import I64, Bools
 
 GROUPED_FREE = -1
@@ -33,42 +33,50 @@ class StateArrays(NamedTuple):
     """(rows,): the set of zones with assigned memory, bit i for position i."""
     grouped: Bools
     """(rows,): some zones allocate memory as one group."""
+    split_cores: Bools
+    """(rows,): a core is free in part; False where Layout.fills_packages does not hold."""
 
 
-def state_arrays(layout: Layout, states: Sequence[NodeState]) -> StateArrays:
-    """Return the arrays of states of one layout."""
-    rows, zones = len(states), len(layout.zones)
-    free = np.zeros((layout.resource_count, zones, rows), np.int64)
-    node_free = np.zeros((layout.resource_count, rows), np.int64)
-    words = _cpu_words([state.free_cpus for state in states], layout.cpu_bytes)
-    for zone, zone_words in enumerate(layout.zone_words.view(np.uint64)):
+def state_arrays(model: NodeModel, states: Sequence[NodeState]) -> StateArrays:
+    """Return the arrays of states of one model."""
+    rows, zones = len(states), len(model.zones)
+    free = np.zeros((model.layout.resource_count, zones, rows), np.int64)
+    node_free = np.zeros((model.layout.resource_count, rows), np.int64)
+    words = _cpu_words([state.free_cpus for state in states], model.cpu_bytes)
+    for zone, zone_words in enumerate(model.zone_words.view(np.uint64)):
         np.bitwise_count(words & zone_words).sum(axis=1, dtype=np.int64, out=free[CPU, zone])
     node_free[CPU] = np.bitwise_count(words).sum(axis=1, dtype=np.int64)
     whole_cores = node_free[CPU]
-    if layout.partly_reserved:
-        partly_reserved = _cpu_words([layout.partly_reserved], layout.cpu_bytes)
+    if model.partly_reserved:
+        partly_reserved = _cpu_words([model.partly_reserved], model.cpu_bytes)
         whole_cores = np.bitwise_count(words & ~partly_reserved).sum(axis=1, dtype=np.int64)
     grouped = np.zeros(rows, np.bool_)
-    if layout.memory_types:
-        grouped = _write_memory(layout, states, free, node_free)
-    if layout.devices:
-        _write_devices(layout, (state.device_free for state in states), free, node_free)
-    assigned = np.fromiter((layout.to_positions(state.memory_assigned) for state in states), np.int64, rows)
-    return StateArrays(free, node_free, whole_cores, assigned, grouped)
+    if model.memory_types:
+        grouped = _write_memory(model, states, free, node_free)
+    if model.devices:
+        _write_devices(model, (state.device_free for state in states), free, node_free)
+    assigned = np.fromiter((model.to_positions(state.memory_assigned) for state in states), np.int64, rows)
+    split_cores = np.zeros(rows, np.bool_)
+    if model.layout.fills_packages:
+        split_cores[:] = [_has_split_core(model, state) for state in states]
+    return StateArrays(free, node_free, whole_cores, assigned, grouped, split_cores)
 
 
-def total_amounts(layout: Layout, kinds: Sequence[NodeKind]) -> I64:
+def total_amounts(model: NodeModel, kinds: Sequence[NodeKind]) -> I64:
     """Return the amounts by which widths are counted, (resources, zones, kinds): reserved and unhealthy ones too."""
-    totals = np.zeros((layout.resource_count, len(layout.zones), len(kinds)), np.int64)
-    totals[CPU] = layout.cpu_totals[:, None]
-    if layout.memory_types:
-        _spread_memory(layout, (kind.allocatable for kind in kinds), totals)
-    if layout.devices:
-        unused = np.zeros((layout.resource_count, len(kinds)), np.int64)
-        _write_devices(
-            layout, ([device_class.total for device_class in kind.devices] for kind in kinds), totals, unused
-        )
+    totals = np.zeros((model.layout.resource_count, len(model.zones), len(kinds)), np.int64)
+    totals[CPU] = model.cpu_totals[:, None]
+    if model.memory_types:
+        _spread_memory(model, (kind.allocatable for kind in kinds), totals)
+    if model.devices:
+        unused = np.zeros((model.layout.resource_count, len(kinds)), np.int64)
+        _write_devices(model, ([device_class.total for device_class in kind.devices] for kind in kinds), totals, unused)
     return totals
+
+
+def _has_split_core(model: NodeModel, state: NodeState) -> bool:
+    """Tell whether some, but not all CPUs of a core are free."""
+    return any(model.cpus.cores_by_count(state.free_cpus)[1:-1])
 
 
 def _cpu_words(sets: Sequence[int], width: int) -> np.ndarray[tuple[int, int], np.dtype[np.uint64]]:
@@ -77,11 +85,11 @@ def _cpu_words(sets: Sequence[int], width: int) -> np.ndarray[tuple[int, int], n
     return np.frombuffer(buffer, np.uint64).reshape(len(sets), width // 8)
 
 
-def _write_memory(layout: Layout, states: Sequence[NodeState], free: I64, node_free: I64) -> Bools:
-    _spread_memory(layout, (state.memory_free for state in states), free)
-    types = slice(CPU + 1, CPU + 1 + len(layout.memory_types))
+def _write_memory(model: NodeModel, states: Sequence[NodeState], free: I64, node_free: I64) -> Bools:
+    _spread_memory(model, (state.memory_free for state in states), free)
+    types = slice(CPU + 1, CPU + 1 + len(model.memory_types))
     node_free[types] = free[types].sum(axis=1)
-    single_zones = tuple(1 << zone for zone in layout.zones)
+    single_zones = tuple(1 << zone for zone in model.zones)
     grouped = np.zeros(len(states), np.bool_)
     for row, state in enumerate(states):
         if state.memory_groups and state.memory_groups != single_zones:
@@ -93,21 +101,21 @@ def _write_memory(layout: Layout, states: Sequence[NodeState], free: I64, node_f
     return grouped
 
 
-def _spread_memory(layout: Layout, amounts: Iterable[Sequence[Sequence[int]]], out: I64) -> None:
+def _spread_memory(model: NodeModel, amounts: Iterable[Sequence[Sequence[int]]], out: I64) -> None:
     """Write the memory types; the amounts are by row, zone and type."""
     _, zones, rows = out.shape
-    types = len(layout.memory_types)
+    types = len(model.memory_types)
     flat = np.fromiter(chain.from_iterable(chain.from_iterable(amounts)), np.int64, rows * zones * types)
     out[CPU + 1 : CPU + 1 + types] = flat.reshape(rows, zones, types).transpose(2, 1, 0)
 
 
-def _write_devices(layout: Layout, counts: Iterable[Sequence[int]], out: I64, node_out: I64) -> None:
+def _write_devices(model: NodeModel, counts: Iterable[Sequence[int]], out: I64, node_out: I64) -> None:
     """Add devices, by row and class, to the zones that they are near to, and to the node."""
     _, zones, rows = out.shape
-    classes = len(layout.devices)
+    classes = len(model.devices)
     flat = np.fromiter(chain.from_iterable(counts), np.int64, rows * classes).reshape(rows, classes)
     columns = np.ascontiguousarray(flat.T)
-    for device_class, target in layout.device_cells:
+    for device_class, target in model.device_cells:
         out[target // zones, target % zones] += columns[device_class]
-    for device_class, (resource, _) in enumerate(layout.devices):
-        node_out[layout.device_index[resource]] += columns[device_class]
+    for device_class, (resource, _) in enumerate(model.devices):
+        node_out[model.layout.device_index[resource]] += columns[device_class]

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.nodes.arrays.alignment_request import alignment_request
-from zonewise_scheduler.nodes.arrays.block import Block
-from zonewise_scheduler.nodes.arrays.layout import Layout
+from zonewise_scheduler.nodes.arrays.block import Block, packed_fit, zone_fit_key
+from zonewise_scheduler.nodes.arrays.node_model import NodeModel
 from zonewise_scheduler.nodes.arrays.pod_counts import UNDECIDED_COUNT, pod_counts
-from zonewise_scheduler.nodes.arrays.verdict_cache import VerdictCache
+from zonewise_scheduler.nodes.arrays.stacked_blocks import renew_stacked
+from zonewise_scheduler.nodes.arrays.verdict_cache import ResultKey, VerdictCache
 from zonewise_scheduler.nodes.arrays.zone_fit import ADMITTED, UNDECIDED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from zonewise_scheduler.admission.node import NodeKind, NodeState
     from zonewise_scheduler.admission.pod import PodShape
+    from zonewise_scheduler.nodes.arrays.array_view import ArrayView
+    from zonewise_scheduler.nodes.arrays.layout import Layout
+    from zonewise_scheduler.nodes.arrays.stacked_blocks import StackedPart
     from zonewise_scheduler.nodes.arrays.types import I8, I64, Bools
 
 _T = TypeVar("_T", bound=np.generic)
@@ -30,9 +34,9 @@ _T = TypeVar("_T", bound=np.generic)
 class NodeStateTable:
     """Rows are nodes; a row without a state rejects every pod.
 
-    Rows of one layout (policies, zones, CPUs and the zones of devices) share contiguous arrays of (resource, zone,
-    row). A changed row costs its own work at the next query. Results are cached, so that of a burst of equal pods only
-    the first is computed for all rows.
+    Rows of one layout (policies, number of zones, sorts of resources) share contiguous arrays of (resource, zone, row),
+    whatever the models of their machines. A changed row costs its own work at the next query. Results are cached, so
+    that of a burst of equal pods only the first is computed for all rows.
     """
 
     def __init__(self) -> None:
@@ -41,7 +45,8 @@ class NodeStateTable:
         self._blocks_by_row: list[Block | None] = []
         self._slots: list[int] = []
         self._blocks: dict[Layout, Block] = {}
-        self._blocks_by_kind: dict[NodeKind, Block] = {}
+        self._models: dict[NodeModel, NodeModel] = {}
+        self._blocks_by_kind: dict[NodeKind, tuple[NodeModel, Block]] = {}
         self._pending: dict[int, NodeState | None] = {}
         self._cache = VerdictCache()
 
@@ -72,9 +77,25 @@ class NodeStateTable:
     def fits(self, shape: PodShape) -> I8:
         """Return (rows,): 1 where a kubelet would admit the pod, 0 where not, -1 where arrays do not suffice.
 
+        Rows that judge() has decided since their last change are decided, unless that result is no longer cached.
         Requests of the node as a whole (NodeResourcesFit) are not checked.
         """
-        return self.gather(np.zeros(self.rows, np.int8), lambda block: block.zone_fit(shape).fits)
+        key = zone_fit_key(shape)
+        self.renew(key, [shape], lambda view, _: packed_fit(view, shape), padded=True)
+        return self.gather(np.zeros(self.rows, np.int8), lambda block: block.zone_fit(shape, key).fits)
+
+    def renew(
+        self,
+        key: Hashable,
+        shapes: Iterable[PodShape],
+        compute: Callable[[ArrayView, Sequence[StackedPart]], NDArray[Any]],
+        *,
+        padded: bool,
+    ) -> None:
+        """Compute a result of many blocks together, before gather() computes it block by block: see renew_stacked()."""
+        self.flush()
+        if len(self._blocks) > 1:
+            renew_stacked(self._blocks.values(), key, shapes, compute, padded=padded)
 
     def admitted(self, shape: PodShape) -> Bools:
         """Return (rows,): whether a kubelet would admit the pod; undecided rows are decided state by state."""
@@ -90,9 +111,20 @@ class NodeStateTable:
 
         return self._cache.get_or_compute(("admitted", shape), self.rows, decide).copy()
 
+    def judge(self, row: int, shape: PodShape) -> bool:
+        """Return whether the kubelet of a row admits the pod, and store the verdict; rows of one state share it."""
+        state = self._states[row]
+        if state is None:
+            return False
+        self.flush()
+        admitted = _admits(state, shape)
+        if block := self._blocks_by_row[row]:
+            block.settle(shape, self._slots[row], admitted=admitted)
+        return admitted
+
     def pod_counts(self, shape: PodShape, limit: int) -> I64:
         """Return (rows,): how many such pods, one after another, each row would admit, up to a limit."""
-        key = ("pod_counts", shape, limit)
+        key = ResultKey("pod_counts", shape, limit)
         counts = self.gather(
             np.zeros(self.rows, np.int64),
             lambda block: block.get_or_compute(
@@ -112,21 +144,27 @@ class NodeStateTable:
                 out[block.rows] = compute(block)
         return out
 
+    def views(self) -> list[ArrayView]:
+        """Return the arrays of each layout that rows have, until the next change of a row."""
+        self.flush()
+        return [block.view() for block in self._blocks.values() if block.rows.size]
+
     def flush(self) -> None:
         """Write the rows that were set since the last query, many rows of a layout at once."""
         if not self._pending:
             return
+        writes: dict[int, tuple[NodeModel, Block, list[int]]] = {}
         for row, state in self._pending.items():
-            block = None if state is None else self._blocks_by_kind.get(state.kind) or self._block(state.kind)
+            if state is None:
+                self._move(row, None)
+                continue
+            model, block = self._blocks_by_kind.get(state.kind) or self._block(state.kind)
             if block is not self._blocks_by_row[row]:
                 self._move(row, block)
-        rows_by_block: dict[Block, list[int]] = {}
-        for row in self._pending:
-            if block := self._blocks_by_row[row]:
-                rows_by_block.setdefault(block, []).append(row)
-        for block, rows in rows_by_block.items():
-            states = [self._pending[row] for row in rows]
-            block.write([self._slots[row] for row in rows], [state for state in states if state is not None])
+            writes.setdefault(id(model), (model, block, []))[2].append(row)
+        for model, block, rows in writes.values():
+            states = [state for row in rows if (state := self._pending[row]) is not None]
+            block.write(model, [self._slots[row] for row in rows], states)
         self._cache.invalidate(np.fromiter(self._pending, np.int64, len(self._pending)))
         self._pending.clear()
 
@@ -140,16 +178,17 @@ class NodeStateTable:
         if block is not None:
             self._slots[row] = block.add(row)
 
-    def _block(self, kind: NodeKind) -> Block:
-        block = self._blocks_by_kind.get(kind)
-        if block is None:
-            if len(self._blocks_by_kind) > 2 * self.rows:  # most have no row any more
-                self._blocks_by_kind.clear()
-                self._blocks = {key: block for key, block in self._blocks.items() if block.rows.size}
-            layout = Layout.from_kind(kind)
-            block = self._blocks.get(layout) or Block(layout)
-            self._blocks[layout] = self._blocks_by_kind[kind] = block
-        return block
+    def _block(self, kind: NodeKind) -> tuple[NodeModel, Block]:
+        if len(self._blocks_by_kind) > 2 * self.rows:  # most have no row any more
+            self._blocks_by_kind.clear()
+            self._models.clear()
+            self._blocks = {layout: block for layout, block in self._blocks.items() if block.rows.size}
+        new_model = NodeModel.from_kind(kind)
+        model = self._models.setdefault(new_model, new_model)
+        block = self._blocks.get(model.layout) or Block(model.layout)
+        self._blocks[model.layout] = block
+        self._blocks_by_kind[kind] = model, block
+        return model, block
 
 
 @lru_cache(maxsize=1 << 15)

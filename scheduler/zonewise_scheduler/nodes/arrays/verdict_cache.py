@@ -17,6 +17,22 @@ _MAX_RESULTS = 64
 """Enough for the shapes of pods of a burst."""
 
 
+class ResultKey:
+    """The inputs of a result besides the slots. Its hash is computed once, for the caches of many blocks."""
+
+    __slots__ = ("_hash", "inputs")
+
+    def __init__(self, *inputs: Hashable) -> None:
+        self.inputs = inputs
+        self._hash = hash(inputs)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, ResultKey) and self.inputs == other.inputs)
+
+
 class VerdictCache:
     """The latest results by slot, the last axis of an array. Of a burst of equal pods only the first is computed."""
 
@@ -38,25 +54,38 @@ class VerdictCache:
 
         The array must not be changed.
         """
-        cached = self._results.pop(key, None)
-        result = self._renewed(cached, size, compute) if cached else compute(None)
-        self._results[key] = self._clock, result
-        if len(self._results) > _MAX_RESULTS:
-            del self._results[next(iter(self._results))]
-        return result
+        stale = self.stale_slots(key, size)
+        if stale is None:
+            return self.put(key, compute(None))
+        return self.patch(key, size, stale, compute(stale) if stale.size else None)
 
-    def _renewed(
-        self, cached: tuple[int, NDArray[Any]], size: int, compute: Callable[[I64 | None], NDArray[Any]]
-    ) -> NDArray[Any]:
+    def stale_slots(self, key: Hashable, size: int) -> I64 | None:
+        """Return the slots that have changed since a result was stored; None: all, for there is none or most have."""
+        cached = self._results.get(key)
+        if cached is None:
+            return None
         computed_at, old = cached
         if computed_at == self._clock and old.shape[-1] == size:
-            return old
+            return np.zeros(0, np.int64)
         changed = np.flatnonzero(self._changed_at[:size] > computed_at)
-        if 4 * changed.size > size:
-            return compute(None)
+        return None if 4 * changed.size > size else changed
+
+    def patch(self, key: Hashable, size: int, stale: I64, values: NDArray[Any] | None) -> NDArray[Any]:
+        """Renew the stale slots of a stored result, now of so many slots; None: no slot is stale. Return all slots."""
+        old = self._results[key][1]
+        if not stale.size and old.shape[-1] == size:
+            return self.put(key, old)
         result = np.empty((*old.shape[:-1], size), old.dtype)
         unchanged = min(size, old.shape[-1])
         result[..., :unchanged] = old[..., :unchanged]
-        if changed.size:
-            result[..., changed] = compute(changed)
+        if stale.size:
+            result[..., stale] = values
+        return self.put(key, result)
+
+    def put(self, key: Hashable, result: NDArray[Any]) -> NDArray[Any]:
+        """Store and return the result of all slots, as the latest one."""
+        self._results.pop(key, None)
+        self._results[key] = self._clock, result
+        if len(self._results) > _MAX_RESULTS:
+            del self._results[next(iter(self._results))]
         return result

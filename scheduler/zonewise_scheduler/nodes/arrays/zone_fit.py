@@ -14,8 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from zonewise_scheduler.nodes.arrays.failed_rows import FailedRows
 from zonewise_scheduler.nodes.arrays.layout import CPU, ZoneLocality
 from zonewise_scheduler.nodes.arrays.multi_zone import multi_zone_rows
+from zonewise_scheduler.nodes.arrays.unaligned_memory import no_memory_set_rows, own_memory_rows, unaligned_memory_rows
+from zonewise_scheduler.nodes.arrays.uncounted_cpus import with_necessary_cpus
+from zonewise_scheduler.nodes.arrays.zone_amounts import ZoneAmounts
 
 if TYPE_CHECKING:
     from zonewise_scheduler.nodes.arrays.alignment_request import AlignmentRequest, AlignmentStep, IndexedAmounts
@@ -25,12 +29,11 @@ if TYPE_CHECKING:
 
 _CHECKS_GROUPS_SINCE = (1, 32)
 """The first release that checks whether a set of zones fits to the groups (isAffinityViolatingNUMAAllocations)."""
+_FULL_SHARE = 0.75
+"""It pays to copy the rows that are still judged if they are less than so much of all."""
 
 REJECTED, ADMITTED, UNDECIDED = 0, 1, -1
 NO_ZONE = -1
-
-FreeArrays = list["I64"]
-"""By resource: (zones, rows), as the steps so far have left it; shared with a view until it is changed."""
 
 
 class ZoneFit(NamedTuple):
@@ -41,95 +44,114 @@ class ZoneFit(NamedTuple):
     zones: I8
     """(steps, rows): the position of the zone that serves all hinted amounts; -1 where no single one does."""
 
+    @classmethod
+    def from_packed(cls, packed: I8) -> ZoneFit:
+        """Return the verdict in an array of `packed`."""
+        return cls(packed[0], packed[1:])
+
+    @property
+    def packed(self) -> I8:
+        """Return both in one array, (1 + steps, rows)."""
+        return np.vstack([self.fits, self.zones])
+
     def select(self, rows: slice | I64) -> ZoneFit:
         """Return the verdict of some of the rows."""
         return ZoneFit(self.fits[rows], self.zones[:, rows])
 
 
-def fit_zones(view: ArrayView, request: AlignmentRequest, free: FreeArrays | None = None) -> ZoneFit:
-    """Return which rows admit a pod; subtract the pod from `free` if that is passed."""
+def fit_zones(view: ArrayView, request: AlignmentRequest, amounts: ZoneAmounts | None = None) -> ZoneFit:
+    """Return which rows admit a pod; subtract all steps but the last from `amounts` if that is passed."""
     zones = np.full((len(request.steps), view.rows), NO_ZONE, np.int8)
     if request.impossible:
         return ZoneFit(np.zeros(view.rows, np.int8), zones)
+    if not request.counts_cpus:
+        request = with_necessary_cpus(view.layout, request)
+    possible, cores_unclear = _node_suffices(view, request)
     if not request.exact:
-        return ZoneFit(_necessary_fits(view, request), zones)
-    free = free if free is not None else list(view.free)
-    possible, undecided = _node_suffices(view, request), np.zeros(view.rows, np.bool_)
-    for index, step in enumerate(request.steps):
-        is_last = index + 1 == len(request.steps)
-        lowest = _lowest_zones(free, step.hinted, zones[index])
-        if step.hinted:
-            fits_several, unclear = _fit_several_zones(
-                view, free, step, (lowest < 0) & possible & ~undecided, first=index == 0
-            )
-            possible &= (lowest >= 0) | undecided | fits_several | unclear
-            undecided |= unclear if is_last else unclear | fits_several
-        if not is_last:
-            subtract_step(free, step.hinted, lowest, view.layout)
-    fits = possible.astype(np.int8)
-    fits[undecided & possible] = UNDECIDED
+        return ZoneFit(_necessary_fits(view, request) * possible, zones)
+    fits = _fit_steps(view, request, possible & ~_order_unclear(view, request), zones, amounts)
+    fits[possible & _order_unclear(view, request)] = UNDECIDED
+    undecided = np.flatnonzero(fits == UNDECIDED)
+    if undecided.size and len(request.steps) > 1:
+        few = 2 * undecided.size < view.rows  # a copy costs more than it saves otherwise
+        fits[undecided] = (
+            _necessary_fits(view.select(undecided), request) if few else _necessary_fits(view, request)[undecided]
+        )
+    fits[cores_unclear & (fits == ADMITTED)] = UNDECIDED
     return ZoneFit(fits, zones)
 
 
-def _lowest_zones(free: FreeArrays, amounts: IndexedAmounts, zone: I8) -> I8:
-    """Write the position of each row's lowest zone that has all amounts: -1 without such a zone, 0 without amounts."""
-    if not amounts:
-        zone[:] = 0
-        return zone
-    (index, amount), *rest = amounts
-    suffices: Bools = free[index] >= amount
-    buffer = np.empty_like(suffices)
-    for index, amount in rest:
-        np.greater_equal(free[index], amount, out=buffer)
-        suffices &= buffer
-    for position in reversed(range(suffices.shape[0])):
-        np.copyto(zone, np.int8(position), where=suffices[position])
-    return zone
+def _fit_steps(
+    view: ArrayView, request: AlignmentRequest, possible: Bools, zones: I8, amounts: ZoneAmounts | None = None
+) -> I8:
+    """Return the verdict of rows on all steps; write the zones of each step as far as they are determined.
+
+    `possible`: the rows that have enough as whole nodes. The others are rejected.
+    """
+    fits, rows, deciding = possible.astype(np.int8), np.arange(view.rows), possible.copy()
+    drops_rows = amounts is None
+    left = amounts or ZoneAmounts.from_view(view)
+    for index, step in enumerate(request.steps):
+        is_last = index + 1 == len(request.steps)
+        if drops_rows and not is_last and np.count_nonzero(deciding) < _FULL_SHARE * deciding.size:
+            remaining = np.flatnonzero(deciding)
+            later = {resource for later in request.steps[index:] for resource, _ in later.hinted}
+            rows, left, deciding = rows[remaining], left.select(remaining, later), deciding[remaining]
+        lowest = left.lowest_zones(step.hinted, np.empty(rows.size, np.int8))
+        failed = np.flatnonzero((lowest < 0) & deciding)
+        if failed.size:
+            failed_rows = FailedRows(view, step, rows[failed], left, failed)
+            several, unclear = _fit_several_zones(failed_rows, may_reuse=request.reuses and index > 0)
+            fits[rows[failed]] = np.where(unclear | (several & (not is_last)), UNDECIDED, several)
+            deciding[failed] = False
+        zones[index, rows] = np.where(deciding, lowest, NO_ZONE)
+        if not is_last:
+            left.subtract(step, lowest)
+    return fits
 
 
-def subtract_step(free: FreeArrays, amounts: IndexedAmounts, zone: I8, layout: Layout) -> None:
-    """Subtract a step from its zone in each row that has one."""
-    rows = np.flatnonzero(zone >= 0)
-    positions = zone[rows]
-    for index, amount in amounts:
-        remaining = free[index].copy()
-        if layout.localities[index] is ZoneLocality.ANYWHERE:
-            remaining[:, rows] -= amount
-        else:
-            remaining[positions, rows] -= amount
-        free[index] = remaining
+def _node_suffices(view: ArrayView, request: AlignmentRequest) -> tuple[Bools, Bools]:
+    """Tell which rows have enough in sum, the only condition for amounts that are not matched to zones.
 
-
-def _node_suffices(view: ArrayView, request: AlignmentRequest) -> Bools:
-    """Tell which rows have enough in sum, the only condition for amounts that are not matched to zones."""
-    suffices = np.ones(view.rows, np.bool_)
+    Also return the rows of which the arrays do not tell whether full-pcpus-only finds enough CPUs.
+    """
+    suffices, unclear = np.ones(view.rows, np.bool_), np.zeros(view.rows, np.bool_)
     implied = ()
     if len(request.steps) == 1 and is_strict(view.layout, request.steps[0].hinted):
         implied = request.steps[0].hinted  # if a zone has enough, its node has
     for index, amount in request.node_amounts:
         if (index, amount) not in implied:
             suffices &= view.node_free[index] >= amount
-    if request.exclusive_cpus and view.layout.policies.full_cores and view.layout.partly_reserved:
-        suffices &= view.whole_cores >= request.exclusive_cpus
-    return suffices
+    cpus = request.cpus
+    if cpus.largest and view.layout.cpus_per_core and (view.layout.partly_reserved or request.reuses):
+        suffices &= (view.whole_cores >= cpus.largest) & (view.node_free[CPU] >= cpus.whole_at_least)
+        unclear = suffices & (view.whole_cores < cpus.whole_at_most)
+    return suffices, unclear
 
 
-def _fit_several_zones(
-    view: ArrayView, free: FreeArrays, step: AlignmentStep, failed: Bools, *, first: bool
-) -> tuple[Bools, Bools]:
-    """Return the failed rows that several zones serve, and the rows that the arrays cannot decide."""
-    no_rows = np.zeros(view.rows, np.bool_)
-    if not is_strict(view.layout, step.hinted):
-        return no_rows, failed
-    unclear = no_rows
+def _order_unclear(view: ArrayView, request: AlignmentRequest) -> Bools:
+    """Tell which rows have CPUs that several steps take from whole packages in an order that depends on their ids."""
+    with_cpus = sum(any(index == CPU for index, _ in step.hinted) for step in request.steps)
+    return view.split_cores if with_cpus > 1 else np.zeros(view.rows, np.bool_)
+
+
+def _fit_several_zones(failed: FailedRows, *, may_reuse: bool) -> tuple[Bools, Bools]:
+    """Return the failed rows that several zones serve, and those that the arrays cannot decide."""
+    step, layout = failed.step, failed.view.layout
+    if layout.policies.topology in {"none", "best-effort"}:
+        return unaligned_memory_rows(failed)
+    if not (is_strict(layout, step.hinted) or (layout.packages and _checks_groups(layout, step.hinted))):
+        return failed.none(), failed.every()
+    several, unclear = failed.none(), failed.none()
     if step.sums_memory:
-        memory = tuple(entry for entry in step.hinted if view.layout.is_memory(entry[0]))
-        unclear = failed & (_lowest_zones(free, memory, np.full(view.rows, NO_ZONE, np.int8)) < 0)
-        failed = failed & ~unclear
-    if view.layout.policies.topology == "single-numa-node":
-        return no_rows, unclear
-    fits_several, undecided = multi_zone_rows(view, free, step.hinted, failed, first=first)
-    return fits_several, unclear | undecided
+        unclear = failed.view.grouped[failed.in_view]
+        if not _is_aligned_without_memory(layout, step.hinted):
+            rows = np.flatnonzero(~unclear & no_memory_set_rows(failed))
+            several[rows], unclear[rows] = own_memory_rows(failed.select(rows))
+    if layout.policies.topology == "single-numa-node":
+        return several, unclear
+    several, undecided = multi_zone_rows(failed, may_reuse=may_reuse)
+    return several & ~unclear, undecided | unclear
 
 
 def is_strict(layout: Layout, hinted: IndexedAmounts) -> bool:
@@ -142,13 +164,38 @@ def is_strict(layout: Layout, hinted: IndexedAmounts) -> bool:
     indices = {index for index, _ in hinted}
     if policies.topology in {"none", "best-effort"} or (policies.align_by_package and CPU in indices):
         return False
-    return policies.release >= _CHECKS_GROUPS_SINCE or not any(layout.is_memory(index) for index in indices)
+    return _checks_groups(layout, hinted)
+
+
+def _checks_groups(layout: Layout, hinted: IndexedAmounts) -> bool:
+    """Tell whether the kubelet allocates no memory across groups, since it checks that or the pod has none."""
+    return layout.policies.release >= _CHECKS_GROUPS_SINCE or not any(layout.is_memory(index) for index, _ in hinted)
+
+
+def _is_aligned_without_memory(layout: Layout, hinted: IndexedAmounts) -> bool:
+    """Tell whether a pod is aligned to some zones though its memory has no hint.
+
+    Under single-numa-node no hint at all means any zones, and otherwise all zones as one set.
+    """
+    if layout.policies.topology != "single-numa-node":
+        return True
+    return any(
+        not layout.is_memory(index) and layout.localities[index] is not ZoneLocality.ANYWHERE for index, _ in hinted
+    )
 
 
 def _necessary_fits(view: ArrayView, request: AlignmentRequest) -> I8:
     """Return UNDECIDED where each step would fit alone, and REJECTED elsewhere."""
     fits = np.full(view.rows, UNDECIDED, np.int8)
-    for step in request.steps:
-        single = request._replace(steps=(step,), node_amounts=step.amounts, exact=True)
-        fits[fit_zones(view, single).fits == REJECTED] = REJECTED
+    aligned = view.layout.policies.topology not in {"none", "best-effort"}
+    for step in request.steps if aligned else _largest_steps(request, view.layout):
+        single, zones = request._replace(steps=(step,), exact=True), np.empty((1, view.rows), np.int8)
+        fits[_fit_steps(view, single, fits != REJECTED, zones) == REJECTED] = REJECTED
     return fits
+
+
+def _largest_steps(request: AlignmentRequest, layout: Layout) -> set[AlignmentStep]:
+    """Return the steps with the most of each type of memory: the others are hardly ever rejected alone."""
+    amounts = [(dict(step.hinted), step) for step in request.steps]
+    indices = layout.memory_index.values() if amounts else ()
+    return {max(amounts, key=lambda entry, index=index: entry[0].get(index, 0))[1] for index in indices}

@@ -63,6 +63,14 @@ class AssumedState:
             return _blocked(orders), self
         return verdict, AssumedState(self.base, (*self.shapes, shape), verdict.after, orders)
 
+    def final_states(self, admit: Admit) -> tuple[NodeState, ...]:
+        """Return the states to which the pods lead, in whatever order they arrive; none where one of them is rejected.
+
+        Without pods, it is the report's state.
+        """
+        orders = self._all_orders(admit)
+        return () if isinstance(orders, str) else orders.reachable[orders.pods]
+
     def _all_orders(self, admit: Admit) -> ArrivalOrders | str:
         if self._orders is None:
             orders: ArrivalOrders | str = initial_orders(self.base)

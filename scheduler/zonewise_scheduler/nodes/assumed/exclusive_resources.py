@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,22 @@ def has_exclusive_resources(kind: NodeKind, pod: PodShape) -> bool:
         _has_cpus_or_memory(request) or _has_devices(request, zoned)
         for request in _aligned_requests(kind, pod, podresources_only=True)
     )
+
+
+@lru_cache(maxsize=1 << 14)
+def admitted_holdings(kind: NodeKind, pod: PodShape) -> tuple[int, tuple[tuple[str, int], ...]]:
+    """Return what a pod holds at least once its kubelet has admitted all of it: CPUs, and amounts by resource.
+
+    Nothing for a pod whose containers share what the pod has as a whole.
+    """
+    if uses_pod_level_managers(pod, kind.policies):
+        return 0, ()
+    requests = _aligned_requests(kind, pod, podresources_only=True)
+    amounts = Counter[str]()
+    for request in requests:
+        for resource, amount in (*request.memory, *request.devices):
+            amounts[resource] += amount
+    return sum(request.cpus for request in requests), tuple(amounts.items())
 
 
 def _aligned_requests(kind: NodeKind, pod: PodShape, *, podresources_only: bool) -> list[AlignedRequest]:

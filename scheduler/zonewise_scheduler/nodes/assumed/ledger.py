@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from zonewise_common.nrt.podfingerprint import pod_hash
 from zonewise_scheduler.admission.admit import admit as kubelet_admits
 from zonewise_scheduler.admission.verdict import Verdict
+from zonewise_scheduler.nodes.assumed.api_clock import ApiClock
 from zonewise_scheduler.nodes.assumed.exclusive_resources import holds_resources
 from zonewise_scheduler.nodes.assumed.node_backoff import NodeBackoff
 from zonewise_scheduler.nodes.assumed.node_ledger import NodeLedger
@@ -21,6 +22,7 @@ from zonewise_scheduler.nodes.assumed.types import (
     LedgerCounters,
     LedgerTimeouts,
     Misprediction,
+    NodeOccupancy,
 )
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.admission.report.node_report import NodeReport
+    from zonewise_scheduler.nodes.assumed.assumed_state import AssumedState
     from zonewise_scheduler.nodes.assumed.types import Admit, BoundPod, PendingPod
 
 _DEFAULT_TIMEOUTS = LedgerTimeouts()
@@ -41,7 +44,7 @@ class Ledger:
 
     The ledger takes the place of the OverReserve cache of scheduler-plugins, which subtracts a pod from every zone of
     its node (pkg/noderesourcetopology/cache/overreserve.go). node_ledger.py has the rules by which an assumed pod
-    leaves. All times are those of the caller's clock, which must not go back.
+    leaves. Times are those of the caller's clock, which must not go back, but for stamps (types.py).
     """
 
     def __init__(self, admit: Admit = kubelet_admits, timeouts: LedgerTimeouts = _DEFAULT_TIMEOUTS) -> None:
@@ -55,18 +58,33 @@ class Ledger:
         self._counts = Counter[str]()
         self._rejected = Counter[str]()
         self._mispredicted = Counter[str]()
+        self._api_clock = ApiClock()
+        self._is_outdated = False
 
     # --- events of the API
 
-    def update_report(self, report: NodeReport, at: float, *, published: float | None = None) -> None:
+    def update_report(
+        self, report: NodeReport, at: float, *, published: float | None = None, replaces: str = ""
+    ) -> None:
         """Store a node's report; a report that is not newer than the current one, by its version, changes nothing.
 
-        `published`: when the report was written, if known (the latest time in metadata.managedFields).
+        `published`: the stamp of the report, if known (the latest time in metadata.managedFields). `replaces`: the
+        version of the report that this one replaces by the order of its source; it is then stored whatever its own.
         """
+        if published is not None:
+            self._api_clock.observe(published, at)
         node_ledger = self._get_or_create(report.node)
-        if node_ledger.update_report(report, at if published is None else min(at, published)):
+        if node_ledger.update_report(report, self._api_clock.stamp(at) if published is None else published, replaces):
             self._touched.add(report.node)
             self._settle(report.node, node_ledger, at)
+
+    def replace_state(self, node: str, state: NodeState, at: float) -> None:
+        """Replace the state of a node's report by that under other facts of the node."""
+        node_ledger = self._node_ledgers.get(node)
+        if node_ledger is not None and node_ledger.reported is not None:
+            node_ledger.replace_state(state)
+            self._touched.add(node)
+            self._settle(node, node_ledger, at)
 
     def remove_report(self, node: str, at: float) -> None:
         """Remove a node's report; the node's pods stay."""
@@ -76,7 +94,7 @@ class Ledger:
             self._touched.add(node)
             self._settle(node, node_ledger, at)
 
-    def add_pod(self, pod: BoundPod, at: float) -> None:  # noqa: ARG002 -- every event has a time
+    def add_pod(self, pod: BoundPod, at: float) -> None:
         """Add a pod that is bound to a node, or update it; to be called for every change of the pod."""
         tracked = self._pods.get(pod.uid)
         if tracked is not None and tracked.node != pod.node and tracked.removed_at is None:
@@ -92,7 +110,8 @@ class Ledger:
         elif tracked.shape != pod.shape:
             tracked.shape = pod.shape
             node_ledger.invalidate()
-        tracked.bound, tracked.started = True, pod.started
+        tracked.bound = True
+        tracked.note_start(pod, at)
         self._unsettled.add(pod.node)
         self._touched.add(pod.node)
 
@@ -134,6 +153,14 @@ class Ledger:
             tracked.node, uid, tracked.namespace, tracked.name, tracked.shape,
             prediction.state, prediction.assumed, prediction.verdict, reason, message, at,
         )  # fmt: skip
+
+    def set_outdated(self, *, outdated: bool) -> None:
+        """Note that events no longer arrive, so that every report counts as stale; or that they arrive again."""
+        if self._is_outdated and not outdated:
+            for node, node_ledger in self._node_ledgers.items():  # what was rejected for it is worth another look
+                node_ledger.last_state = None
+                self._touched.add(node)
+        self._is_outdated = outdated
 
     def tick(self, at: float) -> None:
         """Apply the timeouts; to be called about once a second. Nodes without assumed pods cost nothing."""
@@ -201,6 +228,28 @@ class Ledger:
 
     # --- queries
 
+    @property
+    def admit(self) -> Admit:
+        """Return the function that predicts verdicts, with its cache; any thread may call it."""
+        return self._admit
+
+    def assumed_state(self, node: str) -> AssumedState | None:
+        """Return a node's report with its assumed pods; None without a report.
+
+        AssumedState.assume() with the ledger's admit fills the cache of verdicts that assume() then uses. So a caller
+        may predict a verdict without the lock that protects the ledger.
+        """
+        node_ledger = self._node_ledgers.get(node)
+        if node_ledger is None or node_ledger.reported is None:
+            return None
+        self._match_report(node, node_ledger)
+        return node_ledger.assumed_state(node_ledger.reported, self._admit)
+
+    def node_of(self, uid: str) -> str | None:
+        """Return the node on which a pod is assumed or bound; None for other pods."""
+        tracked = self._pods.get(uid)
+        return tracked.node if tracked is not None and tracked.removed_at is None else None
+
     def state(self, node: str) -> NodeState | None:
         """Return a node's report with its assumed pods in their predicted zones.
 
@@ -247,13 +296,38 @@ class Ledger:
         tracked = self._pods.get(uid)
         return tracked.prediction.verdict if tracked is not None and tracked.prediction is not None else None
 
-    def is_stale(self, node: str, at: float, limit: float) -> bool:
-        """Tell whether a pod has run on a node for more than `limit` seconds without being in the node's report."""
+    def occupancy(self, node: str) -> NodeOccupancy | None:
+        """Return a node with all that its last report says of its pods; None where that is not known."""
         node_ledger = self._node_ledgers.get(node)
-        if node_ledger is None or node not in self._unsettled or node_ledger.reported is None:
+        if node_ledger is None:
+            return None
+        self._match_report(node, node_ledger)
+        reported, holdings, state = node_ledger.reported, node_ledger.holdings, node_ledger.state(self._admit)
+        if reported is None or holdings is None or state is None or node_ledger.is_blocked(self._admit):
+            return None
+        return NodeOccupancy(
+            reported, state, holdings, tuple((pod.uid, pod.shape) for pod in node_ledger.assumed_pods())
+        )
+
+    def is_stale(self, node: str, at: float, limit: float) -> bool:
+        """Tell whether a pod has run on a node for more than `limit` seconds without being in the node's report.
+
+        A report that may come late has LedgerTimeouts.report_lag more: an agent may poll once a minute. Where events
+        no longer arrive, every report is stale.
+        """
+        node_ledger = self._node_ledgers.get(node)
+        if node_ledger is None or node_ledger.reported is None:
+            return False
+        if self._is_outdated:
+            return True
+        if node not in self._unsettled:
             return False
         self._match_report(node, node_ledger)
-        return any(pod.started is not None and at - pod.started > limit for pod in node_ledger.assumed_pods())
+        return any(
+            pod.observed_start is not None
+            and at - pod.observed_start > limit + self._timeouts.report_lag * node_ledger.may_lag(pod)
+            for pod in node_ledger.assumed_pods()
+        )
 
     def counters(self) -> LedgerCounters:
         """Return counts of events and of the present state."""
@@ -281,7 +355,9 @@ class Ledger:
         """Apply report and timeouts to a node's pods."""
         self._match_report(node, node_ledger)
         if node_ledger.is_time_dependent():
-            self._confirm(node, node_ledger.presume_covered(at, self._timeouts))
+            stamp = self._api_clock.stamp(at)
+            self._confirm(node, node_ledger.end_admissions(at, stamp))
+            self._confirm(node, node_ledger.presume_covered(at, stamp, self._timeouts))
             for pod in node_ledger.expired_pods(at, self._timeouts):
                 self._counts["expired"] += not pod.bound
                 self._remove(pod)

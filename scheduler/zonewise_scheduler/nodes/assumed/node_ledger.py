@@ -9,9 +9,15 @@ subtracted only by one of these rules. No pod is subtracted forever, so no capac
 1. The fingerprint of a report is that of a set of pods. A pod in this set is covered. A covered pod that is missing in
    the set of a later report was released by the kubelet. The pod is assumed again until the API confirms its end, since
    a kubelet that has just started may report too few pods. It then leaves at once.
+   A report may be of a moment in the middle of an admission: the kubelet lists a pod before it allocates, and allocates
+   container by container. So a pod stays assumed while the report shows less than the pod requests (nrt.holdings),
+   until ADMISSION_TIME after its start.
 2. A report may have no fingerprint, or one that no set of known pods has. Each pod then stays as it was. An assumed pod
-   becomes covered once two conditions hold: the kubelet started it before the report was published, and it started at
-   least LedgerTimeouts.report_lag ago. The report of that time has then arrived.
+   becomes covered once it has surely run for LedgerTimeouts.report_lag: the report of that time has then arrived. The
+   ledger knows a pod's start by two clocks: its own, when it first saw the start, and the API server's, when the
+   kubelet's status was stored. Either one is enough, and the clock of the node does not count. Where the agent is down
+   no report has arrived. So the report must have been published after the start as well. This start is an estimate,
+   which may be too early by the time from binding to admission: a node's clock that is behind shows the binding.
 3. A pod whose kubelet reported its end or rejected it leaves at once: the kubelet released its resources first. A pod
    that the API deleted without such a report leaves LedgerTimeouts.report_lag later, since its kubelet may still be
    stopping it.
@@ -35,14 +41,20 @@ An ended pod is remembered for LedgerTimeouts.report_lag, since a late report ma
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from zonewise_common.nrt import podfingerprint
+from zonewise_common.nrt.holdings import Holdings, holdings_key, read_holdings
 from zonewise_common.nrt.names import ALL_PODS, EXCLUSIVE_PODS
 from zonewise_scheduler.nodes.assumed.assumed_state import AssumedState, exhausted
-from zonewise_scheduler.nodes.assumed.exclusive_resources import has_exclusive_resources, holds_resources
-from zonewise_scheduler.nodes.assumed.fingerprint_match import match_fingerprint
+from zonewise_scheduler.nodes.assumed.exclusive_resources import (
+    admitted_holdings,
+    has_exclusive_resources,
+    holds_resources,
+)
+from zonewise_scheduler.nodes.assumed.fingerprint_match import FingerprintMatcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,6 +65,10 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.assumed.types import Admit, LedgerTimeouts
 
 
+ADMISSION_TIME = 5.0
+"""Seconds after a pod's start in which a report may be of the middle of its admission."""
+
+
 class NodeLedger:
     """A node's last report and its pods."""
 
@@ -60,10 +76,15 @@ class NodeLedger:
         "_assumed_state",
         "_fingerprints",
         "_has_no_assumed",
+        "_held",
+        "_in_admission",
         "_match_pending",
         "_matched_method",
+        "_matchers",
         "_published_at",
         "_report_version",
+        "holdings",
+        "is_polled",
         "last_state",
         "pods",
         "reported",
@@ -74,11 +95,18 @@ class NodeLedger:
         """The node by its last report; None without a report."""
         self.pods: dict[str, PodState] = {}
         """By UID, in the order in which they are subtracted from the report."""
+        self.holdings: tuple[tuple[int, str], ...] | None = None
+        """What each pod holds by the last report (NodeReport.holdings)."""
         self.last_state: NodeState | None = None
         """The state that Ledger.changed_nodes() last compared."""
+        self.is_polled = False
+        """The report may be up to LedgerTimeouts.report_lag late: see NodeReport.is_polled."""
         self._report_version = -1
         self._published_at = 0.0
         self._fingerprints: dict[str, int] = {}  # by method
+        self._held: dict[str, Holdings] | None = None  # by key; None: not read yet
+        self._in_admission: set[str] = set()  # pods of the fingerprint that the report shows in part
+        self._matchers: dict[str, FingerprintMatcher] = {}  # by method
         self._matched_method: str | None = None  # of the fingerprint that matched a set of pods
         self._match_pending = False  # the report is not yet matched with the pods
         self._assumed_state: AssumedState | None = None
@@ -86,23 +114,39 @@ class NodeLedger:
 
     # --- events
 
-    def update_report(self, report: NodeReport, published: float) -> bool:
-        """Store a report; return False for a report that is not newer than the current one."""
-        version = int(report.version) if report.version.isdecimal() else None
-        if version is not None and version <= self._report_version:
+    def update_report(self, report: NodeReport, published: float, replaces: str = "") -> bool:
+        """Store a report; return False for a report that is not newer than the current one.
+
+        `published` is a stamp. `replaces` is the version of the report that the source replaces by this one: its order
+        counts, since versions go back where etcd is restored from a backup.
+        """
+        version = _version_number(report.version)
+        replaces_current = bool(replaces) and _version_number(replaces) == self._report_version
+        if 0 <= version <= self._report_version and not replaces_current:
             return False
-        self._report_version = -1 if version is None else version
+        self._report_version = version
         self._published_at = published
+        self.is_polled = report.is_polled
         self.reported = report.state
+        self.holdings = report.holdings
+        self._held = None
+        self._in_admission.clear()
         self._fingerprints = dict(_fingerprint_numbers(report))
         self._matched_method = None
         self._match_pending = True
         self.invalidate()
         return True
 
+    def replace_state(self, state: NodeState) -> None:
+        """Replace the state of the report by that under other facts of the node."""
+        self.reported = state
+        self._match_pending = True
+        self.invalidate()
+
     def drop_report(self) -> None:
         """Remove the report; the pods stay."""
         self.reported = None
+        self.holdings = None
         self._report_version = -1
         self._fingerprints = {}
         self._matched_method = None
@@ -141,7 +185,8 @@ class NodeLedger:
             if method not in self._fingerprints:
                 continue
             pods = [pod for pod in self.pods.values() if method == ALL_PODS or has_exclusive_resources(kind, pod.shape)]
-            covered_uids = match_fingerprint(self._fingerprints[method], pods)
+            matcher = self._matchers.setdefault(method, FingerprintMatcher())
+            covered_uids = matcher.match(self._fingerprints[method], pods)
             if covered_uids is not None:
                 self._matched_method = method
                 return self._set_covered(pods, covered_uids)
@@ -152,6 +197,9 @@ class NodeLedger:
         newly: list[PodState] = []
         for pod in pods:
             if pod.uid in covered_uids:
+                if not pod.was_covered and self._is_in_admission(pod):
+                    self._in_admission.add(pod.uid)
+                    continue
                 if not pod.covered:
                     newly.append(pod)
                 pod.covered = pod.was_covered = True
@@ -162,20 +210,59 @@ class NodeLedger:
             self.invalidate()
         return newly
 
-    def presume_covered(self, at: float, timeouts: LedgerTimeouts) -> list[PodState]:
-        """Mark the pods that the report must include by rule 2 of the module; return them."""
+    def end_admissions(self, at: float, stamp: float) -> list[PodState]:
+        """Mark the pods that rule 1 has left assumed for ADMISSION_TIME; return them. `stamp` as in presume_covered."""
+        ended: list[PodState] = []
+        for uid in list(self._in_admission):
+            pod = self.pods.get(uid)
+            if pod is None or pod.has_started_before(at - ADMISSION_TIME, stamp - ADMISSION_TIME):
+                self._in_admission.discard(uid)
+            if pod is not None and uid not in self._in_admission and not pod.covered:
+                pod.covered = pod.was_covered = True
+                ended.append(pod)
+        if ended:
+            self.invalidate()
+        return ended
+
+    def _is_in_admission(self, pod: PodState) -> bool:
+        """Tell whether the report shows less of a pod's CPUs, memory or devices than the pod requests."""
+        if self.reported is None or self.holdings is None:
+            return False
+        if self._held is None:
+            try:
+                self._held = read_holdings(self.holdings)
+            except ValueError:  # damaged: the reader of reports has said so
+                self._held, self.holdings = {}, None
+                return False
+        held = self._held.get(holdings_key(pod.namespace, pod.name), Holdings())
+        cpus, amounts = admitted_holdings(self.reported.kind, pod.shape)
+        shown = Counter[str]()
+        for resource, _, amount in held.amounts:
+            shown[resource] += amount
+        return held.cpus.bit_count() < cpus or any(shown[resource] < amount for resource, amount in amounts)
+
+    def presume_covered(self, at: float, stamp: float, timeouts: LedgerTimeouts) -> list[PodState]:
+        """Mark the pods that the report must include by rule 2 of the module; return them.
+
+        `stamp` is a time that the API server's clock has surely reached at `at`.
+        """
         if self.reported is None or self._matched_method == ALL_PODS:
             return []
         presumed: list[PodState] = []
         for pod in self.pods.values():
             if pod.covered or pod.started is None or not self._is_unmatched(pod, self.reported):
                 continue
-            if pod.started <= self._published_at and pod.started + timeouts.report_lag <= at:
+            lag = timeouts.report_lag
+            if pod.started <= self._published_at and pod.has_started_before(at - lag, stamp - lag):
                 pod.covered = pod.was_covered = True
                 presumed.append(pod)
         if presumed:
             self.invalidate()
         return presumed
+
+    def may_lag(self, pod: PodState) -> bool:
+        """Tell whether the report may lack a pod for LedgerTimeouts.report_lag, though its agent works."""
+        return self.reported is not None and (self.is_polled or self._is_unmatched(pod, self.reported))
 
     def _is_unmatched(self, pod: PodState, state: NodeState) -> bool:
         return self._matched_method is None or not has_exclusive_resources(state.kind, pod.shape)
@@ -225,6 +312,11 @@ class NodeLedger:
     def is_time_dependent(self) -> bool:
         """Tell whether the passing of time alone may change anything."""
         return any(not pod.covered or pod.removed_at is not None for pod in self.pods.values())
+
+
+def _version_number(version: str) -> int:
+    """Return a resource version; -1 for none."""
+    return int(version) if version.isdecimal() else -1
 
 
 def _fingerprint_numbers(report: NodeReport) -> Iterator[tuple[str, int]]:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.admission.pod import PodShape
     from zonewise_scheduler.admission.verdict import Verdict
-    from zonewise_scheduler.nodes.assumed.types import LedgerTimeouts
+    from zonewise_scheduler.nodes.assumed.types import BoundPod, LedgerTimeouts
 
 
 class Prediction(NamedTuple):
@@ -38,7 +38,11 @@ class PodState:
     """None: others bound the pod, or it was bound before the ledger was created."""
     bound: bool = False
     started: float | None = None
-    """When the kubelet admitted it."""
+    """Stamp: when the kubelet admitted it, or a little earlier."""
+    confirmed: float | None = None
+    """Stamp: a time by which the kubelet had admitted it for sure."""
+    observed_start: float | None = None
+    """When the ledger first saw that it had started."""
     removed_at: float | None = None
     """When the API deleted it or showed it as finished."""
     terminated: bool = False
@@ -47,6 +51,21 @@ class PodState:
     """The numbers of the current report include it."""
     was_covered: bool = False
     """The numbers of this report or of an earlier one included it."""
+
+    def note_start(self, pod: BoundPod, at: float) -> None:
+        """Note the start of the pod, if it has started; stamps of later changes of its status may be later."""
+        if pod.started is None:
+            self.started = self.confirmed = self.observed_start = None
+            return
+        self.started = _earlier(self.started, pod.started)
+        self.confirmed = _earlier(self.confirmed, pod.confirmed)
+        self.observed_start = at if self.observed_start is None else self.observed_start
+
+    def has_started_before(self, at: float, stamp: float) -> bool:
+        """Tell whether it surely had started by a time: by the caller's clock, or by the API server's."""
+        return (self.observed_start is not None and self.observed_start <= at) or (
+            self.confirmed is not None and self.confirmed <= stamp
+        )
 
     @property
     def is_assumed(self) -> bool:
@@ -59,3 +78,7 @@ class PodState:
             return self.removed_at + timeouts.report_lag > at and not (self.was_covered and not self.covered)
         prediction = self.prediction
         return self.bound or self.covered or prediction is None or prediction.at + timeouts.assume_timeout > at
+
+
+def _earlier(first: float | None, second: float | None) -> float | None:
+    return second if first is None else first if second is None else min(first, second)

@@ -1,4 +1,8 @@
-"""Values that go into the ledger and out of it. Times are seconds of one clock, that of the pods' start times."""
+"""Values that go into the ledger and out of it.
+
+Times are seconds of two clocks. `at` and the times of the ledger's own values are of the caller's clock. Stamps in
+objects are of the API server's clock, and are so named. Clocks of nodes count for nothing.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -38,14 +42,17 @@ class BoundPod(NamedTuple):
     shape: PodShape
     node: str
     started: float | None = None
-    """status.startTime: when the kubelet admitted it; None: not yet."""
+    """Stamp: when the kubelet admitted it, or a little earlier; None: not yet."""
+    confirmed: float | None = None
+    """Stamp: a time by which the kubelet had admitted it for sure; None: unknown."""
 
 
 class LedgerTimeouts(NamedTuple):
     """The ledger's time limits, in seconds."""
 
     report_lag: float = 90.0
-    """After this time a report includes every change of its node. Agents that poll report at least once a minute."""
+    """After this time a report includes every change of its node. Agents that poll report at least once a minute, and
+    reports and events need at most half a minute to arrive."""
     assume_timeout: float = 120.0
     """An assumed pod that is not bound by then expires."""
     initial_backoff: float = 10.0
@@ -63,6 +70,19 @@ class AssumedPod(NamedTuple):
     bound: bool
     predicted: Verdict | None
     """The verdict when the pod was assumed; None for a pod that others bound."""
+
+
+class NodeOccupancy(NamedTuple):
+    """A node, and what each of its pods holds."""
+
+    reported: NodeState
+    """The node by its report."""
+    state: NodeState
+    """The same with the assumed pods."""
+    holdings: tuple[tuple[int, str], ...]
+    """The report's texts of nrt.holdings."""
+    assumed: tuple[tuple[str, PodShape], ...]
+    """UID and shape of each assumed pod, in their order; no other pod is missing in the report."""
 
 
 class Misprediction(NamedTuple):

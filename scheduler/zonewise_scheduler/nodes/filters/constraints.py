@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from zonewise_common.k8s.labels import Requirement
     from zonewise_common.k8s.tolerant import Json
 
+DEFAULT_SCHEDULER = "default-scheduler"
 _CHECKED_VOLUMES = (
     "persistentVolumeClaim", "ephemeral", "csi", "gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "azureFile",
     "cinder", "portworxVolume", "vsphereVolume", "rbd", "iscsi",
@@ -55,6 +56,11 @@ def read_constraints(pod: Mapping[str, Any], *, comparisons: bool = False) -> Co
         host_ports(pod),
         scheduler_only_constraints(pod),
     )
+
+
+def scheduler_name(pod: Mapping[str, Any]) -> str:
+    """Return the scheduler that a v1.Pod names. Raises FieldError."""
+    return string_in(object_in(pod, "spec", ""), "schedulerName", "spec.") or DEFAULT_SCHEDULER
 
 
 def scheduler_only_constraints(pod: Mapping[str, Any]) -> tuple[str, ...]:

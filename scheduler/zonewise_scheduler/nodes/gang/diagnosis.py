@@ -31,30 +31,40 @@ _MAX_STATES = 64
 """Distinct states of rejecting nodes for which verdicts are computed."""
 
 
-def explain(draft: DraftPlacement, group: list[PodSetDemand], verdicts: SequentialVerdicts) -> GangDiagnosis:
-    """Return why sets that share a domain do not fit beside the pods of a draft, for the set that fits worst."""
+def explain(
+    draft: DraftPlacement, group: list[PodSetDemand], verdicts: SequentialVerdicts, *, causes: bool = True
+) -> GangDiagnosis:
+    """Return why sets that share a domain do not fit beside the pods of a draft, for the set that fits worst.
+
+    `causes`: with the causes of the nodes.
+    """
     pod_counts = [draft.pod_counts(demand) for demand in group]
     fits = [int(counts.sum()) for counts in pod_counts]
     level = group[0].pods.required
     if not level or any(fit < demand.pods.size for fit, demand in zip(fits, group, strict=True)):
         worst = min(range(len(group)), key=lambda index: fits[index] / group[index].pods.size)
-        return _diagnose(draft, group[worst], verdicts, fits[worst])
+        return _diagnose(draft, group[worst], verdicts, fits[worst], causes=causes)
     level_index = draft.snapshot.levels.keys.index(level)
     domain_counts = [draft.domain_pod_counts(demand, level_index) for demand in group]
     best = [int(counts.max(initial=0)) for counts in domain_counts]
     worst = min(range(len(group)), key=lambda index: best[index] / group[index].pods.size)
     domain = _domain_name(draft.snapshot, level_index, int(domain_counts[worst].argmax())) if best[worst] else ""
-    diagnosis = _diagnose(draft, group[worst], verdicts, fits[worst])
+    diagnosis = _diagnose(draft, group[worst], verdicts, fits[worst], causes=causes)
     return diagnosis._replace(level=level, domain=domain, domain_pods=best[worst])
 
 
-def _diagnose(draft: DraftPlacement, demand: PodSetDemand, verdicts: SequentialVerdicts, fits: int) -> GangDiagnosis:
+def _diagnose(
+    draft: DraftPlacement, demand: PodSetDemand, verdicts: SequentialVerdicts, fits: int, *, causes: bool
+) -> GangDiagnosis:
+    fitting = min(fits, demand.pods.size)
+    if not causes:
+        return GangDiagnosis(demand.pods.name, demand.pods.size, fitting)
     pod_counts = np.zeros(len(demand.filter_codes), np.int64)
     pod_counts[draft.snapshot.levels.order] = draft.pod_counts(demand)
     rows = np.flatnonzero(pod_counts == 0)
-    causes = [*_filter_causes(draft.snapshot, demand, rows), *_kubelet_causes(draft, demand, rows, verdicts)]
-    causes.sort(key=lambda cause: (-cause.nodes, cause.reason, cause.message))
-    return GangDiagnosis(demand.pods.name, demand.pods.size, min(fits, demand.pods.size), tuple(causes))
+    node_causes = [*_filter_causes(draft.snapshot, demand, rows), *_kubelet_causes(draft, demand, rows, verdicts)]
+    node_causes.sort(key=lambda cause: (-cause.nodes, cause.reason, cause.message))
+    return GangDiagnosis(demand.pods.name, demand.pods.size, fitting, tuple(node_causes))
 
 
 def _domain_name(snapshot: NodeSnapshot, level: int, domain: int) -> str:
@@ -73,7 +83,9 @@ def _filter_causes(snapshot: NodeSnapshot, demand: PodSetDemand, rows: NDArray[n
         if not code or not rejecting.size:
             continue
         if outcome == UNKNOWN:
-            yield Cause(rejecting.size, "", "only their zones are known")
+            reported = sum(snapshot.table.state(row) is not None for row in rejecting.tolist())
+            if reported:  # a row with nothing at all is free for another node
+                yield Cause(reported, "", "only their zones are known")
         elif outcome == "TaintToleration":
             yield from _taint_causes(snapshot, demand, rejecting)
         elif outcome == "NodeResourcesFit":

@@ -33,6 +33,8 @@ class PodSetDemand:
     def _pod_counts(self, snapshot: NodeSnapshot) -> NDArray[np.int64]:
         counts = np.minimum(snapshot.nodes.pod_counts(self.pods.constraints.requests), self.pods.size)
         counts[self.filter_codes != 0] = 0
+        for row, most in self.pods.limits.items():
+            counts[row] = min(counts[row], most)
         limit = int(counts.max(initial=0))
         return np.minimum(counts, snapshot.table.pod_counts(self.pods.shape, limit)) if limit else counts
 

@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 DemandGroup = list[PodSetDemand]
 
 
-def place_gang(snapshot: NodeSnapshot, pod_sets: Sequence[GangPodSet]) -> GangPlacement | GangDiagnosis:
+def place_gang(
+    snapshot: NodeSnapshot, pod_sets: Sequence[GangPodSet], *, causes: bool = True
+) -> GangPlacement | GangDiagnosis:
     """Return the nodes of all pods of all sets, or why there is no placement; the snapshot is not changed.
 
     For one set the result is exact at any level: it is rejected only if its pods do not fit. Several sets are placed
     one after another, in a few orders and without backtracking, so a rejection of them is no proof. Each pod of a
     placement is admitted by admission.admit on its node's state, after the pods before it. Equal input gives equal
-    output.
+    output. `causes`: a diagnosis has the causes of the nodes, which cost far more than the rejection itself.
 
     Raises ValueError for an invalid input: a snapshot whose parts have different numbers of rows, a set without pods,
     duplicate names, an unknown level, or a group whose sets have different levels.
@@ -37,7 +39,7 @@ def place_gang(snapshot: NodeSnapshot, pod_sets: Sequence[GangPodSet]) -> GangPl
     scheduler_only = tuple(sorted({name for pods in pod_sets for name in pods.constraints.scheduler_only}))
     diagnosis: GangDiagnosis | None = None
     for order in _orders(demands):
-        outcome = _place_groups(DraftPlacement(snapshot, verdicts), order, verdicts)
+        outcome = _place_groups(DraftPlacement(snapshot, verdicts), order, verdicts, causes=causes)
         if isinstance(outcome, DraftPlacement):
             return GangPlacement(
                 tuple(outcome.placements[pods.name] for pods in pod_sets),
@@ -75,13 +77,13 @@ def _groups(demands: list[PodSetDemand]) -> list[DemandGroup]:
 
 
 def _place_groups(
-    draft: DraftPlacement, groups: list[DemandGroup], verdicts: SequentialVerdicts
+    draft: DraftPlacement, groups: list[DemandGroup], verdicts: SequentialVerdicts, *, causes: bool
 ) -> DraftPlacement | GangDiagnosis:
     """Place groups in their order."""
     for group in groups:
         next_draft = _place_group(draft, group)
         if next_draft is None:
-            return explain(draft, group, verdicts)
+            return explain(draft, group, verdicts, causes=causes)
         draft = next_draft
     return draft
 

@@ -61,11 +61,11 @@ def build_levels(nodes: NodeInfoTable, keys: Sequence[str]) -> TopologyLevels:
 
 def _ranks(names: Sequence[str | None]) -> NDArray[np.int64]:
     """Return the rank of each name, equal for equal names; None is last."""
-    ranks = {name: rank for rank, name in enumerate(sorted(set(names), key=_natural_key))}
+    ranks = {name: rank for rank, name in enumerate(sorted(set(names), key=natural_key))}
     return np.array([ranks[name] for name in names], np.int64)
 
 
-def _natural_key(name: str | None) -> tuple[bool, str, str]:
+def natural_key(name: str | None) -> tuple[bool, str, str]:
     """Return a key that compares numbers in names as numbers; the name itself decides between 1 and 01."""
     return (True, "", "") if name is None else (False, _NUMBERS.sub(_padded, name), name)
 

@@ -1,5 +1,7 @@
 """Inputs and results of the placement of a gang."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +14,8 @@ from zonewise_scheduler.nodes.arrays.state_table import NodeStateTable
 from zonewise_scheduler.nodes.filters.constraints import Constraints
 from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
 from zonewise_scheduler.nodes.gang.topology_levels import TopologyLevels
+
+_NO_LIMITS: Mapping[int, int] = MappingProxyType({})
 
 
 class NodeSnapshot(NamedTuple):
@@ -37,6 +41,8 @@ class GangPodSet(NamedTuple):
     """The level of which one domain should hold all pods. Otherwise one domain of a wider level does, or any nodes."""
     group: str = ""
     """Sets of one group share a domain, as a leader and its workers. Their levels must be equal."""
+    limits: Mapping[int, int] = _NO_LIMITS
+    """By row: the highest number of these pods on a node, where something beside its kubelet limits it."""
 
 
 class GangPodSetPlacement(NamedTuple):

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from zonewise_common.k8s.fields import object_in, quantities_in, string_in, string_map_in
 from zonewise_common.k8s.taints import Taint, read_taints
 from zonewise_scheduler.admission.node import Resource
+from zonewise_scheduler.admission.report.node_facts import NodeFacts
+from zonewise_scheduler.admission.report.node_report import DEFAULT_RELEASE
+from zonewise_scheduler.admission.resource_names import is_compute
 from zonewise_scheduler.nodes.node.host_ports import HostPort, host_ports
 from zonewise_scheduler.nodes.node.pod_requests import NO_RESOURCES, bound_pod_requests, new_resource
 
@@ -49,6 +52,8 @@ class NodeInfo(NamedTuple):
     """`pods` is the number of pods."""
     ports: tuple[HostPort, ...] = ()
     """In use on the host, sorted."""
+    device_capacity: tuple[tuple[str, int], ...] = ()
+    """Extended resources by name, sorted: their capacity counts unhealthy devices too."""
 
     def label(self, key: str) -> str | None:
         """Return the value of a label; None without it."""
@@ -73,7 +78,7 @@ def read_node_info(node: Mapping[str, Any], pods: Iterable[PodInfo] = ()) -> Nod
     """
     metadata, spec, status = (object_in(node, name, "") for name in ("metadata", "spec", "status"))
     name = string_in(metadata, "name", "metadata.")
-    allocatable = quantities_in(status, "allocatable", "status.")
+    allocatable, capacity = (quantities_in(status, field, "status.") for field in ("allocatable", "capacity"))
     info = NodeInfo(
         name,
         _labels(name, string_map_in(metadata, "labels", "metadata.")),
@@ -81,6 +86,7 @@ def read_node_info(node: Mapping[str, Any], pods: Iterable[PodInfo] = ()) -> Nod
         spec.get("unschedulable") is True,
         _interned(new_resource(allocatable)),
         _parse_release(string_in(object_in(status, "nodeInfo", "status."), "kubeletVersion", "status.nodeInfo.")),
+        device_capacity=_interned(_devices(new_resource(capacity))),
     )
     for pod in pods:
         info = add_pod(info, pod)
@@ -125,6 +131,20 @@ def add_resources(base: Resource, addend: Resource, times: int = 1) -> Resource:
     )
 
 
+def with_name_label(node: NodeInfo, key: str) -> NodeInfo:
+    """Return a node whose label is its name, unless the node has the label."""
+    if node.label(key) is not None:
+        return node
+    return node._replace(labels=node.labels._replace(named=_interned(tuple(sorted((*node.labels.named, key))))))
+
+
+def kubelet_facts(node: NodeInfo | None) -> NodeFacts:
+    """Return what a node tells of its kubelet; None: it is unknown, and its kubelet counts as the newest known one."""
+    if node is None:
+        return NodeFacts(DEFAULT_RELEASE)
+    return NodeFacts(node.release or DEFAULT_RELEASE, node.device_capacity)
+
+
 def _interned(value: T) -> T:
     """Return the first value that was equal to this one, so that nodes share it."""
     return cast("T", _first_equal(value))
@@ -142,6 +162,10 @@ def _labels(name: str, labels: tuple[tuple[str, str], ...]) -> Labels:
         _interned(tuple(intern(value) for _, value in plain)),
         _interned(tuple(intern(key) for key, value in labels if value == name)),
     )
+
+
+def _devices(resource: Resource) -> tuple[tuple[str, int], ...]:
+    return tuple((name, count) for name, count in resource.scalar_resources if not is_compute(name))
 
 
 def _parse_release(version: str) -> tuple[int, int] | None:

@@ -12,20 +12,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from zonewise_scheduler.nodes.arrays.alignment_request import AlignmentRequest, alignment_request
+from zonewise_scheduler.nodes.arrays.alignment_request import AlignmentRequest, AlignmentStep, alignment_request
 from zonewise_scheduler.nodes.arrays.layout import CPU
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from zonewise_scheduler.admission.pod import PodShape
     from zonewise_scheduler.nodes.arrays.array_view import ArrayView
     from zonewise_scheduler.nodes.arrays.layout import Layout
-    from zonewise_scheduler.nodes.arrays.types import I64
+    from zonewise_scheduler.nodes.arrays.types import I8, I64
     from zonewise_scheduler.nodes.arrays.zone_fit import ZoneFit
 
 MAX_NODE_SCORE = 100
 """The best score; the worst is 0 (pkg/scheduler/framework MaxNodeScore)."""
+_MAX_SCORED_STEPS = 8
+"""The work grows with the square of the steps."""
 
 
 class PendingShape(NamedTuple):
@@ -36,6 +38,14 @@ class PendingShape(NamedTuple):
     """The weight among the pending shapes; more than 0."""
 
 
+class ScoredStep(NamedTuple):
+    """A step that keeps its amounts as long as the pod runs."""
+
+    step: AlignmentStep
+    zone: I8
+    """(rows,): the zone by position, of the scored rows; -1 where no single one is predicted."""
+
+
 class ZoneChange(NamedTuple):
     """One step of a pod: the free amounts of its zone before the step, and the amounts of the step."""
 
@@ -44,25 +54,33 @@ class ZoneChange(NamedTuple):
     amounts: dict[int, int]
 
 
-def zone_changes(
-    view: ArrayView, request: AlignmentRequest, zone_fit: ZoneFit, rows: I64, extra_indices: set[int]
-) -> list[ZoneChange]:
+def scored_steps(request: AlignmentRequest, zone_fit: ZoneFit, rows: I64) -> list[ScoredStep]:
+    """Return the steps to be scored in some rows: all but ordinary init containers, which end.
+
+    A pod of many containers is scored as one step from the node as a whole.
+    """
+    lasting = [(index, step) for index, step in enumerate(request.steps) if not step.is_init]
+    if len(lasting) > _MAX_SCORED_STEPS:
+        return [ScoredStep(AlignmentStep((), request.node_amounts), np.full(rows.size, -1, np.int8))]
+    return [ScoredStep(step, zone_fit.zones[index].take(rows)) for index, step in lasting]
+
+
+def zone_changes(view: ArrayView, steps: Sequence[ScoredStep], rows: I64, extra_indices: set[int]) -> list[ZoneChange]:
     """Return the change by each step of a pod in some rows, for the requested resources and for `extra_indices`."""
     changes: list[ZoneChange] = []
-    for step_index, step in enumerate(request.steps):
-        amounts = dict(step.amounts)
-        zones = [zone[rows] for zone in zone_fit.zones[: step_index + 1]]
-        flat_indices = view.flat_indices(zones[-1], rows)
-        from_node = zones[-1] < 0 if step.hinted == step.amounts else np.ones(rows.size, np.bool_)
+    for count, (step, zone) in enumerate(steps):
+        flat_indices = view.flat_indices(zone, rows)
+        from_node = zone < 0 if step.hinted == step.amounts else np.ones(rows.size, np.bool_)
         any_from_node = bool(from_node.any())
-        before: dict[int, I64] = {}
+        shared = [from_node | (zone == earlier.zone) for earlier in steps[:count]]
+        amounts, before = dict(step.amounts), dict[int, "I64"]()
         for index in extra_indices | amounts.keys():
             free = before[index] = view.free_at(index, flat_indices)
             if any_from_node:
                 np.copyto(free, view.node_free[index][rows], where=from_node)
-            for zone, earlier_change in zip(zones, changes, strict=False):
-                if amount := earlier_change.amounts.get(index, 0):
-                    np.subtract(free, amount, out=free, where=from_node | (zone == zones[-1]))
+            for in_same_zone, change in zip(shared, changes, strict=True):
+                if amount := change.amounts.get(index, 0):
+                    free -= in_same_zone * np.int64(amount)
         changes.append(ZoneChange(before, amounts))
     return changes
 
@@ -107,26 +125,33 @@ def zone_fullness(view: ArrayView, rows: I64, changes: Sequence[ZoneChange]) -> 
     return MAX_NODE_SCORE - free.astype(np.int64)
 
 
-def whole_groups(layout: Layout, changes: Sequence[ZoneChange]) -> I64:
+def whole_groups(view: ArrayView, rows: I64, changes: Sequence[ZoneChange]) -> I64:
     """Return (rows,): 100 where as few cores and L3 groups are broken as possible, 0 where one more is.
 
     Free CPUs are counted as if they were in whole groups, as far as their number allows.
     """
-    caches = layout.cpus.caches
-    sizes = {layout.cpus.cpus_per_core, max((bits.bit_count() for _, bits in caches), default=0)}
-    group_scores = [group_score for size in sizes if size > 1 for group_score in _group_scores(changes, size)]
-    if not group_scores:
-        return np.full(_row_count(changes), MAX_NODE_SCORE, np.int64)
-    return sum(group_scores[1:], group_scores[0]) // len(group_scores)
+    core, cache = (sizes[rows] for sizes in view.group_sizes)
+    if (core == core[0]).all() and (cache == cache[0]).all():  # a division by one number is faster
+        return _whole_groups(changes, np.array([int(core[0]), int(cache[0])])[:, None])
+    return _whole_groups(changes, np.stack([core, cache]))
 
 
-def _group_scores(changes: Sequence[ZoneChange], size: int) -> Iterator[I64]:
-    for change in changes:
-        cpus = change.amounts.get(CPU, 0)
-        if cpus % size:  # otherwise each zone loses the same number of groups
-            before = change.before[CPU]
-            broken = before // size - (before - cpus) // size - cpus // size
-            yield MAX_NODE_SCORE - MAX_NODE_SCORE * broken
+def _whole_groups(changes: Sequence[ZoneChange], sizes: I64) -> I64:
+    """Return the mean over changes and sorts of groups; `sizes`: (2, rows) or (2, 1)."""
+    core, cache = sizes
+    rows = _row_count(changes)
+    total, count = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+    for size, counts in ((core, core > 1), (cache, (cache > 1) & (cache != core))):
+        for change in changes:
+            cpus = change.amounts.get(CPU, 0)
+            size = np.maximum(size, 1)
+            broken = counts & (cpus % size != 0)  # otherwise each zone loses the same number of groups
+            if broken.any():
+                before = change.before[CPU]
+                lost = before // size - (before - cpus) // size - cpus // size
+                total += (MAX_NODE_SCORE - MAX_NODE_SCORE * lost) * broken
+                count += broken
+    return np.where(count > 0, total // np.maximum(count, 1), MAX_NODE_SCORE)
 
 
 def _row_count(changes: Sequence[ZoneChange]) -> int:

@@ -7,25 +7,31 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from zonewise_scheduler.nodes.arrays.alignment_request import alignment_request
-from zonewise_scheduler.nodes.arrays.zone_fit import REJECTED
+from zonewise_scheduler.nodes.arrays.block import packed_fit, zone_fit_key
+from zonewise_scheduler.nodes.arrays.stacked_blocks import StackedPart
+from zonewise_scheduler.nodes.arrays.verdict_cache import ResultKey
+from zonewise_scheduler.nodes.arrays.zone_fit import REJECTED, ZoneFit
 from zonewise_scheduler.nodes.score.fragmentation import (
     MAX_NODE_SCORE,
     PendingShape,
+    ScoredStep,
     least_fragmentation,
     pod_amounts,
+    scored_steps,
     whole_groups,
     zone_changes,
     zone_fullness,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from zonewise_scheduler.admission.pod import PodShape
     from zonewise_scheduler.nodes.arrays.alignment_request import AlignmentRequest
     from zonewise_scheduler.nodes.arrays.array_view import ArrayView
     from zonewise_scheduler.nodes.arrays.block import Block
     from zonewise_scheduler.nodes.arrays.state_table import NodeStateTable
     from zonewise_scheduler.nodes.arrays.types import I64
-    from zonewise_scheduler.nodes.arrays.zone_fit import ZoneFit
 
 
 class ScoreWeights(NamedTuple):
@@ -54,14 +60,18 @@ def score(
 
     Rows that the arrays do not decide are scored as if the kubelet admitted the pod from no zone in particular.
     """
-    key = ("score", shape, pending, weights)
+    key, fit_key = ResultKey("score", shape, pending, weights), zone_fit_key(shape)
+
+    def score_parts(view: ArrayView, parts: Sequence[StackedPart]) -> I64:
+        fits = [block.zone_fit(shape, fit_key).select(slots).packed for block, slots in parts]
+        zone_fit = ZoneFit.from_packed(np.concatenate(fits, axis=-1))
+        return _score_view(view, alignment_request(view.layout, shape), zone_fit, pending, weights)
 
     def score_block(block: Block) -> I64:
-        request, zone_fit = alignment_request(block.layout, shape), block.zone_fit(shape)
-        return block.get_or_compute(
-            key, lambda view, slots: _score_view(view, request, zone_fit.select(slots), pending, weights)
-        )
+        return block.get_or_compute(key, lambda view, slots: score_parts(view, [StackedPart(block, slots)]))
 
+    table.renew(fit_key, [shape], lambda view, _: packed_fit(view, shape), padded=True)
+    table.renew(key, [shape, *(entry.shape for entry in pending)], score_parts, padded=False)
     return table.gather(np.zeros(table.rows, np.int64), score_block)
 
 
@@ -74,34 +84,34 @@ def _score_view(
 ) -> I64:
     rows = np.flatnonzero(zone_fit.fits != REJECTED)
     scores = np.zeros(view.rows, np.int64)
-    if not request.steps:  # the pod requests nothing that belongs to zones
+    steps = scored_steps(request, zone_fit, rows)
+    if not steps:  # the pod requests nothing that belongs to zones
         scores[rows] = MAX_NODE_SCORE
     elif rows.size:
-        scores[rows] = _weighted(view, request, zone_fit, rows, pending, weights)
+        scores[rows] = _weighted(view, steps, rows, pending, weights)
     return scores
 
 
 def _weighted(
     view: ArrayView,
-    request: AlignmentRequest,
-    zone_fit: ZoneFit,
+    steps: Sequence[ScoredStep],
     rows: I64,
     pending: tuple[PendingShape, ...],
     weights: ScoreWeights,
 ) -> I64:
     layout = view.layout
     pending_indices = {index for entry in pending for index in pod_amounts(alignment_request(layout, entry.shape))}
-    changes = zone_changes(view, request, zone_fit, rows, pending_indices)
+    changes = zone_changes(view, steps, rows, pending_indices)
     fragmentation = least_fragmentation(layout, changes, pending) if pending else zone_fullness(view, rows, changes)
     total = fragmentation * weights.fragmentation
     if weights.closeness:
-        total += closeness(view, request, zone_fit, rows) * weights.closeness
+        total += closeness(view, steps, rows) * weights.closeness
     if weights.whole_groups:
-        total += whole_groups(layout, changes) * weights.whole_groups
+        total += whole_groups(view, rows, changes) * weights.whole_groups
     return total // sum(weights)
 
 
-def closeness(view: ArrayView, request: AlignmentRequest, zone_fit: ZoneFit, rows: I64) -> I64:
+def closeness(view: ArrayView, steps: Sequence[ScoredStep], rows: I64) -> I64:
     """Return a score of some rows: 100 where each step is allocated from one zone, else 100 by the number of zones.
 
     The score is the mean of the steps. All zones of the node share a step where a kubelet matches nothing to zones, or
@@ -110,9 +120,9 @@ def closeness(view: ArrayView, request: AlignmentRequest, zone_fit: ZoneFit, row
     """
     all_zones = MAX_NODE_SCORE // view.zones
     total = np.zeros(rows.size, np.int64)
-    for step_index, step in enumerate(request.steps):
+    for step, zone in steps:
         if step.hinted == step.amounts:
-            total += np.where(zone_fit.zones[step_index][rows] >= 0, MAX_NODE_SCORE, all_zones)
+            total += np.where(zone >= 0, MAX_NODE_SCORE, all_zones)
         elif view.layout.policies.topology == "best-effort":
             fits = np.ones((view.zones, rows.size), np.bool_)
             for index, amount in step.amounts:
@@ -120,4 +130,4 @@ def closeness(view: ArrayView, request: AlignmentRequest, zone_fit: ZoneFit, row
             total += np.where(fits.any(axis=0), MAX_NODE_SCORE, all_zones)
         else:
             total += all_zones
-    return total // len(request.steps)
+    return total // len(steps)

@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.admission.pod import Container, PodShape
     from zonewise_scheduler.nodes.arrays.array_view import ArrayView
-    from zonewise_scheduler.nodes.arrays.block import Block
+    from zonewise_scheduler.nodes.arrays.block import Block, Slots
     from zonewise_scheduler.nodes.arrays.layout import Layout
     from zonewise_scheduler.nodes.arrays.state_table import NodeStateTable
     from zonewise_scheduler.nodes.arrays.types import F64, I64, Bools
     from zonewise_scheduler.nodes.noderesourcetopology import Strategy
+
+Distances = tuple[tuple[int, ...], ...]
+"""From zone to zone; empty where unknown."""
 
 ShapeRequests = dict[str, int]
 """By resource: CPUs in milli-CPU, bytes, counts."""
@@ -45,12 +48,20 @@ def nrt_match_score(
     key = ("nrt_match_score", strategy, shape, sorted_weights)
 
     def score_block(block: Block) -> I64:
-        return block.get_or_compute(key, lambda view, _: _score_view(view, shape, strategy, dict(sorted_weights)))
+        return block.get_or_compute(key, lambda view, slots: score_slots(block, view, slots))
+
+    def score_slots(block: Block, view: ArrayView, slots: Slots) -> I64:
+        scores = np.zeros(view.rows, np.int64)
+        for distances, rows in block.rows_by_distances(slots).items():
+            scores[rows] = _score_view(view.select(rows), distances, shape, strategy, dict(sorted_weights))
+        return scores
 
     return table.gather(np.zeros(table.rows, np.int64), score_block)
 
 
-def _score_view(view: ArrayView, shape: PodShape, strategy: Strategy, weights: Mapping[str, int]) -> I64:
+def _score_view(
+    view: ArrayView, distances: Distances, shape: PodShape, strategy: Strategy, weights: Mapping[str, int]
+) -> I64:
     policies = view.layout.policies
     if shape.qos != "Guaranteed":
         return np.full(view.rows, _MAX_SCORE, np.int64)
@@ -60,7 +71,7 @@ def _score_view(view: ArrayView, shape: PodShape, strategy: Strategy, weights: M
     )
     available = _Available(view)
     if strategy == "LeastNUMANodes":
-        return _least_numa(view, available, requests_list, pod_scope=pod_scope)
+        return _least_numa(view, distances, available, requests_list, pod_scope=pod_scope)
     if policies.topology != "single-numa-node":
         return np.zeros(view.rows, np.int64)
     scores = [_lowest_score(_ZONE_STRATEGIES[strategy](available, requests, weights)) for requests in requests_list]
@@ -191,7 +202,12 @@ _ZONE_STRATEGIES: dict[Strategy, Callable[[_Available, ShapeRequests, Mapping[st
 
 
 def _least_numa(
-    view: ArrayView, available: _Available, requests_list: Sequence[ShapeRequests], *, pod_scope: bool
+    view: ArrayView,
+    distances: Distances,
+    available: _Available,
+    requests_list: Sequence[ShapeRequests],
+    *,
+    pod_scope: bool,
 ) -> I64:
     """Return 100 less a step for each zone of the widest request, plus half a step if all requests get closest sets."""
     widest, close = np.zeros(view.rows, np.int64), np.ones(view.rows, np.bool_)
@@ -200,7 +216,7 @@ def _least_numa(
         if not any(available.has(name) for name in requests):
             continue
         width = np.zeros(view.rows, np.int64)
-        for zones, closest in _zone_sets(view.layout):
+        for zones, closest in _zone_sets(view.zones, distances):
             rows = _zones_suffice(available, zones, requests) & (width == 0)
             width[rows] = len(zones)
             close &= ~rows | closest
@@ -214,20 +230,20 @@ def _least_numa(
     return np.where(failed, 0, np.where(widest == 0, _MAX_SCORE, score))
 
 
-def _zone_sets(layout: Layout) -> list[tuple[tuple[int, ...], bool]]:
+def _zone_sets(count: int, distances: Distances) -> list[tuple[tuple[int, ...], bool]]:
     """Return sets of zones with a flag: narrow sets first, then the closest. The flag marks a size's closest sets."""
     result: list[tuple[tuple[int, ...], bool]] = []
-    for size in range(1, len(layout.zones) + 1):
-        by_distance = [(_distance(layout, zones), zones) for zones in combinations(range(len(layout.zones)), size)]
+    for size in range(1, count + 1):
+        by_distance = [(_distance(distances, zones), zones) for zones in combinations(range(count), size)]
         closest = min(_UNKNOWN_COST * size * size, min(by_distance)[0])
         result += [(zones, distance == closest) for distance, zones in sorted(by_distance)]
     return result
 
 
-def _distance(layout: Layout, zones: tuple[int, ...]) -> int:
-    if not layout.distances:
+def _distance(distances: Distances, zones: tuple[int, ...]) -> int:
+    if not distances:
         return _UNKNOWN_COST * len(zones) ** 2
-    return sum(layout.distances[source][target] for source in zones for target in zones)
+    return sum(distances[source][target] for source in zones for target in zones)
 
 
 def _zones_suffice(available: _Available, zones: tuple[int, ...], requests: ShapeRequests) -> Bools:

@@ -1,0 +1,238 @@
+"""Where the units of nodes lie in the arrays of their layout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zonewise_scheduler.admission.admit import check_numa_nodes
+from zonewise_scheduler.admission.errors import AdmissionError
+from zonewise_scheduler.admission.topologymanager.numa_info import may_panic
+from zonewise_scheduler.admission.topologymanager.zone_sums import MAX_HINTED_ZONES, MAX_LISTED_ZONES
+from zonewise_scheduler.nodes.arrays.layout import Layout, ZoneLocality
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.admission.cpu_topology import CpuTopology
+    from zonewise_scheduler.admission.node import NodeKind, Policies
+    from zonewise_scheduler.nodes.arrays.types import I64
+
+
+_MAX_DISTRIBUTED_ZONES = 3
+"""Larger sets of zones may be overwritten while the kubelet tries them (numa_distributed.overwritten_at_end)."""
+
+
+@dataclass(frozen=True)
+class NodeModel:
+    """A kind of node without its amounts of memory and devices, which differ between nodes of one model."""
+
+    policies: Policies
+    zones: tuple[int, ...]
+    """The NUMA nodes, in the order of the second axis of all arrays."""
+    cpus: CpuTopology
+    memory_types: tuple[str, ...]
+    devices: tuple[tuple[str, int], ...]
+    """Resource and zone set of each class of devices."""
+    distances: tuple[tuple[int, ...], ...]
+    """From zone to zone; empty where unknown."""
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.policies, self.zones, self.cpus, self.memory_types, self.devices))
+
+    @classmethod
+    def from_kind(cls, kind: NodeKind) -> NodeModel:
+        """Return the model of a kind."""
+        devices = tuple((device_class.resource, device_class.zones) for device_class in kind.devices)
+        return cls(kind.policies, kind.zones, kind.cpus, kind.memory_types, devices, kind.distances)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Return the layout whose arrays have the rows of such nodes."""
+        policies = self.policies
+        full_cores = policies.full_cores and policies.cpu == "static"
+        return Layout(
+            policies._replace(
+                strict_reservation=False, distribute_across_cores=False, align_by_cache=False,
+                distribute_across_zones=policies.distribute_across_zones and not self._distributes_evenly,
+                align_by_package=self._aligns_by_package,
+            ),
+            len(self.zones),
+            self.memory_types,
+            tuple((resource, self._locality(resource)) for resource in self._device_resources),
+            self.cpus.cpus_per_core if full_cores else 0,
+            full_cores and bool(self.partly_reserved),
+            self._kubelet_runs(pinned=False),
+            self._kubelet_runs(pinned=True),
+            self._has_verdicts,
+            policies.prefer_closest and self._has_uneven_distances,
+            packages := self._packages,
+            bool(packages) and full_cores and not self.partly_reserved and self._fills_packages,
+            self._counts_cpus,
+            self._cpu_unit,
+        )  # fmt: skip
+
+    @property
+    def _aligns_by_package(self) -> bool:
+        """Tell whether align-by-socket has an effect: not where no package is larger than a zone."""
+        zones = [cpus for _, cpus in self.cpus.zones]
+        within = all(any(not package & ~zone for zone in zones) for _, package in self.cpus.packages)
+        return self.policies.align_by_package and not within
+
+    @property
+    def _packages(self) -> tuple[int, ...]:
+        """Return Layout.packages: each zone must have CPUs, all in one package, and all packages one size."""
+        cpus = self.cpus
+        sizes = {bits.bit_count() for _, bits in cpus.packages}
+        if not self._aligns_by_package or tuple(zone for zone, _ in cpus.zones) != self.zones or len(sizes) > 1:
+            return ()
+        packages = tuple(
+            sum(1 << position for position, (_, zone) in enumerate(cpus.zones) if not zone & ~package)
+            for _, package in cpus.packages
+        )
+        return packages if sum(packages) == (1 << len(self.zones)) - 1 and all(packages) else ()
+
+    @property
+    def _fills_packages(self) -> bool:
+        """Return Layout.fills_packages of full cores, by cpu_assignment.go takeByTopologyNUMAPacked.
+
+        Zones of several sizes have orders of their own, and so have the options below.
+        """
+        policies, cpus = self.policies, self.cpus
+        by_number = policies.align_by_cache or policies.distribute_across_zones or policies.distribute_across_cores
+        sizes = {bits.bit_count() for _, bits in cpus.zones}
+        return cpus.uniform and not by_number and not cpus.numa_first and len(sizes) == 1
+
+    def _kubelet_runs(self, *, pinned: bool) -> bool:
+        try:
+            check_numa_nodes(self.policies, self.zones, pinned=pinned)
+        except AdmissionError:
+            return False
+        return True
+
+    @property
+    def _has_verdicts(self) -> bool:
+        """Return Layout.has_verdicts; with many zones all of them count, those without CPUs and devices too."""
+        zones = len(self.zones)
+        if may_panic(self.policies, self.zones):
+            return False
+        return zones <= MAX_LISTED_ZONES or (zones <= MAX_HINTED_ZONES and not self.policies.distribute_across_zones)
+
+    @property
+    def _has_uneven_distances(self) -> bool:
+        """Tell whether prefer_closest may prefer another single zone than the lowest.
+
+        Zones may have different distances to themselves. With gaps in the ids, the kubelet reads distances of the wrong
+        zones (numa_info.go CalculateAverageFor).
+        """
+        local_distances = {row[index] for index, row in enumerate(self.distances)}
+        return len(local_distances) > 1 or self.zones != tuple(range(len(self.zones)))
+
+    @property
+    def _counts_cpus(self) -> bool:
+        """Return Layout.counts_cpus, by cpu_assignment.go.
+
+        A package or core is free for isSocketFree and isCoreFree if as many of its CPUs are free as the average one
+        has. A larger one is then taken with its busy CPUs. takeByTopologyNUMADistributed counts a zone of two packages
+        twice, and may not find what it has counted. Of many zones it may take others than it has counted; with aligned
+        policies, multi_zone_rows() knows when.
+        """
+        policies = self.policies
+        if not policies.distribute_across_zones or self._distributes_evenly:
+            return self._is_even
+        is_aligned = policies.topology in {"restricted", "single-numa-node"}
+        return self._is_even and self._zones_in_one_package and is_aligned
+
+    @property
+    def _distributes_evenly(self) -> bool:
+        """Tell whether CPUs that are distributed across zones are those that the kubelet has counted."""
+        return self._is_even and self._zones_in_one_package and len(self.zones) <= _MAX_DISTRIBUTED_ZONES
+
+    @property
+    def _is_even(self) -> bool:
+        """Tell whether all cores, and all packages, have equally many CPUs."""
+        return self.cpus.uniform and len({bits.bit_count() for _, bits in self.cpus.packages}) <= 1
+
+    @property
+    def _cpu_unit(self) -> int:
+        """Return Layout.cpu_unit, by cpu_assignment.go takeByTopologyNUMAPacked.
+
+        Within a zone, whole free cores are taken by their ids, then CPUs of the cores with the fewest free ones. A zone
+        of several packages, cores of several sizes and groups of caches have orders that depend on the number.
+        """
+        policies, cpus = self.policies, self.cpus
+        by_number = policies.align_by_cache or policies.distribute_across_zones or self._aligns_by_package
+        if by_number or not self._is_even or not self._zones_in_one_package:
+            return 0
+        return 1 if policies.distribute_across_cores else cpus.cpus_per_core
+
+    @property
+    def _zones_in_one_package(self) -> bool:
+        """Tell whether no zone has CPUs of several packages."""
+        packages = [package for _, package in self.cpus.packages]
+        return all(any(not zone & ~package for package in packages) for _, zone in self.cpus.zones)
+
+    @property
+    def _device_resources(self) -> tuple[str, ...]:
+        """Return the device resources in the order of their indices."""
+        return tuple(dict.fromkeys(resource for resource, _ in self.devices))
+
+    def _locality(self, resource: str) -> ZoneLocality:
+        zone_sets = [zones for name, zones in self.devices if name == resource]
+        if not any(zone_sets):
+            return ZoneLocality.ANYWHERE
+        known = sum(1 << zone for zone in self.zones)
+        in_one_zone = all(zones & ~known == 0 and zones.bit_count() <= 1 for zones in zone_sets)
+        # with one zone, single-numa-node reduces the hint to none at all; the kubelet then allocates any device
+        return (
+            ZoneLocality.EXACT if in_one_zone and not (len(self.zones) == 1 and 0 in zone_sets) else ZoneLocality.MIXED
+        )
+
+    def to_positions(self, zones: int) -> int:
+        """Return a set of zones by position instead of by id; ids reach 255 even on nodes with few zones."""
+        if not zones or self.zones[-1] < len(self.zones):
+            return zones
+        return sum(1 << position for position, zone in enumerate(self.zones) if zones >> zone & 1)
+
+    @cached_property
+    def device_cells(self) -> tuple[tuple[int, int], ...]:
+        """Return pairs of a device class and a cell that counts it: resource index times zones plus zone position."""
+        cells: list[tuple[int, int]] = []
+        for device_class, (resource, zones) in enumerate(self.devices):
+            index = self.layout.device_index[resource]
+            in_all_zones = self.layout.localities[index] is ZoneLocality.ANYWHERE
+            positions = (position for position, zone in enumerate(self.zones) if in_all_zones or zones >> zone & 1)
+            cells += [(device_class, index * len(self.zones) + position) for position in positions]
+        return tuple(cells)
+
+    @cached_property
+    def group_sizes(self) -> tuple[int, int]:
+        """Return the number of CPUs of a core, and of the largest L3 cache; 0 where unknown."""
+        return self.cpus.cpus_per_core, max((bits.bit_count() for _, bits in self.cpus.caches), default=0)
+
+    @cached_property
+    def cpu_bytes(self) -> int:
+        """Return how many bytes the bits of all CPUs need, in whole words of 8."""
+        return max(1, -(-self.cpus.cpus.bit_length() // 64)) * 8
+
+    @cached_property
+    def zone_words(self) -> I64:
+        """Return the CPUs of each zone: (zones, words) of 64 bits."""
+        cpus_of_zone = dict(self.cpus.zones)
+        bits = b"".join(cpus_of_zone.get(zone, 0).to_bytes(self.cpu_bytes, "little") for zone in self.zones)
+        return np.frombuffer(bits, np.uint64).reshape(len(self.zones), -1).view(np.int64)
+
+    @cached_property
+    def cpu_totals(self) -> I64:
+        """Return the number of CPUs of each zone, reserved ones included."""
+        return np.bitwise_count(self.zone_words.view(np.uint64)).sum(axis=1, dtype=np.int64)
+
+    @cached_property
+    def partly_reserved(self) -> int:
+        """Return the unreserved CPUs of cores that are partly reserved; full-pcpus-only does not count them."""
+        return self.cpus.reserved_cores & ~self.cpus.reserved

@@ -1,0 +1,120 @@
+"""Memory that no single zone provides together with all else, under the policies that then still admit a pod.
+
+Under none and best-effort a lack of CPUs or devices in some zones rejects no pod. The Memory Manager rejects one only
+if no allowed set of zones has the memory (pkg/kubelet/cm/memorymanager/policy_static.go findBestHint).
+
+Invariant for best-effort: if some allowed set has the memory, then the kubelet admits the pod.
+
+1. The merged hint is the intersection of one hint of each resource, or a hint that all prefer (policy.go). So it is a
+   part of some set that has the memory.
+2. The Memory Manager extends a hint that is too small to the best allowed set that contains it. That set exists.
+3. A part of a set of zones without assigned memory, or one zone, never cuts across groups.
+
+Step 3 fails for parts of groups. Step 1 fails if no intersection has a zone: where zones lack CPUs or devices. For
+several containers that are aligned as one, the invariant holds if only single zones have the memory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zonewise_scheduler.nodes.arrays.layout import CPU, ZoneLocality
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.nodes.arrays.alignment_request import AlignmentStep, IndexedAmounts
+    from zonewise_scheduler.nodes.arrays.failed_rows import FailedRows
+    from zonewise_scheduler.nodes.arrays.layout import Layout
+    from zonewise_scheduler.nodes.arrays.types import I64, Bools
+    from zonewise_scheduler.nodes.arrays.zone_amounts import ZoneAmounts
+
+_CHECKS_GROUPS_SINCE = (1, 32)
+"""The first release that checks whether a set of zones fits to the groups (isAffinityViolatingNUMAAllocations)."""
+_HINTS_NEAR_DEVICES_SINCE = (1, 36)
+"""The first release whose hints of devices have only zones with such devices (kubernetes#138244)."""
+
+
+def unaligned_memory_rows(failed: FailedRows) -> tuple[Bools, Bools]:
+    """Return the failed rows that are admitted, and those that the arrays cannot decide."""
+    view, step = failed.view, failed.step
+    memory, policies = memory_of(step, view.layout), view.layout.policies
+    single = failed.amounts.suffices(memory)
+    several = _unassigned_suffice(failed.amounts, memory)
+    any_set = single.any(axis=0) | several
+    grouped = view.grouped[failed.in_view]
+    if policies.topology == "none":
+        return any_set, ~any_set & grouped
+    hinted = _zones_with_hints(failed)
+    in_hints = (single & hinted).any(axis=0)
+    certain = ~grouped & (in_hints & ~several if step.sums_memory else any_set & (in_hints | hinted.all(axis=0)))
+    rejected = ~any_set & ~grouped if policies.release >= _CHECKS_GROUPS_SINCE else np.zeros_like(any_set)
+    return certain, ~certain & ~rejected
+
+
+def no_memory_set_rows(failed: FailedRows) -> Bools:
+    """Return the rows in which no allowed set of zones has the memory of a step; some rows with groups are among them.
+
+    A whole pod without such a set is rejected if it is aligned to any set of zones:
+
+    1. All containers are aligned to the same zones. The first one gets memory from an allowed set that contains them.
+    2. These zones then belong to that set, so the other containers get theirs from it too.
+    3. So the set has the memory of all containers, contrary to the premise.
+    """
+    memory = memory_of(failed.step, failed.view.layout)
+    return ~(failed.amounts.suffices(memory).any(axis=0) | _unassigned_suffice(failed.amounts, memory))
+
+
+def own_memory_rows(failed: FailedRows) -> tuple[Bools, Bools]:
+    """Return the rows in which each container gets memory of its own, and those that the arrays cannot decide.
+
+    No hint of anything aligns the pod, under single-numa-node. The kubelet then requires a preferred set of zones for
+    each container (policy_static.go Allocate, findBestHint): the lowest zone with its memory, if a zone could have it.
+    """
+    view, left = failed.view, failed.amounts
+    fits, unclear = failed.every(), failed.none()
+    for step in failed.step.own_memory:
+        lowest = left.lowest_zones(step.hinted, np.empty(failed.count, np.int8))
+        lacks = np.flatnonzero((lowest < 0) & fits)
+        if lacks.size:
+            totals = [view.total[index].take(failed.in_view[lacks], axis=1) >= amount for index, amount in step.hinted]
+            unclear[lacks] = ~np.logical_and.reduce(totals).any(axis=0)
+            fits[lacks] = False
+        left.subtract(step, lowest)
+    return fits, unclear
+
+
+def memory_of(step: AlignmentStep, layout: Layout) -> IndexedAmounts:
+    """Return the memory of a step."""
+    return tuple(entry for entry in step.hinted if layout.is_memory(entry[0]))
+
+
+def _unassigned_suffice(amounts: ZoneAmounts, memory: IndexedAmounts) -> Bools:
+    """Tell which rows have all memory in the zones without assigned memory; any part of these is an allowed set.
+
+    Zones with reusable memory are assigned.
+    """
+    zones = amounts.layout.zone_count
+    suffice: Bools = np.bitwise_count(~amounts.assigned & ((1 << zones) - 1)) > 1
+    if not suffice.any():
+        return suffice
+    unassigned: I64 = ~(amounts.assigned >> np.arange(zones, dtype=np.int64)[:, None]) & 1
+    for index, size in memory:
+        suffice &= np.sum(amounts.available[index] * unassigned, axis=0) >= size
+    return suffice
+
+
+def _zones_with_hints(failed: FailedRows) -> Bools:
+    """Return (zones, rows): the zones that are in some hint of each resource but memory, if the node has enough.
+
+    Zones that a node lacks count as such zones.
+    """
+    view, rows = failed.view, failed.in_view
+    result = np.ones((view.zones, failed.count), np.bool_)
+    layout = view.layout
+    for index, _ in failed.step.hinted:
+        is_device = index != CPU and not layout.is_memory(index)
+        near_only = layout.policies.release >= _HINTS_NEAR_DEVICES_SINCE
+        if index == CPU or (is_device and near_only and layout.localities[index] is not ZoneLocality.ANYWHERE):
+            result &= view.total[index][:, rows] > 0
+    return result if view.padding is None else result | view.padding[:, rows]

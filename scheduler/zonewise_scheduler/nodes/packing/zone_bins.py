@@ -1,0 +1,78 @@
+"""Nodes as bins: each zone where kubelets allocate from one zone, the node as a whole where they do not."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_scheduler.nodes.arrays.alignment_request import alignment_request
+from zonewise_scheduler.nodes.arrays.layout import CPU, Layout, ZoneLocality
+from zonewise_scheduler.nodes.arrays.node_model import NodeModel
+from zonewise_scheduler.nodes.arrays.state_arrays import state_arrays
+from zonewise_scheduler.nodes.arrays.zone_fit import is_strict
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.admission.node import NodeKind, NodeState
+    from zonewise_scheduler.admission.pod import PodShape
+    from zonewise_scheduler.nodes.packing.bin_packing import Amounts
+
+
+class NodeBins(NamedTuple):
+    """A node as bins."""
+
+    layout: Layout
+    free: tuple[Amounts, ...]
+    """By zone in ascending order, by resource; one entry where the node is one bin."""
+    cpus: int
+    """Of the largest bin, allocated ones included: a pod that requests more is allocated from several."""
+
+
+@lru_cache(maxsize=1024)
+def _model(kind: NodeKind) -> NodeModel:
+    return NodeModel.from_kind(kind)
+
+
+@lru_cache(maxsize=1 << 14)
+def node_bins(state: NodeState) -> NodeBins:
+    """Return a node as bins."""
+    model = _model(state.kind)
+    arrays = state_arrays(model, (state,))
+    if not _is_by_zone(model.layout):
+        return NodeBins(model.layout, (tuple(arrays.node_free[:, 0].tolist()),), int(model.cpu_totals.sum()))
+    free = tuple(tuple(zone) for zone in arrays.free[:, :, 0].T.tolist())
+    return NodeBins(model.layout, free, int(model.cpu_totals.max()))
+
+
+@lru_cache(maxsize=1 << 14)
+def bin_amounts(layout: Layout, shape: PodShape) -> Amounts | None:
+    """Return what a pod takes of one bin, by resource; None where its bin cannot be told from amounts alone.
+
+    So it is with several containers that are aligned one by one, and with devices that belong to several zones.
+    """
+    request = alignment_request(layout, shape)
+    if request.impossible or not request.exact or not request.steps or request.reuses:
+        return None
+    if not _is_by_zone(layout):
+        return _vector(layout, request.node_amounts)
+    [*others, step] = request.steps
+    indices = [index for index, _ in step.amounts]
+    if others or step.hinted != step.amounts or not is_strict(layout, step.hinted):
+        return None
+    if any(layout.localities[index] is not ZoneLocality.EXACT for index in indices):
+        return None
+    return _vector(layout, step.amounts)
+
+
+def is_packable(bins: NodeBins, shape: PodShape) -> bool:
+    """Tell whether a pod takes its amounts of one bin of a node, whichever that is."""
+    amounts = bin_amounts(bins.layout, shape)
+    return amounts is not None and amounts[CPU] <= bins.cpus
+
+
+def _is_by_zone(layout: Layout) -> bool:
+    return layout.policies.topology in {"restricted", "single-numa-node"}
+
+
+def _vector(layout: Layout, amounts: tuple[tuple[int, int], ...]) -> Amounts:
+    by_index = dict(amounts)
+    return tuple(by_index.get(index, 0) for index in range(layout.resource_count))
