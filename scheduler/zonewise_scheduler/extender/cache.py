@@ -1,49 +1,45 @@
-"""The extender's cache: objects of the API server, assumed pods, and one row of the arrays for each node.
+"""The extender's cache: the state of the cluster, and the arrays by which pods are judged.
 
-Reflector threads write events, server threads read. One lock protects everything. A row is updated when a call needs
-it, so that a burst of events on one node updates one row once.
+Three locks, which are taken in this order.
+
+| lock    | its holder may                                                                                    |
+|---------|---------------------------------------------------------------------------------------------------|
+| gangs   | place gangs. It gives the judging lock away meanwhile, so that calls for other pods do not wait    |
+| judging | use the arrays, by which single pods are placed                                                   |
+| short   | read and change the state: for events, to read changes, to assume a pod                           |
 """
 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from zonewise_scheduler.admission.report.interning import KindInterner
-from zonewise_scheduler.admission.report.node_report import DEFAULT_RELEASE
-from zonewise_scheduler.extender import diagnosis
-from zonewise_scheduler.extender.fallback_policy import ALLOW, ALLOW_UNALIGNED, DENY
-from zonewise_scheduler.extender.formatting import describe_state
-from zonewise_scheduler.extender.node_table import NodeTable
-from zonewise_scheduler.extender.unschedulable_pods import UnschedulablePods
-from zonewise_scheduler.nodes.assumed.ledger import Ledger
-from zonewise_scheduler.nodes.assumed.types import BoundPod
+from zonewise_scheduler.extender.cache_view import CacheView
+from zonewise_scheduler.extender.fallback_policy import DENY
+from zonewise_scheduler.extender.placing.gang_scheduler import GangScheduler
+from zonewise_scheduler.extender.placing.placer import HELD, NodesWithout, Placer, ScheduleResult, with_reasons
+from zonewise_scheduler.extender.placing.unit_placer import PassResult, UnitPlacer
+from zonewise_scheduler.extender.state.cluster_state import ClusterState
+from zonewise_scheduler.extender.tables import diagnosis
+from zonewise_scheduler.extender.tables.judging_budget import JudgingBudget
+from zonewise_scheduler.extender.tables.rejections import BINDING, POD_GROUP, RejectionCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zonewise_scheduler.admission.pod import PodShape
     from zonewise_scheduler.admission.verdict import Verdict
-    from zonewise_scheduler.extender.api_objects import ObservedPod, PublishedReport
     from zonewise_scheduler.extender.fallback_policy import FallbackPolicy
+    from zonewise_scheduler.extender.objects.api_objects import ObservedPod, PublishedReport
+    from zonewise_scheduler.extender.objects.pod_group import PodGroup
+    from zonewise_scheduler.extender.objects.served import Served
+    from zonewise_scheduler.extender.placing.placer import PodPlacement
+    from zonewise_scheduler.extender.state.waiting_pods import WaitingPod
     from zonewise_scheduler.extender.types import CandidateNodes
-    from zonewise_scheduler.nodes.assumed.types import LedgerCounters, LedgerTimeouts, Misprediction, PendingPod
+    from zonewise_scheduler.nodes.assumed.types import LedgerTimeouts, Misprediction, PendingPod
     from zonewise_scheduler.nodes.node.node_info import NodeInfo
-
-
-_MAX_PENDING_SHAPES = 4
-"""The most common shapes of unschedulable pods count for scores: each costs a pass over all nodes."""
-
-
-class ScheduleResult(NamedTuple):
-    """The node on which a pod is assumed, or a reason for every candidate."""
-
-    node: str
-    """Empty: no candidate admits the pod."""
-    verdict: Verdict | None
-    """None: the node has no report, or there is no node."""
-    failed_nodes: dict[str, str]
-    """Reason by candidate; empty where a node was selected."""
+    from zonewise_scheduler.quota.api.pod_group_key import GroupKey
 
 
 class ExtenderCache:
@@ -55,112 +51,200 @@ class ExtenderCache:
         timeouts: LedgerTimeouts,
         fallback: FallbackPolicy,
         on_misprediction: Callable[[Misprediction], object],
+        *,
+        direct_binding: bool = False,
     ) -> None:
         """Take a clock in seconds since the epoch that never goes back, and a callback for mispredictions."""
         self.kinds = KindInterner()
+        self.changed = threading.Event()
+        """Set by each event that may let a waiting pod fit."""
         self._clock = clock
         self._fallback = fallback
-        self._on_misprediction = on_misprediction
-        self._lock = threading.Lock()
-        self._ledger = Ledger(timeouts=timeouts)
-        self._table = NodeTable()
-        self._nodes: dict[str, NodeInfo] = {}
-        self._unschedulable = UnschedulablePods()
+        self._direct_binding = direct_binding
+        self._state = ClusterState(clock, timeouts, on_misprediction, self.changed.set)
+        self._gangs_lock = threading.Lock()
+        self._judging = threading.Lock()
+        self._placer = Placer(self._state, fallback)
+        self._gangs = GangScheduler(self._state, self._placer, self._judging, direct_binding=direct_binding)
+        self._units = UnitPlacer(self._state, self._placer, self._gangs)
+        self._rejections = RejectionCache()
+        self._view = CacheView(self._state, self._placer, self._judging, clock, fallback)
 
     # --- events
 
     def update_node(self, old: NodeInfo | None, new: NodeInfo | None) -> None:
         """Add, update or remove a node."""
-        with self._lock:
-            if new is not None:
-                self._nodes[new.name] = new
-            elif old is not None:
-                self._nodes.pop(old.name, None)
+        self._state.update_node(old, new)
 
     def kubelet_release(self, node: str) -> tuple[int, int]:
         """Return the release of a node's kubelet; the newest known release where the node does not have it."""
-        info = self._nodes.get(node)
-        return (info.release if info is not None else None) or DEFAULT_RELEASE
+        return self._state.kubelet_release(node)
 
     def update_report(self, old: PublishedReport | None, new: PublishedReport | None) -> None:
         """Add, update or remove a node's report."""
-        with self._lock:
-            if new is not None:
-                self._ledger.update_report(new.report, self._clock(), published=new.published)
-                self._clear_rejections(new.report.node)
-            elif old is not None:
-                self._ledger.remove_report(old.report.node, self._clock())
+        self._state.update_report(old, new)
 
     def update_pod(self, old: ObservedPod | None, new: ObservedPod | None) -> None:
         """Add, update or remove a pod; call back where its kubelet rejected it against the prediction."""
-        misprediction: Misprediction | None = None
-        with self._lock:
-            now = self._clock()
-            if new is None:
-                self._remove_pod(old, now)
-            else:
-                misprediction = self._add_pod(new, now)
-        if misprediction is not None:  # without the lock: the callback may write to a slow disk
-            self._on_misprediction(misprediction)
+        self._state.update_pod(old, new)
+
+    def update_pod_group(self, old: PodGroup | None, new: PodGroup | None) -> None:
+        """Add, update or remove a PodGroup."""
+        self._state.update_pod_group(old, new)
+
+    def set_pod_groups_served(self, api_group: str, served: Served) -> None:
+        """Note whether the API server serves the PodGroups of an API."""
+        self._state.set_pod_groups_served(api_group, served)
+
+    def set_view_age(self, age: float) -> None:
+        """Note for how many seconds nodes, reports or pods are no longer known to be current."""
+        self._state.set_outdated(outdated=age > self._fallback.watch_stale_after)
 
     def tick(self) -> None:
         """Apply what time alone changes: expired assumed pods, ended backoffs."""
-        with self._lock:
-            self._ledger.tick(self._clock())
-            self._refresh()
-            blocked = self._table.nodes_with_assumed_pods()
-            settled = [name for name in blocked if not self._ledger.assumed_pods(name)]
-            self._clear_rejections(*settled, *self._table.nodes_in_backoff())
+        self._state.tick()
+        with self._gangs_lock, self._judging:
+            self._placer.refresh()
+            self._placer.clear_settled_rejections()
+            self._gangs.tick(self._clock())
+        self.changed.set()
 
-    # --- queries
+    # --- placing pods
 
     def select_and_assume(
         self, pod: PendingPod, candidates: CandidateNodes, *, daemon_set: bool = False
     ) -> ScheduleResult:
         """Assume a pod on the best candidate that admits it. An earlier assumption of the same pod is forgotten.
 
-        `daemon_set`: the pod belongs to a DaemonSet.
+        A pod that is being bound already stays where it is. `daemon_set`: the pod belongs to a DaemonSet.
         """
-        with self._lock:
+        with self._judging:
+            with self._state.lock:
+                node = self._state.bindings.requested.get(pod.uid)
+            if node is not None:
+                return self._keep(pod, node, candidates)
+            self._state.forget(pod.uid)
+            self._placer.refresh()
+            result = self._select(pod, candidates, daemon_set=daemon_set)
+            if result.node:
+                with self._state.lock:
+                    self._state.unschedulable.remove(pod.uid)
+            return result
+
+    def select_gang_member(
+        self, pod: PendingPod, key: GroupKey, scheduler: str, candidates: CandidateNodes
+    ) -> ScheduleResult | None:
+        """Assume a pod of a PodGroup with its whole gang; None: the pod is placed for itself.
+
+        `scheduler`: the scheduler's name that the pod has.
+        """
+        state = self._state
+        with self._gangs_lock, self._judging:
+            with state.lock:
+                node, is_single = state.bindings.requested.get(pod.uid), state.gangs.is_single(key)
+            if node is not None:
+                return self._keep(pod, node, candidates)
+            if is_single and not self._gangs.holds(pod.uid):
+                return None
+            self._placer.refresh()
+            outcome = self._gangs.filter(pod, key, scheduler, candidates, self._clock())
+        if outcome is None:
+            return None
+        self.changed.set()  # its siblings are to be bound
+        if isinstance(outcome, str):
+            return ScheduleResult("", None, self._rejections.fail_all(outcome, POD_GROUP, candidates))
+        return ScheduleResult(outcome.node, outcome.verdict)
+
+    def burst_delay(self, pod: PendingPod) -> float:
+        """Return for how many seconds the filter call of a pod should wait for the rest of the pod's burst.
+
+        Pods of a burst are packed better when all of them are known. Where many nodes may admit the waiting pods there
+        is no plan, and no delay.
+        """
+        if not self._direct_binding:
+            return 0.0
+        with self._state.lock:
             now = self._clock()
-            self._ledger.forget(pod.uid, now)
-            self._refresh()
-            reasons: dict[str, str] = {}
-            for name in self._table.by_score(pod.shape, self._unschedulable.most_common_shapes(_MAX_PENDING_SHAPES)):
-                if name not in candidates:
-                    continue
-                if self._is_stale(name, now):
-                    reasons[name] = diagnosis.STALE_REPORT
-                    continue
-                reason = self._table.rejection(name, pod.shape)
-                if reason is None:
-                    verdict = self._ledger.assume(pod, name, now)
-                    if verdict.admitted:
-                        self._unschedulable.remove(pod.uid)
-                        return ScheduleResult(name, verdict, {})
-                    reason = verdict.reason
-                    self._table.reject(name, pod.shape, reason)
-                if reason in diagnosis.LEDGER_REASONS:
-                    reasons[name] = diagnosis.LEDGER_REASONS[reason]
-            selected = self._assume_unreported(pod, candidates, now, daemon_set=daemon_set)
-            return selected or self._add_unschedulable(pod, candidates, reasons)
+            delay = self._state.waiting.burst_delay(pod.uid, now)
+        if delay <= 0:
+            return 0.0
+        with self._judging:
+            self._placer.refresh()
+            plan = self._units.waiting_plan(now)
+        return 0.0 if plan is None else delay
+
+    def place_waiting(self) -> PassResult:
+        """Assume the waiting pods that fit, each on the node where it is to be bound: one scheduling pass."""
+        if not self._direct_binding:
+            return PassResult([], [])
+        with self._gangs_lock, self._judging:
+            self._placer.refresh()
+            result = self._units.place_all(self._clock())
+            if self._gangs.has_more:
+                self.changed.set()
+            return result._replace(placements=[*self._gangs.take_placements(), *result.placements])
+
+    def end_binding(self, placement: PodPlacement, result: str) -> None:
+        """Note how the binding of a placed pod ended: "bound", "gone" (the pod), or "failed"."""
+        if result == "bound":
+            self._state.confirm_binding(placement.pod, placement.node)
+            return
+        if result == "failed":
+            with self._gangs_lock:
+                if self._gangs.hold(placement, self._clock()):
+                    return
+        self._state.cancel_binding(placement.pod.uid, gone=result == "gone")
+
+    def drop_pod(self, uid: str) -> None:
+        """Drop a waiting pod that no longer exists."""
+        with self._state.lock:
+            self._state.drop_waiting(uid)
+
+    def reserve(self, uid: str, node: str) -> str | None:
+        """Let the requests of an unbound pod count on a node; return why the node has too little left for it.
+
+        A pod that is assumed, or of which nothing is known, passes.
+        """
+        with self._state.lock:
+            waiting = self._state.waiting.get(uid)
+            if waiting is None or self._state.ledger.node_of(uid) is not None:
+                return None
+        return self._state.reserve(uid, waiting.spec.constraints, node)
 
     def pods_to_requeue(self) -> list[PendingPod]:
         """Return unschedulable pods that a changed node may admit; each again after an exponential backoff."""
-        with self._lock:
-            self._refresh()
-            return self._unschedulable.pop_due(self._clock(), self._table.change_revisions)
+        state = self._state
+        with self._gangs_lock, self._judging:
+            self._placer.refresh()
+            if self._placer.judge_more():
+                self.changed.set()
+            with state.lock:
+                shapes = state.unschedulable.due_shapes()
+            changes = {shape: self._placer.table.change_revisions(shape) for shape in shapes}
+            if not self._direct_binding:
+                self._gangs.begin_pass()
+                self._gangs.place_before(None, self._clock())
+            with state.lock:
+                pods = state.unschedulable.pop_due(self._clock(), changes, self._is_bindable)
+            return [*self._gangs.take_requeued(), *pods]
 
-    def remove_unschedulable(self, uid: str) -> None:
-        """Drop an unschedulable pod that no longer exists."""
-        with self._lock:
-            self._unschedulable.remove(uid)
+    # --- queries
+
+    @property
+    def view(self) -> CacheView:
+        """Return what metrics and `/debug/state` show."""
+        return self._view
+
+    @property
+    def state(self) -> ClusterState:
+        """Return the state of the cluster, with the short lock."""
+        return self._state
 
     def scores(self, shape: PodShape, names: list[str]) -> list[int]:
         """Return 0 to 100 for each node; 0 for a node without a report."""
-        with self._lock:
-            self._refresh()
-            return self._table.scores(shape, self._unschedulable.most_common_shapes(_MAX_PENDING_SHAPES), names)
+        with self._judging:
+            self._placer.refresh()
+            return self._placer.table.scores(shape, self._placer.pending_shapes(), names)
 
     @property
     def allows_every_node(self) -> bool:
@@ -169,118 +253,83 @@ class ExtenderCache:
 
     def allowed_nodes(self, names: list[str]) -> tuple[list[str], dict[str, str]]:
         """Return the nodes allowed for a pod that no kubelet aligns, and the reason for each of the rest."""
-        with self._lock:
+        with self._judging:
             now = self._clock()
-            self._refresh()
+            self._placer.refresh()
             failed = {name: reason for name in names if (reason := self._denial(name, now))}
             return [name for name in names if name not in failed], failed
 
     def predicted_verdict(self, uid: str) -> Verdict | None:
         """Return the verdict predicted for an assumed pod; None where the pod is not assumed."""
-        with self._lock:
-            return self._ledger.predicted_verdict(uid)
+        return self._state.predicted_verdict(uid)
 
-    def counters(self) -> LedgerCounters:
-        """Return the ledger's counters."""
-        with self._lock:
-            return self._ledger.counters()
+    # --- with the judging lock held
 
-    def node_counts(self) -> dict[str, int]:
-        """Return the number of nodes by the state of their report."""
-        with self._lock:
-            now = self._clock()
-            reported = [name for name in self._table if name in self._nodes]
-            stale = sum(self._ledger.is_stale(name, now, self._fallback.stale_after) for name in reported)
-            unreported = len(self._nodes) - len(reported)
-            return {"reported": len(reported) - stale, "stale": stale, "unreported": unreported}
+    def _select(self, pod: PendingPod, candidates: CandidateNodes, *, daemon_set: bool) -> ScheduleResult:
+        placer, now = self._placer, self._clock()
+        waiting = self._request(pod.uid, now)
+        cached = self._rejections.get(pod.shape, candidates, len(placer.table))
+        if cached is not None and not placer.table.change_revisions(pod.shape):
+            return self._reject(pod, ScheduleResult("", None, cached.failed_nodes))
+        constraints = waiting.spec.constraints if waiting is not None else None
+        reserved: frozenset[str] = frozenset()
+        plan = None
+        if waiting is not None and placer.table.possible_nodes(pod.shape, 1) and self._is_bindable_now(waiting):
+            plan = self._units.waiting_plan(now)
+        if plan is not None and waiting is not None:
+            placement = self._units.place_by_plan(waiting, plan, candidates, now)
+            if placement is not None:
+                self.changed.set()  # slots that were held may be open now
+                return ScheduleResult(placement.node, placement.verdict)
+            reserved = self._units.reserved_nodes(waiting, plan)
+        selection = placer.select(pod, constraints, NodesWithout(candidates, reserved), now, JudgingBudget())
+        if selection.node:
+            return ScheduleResult(selection.node, selection.verdict)
+        unreported = placer.assume_unreported(pod, candidates, daemon_set=daemon_set)
+        if unreported:
+            return ScheduleResult(unreported, None)
+        unexplained = [name for name in candidates.names if name not in selection.reasons]
+        held = {name: HELD for name in reserved if name in candidates and placer.table.may_admit(name, pod.shape)}
+        failed = with_reasons(diagnosis.diagnose(pod.shape, unexplained, placer.table), selection.reasons | held)
+        if not selection.reasons and not daemon_set and not placer.table.change_revisions(pod.shape):
+            self._rejections.put(pod.shape, len(placer.table), failed)
+        return self._reject(pod, ScheduleResult("", None, failed))
 
-    def dump(self) -> dict[str, object]:
-        """Return the cache's view of each node, as JSON for `/debug/state`."""
-        with self._lock:
-            names = sorted({*self._nodes, *self._table})
-            counters = self._ledger.counters()
-        # deprecated in 0.1.0, dropped in the next minor version
-        old_names = {
-            "promised": counters.assumed_total, "withdrawn": counters.forgotten, "refused": counters.rejected,
-            "missed": counters.mispredicted, "in_flight": counters.assumed,
-        }  # fmt: skip
-        nodes = {name: self._dump_node(name) for name in names}
-        return {"counters": counters._asdict() | old_names, "nodes": nodes}
-
-    def _dump_node(self, name: str) -> dict[str, object]:
-        with self._lock:  # for each node anew: kube-scheduler's calls must not wait for all of them
-            state, pods = self._ledger.state(name), self._ledger.assumed_pods(name)
-        assumed = [f"{pod.namespace}/{pod.name}" for pod in pods]
-        description = {"report": None} if state is None else describe_state(state)
-        # deprecated in 0.1.0, dropped in the next minor version: inFlight
-        return {"assumedPods": assumed, "inFlight": assumed, **description}
-
-    # --- with the lock held
-
-    def _remove_pod(self, pod: ObservedPod | None, now: float) -> None:
-        if pod is not None:
-            self._unschedulable.remove(pod.uid)
-            self._ledger.remove_pod(pod.uid, now)
-
-    def _add_pod(self, pod: ObservedPod, now: float) -> Misprediction | None:
-        """Apply the present state of a pod; return its misprediction, if any."""
-        if pod.node or pod.terminal:
-            self._unschedulable.remove(pod.uid)
-        if pod.rejected:
-            return self._ledger.reject_pod(pod.uid, pod.reason, pod.message, now)
-        if pod.terminal:
-            self._ledger.remove_pod(pod.uid, now, terminated=True)
-        elif pod.node and pod.shape is not None:
-            bound = BoundPod(pod.uid, pod.namespace, pod.name, pod.shape, pod.node, pod.started)
-            self._ledger.add_pod(bound, now)
-        return None
-
-    def _refresh(self) -> None:
-        changed = self._ledger.changed_nodes()
-        if changed:
-            self._table.update((name, self._ledger.state(name)) for name in sorted(changed))
-            self._unschedulable.recheck_all()
-
-    def _clear_rejections(self, *names: str) -> None:
-        """Forget what some nodes have rejected.
-
-        Once assumed pods have arrived as predicted, a node's state is equal, but their order no longer matters: the
-        node may admit what it rejected.
-        """
-        if self._table.clear_rejections(names):
-            self._unschedulable.recheck_all()
-
-    def _is_stale(self, name: str, now: float) -> bool:
-        return self._fallback.stale != ALLOW and self._ledger.is_stale(name, now, self._fallback.stale_after)
-
-    def _assume_unreported(
-        self, pod: PendingPod, candidates: CandidateNodes, now: float, *, daemon_set: bool
-    ) -> ScheduleResult | None:
-        """Assume a pod on a node without a report, where the policy allows it.
-
-        Each pod of a DaemonSet has one node. The network and the agent are among them: without these a new node would
-        never have a report.
-        """
-        policy = self._fallback.unreported
-        if policy != ALLOW and not (daemon_set and policy == ALLOW_UNALIGNED):
+    def _request(self, uid: str, now: float) -> WaitingPod | None:
+        """Note that kube-scheduler has filtered a pod; return the pod where pods are bound without it."""
+        if not self._direct_binding:
             return None
-        for name in candidates.names:
-            if name not in self._table and self._ledger.assume(pod, name, now, allow_unreported=True).admitted:
-                return ScheduleResult(name, None, {})
-        return None
+        with self._state.lock:
+            self._state.waiting.request(uid, now)
+            return self._state.waiting.get(uid)
 
-    def _add_unschedulable(
-        self, pod: PendingPod, candidates: CandidateNodes, reasons: dict[str, str]
-    ) -> ScheduleResult:
-        self._unschedulable.add(pod, self._table.revision)
-        failed = diagnosis.diagnose(pod.shape, candidates.names, self._table)
-        failed.update(reasons)
+    def _is_bindable_now(self, waiting: WaitingPod) -> bool:
+        with self._state.lock:
+            return self._state.waiting.is_bindable(waiting)
+
+    def _is_bindable(self, uid: str) -> bool:
+        """Tell whether a scheduling pass places a pod; with the short lock held too."""
+        waiting = self._state.waiting.get(uid)
+        return waiting is not None and self._state.waiting.is_bindable(waiting)
+
+    def _reject(self, pod: PendingPod, result: ScheduleResult) -> ScheduleResult:
+        with self._state.lock:
+            self._state.unschedulable.add(pod, self._placer.table.revision)
+        return result
+
+    def _keep(self, pod: PendingPod, node: str, candidates: CandidateNodes) -> ScheduleResult:
+        """Return the node to which a pod is being bound."""
+        if node in candidates:
+            return ScheduleResult(node, self._state.predicted_verdict(pod.uid))
+        failed = self._rejections.fail_all(f"the pod is being bound to {node}", BINDING, candidates)
         return ScheduleResult("", None, failed)
 
     def _denial(self, name: str, now: float) -> str:
         """Return the reason for which the fallback policy denies a node; empty: it does not."""
-        if self._fallback.unreported == DENY and name not in self._table:
+        if self._fallback.unreported == DENY and name not in self._placer.table:
             return diagnosis.NO_REPORT
-        if self._fallback.stale == DENY and self._ledger.is_stale(name, now, self._fallback.stale_after):
-            return diagnosis.STALE_REPORT
+        if self._fallback.stale == DENY:
+            with self._state.lock:
+                if self._state.ledger.is_stale(name, now, self._fallback.stale_after):
+                    return diagnosis.STALE_REPORT
         return ""

@@ -15,3 +15,5 @@ class FallbackPolicy(NamedTuple):
     stale: str = ALLOW_UNALIGNED
     stale_after: float = 60.0
     """Seconds: the report is stale once a pod has run this long without being in it."""
+    watch_stale_after: float = 30.0
+    """Seconds: all reports are stale once nodes, reports or pods have not been known to be current for this long."""

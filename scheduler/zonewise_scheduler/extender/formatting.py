@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.cpuset import CpuSet
+from zonewise_scheduler.admission.assignment_text import format_assignments
 
 if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeState
-    from zonewise_scheduler.admission.verdict import ContainerAssignment, Verdict
+    from zonewise_scheduler.admission.verdict import Verdict
 
 VERDICT_ANNOTATION = "zonewise.dev/predicted-admission"
 OLD_VERDICT_ANNOTATION = "zonewise.dev/foretold"
@@ -16,8 +17,8 @@ OLD_VERDICT_ANNOTATION = "zonewise.dev/foretold"
 
 
 def format_verdict(verdict: Verdict) -> str:
-    """Return the zones and CPUs of each container, separated by "; ": "main zones=0 cpus=1-8,65-72"."""
-    return "; ".join(_format_assignment(assignment) for assignment in verdict.assignments) or "nothing exclusive"
+    """Return the zones and CPUs of each container (format_assignments)."""
+    return format_assignments(verdict.assignments)
 
 
 def describe_state(state: NodeState) -> dict[str, object]:
@@ -36,15 +37,3 @@ def describe_state(state: NodeState) -> dict[str, object]:
         },
         "unknown": list(kind.unknown),
     }
-
-
-def _format_assignment(assignment: ContainerAssignment) -> str:
-    zones = 0
-    for share in (*assignment.memory, *assignment.devices):
-        zones |= share.zones
-    parts = [assignment.container]
-    if zones:
-        parts.append(f"zones={CpuSet.from_bits(zones)}")
-    if assignment.cpus:
-        parts.append(f"cpus={CpuSet.from_bits(assignment.cpus)}")
-    return " ".join(parts)

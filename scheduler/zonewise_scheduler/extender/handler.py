@@ -16,6 +16,10 @@ from zonewise_scheduler.extender.types import (
     ExtenderBindingArgs,
     ExtenderBindingResult,
     ExtenderFilterResult,
+    ExtenderPreemptionArgs,
+    ExtenderPreemptionResult,
+    MetaPod,
+    MetaVictims,
     RequestError,
 )
 
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from zonewise_scheduler.extender.metrics import ExtenderMetrics
-    from zonewise_scheduler.extender.types import HostPriority, Json
+    from zonewise_scheduler.extender.types import HostPriority, Json, ProposedVictims
 
 log = logging.getLogger(__name__)
 
@@ -43,20 +47,26 @@ class Extender(Protocol):
         """Return a score for each candidate. Raises FieldError."""
         ...
 
+    def preempt(self, pod: Json, proposed: dict[str, ProposedVictims]) -> dict[str, tuple[str, ...]]:
+        """Return the UIDs of the victims by node. Raises FieldError."""
+        ...
+
     def bind(self, binding: ExtenderBindingArgs) -> None:
         """Bind a pod. Raises KubeError."""
         ...
 
 
 class ExtenderHandler:
-    """Serves the verbs under /filter, /prioritize and, if enabled, /bind."""
+    """Serves the verbs under /filter, /prioritize and /preempt, and under /bind if that is enabled."""
 
     max_body = MAX_BODY_BYTES
 
     def __init__(self, verbs: Extender, metrics: ExtenderMetrics, *, bind: bool) -> None:
         self._metrics = metrics
         self._verbs = verbs
-        self._paths: dict[str, Callable[[bytes], object]] = {"/filter": self._filter, "/prioritize": self._prioritize}
+        self._paths: dict[str, Callable[[bytes], object]] = {
+            "/filter": self._filter, "/prioritize": self._prioritize, "/preempt": self._preempt,
+        }  # fmt: skip
         if bind:
             self._paths["/bind"] = self._bind
 
@@ -70,8 +80,9 @@ class ExtenderHandler:
         try:
             response = Response(200, "application/json", msgspec.json.encode(self._paths[request.path](request.body)))
         except (msgspec.DecodeError, RequestError, UnicodeError) as error:
-            log.warning("%s: invalid request: %s", request.path, error)
-            response = text_response(400, f"{error}\n")
+            response = _bad_request(request.path, str(error))
+        except RecursionError:
+            response = _bad_request(request.path, "the JSON is nested too deeply")
         self._metrics.observe_request(request.path[1:], response.status, time.perf_counter() - start)
         return response
 
@@ -80,7 +91,7 @@ class ExtenderHandler:
         candidates = CandidateNodes(arguments)
         try:
             return self._verbs.filter(arguments.pod, candidates)
-        except RequestError:
+        except (RequestError, RecursionError):
             raise
         except FieldError as error:
             raise RequestError(f"Pod.{error}") from error
@@ -95,6 +106,16 @@ class ExtenderHandler:
         except FieldError as error:
             raise RequestError(f"Pod.{error}") from error
 
+    def _preempt(self, body: bytes) -> ExtenderPreemptionResult:
+        arguments = _PREEMPTION.decode(body)
+        try:
+            victims = self._verbs.preempt(arguments.pod, arguments.victims())
+        except FieldError as error:
+            raise RequestError(f"Pod.{error}") from error
+        return ExtenderPreemptionResult({
+            node: MetaVictims([MetaPod(uid) for uid in uids]) for node, uids in victims.items()
+        })  # fmt: skip
+
     def _bind(self, body: bytes) -> ExtenderBindingResult:
         binding = _BINDING.decode(body)
         try:
@@ -105,5 +126,11 @@ class ExtenderHandler:
         return ExtenderBindingResult()
 
 
+def _bad_request(path: str, reason: str) -> Response:
+    log.warning("%s: invalid request: %s", path, reason)
+    return text_response(400, f"{reason}\n")
+
+
 _ARGUMENTS = msgspec.json.Decoder(ExtenderArgs)
+_PREEMPTION = msgspec.json.Decoder(ExtenderPreemptionArgs)
 _BINDING = msgspec.json.Decoder(ExtenderBindingArgs)

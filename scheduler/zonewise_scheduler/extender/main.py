@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 import logging
-import signal
 import sys
-import threading
-import time
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 from zonewise_common.service import logs
 from zonewise_common.service.api_client import open_client
 from zonewise_common.service.authorizer import Authorizer
+from zonewise_common.service.clock import monotonic_clock
 from zonewise_common.service.http_server import serving
-from zonewise_common.service.options import SettingsError
+from zonewise_common.service.metrics import ServiceMetrics
+from zonewise_common.service.options import SettingsError, settings_digest
+from zonewise_common.service.stop_signals import stop_event
 from zonewise_common.service.tls import open_certificates
+from zonewise_scheduler.extender.binder import Binder
 from zonewise_scheduler.extender.cache import ExtenderCache
 from zonewise_scheduler.extender.fallback_policy import FallbackPolicy
 from zonewise_scheduler.extender.handler import ExtenderHandler
 from zonewise_scheduler.extender.informers import Informers
 from zonewise_scheduler.extender.metrics import ExtenderMetrics
 from zonewise_scheduler.extender.misprediction_files import MispredictionFiles
+from zonewise_scheduler.extender.pass_loop import PassLoop
+from zonewise_scheduler.extender.pod_group_informers import PodGroupInformers
+from zonewise_scheduler.extender.preemption.preemption import Preemption
 from zonewise_scheduler.extender.requeue import Requeuer
+from zonewise_scheduler.extender.state.report_problems import ReportProblems
 from zonewise_scheduler.extender.status_handler import StatusHandler
 from zonewise_scheduler.extender.verbs import ExtenderVerbs
 from zonewise_scheduler.nodes.assumed.types import LedgerTimeouts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
 
     from zonewise_scheduler.extender.settings import ExtenderSettings
     from zonewise_scheduler.nodes.assumed.types import Misprediction
@@ -48,23 +52,46 @@ def run_extender(settings: ExtenderSettings) -> int:
     """Run until SIGTERM or SIGINT, and return the program's status. Raises SettingsError."""
     logs.configure_logging(settings.log_level, settings.log_format)
     sys.setswitchinterval(_SWITCH_INTERVAL)
-    stop = _stop_event()
+    stop = stop_event()
     with ExitStack() as stack:
         client = stack.enter_context(closing(open_client(settings.api_server, settings.kubeconfig)))
         metrics = ExtenderMetrics()
-        fallback = FallbackPolicy(settings.unreported_nodes, settings.stale_reports, settings.stale_after)
+        metrics.settings.info({"hash": settings_digest(settings)})
+        fallback = FallbackPolicy(settings.unreported_nodes, settings.stale_reports, settings.stale_after,
+                                  settings.watch_stale_after)  # fmt: skip
         timeouts = LedgerTimeouts(assume_timeout=settings.assume_timeout)
-        cache = ExtenderCache(_monotonic_clock(), timeouts, fallback, _misprediction_callback(settings, metrics))
-        metrics.export(cache)
-        informers = stack.enter_context(Informers(client, cache))
+        clock = monotonic_clock()
+        cache = ExtenderCache(
+            clock, timeouts, fallback, _misprediction_callback(settings, metrics),
+            direct_binding=settings.direct_binding,
+        )  # fmt: skip
+        problems = ReportProblems(client)
+        stack.enter_context(problems)
+        informers = stack.enter_context(Informers(client, cache, settings.watch_stale_after, problems.update_report))
+        metrics.export(cache.view)
+        metrics.export_report_problems(problems)
+        metrics.export_watch_ages(lambda: informers.ages)
+        stack.enter_context(PodGroupInformers(client, cache))
         stack.enter_context(Requeuer(client, cache, metrics))
-        handler = ExtenderHandler(ExtenderVerbs(cache, client, metrics, informers), metrics, bind=settings.bind)
+        if settings.direct_binding:
+            binder = stack.enter_context(Binder(client, cache, metrics))
+            stack.enter_context(PassLoop(cache, binder, informers))
+        preemption: Preemption | None = None
+        if settings.preemption:
+            preemption = stack.enter_context(Preemption(client, cache.state, clock, metrics))
+        verbs = ExtenderVerbs(cache, client, metrics, informers, preemption)
+        handler = ExtenderHandler(verbs, metrics, bind=settings.bind)
         certificates = open_certificates(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
+        service = ServiceMetrics(client.request_failures)
+        service.add_certificates(certificates)
+        metrics.registry.register(service)
         stack.enter_context(serving(settings.listen, handler, certificates=certificates, idle=_IDLE_TIMEOUT))
         if settings.metrics_listen:
             authorizer = Authorizer(client) if settings.metrics_auth == "token" else None
-            certificates = open_certificates(settings.tls_cert, settings.tls_key, "")
-            status = StatusHandler(cache, metrics.registry, informers)
+            certificates = open_certificates(*_metrics_tls(settings), "")
+            service.add_certificates(certificates)
+            service.add_authorizer(authorizer)
+            status = StatusHandler(cache.view, metrics.registry, informers)
             stack.enter_context(
                 serving(settings.metrics_listen, status, authorizer=authorizer, certificates=certificates)
             )
@@ -74,10 +101,11 @@ def run_extender(settings: ExtenderSettings) -> int:
     return 0
 
 
-def _monotonic_clock() -> Callable[[], float]:
-    """Return a clock in seconds since the epoch that ignores later steps of the system clock."""
-    start = time.time() - time.monotonic()
-    return lambda: start + time.monotonic()
+def _metrics_tls(settings: ExtenderSettings) -> tuple[str, str]:
+    """Return the files of the certificate and the key for metrics and health."""
+    if settings.metrics_tls_cert:
+        return settings.metrics_tls_cert, settings.metrics_tls_key
+    return settings.tls_cert, settings.tls_key
 
 
 def _misprediction_callback(settings: ExtenderSettings, metrics: ExtenderMetrics) -> Callable[[Misprediction], None]:
@@ -96,14 +124,3 @@ def _misprediction_callback(settings: ExtenderSettings, metrics: ExtenderMetrics
             files.write(misprediction)
 
     return report
-
-
-def _stop_event() -> threading.Event:
-    stop = threading.Event()
-
-    def set_stop(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, set_stop)
-    return stop

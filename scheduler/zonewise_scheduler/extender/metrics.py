@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, PlatformCollector, ProcessCollector
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from zonewise_common import __version__
+from zonewise_common.service.metrics import WatchAges
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from prometheus_client import Metric
 
-    from zonewise_scheduler.extender.cache import ExtenderCache
+    from zonewise_scheduler.extender.cache_view import CacheView
+    from zonewise_scheduler.extender.failed_nodes import RejectionCause
+    from zonewise_scheduler.extender.state.report_problems import ReportProblems
 
 _BUCKETS = (0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.0, 5.0)
 """Seconds."""
@@ -28,6 +33,8 @@ class ExtenderMetrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
+        Info("zonewise_build", "The version of the scheduler.", registry=self.registry).info({"version": __version__})
+        self.settings = Info("zonewise_settings", "The settings in force, as a hash.", registry=self.registry)
         self._requests = Counter(
             "zonewise_extender_requests", "Calls of kube-scheduler.", ["verb", "code"], registry=self.registry
         )
@@ -38,6 +45,11 @@ class ExtenderMetrics:
         self._results = Counter(
             "zonewise_extender_filter_results", "Pods by the result of filter.", ["result"], registry=self.registry
         )
+        self._rejections = Counter(
+            "zonewise_extender_rejections", "Pods that every candidate rejects at filter, by the cause of most: the "
+            "reason of a kubelet or of the extender, and the resource that decides ('several' where more do).",
+            ["reason", "resource"], registry=self.registry,
+        )  # fmt: skip
         self._mispredictions = Counter(
             "zonewise_mispredictions", "Pods that a kubelet rejected though their admission was predicted.", ["reason"],
             registry=self.registry,
@@ -46,6 +58,20 @@ class ExtenderMetrics:
             "zonewise_pods_requeued", "Unschedulable pods that were requeued since a node changed.",
             registry=self.registry,
         )  # fmt: skip
+        self._bindings = Counter(
+            "zonewise_direct_bindings", "Pods that a scheduling pass has placed, by the end of their binding.",
+            ["result"], registry=self.registry,
+        )  # fmt: skip
+        self._preemptions = Counter(
+            "zonewise_preemptions", "Pods for which others end, by the scheduler that evicts these.", ["by"],
+            registry=self.registry,
+        )  # fmt: skip
+        self._victims = Counter("zonewise_preemption_victims", "Their victims.", ["by"], registry=self.registry)
+        self._budgets_forbidden = Gauge(
+            "zonewise_disruption_budgets_forbidden",
+            "1 while the extender may not read PodDisruptionBudgets, so that it preempts nothing.",
+            registry=self.registry,
+        )
         # deprecated in 0.1.0, dropped in the next minor version
         self._old_decisions = Counter(
             "zonewise_extender_decisions", _deprecated("zonewise_extender_filter_results"), ["outcome"],
@@ -70,47 +96,116 @@ class ExtenderMetrics:
         self._results.labels(result).inc()
         self._old_decisions.labels(_OLD_RESULTS[result]).inc()
 
+    def count_rejection(self, cause: RejectionCause) -> None:
+        """Count a pod that every candidate rejects."""
+        self._rejections.labels(*cause).inc()
+
     def count_requeued(self) -> None:
         """Count a requeued pod."""
         self._requeued.inc()
         self._old_woken.inc()
+
+    def count_binding(self, result: str) -> None:
+        """Count a pod that a scheduling pass has placed: "bound", "gone", or "failed", which leaves it to others."""
+        self._bindings.labels(result).inc()
+
+    def count_preemption(self, by: str, victims: int) -> None:
+        """Count a preemption, with the number of its victims.
+
+        "zonewise": the extender evicts them. "kube-scheduler": it does, after the verb `preempt`.
+        """
+        self._preemptions.labels(by).inc()
+        self._victims.labels(by).inc(victims)
+
+    def set_budgets_forbidden(self, *, forbidden: bool) -> None:
+        """Export whether PodDisruptionBudgets may not be read."""
+        self._budgets_forbidden.set(forbidden)
 
     def count_misprediction(self, reason: str) -> None:
         """Count a misprediction by the kubelet's reason."""
         self._mispredictions.labels(reason).inc()
         self._old_mispredictions.labels(reason).inc()
 
-    def export(self, cache: ExtenderCache) -> None:
+    def export(self, view: CacheView) -> None:
         """Export the state of a cache at every scrape."""
-        self.registry.register(_CacheCollector(cache))
+        self.registry.register(_CacheCollector(view))
+
+    def export_watch_ages(self, ages: Callable[[], Mapping[str, float]]) -> None:
+        """Export the age of each watch, in seconds by resource, at every scrape."""
+        self.registry.register(WatchAges(ages))
+
+    def export_report_problems(self, problems: ReportProblems) -> None:
+        """Export the problems of reports at every scrape."""
+        self.registry.register(_ProblemCollector(problems))
+
+
+class _ProblemCollector(Collector):
+    """Damaged reports, by the kind of damage."""
+
+    def __init__(self, problems: ReportProblems) -> None:
+        self._problems = problems
+
+    def collect(self) -> Iterator[Metric]:
+        nodes = GaugeMetricFamily(
+            "zonewise_damaged_reports", "Reports with a problem at present, by its kind.", labels=["kind"]
+        )
+        for kind, count in sorted(self._problems.nodes_by_kind().items()):
+            nodes.add_metric([kind], count)
+        yield nodes
+        yield _counter(
+            "zonewise_report_problems", "Problems that have appeared in reports.", "kind",
+            sorted(self._problems.totals().items()),
+        )  # fmt: skip
 
 
 class _CacheCollector(Collector):
     """The ledger's counters, and the number of nodes by state."""
 
-    def __init__(self, cache: ExtenderCache) -> None:
-        self._cache = cache
+    def __init__(self, view: CacheView) -> None:
+        self._view = view
 
     def collect(self) -> Iterator[Metric]:
-        counters = self._cache.counters()
-        assumed, covered, expired = counters.assumed_total, counters.covered, counters.expired
-        forgotten, rejections = counters.forgotten, counters.rejected
+        counters = self._view.counters()
+        covered, forgotten, expired = counters.covered, counters.forgotten, counters.expired
+        rejections = counters.rejected
+        yield CounterMetricFamily(
+            "zonewise_assumptions", "Pods that were assumed on a node with a report.", counters.assumed_total
+        )
         yield _counter(
-            "zonewise_assumed_pods", "Assumed pods by outcome; assumed: all of them.", "outcome",
-            {"assumed": assumed, "covered": covered, "forgotten": forgotten, "expired": expired}.items(),
+            "zonewise_assumed_pods", "Assumed pods that are no longer assumed, by outcome.", "outcome",
+            {"covered": covered, "forgotten": forgotten, "expired": expired}.items(),
         )  # fmt: skip
         yield _counter(
             "zonewise_promises", _deprecated("zonewise_assumed_pods"), "outcome",
-            {"made": assumed, "covered": covered, "withdrawn": forgotten, "expired": expired}.items(),
+            {"covered": covered, "withdrawn": forgotten, "expired": expired}.items(),
         )  # fmt: skip
         yield _counter("zonewise_kubelet_rejections", "Pods that kubelets rejected.", "reason", rejections)
         yield _counter("zonewise_kubelet_refusals", _deprecated("zonewise_kubelet_rejections"), "reason", rejections)
         yield GaugeMetricFamily("zonewise_pods_assumed", "Pods that are assumed at present.", counters.assumed)
         yield GaugeMetricFamily("zonewise_pods_in_flight", _deprecated("zonewise_pods_assumed"), counters.assumed)
         nodes = GaugeMetricFamily("zonewise_nodes", "Nodes by the state of their report.", labels=["state"])
-        for state, count in {**self._cache.node_counts(), "blocked": counters.blocked}.items():
+        for state, count in {**self._view.node_counts(), "blocked": counters.blocked}.items():
             nodes.add_metric([state], count)
         yield nodes
+        yield from self._zones()
+
+    def _zones(self) -> Iterator[Metric]:
+        largest = GaugeMetricFamily(
+            "zonewise_largest_zone_free",
+            "The most that one zone of any node has free, assumed pods subtracted: CPUs, bytes, counts of devices.",
+            labels=["resource"],
+        )
+        ratio = GaugeMetricFamily(
+            "zonewise_largest_zone_free_ratio",
+            "Of all that is free, the part in the largest free zone of each node: 1: all of it; towards 0: scattered.",
+            labels=["resource"],
+        )
+        for resource, amount in sorted(self._view.free_by_zone().items()):
+            largest.add_metric([resource], amount.largest)
+            if amount.largest_ratio is not None:
+                ratio.add_metric([resource], amount.largest_ratio)
+        yield largest
+        yield ratio
 
 
 def _counter(name: str, text: str, label: str, values: Iterable[tuple[str, int]]) -> CounterMetricFamily:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from zonewise_common.kube.client import PatchKind
 from zonewise_common.kube.errors import Conflict, KubeError, NotFound
+from zonewise_common.kube.events import timestamp, utc_now
 from zonewise_common.kube.resources import PODS
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Requeuer:
                 log.exception("requeueing pods failed")
 
     def _requeue(self, pod: PendingPod) -> None:
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = timestamp(utc_now())
         condition = {
             "type": CONDITION,
             "status": "True",
@@ -76,7 +76,7 @@ class Requeuer:
                 PODS, pod.name, body, kind=PatchKind.STRATEGIC, namespace=pod.namespace, subresource="status"
             )
         except (NotFound, Conflict):  # the pod was deleted, or created again under its name
-            self._cache.remove_unschedulable(pod.uid)
+            self._cache.drop_pod(pod.uid)
             return
         except KubeError as error:
             log.warning("pod=%s/%s cannot be requeued: %s", pod.namespace, pod.name, error)

@@ -42,11 +42,16 @@ class ExtenderSettings(NamedTuple):
     tls_key: str = ""
     tls_client_ca: str = ""
     metrics_auth: str = "none"
+    metrics_tls_cert: str = ""
+    metrics_tls_key: str = ""
     unreported_nodes: str = ALLOW_UNALIGNED
     stale_reports: str = ALLOW_UNALIGNED
     stale_after: float = 60.0
+    watch_stale_after: float = 30.0
     assume_timeout: float = 120.0
     bind: bool = False
+    direct_binding: bool = True
+    preemption: bool = True
     misprediction_dir: str = ""
     misprediction_files: int = 100
     log_level: str = "info"
@@ -85,15 +90,24 @@ OPTIONS = Options((
            "ADDRESS:PORT"),
     *tls_options("serve both", "take callers of the extender"),
     METRICS_AUTH,
+    Option("metricsTls.cert", text, "serve metrics and health over TLS with this certificate, without it with "
+           "tls.cert", "FILE"),
+    Option("metricsTls.key", text, "and this key", "FILE"),
     Option("unreportedNodes", _fallback_policy, "pods on nodes without a report: all (allow), those that no kubelet "
            "aligns (allow-unaligned), none (deny) (default: allow-unaligned)", "|".join(_POLICIES)),
     Option("staleReports", _fallback_policy, "the same for nodes whose report is stale (default: allow-unaligned)",
            "|".join(_POLICIES)),
-    Option("staleAfter", duration, "a report is stale once a pod has run so long without being in it (default: 60s)",
-           "DURATION"),
+    Option("staleAfter", duration, "a report is stale once a pod has run so long without being in it, or 90s longer "
+           "where the agent may poll (default: 60s)", "DURATION"),
+    Option("watchStaleAfter", duration, "not ready, and every report stale, once nodes, reports or pods have not been "
+           "known to be current for so long (default: 30s)", "DURATION"),
     _ASSUME_TIMEOUT,
     Option("bind", boolean, "serve the verb bind too: bind pods, with the predicted zones as an annotation "
            "(default: false)", "true|false"),
+    Option("directBinding", boolean, "bind a rejected pod as soon as a node admits it, without another call of "
+           "kube-scheduler, where zonewise checks all of its constraints (default: true)", "true|false"),
+    Option("preemption", boolean, "evict pods of lower priority for a pod that no node admits for want of a zone, and "
+           "serve the verb preempt (default: true)", "true|false"),
     _MISPREDICTION_DIR,
     _MISPREDICTION_FILES,
     *LOGS,
@@ -115,6 +129,8 @@ def read_settings(
             values.setdefault(option.field, values.pop(old.field))
     settings = ExtenderSettings(**values)
     check_tls(settings)
+    if bool(settings.metrics_tls_cert) != bool(settings.metrics_tls_key):
+        raise SettingsError("metricsTls.cert and metricsTls.key go together: one of them is missing")
     if settings.tls_client_ca and not settings.tls_cert:
         raise SettingsError("tls.clientCa needs tls.cert and tls.key: without TLS no client shows a certificate")
     if not settings.listen:

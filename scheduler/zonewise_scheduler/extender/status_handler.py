@@ -16,13 +16,13 @@ from zonewise_common.service.handlers import (
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from zonewise_scheduler.extender.cache import ExtenderCache
+    from zonewise_scheduler.extender.cache_view import CacheView
     from zonewise_scheduler.extender.informers import Informers
 
 _INDEX = """\
 zonewise scheduler
 /healthz      200 while the program works
-/readyz       200 once all nodes, reports and pods are known
+/readyz       200 while all nodes, reports and pods are known and current
 /metrics      for Prometheus
 /debug/state  its view of each node, as JSON
 """
@@ -31,8 +31,8 @@ zonewise scheduler
 class StatusHandler(GetHandler):
     """Serves the paths of the index."""
 
-    def __init__(self, cache: ExtenderCache, registry: CollectorRegistry, informers: Informers) -> None:
-        self._cache = cache
+    def __init__(self, view: CacheView, registry: CollectorRegistry, informers: Informers) -> None:
+        self._view = view
         self._informers = informers
         super().__init__({
             "/": lambda _request: text_response(200, _INDEX),
@@ -44,7 +44,10 @@ class StatusHandler(GetHandler):
 
     def _readyz(self, _request: Request) -> Response:
         unsynced = self._informers.unsynced
-        return text_response(503, f"not known yet: {', '.join(unsynced)}\n") if unsynced else text_response(200, "ok\n")
+        if unsynced:
+            return text_response(503, f"not known yet: {', '.join(unsynced)}\n")
+        outdated = [f"{name} for {age:.0f} s" for name, age in self._informers.outdated.items()]
+        return text_response(503, f"not current: {', '.join(outdated)}\n") if outdated else text_response(200, "ok\n")
 
     def _state(self, _request: Request) -> Response:
-        return json_response(self._cache.dump())
+        return json_response(self._view.dump())

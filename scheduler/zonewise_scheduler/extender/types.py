@@ -6,9 +6,12 @@ fields are the keys. Pods and nodes inside are as the API has them. A nil of Go 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.extender.failed_nodes import FailedNodes
 
 MAX_EXTENDER_PRIORITY = 10
 """MaxExtenderPriority: kube-scheduler multiplies by ten and by the extender's weight."""
@@ -38,13 +41,13 @@ class ExtenderFilterResult(msgspec.Struct, rename="pascal"):
     nodes: NodeList | None = None
     node_names: msgspec.Raw | list[str] | None = None
     failed_nodes: dict[str, str] | None = None
-    failed_and_unresolvable_nodes: dict[str, str] | None = None
+    failed_and_unresolvable_nodes: msgspec.Raw | dict[str, str] | None = None
     """Those on which preemption would not help either."""
     error: str = ""
 
 
 class HostPriority(msgspec.Struct, rename="pascal"):
-    """One node's score, 0 to MOST_SCORE."""
+    """One node's score, 0 to MAX_EXTENDER_PRIORITY."""
 
     host: str
     score: int
@@ -64,6 +67,67 @@ class ExtenderBindingResult(msgspec.Struct, rename="pascal"):
     """ExtenderBindingResult."""
 
     error: str = ""
+
+
+class MetaPod(msgspec.Struct, rename={"uid": "UID"}):
+    """The identity of a pod."""
+
+    uid: str
+
+
+class MetaVictims(msgspec.Struct, rename={"pods": "Pods", "pdb_violations": "NumPDBViolations"}):
+    """The victims of one node."""
+
+    pods: list[MetaPod] | None = None
+    pdb_violations: int = 0
+
+
+class _VictimMeta(msgspec.Struct):
+    uid: str
+
+
+class _VictimPod(msgspec.Struct):
+    metadata: _VictimMeta
+
+
+class _Victims(msgspec.Struct, rename={"pods": "Pods", "pdb_violations": "NumPDBViolations"}):
+    """The same with whole pods, to extenders that are not nodeCacheCapable."""
+
+    pods: list[_VictimPod] | None = None
+    pdb_violations: int = 0
+
+
+class ExtenderPreemptionArgs(msgspec.Struct, rename="pascal"):
+    """ExtenderPreemptionArgs."""
+
+    pod: Json
+    node_name_to_victims: dict[str, _Victims] | None = None
+    node_name_to_meta_victims: dict[str, MetaVictims] | None = None
+
+    def victims(self) -> dict[str, ProposedVictims]:
+        """Return the victims that kube-scheduler proposes, by node."""
+        proposed = {
+            node: ProposedVictims(tuple(pod.uid for pod in victims.pods or ()), victims.pdb_violations)
+            for node, victims in (self.node_name_to_meta_victims or {}).items()
+        }
+        for node, victims in (self.node_name_to_victims or {}).items():
+            uids = tuple(pod.metadata.uid for pod in victims.pods or ())
+            proposed.setdefault(node, ProposedVictims(uids, victims.pdb_violations))
+        return proposed
+
+
+class ProposedVictims(NamedTuple):
+    """The victims that kube-scheduler proposes for one node."""
+
+    uids: tuple[str, ...]
+    violations: int
+    """Of PodDisruptionBudgets."""
+
+
+class ExtenderPreemptionResult(msgspec.Struct, rename="pascal"):
+    """ExtenderPreemptionResult."""
+
+    node_name_to_meta_victims: dict[str, MetaVictims]
 
 
 class _Meta(msgspec.Struct):
@@ -92,8 +156,10 @@ class CandidateNodes:
         self._raw = bytes(arguments.node_names)
         self._nodes = arguments.nodes.items or [] if arguments.nodes is not None else None
         self._names: list[str] | None = None
-        self._name_set: frozenset[str] = frozenset()
+        self._name_set: frozenset[str] | None = None
         self._searches = 0
+        self._searchable = self._nodes is None and b"\\" not in self._raw
+        """Whether a name is in the text as it is. JSON may write any character as an escape (RFC 8259 section 7)."""
         if self._nodes is None and self._raw == b"null":
             raise RequestError("neither Nodes nor NodeNames: the request has no candidates")
         if self._nodes is None and not self._raw.startswith(b"["):
@@ -106,14 +172,20 @@ class CandidateNodes:
             self._names = _read_names(self._raw) if self._nodes is None else _node_names(self._nodes)
         return self._names
 
+    @property
+    def name_set(self) -> frozenset[str]:
+        """Return the names without their order. Raises RequestError."""
+        if self._name_set is None:
+            self._name_set = frozenset(self.names)
+        return self._name_set
+
     def __contains__(self, name: str) -> bool:
         """Tell whether a node is a candidate. Raises RequestError."""
-        if self._names is None and self._nodes is None and self._searches < _MAX_SEARCHES:
+        if self._names is None and self._searchable and self._searches < _MAX_SEARCHES:
             # names of nodes are DNS subdomains, so none needs an escape or contains a quote
             self._searches += 1
             return f'"{name}"'.encode() in self._raw
-        self._name_set = self._name_set or frozenset(self.names)
-        return name in self._name_set
+        return name in self.name_set
 
     def pass_all(self) -> ExtenderFilterResult:
         """Return the result that passes every candidate."""
@@ -121,13 +193,26 @@ class CandidateNodes:
             return ExtenderFilterResult(node_names=msgspec.Raw(self._raw), failed_nodes={})
         return ExtenderFilterResult(nodes=NodeList(self._nodes), failed_nodes={})
 
-    def pass_nodes(self, passing: list[str], failed: dict[str, str]) -> ExtenderFilterResult:
-        """Return the result that passes some candidates, with the reasons of the failed ones."""
+    def pass_nodes(self, passing: list[str], failed: FailedNodes, nominated: str = "") -> ExtenderFilterResult:
+        """Return the result that passes some candidates, with the reasons of the failed ones.
+
+        `nominated`: a failed node that will admit the pod once its victims have ended. While they end kube-scheduler
+        preempts no others, and keeps the nomination (PodEligibleToPreemptOthers of default_preemption.go). Its own
+        search for victims finds none on a node that its own filters pass, so it is to leave out all other failed nodes.
+        """
+        result = ExtenderFilterResult(failed_and_unresolvable_nodes=failed.encoded)
+        if nominated in failed:
+            others = {name: reason for name, reason in failed.items() if name != nominated}
+            result = ExtenderFilterResult(
+                failed_nodes={nominated: failed[nominated]}, failed_and_unresolvable_nodes=others
+            )
         if self._nodes is None:
-            return ExtenderFilterResult(node_names=passing, failed_and_unresolvable_nodes=failed)
-        passing_names = set(passing)
-        nodes = [node for name, node in zip(self.names, self._nodes, strict=True) if name in passing_names]
-        return ExtenderFilterResult(nodes=NodeList(nodes), failed_and_unresolvable_nodes=failed)
+            result.node_names = passing
+        else:
+            passing_names = set(passing)
+            pairs = zip(self.names, self._nodes, strict=True)
+            result.nodes = NodeList([node for name, node in pairs if name in passing_names])
+        return result
 
 
 def _read_names(raw: bytes) -> list[str]:

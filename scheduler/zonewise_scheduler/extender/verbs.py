@@ -9,30 +9,55 @@ decided anew.
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING, cast
 
 from zonewise_common.k8s.fields import FieldError
-from zonewise_common.kube.resources import PODS
+from zonewise_common.kube.errors import Conflict
 from zonewise_scheduler.admission.pod_spec import read_pod
-from zonewise_scheduler.extender.formatting import OLD_VERDICT_ANNOTATION, VERDICT_ANNOTATION, format_verdict
+from zonewise_scheduler.extender.binder import bind_pod, bound_node
+from zonewise_scheduler.extender.failed_nodes import FailedNodes, RejectionCause
+from zonewise_scheduler.extender.formatting import format_verdict
+from zonewise_scheduler.extender.objects.pod_limits import may_be_aligned, size_problem
+from zonewise_scheduler.extender.placing.placer import ScheduleResult
+from zonewise_scheduler.extender.preemption.preemption_planner import read_preemptor
 from zonewise_scheduler.extender.types import MAX_EXTENDER_PRIORITY, ExtenderFilterResult, HostPriority
 from zonewise_scheduler.nodes.assumed.types import PendingPod
+from zonewise_scheduler.nodes.filters.constraints import scheduler_name
+from zonewise_scheduler.quota.api.pod_group_key import read_group_key
 
 if TYPE_CHECKING:
     from zonewise_common.kube.client import Client
-    from zonewise_scheduler.admission.pod import PodShape
-    from zonewise_scheduler.extender.cache import ExtenderCache, ScheduleResult
+    from zonewise_scheduler.extender.cache import ExtenderCache
     from zonewise_scheduler.extender.informers import Informers
     from zonewise_scheduler.extender.metrics import ExtenderMetrics
-    from zonewise_scheduler.extender.types import CandidateNodes, ExtenderBindingArgs, Json
+    from zonewise_scheduler.extender.preemption.preemption import Preemption
+    from zonewise_scheduler.extender.types import CandidateNodes, ExtenderBindingArgs, Json, ProposedVictims
+    from zonewise_scheduler.quota.api.pod_group_key import GroupKey
 
 log = logging.getLogger(__name__)
+
+TOO_LARGE = RejectionCause("PodTooLarge")
+"""The pod has more containers or requests than are judged."""
+
+
+class NodeIsFull(Exception):
+    """A node has too little left for a pod: kube-scheduler is to try the pod again."""
 
 
 class ExtenderVerbs:
     """See the module."""
 
-    def __init__(self, cache: ExtenderCache, client: Client, metrics: ExtenderMetrics, informers: Informers) -> None:
+    def __init__(
+        self,
+        cache: ExtenderCache,
+        client: Client,
+        metrics: ExtenderMetrics,
+        informers: Informers,
+        preemption: Preemption | None = None,
+    ) -> None:
+        """`preemption`: None turns it off."""
+        self._preemption = preemption
         self._cache = cache
         self._client = client
         self._metrics = metrics
@@ -43,11 +68,24 @@ class ExtenderVerbs:
         if unsynced := self._informers.unsynced:
             return ExtenderFilterResult(error=f"zonewise: not known yet: {', '.join(unsynced)}")
         pending = _pending_pod(pod)
+        if problem := size_problem(pending.shape):
+            failed = FailedNodes(dict.fromkeys(candidates.names, problem), TOO_LARGE)
+            self._record(pending, ScheduleResult("", None, failed))
+            return candidates.pass_nodes([], failed)
+        key = read_group_key(pod)
+        result = None if key is None else self._cache.select_gang_member(pending, key, scheduler_name(pod), candidates)
+        if result is not None:
+            self._record(pending, result)
+            nominated = "" if result.node else self._offer_preemption(pending, pod, candidates, key)
+            return candidates.pass_nodes([result.node] if result.node else [], result.failed_nodes, nominated)
         if not may_be_aligned(pending.shape):
             return self._pass(candidates)
+        while (delay := self._cache.burst_delay(pending)) > 0:
+            time.sleep(delay)
         result = self._cache.select_and_assume(pending, candidates, daemon_set=is_daemon_set_pod(pod))
         self._record(pending, result)
-        return candidates.pass_nodes([result.node] if result.node else [], result.failed_nodes)
+        nominated = "" if result.node else self._offer_preemption(pending, pod, candidates)
+        return candidates.pass_nodes([result.node] if result.node else [], result.failed_nodes, nominated)
 
     def prioritize(self, pod: Json, candidates: CandidateNodes) -> list[HostPriority]:
         """Return a score for each candidate; the node that filter selected has the highest. Raises FieldError."""
@@ -59,26 +97,54 @@ class ExtenderVerbs:
             HostPriority(name, score * MAX_EXTENDER_PRIORITY // 100) for name, score in zip(names, scores, strict=True)
         ]
 
+    def preempt(self, pod: Json, proposed: dict[str, ProposedVictims]) -> dict[str, tuple[str, ...]]:
+        """Return the UIDs of the victims that must end, on each node of the proposed ones. Raises FieldError.
+
+        They are kube-scheduler's own where no kubelet aligns the pod, and where preemption is turned off. For one
+        member of a gang no pod ends: the extender preempts for all members together.
+        """
+        pending = _pending_pod(pod)
+        if read_group_key(pod) is not None:
+            return {}
+        if self._preemption is None or not may_be_aligned(pending.shape):
+            return {node: victims.uids for node, victims in proposed.items()}
+        preemptor = read_preemptor(pending, pod)
+        if preemptor is None or self._informers.unsynced:
+            return {}
+        return self._preemption.preempt(preemptor, proposed)
+
     def bind(self, binding: ExtenderBindingArgs) -> None:
-        """Bind a pod, with the zones of its predicted verdict as an annotation. Raises KubeError."""
+        """Bind a pod, with the zones of its predicted verdict as an annotation. Raises KubeError and NodeIsFull.
+
+        A pod that is bound to this node already is no error. This is where the bindings of kube-scheduler and those of
+        a scheduling pass meet: a pod that no kubelet aligns is refused where the latter have left too little.
+        """
+        reason = self._cache.reserve(binding.uid, binding.node)
+        if reason is not None:
+            raise NodeIsFull(reason)
         verdict = self._cache.predicted_verdict(binding.uid)
-        annotations: dict[str, str] = {}
-        if verdict is not None:
-            annotations = dict.fromkeys((VERDICT_ANNOTATION, OLD_VERDICT_ANNOTATION), format_verdict(verdict))
-        body: Json = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"name": binding.name, "uid": binding.uid, "annotations": annotations},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": binding.node},
-        }
-        self._client.create(PODS, body, namespace=binding.namespace, subresource="binding")
+        try:
+            bind_pod(self._client, binding.namespace, binding.name, binding.uid, binding.node, verdict)
+        except Conflict:
+            if bound_node(self._client, binding.namespace, binding.name, binding.uid) != binding.node:
+                raise
+
+    def _offer_preemption(
+        self, pending: PendingPod, pod: Json, candidates: CandidateNodes, group: GroupKey | None = None
+    ) -> str:
+        """Let a rejected pod, or its gang, preempt others; return the node on which it waits for some, if it does."""
+        preemptor = read_preemptor(pending, pod)
+        if self._preemption is None or preemptor is None:
+            return ""
+        self._preemption.offer(preemptor, lambda: candidates.names, group)
+        return self._preemption.nominated_node(pending.uid)
 
     def _pass(self, candidates: CandidateNodes) -> ExtenderFilterResult:
         self._metrics.count_filter_result("passed")
         if self._cache.allows_every_node:
             return candidates.pass_all()
         allowed, failed = self._cache.allowed_nodes(candidates.names)
-        return candidates.pass_nodes(allowed, failed)
+        return candidates.pass_nodes(allowed, FailedNodes(failed))
 
     def _record(self, pod: PendingPod, result: ScheduleResult) -> None:
         if result.node and result.verdict is not None:
@@ -90,13 +156,10 @@ class ExtenderVerbs:
             log.info("pod=%s/%s node=%s predicted=unknown", pod.namespace, pod.name, result.node)
         else:
             self._metrics.count_filter_result("rejected")
-            reasons = sorted(set(result.failed_nodes.values()))
-            log.info("pod=%s/%s node=none reason=%s", pod.namespace, pod.name, "; ".join(reasons[:3]))
-
-
-def may_be_aligned(shape: PodShape) -> bool:
-    """Tell whether any kubelet might align a pod: a Guaranteed one, or one with devices."""
-    return shape.qos == "Guaranteed" or any(container.devices for container in shape.containers)
+            if result.failed_nodes.cause is not None:
+                self._metrics.count_rejection(result.failed_nodes.cause)
+            reasons = "; ".join(result.failed_nodes.messages[:3])
+            log.info("pod=%s/%s node=none reason=%s", pod.namespace, pod.name, reasons)
 
 
 def is_daemon_set_pod(pod: Json) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from zonewise_scheduler.extender.tables.zone_amounts import free_by_zone
 from zonewise_scheduler.nodes.arrays.state_table import NodeStateTable
-from zonewise_scheduler.nodes.arrays.zone_fit import ADMITTED, REJECTED
+from zonewise_scheduler.nodes.arrays.zone_fit import ADMITTED, REJECTED, UNDECIDED
 from zonewise_scheduler.nodes.assumed.types import BLOCKED_BY_ASSUMED, NODE_BACKOFF
 from zonewise_scheduler.nodes.score.node_score import score
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.admission.pod import PodShape
+    from zonewise_scheduler.extender.tables.judging_budget import JudgingBudget
+    from zonewise_scheduler.extender.tables.zone_amounts import ZoneAmount
     from zonewise_scheduler.nodes.score.fragmentation import PendingShape
 
 UNKNOWN_ROW = -1
@@ -26,8 +29,16 @@ _ADMITTED_BONUS = 1000
 _EXCLUDED = -10 * _ADMITTED_BONUS
 _MAX_REJECTIONS = 64
 """Shapes stored for a row: a bound, since a node that never changes would collect every shape."""
+_MAX_UNFINISHED = 64
+"""Shapes whose judgement is continued: those of the latest calls."""
 _MAX_CHANGES = 256
 """Changes returned at once: more than the pods requeued by one look and the ones before it."""
+
+
+class NodeSet(Protocol):
+    """Nodes by name."""
+
+    def __contains__(self, name: str, /) -> bool: ...
 
 
 class NodeTable:
@@ -42,9 +53,13 @@ class NodeTable:
         self._changed: NDArray[np.int64] = np.zeros(0, np.int64)
         self._rejections: dict[int, dict[PodShape, str]] = {}
         self._blocked_rows: set[int] = set()  # rows that rejected a pod because of assumed pods
+        self._unfinished: dict[PodShape, None] = {}  # shapes for which a budget was spent
 
     def __contains__(self, name: str) -> bool:
         return name in self._rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._rows)
@@ -56,6 +71,25 @@ class NodeTable:
     def state(self, row: int) -> NodeState | None:
         """Return the state in a row."""
         return self._table.state(row)
+
+    def state_of(self, name: str) -> NodeState | None:
+        """Return a node's state; None without a report."""
+        row = self._rows.get(name)
+        return None if row is None else self._table.state(row)
+
+    def free_by_zone(self) -> dict[str, ZoneAmount]:
+        """Return the free amounts of all nodes by resource."""
+        return free_by_zone(self._table.views())
+
+    def possible_nodes(self, shape: PodShape, limit: int) -> list[str]:
+        """Return some nodes that may admit a pod, whatever they have rejected because of assumed pods."""
+        rows = np.flatnonzero(self._table.fits(shape) != REJECTED)[:limit]
+        return [self._names[row] for row in rows.tolist()]
+
+    def may_admit(self, name: str, shape: PodShape) -> bool:
+        """Tell whether a node may admit a pod, by the arrays."""
+        row = self._rows.get(name)
+        return row is not None and bool(self._table.fits(shape)[row] != REJECTED)
 
     def update(self, changed: Iterable[tuple[str, NodeState | None]]) -> None:
         """Write new states. None frees the row for another node."""
@@ -103,21 +137,64 @@ class NodeTable:
         rejections = self._rejections.get(self._rows[name])
         return None if rejections is None else rejections.get(shape)
 
-    def by_score(self, shape: PodShape, pending: tuple[PendingShape, ...]) -> Iterator[str]:
-        """Yield the nodes that may admit a pod, each group by score.
+    def rejecting(self, shape: PodShape) -> list[str]:
+        """Return the nodes with a stored reason for which they reject a shape."""
+        return [self._names[row] for row, rejections in self._rejections.items() if shape in rejections]
+
+    def by_score(
+        self,
+        shape: PodShape,
+        pending: tuple[PendingShape, ...],
+        nodes: NodeSet | None = None,
+        budget: JudgingBudget | None = None,
+    ) -> Iterator[str]:
+        """Yield the nodes that may admit a pod, of some nodes or of all, each group by score.
 
         First those that admit it for sure, then undecided ones, then those that rejected a pod because of assumed pods.
+        With a budget, undecided nodes are judged one by one, and the rejecting ones are left out. Those that remain
+        when the budget is spent are left out too; unjudged() has them, and judge_more() continues with them.
         """
         fits = self._table.fits(shape)
         rank = score(self._table, shape, pending)
         rank += (fits == ADMITTED) * _ADMITTED_BONUS
         rank[list(self._blocked_rows)] -= 2 * _ADMITTED_BONUS
         rank[fits == REJECTED] = _EXCLUDED
-        while rank.size and (best := rank.max()) > _EXCLUDED:  # score by score: the caller usually stops at the first
-            rows = np.flatnonzero(rank == best)
-            rank[rows] = _EXCLUDED
-            for row in rows.tolist():
-                yield self._names[row]
+        for row in _rows_by_rank(rank):
+            name = self._names[row]
+            if nodes is not None and name not in nodes:
+                continue
+            if budget is None or fits[row] == ADMITTED or self._judge(row, shape, budget):
+                yield name
+
+    def unjudged(self, shape: PodShape, nodes: NodeSet) -> list[str]:
+        """Return the nodes, of some, that neither the arrays nor any call has decided for a pod."""
+        rows = np.flatnonzero(self._table.fits(shape) == UNDECIDED).tolist()
+        names = [self._names[row] for row in rows if shape not in self._rejections.get(row, ())]
+        return [name for name in names if name in nodes]
+
+    def judge_more(self, budget: JudgingBudget) -> bool:
+        """Judge nodes for which earlier calls had no time; tell whether one admits its pod, and counts as changed."""
+        for shape in list(self._unfinished):
+            for row in np.flatnonzero(self._table.fits(shape) == UNDECIDED).tolist():
+                if budget.is_spent:
+                    return False
+                if self._table.judge(row, shape):
+                    self.revision += 1
+                    self._changed[row] = self.revision
+                    return True
+            del self._unfinished[shape]
+        return False
+
+    def _judge(self, row: int, shape: PodShape, budget: JudgingBudget) -> bool:
+        """Return whether an undecided row admits a pod; False where the budget is spent."""
+        if shape in self._rejections.get(row, ()):
+            return True  # the caller asks for the reason
+        if not budget.is_spent:
+            return self._table.judge(row, shape)
+        self._unfinished[shape] = None
+        if len(self._unfinished) > _MAX_UNFINISHED:
+            del self._unfinished[next(iter(self._unfinished))]
+        return False
 
     def scores(self, shape: PodShape, pending: tuple[PendingShape, ...], names: Sequence[str]) -> list[int]:
         """Return 0 to 100 for each node; 0 for a node without a report."""
@@ -131,6 +208,8 @@ class NodeTable:
         revisions = self._changed[: candidates.size][candidates]
         revisions.sort()
         return revisions[-_MAX_CHANGES:].tolist()
+
+    # --- rows
 
     def _new_row(self, name: str) -> int:
         if self._free:
@@ -148,3 +227,11 @@ class NodeTable:
         self._changed[row] = self.revision
         self._rejections.pop(row, None)
         self._blocked_rows.discard(row)
+
+
+def _rows_by_rank(rank: NDArray[np.int64]) -> Iterator[int]:
+    """Yield the rows that are not excluded, the highest rank first; the ranks are overwritten."""
+    while rank.size and (best := rank.max()) > _EXCLUDED:  # rank by rank: the caller usually stops at the first
+        rows = np.flatnonzero(rank == best)
+        rank[rows] = _EXCLUDED
+        yield from rows.tolist()

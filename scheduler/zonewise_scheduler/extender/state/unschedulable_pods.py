@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from zonewise_scheduler.nodes.score.fragmentation import PendingShape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from zonewise_scheduler.admission.pod import PodShape
     from zonewise_scheduler.nodes.assumed.types import PendingPod
@@ -53,7 +53,9 @@ class _ShapeQueue:
         self.pods: dict[str, _UnschedulablePod] = {}
         self.requeued: dict[str, float] = {}  # time by UID, until kube-scheduler tries the pod
 
-    def due(self, now: float, changes: list[int], limit: int) -> tuple[list[_UnschedulablePod], bool]:
+    def due(
+        self, now: float, changes: list[int], limit: int, skip: Callable[[str], bool]
+    ) -> tuple[list[_UnschedulablePod], bool]:
         """Return the pods to requeue, and whether the queue stays in the rotation; one node requeues one pod."""
         for uid in [uid for uid, time in self.requeued.items() if time + INITIAL_BACKOFF <= now]:
             del self.requeued[uid]
@@ -61,7 +63,7 @@ class _ShapeQueue:
         due: list[_UnschedulablePod] = []
         pending = bool(self.requeued)
         for entry in islice(self.pods.values(), MAX_SCANNED):
-            if not changes or changes[-1] <= entry.rejected_at:
+            if not changes or changes[-1] <= entry.rejected_at or skip(entry.pod.uid):
                 continue
             pending = True
             if not unused or unused[-1] <= entry.rejected_at or len(due) == limit:
@@ -127,18 +129,27 @@ class UnschedulablePods:
         for shape in self._queues:
             self._rotation.setdefault(shape)
 
-    def pop_due(self, now: float, node_changes: Callable[[PodShape], list[int]]) -> list[PendingPod]:
-        """Return the pods to requeue, from the next queues of the rotation.
+    def due_shapes(self) -> list[PodShape]:
+        """Return the shapes of the next queues of the rotation."""
+        return list(islice(self._rotation, MAX_SHAPES))
 
-        `node_changes` returns the latest revisions at which nodes that may admit a shape last changed, ascending. A
-        node that has not changed since the pod was rejected is ruled out by something that only kube-scheduler knows.
-        One node requeues one pod of a shape, since it may admit no more; a second later it requeues the next, unless
-        kube-scheduler tried the first. A pod that kube-scheduler does not try is requeued again after its backoff.
+    def pop_due(
+        self, now: float, node_changes: Mapping[PodShape, list[int]], skip: Callable[[str], bool] = lambda _: False
+    ) -> list[PendingPod]:
+        """Return the pods to requeue, of the shapes that due_shapes() has returned.
+
+        `skip` tells by UID which pods need no requeueing. `node_changes` has by shape the latest revisions at which
+        nodes that may admit it last changed, ascending. A node that has not changed since the pod was rejected is ruled
+        out by something that only kube-scheduler knows. One node requeues one pod of a shape, since it may admit no
+        more; a second later it requeues the next, unless kube-scheduler tried the first. A pod that kube-scheduler does
+        not try is requeued again after its backoff.
         """
         pods: list[PendingPod] = []
-        for shape in list(islice(self._rotation, MAX_SHAPES)):
-            queue = self._queues[shape]
-            due, pending = queue.due(now, node_changes(shape), MAX_REQUEUED - len(pods))
+        for shape, changes in node_changes.items():
+            queue = self._queues.get(shape)
+            if queue is None or shape not in self._rotation:  # its last pod has been removed meanwhile
+                continue
+            due, pending = queue.due(now, changes, MAX_REQUEUED - len(pods), skip)
             for entry in due:
                 queue.requeue(entry.pod.uid, now)
                 pods.append(entry.pod)

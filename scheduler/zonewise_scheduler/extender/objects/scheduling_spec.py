@@ -1,0 +1,64 @@
+"""The fields of an unbound pod that its placement depends on, beside its shape."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zonewise_common.k8s.fields import object_in, string_map_in
+from zonewise_scheduler.nodes.filters.constraints import (
+    DEFAULT_SCHEDULER,
+    Constraints,
+    read_constraints,
+    scheduler_name,
+)
+from zonewise_scheduler.quota.api.pod_group_key import read_group_key
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zonewise_scheduler.quota.api.pod_group_key import GroupKey
+
+_WORKLOAD_REF = "workloadRef"
+"""The field of the spec that made a pod part of a gang in release 1.35 (k8s.io/api/core/v1)."""
+
+
+class SchedulingSpec(NamedTuple):
+    """An unbound pod, as a scheduling pass sees it."""
+
+    scheduler: str = DEFAULT_SCHEDULER
+    priority: int = 0
+    created: float = 0.0
+    """Seconds since the epoch; whole seconds, as the API server has them."""
+    constraints: Constraints = Constraints()
+    labels: tuple[tuple[str, str], ...] = ()
+    gated: bool = False
+    """It has scheduling gates, or is being deleted: no scheduler may bind it."""
+    group: GroupKey | None = None
+    """The PodGroup that it names."""
+    has_workload: bool = False
+    """It is part of a gang by an API that only kube-scheduler knows."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Tell whether the filters of this package decide exactly about the pod alone.
+
+        The required anti-affinity of other pods comes in addition: AntiAffinityTerm. So do the other pods of a gang.
+        """
+        return not self.constraints.scheduler_only and not self.has_workload
+
+
+def read_scheduling_spec(pod: Mapping[str, Any], created: float) -> SchedulingSpec:
+    """Return the fields of an unbound v1.Pod. Raises FieldError."""
+    spec, metadata = object_in(pod, "spec", ""), object_in(pod, "metadata", "")
+    labels = string_map_in(metadata, "labels", "metadata.")
+    priority = spec.get("priority")
+    return SchedulingSpec(
+        scheduler_name(pod),
+        priority if isinstance(priority, int) else 0,
+        created,
+        read_constraints(pod),
+        labels,
+        gated=bool(spec.get("schedulingGates")) or metadata.get("deletionTimestamp") is not None,
+        group=read_group_key(pod),
+        has_workload=bool(spec.get(_WORKLOAD_REF)),
+    )

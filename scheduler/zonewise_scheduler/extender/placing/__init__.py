@@ -1,0 +1,1 @@
+"""Places pods: one that kube-scheduler filters, and all that wait, in scheduling passes."""

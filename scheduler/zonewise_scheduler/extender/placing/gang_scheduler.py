@@ -1,0 +1,302 @@
+"""Places gangs: in which order, what waits, and what is held for pods that kube-scheduler has yet to bind.
+
+A gang is placed when kube-scheduler filters a member of it, and again in each scheduling pass while it does not fit.
+Better gangs go first: priority, then the age of the PodGroup. No gang holds anything while it waits.
+
+| the placed members | who binds them |
+|---|---|
+| the one that kube-scheduler filters | kube-scheduler; ourselves, if it has not within FILTERED_TIMEOUT |
+| the others, where our own filters decide exactly about all members | ourselves |
+| the others of any other gang | kube-scheduler: each is requeued, and filter returns the node that is held for it |
+
+What is held for a gang that kube-scheduler binds is forgotten after the group's scheduleTimeoutSeconds.
+
+Single pods are placed while nodes for a gang are chosen. Of two that want one node, the first one assumed gets it.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_scheduler.extender.placing.gang_placer import GangPlacer, GangRejection, GangUnit
+from zonewise_scheduler.extender.state.gang_members import MemberState
+from zonewise_scheduler.nodes.gang.topology_levels import natural_key
+
+if TYPE_CHECKING:
+    from threading import Lock
+
+    from zonewise_scheduler.extender.placing.placer import Placer, PodPlacement
+    from zonewise_scheduler.extender.state.cluster_state import ClusterState
+    from zonewise_scheduler.extender.state.waiting_pods import WaitingPod
+    from zonewise_scheduler.extender.types import CandidateNodes
+    from zonewise_scheduler.nodes.assumed.types import PendingPod
+    from zonewise_scheduler.quota.api.pod_group_key import GroupKey
+
+FILTERED_TIMEOUT = 10.0
+"""Seconds within which kube-scheduler binds a pod that passed filter; it then has other reasons not to."""
+MAX_ATTEMPTS = 8
+"""Gangs that one call tries to place: a bound on the time for which calls of kube-scheduler wait."""
+
+
+class _Held(NamedTuple):
+    """A node that is held for a pod until kube-scheduler binds it."""
+
+    placement: PodPlacement
+    key: GroupKey
+    until: float
+    exact: bool
+    """Bound by ourselves after that time; otherwise the gang is forgotten."""
+
+
+class _Rejection(NamedTuple):
+    """A gang that does not fit."""
+
+    versions: tuple[int, int, int]
+    """Of the nodes, of what they reject, and of the gang: as long as these are equal, it does not fit."""
+    message: str
+    """Empty: not known, since no pod was filtered then."""
+
+
+class GangScheduler:
+    """See the module. The caller holds the lock for gangs, and the judging lock but for hold()."""
+
+    def __init__(self, state: ClusterState, placer: Placer, judging: Lock, *, direct_binding: bool) -> None:
+        self._state = state
+        self._direct_binding = direct_binding
+        self._placer = placer
+        self._gang_placer = GangPlacer(state, placer, judging)
+        self._held: dict[str, _Held] = {}
+        self._excluded: dict[GroupKey, dict[str, frozenset[str]]] = {}
+        self._rejections: dict[GroupKey, _Rejection] = {}
+        self._placements: list[PodPlacement] = []
+        self._requeued: dict[str, PendingPod] = {}
+        self._batch: list[GangUnit] = []
+        self._skipped = 0
+
+    # --- calls of kube-scheduler
+
+    def filter(
+        self, pod: PendingPod, key: GroupKey, scheduler: str, candidates: CandidateNodes, now: float
+    ) -> PodPlacement | str | None:
+        """Return the placement of a member, with which its whole gang is placed; or why it waits.
+
+        None: enough other members have been placed, so that the pod is placed for itself.
+        """
+        held = self._held.get(pod.uid)
+        if held is not None and (held.exact or held.placement.node in candidates):
+            return self._pass(held, candidates)
+        if held is None and (message := self._cached(key)):
+            return message
+        if held is not None:
+            self._exclude(held)
+        with self._state.lock:
+            self._state.gangs.request(key, scheduler)
+            unit = self._unit(key)
+            is_observed = self._state.gangs.state(pod.uid) is not None
+            ready = (len(unit.pods) if unit is not None else 0) + (not is_observed)
+            rejection = self._state.gangs.rejection(key, ready)
+        if rejection is not None:
+            return rejection
+        if unit is None or all(waiting.pod.uid != pod.uid for waiting in unit.pods):
+            return f"waits until the extender has observed this pod of {key}"
+        self._place_before(unit, now)
+        message = self._place(unit, now, filtered=pod.uid)
+        held = self._held.get(pod.uid)
+        return (message or None) if held is None else self._pass(held, candidates)
+
+    def holds(self, uid: str) -> bool:
+        """Tell whether a node is held for a pod until kube-scheduler binds it."""
+        return uid in self._held
+
+    def _pass(self, held: _Held, candidates: CandidateNodes) -> PodPlacement | str:
+        """Return the held placement, if kube-scheduler has that node as a candidate; or why the pod waits."""
+        pod, node, _ = held.placement
+        if node in candidates:
+            return held.placement
+        if not held.exact:
+            self._exclude(held)
+            return f"{held.key} is placed anew: kube-scheduler excludes {node} for this pod"
+        del self._held[pod.uid]
+        self._bind(held.placement)
+        return f"the pod is being bound to {node}"
+
+    # --- scheduling passes
+
+    def begin_pass(self) -> None:
+        """Take a part of the gangs that may fit, best first; the next pass takes others of them."""
+        units = self._units()
+        skipped = self._skipped if self._skipped < len(units) else 0
+        self._batch = units[skipped : skipped + MAX_ATTEMPTS]
+        self._skipped = skipped + MAX_ATTEMPTS if skipped + MAX_ATTEMPTS < len(units) else 0
+
+    def place_before(self, rank: tuple[int, float] | None, now: float) -> None:
+        """Place the gangs of the pass that precede a pod of this negative priority and age; None: all of them."""
+        while self._batch and (rank is None or self._batch[0].nodes or self._batch[0].rank[1:3] <= rank):
+            self._place(self._batch.pop(0), now)
+
+    @property
+    def has_more(self) -> bool:
+        """Tell whether the next pass takes further gangs."""
+        return bool(self._skipped)
+
+    def take_placements(self) -> list[PodPlacement]:
+        """Return the assumed pods that are to be bound by ourselves."""
+        placements, self._placements = self._placements, []
+        with self._state.lock:  # without those that kube-scheduler has bound meanwhile
+            requested = self._state.bindings.requested
+            return [placement for placement in placements if placement.pod.uid in requested]
+
+    def take_requeued(self) -> list[PendingPod]:
+        """Return the pods that kube-scheduler is to filter again, since nodes are held for them."""
+        requeued, self._requeued = self._requeued, {}
+        return [pod for uid, pod in requeued.items() if uid in self._held]
+
+    def hold(self, placement: PodPlacement, now: float) -> bool:
+        """Hold the node of a member that could not be bound by ourselves; False: the pod is no assumed member."""
+        uid = placement.pod.uid
+        with self._state.lock:
+            key = self._state.gangs.key(uid)
+            group = self._state.gangs.group(key) if key is not None else None
+            assumed = self._state.gangs.state(uid) is MemberState.ASSUMED
+            if key is None or group is None or not assumed:
+                return False
+            self._state.bindings.requested.pop(uid, None)
+        self._held[uid] = _Held(placement, key, now + group.schedule_timeout, exact=False)
+        self._requeued[uid] = placement.pod
+        return True
+
+    def tick(self, now: float) -> None:
+        """Apply what time alone changes."""
+        with self._state.lock:
+            assumed = set(self._state.gangs.assumed())
+        self._held = {uid: held for uid, held in self._held.items() if uid in assumed}
+        expired = [held for held in self._held.values() if now >= held.until]
+        for held in expired:
+            if held.exact:
+                del self._held[held.placement.pod.uid]
+                self._bind(held.placement)
+            else:
+                self._release(held.key)
+        self._forget_old()
+
+    # --- private
+
+    def _units(self) -> list[GangUnit]:
+        """Return the gangs that may fit and have enough ready members, the best first."""
+        with self._state.lock:
+            keys = [group.key for group in self._state.gangs.requested_gangs()]
+        keys = [key for key in keys if self._cached(key) is None]
+        with self._state.lock:
+            units = [self._unit(key) for key in keys]
+        return sorted((unit for unit in units if unit is not None and _is_ready(unit)), key=_rank)
+
+    def _unit(self, key: GroupKey) -> GangUnit | None:
+        """Return the ready members of a gang; None without a PodGroup. With the short lock held."""
+        gangs, waiting_pods = self._state.gangs, self._state.waiting
+        group = gangs.group(key)
+        if group is None:
+            return None
+        scheduler = gangs.scheduler(key)
+        pods: list[WaitingPod] = []
+        for uid in gangs.members(key, MemberState.WAITING):
+            waiting = waiting_pods.get(uid)
+            if waiting is not None and not waiting.spec.gated and waiting.spec.scheduler == scheduler:
+                pods.append(waiting)
+        pods.sort(key=_precedence)
+        nodes = (
+            self._state.ledger.node_of(uid) or "" for uid in gangs.members(key, MemberState.ASSUMED, MemberState.BOUND)
+        )
+        return GangUnit(group, tuple(pods), gangs.required(key), tuple(nodes))
+
+    def _place_before(self, unit: GangUnit, now: float) -> None:
+        """Place the gangs that precede a gang, so that its pods do not take what is theirs."""
+        before = [other for other in self._units() if other.rank < unit.rank]
+        for other in before[:MAX_ATTEMPTS]:
+            self._place(other, now)
+
+    def _place(self, unit: GangUnit, now: float, *, filtered: str = "") -> str:
+        """Place a gang; return why it does not fit. `filtered`: the pod that kube-scheduler filters now."""
+        key = unit.group.key
+        versions = self._versions(key)
+        outcome = self._gang_placer.place(unit, self._excluded.get(key, {}), now, causes=bool(filtered))
+        if isinstance(outcome, GangRejection):
+            if self._excluded.pop(key, None) is None and outcome.lasting:
+                self._rejections[key] = _Rejection(versions, outcome.message if filtered else "")
+            return outcome.message
+        self._placer.refresh()
+        self._rejections.pop(key, None)
+        exact = self._direct_binding and self._is_exact(unit)
+        for placement in outcome:
+            pod = placement.pod
+            if pod.uid == filtered:
+                until = now + (FILTERED_TIMEOUT if exact else unit.group.schedule_timeout)
+                self._held[pod.uid] = _Held(placement, key, until, exact)
+            elif exact:
+                self._bind(placement)
+            else:
+                self._held[pod.uid] = _Held(placement, key, now + unit.group.schedule_timeout, exact)
+                self._requeued[pod.uid] = pod
+        with self._state.lock:
+            for placement in outcome:
+                self._state.unschedulable.remove(placement.pod.uid)
+        return ""
+
+    def _bind(self, placement: PodPlacement) -> None:
+        """Have a pod bound by ourselves."""
+        self._placements.append(placement)
+        with self._state.lock:
+            self._state.bindings.requested[placement.pod.uid] = placement.node
+
+    def _is_exact(self, unit: GangUnit) -> bool:
+        """Tell whether our own filters decide exactly about all members."""
+        with self._state.lock:
+            waiting = self._state.waiting
+            return all(pod.spec.is_exact and not waiting.may_be_excluded(pod) for pod in unit.pods)
+
+    def _exclude(self, held: _Held) -> None:
+        """Exclude a node for a pod: kube-scheduler knows why. What is held for the gang is forgotten."""
+        uid = held.placement.pod.uid
+        excluded = self._excluded.setdefault(held.key, {})
+        excluded[uid] = excluded.get(uid, frozenset()) | {held.placement.node}
+        self._release(held.key)
+
+    def _release(self, key: GroupKey) -> None:
+        """Forget what is held for the pods of a gang."""
+        for uid, held in list(self._held.items()):
+            if held.key == key:
+                del self._held[uid]
+                self._state.forget(uid)
+
+    def _versions(self, key: GroupKey) -> tuple[int, int, int]:
+        nodes, rejections = self._placer.gang_table.version, self._placer.table.revision
+        with self._state.lock:
+            return nodes, rejections, self._state.gangs.version(key)
+
+    def _cached(self, key: GroupKey) -> str | None:
+        """Return why a gang does not fit, "" where that is not known; None: it may fit, since something has changed."""
+        rejection = self._rejections.get(key)
+        return rejection.message if rejection is not None and rejection.versions == self._versions(key) else None
+
+    def _forget_old(self) -> None:
+        """Drop what is stored for groups that no longer exist."""
+        with self._state.lock:
+            gangs = self._state.gangs
+            for key in [key for key in {**self._excluded, **self._rejections} if gangs.group(key) is None]:
+                self._excluded.pop(key, None)
+                self._rejections.pop(key, None)
+
+
+_name_key = lru_cache(1 << 14)(natural_key)
+
+
+def _precedence(waiting: WaitingPod) -> tuple[int, float, tuple[bool, str, str]]:
+    return (-waiting.spec.priority, waiting.spec.created, _name_key(waiting.pod.name))
+
+
+def _rank(unit: GangUnit) -> tuple[bool, int, float, GroupKey]:
+    return unit.rank
+
+
+def _is_ready(unit: GangUnit) -> bool:
+    return len(unit.pods) >= unit.required > 0

@@ -1,0 +1,219 @@
+"""Selects nodes for pods: the arrays of all nodes, and the ledger behind its short lock.
+
+One thread at a time uses a placer: the cache has a lock for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_scheduler.extender.failed_nodes import FailedNodes, RejectionCause
+from zonewise_scheduler.extender.fallback_policy import ALLOW, ALLOW_UNALIGNED
+from zonewise_scheduler.extender.state.cluster_state import NODE_FILTER
+from zonewise_scheduler.extender.state.nominated_pods import NOMINATED
+from zonewise_scheduler.extender.tables import diagnosis
+from zonewise_scheduler.extender.tables.filter_table import FilterTable
+from zonewise_scheduler.extender.tables.gang_table import GangTable
+from zonewise_scheduler.extender.tables.judging_budget import JudgingBudget
+from zonewise_scheduler.extender.tables.node_table import NodeTable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zonewise_scheduler.admission.verdict import Verdict
+    from zonewise_scheduler.extender.fallback_policy import FallbackPolicy
+    from zonewise_scheduler.extender.state.cluster_state import ClusterState
+    from zonewise_scheduler.extender.tables.node_table import NodeSet
+    from zonewise_scheduler.extender.types import CandidateNodes
+    from zonewise_scheduler.nodes.assumed.types import PendingPod
+    from zonewise_scheduler.nodes.filters.constraints import Constraints
+    from zonewise_scheduler.nodes.score.fragmentation import PendingShape
+
+_MAX_PENDING_SHAPES = 4
+"""The most common shapes of unschedulable pods count for scores: each costs a pass over all nodes."""
+
+HELD = "node(s) held for waiting pods that together use more of them"
+REASONS = {
+    **diagnosis.LEDGER_REASONS,
+    NODE_FILTER: "node(s) where pods on their way leave too little",
+    NOMINATED: "node(s) that a pod waits for while preempted pods end",
+}
+"""Reasons for which a node that the arrays admit rejects a pod, in words."""
+_CAUSES = {words: RejectionCause(reason) for reason, words in REASONS.items()} | {
+    HELD: RejectionCause("Held"),
+    diagnosis.STALE_REPORT: RejectionCause("StaleReport"),
+    diagnosis.NOT_JUDGED: RejectionCause("NotJudged"),
+}
+"""By reason in words."""
+
+
+def with_reasons(diagnosed: FailedNodes, reasons: Mapping[str, str]) -> FailedNodes:
+    """Return a diagnosis with further reasons of REASONS and this module; the cause is that of the larger part."""
+    cause = diagnosed.cause
+    if 2 * len(reasons) > len(reasons.keys() | diagnosed.keys()):
+        [(words, _)] = Counter(reasons.values()).most_common(1)
+        cause = _CAUSES[words]
+    return FailedNodes({**diagnosed, **reasons}, cause)
+
+
+class ScheduleResult(NamedTuple):
+    """The node on which a pod is assumed, or a reason for every candidate."""
+
+    node: str
+    """Empty: no candidate admits the pod."""
+    verdict: Verdict | None
+    """None: the node has no report, or there is no node."""
+    failed_nodes: FailedNodes = FailedNodes()
+    """Empty where a node was selected."""
+
+
+class PodPlacement(NamedTuple):
+    """A pod that is assumed on a node, and is to be bound there."""
+
+    pod: PendingPod
+    node: str
+    verdict: Verdict
+
+
+class NodesWithout:
+    """Nodes without some of them."""
+
+    def __init__(self, nodes: NodeSet, excluded: frozenset[str]) -> None:
+        self._nodes = nodes
+        self._excluded = excluded
+
+    def __contains__(self, name: str, /) -> bool:
+        return name not in self._excluded and name in self._nodes
+
+
+class NodeSelection(NamedTuple):
+    """The first node that admits a pod, or the reasons of the ledger for nodes that do not."""
+
+    node: str
+    verdict: Verdict | None
+    reasons: dict[str, str]
+    is_nominated: bool = False
+    """A node is left to a nominated pod, so a pod of a higher priority may get it."""
+
+
+class Placer:
+    """See the module."""
+
+    def __init__(self, state: ClusterState, fallback: FallbackPolicy) -> None:
+        self._state = state
+        self._fallback = fallback
+        self._gang_table: GangTable | None = None
+        self.table = NodeTable()
+        self.filters = FilterTable()
+
+    def refresh(self) -> None:
+        """Bring the arrays up to date."""
+        changes = self._state.take_changes()
+        if changes.states:
+            self.table.update(changes.states)
+        if changes.infos:
+            self.filters.update(changes.infos)
+        if self._gang_table is not None:
+            self._gang_table.note(changes.states, changes.infos)
+        cleared = self.table.clear_rejections(changes.reported)
+        if changes.states or cleared:
+            self.recheck_all()
+
+    @property
+    def gang_table(self) -> GangTable:
+        """Return the nodes as gangs are placed on them; without gangs there is no such table, which costs nothing.
+
+        Only the thread that holds the lock for gangs applies changes to it, and reads its nodes.
+        """
+        if self._gang_table is None:
+            self._gang_table = GangTable()
+            names = list(self.table)
+            states = [(name, self.table.state(row)) for name, row in zip(names, self.table.lookup(names), strict=True)]
+            with self._state.lock:
+                infos = [(name, self._state.infos.get(name)) for name in self._state.infos]
+            self._gang_table.note(states, infos)
+        return self._gang_table
+
+    def judge_more(self) -> bool:
+        """Judge nodes for which calls had no time; tell whether one of them admits its pod."""
+        found = self.table.judge_more(JudgingBudget())
+        if found:
+            self.recheck_all()
+        return found
+
+    def clear_settled_rejections(self) -> None:
+        """Forget rejections that time alone may have ended.
+
+        Once assumed pods have arrived as predicted, a node's state is equal, but their order no longer matters: the
+        node may admit what it rejected.
+        """
+        state = self._state
+        with state.lock:
+            blocked = self.table.nodes_with_assumed_pods()
+            settled = [name for name in blocked if not state.ledger.assumed_pods(name)]
+        if self.table.clear_rejections([*settled, *self.table.nodes_in_backoff()]):
+            self.recheck_all()
+
+    def recheck_all(self) -> None:
+        """Let the requeuer look at all unschedulable pods again."""
+        with self._state.lock:
+            self._state.unschedulable.recheck_all()
+
+    def pending_shapes(self) -> tuple[PendingShape, ...]:
+        """Return the most common shapes of unschedulable pods."""
+        with self._state.lock:
+            return self._state.unschedulable.most_common_shapes(_MAX_PENDING_SHAPES)
+
+    def select(
+        self, pod: PendingPod, constraints: Constraints | None, nodes: NodeSet, now: float, budget: JudgingBudget
+    ) -> NodeSelection:
+        """Assume a pod on the best of the nodes that admits it; nodes beyond the budget are judged later."""
+        reasons: dict[str, str] = {}
+        is_nominated = False
+        for name in self.table.by_score(pod.shape, self.pending_shapes(), nodes, budget):
+            if self.is_stale(name, now):
+                reasons[name] = diagnosis.STALE_REPORT
+                continue
+            verdict = self.assume(pod, constraints, name)
+            if isinstance(verdict, str):
+                is_nominated = is_nominated or verdict == NOMINATED
+                if verdict in REASONS:
+                    reasons[name] = REASONS[verdict]
+            else:
+                return NodeSelection(name, verdict, {})
+        reasons.update(dict.fromkeys(self.table.unjudged(pod.shape, nodes), diagnosis.NOT_JUDGED))
+        return NodeSelection("", None, reasons, is_nominated)
+
+    def assume(self, pod: PendingPod, constraints: Constraints | None, name: str) -> Verdict | str:
+        """Assume a pod on a node; return the reason where the node rejects it."""
+        reason = self.table.rejection(name, pod.shape)
+        if reason is not None:
+            return reason
+        verdict = self._state.assume(pod, name, constraints)
+        if verdict.admitted:
+            return verdict
+        if verdict.reason not in {NODE_FILTER, NOMINATED}:  # the table knows nothing of requests and priorities
+            self.table.reject(name, pod.shape, verdict.reason)
+        return verdict.reason
+
+    def is_stale(self, name: str, now: float) -> bool:
+        """Tell whether the fallback policy excludes a node for its stale report."""
+        if self._fallback.stale == ALLOW:
+            return False
+        with self._state.lock:
+            return self._state.ledger.is_stale(name, now, self._fallback.stale_after)
+
+    def assume_unreported(self, pod: PendingPod, candidates: CandidateNodes, *, daemon_set: bool) -> str:
+        """Assume a pod on a node without a report, where the policy allows it; return the node, or "".
+
+        Each pod of a DaemonSet has one node. The network and the agent are among them: without these a new node would
+        never have a report.
+        """
+        policy = self._fallback.unreported
+        if policy != ALLOW and not (daemon_set and policy == ALLOW_UNALIGNED):
+            return ""
+        for name in candidates.names:
+            if name not in self.table and self._state.assume(pod, name, allow_unreported=True).admitted:
+                return name
+        return ""

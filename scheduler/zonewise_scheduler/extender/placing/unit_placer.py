@@ -1,0 +1,223 @@
+"""One scheduling pass: assumes the waiting units that fit, in order of their rank.
+
+Where few nodes may admit the pods, a joint plan decides about the nodes; otherwise the scores do. A pod of which a plan
+cannot tell the zone is placed by score too, before the planned pods of its priority. Gangs come before pods of a lower
+priority, and before younger pods of theirs.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_scheduler.extender.placing.joint_plan import JointPlan, JointPlanner, Slot, kind_of
+from zonewise_scheduler.extender.placing.placer import NodesWithout, PodPlacement
+from zonewise_scheduler.extender.tables.judging_budget import JudgingBudget
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zonewise_scheduler.extender.placing.gang_scheduler import GangScheduler
+    from zonewise_scheduler.extender.placing.joint_plan import PodKind
+    from zonewise_scheduler.extender.placing.placer import Placer
+    from zonewise_scheduler.extender.state.cluster_state import ClusterState
+    from zonewise_scheduler.extender.state.waiting_pods import PodUnit, WaitingPod
+    from zonewise_scheduler.extender.tables.node_table import NodeSet
+
+MAX_PLACED = 32
+"""Pods that one pass places: a bound on the time for which calls of kube-scheduler wait. The next pass follows."""
+
+
+class PassResult(NamedTuple):
+    """What a pass has done."""
+
+    placements: list[PodPlacement]
+    unplaced: list[PodUnit]
+    """The units that no node admits at present, in order of their rank."""
+
+
+class UnitPlacer:
+    """See the module. The caller holds the judging lock, and for a pass that for gangs; the placer is up to date."""
+
+    def __init__(self, state: ClusterState, placer: Placer, gangs: GangScheduler) -> None:
+        self._state = state
+        self._placer = placer
+        self._gangs = gangs
+        self._planner = JointPlanner(state, placer)
+
+    # --- passes
+
+    def place_all(self, now: float) -> PassResult:
+        """Assume units, until nothing more fits or there are MAX_PLACED; the gangs that precede them first."""
+        units, others, fresh = self._waiting(now)
+        current = _Pass(self._state, self._placer, now)
+        self._gangs.begin_pass()
+        for priority, group in groupby(units, _priority):
+            if current.is_full:
+                break
+            same_priority = list(group)
+            self._gangs.place_before(same_priority[0].rank[:2], now)
+            same_priority = self._without_nodes(same_priority)  # calls may have placed some beside the gangs
+            lower = [unit for unit in units if _priority(unit) < priority]
+            self._place_priority(current, same_priority, lower, fresh)
+        if not current.is_full:
+            self._gangs.place_before(None, now)
+        with self._state.lock:
+            self._state.bindings.requested.update(
+                (placement.pod.uid, placement.node) for placement in current.placements
+            )
+        unplaced = [*others, *(unit for unit in units if unit not in current.done)]
+        return PassResult(current.placements, sorted(unplaced, key=_rank))
+
+    def _place_priority(
+        self, current: _Pass, units: Sequence[PodUnit], lower: Sequence[PodUnit], fresh: Sequence[WaitingPod]
+    ) -> None:
+        """Assume the units of one priority; a plan for the units of lower priority too stays valid for these."""
+        packable = {unit for unit in (*units, *lower) if self._is_packable(unit)}
+        current.by_score([unit for unit in units if unit not in packable], frozenset())
+        planned = [unit for unit in (*units, *lower) if unit in packable]
+        plan = self._plan(planned, fresh, current.now) if planned else None
+        for unit in units:
+            if plan is None or current.is_full:
+                break
+            placement = self.place_by_plan(unit.pods[0], plan, None, current.now) if unit in packable else None
+            if placement is not None:
+                current.add(unit, [placement])
+        reserved = plan.reserved_nodes() if plan is not None else frozenset[str]()
+        current.by_score([unit for unit in units if unit in packable], reserved)
+
+    def _waiting(self, now: float) -> tuple[list[PodUnit], list[PodUnit], list[WaitingPod]]:
+        """Return the units of which no pod is assumed or bound, and the pods that will soon be filtered.
+
+        The units come as those that some node may admit, and the others; of the pods there are only the former.
+        """
+        with self._state.lock:
+            waiting = self._state.waiting
+            fresh = [pod for pod in waiting.fresh(now) if self._is_single(pod)]
+            every = waiting.units()
+        units = self._without_nodes(every)
+        shapes = {pod.pod.shape for unit in units for pod in unit.pods} | {pod.pod.shape for pod in fresh}
+        possible = {shape for shape in shapes if self._placer.table.possible_nodes(shape, 1)}
+        fitting = [unit for unit in units if all(pod.pod.shape in possible for pod in unit.pods)]
+        others = [unit for unit in units if not all(pod.pod.shape in possible for pod in unit.pods)]
+        return fitting, others, [pod for pod in fresh if pod.pod.shape in possible]
+
+    def _without_nodes(self, units: Sequence[PodUnit]) -> list[PodUnit]:
+        """Return the units of which no pod is assumed or bound."""
+        with self._state.lock:
+            return [unit for unit in units if all(self._is_single(pod) for pod in unit.pods)]
+
+    def _is_single(self, waiting: WaitingPod) -> bool:
+        """Tell whether a pod has no node yet, and needs one whatever other pods have."""
+        group = waiting.spec.group
+        is_single = group is None or self._state.gangs.is_single(group)
+        return is_single and self._state.ledger.node_of(waiting.pod.uid) is None
+
+    # --- one pod
+
+    def waiting_plan(self, now: float) -> JointPlan | None:
+        """Return the plan for all waiting pods; None where scores decide."""
+        units, _, fresh = self._waiting(now)
+        return self._plan([unit for unit in units if self._is_packable(unit)], fresh, now)
+
+    def reserved_nodes(self, waiting: WaitingPod, plan: JointPlan) -> frozenset[str]:
+        """Return the nodes that a plan withholds from a pod that has no slot in it."""
+        if not self._planner.is_packable(waiting) and waiting.spec.priority >= plan.priority:
+            return frozenset()
+        return plan.reserved_nodes()
+
+    def _is_packable(self, unit: PodUnit) -> bool:
+        return len(unit.pods) == 1 and self._planner.is_packable(unit.pods[0])
+
+    def _plan(self, units: Sequence[PodUnit], fresh: Sequence[WaitingPod], now: float) -> JointPlan | None:
+        """Return the plan for units of one pod, and for pods that will soon be filtered."""
+        pods = [unit.pods[0] for unit in units]
+        return self._planner.plan([*pods, *(pod for pod in fresh if self._planner.is_packable(pod))], now)
+
+    def place_by_plan(
+        self, waiting: WaitingPod, plan: JointPlan, nodes: NodeSet | None, now: float
+    ) -> PodPlacement | None:
+        """Assume a pod in one of its slots: on one of `nodes`, or on any node; None where none is open."""
+        for slot in _distinct(plan.slots.get(kind_of(waiting), ())):
+            if (nodes is not None and slot.node not in nodes) or self._planner.is_held(plan, waiting, slot, now):
+                continue
+            verdict = self._placer.assume(waiting.pod, waiting.spec.constraints, slot.node)
+            if not isinstance(verdict, str):
+                self._planner.use(plan, waiting, slot)
+                return PodPlacement(waiting.pod, slot.node, verdict)
+            self._planner.skip(plan, waiting, slot, verdict)
+        return None
+
+
+class _Pass:
+    """One pass, as far as it has come."""
+
+    def __init__(self, state: ClusterState, placer: Placer, now: float) -> None:
+        self.placements: list[PodPlacement] = []
+        self.done: set[PodUnit] = set()
+        self.now = now
+        self._state = state
+        self._placer = placer
+        self._budget = JudgingBudget()
+        self._rejected: set[tuple[PodKind, frozenset[str]]] = set()
+        # what no node has admitted in this pass: nothing becomes free while it lasts
+
+    @property
+    def is_full(self) -> bool:
+        """Tell whether the pass has placed enough."""
+        return len(self.placements) >= MAX_PLACED
+
+    def add(self, unit: PodUnit, placements: list[PodPlacement]) -> None:
+        """Note that a unit is assumed."""
+        self.placements.extend(placements)
+        self.done.add(unit)
+
+    def by_score(self, units: Sequence[PodUnit], reserved: frozenset[str]) -> None:
+        """Assume units on the nodes of the best score that are not reserved."""
+        for unit in units:
+            if self.is_full:
+                return
+            if unit not in self.done and (placements := self._place(unit, reserved)):
+                self.add(unit, placements)
+
+    def _place(self, unit: PodUnit, reserved: frozenset[str]) -> list[PodPlacement]:
+        """Assume all pods of a unit, or none of them."""
+        placements: list[PodPlacement] = []
+        for waiting in unit.pods:
+            key = kind_of(waiting), reserved
+            placement, is_certain = (None, True) if key in self._rejected else self._place_pod(waiting, reserved)
+            if placement is None:
+                if is_certain and not placements:
+                    self._rejected.add(key)
+                for earlier in placements:
+                    self._state.forget(earlier.pod.uid)
+                self._placer.refresh()
+                return []
+            placements.append(placement)
+            self._placer.refresh()  # a rejection is stored for the present state
+        return placements
+
+    def _place_pod(self, waiting: WaitingPod, reserved: frozenset[str]) -> tuple[PodPlacement | None, bool]:
+        """Return where a pod is assumed, and whether its equals are rejected, whatever their priority."""
+        pod, constraints = waiting.pod, waiting.spec.constraints
+        if not self._placer.table.change_revisions(pod.shape):
+            return None, True
+        nodes = self._placer.filters.passing(constraints)
+        if not nodes:
+            return None, True
+        selection = self._placer.select(pod, constraints, NodesWithout(nodes, reserved), self.now, self._budget)
+        if selection.verdict is None:
+            return None, not selection.is_nominated
+        return PodPlacement(pod, selection.node, selection.verdict), True
+
+
+def _rank(unit: PodUnit) -> tuple[int, float, int]:
+    return unit.rank
+
+
+def _priority(unit: PodUnit) -> int:
+    return unit.pods[0].spec.priority
+
+
+def _distinct(slots: Sequence[Slot]) -> list[Slot]:
+    return list(dict.fromkeys(slots))

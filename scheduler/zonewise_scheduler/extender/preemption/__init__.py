@@ -1,0 +1,1 @@
+"""Preemption for zones: the verb `preempt`, and evictions by the extender itself."""

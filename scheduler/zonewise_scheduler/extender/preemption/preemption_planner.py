@@ -1,0 +1,172 @@
+"""Which pods end for a preemptor: on any node that kube-scheduler's filters pass, or on those that it proposes.
+
+For a gang the pods of several nodes end, or none: see select_gang_victims.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zonewise_common.k8s.fields import object_in
+from zonewise_scheduler.extender.state.gang_members import MemberState
+from zonewise_scheduler.nodes.node.pod_requests import NO_RESOURCES
+from zonewise_scheduler.nodes.preemption.cost import by_importance, victims_cost
+from zonewise_scheduler.nodes.preemption.gang_victims import select_gang_victims
+from zonewise_scheduler.nodes.preemption.plan import PreemptionPlan, plan_preemption
+from zonewise_scheduler.nodes.preemption.types import Preemptor, Victims
+from zonewise_scheduler.nodes.preemption.victims import select_victims
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from zonewise_scheduler.extender.objects.disruption_budgets import DisruptionBudgets
+    from zonewise_scheduler.extender.state.cluster_state import ClusterState
+    from zonewise_scheduler.extender.state.waiting_pods import WaitingPod
+    from zonewise_scheduler.extender.types import ProposedVictims
+    from zonewise_scheduler.nodes.assumed.types import PendingPod
+    from zonewise_scheduler.nodes.preemption.cost import Cost
+    from zonewise_scheduler.nodes.preemption.types import OccupiedNode, RunningPod
+    from zonewise_scheduler.quota.api.pod_group_key import GroupKey
+
+
+def read_preemptor(pod: PendingPod, obj: Mapping[str, Any]) -> Preemptor | None:
+    """Return a v1.Pod as a preemptor; None where its preemptionPolicy is Never. Raises FieldError."""
+    spec = object_in(obj, "spec", "")
+    if spec.get("preemptionPolicy") == "Never":
+        return None
+    priority = spec.get("priority")
+    return Preemptor(*pod, priority if isinstance(priority, int) else 0)
+
+
+MAX_GANG = 64
+"""Members of a gang for which pods end: the search takes seconds of CPU time, and grows with the square of them."""
+
+
+class GangPreemption(NamedTuple):
+    """What is to be done for a gang."""
+
+    claims: tuple[tuple[Preemptor, str], ...]
+    """The members that must be placed together, each with its node."""
+    victims: tuple[Victims, ...]
+    """By node; not empty."""
+
+
+class PreemptionPlanner:
+    """See the module. Takes the state's lock for one node at a time."""
+
+    def __init__(self, state: ClusterState, budgets: DisruptionBudgets) -> None:
+        self._state = state
+        self._budgets = budgets
+
+    def plan(self, preemptor: Preemptor, names: Iterable[str]) -> PreemptionPlan:
+        """Return the cheapest victims on the nodes of these names."""
+        with self._state.lock:
+            lowest = [(self._state.running.lowest_priority(name), name) for name in names]
+        ordered = sorted((low, name) for low, name in lowest if low is not None and low < preemptor.priority)
+        nodes = self._occupied_nodes(preemptor, (name for _, name in ordered))
+        return plan_preemption(nodes, preemptor, self._budgets.allowed())
+
+    def plan_gang(self, key: GroupKey, names: Sequence[str]) -> GangPreemption | None:
+        """Return what is to be done on the nodes of these names for the members that must be placed together.
+
+        None where no preemption helps or none is needed, where members are missing, and where the constraints of
+        members differ or depend on which pods there are.
+        """
+        members, level = self._gang(key)
+        if not members:
+            return None
+        allowed = self._budgets.allowed()
+        outcomes = (
+            select_gang_victims(list(self._occupied_nodes(members[0], domain)), members, allowed)
+            for domain in self._domains(level, names)
+        )
+        best: GangPreemption | None = None
+        for outcome in outcomes:
+            if outcome is None:
+                continue
+            if not outcome.victims:
+                return None
+            preemption = GangPreemption(tuple(zip(members, outcome.nodes, strict=True)), outcome.victims)
+            if best is None or _gang_cost(preemption) < _gang_cost(best):
+                best = preemption
+        return best
+
+    def refine(self, preemptor: Preemptor, proposed: Mapping[str, ProposedVictims]) -> list[Victims]:
+        """Return the exact victims on each node that kube-scheduler proposes; other nodes are left out.
+
+        Where constraints of the pod depend on which pods there are, or only kube-scheduler knows them, its own victims
+        end in any case, and further ones in addition.
+        """
+        independent = self._is_independent(preemptor.uid)
+        allowed = self._budgets.allowed()
+        refined: list[Victims] = []
+        for node in self._occupied_nodes(preemptor, proposed):
+            uids = frozenset(proposed[node.name].uids)
+            required = () if independent else tuple(pod for pod in node.pods if pod.uid in uids)
+            if len(required) != (0 if independent else len(uids)) or (proposed[node.name].violations and required):
+                continue
+            victims = select_victims(_ending(node, required), preemptor, allowed)
+            if victims is not None:
+                pods = by_importance({*victims.pods, *required} or _terminating(node, uids))
+                refined += [victims._replace(pods=pods)] if pods else []
+        return refined
+
+    def _gang(self, key: GroupKey) -> tuple[list[Preemptor], str]:
+        """Return the members that must be placed together, none where they cannot be, and the level of their domain."""
+        with self._state.lock:
+            gangs, waiting = self._state.gangs, self._state.waiting
+            group, required = gangs.group(key), gangs.required(key)
+            pods = [pod for uid in gangs.members(key, MemberState.WAITING) if (pod := waiting.get(uid)) is not None]
+            ready = [pod for pod in pods if not pod.spec.gated][:required]
+            same = {pod.spec.constraints._replace(requests=NO_RESOURCES) for pod in ready}
+            if group is None or len(ready) < max(required, 1) or len(ready) > MAX_GANG or len(same) > 1:
+                return [], ""
+            if group.level and gangs.members(key, MemberState.ASSUMED, MemberState.BOUND):
+                return [], ""  # the domain is decided already
+            if not all(self._is_exact(pod) for pod in ready):
+                return [], ""
+        return [Preemptor(*pod.pod, pod.spec.priority) for pod in ready], group.level
+
+    def _domains(self, level: str, names: Sequence[str]) -> list[list[str]]:
+        """Return the nodes of each domain of a level, all nodes for "", those without other pods first."""
+        domains: dict[str, list[tuple[float, str]]] = {}
+        with self._state.lock:
+            for name in names:
+                info = self._state.infos.get(name)
+                value = info.label(level) if level and info is not None else ""
+                if value is not None:
+                    lowest = self._state.running.lowest_priority(name)
+                    domains.setdefault(value, []).append((float("-inf") if lowest is None else lowest, name))
+        return [[name for _, name in sorted(domain)] for domain in domains.values()]
+
+    def _occupied_nodes(self, preemptor: Preemptor, names: Iterable[str]) -> Iterator[OccupiedNode]:
+        for name in names:
+            with self._state.lock:
+                node = self._state.nominated.occupied.get(name, preemptor.uid, preemptor.priority, self._budgets.of_pod)
+            if node is not None:
+                yield node
+
+    def _is_independent(self, uid: str) -> bool:
+        """Tell whether any set of pods may end for a pod: only their requests and zones matter to it."""
+        with self._state.lock:
+            waiting = self._state.waiting.get(uid)
+            return waiting is not None and self._is_exact(waiting)
+
+    def _is_exact(self, waiting: WaitingPod) -> bool:
+        is_excluded = self._state.waiting.may_be_excluded(waiting)
+        return not is_excluded and waiting.spec.is_exact and not waiting.spec.constraints.ports
+
+
+def _gang_cost(preemption: GangPreemption) -> Cost:
+    return victims_cost([pod for victims in preemption.victims for pod in victims.pods])
+
+
+def _ending(node: OccupiedNode, required: tuple[RunningPod, ...]) -> OccupiedNode:
+    uids = {pod.uid for pod in required}
+    pods = tuple(pod._replace(terminating=True) if pod.uid in uids else pod for pod in node.pods)
+    return node._replace(pods=pods)
+
+
+def _terminating(node: OccupiedNode, uids: frozenset[str]) -> set[RunningPod]:
+    """Return proposed victims that end already: kube-scheduler wants at least one victim, and evicts none twice."""
+    return {pod for pod in node.pods if pod.uid in uids and pod.terminating}

@@ -1,0 +1,73 @@
+"""Pods on their way to nodes: which bindings have been requested, and what pods that are not bound yet reserve.
+
+The requests and host ports of a pod count on the node as a whole from its assumption on. They cease to count when the
+pod is forgotten or gone, and after the ledger's assume timeout.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.nodes.assumed.types import BoundPod
+from zonewise_scheduler.nodes.filters.filter_plugins import node_ports, node_resources_fit
+from zonewise_scheduler.nodes.node.node_info import PodInfo
+from zonewise_scheduler.nodes.node.pod_requests import NO_RESOURCES
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.extender.state.node_infos import NodeInfos
+    from zonewise_scheduler.nodes.assumed.ledger import Ledger
+    from zonewise_scheduler.nodes.assumed.types import PendingPod
+    from zonewise_scheduler.nodes.filters.constraints import Constraints
+
+
+class Bindings:
+    """See the module. The caller holds the lock of the parts. Times are seconds of one clock."""
+
+    def __init__(self, ledger: Ledger, infos: NodeInfos, timeout: float) -> None:
+        """`timeout`: seconds after which a pod that is not bound reserves nothing more."""
+        self._ledger = ledger
+        self._infos = infos
+        self._timeout = timeout
+        self._reserved: dict[str, float] = {}  # by UID: when the requests of a pod that is not bound yet expire
+        self.requested: dict[str, str] = {}
+        """The node by UID of each placed pod whose binding has been requested, and is not observed yet."""
+
+    def confirm(self, pod: PendingPod, node: str, at: float) -> None:
+        """Note that the API server has bound a pod.
+
+        An event may have told so before, or told that the pod is gone: then there is nothing to note.
+        """
+        if self.requested.get(pod.uid) == node:
+            self._ledger.add_pod(BoundPod(*pod, node), at)
+
+    def insufficient(self, uid: str, constraints: Constraints, node: str) -> str | None:
+        """Return why a node has too little left for a pod; None also where the node's amounts are unknown."""
+        info = self._infos.get(node)
+        if info is None or info.allocatable == NO_RESOURCES or self._infos.node_of(uid) == node:
+            return None
+        return node_resources_fit(constraints, info) or node_ports(constraints, info)
+
+    def reserve(self, uid: str, constraints: Constraints, node: str, at: float) -> None:
+        """Let the requests and host ports of an unbound pod count on a node."""
+        self._infos.set_pod(uid, node, PodInfo(constraints.requests, constraints.ports))
+        self._reserved[uid] = at + self._timeout
+
+    def observe_bound(self, uid: str, node: str, info: PodInfo) -> None:
+        """Let the requests and host ports of a bound pod count on its node, whatever it has reserved."""
+        self._reserved.pop(uid, None)
+        self._infos.set_pod(uid, node, info)
+
+    def release(self, uid: str) -> None:
+        """End what an unbound pod reserves, if anything."""
+        if self._reserved.pop(uid, None) is not None:
+            self._infos.remove_pod(uid)
+
+    def remove(self, uid: str) -> None:
+        """Remove a pod that is gone, or runs no more: nothing of it counts."""
+        self._reserved.pop(uid, None)
+        self._infos.remove_pod(uid)
+
+    def expire(self, at: float) -> None:
+        """End what has been reserved for too long."""
+        for uid in [uid for uid, expires_at in self._reserved.items() if expires_at <= at]:
+            self.release(uid)

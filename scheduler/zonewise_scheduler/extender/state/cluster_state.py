@@ -1,0 +1,320 @@
+"""The state of the cluster, as the extender knows it: reports, nodes, pods, assumed pods.
+
+One short lock protects all of it. No method judges a pod on more than one node, so that event handlers and calls of
+kube-scheduler never wait for each other's work. The ledger is the only authority on what a node has free.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_scheduler.admission.report.node_report import DEFAULT_RELEASE
+from zonewise_scheduler.admission.verdict import Verdict
+from zonewise_scheduler.extender.formatting import describe_state
+from zonewise_scheduler.extender.objects.running_pods import RunningPods
+from zonewise_scheduler.extender.state.bindings import Bindings
+from zonewise_scheduler.extender.state.gang_members import GangMembers
+from zonewise_scheduler.extender.state.node_infos import NodeInfos
+from zonewise_scheduler.extender.state.node_reports import NodeReports
+from zonewise_scheduler.extender.state.nominated_pods import NominatedPods
+from zonewise_scheduler.extender.state.unschedulable_pods import UnschedulablePods
+from zonewise_scheduler.extender.state.waiting_pods import WaitingPods
+from zonewise_scheduler.nodes.assumed.ledger import Ledger
+from zonewise_scheduler.nodes.assumed.types import BoundPod, PendingPod
+from zonewise_scheduler.nodes.preemption.types import Preemptor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zonewise_scheduler.admission.node import NodeState
+    from zonewise_scheduler.extender.objects.api_objects import ObservedPod, PublishedReport
+    from zonewise_scheduler.extender.objects.pod_group import PodGroup
+    from zonewise_scheduler.extender.objects.served import Served
+    from zonewise_scheduler.nodes.assumed.types import LedgerCounters, LedgerTimeouts, Misprediction
+    from zonewise_scheduler.nodes.filters.constraints import Constraints
+    from zonewise_scheduler.nodes.node.node_info import NodeInfo
+
+NODE_FILTER = "NodeFilter"
+"""A reason beside those of the ledger: the node as a whole has too little left, or a host port is in use."""
+
+
+class StateChanges(NamedTuple):
+    """What has changed since the last look."""
+
+    states: list[tuple[str, NodeState | None]]
+    """Of nodes with a report; None: the node has none any more."""
+    reported: list[str]
+    """Nodes with a new report, even of an equal state."""
+    infos: list[tuple[str, NodeInfo | None]]
+
+
+class ClusterState:
+    """See the module."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        timeouts: LedgerTimeouts,
+        on_misprediction: Callable[[Misprediction], object],
+        on_change: Callable[[], object],
+    ) -> None:
+        """`on_change` is called without the lock after events that may let a waiting pod fit."""
+        self._clock = clock
+        self._on_misprediction = on_misprediction
+        self._on_change = on_change
+        self.lock = threading.Lock()
+        """The caller that uses an attribute below must hold it."""
+        self.ledger = Ledger(timeouts=timeouts)
+        self.infos = NodeInfos()
+        self.waiting = WaitingPods()
+        self.unschedulable = UnschedulablePods()
+        self.gangs = GangMembers()
+        self.bindings = Bindings(self.ledger, self.infos, timeouts.assume_timeout)
+        self.running = RunningPods()
+        self.nominated = NominatedPods(self.ledger, self.infos, self.running, self.waiting)
+        self._reports = NodeReports()
+        self._reported: set[str] = set()
+
+    # --- events
+
+    def update_node(self, old: NodeInfo | None, new: NodeInfo | None) -> None:
+        """Add, update or remove a node."""
+        with self.lock:
+            if new is not None:
+                state = self._reports.changed_state(self.infos.get(new.name), new)
+                self.infos.set_node(new)
+                if state is not None:
+                    self.ledger.replace_state(new.name, state, self._clock())
+            elif old is not None:
+                self.infos.remove_node(old.name)
+        self._on_change()
+
+    def kubelet_release(self, node: str) -> tuple[int, int]:
+        """Return the release of a node's kubelet; the newest known release where the node does not have it."""
+        info = self.infos.get(node)
+        return (info.release if info is not None else None) or DEFAULT_RELEASE
+
+    def update_report(self, old: PublishedReport | None, new: PublishedReport | None) -> None:
+        """Add, update or remove a node's report."""
+        with self.lock:
+            if new is not None:
+                replaces = old.report.version if old is not None else ""
+                report = self._reports.set(new.report, self.infos.get(new.report.node))
+                self.ledger.update_report(report, self._clock(), published=new.published, replaces=replaces)
+                self._reported.add(new.report.node)
+            elif old is not None:
+                self._reports.remove(old.report.node)
+                self.ledger.remove_report(old.report.node, self._clock())
+        self._on_change()
+
+    def update_pod(self, old: ObservedPod | None, new: ObservedPod | None) -> None:
+        """Add, update or remove a pod; call back where its kubelet rejected it against the prediction."""
+        misprediction: Misprediction | None = None
+        with self.lock:
+            now = self._clock()
+            if new is None:
+                self._remove_pod(old, now)
+            else:
+                misprediction = self._add_pod(new, now)
+        self._on_change()
+        if misprediction is not None:  # without the lock: the callback may write to a slow disk
+            self._on_misprediction(misprediction)
+
+    def update_pod_group(self, old: PodGroup | None, new: PodGroup | None) -> None:
+        """Add, update or remove a PodGroup."""
+        with self.lock:
+            if new is not None:
+                self.gangs.set_group(new)
+            elif old is not None:
+                self.gangs.remove_group(old.key)
+        self._on_change()
+
+    def set_pod_groups_served(self, api_group: str, served: Served) -> None:
+        """Note whether the API server serves the PodGroups of an API."""
+        with self.lock:
+            self.gangs.set_served(api_group, served)
+        self._on_change()
+
+    def _remove_pod(self, pod: ObservedPod | None, now: float) -> None:
+        if pod is not None:
+            self._drop(pod.uid)
+            self.ledger.remove_pod(pod.uid, now)
+
+    def _add_pod(self, pod: ObservedPod, now: float) -> Misprediction | None:
+        """Apply the present state of a pod; return its misprediction, if any."""
+        if pod.node or pod.terminal:
+            self.end_nomination(pod.uid)
+            self.unschedulable.remove(pod.uid)
+            self.waiting.remove(pod.uid)
+            self.bindings.requested.pop(pod.uid, None)
+        if pod.terminal:
+            self._drop(pod.uid)
+        else:
+            self.waiting.set_terms(pod.uid, pod.anti_affinity)
+            self.gangs.observe(pod.uid, pod.group, bound=bool(pod.node))
+        if pod.rejected:
+            return self.ledger.reject_pod(pod.uid, pod.reason, pod.message, now)
+        if pod.terminal:
+            self.ledger.remove_pod(pod.uid, now, terminated=True)
+        elif pod.node:
+            self._add_bound(pod, now)
+        elif pod.shape is not None and pod.scheduling is not None:
+            version = self.waiting.version
+            self.waiting.observe(PendingPod(pod.uid, pod.namespace, pod.name, pod.shape), pod.scheduling, now)
+            if self.waiting.version != version:
+                self.gangs.touch(pod.uid)
+            if pod.nominated:
+                preemptor = Preemptor(pod.uid, pod.namespace, pod.name, pod.shape, pod.scheduling.priority)
+                self.nominated.observe(preemptor, pod.nominated, now)
+        return None
+
+    def _add_bound(self, pod: ObservedPod, now: float) -> None:
+        if pod.info is not None:
+            self.bindings.observe_bound(pod.uid, pod.node, pod.info)
+        if pod.shape is not None:
+            bound = BoundPod(pod.uid, pod.namespace, pod.name, pod.shape, pod.node, pod.started, pod.confirmed)
+            self.ledger.add_pod(bound, now)
+            self.running.set(bound, pod.victim)
+
+    def _drop(self, uid: str) -> None:
+        """Drop a pod that is gone, or runs no more."""
+        self.drop_waiting(uid)
+        self.waiting.set_terms(uid, ())
+        self.gangs.remove(uid)
+        self.bindings.remove(uid)
+        self.running.remove(uid)
+        self.end_nomination(uid)
+
+    def drop_waiting(self, uid: str) -> None:
+        """Drop a pod that no longer waits; the caller holds the lock."""
+        self.unschedulable.remove(uid)
+        self.waiting.remove(uid)
+        self.bindings.requested.pop(uid, None)
+
+    # --- bindings by ourselves
+
+    def confirm_binding(self, pod: PendingPod, node: str) -> None:
+        """Note that the API server has bound a pod."""
+        with self.lock:
+            self.bindings.confirm(pod, node, self._clock())
+
+    def cancel_binding(self, uid: str, *, gone: bool) -> None:
+        """Forget a placed pod that is not bound; leave it to kube-scheduler, unless it is gone."""
+        with self.lock:
+            if self.bindings.requested.pop(uid, None) is None:
+                return  # an event has told what has become of it
+            if gone:
+                self.drop_waiting(uid)
+            else:
+                self.waiting.withdraw(uid)
+            self._forget(uid)
+            self.unschedulable.recheck_all()
+        self._on_change()
+
+    # --- for judging
+
+    def take_changes(self) -> StateChanges:
+        """Return what has changed since the last call."""
+        with self.lock:
+            changed = sorted(self.ledger.changed_nodes())
+            states = [(name, self.ledger.state(name)) for name in changed]
+            reported = sorted(self._reported)
+            self._reported.clear()
+            return StateChanges(states, reported, [(name, self.infos.get(name)) for name in self.infos.take_changed()])
+
+    def set_outdated(self, *, outdated: bool) -> None:
+        """Note that events no longer arrive, so that every report counts as stale; or that they arrive again."""
+        with self.lock:
+            self.ledger.set_outdated(outdated=outdated)
+
+    def tick(self) -> None:
+        """Apply what time alone changes: expired assumed pods, ended backoffs."""
+        with self.lock:
+            now = self._clock()
+            self.ledger.tick(now)
+            self.waiting.expire(now)
+            for uid in self.gangs.assumed():
+                self._update_member(uid)  # the ledger's timeout may have ended its assumption
+            self.bindings.expire(now)
+            self._reported.update(self.nominated.expire(now))
+
+    def assume(
+        self, pod: PendingPod, node: str, constraints: Constraints | None = None, *, allow_unreported: bool = False
+    ) -> Verdict:
+        """Predict a kubelet's verdict on a pod, and assume the pod on the node if it is admitted.
+
+        `constraints`: the node must also have enough for the pod's requests and host ports, which count from now on.
+        Otherwise it rejects with the reason NODE_FILTER.
+        """
+        with self.lock:
+            inputs, admit = self.ledger.assumed_state(node), self.ledger.admit
+        if inputs is not None:  # without the lock: this fills the cache of verdicts that the ledger uses
+            inputs.assume(pod.shape, admit)
+        with self.lock:
+            reason = self.bindings.insufficient(pod.uid, constraints, node) if constraints is not None else None
+            if reason is not None:
+                return Verdict(admitted=False, reason=NODE_FILTER, message=reason)
+            verdict = self.nominated.assume(pod, node, self._clock(), allow_unreported=allow_unreported)
+            if verdict.admitted:
+                self._update_member(pod.uid)
+            if verdict.admitted and constraints is not None:
+                self.bindings.reserve(pod.uid, constraints, node, self._clock())
+            return verdict
+
+    def end_nomination(self, uid: str) -> None:
+        """End the nomination of a pod that is bound or gone, if it has one; the caller holds the lock."""
+        node = self.nominated.nominations.end(uid)
+        if node:
+            self._reported.add(node)  # the node may admit what it rejected
+
+    def reserve(self, uid: str, constraints: Constraints, node: str) -> str | None:
+        """Let the requests of a pod that no kubelet aligns count on a node; return why the node has too little left."""
+        with self.lock:
+            reason = self.bindings.insufficient(uid, constraints, node)
+            if reason is None:
+                self.bindings.reserve(uid, constraints, node, self._clock())
+            return reason
+
+    def forget(self, uid: str) -> None:
+        """Forget an assumed pod; a pod that is bound by now stays."""
+        with self.lock:
+            self._forget(uid)
+
+    def _forget(self, uid: str) -> None:
+        self.ledger.forget(uid, self._clock())
+        self.bindings.release(uid)
+        self._update_member(uid)
+
+    def _update_member(self, uid: str) -> None:
+        """Let a member of a gang follow the ledger."""
+        if self.ledger.node_of(uid) is None:
+            self.gangs.forget(uid)
+        else:
+            self.gangs.assume(uid)
+
+    # --- queries
+
+    def predicted_verdict(self, uid: str) -> Verdict | None:
+        """Return the verdict predicted for an assumed pod; None where the pod is not assumed."""
+        with self.lock:
+            return self.ledger.predicted_verdict(uid)
+
+    def node_of(self, uid: str) -> str:
+        """Return the node on which a pod is assumed or bound; empty: none."""
+        with self.lock:
+            return self.ledger.node_of(uid) or ""
+
+    def counters(self) -> LedgerCounters:
+        """Return the ledger's counters."""
+        with self.lock:
+            return self.ledger.counters()
+
+    def dump_node(self, name: str) -> dict[str, object]:
+        """Return the view of a node, as JSON."""
+        with self.lock:
+            state, pods = self.ledger.state(name), self.ledger.assumed_pods(name)
+        assumed = [f"{pod.namespace}/{pod.name}" for pod in pods]
+        description = {"report": None} if state is None else describe_state(state)
+        # deprecated in 0.1.0, dropped in the next minor version: inFlight
+        return {"assumedPods": assumed, "inFlight": assumed, **description}

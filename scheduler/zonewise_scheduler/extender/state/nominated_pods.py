@@ -1,0 +1,83 @@
+"""What nominated pods mean for a node: no other pod takes what their victims leave to them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.admission.verdict import Verdict
+from zonewise_scheduler.extender.state.nominations import Nominations
+from zonewise_scheduler.extender.state.occupied_nodes import OccupiedNodes
+from zonewise_scheduler.nodes.preemption.admissions import Admissions
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.extender.objects.running_pods import RunningPods
+    from zonewise_scheduler.extender.state.node_infos import NodeInfos
+    from zonewise_scheduler.extender.state.nominations import Nomination
+    from zonewise_scheduler.extender.state.waiting_pods import WaitingPod, WaitingPods
+    from zonewise_scheduler.nodes.assumed.ledger import Ledger
+    from zonewise_scheduler.nodes.assumed.types import PendingPod
+    from zonewise_scheduler.nodes.preemption.types import Preemptor
+
+NOMINATED = "Nominated"
+"""A reason beside those of the ledger: what is free is for a pod that waits there for its victims to end."""
+
+
+class NominatedPods:
+    """See the module. The caller holds the lock of the parts."""
+
+    def __init__(self, ledger: Ledger, infos: NodeInfos, running: RunningPods, waiting: WaitingPods) -> None:
+        self.nominations = Nominations()
+        self.occupied = OccupiedNodes(ledger, infos, running, self.nominations)
+        self._ledger = ledger
+        self._running = running
+        self._waiting = waiting
+
+    def observe(self, preemptor: Preemptor, node: str, at: float) -> None:
+        """Begin the nomination of a pod for which kube-scheduler preempts others, unless it has begun."""
+        if self.nominations.get(preemptor.uid) is not None:
+            return
+        ending = {each.pod.uid for each in self._running.on_node(node) if each.fields.terminating}
+        victims = ending | self.nominations.proposed(preemptor.uid, node)
+        if victims:
+            self.nominations.begin(preemptor, node, victims, at)
+
+    def expire(self, at: float) -> list[str]:
+        """End the nominations that have expired; return their nodes."""
+        return self.nominations.expire([uid for uid in self.nominations.victims() if uid in self._running], at)
+
+    def assume(self, pod: PendingPod, node: str, at: float, *, allow_unreported: bool) -> Verdict:
+        """Assume a pod on a node, unless a nominated pod of at least its priority would then be rejected.
+
+        kube-scheduler does the same with its own filters (RunFilterPluginsWithNominatedPods).
+        """
+        waiting = self._waiting.get(pod.uid)
+        priority = waiting.spec.priority if waiting is not None else 0
+        nominations = [
+            each
+            for each in self.nominations.on_node(node, besides=pod.uid, priority=priority)
+            if not self._is_sibling(waiting, each)
+        ]
+        if self._ledger.node_of(pod.uid) == node:
+            nominations = []  # its resources count already
+        admitted = [each for each in nominations if self.is_admitted(each)]
+        verdict = self._ledger.assume(pod, node, at, allow_unreported=allow_unreported)
+        if verdict.admitted and not all(map(self.is_admitted, admitted)):
+            self._ledger.forget(pod.uid, at)
+            return Verdict(admitted=False, reason=NOMINATED)
+        return verdict
+
+    def _is_sibling(self, waiting: WaitingPod | None, nomination: Nomination) -> bool:
+        """Tell whether a nominated pod is of the same gang, whose members are placed together on any of their nodes."""
+        sibling = self._waiting.get(nomination.preemptor.uid)
+        if waiting is None or sibling is None or waiting.spec.group is None:
+            return False
+        return waiting.spec.group == sibling.spec.group
+
+    def is_admitted(self, nomination: Nomination) -> bool:
+        """Tell whether a nominated pod is admitted once its victims have ended."""
+        preemptor, node, victims, _ = nomination
+        occupied = self.occupied.get(node, preemptor.uid, preemptor.priority)
+        if occupied is None:
+            return False
+        ending = [pod for pod in occupied.pods if pod.uid in victims and not pod.terminating]
+        return Admissions(occupied, preemptor.shape).admitted(ending)

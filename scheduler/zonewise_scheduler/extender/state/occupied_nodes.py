@@ -1,0 +1,109 @@
+"""A node with its pods and what each of them holds, from the cache's parts."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from zonewise_common.nrt.holdings import UNATTRIBUTED, Holdings, holdings_key, read_holdings
+from zonewise_scheduler.nodes.assumed.exclusive_resources import holds_resources
+from zonewise_scheduler.nodes.node.node_info import available
+from zonewise_scheduler.nodes.node.pod_requests import NO_RESOURCES
+from zonewise_scheduler.nodes.preemption.release import memory_zones
+from zonewise_scheduler.nodes.preemption.types import OccupiedNode, RunningPod
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from zonewise_scheduler.admission.node import NodeKind, Resource
+    from zonewise_scheduler.extender.objects.running_pods import NodePod, RunningPods
+    from zonewise_scheduler.extender.state.node_infos import NodeInfos
+    from zonewise_scheduler.extender.state.nominations import Nominations
+    from zonewise_scheduler.nodes.assumed.ledger import Ledger
+
+
+class OccupiedNodes:
+    """See the module. The caller holds the lock of the parts."""
+
+    def __init__(self, ledger: Ledger, infos: NodeInfos, running: RunningPods, nominations: Nominations) -> None:
+        self._ledger = ledger
+        self._infos = infos
+        self._running = running
+        self._nominations = nominations
+
+    def get(
+        self,
+        name: str,
+        uid: str,
+        priority: int,
+        budgets_of: Callable[[str, str, tuple[tuple[str, str], ...]], tuple[str, ...]] | None = None,
+    ) -> OccupiedNode | None:
+        """Return a node as the pod `uid` of a priority finds it; None where holdings or report are unknown.
+
+        `budgets_of` returns the PodDisruptionBudgets of a pod, by namespace, name and labels.
+        """
+        occupancy = self._ledger.occupancy(name)
+        held = _read(occupancy.holdings) if occupancy is not None else None
+        if occupancy is None or held is None:
+            return None
+        assumed = {assumed_uid: shape for assumed_uid, shape in occupancy.assumed if assumed_uid != uid}
+        if len(assumed) != len(occupancy.assumed):
+            return None  # the pod is on its way to this node
+        observed = [each for each in self._running.on_node(name) if each.pod.uid not in assumed]
+        pods = tuple(_running_pods(observed, held, occupancy.state.kind, budgets_of))
+        unattributed = memory_zones(held[UNATTRIBUTED]) if UNATTRIBUTED in held else 0
+        nominated = [
+            each
+            for each in self._nominations.on_node(name, besides=uid, priority=priority)
+            if each.preemptor.uid not in assumed  # it counts already
+        ]
+        return OccupiedNode(
+            name=name,
+            reported=occupancy.reported,
+            state=occupancy.state,
+            assumed=tuple(assumed.values()),
+            pods=pods,
+            unattributed=unattributed,
+            leaving=tuple(_leaving(observed, held)),
+            nominated=tuple(each.preemptor.shape for each in nominated),
+            available=self._available(name),
+        )
+
+    def _available(self, name: str) -> Resource | None:
+        info = self._infos.get(name)
+        return None if info is None or info.allocatable == NO_RESOURCES else available(info)
+
+
+def _running_pods(
+    observed: Iterable[NodePod],
+    held: dict[str, Holdings],
+    kind: NodeKind,
+    budgets_of: Callable[[str, str, tuple[tuple[str, str], ...]], tuple[str, ...]] | None,
+) -> Iterable[RunningPod]:
+    keyed = [(holdings_key(each.pod.namespace, each.pod.name), each) for each in observed]
+    counts: dict[str, int] = {}
+    for key, _ in keyed:
+        counts[key] = counts.get(key, 0) + 1
+    for key, (pod, fields) in keyed:
+        holdings = held.get(key) if counts[key] == 1 else None
+        if holdings is None and not holds_resources(kind, pod.shape):
+            holdings = Holdings()
+        yield RunningPod(
+            pod.uid, pod.namespace, pod.name, pod.shape, fields.priority,
+            pod.started if pod.started is not None else float("inf"), holdings, fields.terminating,
+            budgets_of(pod.namespace, pod.name, fields.labels) if budgets_of is not None else (), fields.static,
+        )  # fmt: skip
+
+
+def _leaving(observed: Iterable[NodePod], held: dict[str, Holdings]) -> Iterable[Holdings]:
+    """Yield what the report has of pods that are gone from the API: its next version lacks them."""
+    known = {holdings_key(each.pod.namespace, each.pod.name) for each in observed}
+    yield from (holdings for key, holdings in held.items() if key not in known and key != UNATTRIBUTED)
+
+
+@lru_cache(maxsize=1 << 13)
+def _read(texts: tuple[tuple[int, str], ...]) -> dict[str, Holdings] | None:
+    try:
+        return read_holdings(texts)
+    except ValueError:
+        return None

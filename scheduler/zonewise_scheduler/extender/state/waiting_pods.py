@@ -1,0 +1,175 @@
+"""The unbound pods, in the order in which a scheduling pass places them.
+
+A pass places units: tuples of pods that are placed together or not at all. A unit of one pod is the usual case.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_scheduler.extender.objects.pod_limits import may_be_aligned
+from zonewise_scheduler.nodes.filters.anti_affinity import AntiAffinityIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zonewise_scheduler.extender.objects.scheduling_spec import SchedulingSpec
+    from zonewise_scheduler.nodes.assumed.types import PendingPod
+    from zonewise_scheduler.nodes.filters.anti_affinity import AntiAffinityTerm
+
+
+FRESH = 1.0
+"""Seconds for which a pod that kube-scheduler has not filtered yet counts in plans: it soon will be filtered."""
+BURST_PAUSE = 0.05
+"""Seconds without a new pod after which a burst of pods is over."""
+MAX_BURST_WAIT = 0.25
+"""Seconds for which the first filter call of a pod waits at most for the rest of its burst."""
+REQUEST_LIFETIME = 60.0
+"""Seconds after which a filtered pod that was never observed counts as gone."""
+
+
+class WaitingPod(NamedTuple):
+    """An unbound pod."""
+
+    pod: PendingPod
+    spec: SchedulingSpec
+    sequence: int
+    """Ascending in the order of observation: the order of pods that were created in the same second."""
+    observed: float
+    """When it was first observed, in seconds of the cache's clock."""
+
+
+class PodUnit(NamedTuple):
+    """Pods that are placed together or not at all; not empty."""
+
+    pods: tuple[WaitingPod, ...]
+
+    @property
+    def rank(self) -> tuple[int, float, int]:
+        """Return the sort key: higher priority first, then the older pod (pkg/scheduler queuesort PrioritySort)."""
+        first = self.pods[0]
+        return (-first.spec.priority, first.spec.created, first.sequence)
+
+
+class WaitingPods:
+    """See the module. kube-scheduler has filtered the requested pods; the others are only known to exist."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, WaitingPod] = {}
+        self._requested: dict[str, float] = {}  # by UID: when kube-scheduler filtered it first
+        self._calls: dict[str, float] = {}  # the same of pods whose first filter call waits
+        self._anti_affinity = AntiAffinityIndex()
+        self._schedulers: set[str] = set()
+        self._last_arrival = 0.0
+        self._sequence = 0
+        self.version = 0
+        """Changes with the set of pods."""
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._pods
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def get(self, uid: str) -> WaitingPod | None:
+        """Return a pod, if present."""
+        return self._pods.get(uid)
+
+    def observe(self, pod: PendingPod, spec: SchedulingSpec, at: float) -> None:
+        """Add an unbound pod, or update it."""
+        old = self._pods.get(pod.uid)
+        if old is not None and (old.pod, old.spec) == (pod, spec):
+            return
+        if old is None:
+            self._sequence += 1
+            self._last_arrival = at
+        self._pods[pod.uid] = WaitingPod(
+            pod, spec, self._sequence if old is None else old.sequence, at if old is None else old.observed
+        )
+        self.version += 1
+
+    def remove(self, uid: str) -> None:
+        """Remove a pod that is bound, assumed or gone, if present."""
+        self._requested.pop(uid, None)
+        self._calls.pop(uid, None)
+        if self._pods.pop(uid, None) is not None:
+            self.version += 1
+
+    def request(self, uid: str, at: float) -> None:
+        """Note that kube-scheduler has filtered a pod; it may know the pod earlier than we do."""
+        self._calls.pop(uid, None)
+        self._learn_scheduler(uid)
+        if uid not in self._requested:
+            self._requested[uid] = at
+            self.version += 1
+
+    def burst_delay(self, uid: str, at: float) -> float:
+        """Return for how many seconds the filter call of a pod should wait, since more pods of its burst may arrive."""
+        if uid in self._requested:
+            return 0.0
+        self._learn_scheduler(uid)
+        waiting = self._pods.get(uid)
+        arrived = self._calls.setdefault(uid, at) if waiting is None else waiting.observed
+        return min(max(self._last_arrival, arrived) + BURST_PAUSE, arrived + MAX_BURST_WAIT) - at
+
+    def _learn_scheduler(self, uid: str) -> None:
+        waiting = self._pods.get(uid)
+        if waiting is not None:
+            self._schedulers.add(waiting.spec.scheduler)
+
+    def fresh(self, at: float) -> list[WaitingPod]:
+        """Return the new pods that kube-scheduler will soon filter, and that may be bound then."""
+        recent = (pod for pod in reversed(self._pods.values()) if pod.pod.uid not in self._requested)
+        pods: list[WaitingPod] = []
+        for pod in recent:
+            if pod.observed + FRESH <= at:
+                break
+            if pod.spec.scheduler in self._schedulers and may_be_aligned(pod.pod.shape) and self._is_exact(pod):
+                pods.append(pod)
+        return pods
+
+    def expire(self, at: float) -> None:
+        """Drop the filtered pods that were never observed."""
+        for times in (self._requested, self._calls):
+            for uid in [uid for uid, since in times.items() if since + REQUEST_LIFETIME <= at]:
+                if uid not in self._pods:
+                    del times[uid]
+
+    def withdraw(self, uid: str) -> None:
+        """Leave a pod to kube-scheduler until that filters it again."""
+        if self._requested.pop(uid, None) is not None:
+            self.version += 1
+
+    # --- anti-affinity of any pod, bound or not
+
+    def set_terms(self, uid: str, terms: tuple[AntiAffinityTerm, ...]) -> None:
+        """Set the required anti-affinity of a pod; empty: it has none, or is gone."""
+        if self._anti_affinity.set_terms(uid, terms):
+            self.version += 1
+
+    def may_be_excluded(self, pod: WaitingPod) -> bool:
+        """Tell whether another pod's required anti-affinity may keep a pod away from some nodes."""
+        return bool(self._anti_affinity) and self._anti_affinity.may_exclude(pod.pod.namespace, dict(pod.spec.labels))
+
+    # --- units
+
+    def is_bindable(self, pod: WaitingPod) -> bool:
+        """Tell whether a pod may be bound without kube-scheduler.
+
+        kube-scheduler has filtered it, so a profile is responsible for it, and our own filters decide exactly.
+        """
+        return pod.pod.uid in self._requested and self._is_exact(pod)
+
+    def _is_exact(self, pod: WaitingPod) -> bool:
+        return pod.spec.is_exact and not pod.spec.gated and not self.may_be_excluded(pod)
+
+    def units(self) -> list[PodUnit]:
+        """Return the units that a pass may bind: kube-scheduler has filtered each of their pods; best rank first."""
+        return sorted((PodUnit((pod,)) for pod in self._requested_pods() if self.is_bindable(pod)), key=_rank)
+
+    def _requested_pods(self) -> Iterator[WaitingPod]:
+        return (self._pods[uid] for uid in self._requested if uid in self._pods)
+
+
+def _rank(unit: PodUnit) -> tuple[int, float, int]:
+    return unit.rank
