@@ -6,7 +6,7 @@ unit.
 
 from functools import lru_cache
 
-from zonewise_common.k8s.quantity import parse_milli_value, parse_value
+from zonewise_common.k8s.quantity import format_binary_quantity, format_quantity, parse_milli_value, parse_value
 
 UNLIMITED = (1 << 63) - 1
 """A quota above every other amount. A sum that reaches it is unlimited too."""
@@ -14,6 +14,8 @@ UNLIMITED = (1 << 63) - 1
 MIN_AMOUNT = -(1 << 63)
 
 _CPU = "cpu"
+_SIZES = frozenset({"memory", "ephemeral-storage"})
+_HUGE_PAGES = "hugepages-"
 
 
 def plus(a: int, b: int) -> int:
@@ -44,6 +46,17 @@ def resource_value(resource: str, quantity: str | int) -> int:
 def from_thousandths(resource: str, thousandths: int) -> int:
     """Return an amount that was summed up in thousandths of its unit, rounded up once."""
     return _saturated(thousandths if resource == _CPU else -(-thousandths // 1000))
+
+
+def amount_text(resource: str, amount: int) -> str:
+    """Return an amount as a canonical quantity: sizes with binary suffixes, other resources with decimal ones.
+
+    Source: pkg/resources/requests.go ResourceQuantity.
+    """
+    if resource == _CPU:
+        return f"{amount}m" if amount % 1000 else format_quantity(amount // 1000)
+    is_size = resource in _SIZES or resource.startswith(_HUGE_PAGES)
+    return format_binary_quantity(amount) if is_size else format_quantity(amount)
 
 
 @lru_cache(maxsize=1024)

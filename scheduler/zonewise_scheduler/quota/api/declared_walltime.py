@@ -3,7 +3,8 @@
 Of several declarations the smallest counts, since each is an upper bound.
 - Workload: spec.maximumExecutionTimeSeconds, less the time of earlier admissions (KEP-3125:
   status.accumulatedPastExecutionTimeSeconds). Kueue deactivates a Workload once no time is left.
-- Job, Pod, RayJob: spec.activeDeadlineSeconds. The training jobs of Kubeflow: spec.runPolicy.activeDeadlineSeconds.
+- Job, Pod, RayJob, TrainJob: spec.activeDeadlineSeconds. The training jobs of Kubeflow:
+  spec.runPolicy.activeDeadlineSeconds.
 - Every job of Kueue: the label of KEP-3125, kueue.x-k8s.io/max-exec-time-seconds.
 - Every object: our annotation `zonewise.dev/max-run-seconds`. No controller enforces it. A job beyond it runs on, and
   is expected to end soon.
@@ -34,7 +35,7 @@ MAX_EXEC_TIME_LABEL = "kueue.x-k8s.io/max-exec-time-seconds"
 
 _DEADLINE = "activeDeadlineSeconds"
 _KINDS_WITH_RUN_POLICY = frozenset({"JAXJob", "MPIJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob"})
-_KINDS_WITH_DEADLINE = frozenset({"Job", "Pod", "RayJob"})
+_KINDS_WITH_DEADLINE = frozenset({"Job", "Pod", "RayJob", "TrainJob"})
 _PAST_EXECUTION_TIME = ("accumulatedPastExecutionTimeSeconds", "accumulatedPastExexcutionTimeSeconds")
 """The right spelling, and the spelling of the API (apis/kueue/v1beta1/workload_types.go)."""
 _MIN_WALLTIME = 1.0
@@ -61,16 +62,24 @@ def read_walltime(obj: Mapping[str, Any]) -> tuple[float, tuple[str, ...]]:
     """Return the walltime of an object of any kind but a Workload, and the problems of its declarations."""
     problems: list[str] = []
     whole = FieldReader(obj, "", problems)
-    kind, metadata, spec = whole.text("kind"), whole.child("metadata"), whole.child("spec")
-    bounds = [
-        _metadata_walltime(metadata, "annotations", MAX_RUN_ANNOTATION),
-        _metadata_walltime(metadata, "labels", MAX_EXEC_TIME_LABEL),
-    ]
+    walltime = read_run_walltime(whole, whole.text("kind"))
+    return min(walltime, read_max_execution_time(whole.child("metadata"))), tuple(problems)
+
+
+def read_run_walltime(whole: FieldReader, kind: str) -> float:
+    """Return the smallest declaration that counts anew after each start: the annotation, and the deadline of a kind."""
+    spec = whole.child("spec")
+    declared = _metadata_walltime(whole.child("metadata"), "annotations", MAX_RUN_ANNOTATION)
     if kind in _KINDS_WITH_DEADLINE:
-        bounds.append(_seconds_field(spec, _DEADLINE))
-    elif kind in _KINDS_WITH_RUN_POLICY:
-        bounds.append(_seconds_field(spec.child("runPolicy"), _DEADLINE))
-    return min(bounds), tuple(problems)
+        return min(declared, _seconds_field(spec, _DEADLINE))
+    if kind in _KINDS_WITH_RUN_POLICY:
+        return min(declared, _seconds_field(spec.child("runPolicy"), _DEADLINE))
+    return declared
+
+
+def read_max_execution_time(metadata: FieldReader) -> float:
+    """Return Kueue's declaration, which counts the time of all admissions together."""
+    return _metadata_walltime(metadata, "labels", MAX_EXEC_TIME_LABEL)
 
 
 def workload_walltime(metadata: FieldReader, spec: FieldReader, status: FieldReader) -> float:

@@ -16,6 +16,7 @@ from zonewise_common.k8s.taints import read_taints, read_tolerations
 from zonewise_scheduler.quota.api.amount import amount_from_quantity
 from zonewise_scheduler.quota.api.declared_walltime import read_default_walltime
 from zonewise_scheduler.quota.api.queue_types import (
+    AdmissionCheck,
     AdmissionCheckStrategyRule,
     ClusterQueue,
     ClusterQueuePreemption,
@@ -24,7 +25,9 @@ from zonewise_scheduler.quota.api.queue_types import (
     LocalQueue,
     ResourceFlavor,
     StopPolicy,
+    Topology,
 )
+from zonewise_scheduler.quota.api.quota_checks import check_quotas
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceGroup, ResourceQuota
 from zonewise_scheduler.quota.api.workload_types import WorkloadPriorityClass
 
@@ -70,6 +73,8 @@ def read_cluster_queue(obj: Mapping[str, Any]) -> ReadResult[ClusterQueue]:
     spec.ignore("concurrentAdmissionPolicy")
     for reader in (scope, spec):
         reader.report_unknown()
+    has_parent = spec.has("cohortName") or spec.has("cohort")
+    problems += check_quotas(queue.resource_groups, has_parent=has_parent, parent_field="spec.cohortName")
     return queue, tuple(problems)
 
 
@@ -79,6 +84,7 @@ def read_cohort(obj: Mapping[str, Any]) -> ReadResult[Cohort]:
     _, name, spec = open_object(obj, problems)
     cohort = Cohort(name, spec.text("parentName"), _resource_groups(spec), _fair_weight(spec))
     spec.report_unknown()
+    problems += check_quotas(cohort.resource_groups, has_parent=spec.has("parentName"), parent_field="spec.parentName")
     return cohort, tuple(problems)
 
 
@@ -120,6 +126,29 @@ def read_workload_priority_class(obj: Mapping[str, Any]) -> ReadResult[WorkloadP
     whole.ignore("apiVersion", "kind", "description")
     whole.report_unknown()
     return priority_class, tuple(problems)
+
+
+def read_topology(obj: Mapping[str, Any]) -> ReadResult[Topology]:
+    """Return a Topology."""
+    problems: list[str] = []
+    _, name, spec = open_object(obj, problems)
+    levels = tuple(level.text("nodeLabel") for level in spec.children("levels"))
+    if not levels or not all(levels):
+        spec.report("levels", "not labels of nodes")
+        levels = ()
+    return Topology(name, levels), tuple(problems)
+
+
+def read_admission_check(obj: Mapping[str, Any]) -> ReadResult[AdmissionCheck]:
+    """Return an AdmissionCheck."""
+    problems: list[str] = []
+    _, name, spec = open_object(obj, problems)
+    conditions = FieldReader(obj, "", []).child("status").children("conditions")
+    is_active = any(item.text("type") == "Active" and item.text("status") == "True" for item in conditions)
+    check = AdmissionCheck(name, spec.text("controllerName"), is_active)
+    spec.ignore("parameters", "retryDelayMinutes")
+    spec.report_unknown()
+    return check, tuple(problems)
 
 
 # --- fields

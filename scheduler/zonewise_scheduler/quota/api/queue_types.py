@@ -43,6 +43,19 @@ class FlavorFungibility(NamedTuple):
     preference: Literal["BorrowingOverPreemption", "PreemptionOverBorrowing"] = "BorrowingOverPreemption"
 
 
+class AdmissionCheck(NamedTuple):
+    """An AdmissionCheck."""
+
+    name: str
+    controller_name: str
+    """spec.controllerName."""
+    is_active: bool
+    """Whether its controller serves it: the condition Active."""
+
+
+AdmissionCheckStatus = Literal["Active", "Inactive", "NotFound"]
+
+
 class AdmissionCheckStrategyRule(NamedTuple):
     """An admission check that a ClusterQueue requires."""
 
@@ -51,6 +64,8 @@ class AdmissionCheckStrategyRule(NamedTuple):
     """The check is only for workloads with one of these; empty: for all."""
     controller_name: str = ""
     """spec.controllerName of the AdmissionCheck; "": unknown."""
+    status: AdmissionCheckStatus = "Active"
+    """A queue with a check that is not active admits nothing."""
 
 
 class ClusterQueue(NamedTuple):
@@ -112,3 +127,11 @@ class ResourceFlavor(NamedTuple):
     """Added to those of the pods."""
     topology_name: str = ""
     """topologyName; "": kube-scheduler chooses the nodes."""
+
+
+class Topology(NamedTuple):
+    """A Topology: the levels of nodes, as label keys, the highest first."""
+
+    name: str
+    levels: tuple[str, ...]
+    """Empty where the object is invalid."""

@@ -1,11 +1,17 @@
 """The reader of Workloads: requests, admission, and conditions (apis/kueue/v1beta2/workload_types.go).
 
 A Workload with an invalid pod template is unreadable, since its requests are unknown.
+
+Equal pod sets are read once: jobs come by the thousand from one template, and an object comes again with each change of
+its status. So Workloads share the values of their pod sets too.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 from zonewise_common.k8s.fields import FieldError, FieldReader, object_in, objects_in
 from zonewise_common.k8s.nodeaffinity import read_node_selector, read_required_terms
@@ -50,6 +56,11 @@ _IGNORED_STATUS = (
     "schedulingStats", "nominatedClusterNames", "clusterName", "admissionChecks",
 )  # fmt: skip
 
+_MAX_REMEMBERED = 1024
+"""Different pod sets that are remembered, and"""
+_MAX_ENCODED = 8192
+"""the bytes of JSON of each, at most."""
+
 
 class ReadWorkload(NamedTuple):
     """The result of reading a Workload."""
@@ -58,6 +69,13 @@ class ReadWorkload(NamedTuple):
     """None: its requests are unknown."""
     problems: tuple[str, ...]
     finished: bool = False
+
+
+class _ReadPodSets(NamedTuple):
+    pod_sets: tuple[PodSet, ...]
+    problems: tuple[str, ...]
+    error: tuple[str, str] | None = None
+    """The field and the problem that make them unreadable: an exception would grow each time it is raised."""
 
 
 def read_workload(obj: Mapping[str, Any], *, priority_boost: bool = False) -> ReadWorkload:
@@ -69,7 +87,7 @@ def read_workload(obj: Mapping[str, Any], *, priority_boost: bool = False) -> Re
     whole.report_unknown()
     conditions = _conditions(status)
     try:
-        pod_sets = tuple(map(_pod_set, spec.children("podSets")))
+        pod_sets = _pod_sets(spec)
         if "QuotaReserved" in conditions:
             pod_sets = tuple(_with_pod_set_updates(pod_sets, status))
         workload = _workload(metadata, spec, status, pod_sets, conditions, priority_boost=priority_boost)
@@ -156,6 +174,32 @@ def _conditions(status: FieldReader) -> dict[str, tuple[str, float]]:
         for condition in status.children("conditions")
         if condition.text("status") == "True"
     }
+
+
+def _pod_sets(spec: FieldReader) -> tuple[PodSet, ...]:
+    """Return the pod sets; raise FieldError for a template that the API server would reject."""
+    try:
+        encoded = msgspec.json.encode(spec.obj.get("podSets"))
+    except (TypeError, ValueError, OverflowError, RecursionError):  # no JSON
+        encoded = b""
+    if not 0 < len(encoded) <= _MAX_ENCODED:
+        return tuple(map(_pod_set, spec.children("podSets")))
+    spec.ignore("podSets")
+    remembered = _remembered_pod_sets(encoded)
+    spec.problems += remembered.problems
+    if remembered.error is not None:
+        raise FieldError(*remembered.error)
+    return remembered.pod_sets
+
+
+@lru_cache(_MAX_REMEMBERED)
+def _remembered_pod_sets(encoded: bytes) -> _ReadPodSets:
+    problems: list[str] = []
+    spec = FieldReader({"podSets": msgspec.json.decode(encoded)}, "spec.", problems)
+    try:
+        return _ReadPodSets(tuple(map(_pod_set, spec.children("podSets"))), tuple(problems))
+    except FieldError as error:
+        return _ReadPodSets((), tuple(problems), (error.field, str(error).partition(": ")[2]))
 
 
 def _pod_set(reader: FieldReader) -> PodSet:

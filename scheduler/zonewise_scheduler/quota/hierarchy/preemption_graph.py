@@ -7,12 +7,16 @@ borrows. No workload of the ring would ever finish. Kueue has no guard against t
 Invariant: a workload never preempts a victim for the second time if that victim has preempted it in the meantime,
 directly or through others. An edge stays until one of its two workloads has ended, or has another priority.
 
-Preemptions end. Proof:
+Preemptions end, if each preemptor runs once its victims have ended. Proof:
 
 1. Assume that finitely many workloads preempt each other again and again.
 2. Each preemptor among them is preempted again and again too, or it would run to its end.
 3. So their preemptions contain a ring. Once each has happened, the graph has all edges of the ring.
 4. The next preemption of the ring would be a second one whose victim leads back to the preemptor. It is forbidden.
+
+The cycle makes the premise likely, not certain: it holds the quota of the victims for the preemptor, against entries
+behind it (scheduling_cycle.py _admit_or_preempt()). An entry before it may take that quota. The preemptor then waits,
+and may choose other victims. Without the premise, the graph prevents rings only.
 """
 
 from __future__ import annotations

@@ -56,6 +56,8 @@ class Snapshot:
         """By key of the LocalQueue, where admission follows usage."""
         self.preemption_graph = PreemptionGraph()
         """Owned by the planner. Copies share it: a forecast or a reservation records no preemption."""
+        self.not_preempted: set[str] = set()
+        """Keys of running workloads that are no candidates. Owned by the planner; copies share it."""
         self._build(list(cluster_queues), list(cohorts))
         for workload in workloads:
             if workload.admission is not None and workload.admission.cluster_queue in self.cluster_queues:
@@ -190,7 +192,7 @@ class Snapshot:
             }
             if missing:
                 return f"references missing ResourceFlavors: {', '.join(sorted(missing))}"
-        return ""
+        return _check_problem(spec)
 
     def _queues_by_cohort(self) -> Mapping[str, list[ClusterQueueSnapshot]]:
         """Return all queues by the name of their cohort, inactive queues too."""
@@ -199,6 +201,15 @@ class Snapshot:
             if node.parent is not None:
                 by_cohort.setdefault(node.parent.name, []).append(node)
         return by_cohort
+
+
+def _check_problem(spec: ClusterQueue) -> str:
+    """Return which admission checks of a queue are not active; "": all are."""
+    for status, adjective in (("NotFound", "missing"), ("Inactive", "inactive")):
+        names = sorted({rule.name for rule in spec.admission_checks if rule.status == status})
+        if names:
+            return f"references {adjective} AdmissionChecks: {', '.join(names)}"
+    return ""
 
 
 def _has_cycle(node: CohortSnapshot) -> bool:

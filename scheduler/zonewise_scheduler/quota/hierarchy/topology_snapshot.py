@@ -96,6 +96,13 @@ class TopologySnapshot(Protocol):
         """Remove the placements of several workloads."""
         ...
 
+    def predicted_admissions(self, workload: Workload) -> Mapping[tuple[str, str], Sequence[str]]:
+        """Return by pod set and node what each pod of a running workload will be assigned there, as text.
+
+        Pods of which nothing is predicted are left out. The call changes no later decision.
+        """
+        ...
+
     def copy(self) -> TopologySnapshot:
         """Return a copy that changes independently."""
         ...
@@ -143,6 +150,10 @@ class EmptyTopologySnapshot:
 
     def remove_all(self, workloads: Iterable[Workload]) -> None:
         """Do nothing."""
+
+    def predicted_admissions(self, workload: Workload) -> Mapping[tuple[str, str], Sequence[str]]:  # noqa: ARG002
+        """Nothing is predicted."""
+        return {}
 
     def copy(self) -> TopologySnapshot:
         """Return another empty snapshot."""

@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 def find_candidates_for_policy(context: PreemptionContext, queue: ClusterQueueSnapshot) -> list[Workload]:
     """Return the workloads of a queue that the policy allows to preempt, and that use a contested flavor resource.
 
-    Workloads that the preemption graph forbids are left out. Upstream: preemption.go findCandidatesForPolicy.
+    Workloads that the preemption graph forbids, or that the planner does not preempt, are left out. Upstream:
+    preemption.go findCandidatesForPolicy.
     """
     preemption = context.preemptor_cq.spec.preemption
     within_queue = queue is context.preemptor_cq
     policy = preemption.within_cluster_queue if within_queue else preemption.reclaim_within_cohort
     if policy == "Never":
         return []
-    forbidden = context.snapshot.preemption_graph.forbidden(context.preemptor.key)
+    forbidden = context.snapshot.preemption_graph.forbidden(context.preemptor.key) | context.snapshot.not_preempted
     from_eviction = context.settings.requeue_from_eviction
     return [
         workload

@@ -17,6 +17,9 @@ A pending workload is active or inadmissible; inadmissible ones are skipped. Wha
 
 queue_inadmissible_workloads() makes all active again. These changes cost by shape, not by workload: of a shape only the
 first workload can be the head.
+
+A queue and its copies share shapes. Each copies a shape before its first change of it (copy on write), so that shared
+shapes never change and each queue may belong to another thread.
 """
 
 from __future__ import annotations
@@ -56,10 +59,14 @@ class PendingWorkloads:
         """All but those that are inadmissible alone, by key."""
         self._inadmissible_alone: dict[str, Workload] = {}
         """Inadmissible without the others of their shape, by key."""
-        self._shapes: dict[ShapeKey, ShapeGroup] = {}
-        """Some may be empty."""
-        self._partly_inadmissible: set[ShapeKey] = set()
-        """Shapes with inadmissible walltime groups."""
+        self._shapes: dict[int, ShapeGroup] = {}
+        """By number. Some may be empty. To be changed through _own() only."""
+        self._owner = object()
+        """The owner of the shapes that no copy shares."""
+        self._shape_numbers: dict[ShapeKey, int] = {}
+        self._last_shape_number = 0
+        self._partly_inadmissible: set[int] = set()
+        """Numbers of the shapes with inadmissible walltime groups."""
         self._heads: dict[str, list[Rank]] = {}
         """By LocalQueue as in ShapeKey: heaps of the first rank of each active shape, which may have stale ranks."""
         self._last_assignments: dict[str, tuple[AssignmentClusterQueueState, int]] = {}
@@ -69,20 +76,17 @@ class PendingWorkloads:
         self._sticky_preemptor = ""
 
     def copy(self) -> PendingWorkloads:
-        """Return a copy that changes independently."""
+        """Return a copy that changes independently, at once: what both have is copied later, before it is changed."""
         pending = copy(self)
-        pending._shapes = {key: shape.copy() for key, shape in self._shapes.items()}
-        pending._entries = {key: pending._copied_entry(entry) for key, entry in self._entries.items()}
+        self._owner, pending._owner = object(), object()
+        pending._shapes = dict(self._shapes)
+        pending._shape_numbers = dict(self._shape_numbers)
+        pending._entries = dict(self._entries)
         pending._heads = {local_queue: list(ranks) for local_queue, ranks in self._heads.items()}
         pending._partly_inadmissible = set(self._partly_inadmissible)
         pending._inadmissible_alone = dict(self._inadmissible_alone)
         pending._last_assignments = dict(self._last_assignments)
         return pending
-
-    def _copied_entry(self, entry: PendingEntry) -> PendingEntry:
-        """Return an entry of the original with the groups of this copy."""
-        shape = self._shapes[entry.shape.key]
-        return PendingEntry(entry.workload, entry.rank, shape, shape.by_walltime[entry.group.walltime])
 
     def __len__(self) -> int:
         return len(self._entries) + len(self._inadmissible_alone)
@@ -98,18 +102,18 @@ class PendingWorkloads:
     @property
     def active(self) -> list[str]:
         """The keys of the active workloads."""
-        return [key for key, entry in self._entries.items() if not entry.inadmissible]
+        return [key for key, entry in self._entries.items() if not self._is_inadmissible(entry)]
 
     @property
     def inadmissible(self) -> list[str]:
         """The keys of the inadmissible workloads."""
-        return [*self._inadmissible_alone, *(key for key, entry in self._entries.items() if entry.inadmissible)]
+        by_group = (key for key, entry in self._entries.items() if self._is_inadmissible(entry))
+        return [*self._inadmissible_alone, *by_group]
 
     def sorted_keys(self, local_queue_usage: Mapping[str, float]) -> list[str]:
         """Return the keys of all workloads in their order, active and inadmissible."""
-        order = [
-            (local_queue_usage.get(entry.shape.local_queue_key, 0.0), entry.rank) for entry in self._entries.values()
-        ]
+        usages = {number: local_queue_usage.get(shape.local_queue_key, 0.0) for number, shape in self._shapes.items()}
+        order = [(usages[entry.shape], entry.rank) for entry in self._entries.values()]
         for workload in self._inadmissible_alone.values():
             by_usage = self.spec.usage_based_admission
             usage = local_queue_usage.get(workload.local_queue_key, 0.0) if by_usage else 0.0
@@ -150,7 +154,7 @@ class PendingWorkloads:
     def head_key(self, local_queue_usage: Mapping[str, float]) -> str:
         """Return the key of the head; "" where there is none."""
         sticky = self._entries.get(self._sticky_preemptor)
-        use_order = sticky is None or sticky.inadmissible
+        use_order = sticky is None or self._is_inadmissible(sticky)
         return self._first_active(local_queue_usage) if use_order else self._sticky_preemptor
 
     def inadmissible_reason(self, key: str, headroom: HeadroomBound, seconds: float = inf) -> BoundReason:
@@ -158,11 +162,12 @@ class PendingWorkloads:
 
         `seconds`: it can delay reservations for no longer than that.
         """
-        workload, _, shape, _ = self._entries[key]
+        workload, shape = self._entries[key].workload, self._shapes[self._entries[key].shape]
         scan_started = key in self._last_assignments and self._last_assignments[key][0].pending_flavors
         if not shape.was_inadmissible or scan_started or workload.failed_checks:
             return ""
         if shape.alternatives is None:
+            shape = self._own(shape.number)
             shape.alternatives = headroom.alternatives(Head(workload, self.spec.name))
             if shape.alternatives is None:
                 shape.was_inadmissible = False
@@ -186,7 +191,7 @@ class PendingWorkloads:
             self._insert(workload)
         elif reason in _REQUEUED_INADMISSIBLE:
             entry = self._insert(workload)
-            entry.shape.was_inadmissible = True
+            self._own(entry.shape).was_inadmissible = True
             self._mark_shape_inadmissible(entry, reserved=reason == "Reserved")
         else:
             self._inadmissible_alone[workload.key] = workload
@@ -194,30 +199,32 @@ class PendingWorkloads:
     def queue_inadmissible_workloads(self) -> None:
         """Make all inadmissible workloads active: the cluster has changed."""
         self._generation += 1
-        for key in self._partly_inadmissible:
-            self._shapes[key].activate()
+        for number in self._partly_inadmissible:
+            self._own(number).activate()
         self._partly_inadmissible.clear()
         alone, self._inadmissible_alone = self._inadmissible_alone, {}
         for workload in alone.values():
             self._insert(workload)
-        self._shapes = {key: shape for key, shape in self._shapes.items() if shape.by_walltime}
+        self._shapes = {number: shape for number, shape in self._shapes.items() if shape.by_walltime}
+        self._shape_numbers = {shape.key: number for number, shape in self._shapes.items()}
         self._heads = {}
         for shape in self._shapes.values():
-            shape.inadmissible = False
-            if head := self._head_of_shape(shape):
+            if shape.inadmissible:
+                self._own(shape.number).inadmissible = False
+            if head := self._head_of_shape(self._shapes[shape.number]):
                 self._heads.setdefault(shape.local_queue_key, []).append(head)
         for ranks in self._heads.values():
             heapify(ranks)
 
     def _mark_shape_inadmissible(self, entry: PendingEntry, *, reserved: bool) -> None:
         """Make the shape of an entry inadmissible; `reserved`: only walltimes that are no shorter."""
-        shape = entry.shape
+        shape = self._own(entry.shape)
         if not reserved:
             shape.inadmissible = True
             return
-        self._partly_inadmissible.add(shape.key)
+        self._partly_inadmissible.add(shape.number)
         for group in shape.by_walltime.values():
-            group.inadmissible = group.inadmissible or group.walltime >= entry.group.walltime
+            group.inadmissible = group.inadmissible or group.walltime >= entry.workload.walltime
         self._push_head(shape)
 
     def _rank(self, workload: Workload) -> Rank:
@@ -226,28 +233,36 @@ class PendingWorkloads:
         return -workload.priority, walltime, timestamp, workload.uid, workload.key
 
     def _insert(self, workload: Workload) -> PendingEntry:
-        local_queue = workload.local_queue_key if self.spec.usage_based_admission else ""
-        key = local_queue, workload.scheduling_shape
-        shape = self._shapes.get(key)
-        if shape is None:
-            shape = self._shapes[key] = ShapeGroup(key)
+        shape = self._own(self._shape_number(workload))
         group = shape.by_walltime.get(workload.walltime)
         if group is None:
             group = shape.by_walltime[workload.walltime] = WalltimeGroup(workload.walltime)
         rank = self._rank(workload)
-        entry = self._entries[workload.key] = PendingEntry(workload, rank, shape, group)
+        entry = self._entries[workload.key] = PendingEntry(workload, rank, shape.number)
         heappush(group.ranks, rank)
         if group.ranks[0] == rank and not group.inadmissible:
             heappush(shape.heads, rank)
             self._push_head(shape)
         return entry
 
+    def _shape_number(self, workload: Workload) -> int:
+        """Return the number of a workload's shape, which is a new one where the workload is the first."""
+        local_queue = workload.local_queue_key if self.spec.usage_based_admission else ""
+        key = local_queue, workload.scheduling_shape
+        number = self._shape_numbers.get(key)
+        if number is None:
+            number = self._shape_numbers[key] = self._last_shape_number = self._last_shape_number + 1
+            self._shapes[number] = ShapeGroup(key, number, self._owner)
+        return number
+
     def _remove(self, key: str) -> Workload | None:
         entry = self._entries.pop(key, None)
         if entry is None:
             return None
-        workload, rank, shape, group = entry
-        if group.ranks[0] == rank:
+        workload, rank = entry.workload, entry.rank
+        if self._group(entry).ranks[0] == rank:
+            shape = self._own(entry.shape)
+            group = shape.by_walltime[workload.walltime]
             while group.ranks and not self._is_current(group.ranks[0]):
                 heappop(group.ranks)
             if not group.ranks:
@@ -264,10 +279,27 @@ class PendingWorkloads:
 
     def _head_of_shape(self, shape: ShapeGroup) -> Rank | None:
         """Return the first rank of a shape's active walltime groups; None where there is none."""
-        ranks = shape.heads
-        while ranks and (not self._is_current(ranks[0]) or self._entries[ranks[0][-1]].group.inadmissible):
-            heappop(ranks)
-        return ranks[0] if ranks else None
+        while shape.heads and not self._is_active_head(shape.heads[0]):
+            shape = self._own(shape.number)
+            heappop(shape.heads)
+        return shape.heads[0] if shape.heads else None
+
+    def _is_active_head(self, rank: Rank) -> bool:
+        return self._is_current(rank) and not self._group(self._entries[rank[-1]]).inadmissible
+
+    def _own(self, number: int) -> ShapeGroup:
+        """Return a shape that may be changed: if another queue may share it, a copy takes its place first."""
+        shape = self._shapes[number]
+        if shape.owner is not self._owner:
+            shape = self._shapes[number] = shape.copy(self._owner)
+        return shape
+
+    def _group(self, entry: PendingEntry) -> WalltimeGroup:
+        return self._shapes[entry.shape].by_walltime[entry.workload.walltime]
+
+    def _is_inadmissible(self, entry: PendingEntry) -> bool:
+        """Tell whether the shape or the walltime group of an entry is inadmissible."""
+        return self._shapes[entry.shape].inadmissible or self._group(entry).inadmissible
 
     def _is_current(self, rank: Rank) -> bool:
         """Tell whether a rank is not stale: whether a pending workload still has it."""
@@ -278,7 +310,7 @@ class PendingWorkloads:
         """Return the key of the first active workload, the sticky preemptor aside; "" where there is none."""
         firsts: list[tuple[float, Rank]] = []
         for local_queue, ranks in self._heads.items():
-            while ranks and (not self._is_current(ranks[0]) or self._entries[ranks[0][-1]].inadmissible):
+            while ranks and (not self._is_current(ranks[0]) or self._is_inadmissible(self._entries[ranks[0][-1]])):
                 heappop(ranks)
             if ranks:
                 firsts.append((local_queue_usage.get(local_queue, 0.0), ranks[0]))

@@ -6,7 +6,6 @@ of workloads that were removed; PendingWorkloads drops these when they come firs
 
 from __future__ import annotations
 
-from copy import copy
 from heapq import heapify
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -36,18 +35,23 @@ class WalltimeGroup:
 
     def copy(self) -> WalltimeGroup:
         """Return a copy that changes independently."""
-        group = copy(self)
+        group = WalltimeGroup(self.walltime)
         group.ranks = list(self.ranks)
+        group.inadmissible = self.inadmissible
         return group
 
 
 class ShapeGroup:
     """The workloads of one shape and, where admission follows usage, of one LocalQueue."""
 
-    __slots__ = ("alternatives", "by_walltime", "heads", "inadmissible", "key", "was_inadmissible")
+    __slots__ = ("alternatives", "by_walltime", "heads", "inadmissible", "key", "number", "owner", "was_inadmissible")
 
-    def __init__(self, key: ShapeKey) -> None:
+    def __init__(self, key: ShapeKey, number: int, owner: object) -> None:
         self.key = key
+        self.number = number
+        """Of PendingEntry; a copy has the same."""
+        self.owner = owner
+        """Only the queue with this token may change the shape; any other queue that has it copies it first."""
         self.by_walltime: dict[float, WalltimeGroup] = {}
         """Walltimes in seconds."""
         self.heads: list[Rank] = []
@@ -71,23 +75,19 @@ class ShapeGroup:
         self.heads = [group.ranks[0] for group in self.by_walltime.values()]
         heapify(self.heads)
 
-    def copy(self) -> ShapeGroup:
-        """Return a copy that changes independently; it shares no walltime group."""
-        shape = copy(self)
-        shape.heads = list(self.heads)
+    def copy(self, owner: object) -> ShapeGroup:
+        """Return a copy of another owner; it shares no walltime group."""
+        shape = ShapeGroup(self.key, self.number, owner)
         shape.by_walltime = {walltime: group.copy() for walltime, group in self.by_walltime.items()}
+        shape.heads = list(self.heads)
+        shape.inadmissible, shape.was_inadmissible = self.inadmissible, self.was_inadmissible
+        shape.alternatives = self.alternatives
         return shape
 
 
 class PendingEntry(NamedTuple):
-    """A pending workload with its rank and its groups."""
+    """A pending workload with its rank and the number of its shape. It never changes: copies of a queue share it."""
 
     workload: Workload
     rank: Rank
-    shape: ShapeGroup
-    group: WalltimeGroup
-
-    @property
-    def inadmissible(self) -> bool:
-        """Tell whether its shape or its walltime group is inadmissible."""
-        return self.shape.inadmissible or self.group.inadmissible
+    shape: int

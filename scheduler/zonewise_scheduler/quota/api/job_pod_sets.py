@@ -1,0 +1,196 @@
+"""The pod sets of jobs: what a Workload takes over from the spec and the annotations of a job.
+
+pkg/controller/jobs/job/job_controller.go PodSets, pkg/controller/jobframework/tas.go, jobframework/utils.go
+SanitizePodSets.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
+from zonewise_scheduler.quota.api.workload_types import DEFAULT_POD_SET
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zonewise_common.k8s.fields import FieldReader
+    from zonewise_scheduler.quota.api.pod_set_manifest import Json
+
+MAX_PODS = 1 << 26
+"""More than any cluster has; a larger number counts as a mistake."""
+
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+"""Names the LocalQueue of a job."""
+
+MIN_PARALLELISM_ANNOTATION = "kueue.x-k8s.io/job-min-parallelism"
+"""Pods with which a Job may start: partial admission."""
+
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+"""Label of the pods of an Indexed Job (k8s.io/api batch/v1 JobCompletionIndexAnnotation)."""
+
+JOB_CONTROLLER_LABELS = (
+    "job-name",
+    "controller-uid",
+    "batch.kubernetes.io/job-name",
+    "batch.kubernetes.io/controller-uid",
+)
+"""Labels that the API server adds to the template of each Job (pkg/registry/batch/job/strategy.go generateSelector)."""
+
+REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
+PREFERRED_TOPOLOGY = "kueue.x-k8s.io/podset-preferred-topology"
+UNCONSTRAINED_ANNOTATION = "kueue.x-k8s.io/podset-unconstrained-topology"
+SLICE_TOPOLOGY = "kueue.x-k8s.io/podset-slice-required-topology"
+SLICE_SIZE = "kueue.x-k8s.io/podset-slice-size"
+SLICE_CONSTRAINTS = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
+"""Annotations of pod templates that make a topology request (pkg/controller/jobframework/tas.go)."""
+
+_KEPT_CONTROLLER_LABEL = "batch.kubernetes.io/job-name"
+_GROUP_NAME = "kueue.x-k8s.io/podset-group-name"
+_MAX_SLICE_LAYERS = 3
+_BOOLS = {
+    **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
+}
+"""strconv.ParseBool."""
+
+
+class PodIndexes(NamedTuple):
+    """Labels that number the pods of a pod set, by which ranks are placed next to each other."""
+
+    pod_index_label: str = ""
+    sub_group_index_label: str = ""
+    """Numbers the groups of pods, for example the jobs of a replicated job."""
+    sub_group_count: int | None = None
+
+
+NO_INDEXES = PodIndexes()
+
+
+def read_job_pod_set(job: FieldReader) -> PodSetManifest:
+    """Return the one pod set of a batch/v1 Job: its parallelism, or its completions if they are fewer.
+
+    Problems go to the reader's list.
+    """
+    annotations = job.child("metadata").pairs("annotations")
+    spec = job.child("spec")
+    indexed = spec.text("completionMode") == "Indexed"
+    pod_set = read_pod_set(
+        DEFAULT_POD_SET,
+        pods_at_a_time(spec),
+        spec.child("template"),
+        PodIndexes(COMPLETION_INDEX) if indexed else NO_INDEXES,
+    )
+    min_count = read_count_annotation(annotations, MIN_PARALLELISM_ANNOTATION, "metadata.", job.problems)
+    if min_count is not None and min_count > pod_set.pods:
+        field = f"metadata.annotations.{MIN_PARALLELISM_ANNOTATION}"
+        job.problems.append(f"{field}: more than the {pod_set.pods} pods of the job: {min_count}")
+    return pod_set if min_count is None else pod_set._replace(min_count=min_count)
+
+
+def read_pod_set(name: str, pods: int, template: FieldReader, indexes: PodIndexes = NO_INDEXES) -> PodSetManifest:
+    """Return a pod set of a template, without what the Job controller and the API server add to templates."""
+    return PodSetManifest(name, pods, _submitted_template(template), None, _topology_request(template, indexes))
+
+
+def pods_at_a_time(spec: FieldReader) -> int:
+    """Return how many pods the spec of a Job runs at a time."""
+    pods = spec.int_in_range("parallelism", 1, MAX_PODS, minimum=0)
+    return min(pods, spec.int_in_range("completions", 1, MAX_PODS, minimum=0)) if spec.has("completions") else pods
+
+
+def read_count_annotation(annotations: Mapping[str, str], name: str, path: str, problems: list[str]) -> int | None:
+    """Return an annotation that is a number of pods; None where there is none, or an invalid one is reported."""
+    text = annotations.get(name)
+    if text is None:
+        return None
+    if text.isascii() and text.isdecimal() and 1 <= int(text[:12]) <= MAX_PODS:
+        return int(text)
+    problems.append(f"{path}annotations.{name}: not a number from 1 to {MAX_PODS}: {text!r:.80}")
+    return None
+
+
+def _submitted_template(template: FieldReader) -> Json:
+    """Return labels, annotations and spec of a template; parts that do not change are shared."""
+    metadata, spec = template.child("metadata"), dict(template.child("spec").obj)
+    labels = {
+        key: value
+        for key, value in metadata.pairs("labels").items()
+        if key not in JOB_CONTROLLER_LABELS or key == _KEPT_CONTROLLER_LABEL
+    }
+    kept = {"labels": labels, "annotations": metadata.pairs("annotations")}
+    for field in ("containers", "initContainers"):
+        if isinstance(containers := spec.get(field), list):
+            spec[field] = [_without_duplicate_variables(item) for item in cast("list[object]", containers)]
+    return {"metadata": {field: pairs for field, pairs in kept.items() if pairs}, "spec": spec}
+
+
+def _without_duplicate_variables(container: object) -> object:
+    """Return a container with the last definition of each environment variable, since Workloads allow one only."""
+    if not isinstance(container, dict) or "env" not in container:
+        return cast("object", container)
+    fields = cast("Json", container)
+    variables: object = fields["env"]
+    if not isinstance(variables, list) or not all(isinstance(item, dict) for item in cast("list[object]", variables)):
+        return fields
+    by_name = {repr(item.get("name")): item for item in cast("list[Json]", variables)}
+    return fields if len(by_name) == len(cast("list[Json]", variables)) else {**fields, "env": [*by_name.values()]}
+
+
+def _topology_request(template: FieldReader, indexes: PodIndexes) -> Json | None:
+    """Return the topologyRequest that the annotations of a template make; None: they make none."""
+    annotations = template.child("metadata").pairs("annotations")
+    path, problems = f"{template.path}metadata.", template.problems
+    request = _level_request(annotations, path, problems) | _slice_request(annotations, path, problems)
+    if _GROUP_NAME in annotations and ("required" in request or "preferred" in request):
+        request["podSetGroupName"] = annotations[_GROUP_NAME]
+    if indexes.pod_index_label:
+        request["podIndexLabel"] = indexes.pod_index_label
+    if indexes.sub_group_index_label:
+        request |= {"subGroupIndexLabel": indexes.sub_group_index_label, "subGroupCount": indexes.sub_group_count}
+    return request or None
+
+
+def _level_request(annotations: Mapping[str, str], path: str, problems: list[str]) -> Json:
+    """Return the level that is requested: the first of required, preferred and unconstrained."""
+    for field, name in (("required", REQUIRED_TOPOLOGY), ("preferred", PREFERRED_TOPOLOGY)):
+        if name in annotations:
+            return {field: annotations[name]}
+    text = annotations.get(UNCONSTRAINED_ANNOTATION)
+    if text is not None and text not in _BOOLS:
+        problems.append(f"{path}annotations.{UNCONSTRAINED_ANNOTATION}: neither true nor false: {text!r:.80}")
+    return {"unconstrained": _BOOLS[text]} if text in _BOOLS else {}
+
+
+def _slice_request(annotations: Mapping[str, str], path: str, problems: list[str]) -> Json:
+    if SLICE_CONSTRAINTS in annotations:
+        text = annotations[SLICE_CONSTRAINTS]
+        layers = _parse_slice_layers(text)
+        if layers is None:
+            problems.append(
+                f"{path}annotations.{SLICE_CONSTRAINTS}: not a JSON list of 1 to {_MAX_SLICE_LAYERS} objects "
+                f"with topology and size: {text!r:.80}"
+            )
+        return {} if layers is None else {"podsetSliceRequiredTopologyConstraints": layers}
+    size = read_count_annotation(annotations, SLICE_SIZE, path, problems)
+    if size is None or SLICE_TOPOLOGY not in annotations:
+        return {}
+    return {"podSetSliceRequiredTopology": annotations[SLICE_TOPOLOGY], "podSetSliceSize": size}
+
+
+def _parse_slice_layers(text: str) -> list[Json] | None:
+    try:
+        layers: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(layers, list) or not 1 <= len(cast("list[Any]", layers)) <= _MAX_SLICE_LAYERS:
+        return None
+    return cast("list[Json]", layers) if all(map(_is_slice_layer, cast("list[Any]", layers))) else None
+
+
+def _is_slice_layer(layer: object) -> bool:
+    fields = cast("Json", layer) if isinstance(layer, dict) else {}
+    topology, size = fields.get("topology"), fields.get("size")
+    is_size = isinstance(size, int) and not isinstance(size, bool) and 1 <= size <= MAX_PODS
+    return len(fields) == 2 and isinstance(topology, str) and is_size

@@ -1,0 +1,70 @@
+"""The priority of a job: its WorkloadPriorityClass, or else the PriorityClass of its pods.
+
+pkg/controller/jobframework/reconciler.go ExtractPriority, pkg/util/priority/priority.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_common.k8s.fields import FieldReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from zonewise_scheduler.quota.api.pod_set_manifest import Json, PodSetManifest
+
+PRIORITY_CLASS_LABEL = "kueue.x-k8s.io/priority-class"
+"""Names the WorkloadPriorityClass of a job."""
+
+
+class PriorityClasses(NamedTuple):
+    """The priority classes of a cluster: values by name."""
+
+    workload: Mapping[str, int] = {}
+    """WorkloadPriorityClasses."""
+    pod: Mapping[str, int] = {}
+    """PriorityClasses."""
+    default_pod_class: str = ""
+    """The PriorityClass with globalDefault; of several the one with the smallest value."""
+
+
+class JobPriority(NamedTuple):
+    """The priority of a job, and the class that it comes from."""
+
+    group: str = ""
+    kind: str = ""
+    name: str = ""
+    """"": no class."""
+    value: int = 0
+
+    @property
+    def reference(self) -> Json | None:
+        """The class as spec.priorityClassRef of a Workload; None: there is no class."""
+        return {"group": self.group, "kind": self.kind, "name": self.name} if self.name else None
+
+
+def read_job_priority(
+    metadata: FieldReader, pod_sets: Iterable[PodSetManifest], classes: PriorityClasses
+) -> JobPriority:
+    """Return the priority of a job with this metadata; an unknown class is reported, and counts as 0."""
+    if label := metadata.pairs("labels").get(PRIORITY_CLASS_LABEL):
+        field = f"{metadata.path}labels.{PRIORITY_CLASS_LABEL}"
+        value = _value(classes.workload, label, field, metadata.problems)
+        return JobPriority("kueue.x-k8s.io", "WorkloadPriorityClass", label, value)
+    names = (_priority_class_name(pod_set, metadata.problems) for pod_set in pod_sets)
+    name = next(filter(None, names), classes.default_pod_class)
+    if not name:
+        return JobPriority()
+    value = _value(classes.pod, name, "spec.template.spec.priorityClassName", metadata.problems)
+    return JobPriority("scheduling.k8s.io", "PriorityClass", name, value)
+
+
+def _priority_class_name(pod_set: PodSetManifest, problems: list[str]) -> str:
+    return FieldReader(pod_set.template, "template.", problems).child("spec").text("priorityClassName")
+
+
+def _value(values: Mapping[str, int], name: str, field: str, problems: list[str]) -> int:
+    if name not in values:
+        problems.append(f"{field}: no such class is there: {name!r:.80}; it counts as 0")
+    return values.get(name, 0)

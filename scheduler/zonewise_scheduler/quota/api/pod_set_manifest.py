@@ -1,0 +1,54 @@
+"""The pod sets of a Workload as objects of the API, before and after they are one (Workload spec.podSets)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zonewise_common.k8s.fields import FieldError, object_in, objects_in, string_in
+from zonewise_scheduler.quota.api.workload_types import DEFAULT_POD_SET
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Json = dict[str, Any]
+
+
+class PodSetManifest(NamedTuple):
+    """One of a Workload's spec.podSets, before it is an object (apis/kueue/v1beta2/workload_types.go PodSet)."""
+
+    name: str
+    pods: int
+    """The API's count."""
+    template: Json
+    """A PodTemplateSpec: metadata (labels, annotations) and spec."""
+    min_count: int | None = None
+    topology_request: Json | None = None
+
+    def as_object(self) -> Json:
+        """Return the pod set as decoded JSON; the template is shared, not copied."""
+        obj: Json = {"name": self.name, "count": self.pods, "template": self.template}
+        if self.min_count is not None:
+            obj["minCount"] = self.min_count
+        if self.topology_request is not None:
+            obj["topologyRequest"] = self.topology_request
+        return obj
+
+
+def read_pod_set_manifests(workload: Mapping[str, Any]) -> tuple[PodSetManifest, ...]:
+    """Return the pod sets of a Workload as submitted; templates are shared. Raises FieldError for invalid ones."""
+    pod_sets = objects_in(object_in(workload, "spec", ""), "podSets", "spec.")
+    return tuple(_pod_set_manifest(pod_set, f"spec.podSets[{i}].") for i, pod_set in enumerate(pod_sets))
+
+
+def _pod_set_manifest(pod_set: Json, path: str) -> PodSetManifest:
+    count, min_count = pod_set.get("count", 1), pod_set.get("minCount")
+    for field, value in (("count", count), ("minCount", min_count)):
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+            raise FieldError(f"{path}{field}", f"not a whole number: {value!r:.80}")
+    return PodSetManifest(
+        string_in(pod_set, "name", path) or DEFAULT_POD_SET,
+        1 if count is None else count,
+        object_in(pod_set, "template", path),
+        min_count,
+        object_in(pod_set, "topologyRequest", path) if pod_set.get("topologyRequest") is not None else None,
+    )

@@ -1,0 +1,39 @@
+"""Checks of quotas across fields, which a schema cannot state (pkg/webhooks/clusterqueue_webhook.go)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.quota.api.resource_quota import resource_quotas
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zonewise_scheduler.quota.api.resource_quota import ResourceGroup
+
+
+def check_quotas(groups: tuple[ResourceGroup, ...], *, has_parent: bool, parent_field: str) -> Iterator[str]:
+    """Yield the problems of the groups of a ClusterQueue or Cohort.
+
+    `parent_field`: the field that names the parent, for messages.
+    """
+    for name, count in _counts(name for group in groups for name in sorted(group.covered_resources)).items():
+        if count > 1:
+            yield f"spec.resourceGroups: resource {name} is in {count} groups: keep it in one of them"
+    for name, count in _counts(name for group in groups for name in group.flavor_names).items():
+        if count > 1:
+            yield f"spec.resourceGroups: flavor {name} stands {count} times: keep it in one group, once"
+    for (flavor, resource), quota in resource_quotas(groups):
+        limits = {"borrowingLimit": quota.borrowing_limit, "lendingLimit": quota.lending_limit}
+        for field, limit in limits.items():
+            if limit is not None and not has_parent:
+                yield f"spec.resourceGroups: {field} of {resource} in flavor {flavor} needs {parent_field}"
+        if quota.lending_limit is not None and quota.lending_limit > quota.nominal:
+            yield f"spec.resourceGroups: lendingLimit of {resource} in flavor {flavor} is above its nominalQuota"
+
+
+def _counts(names: Iterator[str]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+    return counts
