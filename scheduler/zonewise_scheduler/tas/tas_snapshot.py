@@ -21,6 +21,7 @@ from copy import copy
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from zonewise_scheduler.admission.assignment_text import format_assignments
 from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologyPlacementFailure
 from zonewise_scheduler.quota.topology.types import HOSTNAME, TopologyAssignment, TopologyDomainAssignment
 from zonewise_scheduler.tas.leaf_usage import LeafUsage
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from zonewise_scheduler.tas.snapshot.flavor_snapshot import NodeTASFlavorSnapshot
     from zonewise_scheduler.tas.types import TASPodSetRequests
     from zonewise_scheduler.tas.zones.kubelet_states import KubeletStates
-    from zonewise_scheduler.tas.zones.zone_allocations import PodSetKey
 
 _DEFAULTS = TASFeatureGates()
 
@@ -173,16 +173,6 @@ class TASSnapshot:
         copied._allocations = None if self._allocations is None else self._allocations.copy()
         return copied
 
-    def report(self, row: int, state: NodeState | None, reported_pods: Mapping[PodSetKey, int]) -> None:
-        """Use a new report of a node; `reported_pods`: the pods of each pod set that the report contains.
-
-        The key is the workload's key and the pod set's name. Further pods are allocated again on top of the report.
-        Raises ValueError if the kubelets are unknown.
-        """
-        if self._allocations is None:
-            raise ValueError("report: the kubelets are unknown")
-        self._allocations.report(row, state, reported_pods)
-
     def node_state(self, row: int) -> NodeState | None:
         """Return the predicted state of a node with all its placed pods.
 
@@ -210,6 +200,25 @@ class TASSnapshot:
                 ]
             assignments[pod_set.pod_set] = TopologyAssignment((HOSTNAME, ZONE_LEVEL), tuple(domains))
         return assignments
+
+    def predicted_admissions(self, workload: Workload) -> dict[tuple[str, str], tuple[str, ...]]:
+        """Return by pod set and node what its kubelet is predicted to assign to each pod, in order of arrival.
+
+        Pods that a report shows are left out, and so are those of nodes without a report.
+        """
+        if self._allocations is None:
+            return {}
+        admissions: dict[tuple[str, str], tuple[str, ...]] = {}
+        for pod_set, pods_by_row in self._placements.get(workload).on_nodes:
+            for row in pods_by_row:
+                allocations = self._allocations.predicted_allocations(row, (workload.key, pod_set.pod_set))
+                node = self._flavor_topologies[pod_set.flavor].nodes.name(row)
+                admissions[pod_set.pod_set, node] = tuple(
+                    format_assignments(allocation.assignments)
+                    for allocation in allocations
+                    if allocation.assignments is not None
+                )
+        return admissions
 
     # --- the search
 

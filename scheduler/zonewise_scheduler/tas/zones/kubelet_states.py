@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zonewise_scheduler.nodes.arrays.state_table import NodeStateTable
+from zonewise_scheduler.tas.zones.reported_node import ReportedNode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,56 +29,75 @@ class NodeStateOverlay:
 
 
 class KubeletStates:
-    """The states of nodes by row: the base states, without the queue's pods, and the same under an overlay.
+    """The last reports of nodes by row, with and without the queue's pods, and the states under an overlay.
 
     A cluster has one instance, which copies of the allocations share. The arrays hold one overlay at a time; the
     differences are written when another one is requested.
     """
 
     def __init__(self, states: Sequence[NodeState | None], *, allow_unknown: bool = True) -> None:
-        """Use the nodes without the queue's pods; None: the node has no report, so its zones are unknown.
+        """Use nodes without pods of the queue; None: the node has no report, so its zones are unknown.
 
         `allow_unknown`: nodes without a report admit every pod; else they admit none.
         """
         self.allow_unknown = allow_unknown
-        self.base_states: list[NodeState | None] = list(states)
+        self._reports = [ReportedNode(state, state, {}) for state in states]
         self.has_report = np.array([state is not None for state in states], np.bool_)
         """(rows,)."""
         self.revision = 0
-        """Increases whenever a base state changes."""
+        """Increases with each report."""
+        self._revisions = np.zeros(len(states), np.int64)
+        """(rows,): the revision of the last report."""
         self.versions = count()
         """Unique version numbers for allocations."""
         self._table = _build_table(states)
         self._empty_table: NodeStateTable | None = None
         self._overlay: NodeStateOverlay | None = None
         """The overlay in the arrays."""
+        self._outdated_rows: set[int] = set()
+        """Rows of the arrays that were reported since they were written."""
 
-    def set_base(self, row: int, state: NodeState | None) -> None:
-        """Set the state of a node without the queue's pods."""
-        self.base_states[row] = state
+    def report(self, row: int, report: ReportedNode) -> None:
+        """Use a new report of a node."""
+        self._reports[row] = report
         self.revision += 1
-        self.has_report[row] = state is not None
+        self._revisions[row] = self.revision
+        self.has_report[row] = report.base is not None
+        self._outdated_rows.add(row)
         if self._empty_table is not None:
-            self._empty_table.set(row, state)
+            self._empty_table.set(row, report.base)
+
+    def last_report(self, row: int) -> ReportedNode:
+        """Return the last report of a node."""
+        return self._reports[row]
+
+    def row_revision(self, row: int) -> int:
+        """Return the revision of the last report of a node."""
+        return int(self._revisions[row])
+
+    def rows_reported_since(self, revision: int) -> list[int]:
+        """Return the rows with a report after a revision."""
+        return np.flatnonzero(self._revisions > revision).tolist()
 
     def empty_table(self) -> NodeStateTable:
         """Return all nodes without the queue's pods."""
         if self._empty_table is None:
-            self._empty_table = _build_table(self.base_states)
+            self._empty_table = _build_table([report.base for report in self._reports])
         return self._empty_table
 
     def table(self, overlay: NodeStateOverlay) -> NodeStateTable:
         """Return all nodes under an overlay; valid until the next call."""
         previous, self._overlay = self._overlay, overlay
-        rows: Iterable[int] = overlay.changed_rows
+        rows: Iterable[int] = overlay.changed_rows | self._outdated_rows
         if previous is not overlay:
             previous_rows = () if previous is None else previous.states.keys() | previous.changed_rows
-            rows = {*previous_rows, *overlay.states, *overlay.changed_rows}
+            rows = {*previous_rows, *overlay.states, *rows}
         for row in rows:
-            state = overlay.states.get(row, self.base_states[row])
+            state = overlay.states.get(row, self._reports[row].state)
             if state is not self._table.state(row):
                 self._table.set(row, state)
         overlay.changed_rows.clear()
+        self._outdated_rows.clear()
         return self._table
 
 

@@ -11,7 +11,10 @@ from zonewise_scheduler.tas.zones.node_filling import assigned_zones
 
 if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeState
-    from zonewise_scheduler.admission.verdict import Verdict
+    from zonewise_scheduler.admission.verdict import ContainerAssignment, Verdict
+
+PodSetKey = tuple[str, str]
+"""A workload's key, and the name of its pod set."""
 
 MemoryTable = tuple[tuple[int, ...], ...]
 """Bytes, by zone and type."""
@@ -29,6 +32,8 @@ class Allocation(NamedTuple):
     """Bitmasks of zones; the pod's memory in each comes from these zones as one group."""
     zones: int
     """Bitmask of all assigned zones."""
+    assignments: tuple[ContainerAssignment, ...] | None = None
+    """By container, as predicted; None: unknown, since a report shows the pod."""
 
 
 def pod_allocation(state: NodeState, verdict: Verdict) -> Allocation:
@@ -41,6 +46,7 @@ def pod_allocation(state: NodeState, verdict: Verdict) -> Allocation:
         tuple(old - new for old, new in zip(state.device_free, after.device_free, strict=True)),
         tuple(sorted(memory_groups)),
         assigned_zones(state.kind, verdict),
+        verdict.assignments,
     )
 
 

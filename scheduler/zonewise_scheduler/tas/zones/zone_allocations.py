@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.nodes.assumed.assumed_state import exhausted
 from zonewise_scheduler.tas.zones.kubelet_states import NodeStateOverlay
 from zonewise_scheduler.tas.zones.node_filling import predict_admission
 from zonewise_scheduler.tas.zones.pod_allocation import memory_zones, pod_allocation, reallocate, release
+from zonewise_scheduler.tas.zones.reported_node import is_admitted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.admission.pod import PodShape
     from zonewise_scheduler.nodes.arrays.state_table import NodeStateTable
     from zonewise_scheduler.tas.zones.kubelet_states import KubeletStates
-    from zonewise_scheduler.tas.zones.pod_allocation import Allocation
-
-PodSetKey = tuple[str, str]
-"""A workload's key, and the name of its pod set."""
+    from zonewise_scheduler.tas.zones.pod_allocation import Allocation, PodSetKey
 
 _REMOVED_LIMIT = 1 << 16
 """Pods whose allocations are kept after their removal; most are pods that a decision removes for a trial."""
@@ -49,6 +46,10 @@ class NodeAllocations(NamedTuple):
     """The node with its allocated pods; None: it has no report, so all pods are unallocated."""
     pod_sets: Mapping[PodSetKey, PodSetAllocations]
     """In order of arrival."""
+    unclaimed: Mapping[PodSetKey, tuple[Allocation, ...]]
+    """Reported pods that are not in `pod_sets`; `state` lacks what they hold."""
+    revision: int
+    """Of the report (KubeletStates.row_revision)."""
 
     @property
     def visible_state(self) -> NodeState | None:
@@ -56,6 +57,22 @@ class NodeAllocations(NamedTuple):
         if self.state is not None and any(pods.unallocated for pods in self.pod_sets.values()):
             return exhausted(self.state)
         return self.state
+
+
+class _RemovedPods(NamedTuple):
+    """Pods of a pod set that were removed from a node."""
+
+    allocations: tuple[Allocation, ...]
+    revision: int
+    """Of the node's report."""
+
+
+class _Removal(NamedTuple):
+    """The removal of pods from a node, kept since timelines end the same workloads again and again."""
+
+    before: NodeAllocations
+    after: NodeAllocations
+    removed: tuple[Allocation, ...]
 
 
 class ZoneAllocations:
@@ -69,6 +86,13 @@ class ZoneAllocations:
     2. An added pod first gets a kept allocation of its row and key, unless another pod has part of it.
     3. Undoing a trial first removes the pods that the trial added; by 1 they no longer have part of it.
     A pod that was unallocated may get the released resources; then the removed pod gets what its kubelet assigns next.
+
+    Invariant: each added pod counts once, and so does each reported one, whichever comes first.
+    1. The state of a node starts as reported, less what its reported pods hold. All of them are unclaimed.
+    2. An added pod claims an unclaimed one of its pod set that shows all that the pod requests: the state stays.
+    3. Any other added pod gets an allocation of its own.
+    4. A new report repeats this with all added pods, so the pods that it contains have what they hold in fact.
+    A pod that the report shows in part is counted in the report, and as predicted, until a report shows all of it.
     """
 
     def __init__(self, kubelet_states: KubeletStates) -> None:
@@ -78,9 +102,13 @@ class ZoneAllocations:
         self._nodes: dict[int, NodeAllocations] = {}
         self._pending_rows: set[int] = set()
         """Rows whose pods have changed since."""
-        self._removed: OrderedDict[tuple[int, PodSetKey], tuple[Allocation, ...]] = OrderedDict()
+        self._removed: OrderedDict[tuple[int, PodSetKey], _RemovedPods] = OrderedDict()
         self._removed_count = 0
+        self._removals: dict[tuple[int, PodSetKey, int], _Removal] = {}
+        """The last removal of so many pods; copies share them."""
         self._version = next(kubelet_states.versions)
+        self._revision = kubelet_states.revision
+        """The last report that the overlay contains."""
 
     def version(self) -> int:
         """Return a number that changes whenever a node may have changed; copies with the same number are equal."""
@@ -98,7 +126,8 @@ class ZoneAllocations:
         copied = ZoneAllocations(self.kubelet_states)
         copied._nodes = dict(self._nodes)
         copied._overlay = NodeStateOverlay(self._overlay.states, self._overlay.changed_rows)
-        copied._version = self._version
+        copied._version, copied._revision = self._version, self._revision
+        copied._removals = self._removals
         return copied
 
     def zones(self, row: int, key: PodSetKey) -> list[int]:
@@ -109,89 +138,124 @@ class ZoneAllocations:
             return []
         return [allocation.zones for allocation in pods.allocations] + [0] * pods.unallocated
 
+    def predicted_allocations(self, row: int, key: PodSetKey) -> tuple[Allocation, ...]:
+        """Return what each pod of a pod set is allocated on a node, also where this is not computed yet.
+
+        Nothing changes, so that later decisions do not depend on the call.
+        """
+        node = self._node(row)
+        for other, pods in node.pod_sets.items():
+            if pods.unallocated:
+                node = _allocate(node, other, pods)
+        return node.pod_sets[key].allocations if key in node.pod_sets else ()
+
     def add(self, row: int, key: PodSetKey, shape: PodShape, count: int) -> None:
         """Add pods to a node."""
-        node = self._nodes.get(row) or NodeAllocations(self.kubelet_states.base_states[row], {})
-        removed = self._removed.pop((row, key), ())
-        self._removed_count -= len(removed)
-        restored: list[Allocation] = []
-        for allocation in removed[:count]:
-            state = None if node.state is None else reallocate(node.state, allocation)
-            if state is not None:
-                node = node._replace(state=state)
-                restored.append(allocation)
+        node = self._node(row)
         pods = node.pod_sets.get(key, PodSetAllocations(shape))
+        node = _claim(node, key, pods._replace(unallocated=pods.unallocated + count))
+        pods, state = node.pod_sets[key], node.state
+        removed = self._take_removed(row, key)
+        restored: list[Allocation] = []
+        for allocation in removed[: min(count, pods.unallocated)]:
+            after = None if state is None else reallocate(state, allocation)
+            if after is not None:
+                state = after
+                restored.append(allocation)
         pods = pods._replace(
-            allocations=pods.allocations + tuple(restored), unallocated=pods.unallocated + count - len(restored)
+            allocations=pods.allocations + tuple(restored), unallocated=pods.unallocated - len(restored)
         )
-        self._set_node(row, node._replace(pod_sets={**node.pod_sets, key: pods}))
+        self._set_node(row, node._replace(state=state, pod_sets={**node.pod_sets, key: pods}))
 
     def remove(self, row: int, key: PodSetKey, count: int) -> None:
         """Remove pods from a node: first unallocated ones, then the last to arrive."""
-        node, pods = self._nodes.get(row), self._pods(row, key)
-        if node is None or pods is None:
+        node = self._node(row)
+        pods = node.pod_sets.get(key)
+        if pods is None:
             return
+        removal = self._removals.get((row, key, count))
+        if removal is None or removal.before is not node:
+            if len(self._removals) >= _REMOVED_LIMIT:
+                self._removals.clear()
+            removal = self._removals[row, key, count] = self._removal(row, node, key, count)
+        self._keep_removed(row, key, removal.removed, node.revision)
+        self._set_node(row, removal.after)
+
+    def _removal(self, row: int, node: NodeAllocations, key: PodSetKey, count: int) -> _Removal:
+        pods = node.pod_sets[key]
         remaining = max(len(pods.allocations) - max(count - pods.unallocated, 0), 0)
         removed = pods.allocations[remaining:]
         pods = pods._replace(allocations=pods.allocations[:remaining], unallocated=max(pods.unallocated - count, 0))
-        self._keep_removed(row, key, removed)
         pod_sets = {**node.pod_sets, key: pods}
         if not pods.pod_count:
             del pod_sets[key]
         state = node.state
         if state is not None:
-            state = _release_all(state, removed, self._memory_zones_in_use(row, pod_sets.values()))
-        self._set_node(row, NodeAllocations(state, pod_sets))
+            state = _release_all(state, removed, self._memory_zones_in_use(row, node._replace(pod_sets=pod_sets)))
+        return _Removal(node, node._replace(state=state, pod_sets=pod_sets), removed)
 
-    def report(self, row: int, state: NodeState | None, reported_pods: Mapping[PodSetKey, int]) -> None:
-        """Use a new report of a node; None: it has none. `reported_pods`: the queue's pods that the report contains.
-
-        Reported pods keep their predicted allocations. The others are allocated again on top of the report.
-        """
-        self._allocate_pending()
-        node = self._nodes.get(row) or NodeAllocations(state, {})
-        pod_sets: dict[PodSetKey, PodSetAllocations] = {}
-        for key, pods in node.pod_sets.items():
-            reported = () if state is None else pods.allocations[: reported_pods.get(key, 0)]
-            pod_sets[key] = pods._replace(allocations=reported, unallocated=pods.pod_count - len(reported))
-        allocations = tuple(chain.from_iterable(pods.allocations for pods in pod_sets.values()))
-        base = None
-        if state is not None:
-            base = _release_all(state, allocations, _foreign_memory_zones(state, allocations))
-        self.kubelet_states.set_base(row, base)
-        self._set_node(row, NodeAllocations(state, pod_sets))
+    def _node(self, row: int) -> NodeAllocations:
+        """Return a node by its last report."""
+        node, revision = self._nodes.get(row), self.kubelet_states.row_revision(row)
+        if node is not None and node.revision == revision:
+            return node
+        report = self.kubelet_states.last_report(row)
+        rebuilt = NodeAllocations(report.state, {}, report.pods, revision)
+        if node is not None:
+            for key, pods in node.pod_sets.items():
+                rebuilt = _claim(rebuilt, key, PodSetAllocations(pods.shape, (), pods.pod_count))
+        return rebuilt
 
     def _pods(self, row: int, key: PodSetKey) -> PodSetAllocations | None:
         node = self._nodes.get(row)
         return None if node is None else node.pod_sets.get(key)
 
-    def _memory_zones_in_use(self, row: int, pod_sets: Iterable[PodSetAllocations]) -> int:
-        """Return the bitmask of zones of which pods outside the queue, or these pods, have memory."""
-        base = self.kubelet_states.base_states[row]
+    def _memory_zones_in_use(self, row: int, node: NodeAllocations) -> int:
+        """Return the bitmask of zones of which pods outside the queue, or pods of a node, have memory."""
+        base = self.kubelet_states.last_report(row).base
         zones = 0 if base is None else base.memory_assigned
-        for pods in pod_sets:
-            zones |= memory_zones(pods.allocations)
+        for allocations in (*node.unclaimed.values(), *(pods.allocations for pods in node.pod_sets.values())):
+            zones |= memory_zones(allocations)
         return zones
 
-    def _keep_removed(self, row: int, key: PodSetKey, allocations: tuple[Allocation, ...]) -> None:
+    def _take_removed(self, row: int, key: PodSetKey) -> tuple[Allocation, ...]:
+        """Return and drop the allocations of removed pods; none that an earlier report is the base of."""
+        removed = self._removed.pop((row, key), None)
+        if removed is None:
+            return ()
+        self._removed_count -= len(removed.allocations)
+        return removed.allocations if removed.revision == self.kubelet_states.row_revision(row) else ()
+
+    def _keep_removed(self, row: int, key: PodSetKey, allocations: tuple[Allocation, ...], revision: int) -> None:
         """Keep the allocations of removed pods, up to the limit; the oldest are dropped first."""
         if not allocations:
             return
-        self._removed[row, key] = self._removed.pop((row, key), ()) + allocations
-        self._removed_count += len(allocations)
+        self._removed[row, key] = _RemovedPods(self._take_removed(row, key) + allocations, revision)
+        self._removed_count += len(self._removed[row, key].allocations)
         while self._removed_count > _REMOVED_LIMIT and len(self._removed) > 1:
             _, dropped = self._removed.popitem(last=False)
-            self._removed_count -= len(dropped)
+            self._removed_count -= len(dropped.allocations)
 
     def _set_node(self, row: int, node: NodeAllocations) -> None:
         self._pending_rows.add(row)
-        if node.pod_sets:
+        if node.pod_sets or self.kubelet_states.last_report(row).pods:
             self._nodes[row] = node
         else:
             self._nodes.pop(row, None)
 
+    def _use_reports(self) -> None:
+        """Repeat the allocations on the nodes with a new report."""
+        if self._revision == self.kubelet_states.revision:
+            return
+        for row in self.kubelet_states.rows_reported_since(self._revision):
+            self._pending_rows.add(row)
+            if row in self._nodes:
+                self._set_node(row, self._node(row))
+        self._revision = self.kubelet_states.revision
+
     def _allocate_pending(self) -> None:
         """Allocate as many unallocated pods as fit on the changed nodes."""
+        self._use_reports()
         if not self._pending_rows:
             return
         self._version = next(self.kubelet_states.versions)
@@ -208,6 +272,22 @@ class ZoneAllocations:
         self._pending_rows.clear()
 
 
+def _claim(node: NodeAllocations, key: PodSetKey, pods: PodSetAllocations) -> NodeAllocations:
+    """Return a node on which the unallocated pods of a pod set claim reported ones, as far as there are any."""
+    claimed: list[Allocation] = []
+    rest: list[Allocation] = []
+    for allocation in node.unclaimed.get(key, ()):
+        is_claimed = (
+            len(claimed) < pods.unallocated
+            and node.state is not None
+            and is_admitted(node.state.kind, pods.shape, allocation)
+        )
+        (claimed if is_claimed else rest).append(allocation)
+    unclaimed = {**node.unclaimed, key: tuple(rest)} if claimed else node.unclaimed
+    pods = pods._replace(allocations=(*pods.allocations, *claimed), unallocated=pods.unallocated - len(claimed))
+    return node._replace(pod_sets={**node.pod_sets, key: pods}, unclaimed=unclaimed)
+
+
 def _allocate(node: NodeAllocations, key: PodSetKey, pods: PodSetAllocations) -> NodeAllocations:
     """Return the node with as many unallocated pods of a pod set as it admits."""
     allocations, unallocated, state = list(pods.allocations), pods.unallocated, node.state
@@ -219,17 +299,10 @@ def _allocate(node: NodeAllocations, key: PodSetKey, pods: PodSetAllocations) ->
         state = verdict.after
         unallocated -= 1
     pods = PodSetAllocations(pods.shape, tuple(allocations), unallocated)
-    return NodeAllocations(state, {**node.pod_sets, key: pods})
+    return node._replace(state=state, pod_sets={**node.pod_sets, key: pods})
 
 
 def _release_all(state: NodeState, allocations: Sequence[Allocation], zones_in_use: int) -> NodeState:
     for allocation in allocations:
         state = release(state, allocation, zones_in_use)
     return state
-
-
-def _foreign_memory_zones(state: NodeState, allocations: Sequence[Allocation]) -> int:
-    """Return the bitmask of zones of which other pods have memory: without these pods some of it is still missing."""
-    base = _release_all(state, allocations, 0)
-    rows = zip(state.kind.zones, base.memory_free, state.kind.allocatable, strict=False)
-    return state.memory_assigned & sum(1 << zone for zone, free, allocatable in rows if free != allocatable)

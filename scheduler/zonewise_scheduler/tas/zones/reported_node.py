@@ -1,0 +1,108 @@
+"""A node by its last report, and the part of it that the queue's pods hold.
+
+Our agent's report says what each pod holds (zonewise_common.nrt.holdings). So each pod of the queue that the report
+contains gets what it holds in fact, and none is subtracted twice.
+
+Where this cannot be known, a pod is rather counted twice than not at all: in the report, and once more as predicted.
+Such are pods in reports of other agents, damaged holdings, and two pods of a node with one key.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_common.nrt.holdings import read_holdings
+from zonewise_scheduler.admission.resource_names import is_memory
+from zonewise_scheduler.nodes.assumed.exclusive_resources import admitted_holdings
+from zonewise_scheduler.nodes.preemption.release import memory_zones, release
+from zonewise_scheduler.tas.zones.pod_allocation import Allocation, PodSetKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from zonewise_common.nrt.holdings import Holdings
+    from zonewise_scheduler.admission.node import NodeKind, NodeState
+    from zonewise_scheduler.admission.pod import PodShape
+
+
+class ReportedNode(NamedTuple):
+    """A node by its last report.
+
+    Invariant: `state` with all `pods` released is `base`, and neither has more than the kubelet can allocate.
+    """
+
+    base: NodeState | None
+    """Without the queue's pods; None: no report."""
+    state: NodeState | None
+    """With them."""
+    pods: Mapping[PodSetKey, tuple[Allocation, ...]]
+    """What each reported pod of the queue holds."""
+
+
+NO_REPORT = ReportedNode(None, None, {})
+
+
+def reported_node(
+    state: NodeState, texts: Iterable[tuple[int, str]] | None, queue_pods: Mapping[str, PodSetKey | None]
+) -> ReportedNode:
+    """Return a report's state with the share of the queue's pods.
+
+    `texts`: of nrt.holdings, by zone; None: unknown. `queue_pods`: pod sets by key of nrt.holdings; None: the pod has
+    ended, so its kubelet has released what it held.
+    """
+    held = _read(texts)
+    ended = [held.pop(key) for key, pod_set in queue_pods.items() if pod_set is None and key in held]
+    if ended:
+        state = _released(state, ended, held.values())
+    base, pods = state, dict[PodSetKey, tuple[Allocation, ...]]()
+    for key, pod_set in sorted(queue_pods.items()):
+        if pod_set is not None and key in held:
+            holdings = held.pop(key)
+            before, base = base, _released(base, [holdings], held.values())
+            pods[pod_set] = (*pods.get(pod_set, ()), _allocation(before, base, holdings))
+    return ReportedNode(base, state, pods)
+
+
+def is_admitted(kind: NodeKind, shape: PodShape, allocation: Allocation) -> bool:
+    """Tell whether a reported pod has all that it requests; a report may be of the middle of its admission."""
+    cpus, amounts = admitted_holdings(kind, shape)
+    shown = Counter[str]()
+    for row in allocation.memory:
+        shown.update(dict(zip(kind.memory_types, row, strict=True)))
+    for device, count in zip(kind.devices, allocation.devices, strict=True):
+        shown[device.resource] += count
+    return allocation.cpus.bit_count() >= cpus and all(shown[resource] >= amount for resource, amount in amounts)
+
+
+def _read(texts: Iterable[tuple[int, str]] | None) -> dict[str, Holdings]:
+    try:
+        return {} if texts is None else read_holdings(texts)
+    except ValueError:  # damaged: the reader of reports has said so
+        return {}
+
+
+def _released(state: NodeState, ended: Iterable[Holdings], remaining: Iterable[Holdings]) -> NodeState:
+    """Return the state after pods have ended; zones whose memory is not whole stay assigned."""
+    freed = release(state, ended, -1)
+    held_zones = 0
+    for holdings in remaining:
+        held_zones |= memory_zones(holdings)
+    rows = zip(state.kind.zones, freed.memory_free, state.kind.allocatable, strict=False)
+    held_zones |= sum(1 << zone for zone, free, allocatable in rows if free != allocatable)
+    return release(freed, (), held_zones)
+
+
+def _allocation(before: NodeState, after: NodeState, holdings: Holdings) -> Allocation:
+    """Return what a pod holds, as the difference that its end makes."""
+    cpus = after.free_cpus & ~before.free_cpus
+    devices = tuple(a - b for a, b in zip(after.device_free, before.device_free, strict=True))
+    memory = tuple(
+        tuple(a - b for a, b in zip(*rows, strict=True))
+        for rows in zip(after.memory_free, before.memory_free, strict=True)
+    )
+    groups = {zones for resource, zones, _ in holdings.amounts if is_memory(resource) and any(map(any, memory))}
+    zones = sum(1 << zone for zone, zone_cpus in before.kind.cpus.zones if zone_cpus & cpus)
+    for _, amount_zones, _ in holdings.amounts:
+        zones |= amount_zones
+    return Allocation(cpus, memory, devices, tuple(sorted(groups)), zones)
