@@ -15,7 +15,11 @@ from typing import TYPE_CHECKING, TypedDict
 
 from zonewise_scheduler.backfill.events import nodes_changed
 from zonewise_scheduler.backfill.types import Reservation
-from zonewise_scheduler.quota.api.workload_types import Admission, PodSetAdmission
+from zonewise_scheduler.quota.api.workload_types import (
+    Admission,
+    DelayedTopologyRequest,
+    PodSetAdmission,
+)
 from zonewise_scheduler.quota.cycle.entry import Head
 from zonewise_scheduler.quota.cycle.scheduling_cycle import admission_checks_for_workload
 from zonewise_scheduler.quota.queue.usage_ledger import UsageLedgerEntry
@@ -25,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zonewise_scheduler.backfill.planner_state import PlannerState
-    from zonewise_scheduler.quota.api.workload_types import DelayedTopologyRequest
 
 
 class CheckpointPlacement(TypedDict):
@@ -95,7 +98,7 @@ def make_checkpoint(state: PlannerState) -> Checkpoint:
 
 
 def restore_checkpoint(checkpoint: Checkpoint, state: PlannerState) -> None:
-    """Restore reservations and usage in a new state.
+    """Replace the reservations and the usage of a state, which has its queues and workloads.
 
     Workloads that are not pending any more are skipped. An infeasible reservation moves to the earliest other start.
     """
@@ -145,7 +148,7 @@ def _to_reservation(saved: CheckpointReservation, state: PlannerState) -> Reserv
     key, queue = saved["workload"], saved["queue"]
     if state.pending.get(key) != queue or queue in state.snapshot.inactive:
         return None
-    workload = state.pending_queues[queue].heap.get(key)
+    workload = state.pending_workload(key)
     if workload is None:
         return None
     start = inf if saved["start"] is None else saved["start"]

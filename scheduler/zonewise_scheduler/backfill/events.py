@@ -11,8 +11,9 @@ A workload goes through these states:
     pending        scheduling pass: admitted                running
     running        update, checks_passed                    running
     running        scheduling pass: victim or stop order    running, and marked as stopping
-    running        evict                                    pending, or inadmissible
+    running        evict, forget                            pending, or inadmissible
     running        finish                                   -
+    -              adopt                                    running
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from zonewise_scheduler.backfill.queue_router import (
     rebuild_snapshot,
     same_requirements,
     same_state,
+    with_required_checks,
 )
 
 if TYPE_CHECKING:
@@ -80,7 +82,8 @@ def update(state: PlannerState, workload: Workload) -> None:
     """Replace the state of a known workload; raise KeyError if it is unknown.
 
     A running workload keeps the admission that it has in the planner. It may have fewer pods (reclaimable pods),
-    another priority, failed checks or unhealthy nodes, or be deactivated.
+    another priority, failed checks or unhealthy nodes, or be deactivated. The eviction of a state without admission is
+    one that came before this admission.
     """
     run = state.running.get(workload.key)
     if run is None:
@@ -89,7 +92,8 @@ def update(state: PlannerState, workload: Workload) -> None:
         return
     old = run.workload
     new = state.router.with_default_walltime(workload, state.snapshot.cluster_queue_of(old).spec)
-    new = replace(new, admission=old.admission, eviction=old.eviction or workload.eviction)
+    eviction = None if workload.admission is None else workload.eviction
+    new = replace(new, admission=old.admission, eviction=old.eviction or eviction)
     if not same_state(new, old):
         _replace_running(state, new)
 
@@ -97,12 +101,22 @@ def update(state: PlannerState, workload: Workload) -> None:
 def checks_passed(state: PlannerState, key: str, now: float) -> None:
     """Record that a workload has passed its admission checks and runs from now on: its deadline is known.
 
-    Raises KeyError if it has no quota.
+    Another time replaces an earlier one: it was placed after the checks. Raises KeyError if it has no quota.
     """
     workload = state.running[key].workload
-    if workload.admission is not None and workload.admission.pending_checks:
+    if workload.admission is not None and (workload.admission.pending_checks or workload.admission.admitted_at):
         admission = workload.admission._replace(pending_checks=(), admitted_at=now)
         _replace_running(state, replace(workload, admission=admission))
+
+
+def confirm(state: PlannerState, key: str) -> None:
+    """Record that the admission of a workload has been observed: from now on it may be preempted.
+
+    Raises KeyError if it does not run.
+    """
+    if state.assumed is not None:
+        state.assumed.discard(key)
+        state.freed_queues.update(state.cohort_index.queues_affected_by(state.running[key].workload))
 
 
 def finish(state: PlannerState, key: str) -> None:
@@ -118,6 +132,35 @@ def evict(state: PlannerState, key: str, eviction: Eviction) -> None:
     submit(state, replace(workload, admission=None, eviction=eviction, failed_checks=()), queue)
 
 
+def forget(state: PlannerState, key: str) -> None:
+    """Submit a workload again whose admission was decided and then not carried out; raise KeyError if it does not run.
+
+    It keeps the eviction that it had before.
+    """
+    workload = _remove_running(state, key)
+    queue = state.snapshot.cluster_queue_of(workload).name
+    submit(state, replace(workload, admission=None), queue)
+
+
+def adopt(state: PlannerState, workload: Workload) -> None:
+    """Add a workload that runs by an admission which this planner did not decide: that of an earlier leader.
+
+    It may be pending here. Raises ValueError where it has no admission, runs here already, or its ClusterQueue is
+    unknown.
+    """
+    key, admission = workload.key, workload.admission
+    if admission is None or key in state.running or admission.cluster_queue not in state.snapshot.cluster_queues:
+        raise ValueError(f"{key}: not adopted: no admission, a second one, or an unknown ClusterQueue")
+    if key in state.pending or key in state.inadmissible:
+        withdraw(state, key)
+    spec = state.snapshot.cluster_queue_of(workload).spec
+    workload = with_required_checks(state.router.with_default_walltime(workload, spec), spec)
+    state.snapshot.add_workload(workload)
+    state.running_workloads.add(workload)
+    review_running(state, workload)
+    state.must_check_reservations = True
+
+
 def reconfigure(
     state: PlannerState, configuration: QueueConfiguration, placements: TopologySnapshot | None = None
 ) -> None:
@@ -129,7 +172,7 @@ def reconfigure(
     submitted = [
         (workload, queue)
         for key, queue in state.pending.items()
-        if (workload := state.pending_queues[queue].heap.get(key)) is not None
+        if (workload := state.pending_workload(key)) is not None
     ]
     submitted += [(inadmissible.workload, inadmissible.queue) for inadmissible in state.inadmissible.values()]
     running = [run.workload for run in state.running_workloads]
@@ -171,7 +214,9 @@ def _forget_preemptions(state: PlannerState, key: str, queue: str) -> None:
 
 
 def _remove_running(state: PlannerState, key: str) -> Workload:
+    confirm(state, key)
     workload = state.running_workloads.remove(key).workload
+    state.young.pop(key, None)
     state.freed_queues.update(state.cohort_index.queues_affected_by(workload))
     state.snapshot.remove_workload(workload)
     state.reservations.workload_ended(workload)

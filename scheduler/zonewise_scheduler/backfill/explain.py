@@ -41,7 +41,7 @@ def explain(state: PlannerState, key: str, now: float) -> Explanation:
     queue = state.pending[key]
     pending_queue = state.pending_queues[queue]
     order = pending_queue.heap.sorted_keys(state.snapshot.local_queue_usage)
-    workload = pending_queue.heap.get(key)
+    workload = state.pending_workload(key)
     if workload is None:
         raise KeyError(key)
     queue_message = _queue_message(state, queue, workload.namespace)

@@ -9,22 +9,30 @@ from zonewise_scheduler.admission.explain.phrases import amount, count, listed
 from zonewise_scheduler.admission.resource_names import CPU
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from zonewise_scheduler.backfill.explanation import Explanation, QuotaShortage, UnsuitableFlavor
     from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologyPlacementFailure
 
 _MAX_NAMED = 3
 """More workloads than these are counted, and only the last to end is named."""
+UNKNOWN_TIME = "at an unknown time, since workloads without a walltime must end first"
 _TIME_UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
-def explanation_message(explanation: Explanation) -> str:
+def relative_time(time: float, now: float) -> str:
+    """Return when a start is at the latest: "in 5 min at the latest", "now"."""
+    if time == inf:
+        return UNKNOWN_TIME
+    return "now" if time <= now else f"in {format_duration(time - now)} at the latest"
+
+
+def explanation_message(explanation: Explanation, when: Callable[[float, float], str] = relative_time) -> str:
     """Return why a workload waits: "needs 4 CPUs of flavor all; cohort team has 2 of its 8 left; waits for b to end".
 
-    Workloads are named by namespace and name. Times count from explanation.now.
+    Workloads are named by namespace and name. `when` returns the words of a start, from it and explanation.now.
     """
-    return "; ".join([*_reasons(explanation), *_start(explanation)])
+    return "; ".join([*_reasons(explanation, when), *_start(explanation, when)])
 
 
 def format_duration(seconds: float) -> str:
@@ -38,7 +46,7 @@ def format_duration(seconds: float) -> str:
     return f"{rest} s"
 
 
-def _reasons(explanation: Explanation) -> list[str]:
+def _reasons(explanation: Explanation, when: Callable[[float, float], str]) -> list[str]:
     if explanation.queue_message:
         return [explanation.queue_message]
     if explanation.failed_checks:
@@ -57,7 +65,7 @@ def _reasons(explanation: Explanation) -> list[str]:
     elif explanation.victims:
         clauses.append(f"has to preempt {_workloads(explanation.victims)}")
     if (delayed := explanation.delayed_reservation) is not None:
-        clauses.append(f"would delay {delayed.key}, which is reserved to start {_when(delayed.start, explanation.now)}")
+        clauses.append(f"would delay {delayed.key}, which is reserved to start {when(delayed.start, explanation.now)}")
     if explanation.blocked_by:
         clauses.append(f"{explanation.blocked_by} is before it in {_queue(explanation)} and must start first")
     if clauses:
@@ -65,14 +73,14 @@ def _reasons(explanation: Explanation) -> list[str]:
     return [f"is number {explanation.position} in {_queue(explanation)}; the next scheduling pass decides"]
 
 
-def _start(explanation: Explanation) -> list[str]:
+def _start(explanation: Explanation, when: Callable[[float, float], str]) -> list[str]:
     if explanation.never_fits:
         return ["cannot start even when all other workloads have ended"]
     clauses = [f"waits for {_workloads(explanation.waits_for)} to end"] if explanation.waits_for else []
     if explanation.reserved:
-        clauses.append(f"is reserved to start {_when(explanation.start, explanation.now)}")
+        clauses.append(f"is reserved to start {when(explanation.start, explanation.now)}")
     elif explanation.start < inf:
-        clauses.append(f"could start {_when(explanation.start, explanation.now)}")
+        clauses.append(f"could start {when(explanation.start, explanation.now)}")
     return clauses
 
 
@@ -119,12 +127,6 @@ def _workloads(keys: Sequence[str]) -> str:
     if len(keys) <= _MAX_NAMED:
         return listed(list(keys))
     return listed([f"{len(keys) - 1} workloads", keys[-1]])
-
-
-def _when(time: float, now: float) -> str:
-    if time == inf:
-        return "at an unknown time, since workloads without a walltime must end first"
-    return "now" if time <= now else f"in {format_duration(time - now)} at the latest"
 
 
 def _amount(resource: str, size: int) -> str:

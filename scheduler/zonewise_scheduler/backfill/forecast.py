@@ -72,7 +72,7 @@ class _RunTimes:
     """The predicted run times of all workloads, and the predicted ends of the running ones."""
 
     def __init__(self, state: PlannerState, now: float, history: RunTimeHistory) -> None:
-        pending = (state.pending_queues[queue].heap.get(key) for key, queue in state.pending.items())
+        pending = map(state.pending_workload, state.pending)
         self.by_key = {workload.key: history.estimate(workload) for workload in pending if workload is not None}
         """Whole run times; also of running workloads, which may be preempted and start again."""
         self.ends: dict[str, RunTimeEstimate] = {}

@@ -109,6 +109,11 @@ class PlannerState:
     """The time of the last pass."""
     cycles: int = 0
     """How many cycles have begun."""
+    assumed: set[str] | None = None
+    """Keys of admitted workloads whose admissions are not observed yet: they are not preempted. None: admissions take
+    effect at once, and so do preemptions."""
+    young: dict[str, float] = field(default_factory=dict[str, float])
+    """Keys of workloads that have just started, in the order of their starts: until when they are not preempted."""
 
     @property
     def running(self) -> Mapping[str, RunningWorkload]:
@@ -125,7 +130,13 @@ class PlannerState:
         """When the next pass is due without any event: at a reserved start, or at the next sample of usage."""
         starts = (reservation.start for reservation in self.reservations.by_key.values())
         earliest = min((start for start in starts if start > self.now), default=inf)
+        earliest = min(earliest, next(iter(self.young.values()), inf))
         return earliest if self.fair_sharing is None else min(earliest, self.fair_sharing.next_sample_at)
+
+    def pending_workload(self, key: str) -> Workload | None:
+        """Return a workload of a pending queue; None: it is in none."""
+        queue = self.pending.get(key)
+        return None if queue is None else self.pending_queues[queue].heap.get(key)
 
     def timeline(self, reservations: Iterable[Reservation]) -> Timeline:
         """Return the future from the last pass on, beside these reservations."""
@@ -142,6 +153,7 @@ class PlannerState:
         other.pending, other.inadmissible = dict(self.pending), dict(self.inadmissible)
         other.running_workloads = self.running_workloads.copy()
         other.active_queues, other.freed_queues = dict(self.active_queues), set(self.freed_queues)
+        other.young = dict(self.young)
         other.unreported_stops, other.removed_queues = list(self.unreported_stops), set(self.removed_queues)
         other.fair_sharing = None if self.fair_sharing is None else self.fair_sharing.copy()
         return other

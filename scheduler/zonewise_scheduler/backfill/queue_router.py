@@ -64,7 +64,7 @@ def rebuild_snapshot(
     if placements is not None:
         placements.add_all(running)
     new.tas_snapshot = old.tas_snapshot if placements is None else placements
-    new.preemption_graph = old.preemption_graph
+    new.preemption_graph, new.not_preempted = old.preemption_graph, old.not_preempted
     return new, used - configured
 
 

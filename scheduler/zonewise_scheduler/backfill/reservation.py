@@ -69,8 +69,8 @@ class ReservationTable:
         return self._by_key
 
     def restore(self, reservations: Iterable[Reservation]) -> None:
-        """Add reservations that were made before a restart."""
-        self._by_key.update((reservation.workload.key, reservation) for reservation in reservations)
+        """Replace all reservations by those that were made before a restart."""
+        self._by_key = {reservation.workload.key: reservation for reservation in reservations}
         self._futures = None
 
     def first_per_queue(self, depth: int) -> list[Reservation]:

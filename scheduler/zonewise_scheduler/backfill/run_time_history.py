@@ -6,7 +6,6 @@ queue or a template. So each group keeps its last run times, and the narrowest g
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -14,6 +13,8 @@ if TYPE_CHECKING:
 
 SAMPLES_PER_GROUP = 10
 """How many run times a group keeps."""
+MAX_GROUPS = 20_000
+"""How many groups are kept; the group that was first observed longest ago is forgotten first."""
 MIN_SAMPLES = 3
 """How many run times a group needs to predict."""
 _SHORT_QUANTILE, _LIKELY_QUANTILE = 0.1, 0.5
@@ -48,13 +49,22 @@ class RunTimeHistory:
     __slots__ = ("_run_times",)
 
     def __init__(self) -> None:
-        self._run_times: dict[tuple[Hashable, ...], deque[float]] = {}
+        self._run_times: dict[tuple[Hashable, ...], tuple[float, ...]] = {}
+        """The last comes last. Tuples, which copies share."""
 
     def observe(self, subject: WalltimeSubject, run_time: float) -> None:
         """Add a finished run, in seconds, to its groups."""
         for size in range(1, len(subject.history_keys) + 1):
             group = subject.history_keys[:size]
-            self._run_times.setdefault(group, deque(maxlen=SAMPLES_PER_GROUP)).append(run_time)
+            self._run_times[group] = (*self._run_times.get(group, ()), run_time)[-SAMPLES_PER_GROUP:]
+        while len(self._run_times) > MAX_GROUPS:
+            del self._run_times[next(iter(self._run_times))]
+
+    def copy(self) -> RunTimeHistory:
+        """Return an independent copy."""
+        other = RunTimeHistory()
+        other._run_times = dict(self._run_times)
+        return other
 
     def estimate(self, subject: WalltimeSubject, elapsed: float = 0.0) -> RunTimeEstimate:
         """Return the predicted run time of a subject that has run for `elapsed` seconds; shorter samples do not count.

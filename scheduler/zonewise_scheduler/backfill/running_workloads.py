@@ -61,6 +61,15 @@ class RunningWorkloads:
         """Replace the state of a running workload; its deadline may change."""
         self._insert(workload, self.remove(workload.key).serial)
 
+    def ending_by(self, time: float) -> set[str]:
+        """Return the keys of the workloads whose deadlines come until then, seconds."""
+        keys: set[str] = set()
+        for run in self._sorted:
+            if run.deadline > time:
+                break
+            keys.add(run.workload.key)
+        return keys
+
     def extend_overrun(self, now: float) -> list[Workload]:
         """Extend the deadlines that have passed; return the workloads that have outlived them."""
         overrun: list[Workload] = []

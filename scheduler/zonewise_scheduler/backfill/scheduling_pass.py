@@ -22,6 +22,7 @@ What follows from a decision about a head (EntryStatus):
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -42,12 +43,20 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.cycle.entry import Decision
 
+UNLIMITED_ADMISSIONS = sys.maxsize
+PREEMPTION_COST = 30.0
+"""Seconds that a preemption takes: the default grace period of pods. A workload that ends sooner is not preempted."""
+MIN_RUN_TIME = 2.0
+"""Seconds after its start in which a workload is not preempted: its pods are not even created then."""
 _CAPACITY_ORDER = {"admitted": 0, "preempting": 1, "deferred": 2}
 """Workloads that run, then those that will once victims are gone: reservations of the others stand beside these."""
 
 
-def schedule(state: PlannerState, now: float) -> Plan:
-    """Decide everything that can be decided at this time, in seconds."""
+def schedule(state: PlannerState, now: float, max_admissions: int = UNLIMITED_ADMISSIONS) -> Plan:
+    """Decide everything that can be decided at this time, in seconds.
+
+    `max_admissions`: no cycle begins once so many workloads are admitted. The next pass goes on from there.
+    """
     _prepare(state, now)
     headroom = HeadroomBound(state.snapshot, state.settings, state.reservations if state.policy.reserves else None)
     pass_state = PassState(state, headroom)
@@ -58,7 +67,7 @@ def schedule(state: PlannerState, now: float) -> Plan:
     heads = [*second_pass, *next_heads(pass_state)]
     while heads:
         _run_cycle(pass_state, heads)
-        heads = next_heads(pass_state)
+        heads = next_heads(pass_state) if len(pass_state.admitted) < max_admissions else []
     _replace_missed_reservations(pass_state)
     for decision in pass_state.deferred_requeues:
         state.pending_queues[decision.head.cluster_queue].heap.requeue(decision)
@@ -85,6 +94,8 @@ def _prepare(state: PlannerState, now: float) -> None:
         state.reservations.invalidate()
     if not all(state.snapshot.workloads_by_queue[name] for name in state.removed_queues):
         reconfigure(state, state.configuration)
+    if state.assumed is not None:
+        _protect(state, state.assumed, now)
     if state.must_check_reservations:
         replace_infeasible_reservations(state)
     if state.fair_sharing is not None and state.fair_sharing.sample(now, state.snapshot):
@@ -97,6 +108,20 @@ def _prepare(state: PlannerState, now: float) -> None:
     for reservation in state.reservations.by_key.values():
         if reservation.start <= now:
             state.active_queues[reservation.queue] = None
+
+
+def _protect(state: PlannerState, assumed: set[str], now: float) -> None:
+    """Choose the workloads that are not preempted, since that would cost more than to wait for them.
+
+    Where a workload is not young any more, others may preempt it: its queues look for a head again.
+    """
+    while state.young and next(iter(state.young.values())) <= now:
+        key = next(iter(state.young))
+        del state.young[key]
+        if key in state.running:
+            state.freed_queues.update(state.cohort_index.queues_affected_by(state.running[key].workload))
+    ending = state.running_workloads.ending_by(now + PREEMPTION_COST)
+    state.snapshot.not_preempted = assumed | ending | state.young.keys()
 
 
 def replace_infeasible_reservations(state: PlannerState) -> None:
@@ -186,6 +211,10 @@ def _record_admission(pass_state: PassState, workload: Workload) -> None:
     state.pending.pop(workload.key, None)
     state.reservations.remove_started(workload.key)
     state.running_workloads.add(workload)
+    if state.assumed is not None:
+        state.assumed.add(workload.key)
+        state.young[workload.key] = state.now + MIN_RUN_TIME
+        state.snapshot.not_preempted.add(workload.key)
     if state.fair_sharing is not None and state.snapshot.cluster_queue_of(workload).spec.usage_based_admission:
         state.fair_sharing.add_entry_penalty(workload)
         state.fair_sharing.update_snapshot(state.snapshot, state.router, [workload.local_queue_key])

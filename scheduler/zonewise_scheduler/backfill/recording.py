@@ -1,0 +1,73 @@
+"""The first line of a recording: the planner's policy and settings, with which a replay decides the same."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zonewise_common.k8s.fields import FieldReader
+from zonewise_scheduler.backfill.policies import policy_named
+from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zonewise_scheduler.backfill.policies import BackfillPolicy
+    from zonewise_scheduler.quota.api.configuration import QuotaSettings
+
+Json = dict[str, Any]
+
+VERSION = 1
+
+
+class RecordingHeader(NamedTuple):
+    """What a planner was made with."""
+
+    policy: str
+    reserve_after: float = inf
+    """Seconds."""
+    fair_sharing: bool = False
+    nodes: bool = False
+    """Whether nodes decide, beside quotas."""
+    allow_unknown_nodes: bool = True
+    """Whether nodes without a report admit every pod."""
+
+    def document(self) -> Json:
+        """Return the first line."""
+        return {
+            "recording": VERSION,
+            "policy": self.policy,
+            "reserveAfter": None if self.reserve_after == inf else self.reserve_after,
+            "fairSharing": self.fair_sharing,
+            "nodes": self.nodes,
+            "allowUnknownNodes": self.allow_unknown_nodes,
+        }
+
+    @property
+    def backfill_policy(self) -> BackfillPolicy:
+        """The policy. Raises ValueError for an unknown one."""
+        return policy_named(self.policy, self.reserve_after)
+
+    @property
+    def quota_settings(self) -> QuotaSettings:
+        """The settings of the quota."""
+        return DEFAULT_SETTINGS._replace(fair_sharing=self.fair_sharing)
+
+
+def read_header(document: Mapping[str, Any]) -> RecordingHeader:
+    """Return the header of a first line. Raises ValueError, which names the field."""
+    problems: list[str] = []
+    reader = FieldReader(document, "", problems)
+    if reader.number("recording") != VERSION:
+        raise ValueError(f"recording: not {VERSION}, the version that is known: {document.get('recording')!r:.80}")
+    header = RecordingHeader(
+        reader.required_name("policy"),
+        reader.non_negative("reserveAfter", inf),
+        reader.flag("fairSharing", default=False),
+        reader.flag("nodes", default=False),
+        reader.flag("allowUnknownNodes", default=True),
+    )
+    if problems:
+        raise ValueError("; ".join(problems))
+    policy_named(header.policy, header.reserve_after)
+    return header
