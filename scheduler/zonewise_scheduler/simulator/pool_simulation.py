@@ -71,7 +71,7 @@ class _PoolSimulation:
         self._observer = observer
         self._tasks = sorted(tasks, key=_arrival)
         self._end_events: list[tuple[float, int, Job]] = []
-        """A heap of running jobs by their true ends; of equal ends, by serial."""
+        """A heap of running jobs by their true ends; of equal ends, by start, as in the published schedules of EASY."""
         self._runs = {task.job: task.run_time for task in self._tasks}
         self._starts: dict[Job, float] = {}
         self._decisions = 0
@@ -139,8 +139,8 @@ class _PoolSimulation:
         self._decisions += 1
         self._wake_at = decision.wake_at
         for job in decision.starts:
+            heappush(self._end_events, (now + self._runs[job], len(self._starts), job))
             self._starts[job] = now
-            heappush(self._end_events, (now + self._runs[job], job.serial, job))
 
 
 def simulate_pool(

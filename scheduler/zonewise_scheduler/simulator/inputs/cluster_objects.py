@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from zonewise_common.k8s.fields import FieldReader, open_object
+from zonewise_common.k8s.fields import FieldReader
+from zonewise_scheduler.quota.api.job_priority import PriorityClasses
 from zonewise_scheduler.quota.api.queue_reader import (
     read_cluster_queue,
     read_cohort,
     read_local_queue,
     read_resource_flavor,
+    read_topology,
     read_workload_priority_class,
 )
 from zonewise_scheduler.quota.api.queue_types import LocalQueue, ResourceFlavor
@@ -82,10 +84,13 @@ def read_objects(documents: Sequence[Document], where: str, fleet: Fleet | None)
         fleet = build_fleet_from_objects(documents)
     problems += () if fleet is None else fleet.problems
     cluster = _cluster(documents, problems)
-    classes = _read(_of_kind(documents, "WorkloadPriorityClass"), read_workload_priority_class, problems)
-    classes += _read(_of_kind(documents, "PriorityClass"), _read_pod_priority, problems)
+    workload_classes = _read(_of_kind(documents, "WorkloadPriorityClass"), read_workload_priority_class, problems)
+    pod_classes = _read(_of_kind(documents, "PriorityClass"), _read_pod_priority, problems)
+    classes = PriorityClasses(
+        {entry.name: entry.value for entry in workload_classes}, {entry.name: entry.value for entry in pod_classes}
+    )
     jobs = [entry for entry in documents if entry.kind in _JOB_KINDS]
-    submitted = read_submitted(jobs, {entry.name: entry.value for entry in classes}, problems)
+    submitted = read_submitted(jobs, classes, problems)
     if not submitted:
         raise InputError(where, "; ".join(["no Job or Workload that could be read", *problems]))
     cluster = _with_queues_and_flavors(cluster, fleet, [entry.workload for entry in submitted], where, problems)
@@ -120,13 +125,13 @@ def _cluster(documents: Sequence[Document], problems: list[str]) -> _Cluster:
     queues = _read(_of_kind(documents, "ClusterQueue"), read_cluster_queue, problems)
     cohorts = _read(_of_kind(documents, "Cohort"), read_cohort, problems)
     flavors = _read(_of_kind(documents, "ResourceFlavor"), read_resource_flavor, problems)
-    topologies = _read(_of_kind(documents, "Topology"), _read_topology, problems)
+    topologies = _read(_of_kind(documents, "Topology"), read_topology, problems)
     local_queues = _read(_of_kind(documents, "LocalQueue"), read_local_queue, problems)
     return _Cluster(
         tuple({entry.name: entry for entry in queues if entry.name}.values()),
         tuple({entry.name: entry for entry in cohorts if entry.name}.values()),
         tuple({entry.name: entry for entry in flavors if entry.name}.values()),
-        {name: levels for name, levels in topologies if levels},
+        {topology.name: topology.levels for topology in topologies if topology.levels},
         {entry.key: entry for entry in local_queues},
     )
 
@@ -206,16 +211,6 @@ def _read(
         problems += [f"{object_label(document)}: {problem}" for problem in own_problems]
         values.append(value)
     return values
-
-
-def _read_topology(content: Json) -> tuple[tuple[str, tuple[str, ...]], tuple[str, ...]]:
-    problems: list[str] = []
-    _, name, spec = open_object(content, problems)
-    levels = tuple(level.text("nodeLabel") for level in spec.children("levels"))
-    if not levels or not all(levels):
-        spec.report("levels", "not labels of nodes")
-        return (name, ()), tuple(problems)
-    return (name, levels), tuple(problems)
 
 
 def _read_pod_priority(content: Json) -> tuple[WorkloadPriorityClass, tuple[str, ...]]:

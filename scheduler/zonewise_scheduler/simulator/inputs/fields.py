@@ -10,8 +10,6 @@ from zonewise_scheduler.simulator.inputs.distributions import DISTRIBUTIONS, Dis
 if TYPE_CHECKING:
     from zonewise_common.k8s.fields import FieldReader
 
-MAX_PODS = 1 << 26
-"""More than any cluster has."""
 MAX_JOBS = 3_000_000
 """In one scenario; a larger number counts as a mistake."""
 

@@ -36,11 +36,12 @@ from zonewise_common.k8s.taints import read_tolerations
 from zonewise_scheduler.admission.resource_names import CPU
 from zonewise_scheduler.quota.api.amount import resource_value
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
+from zonewise_scheduler.quota.api.job_pod_sets import MAX_PODS
 from zonewise_scheduler.quota.api.queue_reader import read_cluster_queue
 from zonewise_scheduler.quota.api.workload_types import PodSet, TopologyRequest, Workload
 from zonewise_scheduler.quota.topology.request_reader import read_topology_request
 from zonewise_scheduler.simulator.inputs.distributions import UniformStream
-from zonewise_scheduler.simulator.inputs.fields import MAX_JOBS, MAX_PODS, distribution_field
+from zonewise_scheduler.simulator.inputs.fields import MAX_JOBS, distribution_field
 from zonewise_scheduler.simulator.inputs.node_fleet import QueueSet, build_fleet_scenario, build_queue, build_queues
 from zonewise_scheduler.simulator.inputs.source_files import InputError
 from zonewise_scheduler.simulator.scenario import Arrival

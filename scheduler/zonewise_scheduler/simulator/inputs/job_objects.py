@@ -1,8 +1,7 @@
 """Jobs and Workloads as submitted workloads.
 
-A batch/v1 Job becomes a Workload as in Kueue (pkg/controller/jobs/job/job_controller.go PodSets): one pod set, of its
-parallelism, or of its completions if they are fewer. Where both objects exist, as `kubectl get jobs,workloads` prints
-them, the Job counts: only it has the run time.
+A batch/v1 Job becomes a Workload as in service (quota/api/job_pod_sets.py). Where both objects exist, as
+`kubectl get jobs,workloads` prints them, the Job counts: only it has the run time.
 """
 
 from __future__ import annotations
@@ -13,12 +12,15 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from zonewise_common.k8s.fields import MAX_NUMBER, FieldReader
 from zonewise_scheduler.quota.api.declared_walltime import read_walltime
+from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL, read_job_pod_set
+from zonewise_scheduler.quota.api.job_priority import JobPriority, read_job_priority
 from zonewise_scheduler.quota.api.workload_reader import read_workload
-from zonewise_scheduler.simulator.inputs.fields import MAX_PODS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from zonewise_scheduler.quota.api.job_priority import PriorityClasses
+    from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
     from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.simulator.inputs.documents import Document, Json
 
@@ -26,17 +28,6 @@ RUN_SECONDS_ANNOTATION = "zonewise.dev/simulated-run-seconds"
 """An annotation: run time of a job once all its pods are ready."""
 SUBMIT_SECONDS_ANNOTATION = "zonewise.dev/simulated-submit-seconds"
 """An annotation: submission of a job after the start of the simulation."""
-
-_QUEUE = "kueue.x-k8s.io/queue-name"
-_PRIORITY = "kueue.x-k8s.io/priority-class"
-_MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
-_TOPOLOGY = {
-    "required": "kueue.x-k8s.io/podset-required-topology",
-    "preferred": "kueue.x-k8s.io/podset-preferred-topology",
-    "podSetSliceRequiredTopology": "kueue.x-k8s.io/podset-slice-required-topology",
-}
-_UNCONSTRAINED = "kueue.x-k8s.io/podset-unconstrained-topology"
-_SLICE = "kueue.x-k8s.io/podset-slice-size"
 
 
 class SubmittedJob(NamedTuple):
@@ -57,9 +48,7 @@ def object_label(document: Document) -> str:
     return f"{document.where}: {document.kind} {name}"
 
 
-def read_submitted(
-    documents: Sequence[Document], priorities: Mapping[str, int], problems: list[str]
-) -> list[SubmittedJob]:
+def read_submitted(documents: Sequence[Document], classes: PriorityClasses, problems: list[str]) -> list[SubmittedJob]:
     """Return Jobs and Workloads in their order. One with an invalid pod or run time is left out, as a problem."""
     jobs: dict[str, SubmittedJob] = {}
     epoch = _epoch(documents)
@@ -68,7 +57,7 @@ def read_submitted(
         if document.kind == "Workload" and job_identities.intersection(_owners(document.content)):
             continue
         document_problems: list[str] = []
-        submitted = _submitted(document, priorities, epoch, document_problems)
+        submitted = _submitted(document, classes, epoch, document_problems)
         if submitted is not None and submitted.workload.key in jobs:
             document_problems.append("duplicate name")
         elif submitted is not None:
@@ -78,12 +67,11 @@ def read_submitted(
     return list(jobs.values())
 
 
-def _submitted(
-    document: Document, priorities: Mapping[str, int], epoch: float, problems: list[str]
-) -> SubmittedJob | None:
+def _submitted(document: Document, classes: PriorityClasses, epoch: float, problems: list[str]) -> SubmittedJob | None:
     annotations = FieldReader(document.content, "", problems).child("metadata").pairs("annotations")
     is_job = document.kind == "Job"
-    result = read_workload(_as_workload(document.content, problems) if is_job else document.content)
+    content, pod_sets = _as_workload(document.content, problems) if is_job else (document.content, ())
+    result = read_workload(content)
     if result.workload is None:
         problems += result.problems
         return None
@@ -97,11 +85,12 @@ def _submitted(
     if not valid or run is None:
         return None
     created = result.workload.created_at - epoch if result.workload.created_at else 0.0
-    kind, priority = _priority(document.content, priorities, problems) if is_job else ("", result.workload.priority)
+    metadata = FieldReader(document.content, "", problems).child("metadata")
+    priority = read_job_priority(metadata, pod_sets, classes) if is_job else JobPriority(value=result.workload.priority)
     workload = replace(
         result.workload,
         namespace=result.workload.namespace or "default",
-        priority=priority,
+        priority=priority.value,
         created_at=created if submit is None else submit,
         admission=None,
         eviction=None,
@@ -109,7 +98,7 @@ def _submitted(
         walltime=limit,
         failed_checks=(),
     )
-    return SubmittedJob(workload, run, kind, object_label(document))
+    return SubmittedJob(workload, run, priority.name, object_label(document))
 
 
 def _walltime(job: Json, problems: list[str]) -> float:
@@ -118,32 +107,15 @@ def _walltime(job: Json, problems: list[str]) -> float:
     return limit
 
 
-def _as_workload(job: Json, problems: list[str]) -> Json:
-    """Return the Workload of a Job."""
+def _as_workload(job: Json, problems: list[str]) -> tuple[Json, tuple[PodSetManifest, ...]]:
+    """Return the Workload of a Job, and its pod sets."""
     reader = FieldReader(job, "", problems)
-    metadata, spec = reader.child("metadata"), reader.child("spec")
-    pods = spec.int_in_range("parallelism", 1, MAX_PODS)
-    if spec.has("completions"):
-        pods = min(pods, spec.int_in_range("completions", 1, MAX_PODS))
-    template = spec.child("template")
-    min_count = _number(metadata.pairs("annotations"), _MIN_PARALLELISM, problems)
-    pod_set = {"count": pods, "minCount": min_count, "template": dict(template.obj), "topologyRequest": None}
-    request = _topology(template.child("metadata").pairs("annotations"), problems)
-    return {
-        "metadata": dict(metadata.obj),
-        "spec": {
-            "podSets": [pod_set | {"topologyRequest": request or None}],
-            "queueName": metadata.pairs("labels").get(_QUEUE),
-        },
-    }
-
-
-def _topology(annotations: Mapping[str, str], problems: list[str]) -> Json:
-    request: Json = {name: annotations[key] for name, key in _TOPOLOGY.items() if key in annotations}
-    if annotations.get(_UNCONSTRAINED) == "true":
-        request["unconstrained"] = True
-    size = _number(annotations, _SLICE, problems)
-    return request if size is None else request | {"podSetSliceSize": size}
+    metadata = reader.child("metadata")
+    pod_set = read_job_pod_set(reader)
+    if not pod_set.pods:
+        problems.append("spec: it has no pods: parallelism or completions is 0")
+    spec = {"podSets": [pod_set.as_object()], "queueName": metadata.pairs("labels").get(QUEUE_LABEL)}
+    return {"metadata": dict(metadata.obj), "spec": spec}, (pod_set,)
 
 
 def _run_time(annotations: Mapping[str, str], content: Json, limit: float, problems: list[str]) -> float | None:
@@ -170,28 +142,6 @@ def _seconds(annotations: Mapping[str, str], name: str, problems: list[str]) -> 
         return seconds
     problems.append(f"metadata.annotations.{name}: not a number of seconds: {text!r:.80}")
     return None
-
-
-def _number(annotations: Mapping[str, str], name: str, problems: list[str]) -> int | None:
-    text = annotations.get(name)
-    if text is None:
-        return None
-    if text.isascii() and text.isdecimal() and 1 <= int(text[:12]) <= MAX_PODS:
-        return int(text)
-    problems.append(f"metadata.annotations.{name}: not a number from 1 to {MAX_PODS}: {text!r:.80}")
-    return None
-
-
-def _priority(job: Json, priorities: Mapping[str, int], problems: list[str]) -> tuple[str, int]:
-    """Return the class of a Job and its value: the WorkloadPriorityClass, or else the PriorityClass of its pods."""
-    reader = FieldReader(job, "", problems)
-    label = reader.child("metadata").pairs("labels").get(_PRIORITY, "")
-    pod_class = reader.child("spec").child("template").child("spec").text("priorityClassName")
-    name = label or pod_class
-    if name and name not in priorities:
-        field = f"metadata.labels.{_PRIORITY}" if label else "spec.template.spec.priorityClassName"
-        problems.append(f"{field}: no such class is there: {name!r:.80}; it counts as 0")
-    return name, priorities.get(name, 0)
 
 
 def _identity(content: Json) -> tuple[str, str]:

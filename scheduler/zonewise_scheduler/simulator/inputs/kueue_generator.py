@@ -16,11 +16,12 @@ from zonewise_common.k8s.fields import FieldReader
 from zonewise_common.k8s.quantity import parse_milli_value, parse_value
 from zonewise_scheduler.admission.node import Resource
 from zonewise_scheduler.quota.api.amount import amount_from_quantity, resource_value
+from zonewise_scheduler.quota.api.job_pod_sets import MAX_PODS
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption, Cohort, ResourceFlavor
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
 from zonewise_scheduler.quota.api.workload_types import PodSet, TopologyRequest, Workload
 from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest, SliceConstraint
-from zonewise_scheduler.simulator.inputs.fields import MAX_JOBS, MAX_PODS
+from zonewise_scheduler.simulator.inputs.fields import MAX_JOBS
 from zonewise_scheduler.simulator.inputs.fleet_levels import MAX_NODES, Level, NodeGroup, build_fleet
 from zonewise_scheduler.simulator.inputs.source_files import InputError
 from zonewise_scheduler.simulator.scenario import Arrival, Scenario

@@ -15,7 +15,7 @@ from zonewise_scheduler.admission.report.node_report import read_nrt
 from zonewise_scheduler.admission.report.nrt_object import read_nrt_object
 from zonewise_scheduler.admission.resource_names import CPU, MEMORY, is_compute
 from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
-from zonewise_scheduler.nodes.node.node_info import read_node_info
+from zonewise_scheduler.nodes.node.node_info import read_node_info, with_name_label
 from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
 from zonewise_scheduler.quota.topology.types import HOSTNAME
 from zonewise_scheduler.simulator.inputs.fleet_file import DEFAULT_MAX_PODS
@@ -116,16 +116,12 @@ def _add(
     except FieldError as error:
         problems.append(f"{where}: {error}")
         return
-    labels = info.labels
     if not info.name:
         problems.append(f"{where}: metadata.name: there is none")
     elif info.name in nodes:
         problems.append(f"{where}: Node {info.name}: duplicate name: the first one counts")
-    elif info.label(HOSTNAME) is None:  # the kubelet sets it on the Node; a report may lack it
-        keys = tuple(sorted((*labels.named, HOSTNAME)))
-        nodes[info.name] = _Node(info._replace(labels=labels._replace(named=keys)), state)
-    else:
-        nodes[info.name] = _Node(info, state)
+    else:  # the kubelet sets the label on the Node; a report may lack it
+        nodes[info.name] = _Node(with_name_label(info, HOSTNAME), state)
 
 
 def _allocatable(nrt: Mapping[str, Any], state: NodeState | None) -> dict[str, int]:

@@ -44,9 +44,9 @@ def bullet_list(head: str, lines: Sequence[str], *, whole: bool) -> str:
     return "\n  ".join([f"{head}:", *visible, *rest]) + "\n"
 
 
-def count_noun(number: int, thing: str) -> str:
-    """Return "1 line", "2,000 lines"."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+def count_noun(number: int, thing: str, things: str = "") -> str:
+    """Return "1 line", "2,000 lines"; `things`: a plural that does not end in a mere s."""
+    return f"{number:,} {thing if number == 1 else things or f'{thing}s'}"
 
 
 def _amounts(amounts: Mapping[str, int]) -> list[str]:

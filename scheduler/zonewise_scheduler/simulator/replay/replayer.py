@@ -1,0 +1,131 @@
+"""A planner that is fed a recording, and the comparison of each of its plans with the recorded one."""
+
+from __future__ import annotations
+
+import re
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from zonewise_scheduler.backfill.explain import explain
+from zonewise_scheduler.backfill.explain_message import explanation_message, format_duration
+from zonewise_scheduler.backfill.plan_document import plan_document
+from zonewise_scheduler.backfill.planner_feed import PlannerFeed
+from zonewise_scheduler.simulator.replay.recording_reader import DamagedRecordingError, read_batches
+from zonewise_scheduler.tas.cluster_nodes import ClusterNodes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from zonewise_scheduler.backfill.recording import RecordingHeader
+    from zonewise_scheduler.simulator.replay.recording_reader import RecordedBatch, RecordedEntry
+
+Json = dict[str, Any]
+
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+
+
+class ReplayedPass(NamedTuple):
+    """One scheduling pass, as recorded and as replayed."""
+
+    line: int
+    """Of its entry."""
+    at: float
+    """Seconds since 1970."""
+    recorded: Json | None
+    """None: the controller was killed in the pass."""
+    replayed: Json
+
+    @property
+    def agrees(self) -> bool:
+        """Tell whether both plans are the same, byte for byte."""
+        return self.recorded is not None and _ENCODER.encode(self.recorded) == _ENCODER.encode(self.replayed)
+
+
+class FailedEntry(NamedTuple):
+    """An entry that the planner has rejected. The planner of the live queue has done so too, unless plans differ."""
+
+    line: int
+    message: str
+
+
+class Replayer:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self.failed: list[FailedEntry] = []
+        self._feed: PlannerFeed | None = None
+
+    def replay(self, lines: Iterable[bytes]) -> Iterator[ReplayedPass]:
+        """Yield each pass of a recording. Raises DamagedRecordingError."""
+        for batch in read_batches(lines):
+            feed = self._advance(batch)
+            if (entry := batch.scheduling_pass) is not None:
+                yield ReplayedPass(entry.line, float(entry.document["at"]), batch.plan, _run_pass(feed, entry))
+
+    def explain(self, lines: Iterable[bytes], key: str, at: float = inf) -> str:
+        """Return why a workload waited at a time: after the last pass until then; infinite: at the end.
+
+        `key`: namespace and name of the Workload, or of its job. Raises DamagedRecordingError, and KeyError where it is
+        not in the queue then.
+        """
+        now, feed = 0.0, None
+        for batch in read_batches(lines):
+            entry = batch.scheduling_pass
+            if at < inf and (entry is None or entry.document["at"] > at):
+                break
+            feed = self._advance(batch)
+            if entry is not None:
+                _run_pass(feed, entry)
+                now = float(entry.document["at"])
+        if feed is None:
+            raise KeyError(key)
+        return _situation(feed, key, now if at == inf else at)
+
+    def _advance(self, batch: RecordedBatch) -> PlannerFeed:
+        """Feed the planner the entries of a batch; a new planner where a controller starts."""
+        feed = self._feed if batch.header is None else _new_feed(batch.header)
+        if feed is None:
+            raise ValueError("the first batch of a recording has its header")
+        self._feed = feed
+        for entry in batch.entries:
+            try:
+                feed.apply(entry.document)
+            except (ValueError, KeyError) as error:
+                self.failed.append(FailedEntry(entry.line, f"{entry.document['entry']}: {error}"))
+            except Exception as error:  # an entry that no controller wrote raises anything; it ends the replay
+                raise DamagedRecordingError(entry.line, f"{entry.document['entry']}: {error!r:.200}") from error
+        return feed
+
+
+def _new_feed(header: RecordingHeader) -> PlannerFeed:
+    nodes = ClusterNodes(allow_unknown=header.allow_unknown_nodes) if header.nodes else None
+    return PlannerFeed(header.backfill_policy, header.quota_settings, nodes)
+
+
+def _run_pass(feed: PlannerFeed, entry: RecordedEntry) -> Json:
+    return plan_document(feed.run_pass(entry.document["at"], entry.document["maxAdmissions"]))
+
+
+def _situation(feed: PlannerFeed, key: str, now: float) -> str:
+    """Return what a workload waits for, or since when it runs. Raises KeyError."""
+    state = feed.state
+    name = _workload_key(key, [*state.pending, *state.inadmissible, *state.running])
+    if name not in state.running:
+        return explanation_message(explain(state, name, now))
+    admission = state.running[name].workload.admission
+    if admission is None:
+        return "runs"
+    since = format_duration(now - admission.reserved_at)
+    return f"runs; ClusterQueue {admission.cluster_queue} admitted it {since} before"
+
+
+def _workload_key(key: str, known: Iterable[str]) -> str:
+    """Return the key of a workload, or of the one workload of a job (controller/workloads/workload_names.py)."""
+    namespace, _, name = key.rpartition("/")
+    of_job = re.compile(rf"{re.escape(namespace)}/[a-z]+-{re.escape(name)}-[0-9a-f]{{5}}")
+    matching = [other for other in known if other == key] or [other for other in known if of_job.fullmatch(other)]
+    if len(matching) != 1:
+        raise KeyError(key)
+    return matching[0]
