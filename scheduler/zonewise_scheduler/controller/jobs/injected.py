@@ -1,0 +1,93 @@
+"""What a start added to the templates of a job, as an annotation of the job.
+
+A stop restores the templates from the Workload. Where the Workload was deleted, the annotation tells what to remove. It
+is removed with the last write of a stop, so it is there exactly while templates may hold what a start added. An
+annotation that cannot be read counts as one that tells nothing, since a job must stop nevertheless.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, cast
+
+from zonewise_common.k8s.fields import FieldReader, object_in
+from zonewise_scheduler.controller.jobs.job_fields import annotation_of
+from zonewise_scheduler.controller.merge_patch import merge_patch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zonewise_scheduler.controller.jobs.interface import PodSetInfo
+    from zonewise_scheduler.controller.types import Json
+    from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
+
+INJECTED_ANNOTATION = "zonewise.dev/injected"
+_PAIRS = (("metadata", "labels"), ("metadata", "annotations"), ("spec", "nodeSelector"))
+_LISTS = (("spec", "tolerations"), ("spec", "schedulingGates"))
+
+
+def injected_annotation(original: Sequence[PodSetManifest], infos: Sequence[PodSetInfo]) -> str:
+    """Return the annotation of a start: by pod set, what is added to the original template, and its count."""
+    added = {
+        pod_set.name: _additions(pod_set, info) for pod_set, info in zip(original, infos, strict=False)
+    }  # a start with another number of infos fails
+    return json.dumps(added, separators=(",", ":"), sort_keys=True)
+
+
+def is_injected(job: Json) -> bool:
+    """Tell whether templates of the job may hold what a start added."""
+    return bool(annotation_of(job, INJECTED_ANNOTATION))
+
+
+def without_injected(job: Json, pod_sets: Sequence[PodSetManifest]) -> tuple[PodSetManifest, ...]:
+    """Return the pod sets of a job without what its annotation tells. A value that was changed since is kept."""
+    try:
+        parsed: object = json.loads(annotation_of(job, INJECTED_ANNOTATION) or "{}")
+    except ValueError:
+        parsed = {}
+    added = FieldReader(cast("Json", parsed) if isinstance(parsed, dict) else {}, "", [])
+    return tuple(_without(pod_set, added.child(pod_set.name)) for pod_set in pod_sets)
+
+
+def holds_injected(job: Json, pod_sets: Sequence[PodSetManifest]) -> bool:
+    """Tell whether any of what the annotation tells is still in the pod sets."""
+    originals = without_injected(job, pod_sets)
+    return any(
+        original.pods != pod_set.pods or merge_patch(pod_set.template, original.template)
+        for pod_set, original in zip(pod_sets, originals, strict=True)
+    )
+
+
+def _additions(pod_set: PodSetManifest, info: PodSetInfo) -> Json:
+    template = pod_set.template
+    wanted: dict[str, Mapping[str, str] | Sequence[Json]] = {
+        "labels": info.labels,
+        "annotations": info.annotations,
+        "nodeSelector": info.node_selector,
+        "tolerations": info.tolerations,
+        "schedulingGates": [{"name": name} for name in info.scheduling_gates],
+    }
+    added: Json = {}
+    for part, field in _PAIRS:
+        present = object_in(object_in(template, part, ""), field, "")
+        pairs = cast("Mapping[str, str]", wanted[field])
+        added[field] = {key: value for key, value in pairs.items() if key not in present}
+    for part, field in _LISTS:
+        items: list[Json] = object_in(template, part, "").get(field) or []
+        added[field] = [item for item in cast("Sequence[Json]", wanted[field]) if item not in items]
+    if info.pods != pod_set.pods:
+        added["count"] = pod_set.pods
+    return {field: value for field, value in added.items() if value}
+
+
+def _without(pod_set: PodSetManifest, added: FieldReader) -> PodSetManifest:
+    template = dict(pod_set.template)
+    for part, field in _PAIRS:
+        pairs, owner = added.pairs(field), dict(object_in(template, part, ""))
+        owner[field] = {key: value for key, value in object_in(owner, field, "").items() if pairs.get(key) != value}
+        template[part] = owner
+    for part, field in _LISTS:
+        items, owner = [dict(item.obj) for item in added.children(field)], dict(object_in(template, part, ""))
+        owner[field] = [item for item in owner.get(field) or () if item not in items]
+        template[part] = owner
+    return pod_set._replace(template=template, pods=added.count("count", pod_set.pods) or pod_set.pods)

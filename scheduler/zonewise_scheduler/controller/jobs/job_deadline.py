@@ -1,0 +1,41 @@
+"""The deadline that a start gives to a batch Job, and the submitted one, which a stop restores.
+
+An annotation of the Job keeps the submitted activeDeadlineSeconds; it is empty where there were none. The deadline may
+change at any time, and counts from the start time, which each start sets anew (pkg/controller/job pastActiveDeadline).
+"""
+
+from __future__ import annotations
+
+from math import ceil, inf
+from typing import TYPE_CHECKING
+
+from zonewise_common.k8s.fields import object_in
+from zonewise_scheduler.controller.jobs.job_fields import read_strictly
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.controller.types import Json
+
+SUBMITTED_DEADLINE_ANNOTATION = "zonewise.dev/submitted-active-deadline-seconds"
+
+
+def deadline_patch(job: Json, walltime: float) -> Json:
+    """Return the patch that makes a Job end at its walltime; an empty one where it does so already, or has none."""
+    if walltime == inf:
+        return {}
+    submitted = submitted_deadline(job)
+    if submitted is not None and submitted <= walltime:
+        return {}
+    text = "" if submitted is None else str(submitted)
+    return {
+        "metadata": {"annotations": {SUBMITTED_DEADLINE_ANNOTATION: text}},
+        "spec": {"activeDeadlineSeconds": max(1, ceil(walltime))},
+    }
+
+
+def submitted_deadline(job: Json) -> int | None:
+    """Return the activeDeadlineSeconds that the user has declared; None: none. Raises FieldError for an invalid job."""
+    annotations = object_in(object_in(job, "metadata", ""), "annotations", "metadata.")
+    text = annotations.get(SUBMITTED_DEADLINE_ANNOTATION)
+    if text is None:
+        return read_strictly(job, lambda reader: reader.child("spec").count("activeDeadlineSeconds"))
+    return int(text) if isinstance(text, str) and text.isdecimal() and len(text) < 10 else None

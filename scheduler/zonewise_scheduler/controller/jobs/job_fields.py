@@ -1,0 +1,52 @@
+"""Reading of jobs: a job with an invalid field is an error, not a default."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from zonewise_common.k8s.fields import FieldError, FieldReader, object_in, objects_in, string_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Mapping
+
+    from zonewise_scheduler.controller.types import Json
+
+T = TypeVar("T")
+
+
+def read_strictly(obj: Mapping[str, object], read: Callable[[FieldReader], T]) -> T:
+    """Return the result of a function that reads an object. Raises FieldError for the first problem it reports."""
+    problems: list[str] = []
+    value = read(FieldReader(obj, "", problems))
+    if problems:
+        field, _, problem = problems[0].partition(": ")
+        raise FieldError(field, problem)
+    return value
+
+
+def annotation_of(job: Json, name: str) -> str:
+    """Return an annotation of a job; "" where there is none. Raises FieldError for metadata that are invalid."""
+    annotations = object_in(object_in(job, "metadata", ""), "annotations", "metadata.")
+    return string_in(annotations, name, "metadata.annotations.")
+
+
+def condition_message(job: Json, condition_type: str) -> str | None:
+    """Return the message of a condition of the job that is true; None where it is absent or not true."""
+    for condition in read_strictly(job, lambda reader: list(reader.child("status").children("conditions"))):
+        if condition.text("type") == condition_type and condition.text("status") == "True":
+            return condition.text("message")
+    return None
+
+
+def has_managed_owner(obj: Json, managed_kinds: Container[tuple[str, str]]) -> bool:
+    """Tell whether the controller of an object is itself a job: then the owner is queued, and not the object.
+
+    `managed_kinds`: API groups and kinds with an adapter. Only the direct owner counts. A RayJob, for example, gives
+    its labels to its RayCluster, that of the queue among them. Raises FieldError.
+    """
+    for owner in objects_in(object_in(obj, "metadata", ""), "ownerReferences", "metadata."):
+        group, _, _ = string_in(owner, "apiVersion", "metadata.ownerReferences.").rpartition("/")
+        kind = (group, string_in(owner, "kind", "metadata.ownerReferences."))
+        if owner.get("controller") is True and kind in managed_kinds:
+            return True
+    return False

@@ -1,0 +1,95 @@
+"""RayJobs of ray.io/v1 with a cluster of their own (pkg/controller/jobs/rayjob/rayjob_controller.go).
+
+A pod submits the job to its cluster: a Job's by default, which is a pod set of its own, or a container of the head.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise_common.k8s.fields import FieldReader
+from zonewise_common.kube.resources import Resource
+from zonewise_scheduler.controller.jobs.interface import FinishedJob
+from zonewise_scheduler.controller.jobs.job_fields import read_strictly
+from zonewise_scheduler.controller.jobs.ray_templates import RAY_VERSION, ray_cluster_templates
+from zonewise_scheduler.controller.jobs.suspendable_job import JobTemplate, SuspendableJob
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zonewise_scheduler.controller.jobs.interface import JobAdapter
+    from zonewise_scheduler.controller.types import Json
+
+SUBMITTER = "submitter"
+"""The pod set of the submitter."""
+
+_SUBMITTER_CONTAINER = "ray-job-submitter"
+_SUBMITTER_RESOURCES = {
+    "limits": {"cpu": "1", "memory": "1Gi"},
+    "requests": {"cpu": "500m", "memory": "200Mi"},
+}
+"""Of the submitter's container where the job has no template (ray-operator common/job.go
+GetDefaultSubmitterContainer)."""
+
+
+class RayJob(SuspendableJob):
+    """The adapter of RayJobs: the pod sets of the cluster, then that of the submitter."""
+
+    def templates(self, job: FieldReader) -> Iterator[JobTemplate]:
+        """Yield the templates of the cluster and of the submitter.
+
+        A job on an existing cluster, and one that leaves its cluster behind, are reported: their pods cannot be
+        admitted with the job, or outlive it.
+        """
+        spec = job.child("spec")
+        if spec.pairs("clusterSelector"):
+            spec.report("clusterSelector", "a queued job has a cluster of its own")
+        if not spec.flag("shutdownAfterJobFinishes", default=False):
+            spec.report("shutdownAfterJobFinishes", "the cluster of a queued job must end with it")
+        mode, cluster = spec.text("submissionMode", "K8sJobMode"), spec.child("rayClusterSpec")
+        sidecars = [_submitter_container()] if mode == "SidecarMode" else []
+        yield from ray_cluster_templates(cluster, ("spec", "rayClusterSpec"), sidecars)
+        if mode == "K8sJobMode":
+            yield JobTemplate(SUBMITTER, 1, _submitter_template(spec, cluster), ("spec", "submitterPodTemplate"))
+
+    def is_active(self, job: Json) -> bool:
+        """Tell whether the job is neither new nor suspended."""
+        return read_strictly(job, lambda reader: _deployment_status(reader) not in {"", "Suspended"})
+
+    def pods_ready(self, job: Json) -> bool:
+        """Tell whether the cluster is ready."""
+        return read_strictly(
+            job, lambda reader: reader.child("status").child("rayClusterStatus").text("state") == "ready"
+        )
+
+    def finished(self, job: Json) -> FinishedJob | None:
+        """Return the end of the job: its deployment is complete, or has failed."""
+
+        def read(reader: FieldReader) -> FinishedJob | None:
+            if _deployment_status(reader) not in {"Complete", "Failed"}:
+                return None
+            status = reader.child("status")
+            return FinishedJob(status.text("jobStatus") == "SUCCEEDED", status.text("message"))
+
+        return read_strictly(job, read)
+
+
+ADAPTER: JobAdapter = RayJob(Resource("ray.io", RAY_VERSION, "rayjobs", "RayJob", namespaced=True))
+
+
+def _deployment_status(reader: FieldReader) -> str:
+    return reader.child("status").text("jobDeploymentStatus")
+
+
+def _submitter_template(spec: FieldReader, cluster: FieldReader) -> FieldReader:
+    """Return the template of the submitter: that of the job, or else the operator's, with the image of the head."""
+    if spec.has("submitterPodTemplate"):
+        return spec.child("submitterPodTemplate")
+    head = cluster.child("headGroupSpec").child("template").child("spec")
+    image = next((container.text("image") for container in head.children("containers")), "")
+    template = {"spec": {"containers": [{**_submitter_container(), "image": image}], "restartPolicy": "Never"}}
+    return FieldReader(template, f"{spec.path}submitterPodTemplate.", spec.problems)
+
+
+def _submitter_container() -> Json:
+    return {"name": _SUBMITTER_CONTAINER, "resources": _SUBMITTER_RESOURCES}

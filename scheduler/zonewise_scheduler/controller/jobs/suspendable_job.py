@@ -1,0 +1,142 @@
+"""What most kinds of jobs have in common: a field that suspends the job, and pod templates within its spec.
+
+A start is one write: it resumes the job, and adds to its templates what the admission demands. A stop is one write too:
+it suspends the job, and restores its templates. The operators of these kinds delete the pods of a suspended job, and
+make them again from the templates (pkg/controller/jobframework/interface.go GenericJob: RunWithPodSetsInfo,
+RestorePodSetsInfo).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_scheduler.controller.jobs.injected import INJECTED_ANNOTATION, is_injected
+from zonewise_scheduler.controller.jobs.interface import FinishedJob, JobPatch, StartConflict
+from zonewise_scheduler.controller.jobs.job_fields import condition_message, read_strictly
+from zonewise_scheduler.controller.jobs.pod_set_info import merge_pod_set_info, restore_template
+from zonewise_scheduler.controller.jobs.template_paths import with_value
+from zonewise_scheduler.controller.merge_patch import merge_patch
+from zonewise_scheduler.quota.api.job_pod_sets import NO_INDEXES, PodIndexes, read_pod_set
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from zonewise_common.k8s.fields import FieldReader
+    from zonewise_common.kube.resources import Resource
+    from zonewise_scheduler.controller.jobs.interface import PodSetInfo
+    from zonewise_scheduler.controller.jobs.template_paths import FieldPath
+    from zonewise_scheduler.controller.types import Json
+    from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
+
+
+class JobTemplate(NamedTuple):
+    """One pod template of a job."""
+
+    name: str
+    """Of its pod set."""
+    pods: int
+    template: FieldReader
+    path: FieldPath
+    """Where the template is in the job."""
+    indexes: PodIndexes = NO_INDEXES
+    added_containers: Sequence[Json] = ()
+    """Containers that the operator adds to each pod."""
+
+    @property
+    def pod_set(self) -> PodSetManifest:
+        """The pod set of the template."""
+        pod_set = read_pod_set(self.name, self.pods, self.template, self.indexes)
+        if not self.added_containers:
+            return pod_set
+        spec = pod_set.template["spec"]
+        containers = [*(spec.get("containers") or ()), *self.added_containers]
+        return pod_set._replace(template={**pod_set.template, "spec": {**spec, "containers": containers}})
+
+
+class SuspendableJob(ABC):
+    """A kind of job with a field that suspends it."""
+
+    suspend_path: FieldPath = ("spec", "suspend")
+    end_conditions: Sequence[tuple[str, bool]] = ()
+    """Conditions with which the job has ended, and whether it has succeeded then."""
+
+    def __init__(self, resource: Resource) -> None:
+        """Adapt the kind `resource`."""
+        self.resource = resource
+
+    @abstractmethod
+    def templates(self, job: FieldReader) -> Iterable[JobTemplate]:
+        """Yield the pod templates of a job, in the order of its pod sets; problems go to the reader's list."""
+
+    @abstractmethod
+    def is_active(self, job: Json) -> bool:
+        """Tell whether pods of the job still run or terminate."""
+
+    @abstractmethod
+    def pods_ready(self, job: Json) -> bool:
+        """Tell whether all pods that the job needs at a time are ready, or have succeeded."""
+
+    def is_suspended(self, job: Json) -> bool:
+        """Tell whether the job is held."""
+
+        def read(reader: FieldReader) -> bool:
+            *owners, field = map(str, self.suspend_path)
+            for owner in owners:
+                reader = reader.child(owner)
+            return reader.flag(field, default=False)
+
+        return read_strictly(job, read)
+
+    def pod_sets(self, job: Json) -> tuple[PodSetManifest, ...]:
+        """Return a pod set for each template."""
+        return read_strictly(job, lambda reader: tuple(item.pod_set for item in self.templates(reader)))
+
+    def before_start(self, job: Json) -> JobPatch | None:  # noqa: ARG002 -- of the interface
+        """Return nothing: a start is one write."""
+        return None
+
+    def start(self, job: Json, infos: Sequence[PodSetInfo]) -> JobPatch:
+        """Return the patch that resumes the job; a list with templates is replaced whole."""
+        templates = self._templates(job)
+        if len(infos) != len(templates):
+            sets = f"{len(templates)} pod set{'' if len(templates) == 1 else 's'}"
+            raise StartConflict(f"the {self.resource.kind} has {sets}, the admission {len(infos)}")
+        started = with_value(job, self.suspend_path, False)
+        for item, info in zip(templates, infos, strict=True):
+            started = _with_template(started, item, merge_pod_set_info(dict(item.template.obj), info))
+        return JobPatch("start", merge_patch(job, started))
+
+    def next_stop(self, job: Json, original: Sequence[PodSetManifest]) -> JobPatch | None:
+        """Return the write that suspends the job and restores its templates, where their number is the same."""
+        if self.finished(job) is not None:
+            return None
+        stopped = job if self.is_suspended(job) else with_value(job, self.suspend_path, True)
+        templates = self._templates(job)
+        if is_injected(job):
+            stopped = with_value(stopped, ("metadata", "annotations", INJECTED_ANNOTATION), None)
+        if len(original) == len(templates):
+            for item, pod_set in zip(templates, original, strict=True):
+                stopped = _with_template(stopped, item, restore_template(dict(item.template.obj), pod_set.template))
+        change = merge_patch(job, stopped)
+        return JobPatch("stop: suspend and restore the templates", change) if change else None
+
+    def finished(self, job: Json) -> FinishedJob | None:
+        """Return the end of the job by its conditions."""
+        for condition_type, succeeded in self.end_conditions:
+            message = condition_message(job, condition_type)
+            if message is not None:
+                return FinishedJob(succeeded, message)
+        return None
+
+    def reclaimable_pods(self, job: Json) -> Mapping[str, int]:  # noqa: ARG002 -- of the interface
+        """Return nothing: the job needs all of its pods until its end."""
+        return {}
+
+    def _templates(self, job: Json) -> list[JobTemplate]:
+        return read_strictly(job, lambda reader: list(self.templates(reader)))
+
+
+def _with_template(job: Json, item: JobTemplate, template: Json) -> Json:
+    """Return a job with a changed template; the same job where nothing changes but absent fields."""
+    return with_value(job, item.path, template) if merge_patch(item.template.obj, template) else job
