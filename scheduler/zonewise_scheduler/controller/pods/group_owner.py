@@ -1,0 +1,105 @@
+"""Objects that describe groups of pods: PodGroups, and LeaderWorkerSets with a group for each replica.
+
+Kueue's pkg/controller/jobs/leaderworkerset/leaderworkerset_reconciler.go podSets, filterWorkloads.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_common.k8s.fields import FieldError, FieldReader
+from zonewise_common.kube.resources import IN_TREE_POD_GROUPS, LEADER_WORKER_SETS, POD_GROUPS, Resource
+from zonewise_scheduler.controller.jobs.job_fields import read_strictly
+from zonewise_scheduler.controller.pods.pod_names import WORKER_INDEX_LABEL
+from zonewise_scheduler.controller.workloads.workload_names import workload_name
+from zonewise_scheduler.quota.api.job_pod_sets import MAX_PODS, PodIndexes, read_pod_set
+from zonewise_scheduler.quota.api.pod_group_key import read_min_member
+from zonewise_scheduler.quota.api.workload_types import DEFAULT_POD_SET
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zonewise_scheduler.controller.types import Json
+    from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
+
+GROUP_RESOURCES = (POD_GROUPS, IN_TREE_POD_GROUPS, LEADER_WORKER_SETS)
+LEADER = "leader"
+WORKER = "worker"
+"""Roles of the pods of a LeaderWorkerSet with a template for the leader."""
+
+
+class GroupOwner(NamedTuple):
+    """What an object says about the pods of its groups."""
+
+    resource: Resource
+    name: str
+    uid: str
+    pods: int
+    """Of one group."""
+    may_exceed: bool = True
+    """More pods than that may exist: those of a PodGroup, which wait then."""
+    is_serving: bool = False
+    """Its groups never end."""
+    pod_sets: tuple[PodSetManifest, ...] = ()
+    """Of one group, by the roles of its pods; empty: they follow from the pods."""
+    replicas: int | None = None
+    """Groups that it has; None: it is one group itself."""
+
+    def workload_name(self, replica: str) -> str:
+        """Return the name of the Workload of a group."""
+        name = f"{self.name}-{replica}" if self.replicas is not None else self.name
+        return workload_name(self.resource, name, self.uid)
+
+    def is_surplus(self, replica: str) -> bool:
+        """Tell whether a group is one of those that go, since the object has fewer by now."""
+        return self.replicas is not None and not (replica.isdecimal() and int(replica) < self.replicas)
+
+
+def read_group_owner(resource: Resource, obj: Json) -> GroupOwner:
+    """Return what an object says. Raises FieldError for an invalid one, and for a PodGroup that is no gang."""
+    if resource == LEADER_WORKER_SETS:
+        return read_strictly(obj, _leader_worker_set)
+    metadata = FieldReader(obj, "", []).child("metadata")
+    pods = read_min_member(resource.group, obj)
+    if pods is None or not 1 <= pods <= MAX_PODS:
+        field = "spec.minMember" if resource == POD_GROUPS else "spec.schedulingPolicy.gang.minCount"
+        raise FieldError(field, f"a queued PodGroup is a gang of 1 to {MAX_PODS} pods: {pods!r}")
+    return GroupOwner(resource, metadata.text("name"), metadata.text("uid"), pods)
+
+
+def _leader_worker_set(reader: FieldReader) -> GroupOwner:
+    metadata, spec = reader.child("metadata"), reader.child("spec")
+    template = spec.child("leaderWorkerTemplate")
+    size = template.int_in_range("size", 1, MAX_PODS)
+    return GroupOwner(
+        LEADER_WORKER_SETS,
+        metadata.required_name(),
+        metadata.required_name("uid"),
+        size,
+        may_exceed=False,
+        is_serving=True,
+        pod_sets=tuple(_pod_sets(template, size)),
+        replicas=_replicas(spec, reader.child("status")),
+    )
+
+
+def _pod_sets(template: FieldReader, size: int) -> Iterator[PodSetManifest]:
+    role = DEFAULT_POD_SET
+    if template.has("leaderTemplate"):
+        yield _without_metadata(read_pod_set(LEADER, 1, template.child("leaderTemplate")))
+        role, size = WORKER, size - 1
+    if size:
+        indexes = PodIndexes(WORKER_INDEX_LABEL)
+        yield _without_metadata(read_pod_set(role, size, template.child("workerTemplate"), indexes))
+
+
+def _without_metadata(pod_set: PodSetManifest) -> PodSetManifest:
+    return pod_set._replace(template={"spec": pod_set.template["spec"]})
+
+
+def _replicas(spec: FieldReader, status: FieldReader) -> int:
+    """Return the number of groups. A rolling update may make more of them for a while, and status counts them."""
+    replicas = spec.int_in_range("replicas", 1, MAX_PODS, minimum=0)
+    surge = spec.child("rolloutStrategy").child("rollingUpdateConfiguration").obj.get("maxSurge", 0)
+    is_updating = surge not in {0, "0", "0%"} and (status.count("updatedReplicas", 0) or 0) < replicas
+    return max(replicas, status.count("replicas", 0) or 0) if is_updating else replicas

@@ -1,0 +1,72 @@
+"""The pods of all started jobs, as observed, and as they will be after the patches that are on their way.
+
+| observed pod             | assumed ungated | counts as             |
+|--------------------------|-----------------|-----------------------|
+| held                     | no              | held                  |
+| held                     | yes             | ungated to its domain |
+| not held, after that held | either         | not held              |
+| deleted                  | either          | gone                  |
+
+A gate never comes back, so an observation that shows one again is old. An assumption ends when its patch fails: a patch
+that has failed has changed nothing, since a patch is idempotent and is repeated until its outcome is known. This is
+Kueue's store of expectations by UID (pkg/util/expectations), with the domain of each.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zonewise_scheduler.controller.pods.managed_pod import ManagedPod
+    from zonewise_scheduler.controller.pods.ungate import Ungating
+
+
+class ManagedPods:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, ManagedPod] = {}
+        """Observed pods by UID."""
+        self._assumed: dict[str, ManagedPod] = {}
+        self._by_workload: dict[str, dict[str, None]] = {}
+
+    def observe(self, pod: ManagedPod) -> None:
+        """Take a pod from a watch. A response to a patch is not needed, and may be older than what the watch shows."""
+        old = self._pods.get(pod.uid)
+        if old is not None and pod.is_held and not old.is_held:
+            return
+        if old is not None and old.workload_key != pod.workload_key:
+            self.remove(pod.uid)
+        if not pod.is_held or pod.is_terminated:
+            self._assumed.pop(pod.uid, None)
+        self._pods[pod.uid] = pod
+        self._by_workload.setdefault(pod.workload_key, {})[pod.uid] = None
+
+    def observed(self, uid: str) -> ManagedPod | None:
+        """Return a pod as it was observed last; None: it is gone, or of no workload."""
+        return self._pods.get(uid)
+
+    def remove(self, uid: str) -> None:
+        """Take the deletion of a pod, managed or not."""
+        self._assumed.pop(uid, None)
+        pod = self._pods.pop(uid, None)
+        if pod is None:
+            return
+        uids = self._by_workload[pod.workload_key]
+        del uids[uid]
+        if not uids:
+            del self._by_workload[pod.workload_key]
+
+    def assume(self, ungating: Ungating) -> None:
+        """Count a pod as ungated from now on: its patch is on its way."""
+        self._assumed[ungating.pod.uid] = ungating.pod_after
+
+    def forget(self, uid: str) -> None:
+        """Count a pod as observed again: its patch has failed."""
+        self._assumed.pop(uid, None)
+
+    def of_workload(self, key: str) -> Sequence[ManagedPod]:
+        """Return the pods of a Workload, by its namespace and name."""
+        return [self._assumed.get(uid) or self._pods[uid] for uid in self._by_workload.get(key, ())]

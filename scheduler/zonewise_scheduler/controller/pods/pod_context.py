@@ -1,0 +1,27 @@
+"""What the writes of all pods of workloads depend on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from zonewise_common.kube.resources import Resource
+    from zonewise_scheduler.controller.types import Json
+    from zonewise_scheduler.nodes.node.node_info import NodeInfo
+
+
+class PodContext(NamedTuple):
+    """Objects as observed, and what the planner predicts."""
+
+    workloads: Mapping[str, Json]
+    """By key."""
+    node_names: Mapping[str, str]
+    """Names of nodes by hostname."""
+    predicted: Callable[[str], Mapping[tuple[str, str], Sequence[str]]] = lambda _workload: {}
+    """Returns for the key of a workload what kubelets will assign, by pod set and node (predicted_admissions.py)."""
+    find: Callable[[Resource, str, str], Json | None] = lambda _resource, _namespace, _name: None
+    """Returns a LocalQueue or ClusterQueue by namespace and name."""
+    node_info: Callable[[str], NodeInfo | None] = lambda _name: None
+    """Returns a node with all its observed pods; None: it is not ready."""

@@ -1,0 +1,217 @@
+"""Plain pods of a queue as jobs: a pod for itself, or a group of pods (pkg/controller/jobs/pod/pod_controller.go).
+
+    | job                       | its pods name it in                           | pods of the job                    |
+    |---------------------------|-----------------------------------------------|------------------------------------|
+    | a pod                     | -                                             | 1                                  |
+    | a group                   | label or annotation of GROUP_NAME_LABEL       | annotation GROUP_TOTAL_ANNOTATION  |
+    | PodGroup, scheduling.x-k8s.io | label scheduling.x-k8s.io/pod-group       | minMember                          |
+    | PodGroup, scheduling.k8s.io   | schedulingGroup.podGroupName              | schedulingPolicy.gang.minCount     |
+    | a replica of a LeaderWorkerSet | its labels of name and group-index       | leaderWorkerTemplate.size          |
+
+All of these pods have the label of a queue, and the webhook has gated them. The gates hold the job.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zonewise_common.k8s.fields import FieldError, FieldReader
+from zonewise_scheduler.controller.jobs.job_fields import read_strictly
+from zonewise_scheduler.controller.pods.pod_names import (
+    ADMISSION_GATE,
+    FAST_ADMISSION_ANNOTATION,
+    GROUP_NAME_LABEL,
+    GROUP_TOTAL_ANNOTATION,
+    MANAGED_LABEL,
+    POD_FINALIZER,
+    RETRIABLE_ANNOTATION,
+    ROLE_HASH_ANNOTATION,
+    SERVING_ANNOTATION,
+)
+from zonewise_scheduler.controller.pods.role_hash import role_hash
+from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zonewise_scheduler.controller.pods.group_owner import GroupOwner
+    from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
+
+Json = dict[str, Any]
+
+MAX_ROLES = 8
+"""Pod sets of a Workload (jobframework MaxPodSets)."""
+TERMINATION_TARGET = "TerminationTarget"
+"""The condition of a pod that the queue stops."""
+
+_ACTIVE_PHASES = frozenset({"Pending", "Running", "Unknown", ""})
+_LAST_SECONDS = 30.0
+"""The grace period of a deletion that does not name one."""
+
+
+class GroupPod(NamedTuple):
+    """A pod of a job of plain pods."""
+
+    obj: Json
+    name: str
+    uid: str
+    role: str
+    phase: str
+    created: float
+    is_held: bool
+    """By the gate of admission."""
+    is_bound: bool
+    has_finalizer: bool
+    deleted_at: float | None
+    """When it is to be gone, seconds since 1970; None: it is not deleted."""
+    grace: float
+    is_ready: bool
+    is_stopped: bool
+    """The queue has marked it as one that it stops."""
+    is_retriable: bool
+
+    @property
+    def is_terminated(self) -> bool:
+        """Tell whether its phase is final."""
+        return self.phase not in _ACTIVE_PHASES
+
+    @property
+    def is_gone(self) -> bool:
+        """Tell whether it runs no more, and never will."""
+        return self.is_terminated or (self.deleted_at is not None and not self.is_bound)
+
+    @property
+    def counts(self) -> bool:
+        """Tell whether it can run, runs or has succeeded (pod_controller.go isPodRunnableOrSucceeded)."""
+        return self.phase != "Failed" and (self.deleted_at is None or self.is_bound)
+
+    def holds_quota(self, now: float) -> bool:
+        """Tell whether it may use its node.
+
+        A deleted pod whose node is lost never ends; it counts until its grace period has passed once more, as in
+        pod_controller.go IsActive.
+        """
+        if self.is_terminated or self.is_held:
+            return False
+        if self.deleted_at is None:
+            return True
+        return self.is_bound and now <= self.deleted_at + self.grace
+
+
+class PlainPods(NamedTuple):
+    """A job of plain pods."""
+
+    pods: tuple[GroupPod, ...]
+    """In the order of their creation."""
+    queue: str
+    total: int
+    is_group: bool = False
+    """Its pods name a group; otherwise it is one pod."""
+    may_exceed: bool = False
+    """More pods than the total may exist: those of a PodGroup, which wait then."""
+    is_fast: bool = False
+    is_serving: bool = False
+    pod_sets: tuple[PodSetManifest, ...] = ()
+    """What the owner of the group says about its pods; empty: they follow from the pods, once all exist."""
+
+    @property
+    def counting(self) -> tuple[GroupPod, ...]:
+        """The pods that can run, run or have succeeded."""
+        return tuple(pod for pod in self.pods if pod.counts)
+
+    @property
+    def needed(self) -> tuple[GroupPod, ...]:
+        """The counting pods that the job is made of: of a PodGroup the oldest ones."""
+        return self.counting[: self.total] if self.may_exceed else self.counting
+
+    @property
+    def succeeded(self) -> int:
+        """The number of pods that have succeeded."""
+        return sum(pod.phase == "Succeeded" for pod in self.pods)
+
+
+def group_name(pod: Json) -> str:
+    """Return the name of the pod group of a pod; "": it is in none."""
+    metadata = FieldReader(pod, "", []).child("metadata")
+    return metadata.pairs("annotations").get(GROUP_NAME_LABEL) or metadata.pairs("labels").get(GROUP_NAME_LABEL, "")
+
+
+def is_queued_pod(pod: Json) -> bool:
+    """Tell whether a pod is of a job of plain pods: the webhook has labelled it."""
+    labels = FieldReader(pod, "", []).child("metadata").pairs("labels")
+    return labels.get(MANAGED_LABEL) == "true" and bool(labels.get(QUEUE_LABEL))
+
+
+def read_plain_pods(pods: Sequence[Json], group: GroupOwner | None = None) -> PlainPods:
+    """Return the job of these pods; there is at least one. `group`: the object which they name.
+
+    Raises FieldError where they disagree about their queue or number, or one is invalid.
+    """
+    members = sorted((_read_pod(pod) for pod in pods), key=lambda pod: (pod.created, pod.name))
+    described = [pod for pod in members if pod.phase != "Failed"] or members
+    queue = _common(described, "labels", QUEUE_LABEL)
+    first = FieldReader(members[0].obj, "", []).child("metadata").pairs("annotations")
+    if group is not None:
+        return PlainPods(
+            tuple(members),
+            queue,
+            group.pods,
+            is_group=True,
+            may_exceed=group.may_exceed,
+            is_serving=group.is_serving,
+            pod_sets=group.pod_sets,
+        )
+    if not group_name(members[0].obj):
+        return PlainPods(tuple(members), queue, 1)
+    return PlainPods(
+        tuple(members),
+        queue,
+        _total(_common(described, "annotations", GROUP_TOTAL_ANNOTATION)),
+        is_group=True,
+        is_fast=first.get(FAST_ADMISSION_ANNOTATION) == "true",
+        is_serving=first.get(SERVING_ANNOTATION) == "true",
+    )
+
+
+def _read_pod(pod: Json) -> GroupPod:
+    return read_strictly(pod, lambda reader: _pod(pod, reader))
+
+
+def _pod(pod: Json, reader: FieldReader) -> GroupPod:
+    metadata, spec, status = reader.child("metadata"), reader.child("spec"), reader.child("status")
+    annotations = metadata.pairs("annotations")
+    conditions = {item.text("type") for item in status.children("conditions") if item.text("status") == "True"}
+    gates = {gate.text("name") for gate in spec.children("schedulingGates")}
+    deleted_at = metadata.time("deletionTimestamp")
+    return GroupPod(
+        pod,
+        metadata.required_name(),
+        metadata.required_name("uid"),
+        annotations.get(ROLE_HASH_ANNOTATION) or role_hash(spec.obj),
+        status.text("phase"),
+        metadata.time("creationTimestamp") or 0.0,
+        ADMISSION_GATE in gates,
+        bool(spec.text("nodeName")),
+        POD_FINALIZER in metadata.texts("finalizers"),
+        deleted_at,
+        metadata.non_negative("deletionGracePeriodSeconds", _LAST_SECONDS),
+        "Ready" in conditions,
+        TERMINATION_TARGET in conditions,
+        annotations.get(RETRIABLE_ANNOTATION) != "false",
+    )
+
+
+def _common(pods: Sequence[GroupPod], field: str, name: str) -> str:
+    """Return a label or annotation that all pods have in common. Raises FieldError."""
+    values = {FieldReader(pod.obj, "", []).child("metadata").pairs(field).get(name, ""): pod for pod in pods}
+    if len(values) > 1:
+        (one, pod), (two, other), *_ = sorted(values.items())
+        problem = f"pod {pod.name} has {one!r:.80}, pod {other.name} of its group {two!r:.80}"
+        raise FieldError(f"metadata.{field}[{name}]", problem)
+    return next(iter(values))
+
+
+def _total(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and int(text[:9]) >= 1 and len(text) <= 9):
+        raise FieldError(f"metadata.annotations[{GROUP_TOTAL_ANNOTATION}]", f"not a number of pods: {text!r:.80}")
+    return int(text)

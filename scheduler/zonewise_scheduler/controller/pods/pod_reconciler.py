@@ -1,0 +1,114 @@
+"""The writes that ungate and bind the pods of admitted workloads, as pods and Workloads change."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from zonewise_common.k8s.fields import FieldError
+from zonewise_scheduler.controller.pods.managed_pods import ManagedPods
+from zonewise_scheduler.controller.pods.pod_binder import BIND, PodBinder
+from zonewise_scheduler.controller.pods.pod_rejections import PodRejections
+from zonewise_scheduler.controller.pods.predicted_admissions import with_predictions
+from zonewise_scheduler.controller.pods.unevaluated import unevaluated_pod_sets
+from zonewise_scheduler.controller.pods.ungate import UngateContext, find_ungatings, ungate_write
+from zonewise_scheduler.controller.workloads.queue_annotations import binds_pods
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from zonewise_scheduler.controller.pods.managed_pod import ManagedPod
+    from zonewise_scheduler.controller.pods.pod_context import PodContext
+    from zonewise_scheduler.controller.pods.ungate import Ungating
+    from zonewise_scheduler.controller.types import Json, Write
+
+log = logging.getLogger(__name__)
+
+
+class PodReconciler:
+    """Pods in, writes out."""
+
+    def __init__(self) -> None:
+        self.rejections = PodRejections()
+        self.binder = PodBinder()
+        self._pods = ManagedPods()
+        self._uids: dict[tuple[str, str], tuple[str, str]] = {}
+        """UID and workload of each managed pod, by namespace and name."""
+        self._dirty: dict[str, None] = {}
+        self._failed: dict[str, set[str]] = {}
+        """UIDs of pods of which a write has failed, by workload: they stay held until something changes."""
+
+    def observe(self, namespace: str, name: str, pod: ManagedPod | None) -> bool:
+        """Take a pod from a watch; None: it was deleted, or is of no workload. Return whether it was just rejected."""
+        uid, workload = self._uids.pop((namespace, name), ("", ""))
+        if uid and (pod is None or pod.uid != uid):
+            self._pods.remove(uid)
+            self.binder.remove(uid)
+            self._retry(workload, uid)
+        if pod is not None:
+            self._uids[namespace, name] = pod.uid, pod.workload_key
+            is_rejected = self.rejections.observe(self._pods.observed(pod.uid), pod)
+            self._pods.observe(pod)
+            self.binder.observe(pod)
+            self._retry(pod.workload_key, pod.uid)
+            return is_rejected
+        return False
+
+    def mark_dirty(self, workloads: Iterable[str]) -> None:
+        """Look at the pods of these workloads in the next step."""
+        for key in workloads:
+            self._failed.pop(key, None)
+            self._dirty[key] = None
+            self.binder.mark_workload(key)
+
+    def forget_marks(self) -> None:
+        """Look for no writes, and count no rejections: this replica does not lead."""
+        self._dirty.clear()
+        self.rejections.clear()
+
+    def writes(self, context: PodContext) -> list[Write]:
+        """Return the patches of the pods that are to be ungated now; they count as ungated from then on."""
+        dirty, self._dirty = self._dirty, {}
+        writes: list[Write] = []
+        for key in dirty:
+            workload, pods = context.workloads.get(key), self._pods.of_workload(key)
+            if workload is None or not any(pod.is_held for pod in pods):
+                continue
+            try:
+                ungatings = find_ungatings(workload, pods, UngateContext(context.node_names))
+                ungatings = [each for each in ungatings if each.pod.uid not in self._failed.get(key, ())]
+                ungatings = _annotated(ungatings, workload, pods, context) if ungatings else []
+            except FieldError as error:
+                log.warning("workload=%s its pods stay held: %s", key, error)
+                continue
+            for ungating in ungatings:
+                self._pods.assume(ungating)
+                writes.append(ungate_write(ungating))
+        return writes
+
+    def end_write(self, write: Write, *, done: bool) -> None:
+        """Take the outcome of a write of this class. One that has failed is tried again after a change."""
+        if write.purpose == BIND:
+            self.binder.end_write(write, done=done)
+        elif not done:
+            self._pods.forget(write.uid)
+            self._failed.setdefault(write.workload, set()).add(write.uid)
+
+    def _retry(self, workload: str, uid: str) -> None:
+        """Look at a pod in the next step, even if a write of it has failed."""
+        self._dirty[workload] = None
+        if failed := self._failed.get(workload):
+            failed.discard(uid)
+            if not failed:
+                del self._failed[workload]
+
+
+def _annotated(
+    ungatings: Sequence[Ungating], workload: Json, pods: Sequence[ManagedPod], context: PodContext
+) -> list[Ungating]:
+    """Return ungatings with what their pods are annotated with."""
+    predicted = with_predictions(ungatings, pods, context.predicted(ungatings[0].pod.workload_key))
+    if not binds_pods(workload, context.find):
+        return predicted
+    reasons = unevaluated_pod_sets(workload)
+    return [each._replace(left_to_kube_scheduler=reasons.get(each.pod.pod_set, "")) for each in predicted]

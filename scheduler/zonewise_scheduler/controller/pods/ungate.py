@@ -1,0 +1,230 @@
+"""The ungating of the pods of an admitted workload to their domains (KEP-2724; topology_ungater.go).
+
+A pod is ungated as late as possible, since its pin cannot be changed:
+
+| Workload                                    | its held pods                                                     |
+|---------------------------------------------|-------------------------------------------------------------------|
+| not Admitted, Evicted or Finished           | stay held                                                         |
+| a pod set without topology assignment       | stay held                                                         |
+| whole gangs are wanted, a pod is missing    | stay held, unless pods of the workload run already                |
+| the domain's node is unhealthy or unknown   | stay held: the planner replaces the domain                        |
+| otherwise                                   | are ungated where their domain has room (domains.py)              |
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from zonewise_common.k8s.fields import FieldReader
+from zonewise_common.kube.resources import PODS
+from zonewise_scheduler.controller.pods.domains import DomainAssigner
+from zonewise_scheduler.controller.pods.node_pin import NodePin
+from zonewise_scheduler.controller.pods.pod_names import (
+    LEFT_TO_KUBE_SCHEDULER_ANNOTATION,
+    PREDICTED_ADMISSION_ANNOTATION,
+    TOPOLOGY_GATE,
+)
+from zonewise_scheduler.controller.pods.pod_patch import remove_gates, set_pairs, set_value
+from zonewise_scheduler.controller.pods.ranks import RankLabels, read_ranks
+from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
+from zonewise_scheduler.controller.workloads.conditions import condition_time, is_true
+from zonewise_scheduler.quota.api.job_pod_sets import PodIndexes
+from zonewise_scheduler.quota.topology.assignment_reader import read_topology_assignment
+from zonewise_scheduler.quota.topology.types import HOSTNAME
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zonewise_scheduler.controller.pods.managed_pod import ManagedPod
+    from zonewise_scheduler.quota.topology.types import TopologyAssignment
+
+Json = dict[str, Any]
+
+UNGATE = "ungate"
+"""The purpose of the writes of this module."""
+
+
+class UngateContext(NamedTuple):
+    """What the ungating of all workloads depends on."""
+
+    node_names: Mapping[str, str]
+    """Names of nodes by their label kubernetes.io/hostname. Pods of a hostname without a node stay held."""
+    whole_gangs: bool = True
+    """Whether no pod is ungated before all pods of its workload exist."""
+
+
+class Ungating(NamedTuple):
+    """A pod that is to be ungated, and its pin."""
+
+    pod: ManagedPod
+    pin: NodePin
+    predicted_admission: str = ""
+    """What its kubelet is predicted to assign; "": unknown."""
+    left_to_kube_scheduler: str = ""
+    """Why the controller does not bind it where its queue asks for that; "": its queue does not, or no field is why."""
+
+    @property
+    def pod_after(self) -> ManagedPod:
+        """The pod as it will be."""
+        selector, affinity = self.pin.pinned(self.pod)
+        gates = tuple(gate for gate in self.pod.gates if gate != TOPOLOGY_GATE)
+        return msgspec.structs.replace(
+            self.pod,
+            gates=gates,
+            node_selector=selector,
+            affinity=affinity,
+            predicted_admission=self.predicted_admission,
+        )
+
+
+class _AssignedPodSet(NamedTuple):
+    name: str
+    pods: int
+    assignment: TopologyAssignment
+    ranks: RankLabels
+
+
+def find_ungatings(workload: Json, pods: Sequence[ManagedPod], context: UngateContext) -> list[Ungating]:
+    """Return the pods of a Workload that are to be ungated now. Raises FieldError for an invalid admission.
+
+    `pods`: all that its annotation connects with it; those that are being ungated as they will be (ManagedPods).
+    """
+    if not may_run(workload):
+        return []
+    pod_sets = _assigned_pod_sets(workload)
+    if context.whole_gangs and not _is_whole(workload, pods, pod_sets):
+        return []
+    unhealthy = _unhealthy_nodes(workload)
+    return [
+        ungating
+        for pod_set in pod_sets
+        for ungating in _ungatings(
+            pod_set, [pod for pod in pods if pod.pod_set == pod_set.name], context.node_names, unhealthy
+        )
+    ]
+
+
+def assigned_nodes(workload: Json, node_names: Mapping[str, str]) -> dict[str, frozenset[str]]:
+    """Return by pod set the nodes that its topology assignment names and that are not unhealthy.
+
+    A pod set whose lowest level is above nodes has none. Raises FieldError for an invalid admission.
+    """
+    unhealthy = _unhealthy_nodes(workload)
+    pins = {
+        pod_set.name: [
+            (_pin(pod_set.assignment.levels, domain.values, node_names), domain.values[-1])
+            for domain in pod_set.assignment.domains
+        ]
+        for pod_set in _assigned_pod_sets(workload)
+    }
+    return {
+        name: frozenset(
+            pin.node
+            for pin, hostname in of_pod_set
+            if pin is not None and pin.node and unhealthy.isdisjoint((pin.node, hostname))
+        )
+        for name, of_pod_set in pins.items()
+    }
+
+
+def may_run(workload: Json) -> bool:
+    """Tell whether pods of a Workload may be ungated and bound: it is admitted, and neither evicted nor finished."""
+    return is_true(workload, "Admitted") and not is_true(workload, "Evicted") and not is_true(workload, "Finished")
+
+
+def ungate_write(ungating: Ungating) -> Write:
+    """Return the one patch that pins and annotates a pod, and removes its gate."""
+    pod = ungating.pod
+    annotations = {
+        PREDICTED_ADMISSION_ANNOTATION: ungating.predicted_admission,
+        LEFT_TO_KUBE_SCHEDULER_ANNOTATION: ungating.left_to_kube_scheduler,
+    }
+    annotations = {name: text for name, text in annotations.items() if text}
+    operations = [
+        *set_pairs("/spec/nodeSelector", pod.node_selector, ungating.pin.labels),
+        *set_value("/spec/affinity", pod.affinity, ungating.pod_after.affinity),
+        *set_pairs("/metadata/annotations", {"": ""}, annotations),
+        *remove_gates(pod.gates, (TOPOLOGY_GATE,)),
+    ]
+    key = ObjectKey(PODS, pod.namespace, pod.name)
+    return Write(Verb.JSON_PATCH, key, UNGATE, operations, uid=pod.uid, workload=pod.workload_key)
+
+
+def _assigned_pod_sets(workload: Json) -> list[_AssignedPodSet]:
+    """Return the pod sets with a topology assignment."""
+    reader = FieldReader(workload, "", [])
+    requests = {
+        item.text("name", "main"): item.child("topologyRequest") for item in reader.child("spec").children("podSets")
+    }
+    admission = reader.child("status").child("admission")
+    counts = {
+        item.text("name", "main"): item.count("count", 0) or 0 for item in admission.children("podSetAssignments")
+    }
+    assigned: list[_AssignedPodSet] = []
+    for item in admission.children("podSetAssignments"):
+        name = item.text("name", "main")
+        if item.has("topologyAssignment"):
+            assignment = read_topology_assignment(item.child("topologyAssignment").obj)
+            pods = counts[name] or assignment.pod_count
+            labels = RankLabels(_indexes(requests.get(name)), pods, _rank_offset(name, requests, counts))
+            assigned.append(_AssignedPodSet(name, pods, assignment, labels))
+    return assigned
+
+
+def _indexes(request: FieldReader | None) -> PodIndexes:
+    if request is None:
+        return PodIndexes()
+    return PodIndexes(request.text("podIndexLabel"), request.text("subGroupIndexLabel"), request.count("subGroupCount"))
+
+
+def _rank_offset(name: str, requests: Mapping[str, FieldReader], counts: Mapping[str, int]) -> int:
+    """Return the pods of the smaller pod set of a pair in one group: the leader has rank 0."""
+    group = requests[name].text("podSetGroupName") if name in requests else ""
+    members = [other for other, request in requests.items() if group and request.text("podSetGroupName") == group]
+    smallest = min(members, key=lambda other: counts.get(other, 0), default=name)
+    return 0 if smallest == name else counts.get(smallest, 0)
+
+
+def _is_whole(workload: Json, pods: Sequence[ManagedPod], pod_sets: Sequence[_AssignedPodSet]) -> bool:
+    """Tell whether all pods of the gang exist, or some of it run already: then others replace pods of it."""
+    admitted_at = condition_time(workload, "Admitted") or 0.0
+    if any(not pod.is_held and (not pod.is_terminated or pod.created >= admitted_at) for pod in pods):
+        return True
+    status = FieldReader(workload, "", []).child("status")
+    reclaimable = {item.text("name"): item.count("count", 0) or 0 for item in status.children("reclaimablePods")}
+    return all(
+        sum(pod.pod_set == pod_set.name and not pod.is_terminated and not pod.terminating for pod in pods)
+        >= pod_set.pods - reclaimable.get(pod_set.name, 0)
+        for pod_set in pod_sets
+    )
+
+
+def _unhealthy_nodes(workload: Json) -> frozenset[str]:
+    nodes = FieldReader(workload, "", []).child("status").children("unhealthyNodes")
+    return frozenset(node.text("name") for node in nodes)
+
+
+def _ungatings(
+    pod_set: _AssignedPodSet, pods: Sequence[ManagedPod], node_names: Mapping[str, str], unhealthy: frozenset[str]
+) -> list[Ungating]:
+    assignment = pod_set.assignment
+    pins = [_pin(assignment.levels, domain.values, node_names) for domain in assignment.domains]
+    unavailable = {
+        index
+        for index, (pin, domain) in enumerate(zip(pins, assignment.domains, strict=True))
+        if pin is None or not unhealthy.isdisjoint((pin.node, domain.values[-1]))
+    }
+    active = [pod for pod in pods if not pod.is_terminated]
+    assigner = DomainAssigner(assignment, node_names, unavailable)
+    assigned = assigner.assign(active, read_ranks(active, pod_set.ranks))
+    return [Ungating(pod, pin) for pod, index in assigned if (pin := pins[index]) is not None]
+
+
+def _pin(levels: Sequence[str], values: Sequence[str], node_names: Mapping[str, str]) -> NodePin | None:
+    """Return the pin of a domain; None: its node does not exist."""
+    if levels[-1] != HOSTNAME:
+        return NodePin(labels=dict(zip(levels, values, strict=True)))
+    node = node_names.get(values[-1])
+    return None if node is None else NodePin(node)
