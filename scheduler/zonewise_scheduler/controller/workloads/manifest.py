@@ -1,0 +1,151 @@
+"""The Workload of a job, as it is created (pkg/controller/jobframework/reconciler.go ConstructWorkload, utils.go
+NewWorkload).
+
+A Workload has no finalizer: quota is held by the job's pods, not by the object.
+"""
+
+from __future__ import annotations
+
+import re
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_common.k8s.fields import FieldError, FieldReader
+from zonewise_common.kube.resources import WORKLOAD_PRIORITY_CLASSES, WORKLOADS
+from zonewise_scheduler.controller.workloads.conditions import is_true
+from zonewise_scheduler.controller.workloads.workload_names import workload_name
+from zonewise_scheduler.quota.api.declared_walltime import (
+    MAX_RUN_ANNOTATION,
+    read_max_execution_time,
+    read_run_walltime,
+)
+from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
+from zonewise_scheduler.quota.api.job_priority import (
+    PRIORITY_CLASS_LABEL,
+    JobPriority,
+    PriorityClasses,
+    read_job_priority,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zonewise_common.kube.resources import Resource
+    from zonewise_scheduler.controller.types import Json
+    from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
+
+JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
+
+PROVISIONING_PREFIX = "provreq.kueue.x-k8s.io/"
+"""Annotations with parameters of ProvisioningRequests go to the Workload (pkg/util/admissioncheck)."""
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+
+
+class ManifestOptions(NamedTuple):
+    """What the Workload of a job takes over beside its pods."""
+
+    priority_classes: PriorityClasses = PriorityClasses()
+    labels: frozenset[str] = frozenset()
+    """Keys of labels that are copied from the job."""
+    annotations: frozenset[str] = frozenset()
+    """Keys of annotations that are copied from the job."""
+
+
+def build_workload(job: Json, resource: Resource, pod_sets: Sequence[PodSetManifest], options: ManifestOptions) -> Json:
+    """Return the Workload of a job. Raises FieldError for an invalid job, and for a priority class that is unknown.
+
+    The Workload declares the walltime of the job: the label of Kueue as maximumExecutionTimeSeconds, and the smallest
+    other declaration, such as activeDeadlineSeconds, as the annotation `zonewise.dev/max-run-seconds`.
+    """
+    problems: list[str] = []
+    reader = FieldReader(job, "", problems)
+    metadata = reader.child("metadata")
+    name, uid = metadata.required_name(), metadata.required_name("uid")
+    priority = read_job_priority(metadata, pod_sets, options.priority_classes)
+    walltime, max_execution_time = read_run_walltime(reader, resource.kind), read_max_execution_time(metadata)
+    labels = _selected(metadata.pairs("labels"), options.labels)
+    annotations = _annotations(metadata.pairs("annotations"), options.annotations)
+    if problems:
+        field, _, problem = problems[0].partition(": ")
+        raise FieldError(field, problem)
+    if _LABEL_VALUE.fullmatch(uid):
+        labels[JOB_UID_LABEL] = uid
+    if walltime < inf:
+        annotations[MAX_RUN_ANNOTATION] = str(int(walltime))
+    spec: Json = {
+        "podSets": [pod_set.as_object() for pod_set in pod_sets],
+        "queueName": metadata.pairs("labels").get(QUEUE_LABEL, ""),
+        "priority": priority.value,
+        "active": True,
+    }
+    if priority.reference is not None:
+        spec["priorityClassRef"] = priority.reference
+    if max_execution_time < inf:
+        spec["maximumExecutionTimeSeconds"] = int(max_execution_time)
+    return {
+        "apiVersion": WORKLOADS.api_version,
+        "kind": WORKLOADS.kind,
+        "metadata": {
+            "name": workload_name(resource, name, uid),
+            "namespace": metadata.text("namespace"),
+            "labels": labels,
+            "annotations": annotations,
+            "ownerReferences": [owner_reference(resource, name, uid)],
+        },
+        "spec": spec,
+    }
+
+
+def declared_changes(job: Json, resource: Resource, workload: Json, options: ManifestOptions) -> Json:
+    """Return the merge patch of a Workload by which it follows its job; an empty one where it does already.
+
+    The priority class may change at any time, queue and walltime while the Workload has no quota. Its place in the
+    queue stays. Raises FieldError for an invalid job.
+    """
+    metadata, spec = FieldReader(job, "", []).child("metadata"), FieldReader(workload, "", []).child("spec")
+    changes = _priority_changes(metadata.pairs("labels"), spec, options.priority_classes)
+    if is_true(workload, "QuotaReserved"):
+        return {"spec": changes} if changes else {}
+    if (queue := metadata.pairs("labels").get(QUEUE_LABEL, "")) != spec.text("queueName"):
+        changes["queueName"] = queue
+    problems: list[str] = []
+    walltime = read_run_walltime(FieldReader(job, "", problems), resource.kind)
+    if problems:
+        field, _, problem = problems[0].partition(": ")
+        raise FieldError(field, problem)
+    wanted = None if walltime == inf else str(int(walltime))
+    observed = FieldReader(workload, "", []).child("metadata").pairs("annotations").get(MAX_RUN_ANNOTATION)
+    follow: Json = {} if wanted == observed else {"metadata": {"annotations": {MAX_RUN_ANNOTATION: wanted}}}
+    return {**follow, "spec": changes} if changes else follow
+
+
+def owner_reference(resource: Resource, name: str, uid: str) -> Json:
+    """Return the reference to a job as the controller of its Workload; with the job its Workload is deleted."""
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": name,
+        "uid": uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def _priority_changes(labels: Mapping[str, str], spec: FieldReader, classes: PriorityClasses) -> Json:
+    """Return the priority of the class that the label names; nothing where the Workload has it, or it is unknown."""
+    name, reference = labels.get(PRIORITY_CLASS_LABEL, ""), spec.child("priorityClassRef")
+    is_same = (reference.text("kind"), reference.text("name")) == (WORKLOAD_PRIORITY_CLASSES.kind, name)
+    if is_same or name not in classes.workload:
+        return {}
+    value = classes.workload[name]
+    priority = JobPriority(WORKLOAD_PRIORITY_CLASSES.group, WORKLOAD_PRIORITY_CLASSES.kind, name, value)
+    return {"priority": value, "priorityClassRef": priority.reference}
+
+
+def _annotations(annotations: Mapping[str, str], copied: frozenset[str]) -> dict[str, str]:
+    provisioning = {key: value for key, value in annotations.items() if key.startswith(PROVISIONING_PREFIX)}
+    return provisioning | _selected(annotations, copied)
+
+
+def _selected(pairs: Mapping[str, str], keys: frozenset[str]) -> dict[str, str]:
+    return {key: pairs[key] for key in sorted(keys & pairs.keys())}

@@ -1,0 +1,24 @@
+"""Names of Workloads (pkg/controller/jobframework/workload_names.go)."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from zonewise_common.kube.resources import Resource
+
+_HASH_LENGTH = 5
+_MAX_LENGTH = 63
+"""A name is also the value of labels."""
+
+
+def workload_name(resource: Resource, name: str, uid: str) -> str:
+    """Return the name of the Workload of a job: kind, name and a hash of kind, name and UID; as Kueue's.
+
+    A job that is created again under its name gets another Workload.
+    """
+    identity = "\n".join((resource.kind, resource.group, name, uid))
+    digest = hashlib.sha1(identity.encode(), usedforsecurity=False).hexdigest()
+    prefix = f"{resource.kind.lower()}-{name}"[: _MAX_LENGTH - 1 - _HASH_LENGTH]
+    return f"{prefix}-{digest[:_HASH_LENGTH]}"
