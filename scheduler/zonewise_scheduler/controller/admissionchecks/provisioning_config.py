@@ -1,0 +1,110 @@
+"""AdmissionChecks of ProvisioningRequests, and their configuration (apis/kueue/v1beta2
+provisioningrequestconfig_types.go, pkg/controller/admissionchecks/provisioning/admissioncheck_reconciler.go).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from zonewise_common.k8s.fields import FieldReader
+from zonewise_common.kube.resources import ADMISSION_CHECKS
+from zonewise_scheduler.controller.cluster_cache import object_version, uid_of
+from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
+from zonewise_scheduler.controller.workloads.conditions import Condition, find_condition, with_conditions
+from zonewise_scheduler.quota.flavorassigner.tas_flavorassigner import PROVISIONING_REQUEST_CONTROLLER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zonewise_scheduler.controller.types import Json
+
+MergePolicy = Literal["", "IdenticalPodTemplates", "IdenticalWorkloadSchedulingRequirements"]
+
+_CONFIG_KIND = "ProvisioningRequestConfig"
+_MAX_SECONDS = 1 << 31
+
+
+class RetryStrategy(NamedTuple):
+    """How often a request is repeated, and after which time."""
+
+    limit: int = 3
+    base_seconds: int = 60
+    max_seconds: int = 1800
+
+    def backoff(self, retry: int) -> int:
+        """Return the seconds before a retry, from 1 on: doubled each time."""
+        return min(self.max_seconds, self.base_seconds << min(retry - 1, 31))
+
+
+class ProvisioningConfig(NamedTuple):
+    """The spec of a ProvisioningRequestConfig."""
+
+    provisioning_class: str
+    parameters: Mapping[str, str] = {}
+    managed_resources: frozenset[str] = frozenset()
+    """Empty: all."""
+    retry: RetryStrategy = RetryStrategy()
+    node_selector: tuple[tuple[str, str], ...] = ()
+    """Labels of nodes, each with the detail of the class that is its value."""
+    merge_policy: MergePolicy = ""
+    """"": no pod sets are merged."""
+
+
+def read_provisioning_config(obj: Mapping[str, object]) -> ProvisioningConfig:
+    """Return the configuration of a ProvisioningRequestConfig. Raises ValueError, which names the field."""
+    problems: list[str] = []
+    spec = FieldReader(obj, "", problems).child("spec")
+    retry, default = spec.child("retryStrategy"), RetryStrategy()
+    updates = spec.child("podSetUpdates").children("nodeSelector")
+    config = ProvisioningConfig(
+        spec.required_name("provisioningClassName"),
+        spec.pairs("parameters"),
+        frozenset(spec.texts("managedResources")),
+        RetryStrategy(
+            retry.int_in_range("backoffLimitCount", default.limit, _MAX_SECONDS, minimum=0),
+            retry.int_in_range("backoffBaseSeconds", default.base_seconds, _MAX_SECONDS, minimum=0),
+            retry.int_in_range("backoffMaxSeconds", default.max_seconds, _MAX_SECONDS, minimum=0),
+        ),
+        tuple((item.required_name("key"), item.required_name("valueFromProvisioningClassDetail")) for item in updates),
+        spec.choice("podSetMergePolicy", MergePolicy, ""),
+    )
+    if problems:
+        raise ValueError("; ".join(problems))
+    return config
+
+
+def is_provisioning_check(check: Mapping[str, object]) -> bool:
+    """Tell whether an AdmissionCheck is decided here."""
+    return FieldReader(check, "", []).child("spec").text("controllerName") == PROVISIONING_REQUEST_CONTROLLER
+
+
+def config_of_check(check: Mapping[str, object], configs: Mapping[str, Json]) -> ProvisioningConfig:
+    """Return the configuration that an AdmissionCheck refers to; `configs`: ProvisioningRequestConfigs by name.
+
+    Raises ValueError with the reason why the check is not active.
+    """
+    parameters = FieldReader(check, "", []).child("spec").child("parameters")
+    kind, name = parameters.text("kind"), parameters.text("name")
+    if kind != _CONFIG_KIND:
+        raise ValueError(f"spec.parameters.kind: not {_CONFIG_KIND}: {kind!r:.80}")
+    if name not in configs:
+        raise ValueError(f"spec.parameters.name: there is no {_CONFIG_KIND} {name!r:.260}")
+    return read_provisioning_config(configs[name])
+
+
+def active_condition_write(check: Json, configs: Mapping[str, Json], now: float) -> Write | None:
+    """Return the write of the condition Active of an AdmissionCheck; None: it is right, or another controller's."""
+    if not is_provisioning_check(check):
+        return None
+    condition = Condition("Active", holds=True, reason="Active", message="The admission check is active")
+    try:
+        config_of_check(check, configs)
+    except ValueError as error:
+        condition = Condition("Active", holds=False, reason="BadParametersRef", message=str(error))
+    observed = find_condition(check, "Active") or {}
+    if (observed.get("status") == "True") == condition.holds and observed.get("message") == condition.message:
+        return None
+    body = {"status": {"conditions": with_conditions(check, [condition], now)}}
+    key = ObjectKey(ADMISSION_CHECKS, "", check["metadata"]["name"])
+    version = str(object_version(check) or "")
+    return Write(Verb.MERGE_PATCH, key, "activate the check", body, "status", uid_of(check), version)

@@ -1,0 +1,156 @@
+"""The writes for AdmissionChecks of ProvisioningRequests and for Workloads with such checks, as objects change.
+
+Workloads are looked at when they change, or what is made for them, or when checks, configurations or flavors do.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from zonewise_common.k8s.fields import FieldError
+from zonewise_common.kube.resources import ADMISSION_CHECKS
+from zonewise_scheduler.controller.admissionchecks.provisioning import (
+    ProvisioningContext,
+    ProvisioningState,
+    next_provisioning_writes,
+)
+from zonewise_scheduler.controller.admissionchecks.provisioning_config import (
+    active_condition_write,
+    config_of_check,
+    is_provisioning_check,
+)
+from zonewise_scheduler.controller.admissionchecks.provisioning_objects import ProvisioningObjects
+from zonewise_scheduler.controller.admissionchecks.provisioning_request import POD_TEMPLATES, PROVISIONING_REQUESTS
+from zonewise_scheduler.controller.cluster_cache import uid_of
+from zonewise_scheduler.controller.types import Verb
+from zonewise_scheduler.controller.workloads.admission_checks import checks_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from zonewise_scheduler.controller.admissionchecks.provisioning_config import ProvisioningConfig
+    from zonewise_scheduler.controller.planning.configuration import ConfigurationObjects
+    from zonewise_scheduler.controller.types import Json, ObjectKey, Write
+    from zonewise_scheduler.controller.writing.outcome import Outcome
+
+log = logging.getLogger(__name__)
+
+WATCHED = (PROVISIONING_REQUESTS, POD_TEMPLATES)
+"""What is made for Workloads."""
+
+
+class ProvisioningReconciler:
+    """See the module."""
+
+    def __init__(self, workloads: Mapping[str, Json], configuration: ConfigurationObjects) -> None:
+        """`workloads`: the newest state of each by its key (namespace/name)."""
+        self._workloads = workloads
+        self._configuration = configuration
+        self._objects = ProvisioningObjects()
+        self._seen: tuple[object, ...] = ()
+        """The checks, configurations and flavors of the last writes."""
+        self._configs: dict[str, ProvisioningConfig | None] = {}
+        """By name of the check; None: it is not active."""
+        self._dirty: dict[str, None] = {}
+        self._dirty_checks: dict[str, None] = {}
+        self._problems: dict[str, str] = {}
+        """Why the last creation of an object was rejected, by key of the Workload."""
+
+    # --- what goes in
+
+    def observe(self, key: ObjectKey, obj: Json | None) -> None:
+        """Take a ProvisioningRequest or a PodTemplate; None: it was deleted."""
+        if workload := self._objects.set(key, obj):
+            self._dirty[workload] = None
+        elif obj is None:
+            self._mark_namespace(key.namespace)
+
+    def mark_workloads(self, keys: Iterable[str]) -> None:
+        """Look at these Workloads in the next step."""
+        self._dirty.update(dict.fromkeys(keys))
+
+    def mark_dirty(self, key: ObjectKey) -> None:
+        """Look at an AdmissionCheck, or at the Workload of an object, in the next step."""
+        if key.resource == ADMISSION_CHECKS:
+            self._dirty_checks[key.name] = None
+        elif workload := self._objects.workload_of(key):
+            self._dirty[workload] = None
+        elif not self._objects.knows(key):
+            self._mark_namespace(key.namespace)
+
+    def restart(self) -> None:
+        """Look at all Workloads and checks in the next step."""
+        self._seen = ()
+
+    def forget_marks(self) -> None:
+        """Look for no writes: this replica does not lead."""
+        self._dirty.clear()
+        self._dirty_checks.clear()
+
+    def end_write(self, write: Write, outcome: Outcome) -> None:
+        """Take the outcome of a write of this class."""
+        if write.verb is Verb.CREATE and write.key.resource in WATCHED:
+            if outcome.result == "rejected":
+                self._problems[write.workload] = f"{write.key.resource.kind}: {outcome.message}"
+            else:
+                self._problems.pop(write.workload, None)
+
+    # --- what comes out
+
+    def writes(self, now: float) -> Iterator[Write]:
+        """Yield the next writes, at most one for each object."""
+        self._read_configuration()
+        checks, self._dirty_checks = self._dirty_checks, {}
+        for name in checks:
+            check = self._configuration.admission_checks.get(name)
+            write = None if check is None else active_condition_write(check, self._configuration.provisioning, now)
+            if write is not None:
+                yield write
+        dirty, self._dirty = self._dirty, {}
+        context = ProvisioningContext(self._configs, self._configuration.flavors, now)
+        for key in dirty:
+            yield from self._workload_writes(key, context)
+
+    def _workload_writes(self, key: str, context: ProvisioningContext) -> list[Write]:
+        workload = self._workloads.get(key)
+        requests: Mapping[str, Json] = {} if workload is None else self._objects.requests_of(uid_of(workload))
+        if workload is None or not (requests or self._has_check(workload)):
+            self._problems.pop(key, None)
+            return []
+        templates = self._objects.pod_templates(workload["metadata"]["namespace"])
+        state = ProvisioningState(workload, requests, templates, self._problems.get(key, ""))
+        try:
+            return next_provisioning_writes(state, context)
+        except FieldError as error:
+            log.warning("workload=%s no ProvisioningRequest: %s", key, error)
+            return []
+
+    def _has_check(self, workload: Json) -> bool:
+        return bool(self._configs) and any(check.get("name") in self._configs for check in checks_of(workload))
+
+    def _mark_namespace(self, namespace: str) -> None:
+        """Look at all Workloads of a namespace: that of an object is unknown."""
+        self.mark_workloads(name for name in self._workloads if name.startswith(f"{namespace}/"))
+
+    def _read_configuration(self) -> None:
+        objects = self._configuration
+        seen = (objects.admission_checks, objects.provisioning, objects.flavors)
+        if len(self._seen) == len(seen) and all(map(_is_same, self._seen, seen)):
+            return
+        self._seen = seen
+        checks = {name: check for name, check in objects.admission_checks.items() if is_provisioning_check(check)}
+        self._configs = {name: _config(check, objects.provisioning) for name, check in checks.items()}
+        self._dirty_checks.update(dict.fromkeys(checks))
+        self.mark_workloads(self._workloads)
+
+
+def _config(check: Json, configs: Mapping[str, Json]) -> ProvisioningConfig | None:
+    try:
+        return config_of_check(check, configs)
+    except ValueError:  # the condition Active of the check says why
+        return None
+
+
+def _is_same(one: object, other: object) -> bool:
+    return one is other
