@@ -1,0 +1,108 @@
+"""What keeps the queues of a stopped Kueue from being adopted: each obstacle is one line with object and reason.
+
+The checks ask the functions that the controller itself decides with, so they cannot differ from it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zonewise_common.k8s.fields import FieldError, FieldReader
+from zonewise_common.kube.resources import CLUSTER_QUEUES, WORKLOADS
+from zonewise_scheduler.backfill.planner_feed import PlannerFeed
+from zonewise_scheduler.backfill.policies import BackfillPolicy
+from zonewise_scheduler.controller.cluster_cache import WorkloadIndex, uid_of
+from zonewise_scheduler.controller.informers import object_key
+from zonewise_scheduler.controller.jobs.job_fields import has_managed_owner
+from zonewise_scheduler.controller.planning.configuration import RESOURCES, ConfigurationObjects
+from zonewise_scheduler.controller.planning.workload_sync import sync_workload
+from zonewise_scheduler.controller.workloads.conditions import is_true
+from zonewise_scheduler.controller.workloads.equivalence import matches
+from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
+from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from zonewise_common.kube.resources import Resource
+    from zonewise_scheduler.controller.jobs.interface import JobAdapter
+    from zonewise_scheduler.controller.types import Json
+
+_POD = ("", "Pod")
+
+
+def adoption_obstacles(
+    objects: Mapping[Resource, Sequence[Json]], adapters: Mapping[tuple[str, str], JobAdapter], now: float
+) -> Iterator[str]:
+    """Yield why the objects of a cluster cannot be adopted as they are; `objects` by kind."""
+    yield from _planner_problems(objects, now)
+    yield from _unknown_owners(objects[WORKLOADS], adapters)
+    yield from _jobs_to_stop(objects, adapters)
+
+
+def running_workloads(objects: Mapping[Resource, Sequence[Json]]) -> list[Json]:
+    """Return the Workloads that have quota."""
+    return [obj for obj in objects[WORKLOADS] if is_true(obj, "QuotaReserved") and not is_true(obj, "Finished")]
+
+
+def _planner_problems(objects: Mapping[Resource, Sequence[Json]], now: float) -> Iterator[str]:
+    """Yield what the planner cannot read, and Workloads whose quota it could not count."""
+    configuration, feed = ConfigurationObjects(), PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS)
+    for resource in RESOURCES:
+        for obj in objects.get(resource, ()):
+            configuration.observe(object_key(resource, obj), obj)
+    configuration.feed(feed)
+    for name, problems in feed.problems.items():
+        yield f"{name}: {'; '.join(problems)}"
+    queues = {obj["metadata"]["name"] for obj in objects[CLUSTER_QUEUES]}
+    for obj in objects[WORKLOADS]:
+        key = object_key(WORKLOADS, obj)
+        try:
+            sync_workload(feed, key.namespaced_name, obj, now, assumed=False)
+        except ValueError as error:
+            yield f"{key}: {error}"
+    for obj in running_workloads(objects):
+        queue = FieldReader(obj, "", []).child("status").child("admission").text("clusterQueue")
+        if queue not in queues:
+            yield f"{object_key(WORKLOADS, obj)}: it is admitted to ClusterQueue {queue!r:.80}, which does not exist"
+
+
+def _unknown_owners(workloads: Sequence[Json], adapters: Mapping[tuple[str, str], JobAdapter]) -> Iterator[str]:
+    for obj in workloads:
+        if is_true(obj, "Finished"):
+            continue
+        for owner in FieldReader(obj, "", []).child("metadata").children("ownerReferences"):
+            kind = (owner.text("apiVersion").rpartition("/")[0], owner.text("kind"))
+            if owner.flag("controller", default=False) and kind != _POD and kind not in adapters:
+                yield f"{object_key(WORKLOADS, obj)}: jobs of kind {kind[1]} ({kind[0]}) are not queued"
+
+
+def _jobs_to_stop(
+    objects: Mapping[Resource, Sequence[Json]], adapters: Mapping[tuple[str, str], JobAdapter]
+) -> Iterator[str]:
+    """Yield the jobs that run without a Workload that the controller takes for theirs: it would stop them."""
+    index = WorkloadIndex()
+    for obj in objects[WORKLOADS]:
+        index.set(object_key(WORKLOADS, obj).namespaced_name, obj)
+    for adapter in adapters.values():
+        for job in objects.get(adapter.resource, ()):
+            key = object_key(adapter.resource, job)
+            workloads = list(index.owned_by(uid_of(job)).values())
+            try:
+                if not _is_running(job, adapter, adapters):
+                    continue
+                if not workloads:
+                    yield f"{key}: it runs without a Workload"
+                elif not any(matches(workload, adapter, job) for workload in workloads):
+                    yield f"{key}: it runs with another request than Workload {workloads[0]['metadata']['name']} has"
+                elif len(workloads) > 1:
+                    yield f"{key}: it has {len(workloads)} Workloads, of which one would be kept"
+            except FieldError as error:
+                yield f"{key}: {error}"
+
+
+def _is_running(job: Json, adapter: JobAdapter, adapters: Mapping[tuple[str, str], Any]) -> bool:
+    labels = FieldReader(job, "", []).child("metadata").pairs("labels")
+    if not labels.get(QUEUE_LABEL) or has_managed_owner(job, adapters):
+        return False
+    return adapter.finished(job) is None and not adapter.is_suspended(job)

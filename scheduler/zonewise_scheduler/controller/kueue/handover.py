@@ -1,0 +1,172 @@
+"""Hands the queues over, step by step. Whatever step it is ended after, the next run goes on from there.
+
+To zonewise: Kueue is stopped, for its Lease is not renewed any more; the Lease is adopted; the controller has had the
+time to see that, so its webhooks hold new jobs; Kueue's webhooks, which reject all jobs until then, are not called any
+more; objects are taken over.
+
+Back: the Lease is not adopted any more; the controller has stopped to lead; what it wrote is removed; Kueue's webhooks
+are called again, and reject new jobs until Kueue is started.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_common.kube.errors import Forbidden, NotFound
+from zonewise_common.kube.resources import ADMISSION_CHECKS, CONFIG_MAPS, LEASES, WORKLOADS
+from zonewise_scheduler.controller.kueue.adoption import (
+    WEBHOOK_CONFIGURATIONS,
+    adoption_writes,
+    deletion_obstacles,
+    lease_write,
+    return_writes,
+    webhook_writes,
+)
+from zonewise_scheduler.controller.kueue.adoption_checks import adoption_obstacles
+from zonewise_scheduler.controller.kueue.kueue_lease import GUARD_PERIOD, duration, holder, is_adopted, renewal
+from zonewise_scheduler.controller.planning.checkpoint_object import NAME as CHECKPOINT
+from zonewise_scheduler.controller.planning.configuration import RESOURCES
+from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
+from zonewise_scheduler.controller.writing.outcome import attempt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from zonewise_common.kube.client import Client
+    from zonewise_common.kube.resources import Resource
+    from zonewise_scheduler.controller.jobs.interface import JobAdapter
+    from zonewise_scheduler.controller.kueue.kueue_lease import LeaseName
+    from zonewise_scheduler.controller.types import Json
+
+OWN_NAME = "zonewise-controller"
+"""Of the controller's Lease, and of its webhook configurations."""
+_SEEN_AFTER = 2 * GUARD_PERIOD
+"""Seconds after which each replica has read the Lease."""
+_MARGIN = 1.0
+"""Seconds beyond the duration of the Lease."""
+_ATTEMPTS = 5
+"""To write objects that jobs and controllers change meanwhile."""
+_STOP_TIMEOUT = 30
+"""Seconds for the controller to release its own Lease."""
+
+
+class HandoverError(Exception):
+    """A step failed; the message says which, why, and what to do."""
+
+
+class HandoverOptions(NamedTuple):
+    """Where things are."""
+
+    lease: LeaseName
+    """Kueue's."""
+    namespace: str = "zonewise"
+    """The controller's."""
+
+
+class Handover:
+    """The cluster as it was read, and the steps."""
+
+    def __init__(
+        self,
+        client: Client,
+        adapters: Mapping[tuple[str, str], JobAdapter],
+        options: HandoverOptions,
+        sleep: Callable[[float], object],
+    ) -> None:
+        """Read nothing yet. `sleep` waits for so many seconds."""
+        self._client, self._adapters, self._options, self._sleep = client, adapters, options, sleep
+        self.lease: Json | None = None
+        self.objects: dict[Resource, list[Json]] = {}
+
+    def read(self) -> None:
+        """Read all objects. Raises KubeError."""
+        self.lease = self._get_lease(self._options.lease.namespace, self._options.lease.name)
+        optional = [adapter.resource for adapter in self._adapters.values()]
+        for resource in (*RESOURCES, WORKLOADS, ADMISSION_CHECKS, *WEBHOOK_CONFIGURATIONS):
+            self.objects[resource] = list(self._client.list(resource).items)
+        for resource in optional:
+            try:
+                self.objects[resource] = list(self._client.list(resource).items)
+            except (NotFound, Forbidden):
+                self.objects[resource] = []
+
+    def kueue_runs(self) -> bool:
+        """Tell whether Kueue renews its Lease: wait as long as a renewal may take. Raises KubeError."""
+        lease = self.lease
+        if lease is None or is_adopted(lease) or not holder(lease):
+            return False
+        self._sleep(duration(lease) + _MARGIN)
+        self.lease = self._get_lease(self._options.lease.namespace, self._options.lease.name)
+        return self.lease is not None and renewal(self.lease) != renewal(lease)
+
+    def obstacles(self, now: float) -> list[str]:
+        """Return why the queues cannot be adopted as they are."""
+        return [*adoption_obstacles(self.objects, self._adapters, now), *deletion_obstacles(self.objects)]
+
+    def adoption(self) -> list[list[Write]]:
+        """Return the writes of an adoption, in steps."""
+        lease = None if self.lease is None else lease_write(self.lease, adopted=True)
+        off = list(webhook_writes(self.objects, OWN_NAME, called=False))
+        return [[] if lease is None else [lease], off, list(adoption_writes(self.objects, self._adapters))]
+
+    def giving_back(self) -> list[list[Write]]:
+        """Return the writes of a return, in steps."""
+        lease = None if self.lease is None else lease_write(self.lease, adopted=False)
+        checkpoint = Write(
+            Verb.DELETE, ObjectKey(CONFIG_MAPS, self._options.namespace, CHECKPOINT), "delete the checkpoint"
+        )
+        on = list(webhook_writes(self.objects, OWN_NAME, called=True))
+        return [[] if lease is None else [lease], [*return_writes(self.objects, self._adapters), checkpoint], on]
+
+    def adopt(self) -> None:
+        """Carry an adoption out. Raises HandoverError, KubeError."""
+        lease, off, _ = self.adoption()
+        self._write(lease)
+        self._sleep(_SEEN_AFTER if lease else 0)
+        self._write(off)
+        self._write_newest(lambda: self.adoption()[2])
+
+    def give_back(self) -> None:
+        """Carry a return out. Raises HandoverError, KubeError."""
+        lease, _, on = self.giving_back()
+        self._write(lease)
+        self._sleep(_SEEN_AFTER if lease else 0)
+        self._wait_released()
+        self._write_newest(lambda: self.giving_back()[1])
+        self._write(on)
+
+    def _wait_released(self) -> None:
+        for _ in range(ceil(_STOP_TIMEOUT)):
+            lease = self._get_lease(self._options.namespace, OWN_NAME)
+            if lease is None or not holder(lease):
+                return
+            self._sleep(1)
+        raise HandoverError(
+            f"Lease {self._options.namespace}/{OWN_NAME} is still held: the controller leads on, or was ended without "
+            "releasing it; see its logs, and run this again"
+        )
+
+    def _write_newest(self, plan: Callable[[], list[Write]]) -> None:
+        """Write what is planned from the newest objects. Where others write meanwhile, plan once more."""
+        for _ in range(_ATTEMPTS - 1):
+            self.read()
+            if all(attempt(self._client, write).result == "done" for write in plan()):
+                return
+        self.read()
+        self._write(plan())
+
+    def _write(self, writes: Iterable[Write]) -> None:
+        for write in writes:
+            outcome = attempt(self._client, write)
+            if outcome.result != "done":
+                name = write.key.namespaced_name if write.key.namespace else write.key.name
+                raise HandoverError(
+                    f"{write.key.resource.kind} {name}: {write.purpose}: {outcome.message}; run this again"
+                )
+
+    def _get_lease(self, namespace: str, name: str) -> Json | None:
+        try:
+            return self._client.get(LEASES, name, namespace=namespace)
+        except NotFound:
+            return None

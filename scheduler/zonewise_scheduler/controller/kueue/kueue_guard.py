@@ -1,0 +1,116 @@
+"""Leads only while Kueue does not manage the queues: two controllers of one job would undo each other's writes.
+
+The whole controller stands by, not single queues: Kueue reconciles every job with the label of a queue, and no field of
+a ClusterQueue keeps it from that.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from zonewise_common.kube.errors import KubeError, NotFound
+from zonewise_common.kube.resources import LEASES
+from zonewise_scheduler.controller.kueue.kueue_lease import GUARD_PERIOD, kueue_claim
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self
+
+    from zonewise_common.kube.client import Client
+    from zonewise_scheduler.controller.kueue.kueue_lease import LeaseName
+
+log = logging.getLogger(__name__)
+
+_STOP_TIMEOUT = 30.0
+"""Seconds. A stop of the leader waits for writes, the checkpoint and the lease, each with a time limit of its own."""
+
+
+class KueueGuard:
+    """See the module. Works while the context is entered."""
+
+    def __init__(
+        self,
+        client: Client,
+        lease: LeaseName | None,
+        *,
+        lead: Callable[[ExitStack], object],
+        stand_by: Callable[[], object],
+        publish: Callable[[str], object],
+        period: float = GUARD_PERIOD,
+    ) -> None:
+        """`lease`: Kueue's; None: Kueue is not looked for.
+
+        `lead` begins to lead or to compete for that, and has the stack end it; `stand_by` is called before the stack is
+        closed. `publish` takes the claim after each reading that has succeeded.
+        """
+        self._client = client
+        self._lease = lease
+        self._lead, self._stand_by, self._publish = lead, stand_by, publish
+        self._period = period
+        self._leading: ExitStack | None = None
+        self.claim = "" if lease is None else f"Lease {lease} has not been read yet"
+        """Why Kueue manages the queues; "": it does not."""
+        self._is_known = lease is None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="kueue", daemon=True)
+
+    @property
+    def kueue_manages(self) -> bool:
+        """Tell whether Kueue is known to manage the queues."""
+        return self._is_known and bool(self.claim)
+
+    def __enter__(self) -> Self:
+        self.step()
+        if self._lease is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        if self._lease is not None:
+            self._thread.join(_STOP_TIMEOUT)
+        self._end()
+
+    def step(self) -> None:
+        """Read the Lease, and begin or end to lead."""
+        claim = self._read()
+        if claim != self.claim:
+            log.info("%s", claim or "Kueue does not manage the queues")
+        self.claim = claim
+        if claim:
+            self._end()
+        elif self._leading is None:
+            self._leading = ExitStack()
+            self._lead(self._leading)
+        if self._is_known:
+            self._publish(claim)
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._period):
+            try:
+                self.step()
+            except Exception:  # a bug must not end the loop: without it nothing notices that Kueue runs
+                log.exception("the look at Kueue's Lease failed")
+
+    def _read(self) -> str:
+        """Return the claim; the last one while the Lease cannot be read, since nothing is known of it then."""
+        if self._lease is None:
+            return ""
+        try:
+            lease = self._client.get(LEASES, self._lease.name, namespace=self._lease.namespace)
+        except NotFound:
+            lease = None
+        except KubeError as error:
+            log.warning("Lease %s cannot be read: %s", self._lease, error)
+            return self.claim if self._is_known else f"Lease {self._lease} cannot be read: {error}"
+        self._is_known = True
+        return kueue_claim(self._lease, lease)
+
+    def _end(self) -> None:
+        leading, self._leading = self._leading, None
+        if leading is not None:
+            self._stand_by()
+            leading.close()

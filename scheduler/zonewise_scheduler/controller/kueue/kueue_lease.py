@@ -1,0 +1,83 @@
+"""Who manages the queues of a cluster, by the Lease of Kueue's leader election.
+
+    Lease                                     who
+    none                                      zonewise: Kueue has never led here
+    adopted, and not renewed since            zonewise
+    not adopted, or renewed since             Kueue, whether it runs at the moment or not
+
+Adopted: the annotation ADOPTED_ANNOTATION has the renewal time that the Lease had when Kueue was stopped. So no clock
+is compared, and a Kueue that is upgraded or restarted keeps its queues. Kueue's renewals leave annotations as they are
+(client-go tools/leaderelection/resourcelock/leaselock.go Update).
+
+Invariant: both never manage the queues for longer than it takes to read the Lease.
+
+1. Kueue acts only after it has renewed its Lease.
+2. A renewal changes the renewal time, so the Lease is not adopted any more.
+3. A replica reads the Lease every GUARD_PERIOD, and ends to lead at the next reading.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_common.k8s.fields import FieldReader
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.controller.types import Json
+
+DEFAULT_LEASE = "kueue-system/c1f6bfd2.kueue.x-k8s.io"
+"""Kueue's default namespace, and apis/config/v1beta2/defaults.go DefaultLeaderElectionID."""
+ADOPTED_ANNOTATION = "zonewise.dev/adopted-renew-time"
+GUARD_PERIOD = 2.0
+"""Seconds between two readings of the Lease: as long as client-go's period of renewals."""
+_NEVER = "never"
+
+
+class LeaseName(NamedTuple):
+    """A Lease."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        """Return the name as in messages."""
+        return f"{self.namespace}/{self.name}"
+
+
+def parse_lease_name(text: str) -> LeaseName | None:
+    """Return the Lease that a text names; None for an empty text. Raises ValueError."""
+    if not text:
+        return None
+    namespace, slash, name = text.partition("/")
+    if not (namespace and slash and name) or "/" in name:
+        raise ValueError(f"{text[:80]!r} is no Lease: use NAMESPACE/NAME")
+    return LeaseName(namespace, name)
+
+
+def renewal(lease: Json) -> str:
+    """Return when a Lease was renewed last, as the API has it."""
+    return FieldReader(lease, "", []).child("spec").text("renewTime") or _NEVER
+
+
+def holder(lease: Json) -> str:
+    """Return who holds a Lease, or has held it last; "": it was released."""
+    return FieldReader(lease, "", []).child("spec").text("holderIdentity")
+
+
+def duration(lease: Json) -> int:
+    """Return the seconds after which a Lease without a renewal is free."""
+    return FieldReader(lease, "", []).child("spec").count("leaseDurationSeconds") or 0
+
+
+def is_adopted(lease: Json) -> bool:
+    """Tell whether the Lease was adopted, and Kueue has not renewed it since."""
+    annotations = FieldReader(lease, "", []).child("metadata").pairs("annotations")
+    return annotations.get(ADOPTED_ANNOTATION) == renewal(lease)
+
+
+def kueue_claim(name: LeaseName, lease: Json | None) -> str:
+    """Return why Kueue manages the queues; "": it does not. The text is the same from one renewal to the next."""
+    if lease is None or is_adopted(lease):
+        return ""
+    leader = holder(lease) or "a Kueue that has released it"
+    return f"Kueue manages the queues: Lease {name} is that of {leader}. Stop Kueue and run `zonewise adopt`"
