@@ -1,0 +1,114 @@
+"""Which nodes have failed for which workloads: what status.unhealthyNodes must be.
+
+The planner replaces the pods of one unhealthy node, and evicts a workload with several. A node has failed
+
+- once it is deleted, or has no condition Ready;
+- once it has not been Ready for a delay;
+- for a pod set that does not tolerate one of its taints with the effect NoExecute.
+
+The taints that follow from the condition Ready do not count: the node controller sets them at once, before the delay
+(pkg/controller/nodelifecycle). A node that is well again is taken off the list.
+
+Source: Kueue's pkg/controller/tas/node_controller.go with the gates TASReplaceNodeDueToNotReadyOverFixedTime and
+TASReplaceNodeOnNodeTaints. Unlike there, taints with the effect NoSchedule fail no node: its pods run on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_common.k8s.taints import tolerations_tolerate_taint
+from zonewise_scheduler.controller.nodes.placements import nodes_by_pod_set
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from zonewise_common.k8s.taints import Taint, Toleration
+    from zonewise_scheduler.controller.nodes.types import NodeHealth
+    from zonewise_scheduler.quota.api.workload_types import PodSetAdmission, Workload
+
+NODE_FAILURE_DELAY = 30.0
+"""Seconds (Kueue's pkg/controller/tas/constants.go NodeFailureDelay)."""
+
+MAX_UNHEALTHY_NODES = 8
+"""Of a workload (apis/kueue/v1beta2 WorkloadStatus.unhealthyNodes)."""
+
+_READINESS_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+
+class NodeFailures(NamedTuple):
+    """What must be written, and when to look again."""
+
+    unhealthy_nodes: dict[str, tuple[str, ...]]
+    """By key of each workload whose list must change: its new list, sorted."""
+    next_at: float | None
+    """When the delay of the next node ends, seconds since 1970; None: none runs."""
+
+
+def find_node_failures(
+    nodes: Mapping[str, NodeHealth],
+    workloads: Iterable[Workload],
+    now: float,
+    delay: float = NODE_FAILURE_DELAY,
+    flavor_tolerations: Mapping[str, tuple[Toleration, ...]] | None = None,
+) -> NodeFailures:
+    """Return the lists of unhealthy nodes that differ from those of the workloads, which have quota.
+
+    `nodes` must have been observed completely: one that it lacks counts as deleted. `flavor_tolerations`: by flavor,
+    added to those of the pods.
+    """
+    failing = {name: at for name, health in nodes.items() if (at := _fails_at(health, delay)) is not None}
+    failed = {name for name, at in failing.items() if at <= now}
+    tainted = {name: taints for name, health in nodes.items() if (taints := _evicting_taints(health))}
+    healthy = nodes.keys() - failed - tainted.keys()
+    changes: dict[str, tuple[str, ...]] = {}
+    for workload in workloads:
+        unhealthy: set[str] = set()
+        for pod_set, names in _nodes_of(workload):
+            suspects = names - healthy
+            if suspects:
+                tolerations = _tolerations(workload, pod_set, flavor_tolerations or {})
+                tolerated = {name for name in suspects & tainted.keys() if _tolerates(tainted[name], tolerations)}
+                unhealthy |= suspects - (tolerated - failed)
+        names = tuple(sorted(unhealthy)[:MAX_UNHEALTHY_NODES])
+        if names != tuple(sorted(workload.unhealthy_nodes)):
+            changes[workload.key] = names
+    return NodeFailures(changes, min((at for at in failing.values() if at > now), default=None))
+
+
+def _fails_at(health: NodeHealth, delay: float) -> float | None:
+    """Return when a node fails for its condition Ready; None: it is ready."""
+    if health.ready_since is None:
+        return 0.0
+    return None if health.ready else health.ready_since + delay
+
+
+def _evicting_taints(health: NodeHealth) -> tuple[Taint, ...]:
+    return tuple(taint for taint in health.no_execute if taint.key not in _READINESS_TAINTS)
+
+
+def _nodes_of(workload: Workload) -> Iterator[tuple[PodSetAdmission, frozenset[str]]]:
+    """Yield the pod sets whose placement names nodes, with these."""
+    nodes = nodes_by_pod_set(workload) or {}
+    for pod_set in workload.admission.pod_sets if workload.admission is not None else ():
+        names = nodes.get(pod_set.name)
+        if names is not None:
+            yield pod_set, names
+
+
+def _tolerations(
+    workload: Workload, admission: PodSetAdmission, flavor_tolerations: Mapping[str, tuple[Toleration, ...]]
+) -> tuple[Toleration, ...]:
+    """Return the tolerations of a pod set with those of its flavors."""
+    own = (
+        toleration
+        for pod_set in workload.pod_sets
+        if pod_set.name == admission.name
+        for toleration in pod_set.tolerations
+    )
+    flavors = sorted(set(admission.flavors.values()))
+    return (*own, *(toleration for flavor in flavors for toleration in flavor_tolerations.get(flavor, ())))
+
+
+def _tolerates(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> bool:
+    return all(tolerations_tolerate_taint(taint, tolerations) for taint in taints)

@@ -1,0 +1,224 @@
+"""What the planner must know of observed nodes, reports and pods, as the changes that tas.cluster_nodes reads.
+
+The planner accounts for a pod if its workload has a placement, and the pod is on a node of it. All other pods that are
+bound and not finished are usage of their node, also those of workloads without a topology (Kueue's pkg/cache/scheduler
+tas_non_tas_pod_cache.go). A pod event costs the work of one pod.
+
+A pod of the queue is named to the planner by its key in the holdings of reports. Two pods of a node may share a key,
+rarely: then neither is named, and the planner counts these pods in the report and as predicted.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from zonewise_common.nrt.holdings import holdings_key
+from zonewise_scheduler.admission.node import amounts_by_resource
+from zonewise_scheduler.admission.resource_names import PODS
+from zonewise_scheduler.controller.nodes.placements import is_placed_on
+from zonewise_scheduler.nodes.node.node_info import add_resources
+from zonewise_scheduler.nodes.node.pod_requests import NO_RESOURCES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zonewise_scheduler.admission.node import Resource
+    from zonewise_scheduler.controller.nodes.placements import NodesByPodSet
+    from zonewise_scheduler.controller.nodes.types import NodeHealth, TrackedNode, TrackedPod, TrackedReport
+    from zonewise_scheduler.controller.types import Json
+
+_DIGEST_SIZE = 16
+
+
+class _NodePods:
+    """The active pods that are bound to one node."""
+
+    __slots__ = ("named_keys", "pods", "usage")
+
+    def __init__(self) -> None:
+        self.usage: dict[str, int] = {}
+        """What the planner does not account for, by resource: milli-CPU, bytes, counts."""
+        self.pods: dict[str, tuple[TrackedPod, ...]] = {}
+        """All pods by key of nrt.holdings."""
+        self.named_keys: set[str] = set()
+        """Keys of the pods that the planner has been told of."""
+
+
+class NodeTracker:
+    """Observed objects in, changes out. Not safe for use by several threads at once."""
+
+    def __init__(self) -> None:
+        self.health: dict[str, NodeHealth] = {}
+        """By node; read-only."""
+        self.health_revision = 0
+        """Increases whenever the health of a node changes."""
+        self._pods: dict[tuple[str, str], TrackedPod] = {}
+        """By namespace and name, without inactive ones and unbound ones outside the queue."""
+        self._pods_by_workload: dict[str, set[tuple[str, str]]] = {}
+        self._placements: dict[str, NodesByPodSet] = {}
+        self._nodes: dict[str, _NodePods] = {}
+        self._digests: dict[tuple[str, str], bytes] = {}
+        """Of the content of objects, by field of the change and node."""
+        self._contents: dict[tuple[str, str], str | None] = {}
+        """Changed contents, by the same."""
+        self._changed_usage: set[str] = set()
+        self._relieved: set[str] = set()
+        self._changed_keys: dict[str, dict[str, bool]] = {}
+        """By node and key: whether its pod has ended."""
+
+    # --- observations
+
+    def observe_node(self, name: str, node: TrackedNode | None) -> None:
+        """Use a Node; None: it is deleted."""
+        self._set_content("object", name, None if node is None else node.content)
+        health = None if node is None else node.health
+        if health == self.health.get(name):
+            return
+        self.health_revision += 1
+        if health is None:
+            del self.health[name]
+        else:
+            self.health[name] = health
+
+    def observe_report(self, node: str, report: TrackedReport | None) -> None:
+        """Use a NodeResourceTopology; None: it is deleted."""
+        self._set_content("report", node, None if report is None else report.content)
+
+    def observe_pod(self, namespace: str, name: str, pod: TrackedPod | None) -> None:
+        """Use a pod; None: it is deleted."""
+        key = namespace, name
+        before = self._pods.get(key)
+        if before is not None and before == pod:
+            return
+        if before is not None:
+            ended = pod is not None and not pod.active
+            self._count(before, -1, ended=ended)
+            del self._pods[key]
+        if pod is not None and pod.active and (pod.node or pod.workload):
+            self._pods[key] = pod
+            self._count(pod, 1)
+        self._index(key, before, self._pods.get(key))
+
+    def set_placement(self, workload: str, nodes: NodesByPodSet | None) -> None:
+        """Set the nodes that a workload with quota is placed on (placements.py); None: the planner has no placement.
+
+        To be called with each entry by which the planner adds, changes or removes a running workload.
+        """
+        if self._placements.get(workload) == nodes:
+            return
+        pods = [self._pods[key] for key in sorted(self._pods_by_workload.get(workload, ()))]
+        for pod in pods:
+            self._count(pod, -1)
+        if nodes is None:
+            del self._placements[workload]
+        else:
+            self._placements[workload] = nodes
+        for pod in pods:
+            self._count(pod, 1)
+
+    # --- results
+
+    def active_pods(self, workload: str) -> int:
+        """Return the number of pods of a workload that have not finished, bound or not."""
+        return len(self._pods_by_workload.get(workload, ()))
+
+    def take_changes(self) -> list[Json]:
+        """Return the changes since the last call, one for each node, by name."""
+        changes: dict[str, Json] = {}
+        for (field, node), content in self._contents.items():
+            changes.setdefault(node, {"node": node})[field] = content
+        for node in self._changed_usage:
+            usage = self._nodes[node].usage
+            change = changes.setdefault(node, {"node": node})
+            change["usage"] = {name: usage[name] for name in sorted(usage) if name != PODS and usage[name]}
+            change["pods"] = usage.get(PODS, 0)
+        for node in self._changed_keys:
+            queue_pods = self._take_queue_pods(node)
+            if queue_pods:
+                changes.setdefault(node, {"node": node})["queuePods"] = queue_pods
+        for node in self._changed_usage | self._changed_keys.keys():
+            if not self._nodes[node].pods:
+                del self._nodes[node]
+        self._contents, self._changed_usage, self._changed_keys = {}, set(), {}
+        return [changes[node] for node in sorted(changes)]
+
+    def requested(self, node: str) -> Resource:
+        """Return what all pods on a node request together, those of the queue included."""
+        known = self._nodes.get(node)
+        pods = () if known is None else (pod for same in known.pods.values() for pod in same)
+        total = NO_RESOURCES
+        for pod in pods:
+            total = add_resources(total, pod.requests or NO_RESOURCES)
+        return total
+
+    def take_relieved(self) -> set[str]:
+        """Return the nodes that have changed since the last call so that they may take more pods."""
+        relieved, self._relieved = self._relieved, set()
+        return relieved
+
+    # --- parts
+
+    def _set_content(self, field: str, node: str, content: str | None) -> None:
+        key = field, node
+        self._relieved.add(node)
+        digest = None if content is None else blake2b(content.encode(), digest_size=_DIGEST_SIZE).digest()
+        if self._digests.get(key) == digest:
+            return
+        self._contents[key] = content
+        if digest is None:
+            del self._digests[key]
+        else:
+            self._digests[key] = digest
+
+    def _index(self, key: tuple[str, str], before: TrackedPod | None, after: TrackedPod | None) -> None:
+        """Keep the pods of workloads up to date."""
+        old, new = (pod.workload if pod is not None else "" for pod in (before, after))
+        if old == new:
+            return
+        if old:
+            self._pods_by_workload[old].discard(key)
+            if not self._pods_by_workload[old]:
+                del self._pods_by_workload[old]
+        if new:
+            self._pods_by_workload.setdefault(new, set()).add(key)
+
+    def _count(self, pod: TrackedPod, sign: int, *, ended: bool = False) -> None:
+        """Add or remove a pod of its node; `ended`: its kubelet has said so."""
+        if not pod.node or pod.requests is None:
+            return
+        node = self._nodes.get(pod.node)
+        if node is None:
+            node = self._nodes[pod.node] = _NodePods()
+        key = holdings_key(pod.namespace, pod.name)
+        if sign < 0:
+            self._relieved.add(pod.node)
+        others = tuple(other for other in node.pods.get(key, ()) if other is not pod)
+        node.pods[key] = (*others, pod) if sign > 0 else others
+        if not node.pods[key]:
+            del node.pods[key]
+        is_accounted = self._is_accounted(pod)
+        if is_accounted or others or key in node.named_keys:
+            self._changed_keys.setdefault(pod.node, {})[key] = ended
+        if not is_accounted:
+            self._changed_usage.add(pod.node)
+            for name, amount in amounts_by_resource(pod.requests):
+                node.usage[name] = node.usage.get(name, 0) + sign * amount
+
+    def _is_accounted(self, pod: TrackedPod) -> bool:
+        nodes = self._placements.get(pod.workload)
+        return nodes is not None and is_placed_on(nodes, pod.pod_set, pod.node)
+
+    def _take_queue_pods(self, name: str) -> Mapping[str, Json | None]:
+        """Return the field queuePods of a node."""
+        node, queue_pods = self._nodes[name], dict[str, "Json | None"]()
+        for key, ended in sorted(self._changed_keys[name].items()):
+            pods = node.pods.get(key, ())
+            if len(pods) == 1 and self._is_accounted(pods[0]):
+                queue_pods[key] = {"workload": pods[0].workload, "podSet": pods[0].pod_set}
+                node.named_keys.add(key)
+            elif key in node.named_keys:
+                node.named_keys.discard(key)
+                gone: Json = {"gone": True, "ended": True} if ended else {"gone": True}
+                queue_pods[key] = None if pods else gone
+        return queue_pods

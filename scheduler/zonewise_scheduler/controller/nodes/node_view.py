@@ -1,0 +1,102 @@
+"""The nodes as the controller needs them: changes for the planner, failed nodes of workloads, names by hostname."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from zonewise_common.k8s.fields import FieldError
+from zonewise_scheduler.controller.nodes.node_failures import find_node_failures
+from zonewise_scheduler.controller.nodes.node_tracker import NodeTracker
+from zonewise_scheduler.controller.nodes.placements import nodes_by_pod_set
+from zonewise_scheduler.nodes.node.node_info import read_node_info
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zonewise_scheduler.backfill.planner_feed import PlannerFeed
+    from zonewise_scheduler.controller.nodes.types import TrackedNode
+    from zonewise_scheduler.nodes.node.node_info import NodeInfo
+    from zonewise_scheduler.quota.api.workload_types import Workload
+
+
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
+
+
+class NodeView:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self.tracker = NodeTracker()
+        self.names_by_hostname: dict[str, str] = {}
+        self.failures_due_at = inf
+        """When the delay of a node that is not ready ends."""
+        self._hostnames: dict[str, str] = {}
+        self._nodes: dict[str, TrackedNode] = {}
+        self._infos: dict[str, NodeInfo | None] = {}
+        """Without pods, of the nodes that were looked at; None: a field is invalid."""
+        self._checked_revision = -1
+        self._placed: dict[str, None] = {}
+        """Workloads with a placement."""
+        self._placements_changed = False
+
+    def observe_node(self, name: str, node: TrackedNode | None) -> None:
+        """Take a Node; None: it was deleted."""
+        self.names_by_hostname.pop(self._hostnames.pop(name, ""), None)
+        if node is not None:
+            self._hostnames[name], self.names_by_hostname[node.hostname] = node.hostname, name
+        self.tracker.observe_node(name, node)
+        known = self._nodes.get(name)
+        if known is not None and (node is None or known.content != node.content):
+            self._infos.pop(name, None)
+        if node is None:
+            self._nodes.pop(name, None)
+        else:
+            self._nodes[name] = node
+
+    def node_info(self, name: str) -> NodeInfo | None:
+        """Return a node that is ready, with what all its pods request; None: it is not ready, unknown, or invalid."""
+        node = self._nodes.get(name)
+        if node is None or not node.health.ready:
+            return None
+        if name not in self._infos:
+            try:
+                info = read_node_info(_OBJECT.decode(node.content))
+            except FieldError:
+                info = None
+            self._infos[name] = info
+        info = self._infos[name]
+        return None if info is None else info._replace(requested=self.tracker.requested(name))
+
+    def set_placement(self, key: str, workload: Workload | None) -> None:
+        """Note where the pods of a workload are placed; None: it has no quota any more."""
+        nodes = None if workload is None else nodes_by_pod_set(workload)
+        self.tracker.set_placement(key, nodes)
+        if nodes is None:
+            self._placed.pop(key, None)
+        else:
+            self._placed[key] = None
+            self._placements_changed = True
+
+    def feed(self, feed: PlannerFeed) -> bool:
+        """Feed the planner what has changed; return whether anything has."""
+        changes = self.tracker.take_changes()
+        if changes:
+            feed.change_nodes(changes)
+        return bool(changes)
+
+    def unhealthy_nodes(self, feed: PlannerFeed, now: float) -> dict[str, tuple[str, ...]]:
+        """Return by key of each workload whose list of unhealthy nodes must change its new list."""
+        revision = self.tracker.health_revision
+        if revision == self._checked_revision and not self._placements_changed and now < self.failures_due_at:
+            return {}
+        self._checked_revision, self._placements_changed = revision, False
+        failures = find_node_failures(self.tracker.health, self._placed_workloads(feed), now)
+        self.failures_due_at = inf if failures.next_at is None else failures.next_at
+        return failures.unhealthy_nodes
+
+    def _placed_workloads(self, feed: PlannerFeed) -> Iterable[Workload]:
+        running = feed.state.running
+        return [running[key].workload for key in self._placed if key in running]
