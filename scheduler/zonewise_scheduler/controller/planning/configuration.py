@@ -1,0 +1,154 @@
+"""The objects that configure the queue: queues, flavors, topologies, checks, namespaces, priority classes.
+
+Only what decides counts: a status that changes does not feed the planner anew, but for that of a check.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from zonewise_common.kube.resources import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    COHORTS,
+    LOCAL_QUEUES,
+    NAMESPACES,
+    PRIORITY_CLASSES,
+    PROVISIONING_REQUEST_CONFIGS,
+    RESOURCE_FLAVORS,
+    TOPOLOGIES,
+    WORKLOAD_PRIORITY_CLASSES,
+)
+from zonewise_scheduler.controller.types import ObjectKey
+from zonewise_scheduler.controller.workloads.conditions import is_true
+from zonewise_scheduler.quota.api.job_priority import PriorityClasses
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from zonewise_common.kube.resources import Resource
+    from zonewise_scheduler.backfill.planner_feed import PlannerFeed
+    from zonewise_scheduler.controller.types import Json
+
+_FIELDS: Mapping[Resource, str] = {
+    CLUSTER_QUEUES: "clusterQueues",
+    COHORTS: "cohorts",
+    RESOURCE_FLAVORS: "resourceFlavors",
+    LOCAL_QUEUES: "localQueues",
+    TOPOLOGIES: "topologies",
+    ADMISSION_CHECKS: "admissionChecks",
+}
+"""By resource: the field of the planner's entry."""
+DEFAULT_QUEUE = "default"
+"""The LocalQueue of jobs that name none."""
+_CLASSES = (WORKLOAD_PRIORITY_CLASSES, PRIORITY_CLASSES)
+RESOURCES = (*_FIELDS, NAMESPACES, *_CLASSES)
+OPTIONAL_RESOURCES = (PROVISIONING_REQUEST_CONFIGS,)
+"""Kinds that a cluster need not have."""
+_BY_NAME = frozenset({RESOURCE_FLAVORS, ADMISSION_CHECKS, PROVISIONING_REQUEST_CONFIGS})
+
+
+class _Object(NamedTuple):
+    obj: Json
+    decides: Json
+    """What the planner depends on."""
+
+
+class ConfigurationObjects:
+    """The newest state of each object that configures the queue."""
+
+    def __init__(self) -> None:
+        self._objects: dict[Resource, dict[ObjectKey, _Object]] = {
+            resource: {} for resource in (*RESOURCES, *OPTIONAL_RESOURCES)
+        }
+        self._changed = False
+        self.priority_classes = PriorityClasses()
+        self._by_name: dict[Resource, Mapping[str, Json]] = {resource: {} for resource in _BY_NAME}
+        self.default_queues: frozenset[str] = frozenset()
+        """Namespaces with a LocalQueue `default`. Replaced as a whole, so that other threads may read it."""
+
+    def observe(self, key: ObjectKey, obj: Json | None) -> bool:
+        """Take an object, None: it was deleted. Return False for an object that configures nothing."""
+        objects = self._objects.get(key.resource)
+        if objects is None:
+            return False
+        old = objects.pop(key, None)
+        new = None if obj is None else _Object(obj, _decides(key.resource, obj))
+        if new is not None:
+            objects[key] = new
+        if key.resource == LOCAL_QUEUES and key.name == DEFAULT_QUEUE:
+            others = self.default_queues - {key.namespace}
+            self.default_queues = others if obj is None else others | {key.namespace}
+        if key.resource in _BY_NAME:
+            self._by_name[key.resource] = {entry["metadata"]["name"]: entry for entry in self.objects(key.resource)}
+        if (None if old is None else old.decides) != (None if new is None else new.decides):
+            self._note_change(key.resource)
+        return True
+
+    @property
+    def flavors(self) -> Mapping[str, Json]:
+        """Return the ResourceFlavors by name; another mapping after each change."""
+        return self._by_name[RESOURCE_FLAVORS]
+
+    @property
+    def admission_checks(self) -> Mapping[str, Json]:
+        """Return the AdmissionChecks by name; another mapping after each change."""
+        return self._by_name[ADMISSION_CHECKS]
+
+    @property
+    def provisioning(self) -> Mapping[str, Json]:
+        """Return the ProvisioningRequestConfigs by name; another mapping after each change."""
+        return self._by_name[PROVISIONING_REQUEST_CONFIGS]
+
+    def objects(self, resource: Resource) -> list[Json]:
+        """Return the objects of a kind, by name."""
+        entries = self._objects[resource]
+        return [entries[key].obj for key in sorted(entries, key=lambda key: (key.namespace, key.name))]
+
+    def find(self, resource: Resource, namespace: str, name: str) -> Json | None:
+        """Return an object; None where there is none."""
+        entry = self._objects[resource].get(ObjectKey(resource, namespace, name))
+        return None if entry is None else entry.obj
+
+    def feed(self, feed: PlannerFeed) -> bool:
+        """Feed the planner what has changed since the last time; return whether anything has."""
+        changed, self._changed = self._changed, False
+        if changed:
+            feed.configure(
+                {field: self.objects(resource) for resource, field in _FIELDS.items()},
+                {obj["metadata"]["name"]: obj["metadata"].get("labels") or {} for obj in self.objects(NAMESPACES)},
+            )
+        return changed
+
+    def _note_change(self, resource: Resource) -> None:
+        if resource in OPTIONAL_RESOURCES:
+            return
+        if resource in _CLASSES:
+            self.priority_classes = PriorityClasses(
+                _values(self.objects(WORKLOAD_PRIORITY_CLASSES)),
+                _values(self.objects(PRIORITY_CLASSES)),
+                _default_class(self.objects(PRIORITY_CLASSES)),
+            )
+        else:
+            self._changed = True
+
+
+def _values(classes: Iterable[Json]) -> dict[str, int]:
+    return {obj["metadata"]["name"]: cast("int", obj.get("value", 0)) for obj in classes}
+
+
+def _default_class(classes: Iterable[Json]) -> str:
+    """Return the global default, of several that of the smallest value (plugin/pkg/admission/priority)."""
+    defaults = [obj for obj in classes if obj.get("globalDefault")]
+    return min(_values(defaults).items(), key=lambda item: item[1])[0] if defaults else ""
+
+
+def _decides(resource: Resource, obj: Json) -> Json:
+    metadata: Json = obj["metadata"]
+    return {
+        "labels": metadata.get("labels") or {},
+        "annotations": metadata.get("annotations") or {},
+        "spec": obj.get("spec") or {},
+        "value": (obj.get("value", 0), obj.get("globalDefault", False)),
+        "active": resource == ADMISSION_CHECKS and is_true(obj, "Active"),
+    }

@@ -1,0 +1,213 @@
+"""What the planner decides about Workloads: their observed states go in, intents to write come out.
+
+A decision is an intent until its Workload shows it. The planner counts it at once (the workload is assumed), and takes
+it back where it cannot be written any more: the Workload was changed or deleted, or this replica does not lead.
+"""
+
+from __future__ import annotations
+
+import logging
+from math import inf
+from typing import TYPE_CHECKING, cast
+
+from zonewise_scheduler.controller.cluster_cache import uid_of
+from zonewise_scheduler.controller.planning.intents import AdmitIntent, EvictIntent, intents_of
+from zonewise_scheduler.controller.planning.timers import Timers
+from zonewise_scheduler.controller.planning.workload_sync import remove_workload, sync_workload
+from zonewise_scheduler.controller.workloads.conditions import is_true
+from zonewise_scheduler.controller.workloads.status import has_quota
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from zonewise_scheduler.backfill.checkpoint import Checkpoint
+    from zonewise_scheduler.backfill.planner_feed import PlannerFeed
+    from zonewise_scheduler.backfill.types import Plan
+    from zonewise_scheduler.controller.nodes.node_view import NodeView
+    from zonewise_scheduler.controller.planning.active_jobs import ActiveJobs
+    from zonewise_scheduler.controller.planning.intents import Intent
+    from zonewise_scheduler.controller.types import Json
+
+log = logging.getLogger(__name__)
+
+
+class WorkloadPlanner:
+    """See the module."""
+
+    def __init__(
+        self,
+        feed: PlannerFeed,
+        workloads: Mapping[str, Json],
+        nodes: NodeView,
+        run_pass: Callable[[PlannerFeed, float, int], Plan],
+        max_assumed: int,
+        jobs: ActiveJobs,
+    ) -> None:
+        """Plan `workloads`, the newest state of each by its key (namespace/name).
+
+        `max_assumed`: decisions that no object shows yet, at most. `jobs`: while they are active, quota is held.
+        """
+        self.feed = feed
+        self.invalid: dict[str, str] = {}
+        """Workloads that cannot be read, by key: the field and its problem."""
+        self._workloads = workloads
+        self._nodes = nodes
+        self._run_pass = run_pass
+        self._max_assumed = max_assumed
+        self._jobs = jobs
+        self._stopping: dict[str, None] = {}
+        """Workloads that have lost their quota by their objects, while their pods are active."""
+        self._intents: dict[str, Intent] = {}
+        self._unsynced: dict[str, None] = {}
+        """Workloads to be given to the planner."""
+        self._holds = Timers()
+        """When Workloads on hold are pending again."""
+        self._checkpoint: Checkpoint | None = None
+        """To be restored once the planner has the Workloads."""
+        self._pass_due_at = -inf
+
+    # --- what goes in
+
+    def change(self, key: str) -> None:
+        """Note that a Workload has changed."""
+        self._unsynced[key] = None
+
+    def restart(self, checkpoint: Checkpoint | None) -> None:
+        """Forget all intents; restore reservations and usage of a checkpoint in the next step; None: none is known."""
+        self._checkpoint = checkpoint
+        self._pass_due_at = -inf
+        for key in list(self._intents):
+            self._drop_intent(key)
+
+    def note_change(self) -> None:
+        """Note that queues or nodes have changed in the planner."""
+        self._pass_due_at = -inf
+
+    def note_configuration(self) -> None:
+        """Note that queues have changed: a Workload that was invalid may be valid now."""
+        self.note_change()
+        self._unsynced.update(dict.fromkeys(self.invalid))
+
+    def sync(self, now: float) -> list[str]:
+        """Give the planner each Workload that has changed; return those whose hold has ended."""
+        due = self._holds.pop_due(now)
+        unsynced, self._unsynced = self._unsynced, {}
+        for key in dict.fromkeys([*due, *unsynced, *self._stopping]):
+            self._sync(key, now)
+        if self._checkpoint is not None:
+            checkpoint, self._checkpoint = self._checkpoint, None
+            self.feed.restore(checkpoint)
+        return due
+
+    def _sync(self, key: str, now: float) -> None:
+        self._holds.set(key, None)
+        self.invalid.pop(key, None)
+        obj = self._workloads.get(key)
+        if self._holds_quota(key, obj):
+            self._intents.pop(key, None)
+            self._stopping[key] = None
+            return
+        self._stopping.pop(key, None)
+        if obj is None:
+            self._jobs.forget(key)
+        self._forget_outdated(key, obj)
+        try:
+            hold = sync_workload(self.feed, key, obj, now, assumed=self._is_assumed(key))
+        except ValueError as error:  # InvalidWorkload, or an admission to a ClusterQueue that does not exist
+            log.warning("workload=%s invalid: %s", key, error)
+            self.invalid[key] = str(error)
+            remove_workload(self.feed, key)
+            return
+        self._holds.set(key, hold)
+        self._note_placement(key)
+        self._pass_due_at = -inf
+
+    def _holds_quota(self, key: str, obj: Json | None) -> bool:
+        """Tell whether a workload has no quota by its object, and its pods are active nevertheless."""
+        if key not in self.feed.state.running or self._is_assumed(key):
+            return False
+        return (obj is None or is_true(obj, "Finished") or not has_quota(obj)) and self._jobs.is_active(key)
+
+    # --- what comes out
+
+    @property
+    def assumed(self) -> int:
+        """Return the number of decisions that no object shows yet."""
+        return len(self._intents)
+
+    def intent(self, key: str) -> Intent | None:
+        """Return what is decided about a Workload and not shown by it; None: nothing is."""
+        return self._intents.get(key)
+
+    def wake_at(self, now: float, *, leads: bool) -> float:
+        """Return when the next step is due if nothing happens."""
+        if self._unsynced:
+            return now
+        return min(self._holds.next_at, self._pass_due_at if leads and self._allowance() > 0 else inf)
+
+    def decide(self, now: float) -> Iterable[str]:
+        """Run a pass if it is due; return the Workloads that it has decided about."""
+        allowance = self._allowance()
+        if self._pass_due_at > now or allowance <= 0:
+            return ()
+        plan = self._run_pass(self.feed, now, allowance)
+        self._pass_due_at = -inf if len(plan.admitted) >= allowance else plan.wake_at
+        decided: list[str] = []
+        for key, intent in intents_of(plan):
+            obj = self._workloads.get(key)
+            if obj is not None:
+                admits = isinstance(intent, AdmitIntent)
+                self._intents[key] = intent._replace(generation=_generation(obj)) if admits else intent
+                decided.append(key)
+                self._note_placement(key)
+        return decided
+
+    def end_intent(self, key: str, obj: Json) -> None:
+        """Drop the intent that an object shows. An eviction of a workload whose admission was never written is none."""
+        intent = self._intents.pop(key, None)
+        lost = isinstance(intent, EvictIntent) and key in self.feed.state.running and not has_quota(obj)
+        if lost and not self._holds_quota(key, obj):
+            self.feed.forget(key)
+            self._unsynced[key] = None
+
+    # --- intents
+
+    def _allowance(self) -> int:
+        """Return how many more admissions may be decided before earlier ones are written."""
+        return self._max_assumed - len(self._intents)
+
+    def _is_assumed(self, key: str) -> bool:
+        intent = self._intents.get(key)
+        return isinstance(intent, AdmitIntent) and not intent.has_quota
+
+    def _forget_outdated(self, key: str, obj: Json | None) -> None:
+        """Drop the intent of a workload whose object is gone, or has other requirements than it was admitted with.
+
+        An eviction stays whatever else changes: the planner counts the workload as stopping, and reports it once.
+        """
+        intent = self._intents.get(key)
+        if intent is None:
+            return
+        run = self.feed.state.running.get(key)
+        if (
+            obj is None
+            or (run is not None and run.workload.uid != uid_of(obj))
+            or (isinstance(intent, AdmitIntent) and _generation(obj) != intent.generation)
+        ):
+            self._drop_intent(key)
+
+    def _drop_intent(self, key: str) -> None:
+        """Take a decision back: what has quota by its object is added to the planner anew."""
+        assumed = self._is_assumed(key)
+        del self._intents[key]
+        if key in self.feed.state.running:
+            (self.feed.forget if assumed else self.feed.finish)(key)
+            self._unsynced[key] = None
+
+    def _note_placement(self, key: str) -> None:
+        run = self.feed.state.running.get(key)
+        self._nodes.set_placement(key, None if run is None else run.workload)
+
+
+def _generation(obj: Json) -> int:
+    return cast("int", obj["metadata"].get("generation", 0))
