@@ -1,0 +1,263 @@
+"""What the read API shows, as values that other threads may read. Functions here run in the controller's thread.
+
+Keys of JSON are camelCase; times are RFC 3339 in UTC, unknown ones null; amounts are quantities.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_scheduler.backfill.explain import explain
+from zonewise_scheduler.backfill.explain_message import explanation_message
+from zonewise_scheduler.controller.status.pending_note import latest_time, pending_reason
+from zonewise_scheduler.controller.status.queue_summaries import is_admitted
+from zonewise_scheduler.controller.workloads.conditions import api_time
+from zonewise_scheduler.quota.api.amount import amount_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from zonewise_scheduler.backfill.explanation import Explanation
+    from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.backfill.timeline import RunningWorkload
+    from zonewise_scheduler.backfill.types import Forecast
+    from zonewise_scheduler.controller.controller import QueueController
+    from zonewise_scheduler.controller.status.pending_note import PendingNote
+    from zonewise_scheduler.controller.status.queue_summaries import ClusterQueueSummary, LocalQueueSummary
+    from zonewise_scheduler.controller.types import Json
+    from zonewise_scheduler.quota.api.workload_types import Workload
+
+
+class WorkloadRow(NamedTuple):
+    """One workload of the list, with its values taken over; JSON is made of the rows of one page alone."""
+
+    workload: Workload
+    state: str
+    """"Pending", "Inadmissible", "Reserved", "Admitted", "Stopping"."""
+    cluster_queue: str
+    position: int = 0
+    """In its ClusterQueue, from 1 on; 0: it is not pending."""
+    reservation: float = inf
+    deadline: float = inf
+    forecast: Forecast | None = None
+    reason: str = ""
+    message: str = ""
+
+
+def workload_rows(
+    controller: QueueController, notes: Mapping[str, PendingNote], forecasts: Mapping[str, Forecast]
+) -> tuple[WorkloadRow, ...]:
+    """Return all workloads: the pending ones by queue in their order, then the inadmissible, then the running ones."""
+    state = controller.feed.state
+    return (*_pending_rows(state, notes, forecasts), *_inadmissible_rows(state), *_running_rows(state))
+
+
+def row_json(row: WorkloadRow) -> Json:
+    """Return a workload of the list."""
+    workload = row.workload
+    body: Json = {
+        "namespace": workload.namespace,
+        "name": workload.name,
+        "state": row.state,
+        "localQueue": workload.queue_name,
+        "clusterQueue": row.cluster_queue,
+        "priority": workload.priority,
+        "createdAt": _time(workload.created_at),
+        "walltimeSeconds": None if workload.walltime == inf else workload.walltime,
+    }
+    if row.position:
+        body["position"] = row.position
+    if row.reason:
+        body |= {"reason": row.reason, "message": row.message}
+    if row.reservation < inf:
+        body["reservedStart"] = _time(row.reservation)
+    if row.forecast is not None:
+        body["forecast"] = forecast_json(row.forecast)
+    if workload.admission is not None:
+        body |= {"startedAt": _time(workload.admission.started_at), "deadline": _time(row.deadline)}
+    return body
+
+
+def forecast_json(forecast: Forecast) -> Json:
+    """Return a forecast."""
+    return {name: _time(time) for name, time in forecast._asdict().items()}
+
+
+def workload_json(controller: QueueController, key: str, forecasts: Mapping[str, Forecast], now: float) -> Json | None:
+    """Return one workload with its explanation, or its usage and placement; None: it is unknown."""
+    state = controller.feed.state
+    if key in state.running:
+        return _running_json(state.running[key], stopping=key in state.running_workloads.stopping)
+    if key not in state.pending and key not in state.inadmissible:
+        return None
+    explanation = explain(state, key, now)
+    reservation = state.reservations.by_key.get(key)
+    if key in state.inadmissible:
+        row = WorkloadRow(state.inadmissible[key].workload, "Inadmissible", state.inadmissible[key].queue)
+    else:
+        workload = state.pending_workload(key)
+        if workload is None:
+            return None
+        start = inf if reservation is None else reservation.start
+        row = WorkloadRow(workload, "Pending", state.pending[key], explanation.position, start, inf, forecasts.get(key))
+    message = explanation_message(explanation, latest_time)
+    row = row._replace(reason=pending_reason(explanation), message=message)
+    return {**row_json(row), "explanation": _explanation_json(explanation)}
+
+
+def cluster_queue_json(queue: ClusterQueueSummary) -> Json:
+    """Return a ClusterQueue."""
+    return {
+        "name": queue.name,
+        "cohort": queue.cohort,
+        **_queue_json(queue),
+        "weightedShare": queue.share.rounded_weighted_share,
+        "resources": [
+            {
+                "flavor": key.flavor,
+                "resource": key.resource,
+                "nominalQuota": amount_text(key.resource, each.quota.nominal),
+                "borrowingLimit": _optional_amount(key.resource, each.quota.borrowing_limit),
+                "lendingLimit": _optional_amount(key.resource, each.quota.lending_limit),
+                "reserved": amount_text(key.resource, each.reserved),
+                "used": amount_text(key.resource, each.used),
+                "borrowed": amount_text(key.resource, each.reserved_borrowed),
+            }
+            for key, each in queue.resources.items()
+        ],
+    }
+
+
+def local_queue_json(queue: LocalQueueSummary) -> Json:
+    """Return a LocalQueue."""
+    return {
+        "namespace": queue.namespace,
+        "name": queue.name,
+        "clusterQueue": queue.cluster_queue,
+        **_queue_json(queue),
+    }
+
+
+def plan_json(controller: QueueController, now: float) -> Json:
+    """Return what runs until when, and what is reserved to start when: the bars of a Gantt chart."""
+    state = controller.feed.state
+    return {
+        "at": _time(now),
+        "running": [_running_json(run, stopping=run.workload.key in state.running_workloads.stopping)
+                    for run in state.running_workloads],
+        "reservations": [
+            {
+                "namespace": reservation.workload.namespace,
+                "name": reservation.workload.name,
+                "clusterQueue": reservation.queue,
+                "start": _time(reservation.start),
+                "deadline": _time(reservation.deadline),
+                "usage": _usage_json(reservation.workload),
+                "waitsFor": list(reservation.waits_for),
+                "preempts": [victim.key for victim in reservation.victims],
+            }
+            for reservation in state.reservations_by_start
+        ],
+    }  # fmt: skip
+
+
+def _pending_rows(
+    state: PlannerState, notes: Mapping[str, PendingNote], forecasts: Mapping[str, Forecast]
+) -> Iterator[WorkloadRow]:
+    reservations = state.reservations.by_key
+    for name, queue in state.pending_queues.items():
+        for position, key in enumerate(queue.heap.sorted_keys(state.snapshot.local_queue_usage), 1):
+            workload = queue.heap.get(key)
+            if workload is None:
+                continue
+            start = reservations[key].start if key in reservations else inf
+            note = notes.get(key)
+            reason, message = ("", "") if note is None else (note.reason, note.message)
+            yield WorkloadRow(workload, "Pending", name, position, start, inf, forecasts.get(key), reason, message)
+
+
+def _inadmissible_rows(state: PlannerState) -> Iterator[WorkloadRow]:
+    for workload, queue, message in state.inadmissible.values():
+        reason = "Suspended" if "inactive" in message or "deactivated" in message else "Misconfigured"
+        yield WorkloadRow(workload, "Inadmissible", queue, reason=reason, message=message)
+
+
+def _running_rows(state: PlannerState) -> Iterator[WorkloadRow]:
+    stopping = state.running_workloads.stopping
+    for run in state.running_workloads:
+        yield _running_row(run, stopping=run.workload.key in stopping)
+
+
+def _running_row(run: RunningWorkload, *, stopping: bool) -> WorkloadRow:
+    workload = run.workload
+    queue = "" if workload.admission is None else workload.admission.cluster_queue
+    name = "Stopping" if stopping else "Admitted" if is_admitted(workload) else "Reserved"
+    return WorkloadRow(workload, name, queue, deadline=run.deadline)
+
+
+def _running_json(run: RunningWorkload, *, stopping: bool) -> Json:
+    return {**row_json(_running_row(run, stopping=stopping)), "usage": _usage_json(run.workload)}
+
+
+def _usage_json(workload: Workload) -> list[Json]:
+    return [
+        {"flavor": key.flavor, "resource": key.resource, "amount": amount_text(key.resource, amount)}
+        for key, amount in workload.usage.items()
+    ]
+
+
+def _explanation_json(explanation: Explanation) -> Json:
+    delayed = explanation.delayed_reservation
+    return {
+        "at": _time(explanation.now),
+        "shortages": [
+            {
+                "flavor": each.flavor,
+                "resource": each.resource,
+                "requested": amount_text(each.resource, each.requested),
+                "available": amount_text(each.resource, each.available),
+                "limit": amount_text(each.resource, each.limit_amount),
+                "limitKind": each.limit_kind,
+                "limitOf": each.limiting_node,
+                "notLent": amount_text(each.resource, each.not_lent),
+                "exceedsMaxQuota": each.exceeds_max_quota,
+            }
+            for each in explanation.shortages
+        ],
+        "unsuitableFlavors": [each._asdict() for each in explanation.unsuitable_flavors],
+        "failedChecks": list(explanation.failed_checks),
+        "blockedBy": explanation.blocked_by,
+        "preempts": list(explanation.victims),
+        "delays": None if delayed is None else {"workload": delayed.key, "reservedStart": _time(delayed.start)},
+        "waitsFor": list(explanation.waits_for),
+        "start": _time(explanation.start),
+        "reserved": explanation.reserved,
+        "neverFits": explanation.never_fits,
+    }
+
+
+def _queue_json(queue: ClusterQueueSummary | LocalQueueSummary) -> Json:
+    return {
+        "active": queue.activity.is_active,
+        "reason": queue.activity.reason,
+        "message": queue.activity.message,
+        "pendingWorkloads": queue.counts.pending,
+        "reservingWorkloads": queue.counts.reserving,
+        "admittedWorkloads": queue.counts.admitted,
+    }
+
+
+def _optional_amount(resource: str, amount: int | None) -> str | None:
+    return None if amount is None else amount_text(resource, amount)
+
+
+def _time(seconds: float) -> str | None:
+    return None if seconds == inf else api_time(seconds)
+
+
+def matching_rows(rows: Iterable[WorkloadRow], queue: str, namespace: str) -> Iterator[WorkloadRow]:
+    """Yield the rows of a namespace, and of a ClusterQueue or LocalQueue by name; "": of all."""
+    for row in rows:
+        if queue in {"", row.cluster_queue, row.workload.queue_name} and namespace in {"", row.workload.namespace}:
+            yield row

@@ -1,0 +1,63 @@
+"""Jobs that run longer than they declare: they are told so once, and so are those that wait for them.
+
+The planner extends the deadline of such a workload again and again (running_workloads.py extend_overrun), so starts
+that depend on it move. Who waits for it is what the notes of pending workloads say (pending_notes.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.backfill.explain_message import format_duration
+from zonewise_scheduler.backfill.policies import OVERRUN_EXTENSION
+from zonewise_scheduler.controller.status.job_events import JobEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.controller.status.pending_note import PendingNote
+
+GRACE = 30.0
+"""Seconds beyond the declared run time until it is told: a Job at its activeDeadlineSeconds still ends its pods."""
+MAX_WAITING = 20
+"""Workloads that are told of one overrun, at most. Notes tell the others of their new start."""
+
+
+class Overruns:
+    """Remembers what was told, while the workloads run."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, float] = {}
+        """When the runs started of which an overrun was told, by key."""
+
+    def due(self, state: PlannerState, notes: Mapping[str, PendingNote], now: float) -> Iterator[tuple[str, JobEvent]]:
+        """Yield Events with the keys of their workloads, for overruns that were not told yet.
+
+        `notes`: the last note of each pending workload that has one.
+        """
+        self._told = {key: start for key, start in self._told.items() if _start(state, key) == start}
+        for key in sorted(state.running_workloads.ending_by(now + OVERRUN_EXTENSION)):
+            workload, start = state.running[key].workload, _start(state, key)
+            if start is None or key in self._told or now < start + workload.max_duration + GRACE:
+                continue
+            self._told[key] = start
+            declared = format_duration(workload.max_duration)
+            waiting = [other for other, note in notes.items() if key in note.waits_for]
+            yield key, JobEvent("RunTimeExceeded", _overrun_message(declared, len(waiting)), True)
+            for other in waiting[:MAX_WAITING]:
+                message = f"starts later than predicted: {key} runs longer than the {declared} that it declares"
+                yield other, JobEvent("StartDelayed", message)
+
+
+def _start(state: PlannerState, key: str) -> float | None:
+    run = state.running.get(key)
+    admission = None if run is None else run.workload.admission
+    return None if admission is None else admission.started_at
+
+
+def _overrun_message(declared: str, waiting: int) -> str:
+    message = f"runs longer than the {declared} that it declares"
+    if not waiting:
+        return message
+    return f"{message}; {waiting} workload{' waits' if waiting == 1 else 's wait'} for it"

@@ -1,0 +1,101 @@
+"""Why a pending workload waits, as the condition QuotaReserved=False shows it.
+
+The reasons are Kueue's (apis/kueue/v1beta2/workload_types.go WorkloadQuotaReservedReason*). Times are absolute, in UTC
+and to the minute, so that a message stays true while nothing happens.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_scheduler.backfill.explain_message import UNKNOWN_TIME, explanation_message
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.backfill.explanation import Explanation
+    from zonewise_scheduler.backfill.types import Forecast
+
+MIN_SHIFT = 60.0
+"""Seconds by which a start has to move to be told anew,"""
+SHIFT_RATIO = 0.1
+"""or this part of the time until then, whichever is more."""
+_DAY = 86400.0
+
+
+class PendingNote(NamedTuple):
+    """What a condition says about a pending workload."""
+
+    reason: str
+    message: str
+    essence: str
+    """The message without times, position, and what is available: these change all the time."""
+    starts: tuple[float, ...] = ()
+    """The times in the message, seconds since 1970; infinite where unknown."""
+    waits_for: tuple[str, ...] = ()
+    """Keys of the workloads that must end first."""
+
+    def differs_from(self, other: PendingNote, now: float) -> bool:
+        """Tell whether the note says more than a small shift of times."""
+        if (self.reason, self.essence, len(self.starts)) != (other.reason, other.essence, len(other.starts)):
+            return True
+        return any(_is_shifted(old, new, now) for old, new in zip(other.starts, self.starts, strict=True))
+
+
+def pending_note(explanation: Explanation, forecast: Forecast | None) -> PendingNote:
+    """Return the note of an explanation; `forecast` None: there is none."""
+    starts = [explanation.start] if explanation.start < inf else []
+    essence = explanation_message(_without_amounts(explanation), lambda _time, _now: "")
+    message = explanation_message(explanation, latest_time)
+    if forecast is not None and forecast.likely < inf:
+        message += f"; {forecast_clause(forecast, explanation.now)}"
+        starts += [forecast.likely, forecast.latest]
+    return PendingNote(pending_reason(explanation), message, essence, tuple(starts), explanation.waits_for)
+
+
+def pending_reason(explanation: Explanation) -> str:
+    """Return the reason of the condition."""
+    if explanation.queue_message:
+        is_held = "inactive" in explanation.queue_message or "deactivated" in explanation.queue_message
+        return "Suspended" if is_held else "Misconfigured"
+    shortages = explanation.shortages
+    reasons = {
+        "ExceedsMaxQuota": bool(shortages) and all(shortage.exceeds_max_quota for shortage in shortages),
+        "NoMatchingFlavor": bool(explanation.unsuitable_flavors) and not shortages,
+        "TopologyPlacementFailed": explanation.placement_failure is not None,
+        "WaitingForPreemptedWorkloads": bool(explanation.victims),
+        "WaitingForQuota": bool(
+            shortages or explanation.delayed_reservation or explanation.blocked_by or explanation.gated
+        ),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "PendingEvaluation")
+
+
+def forecast_clause(forecast: Forecast, now: float) -> str:
+    """Return "starts about 14:20 UTC, at the latest 16:05 UTC"."""
+    about = f"starts about {clock_time(forecast.likely, now)}"
+    return about if forecast.latest == inf else f"{about}, at the latest {clock_time(forecast.latest, now)}"
+
+
+def latest_time(time: float, now: float) -> str:
+    """Return the words of a start that is an upper bound: "at 16:05 UTC at the latest", "now"."""
+    if time == inf:
+        return UNKNOWN_TIME
+    return "now" if time <= now else f"at {clock_time(time, now)} at the latest"
+
+
+def clock_time(time: float, now: float) -> str:
+    """Return "14:20 UTC", and with its date where it is a day away or more: "2026-11-23 14:20 UTC"."""
+    pattern = "%H:%M UTC" if abs(time - now) < _DAY else "%Y-%m-%d %H:%M UTC"
+    return datetime.fromtimestamp(time, UTC).strftime(pattern)
+
+
+def _without_amounts(explanation: Explanation) -> Explanation:
+    shortages = tuple(shortage._replace(available=0, not_lent=0) for shortage in explanation.shortages)
+    return explanation._replace(position=0, shortages=shortages)
+
+
+def _is_shifted(old: float, new: float, now: float) -> bool:
+    if inf in (old, new):
+        return old != new
+    return abs(new - old) > max(MIN_SHIFT, SHIFT_RATIO * (old - now))

@@ -1,0 +1,110 @@
+"""Keeps Workloads informed why they wait, within bounds.
+
+| bound | value |
+|---|---|
+| a workload that has waited for less than MIN_WAIT | no note |
+| notes of one workload | one in REFRESH at most, and only where it says something new |
+| explanations, and so notes | RATE a second, BURST after a rest |
+| time for explanations | BUDGET of all time, since an explanation is a what-if on the planner's state |
+
+The first workloads of each queue come first, after those that no queue admits; then the others, in turn.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from zonewise_common.token_bucket import TokenBucket
+from zonewise_scheduler.backfill.explain import explain
+from zonewise_scheduler.controller.status.pending_note import PendingNote, pending_note
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.backfill.types import Forecast
+
+MIN_WAIT = 10.0
+"""Seconds."""
+REFRESH = 60.0
+"""Seconds."""
+RATE, BURST = 5.0, 10
+BUDGET = 0.05
+HEADS = 10
+"""Workloads of a queue that come first."""
+_ROTATION = 5.0
+"""Seconds between two looks at which workloads are pending."""
+
+
+class PendingNotes:
+    """Chooses the workloads to explain, and remembers the last note of each."""
+
+    def __init__(self, timer: Callable[[], float]) -> None:
+        """`timer` returns seconds, to measure how long explanations take."""
+        self._timer = timer
+        self._now = 0.0
+        self._bucket = TokenBucket(RATE, BURST, lambda: self._now)
+        self._turns: deque[str] = deque()
+        self._rotated_at = -_ROTATION
+        self._explained_until = 0.0
+        self._told: dict[str, tuple[PendingNote, float]] = {}
+        """The last note of a workload, and when it was made."""
+
+    @property
+    def last(self) -> Mapping[str, PendingNote]:
+        """The last note of each workload."""
+        return {key: note for key, (note, _) in self._told.items()}
+
+    def due(
+        self, state: PlannerState, forecasts: Mapping[str, Forecast], now: float
+    ) -> Iterator[tuple[str, PendingNote]]:
+        """Yield notes with the keys of their workloads, as many as the bounds allow now."""
+        self._now = now
+        if not self._turns and now >= self._rotated_at + _ROTATION:
+            self._rotate(state, now)
+        while self._turns and now >= self._explained_until:
+            key = self._turns.popleft()
+            if not self._is_due(state, key, now):
+                continue
+            if not self._bucket.try_acquire():
+                self._turns.appendleft(key)
+                return
+            begin = self._timer()
+            try:
+                note = pending_note(explain(state, key, now), forecasts.get(key))
+            except KeyError:  # it waits no longer
+                continue
+            finally:
+                self._explained_until = max(self._explained_until, now) + (self._timer() - begin) / BUDGET
+            old = self._told.get(key)
+            self._told[key] = note, now
+            if old is None or note.differs_from(old[0], now):
+                yield key, note
+
+    def _rotate(self, state: PlannerState, now: float) -> None:
+        """Give each pending workload its next turn."""
+        self._rotated_at = now
+        self._told = {
+            key: told for key, told in self._told.items() if key in state.pending or key in state.inadmissible
+        }
+        heads: list[str] = []
+        others: list[str] = []
+        for queue in state.pending_queues.values():
+            order = queue.heap.sorted_keys(state.snapshot.local_queue_usage)
+            heads += order[:HEADS]
+            others += order[HEADS:]
+        self._turns.extend(key for key in (*state.inadmissible, *heads, *others) if self._is_due(state, key, now))
+
+    def _is_due(self, state: PlannerState, key: str, now: float) -> bool:
+        told = self._told.get(key)
+        if told is not None and now < told[1] + REFRESH:
+            return False
+        if key in state.inadmissible:
+            since = state.inadmissible[key].workload.queue_order_timestamp()
+        else:
+            workload = state.pending_workload(key)
+            if workload is None:
+                return False
+            since = workload.queue_order_timestamp()
+        return now >= since + MIN_WAIT

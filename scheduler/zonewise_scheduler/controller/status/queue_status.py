@@ -1,0 +1,163 @@
+"""The statuses of ClusterQueues, LocalQueues and Cohorts, as writes, coalesced.
+
+A status is written once it has not changed for SETTLED seconds, and at the latest DELAY seconds after it first changed.
+So a queue in which many workloads start costs one write in DELAY seconds, and one at rest has an exact status.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_common.kube.resources import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES
+from zonewise_scheduler.controller.merge_patch import merge_patch
+from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
+from zonewise_scheduler.controller.workloads.conditions import Condition, with_conditions
+from zonewise_scheduler.quota.api.amount import amount_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from zonewise_common.kube.resources import Resource
+    from zonewise_scheduler.controller.status.queue_summaries import (
+        Activity,
+        ClusterQueueSummary,
+        LocalQueueSummary,
+        QueueSummaries,
+        ResourceSummary,
+    )
+    from zonewise_scheduler.controller.types import Json
+    from zonewise_scheduler.quota.api.resource_quota import FlavorResource
+
+PURPOSE = "queue status"
+SETTLED = 1.0
+"""Seconds."""
+DELAY = 5.0
+"""Seconds. 60 queues cost 12 writes a second at most."""
+
+
+def cluster_queue_status(observed: Json, summary: ClusterQueueSummary, now: float, *, fair_sharing: bool) -> Json:
+    """Return the status of a ClusterQueue; `observed`: the object."""
+    status: Json = {
+        "conditions": _conditions(observed, summary.activity, now),
+        "flavorsReservation": _flavors(
+            summary.resources, lambda each: {"total": each.reserved, "borrowed": each.reserved_borrowed}
+        ),
+        "flavorsUsage": _flavors(summary.resources, lambda each: {"total": each.used, "borrowed": each.borrowed}),
+        "pendingWorkloads": summary.counts.pending,
+        "reservingWorkloads": summary.counts.reserving,
+        "admittedWorkloads": summary.counts.admitted,
+    }
+    if fair_sharing:
+        status["fairSharing"] = {"weightedShare": summary.share.rounded_weighted_share}
+    return status
+
+
+def local_queue_status(observed: Json, summary: LocalQueueSummary, now: float) -> Json:
+    """Return the status of a LocalQueue; `observed`: the object."""
+    return {
+        "conditions": _conditions(observed, summary.activity, now),
+        "flavorsReservation": _flavors(summary.resources, lambda each: {"total": each.reserved}),
+        "flavorsUsage": _flavors(summary.resources, lambda each: {"total": each.used}),
+        "pendingWorkloads": summary.counts.pending,
+        "reservingWorkloads": summary.counts.reserving,
+        "admittedWorkloads": summary.counts.admitted,
+    }
+
+
+def status_patch(observed: Json, status: Json) -> Json:
+    """Return the merge patch of the fields of a status that differ; empty where none does."""
+    before: Json = observed.get("status") or {}
+    changes = merge_patch({name: before.get(name) for name in status}, status)
+    # a count of 0 is left out by the server
+    changes = {name: value for name, value in changes.items() if value != 0 or before.get(name)}
+    return {"status": changes} if changes else {}
+
+
+class _Change(NamedTuple):
+    body: Json
+    first_at: float
+    """When the status first differed from the observed one."""
+    last_at: float
+    """When it last changed."""
+
+
+class QueueStatuses:
+    """Remembers which statuses have changed, and since when."""
+
+    def __init__(self, *, fair_sharing: bool = False) -> None:
+        self._fair_sharing = fair_sharing
+        self._changes: dict[ObjectKey, _Change] = {}
+
+    def due(
+        self, summaries: QueueSummaries, objects: Callable[[Resource], Iterable[Json]], now: float
+    ) -> Iterator[Write]:
+        """Yield the writes that are due; `objects`: the observed objects of a kind."""
+        changes: dict[ObjectKey, _Change] = {}
+        for key, observed, status in self._statuses(summaries, objects, now):
+            body = status_patch(observed, status)
+            if not body:
+                continue
+            old = self._changes.get(key)
+            first_at = now if old is None else old.first_at
+            last_at = old.last_at if old is not None and _same(old.body, body) else now
+            if now >= last_at + SETTLED or now >= first_at + DELAY:
+                yield _write(key, observed, body)
+            else:
+                changes[key] = _Change(body, first_at, last_at)
+        self._changes = changes
+
+    def _statuses(
+        self, summaries: QueueSummaries, objects: Callable[[Resource], Iterable[Json]], now: float
+    ) -> Iterator[tuple[ObjectKey, Json, Json]]:
+        """Yield key, observed object and status of each queue that the planner has."""
+        for observed in objects(CLUSTER_QUEUES):
+            key = _key(CLUSTER_QUEUES, observed)
+            if (queue := summaries.cluster_queues.get(key.name)) is not None:
+                yield key, observed, cluster_queue_status(observed, queue, now, fair_sharing=self._fair_sharing)
+        for observed in objects(LOCAL_QUEUES):
+            key = _key(LOCAL_QUEUES, observed)
+            if (local := summaries.local_queues.get(key.namespaced_name)) is not None:
+                yield key, observed, local_queue_status(observed, local, now)
+        for observed in objects(COHORTS) if self._fair_sharing else ():
+            key = _key(COHORTS, observed)
+            if (share := summaries.cohorts.get(key.name)) is not None:
+                yield key, observed, {"fairSharing": {"weightedShare": share.rounded_weighted_share}}
+
+
+def _key(resource: Resource, observed: Json) -> ObjectKey:
+    metadata = observed["metadata"]
+    return ObjectKey(resource, metadata.get("namespace", ""), metadata["name"])
+
+
+def _write(key: ObjectKey, observed: Json, body: Json) -> Write:
+    metadata = observed["metadata"]
+    uid, version = metadata.get("uid", ""), metadata.get("resourceVersion", "")
+    return Write(Verb.MERGE_PATCH, key, PURPOSE, body, "status", uid, version)
+
+
+def _same(old: Json, new: Json) -> bool:
+    """Tell whether two patches are equal but for the time of a condition."""
+    return _without_times(old) == _without_times(new)
+
+
+def _without_times(body: Json) -> Json:
+    status = dict(body["status"])
+    if "conditions" in status:
+        status["conditions"] = [{**entry, "lastTransitionTime": ""} for entry in status["conditions"]]
+    return status
+
+
+def _conditions(observed: Json, activity: Activity, now: float) -> list[Json]:
+    condition = Condition("Active", activity.is_active, activity.reason, activity.message)
+    return with_conditions(observed, [condition], now)
+
+
+def _flavors(
+    resources: Mapping[FlavorResource, ResourceSummary], amounts: Callable[[ResourceSummary], Mapping[str, int]]
+) -> list[Json]:
+    """Return the usage of each flavor in the order of the quotas; 0 of what is not used."""
+    flavors: dict[str, list[Json]] = {}
+    for key, summary in resources.items():
+        texts = {name: amount_text(key.resource, amount) for name, amount in amounts(summary).items()}
+        flavors.setdefault(key.flavor, []).append({"name": key.resource, **texts})
+    return [{"name": flavor, "resources": entries} for flavor, entries in flavors.items()]

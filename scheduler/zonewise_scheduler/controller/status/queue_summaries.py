@@ -1,0 +1,260 @@
+"""What each queue has: workloads by state, quota, usage. Statuses, metrics and the read API are made of it.
+
+Sources of the rules: Kueue's pkg/cache/scheduler/clusterqueue.go inactiveReason, getUsage; pkg/controller/core
+clusterqueue_controller.go, localqueue_controller.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_scheduler.quota.api.amount import minus, plus
+from zonewise_scheduler.quota.api.resource_quota import FlavorResource, ResourceQuota
+from zonewise_scheduler.quota.hierarchy.fair_sharing import DRS, dominant_resource_share
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.quota.api.queue_types import ClusterQueue, LocalQueue
+    from zonewise_scheduler.quota.api.workload_types import Workload
+    from zonewise_scheduler.quota.hierarchy.resource_node import ClusterQueueSnapshot
+
+Amounts = dict[FlavorResource, int]
+
+
+_INACTIVE_REASONS = {
+    "missing ResourceFlavors": "FlavorNotFound",
+    "missing AdmissionChecks": "AdmissionCheckNotFound",
+    "inactive AdmissionChecks": "AdmissionCheckInactive",
+}
+"""By a part of the message of a Snapshot."""
+
+
+class Activity(NamedTuple):
+    """The condition Active of a queue."""
+
+    is_active: bool
+    reason: str
+    message: str
+
+
+class WorkloadCounts(NamedTuple):
+    """Workloads of a queue by state."""
+
+    active: int = 0
+    """Pending, and tried in the next passes."""
+    inadmissible: int = 0
+    """Pending, and not tried before the cluster changes."""
+    reserving: int = 0
+    """With quota."""
+    admitted: int = 0
+    """With quota, and all admission checks passed."""
+
+    @property
+    def pending(self) -> int:
+        """Return all that have no quota."""
+        return self.active + self.inadmissible
+
+
+class ResourceSummary(NamedTuple):
+    """One resource of one flavor in a ClusterQueue, in amounts."""
+
+    quota: ResourceQuota
+    reserved: int
+    used: int
+    """By workloads whose admission checks have passed."""
+
+    @property
+    def borrowed(self) -> int:
+        """Return the part of what is used beyond the nominal quota."""
+        return max(0, minus(self.used, self.quota.nominal))
+
+    @property
+    def reserved_borrowed(self) -> int:
+        """Return the part of what is reserved beyond the nominal quota."""
+        return max(0, minus(self.reserved, self.quota.nominal))
+
+
+class ClusterQueueSummary(NamedTuple):
+    """A ClusterQueue."""
+
+    name: str
+    cohort: str
+    activity: Activity
+    counts: WorkloadCounts
+    resources: Mapping[FlavorResource, ResourceSummary]
+    share: DRS
+
+
+class LocalQueueSummary(NamedTuple):
+    """A LocalQueue."""
+
+    namespace: str
+    name: str
+    cluster_queue: str
+    activity: Activity
+    counts: WorkloadCounts
+    resources: Mapping[FlavorResource, ResourceSummary]
+    """By all flavors and resources of its ClusterQueue; quotas are those of the ClusterQueue."""
+
+
+class QueueSummaries(NamedTuple):
+    """All queues."""
+
+    cluster_queues: Mapping[str, ClusterQueueSummary] = {}
+    local_queues: Mapping[str, LocalQueueSummary] = {}
+    """By namespace/name."""
+    cohorts: Mapping[str, DRS] = {}
+    """The share of each cohort."""
+
+
+class _Usage:
+    """What the workloads of one queue have."""
+
+    def __init__(self) -> None:
+        self.reserving = self.admitted = 0
+        self.reserved: Amounts = {}
+        self.used: Amounts = {}
+
+    def add(self, workload: Workload) -> None:
+        self.reserving += 1
+        _add(self.reserved, workload.usage)
+        if is_admitted(workload):
+            self.admitted += 1
+            _add(self.used, workload.usage)
+
+
+def summarize_queues(state: PlannerState, problems: Mapping[str, Iterable[str]]) -> QueueSummaries:
+    """Return a summary of each queue; `problems`: as of PlannerFeed. The cost grows with the number of workloads."""
+    usage_by_queue, usage_by_local_queue = _usages(state)
+    pending_by_local_queue = _pending_by_local_queue(state)
+    cluster_queues = {
+        name: ClusterQueueSummary(
+            name,
+            node.spec.cohort_name,
+            _cluster_queue_activity(state, node.spec, problems),
+            _cluster_queue_counts(state, name, usage_by_queue.get(name)),
+            _resources(node, usage_by_queue.get(name)),
+            dominant_resource_share(node),
+        )
+        for name, node in state.snapshot.cluster_queues.items()
+    }
+    local_queues: dict[str, LocalQueueSummary] = {}
+    for key, spec in (state.router.local_queue_by_key or {}).items():
+        node, usage = state.snapshot.cluster_queues.get(spec.cluster_queue), usage_by_local_queue.get(key)
+        active, inadmissible = pending_by_local_queue.get(key, (0, 0))
+        counts = WorkloadCounts(active, inadmissible) if usage is None else WorkloadCounts(
+            active, inadmissible, usage.reserving, usage.admitted)  # fmt: skip
+        local_queues[key] = LocalQueueSummary(
+            spec.namespace,
+            spec.name,
+            spec.cluster_queue,
+            _local_queue_activity(spec, cluster_queues.get(spec.cluster_queue), problems),
+            counts,
+            {} if node is None else _resources(node, usage),
+        )
+    cohorts = {name: dominant_resource_share(node) for name, node in state.snapshot.cohorts.items()}
+    return QueueSummaries(cluster_queues, local_queues, cohorts)
+
+
+def is_admitted(workload: Workload) -> bool:
+    """Tell whether a workload with quota has passed its checks, and knows where its pods go."""
+    admission = workload.admission
+    return (
+        admission is not None
+        and not admission.pending_checks
+        and all(pod_set.delayed_topology_request != "Pending" for pod_set in admission.pod_sets)
+    )
+
+
+def _usages(state: PlannerState) -> tuple[dict[str, _Usage], dict[str, _Usage]]:
+    """Return what running workloads have, by ClusterQueue and by key of the LocalQueue."""
+    by_queue: dict[str, _Usage] = {}
+    by_local_queue: dict[str, _Usage] = {}
+    for name, workloads in state.snapshot.workloads_by_queue.items():
+        usage = by_queue[name] = _Usage()
+        for workload in workloads.values():
+            usage.add(workload)
+            by_local_queue.setdefault(workload.local_queue_key, _Usage()).add(workload)
+    return by_queue, by_local_queue
+
+
+def _pending_by_local_queue(state: PlannerState) -> dict[str, tuple[int, int]]:
+    """Return the number of active and inadmissible workloads, by key of the LocalQueue."""
+    counts: dict[str, tuple[int, int]] = {}
+    for queue in state.pending_queues.values():
+        for keys, step in ((queue.heap.active, (1, 0)), (queue.heap.inadmissible, (0, 1))):
+            for key in keys:
+                workload = queue.heap.get(key)
+                if workload is not None:
+                    active, inadmissible = counts.get(workload.local_queue_key, (0, 0))
+                    counts[workload.local_queue_key] = active + step[0], inadmissible + step[1]
+    return counts
+
+
+def _cluster_queue_counts(state: PlannerState, name: str, usage: _Usage | None) -> WorkloadCounts:
+    queue = state.pending_queues.get(name)
+    active = inadmissible = 0
+    if queue is not None:
+        inadmissible = len(queue.heap.inadmissible)
+        active = len(queue.heap) - inadmissible
+    if name in state.snapshot.inactive:
+        active, inadmissible = 0, active + inadmissible
+    return WorkloadCounts(active, inadmissible, *((0, 0) if usage is None else (usage.reserving, usage.admitted)))
+
+
+def _resources(node: ClusterQueueSnapshot, usage: _Usage | None) -> dict[FlavorResource, ResourceSummary]:
+    usage = usage or _Usage()
+    return {
+        key: ResourceSummary(quota, usage.reserved.get(key, 0), usage.used.get(key, 0))
+        for key, quota in node.quotas.items()
+    }
+
+
+def _cluster_queue_activity(state: PlannerState, spec: ClusterQueue, problems: Mapping[str, Iterable[str]]) -> Activity:
+    flavors = dict.fromkeys(name for group in spec.resource_groups for name in group.flavor_names)
+    own = [*problems.get(f"clusterQueues/{spec.name}", ())]
+    own += [
+        f"ResourceFlavor {name}: {each}" for name in flavors for each in problems.get(f"resourceFlavors/{name}", ())
+    ]
+    own += [f"Cohort {spec.cohort_name}: {each}" for each in problems.get(f"cohorts/{spec.cohort_name}", ())]
+    cause = state.snapshot.inactive.get(spec.name)
+    if cause is None:
+        return Activity(is_active=True, reason="Ready", message=_with_problems("Can admit new workloads", own))
+    message = _with_problems(f"Can't admit new workloads: {cause}", own)
+    return Activity(is_active=False, reason=_inactive_reason(state, spec, cause), message=message)
+
+
+def _inactive_reason(state: PlannerState, spec: ClusterQueue, cause: str) -> str:
+    if spec.name in state.removed_queues:
+        return "Terminating"
+    if spec.stop_policy != "None":
+        return "Stopped"
+    return next((reason for kind, reason in _INACTIVE_REASONS.items() if kind in cause), "CohortCycle")
+
+
+def _local_queue_activity(
+    spec: LocalQueue, queue: ClusterQueueSummary | None, problems: Mapping[str, Iterable[str]]
+) -> Activity:
+    own = list(problems.get(f"localQueues/{spec.key}", ()))
+    prefix = "Can't submit new workloads to LocalQueue:"
+    if spec.stop_policy != "None":
+        return Activity(False, "Stopped", _with_problems(f"{prefix} stopPolicy is {spec.stop_policy}", own))
+    if queue is None:
+        message = f"{prefix} there is no ClusterQueue {spec.cluster_queue!r:.80}"
+        return Activity(False, "ClusterQueueDoesNotExist", _with_problems(message, own))
+    if not queue.activity.is_active:
+        message = f"{prefix} ClusterQueue {queue.name} is inactive"
+        return Activity(False, "ClusterQueueIsInactive", _with_problems(message, own))
+    return Activity(True, "Ready", _with_problems("Can submit new workloads to LocalQueue", own))
+
+
+def _with_problems(message: str, problems: Iterable[str]) -> str:
+    invalid = "; ".join(problems)
+    return f"{message}. Invalid: {invalid}" if invalid else message
+
+
+def _add(sums: Amounts, usage: Mapping[FlavorResource, int]) -> None:
+    for key, amount in usage.items():
+        sums[key] = plus(sums.get(key, 0), amount)

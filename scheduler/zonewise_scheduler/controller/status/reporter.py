@@ -1,0 +1,237 @@
+"""Tells about the queue: after each step of the controller, in its thread.
+
+- A snapshot for metrics and the read API, at most once a second. It is immutable, so other threads may read it.
+- Statuses of queues and notes for pending workloads, within the bounds of their modules. While many writes of
+  decisions are on their way, notes wait.
+- Events, which a writer of their own carries out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
+from zonewise_scheduler.controller.reconcile.workload import patch_status, workload_key
+from zonewise_scheduler.controller.status.job_events import (
+    EXPLAIN_PURPOSE,
+    EventLog,
+    JobEvent,
+    creation_event,
+    involved_object,
+    workload_event,
+)
+from zonewise_scheduler.controller.status.overruns import Overruns
+from zonewise_scheduler.controller.status.pending_notes import PendingNotes
+from zonewise_scheduler.controller.status.queue_status import PURPOSE as QUEUE_STATUS_PURPOSE
+from zonewise_scheduler.controller.status.queue_status import QueueStatuses
+from zonewise_scheduler.controller.status.queue_summaries import QueueSummaries, summarize_queues
+from zonewise_scheduler.controller.workloads.conditions import is_true
+from zonewise_scheduler.controller.workloads.status import explain_pending
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from zonewise_scheduler.backfill.types import Forecast
+    from zonewise_scheduler.controller.controller import QueueController
+    from zonewise_scheduler.controller.status.pending_note import PendingNote
+    from zonewise_scheduler.controller.types import Json, ObjectKey, Write
+    from zonewise_scheduler.controller.writing.outcome import Outcome
+
+PERIOD = 1.0
+"""Seconds between two snapshots,"""
+BUDGET = 0.05
+"""or the time that one takes, divided by this, whichever is longer."""
+MAX_IN_FLIGHT = 20
+"""Writes on their way beyond which no notes are written."""
+REJECTED_PAUSE = 60.0
+"""Seconds before a status that the server has rejected is tried again."""
+
+
+class ControllerSnapshot(NamedTuple):
+    """The queue at one time."""
+
+    at: float = 0.0
+    """Seconds since 1970; 0: there is none yet."""
+    leads: bool = False
+    queues: QueueSummaries = QueueSummaries()
+    pending: int = 0
+    inadmissible: int = 0
+    running: int = 0
+    reservations: int = 0
+    assumed: int = 0
+    in_flight: int = 0
+    invalid: Mapping[str, str] = {}
+    """Jobs and Workloads that cannot be read, with the reason."""
+    pods_left: Mapping[str, int] = {}
+    """Pods that were left to kube-scheduler though their queues have the controller bind them, by reason."""
+
+
+class WriteObserver(Protocol):
+    """Counts what is done."""
+
+    def observe_write(self, controller: QueueController, write: Write, outcome: Outcome) -> None:
+        """Take the final outcome of a write, before the controller does."""
+        ...
+
+    def observe_rejection(self, reason: str) -> None:
+        """Count a pod that its kubelet has rejected, by status.reason."""
+        ...
+
+    def observe_reservations(self, controller: QueueController, forecasts: Mapping[str, Forecast]) -> None:
+        """Take the reservations and forecasts of now."""
+        ...
+
+
+class StatusReporter:
+    """See the module."""
+
+    def __init__(
+        self,
+        controller: QueueController,
+        submit: Callable[[Write], object],
+        emit: Callable[[Write], object],
+        observer: WriteObserver,
+        timer: Callable[[], float],
+        *,
+        fair_sharing: bool = False,
+    ) -> None:
+        """`submit` takes writes of statuses, `emit` those of Events; `timer` measures seconds."""
+        self.snapshot = ControllerSnapshot()
+        self.forecasts: Mapping[str, Forecast] = {}
+        """The last forecasts; another thread may replace them."""
+        self.history = RunTimeHistory()
+        """Run times of the workloads that have ended; for the controller's thread."""
+        self._controller = controller
+        self._submit = submit
+        self._emit = emit
+        self._observer = observer
+        self._timer = timer
+        self._statuses = QueueStatuses(fair_sharing=fair_sharing)
+        self._notes = PendingNotes(timer)
+        self._events = EventLog()
+        self._overruns = Overruns()
+        self._next_at = 0.0
+        self._in_flight: set[ObjectKey] = set()
+        """Queues whose status is on its way."""
+        self._paused: dict[ObjectKey, float] = {}
+        self._invalid: dict[ObjectKey, str] = {}
+        """What Events were made for."""
+
+    @property
+    def notes(self) -> Mapping[str, PendingNote]:
+        """The last note of each pending workload that has one; for the controller's thread."""
+        return self._notes.last
+
+    def step(self, now: float) -> None:
+        """Tell what is due."""
+        self._report_rejections(now)
+        if now >= self._next_at:
+            begin = self._timer()
+            self._publish(now)
+            if self._controller.leads:
+                self._write_statuses(now)
+                self._report_invalid(now)
+                self._report_overruns(now)
+                self._observer.observe_reservations(self._controller, self.forecasts)
+            self._next_at = now + max(PERIOD, (self._timer() - begin) / BUDGET)
+        if self._controller.leads and self._controller.in_flight < MAX_IN_FLIGHT:
+            self._write_notes(now)
+
+    def end_write(self, write: Write, outcome: Outcome, now: float) -> bool:
+        """Take the outcome of any write; return whether it was one of a status, so that the controller needs it not."""
+        self._observer.observe_write(self._controller, write, outcome)
+        if write.purpose == "finish" and outcome.result == "done":
+            self._observe_run_time(write.workload, now)
+        event = workload_event(write, outcome)
+        if event is not None and outcome.obj is not None:
+            self._tell(involved_object(write.key, outcome.obj), event, now)
+        if (event := creation_event(write, outcome)) is not None:
+            self._tell_workload(write.workload, event, now)
+        if write.purpose == QUEUE_STATUS_PURPOSE:
+            self._in_flight.discard(write.key)
+            if outcome.result == "done" and outcome.obj is not None:
+                self._controller.observe(write.key, outcome.obj, now)
+            elif outcome.result == "rejected":
+                self._paused[write.key] = now + REJECTED_PAUSE
+            return True
+        if write.purpose == EXPLAIN_PURPOSE and outcome.result != "done":
+            self._controller.abandon(write)
+            return True
+        return False
+
+    def publish_forecasts(self, forecasts: Mapping[str, Forecast]) -> None:
+        """Replace the forecasts; called by another thread."""
+        self.forecasts = forecasts
+
+    def _observe_run_time(self, key: str, now: float) -> None:
+        run = self._controller.feed.state.running.get(key)
+        if run is not None and run.workload.admission is not None:
+            self.history.observe(run.workload, now - run.workload.admission.started_at)
+
+    def _publish(self, now: float) -> None:
+        controller, state = self._controller, self._controller.feed.state
+        self.snapshot = ControllerSnapshot(
+            now,
+            controller.leads,
+            summarize_queues(state, controller.feed.problems),
+            len(state.pending),
+            len(state.inadmissible),
+            len(state.running),
+            len(state.reservations.by_key),
+            controller.assumed,
+            controller.in_flight,
+            {str(key): message for key, message in controller.invalid.items()},
+            controller.pods_left,
+        )
+
+    def _write_statuses(self, now: float) -> None:
+        self._paused = {key: until for key, until in self._paused.items() if until > now}
+        for write in self._statuses.due(self.snapshot.queues, self._controller.configuration.objects, now):
+            if write.key not in self._in_flight and write.key not in self._paused:
+                self._in_flight.add(write.key)
+                self._submit(write)
+
+    def _write_notes(self, now: float) -> None:
+        for key, note in self._notes.due(self._controller.feed.state, self.forecasts, now):
+            workload = self._controller.workload(key)
+            write = None if workload is None else _note_write(key, workload, note, now)
+            if write is not None and self._controller.claim(write):
+                self._submit(write)
+
+    def _report_rejections(self, now: float) -> None:
+        for rejection in self._controller.take_rejections():
+            workload = self._controller.workload(rejection.workload)
+            if not self._controller.leads or workload is None:
+                continue
+            self._observer.observe_rejection(rejection.reason)
+            involved = involved_object(workload_key(rejection.workload), workload)
+            self._tell(involved, JobEvent("PodRejected", rejection.text, True), now)
+
+    def _report_invalid(self, now: float) -> None:
+        invalid = dict(self._controller.invalid)
+        for key, message in invalid.items():
+            obj = self._controller.object(key)
+            if obj is not None and self._invalid.get(key) != message:
+                self._tell(involved_object(key, obj), JobEvent(f"Invalid{key.resource.kind}", message, True), now)
+        self._invalid = invalid
+
+    def _report_overruns(self, now: float) -> None:
+        for key, event in self._overruns.due(self._controller.feed.state, self._notes.last, now):
+            self._tell_workload(key, event, now)
+
+    def _tell_workload(self, key: str, event: JobEvent, now: float) -> None:
+        workload = self._controller.workload(key)
+        if workload is not None:
+            self._tell(involved_object(workload_key(key), workload), event, now)
+
+    def _tell(self, involved: dict[str, str], event: JobEvent, now: float) -> None:
+        write = self._events.write(involved, event, now)
+        if write is not None:
+            self._emit(write)
+
+
+def _note_write(key: str, workload: Json, note: PendingNote, now: float) -> Write | None:
+    if is_true(workload, "QuotaReserved"):
+        return None
+    body = explain_pending(workload, note.reason, note.message, now)
+    return patch_status(workload, key, EXPLAIN_PURPOSE, body)
