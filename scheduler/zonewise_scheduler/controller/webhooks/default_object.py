@@ -1,0 +1,94 @@
+"""The mutating webhook: jobs of a queue start suspended, and pods of a queue gated.
+
+Source: pkg/controller/jobframework/defaults.go, pkg/controller/jobs/pod/pod_webhook.go Default.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+from zonewise_common.k8s.fields import object_in, objects_in, strings_in
+from zonewise_scheduler.controller.jobs.job_fields import has_managed_owner
+from zonewise_scheduler.controller.planning.configuration import DEFAULT_QUEUE
+from zonewise_scheduler.controller.pods.pod_names import (
+    ADMISSION_GATE,
+    MANAGED_LABEL,
+    POD_FINALIZER,
+    ROLE_HASH_ANNOTATION,
+    TOPOLOGY_GATE,
+)
+from zonewise_scheduler.controller.pods.role_hash import role_hash
+from zonewise_scheduler.controller.webhooks.admission_review import patch_between
+from zonewise_scheduler.controller.webhooks.leader_worker_set import LEADER_WORKER_SET, queued_leader_worker_set
+from zonewise_scheduler.controller.webhooks.rules import (
+    POD,
+    annotations_of,
+    labels_of,
+    queue_name,
+)
+from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.controller.types import Json
+    from zonewise_scheduler.controller.webhooks.admission_review import AdmissionRequest
+    from zonewise_scheduler.controller.webhooks.rules import AdmissionRules
+
+
+def default_object(request: AdmissionRequest, rules: AdmissionRules) -> list[Json]:
+    """Return the JSON patch of a new object; none where it is not of a queue. Raises FieldError."""
+    if request.operation not in {"CREATE", "UPDATE"} or has_managed_owner(request.obj, rules.suspend_paths):
+        return []
+    if request.group_kind == LEADER_WORKER_SET:
+        job = _with_default_queue(request, rules) if request.operation == "CREATE" else request.obj
+        return patch_between(request.obj, queued_leader_worker_set(job)) if queue_name(job) else []
+    if request.operation != "CREATE":
+        return []
+    if request.group_kind == POD:
+        return patch_between(request.obj, _gated_pod(request.obj)) if queue_name(request.obj) else []
+    if request.group_kind not in rules.suspend_paths:
+        return []
+    return patch_between(request.obj, _held_job(request, rules))
+
+
+def _with_default_queue(request: AdmissionRequest, rules: AdmissionRules) -> Json:
+    """Return a job with the default queue of its namespace, where it names none and there is one."""
+    job = copy.deepcopy(request.obj)
+    if not queue_name(job) and rules.has_default_queue(request.namespace):
+        job["metadata"] = {**(job.get("metadata") or {}), "labels": {**labels_of(job), QUEUE_LABEL: DEFAULT_QUEUE}}
+    return job
+
+
+def _held_job(request: AdmissionRequest, rules: AdmissionRules) -> Json:
+    """Return a job that is suspended where it has a queue, the default one included."""
+    job = _with_default_queue(request, rules)
+    if queue_name(job) or rules.manages_without_queue_name:
+        *parents, field = map(str, rules.suspend_paths[request.group_kind])
+        holder, path = job, ""
+        for parent in parents:
+            object_in(holder, parent, path)
+            holder[parent] = holder.get(parent) or {}
+            holder, path = holder[parent], f"{path}{parent}."
+        holder[field] = True
+    return job
+
+
+def _gated_pod(pod: Json) -> Json:
+    """Return a pod that waits for its admission and its place, and whose end is accounted before it goes.
+
+    Its role is what it requires now: its start adds to that.
+    """
+    gated = copy.deepcopy(pod)
+    gated["spec"] = {**object_in(gated, "spec", "")}
+    metadata, spec = gated["metadata"], gated["spec"]
+    metadata["labels"] = {**metadata["labels"], MANAGED_LABEL: "true"}
+    metadata["annotations"] = {ROLE_HASH_ANNOTATION: role_hash(spec), **annotations_of(gated)}
+    finalizers = strings_in(metadata, "finalizers", "metadata.")
+    if POD_FINALIZER not in finalizers:
+        metadata["finalizers"] = [*finalizers, POD_FINALIZER]
+    gates = objects_in(spec, "schedulingGates", "spec.")
+    present = {gate.get("name") for gate in gates}
+    missing = [{"name": name} for name in (ADMISSION_GATE, TOPOLOGY_GATE) if name not in present]
+    if missing:
+        spec["schedulingGates"] = [*gates, *missing]
+    return gated

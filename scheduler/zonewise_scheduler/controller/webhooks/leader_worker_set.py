@@ -1,0 +1,110 @@
+"""LeaderWorkerSets of a queue: their pods have its label, and what is admitted of them does not change.
+
+Source: pkg/controller/jobs/leaderworkerset/leaderworkerset_webhook.go.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+from zonewise_common.k8s.fields import object_in
+from zonewise_common.kube.resources import LEADER_WORKER_SETS
+from zonewise_scheduler.controller.jobs.registry import group_kind
+from zonewise_scheduler.controller.pods.group_owner import LEADER, WORKER
+from zonewise_scheduler.controller.pods.pod_names import POD_INDEX_OFFSET_ANNOTATION, ROLE_HASH_ANNOTATION
+from zonewise_scheduler.controller.pods.role_hash import role_hash
+from zonewise_scheduler.controller.webhooks.field_checks import label_field, problem
+from zonewise_scheduler.controller.webhooks.rules import labels_of, queue_name
+from zonewise_scheduler.quota.api.job_pod_sets import PREFERRED_TOPOLOGY, QUEUE_LABEL, REQUIRED_TOPOLOGY
+from zonewise_scheduler.quota.api.job_priority import PRIORITY_CLASS_LABEL
+from zonewise_scheduler.quota.api.workload_types import DEFAULT_POD_SET
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zonewise_scheduler.controller.types import Json
+    from zonewise_scheduler.controller.webhooks.admission_review import AdmissionRequest
+
+LEADER_WORKER_SET = group_kind(LEADER_WORKER_SETS)
+_PATH = "spec.leaderWorkerTemplate."
+_POD_GROUP_NAME = "kueue.x-k8s.io/podset-group-name"
+
+
+def queued_leader_worker_set(obj: Json) -> Json:
+    """Return a set whose templates have the queue, the priority class, and the role of their pods.
+
+    Workers are numbered after the leader, so their ranks begin with their second index. Raises FieldError.
+    """
+    queued = copy.deepcopy(obj)
+    template = object_in(object_in(queued, "spec", ""), "leaderWorkerTemplate", "spec.")
+    labels = {name: value for name, value in labels_of(obj).items() if name in {QUEUE_LABEL, PRIORITY_CLASS_LABEL}}
+    has_leader = template.get("leaderTemplate") is not None
+    if has_leader:
+        _mark(template, "leaderTemplate", labels, {ROLE_HASH_ANNOTATION: LEADER})
+    annotations = {ROLE_HASH_ANNOTATION: WORKER if has_leader else DEFAULT_POD_SET}
+    if has_leader and _POD_GROUP_NAME not in _annotations(template, "workerTemplate"):
+        annotations[POD_INDEX_OFFSET_ANNOTATION] = "1"
+    _mark(template, "workerTemplate", labels, annotations)
+    return queued
+
+
+def leader_worker_set_problems(request: AdmissionRequest) -> Iterator[str]:
+    """Yield the problems of a set of a queue. Raises FieldError."""
+    spec = object_in(request.obj, "spec", "")
+    if spec.get("startupPolicy") == "LeaderReady" and any(map(_is_placed, _templates(request.obj).values())):
+        advice = "waits for a leader that waits for its workers: use LeaderCreated, or no topology annotations"
+        yield problem("spec.startupPolicy", "LeaderReady", advice)
+    if request.operation == "UPDATE" and queue_name(request.old):
+        yield from _changes(request.old, request.obj)
+
+
+def _changes(old: Json, new: Json) -> Iterator[str]:
+    before, now = queue_name(old), queue_name(new)
+    is_ready = bool(object_in(old, "status", "").get("readyReplicas"))
+    if before != now and (is_ready or not now):
+        yield problem(
+            label_field(QUEUE_LABEL), now, f"cannot replace {before!r:.80} while replicas are ready, or be removed"
+        )
+    sizes = [_leader_worker_template(obj).get("size", 1) for obj in (old, new)]
+    if sizes[0] != sizes[1]:
+        yield problem(f"{_PATH}size", sizes[1], f"cannot replace {sizes[0]!r}: the pods of a replica are admitted once")
+    roles = [
+        {name: role_hash(object_in(item, "spec", _PATH)) for name, item in _templates(obj).items()}
+        for obj in (old, new)
+    ]
+    for name in sorted(roles[0].keys() | roles[1].keys()):
+        if roles[0].get(name) != roles[1].get(name):
+            yield f"{_PATH}{name}: its requests and constraints are admitted once, and cannot change: make another set"
+
+
+def _leader_worker_template(obj: Json) -> Json:
+    return object_in(object_in(obj, "spec", ""), "leaderWorkerTemplate", "spec.")
+
+
+def _templates(obj: Json) -> dict[str, Json]:
+    template = _leader_worker_template(obj)
+    return {
+        name: object_in(template, name, _PATH)
+        for name in ("leaderTemplate", "workerTemplate")
+        if template.get(name) is not None
+    }
+
+
+def _annotations(owner: Json, name: str) -> Json:
+    metadata = object_in(object_in(owner, name, _PATH), "metadata", f"{_PATH}{name}.")
+    return object_in(metadata, "annotations", f"{_PATH}{name}.metadata.")
+
+
+def _is_placed(template: Json) -> bool:
+    annotations = object_in(object_in(template, "metadata", _PATH), "annotations", _PATH)
+    return REQUIRED_TOPOLOGY in annotations or PREFERRED_TOPOLOGY in annotations
+
+
+def _mark(owner: Json, name: str, labels: Json, annotations: Json) -> None:
+    template = object_in(owner, name, _PATH)
+    metadata = {**object_in(template, "metadata", f"{_PATH}{name}.")}
+    path = f"{_PATH}{name}.metadata."
+    metadata["labels"] = {**object_in(metadata, "labels", path), **labels}
+    metadata["annotations"] = {**object_in(metadata, "annotations", path), **annotations}
+    owner[name] = {**template, "metadata": metadata}

@@ -1,0 +1,144 @@
+"""Validation of jobs: what a Job of a queue may declare, and what may change while it runs.
+
+Source: pkg/controller/jobframework/validation.go, pkg/controller/jobs/job/job_webhook.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise_common.k8s.fields import object_in
+from zonewise_scheduler.controller.jobs.batch_job import COMPLETIONS_ANNOTATION
+from zonewise_scheduler.controller.webhooks.field_checks import (
+    annotation_field,
+    check_annotation_sizes,
+    check_object_name,
+    check_topology_request,
+    check_walltime,
+    label_field,
+    problem,
+    whole_number,
+)
+from zonewise_scheduler.controller.webhooks.leader_worker_set import LEADER_WORKER_SET, leader_worker_set_problems
+from zonewise_scheduler.controller.webhooks.rules import annotations_of, is_suspended, labels_of, queue_name
+from zonewise_scheduler.quota.api.declared_walltime import MAX_EXEC_TIME_LABEL, MAX_RUN_ANNOTATION
+from zonewise_scheduler.quota.api.job_pod_sets import MIN_PARALLELISM_ANNOTATION, QUEUE_LABEL
+from zonewise_scheduler.quota.api.job_priority import PRIORITY_CLASS_LABEL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zonewise_scheduler.controller.types import Json
+    from zonewise_scheduler.controller.webhooks.admission_review import AdmissionRequest
+    from zonewise_scheduler.controller.webhooks.rules import AdmissionRules
+
+_BATCH_JOB = ("batch", "Job")
+
+
+def job_problems(request: AdmissionRequest, rules: AdmissionRules) -> Iterator[str]:
+    """Yield the problems of a new job or of an update. Raises FieldError."""
+    yield from _declaration_problems(request)
+    if request.group_kind == LEADER_WORKER_SET:
+        yield from leader_worker_set_problems(request)
+    elif request.operation == "UPDATE":
+        yield from _update_problems(request, rules)
+
+
+def pod_templates(obj: Json) -> Iterator[tuple[str, Json]]:
+    """Yield the path and value of each pod template of an object: what has a spec with containers."""
+    stack: list[tuple[str, object]] = [("spec.", obj.get("spec"))]
+    while stack:
+        path, value = stack.pop()
+        if isinstance(value, list):
+            stack += [(f"{path[:-1]}[{i}].", item) for i, item in enumerate(value)]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        elif isinstance(value, dict):
+            fields: Json = value  # pyright: ignore[reportUnknownVariableType]
+            spec = fields.get("spec")
+            if isinstance(spec, dict) and "containers" in spec:
+                yield path, fields
+            else:
+                stack += [(f"{path}{name}.", part) for name, part in fields.items()]
+
+
+def _declaration_problems(request: AdmissionRequest) -> Iterator[str]:
+    job, labels, annotations = request.obj, labels_of(request.obj), annotations_of(request.obj)
+    for name in (QUEUE_LABEL, PRIORITY_CLASS_LABEL):
+        if name in labels and (name == PRIORITY_CLASS_LABEL or labels[name]):
+            yield from check_object_name(label_field(name), labels[name])
+    yield from check_walltime(labels, annotations)
+    yield from check_annotation_sizes(annotations, "metadata.")
+    for path, template in pod_templates(job):
+        template_annotations = object_in(object_in(template, "metadata", path), "annotations", f"{path}metadata.")
+        yield from check_annotation_sizes(template_annotations, f"{path}metadata.")
+        yield from check_topology_request(template_annotations, f"{path}metadata.")
+    if request.group_kind == _BATCH_JOB:
+        yield from _batch_job_problems(request)
+
+
+def _batch_job_problems(request: AdmissionRequest) -> Iterator[str]:
+    annotations, spec = annotations_of(request.obj), object_in(request.obj, "spec", "")
+    fewest, parallelism = annotations.get(MIN_PARALLELISM_ANNOTATION), _parallelism(request.obj)
+    # a partially admitted job has a smaller parallelism than it was submitted with
+    changed = not request.old or fewest != annotations_of(request.old).get(MIN_PARALLELISM_ANNOTATION)
+    if fewest is not None and changed and whole_number(fewest) not in range(1, parallelism):
+        field = annotation_field(MIN_PARALLELISM_ANNOTATION)
+        advice = f"must be a number from 1 to {parallelism - 1}, below spec.parallelism" if parallelism > 1 else (
+            f"is of no use with spec.parallelism {parallelism}: remove it"
+        )  # fmt: skip
+        yield problem(field, fewest, advice)
+    equal = annotations.get(COMPLETIONS_ANNOTATION)
+    field = annotation_field(COMPLETIONS_ANNOTATION)
+    if equal is not None and equal not in ("true", "false"):
+        yield problem(field, equal, "must be true or false")
+    if equal == "true" and spec.get("completionMode") != "Indexed":
+        yield problem(field, equal, "needs spec.completionMode Indexed")
+    if equal == "true" and spec.get("completions", 1) != parallelism:
+        yield problem(
+            "spec.completions", spec.get("completions"), f"must equal spec.parallelism ({parallelism}): {field}"
+        )
+
+
+def _update_problems(request: AdmissionRequest, rules: AdmissionRules) -> Iterator[str]:
+    old_queue, queue = queue_name(request.old), queue_name(request.obj)
+    path = rules.suspend_paths[request.group_kind]
+    was_held, is_held = is_suspended(request.old, path), is_suspended(request.obj, path)
+    if queue != old_queue and not is_held:
+        yield _frozen(label_field(QUEUE_LABEL), old_queue, queue)
+    elif old_queue and not queue and rules.has_default_queue(request.namespace):
+        yield problem(label_field(QUEUE_LABEL), queue, "cannot be removed where the namespace has a default queue")
+    yield from _walltime_changes(request, may_change=was_held and is_held)
+    yield from _priority_changes(request, may_add=is_held)
+    if request.group_kind == _BATCH_JOB and not was_held:
+        fewest, before, now = annotations_of(request.old), _parallelism(request.old), _parallelism(request.obj)
+        if MIN_PARALLELISM_ANNOTATION in fewest and before != now:
+            yield _frozen("spec.parallelism", before, now)
+
+
+def _walltime_changes(request: AdmissionRequest, *, may_change: bool) -> Iterator[str]:
+    if may_change:
+        return
+    for field, name, read in (
+        (label_field(MAX_EXEC_TIME_LABEL), MAX_EXEC_TIME_LABEL, labels_of),
+        (annotation_field(MAX_RUN_ANNOTATION), MAX_RUN_ANNOTATION, annotations_of),
+    ):
+        before, now = read(request.old).get(name), read(request.obj).get(name)
+        if before != now:
+            yield _frozen(field, before, now)
+
+
+def _priority_changes(request: AdmissionRequest, *, may_add: bool) -> Iterator[str]:
+    before, now = (labels_of(obj).get(PRIORITY_CLASS_LABEL) for obj in (request.old, request.obj))
+    field = label_field(PRIORITY_CLASS_LABEL)
+    if now and not before and not may_add:
+        yield _frozen(field, before, now)
+    if before and not now:
+        yield problem(field, before, "cannot be removed: name another WorkloadPriorityClass")
+
+
+def _frozen(field: str, before: object, now: object) -> str:
+    return problem(field, now, f"cannot replace {before!r:.80} while the job is not suspended: suspend it first")
+
+
+def _parallelism(job: Json) -> int:
+    value = object_in(job, "spec", "").get("parallelism", 1)
+    return value if type(value) is int else 1

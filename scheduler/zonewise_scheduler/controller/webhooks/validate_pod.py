@@ -1,0 +1,46 @@
+"""Validation of plain pods of a queue, and of their groups (pkg/controller/jobs/pod/pod_webhook.go)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.controller.pods.pod_names import GROUP_NAME_LABEL, GROUP_TOTAL_ANNOTATION, MANAGED_LABEL
+from zonewise_scheduler.controller.webhooks.field_checks import (
+    annotation_field,
+    check_object_name,
+    check_topology_request,
+    check_walltime,
+    label_field,
+    problem,
+    whole_number,
+)
+from zonewise_scheduler.controller.webhooks.rules import annotations_of, labels_of
+from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zonewise_scheduler.controller.webhooks.admission_review import AdmissionRequest
+
+
+def pod_problems(request: AdmissionRequest) -> Iterator[str]:
+    """Yield the problems of a new pod. Raises FieldError.
+
+    Updates are the business of the ValidatingAdmissionPolicy: no webhook stands between a kubelet and its pods.
+    """
+    labels, annotations = labels_of(request.obj), annotations_of(request.obj)
+    if labels.get(QUEUE_LABEL):
+        yield from check_object_name(label_field(QUEUE_LABEL), labels[QUEUE_LABEL])
+    if labels.get(MANAGED_LABEL, "true") != "true":
+        yield problem(label_field(MANAGED_LABEL), labels[MANAGED_LABEL], "can only be true: remove it")
+    group = labels.get(GROUP_NAME_LABEL) or annotations.get(GROUP_NAME_LABEL)
+    total = annotations.get(GROUP_TOTAL_ANNOTATION)
+    if group:
+        yield from check_object_name(label_field(GROUP_NAME_LABEL), group)
+    if bool(group) != (total is not None):
+        name, field = label_field(GROUP_NAME_LABEL), annotation_field(GROUP_TOTAL_ANNOTATION)
+        yield f"{name} and {field} go together: set both, or none for a single pod"
+    if total is not None and not whole_number(total):
+        yield problem(annotation_field(GROUP_TOTAL_ANNOTATION), total, "must be the number of pods of the group")
+    yield from check_walltime(labels, annotations)
+    yield from check_topology_request(annotations, "metadata.")

@@ -1,0 +1,218 @@
+"""Serves the webhooks over TLS with the certificate of a Secret that all replicas share.
+
+Each replica renews the Secret when that is due. Of two that do so at once one gets a Conflict, and uses the bundle that
+the other has written. The leader writes the CAs into the webhook configurations.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime
+import logging
+import os
+import threading
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_common.kube.client import PatchKind
+from zonewise_common.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from zonewise_common.kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS
+from zonewise_common.service.http_server import HttpServer
+from zonewise_common.service.tls import Certificates
+from zonewise_scheduler.controller.webhooks.serving_certificate import CertificateBundle, next_bundle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from zonewise_common.kube.client import Client
+    from zonewise_common.kube.resources import Resource
+    from zonewise_common.service.handlers import Handler
+    from zonewise_scheduler.controller.types import Json
+
+log = logging.getLogger(__name__)
+
+_PERIOD = 60.0
+"""Seconds between two looks at the Secret and, by the leader, at the webhook configurations."""
+_RETRY = 5.0
+"""Seconds until the next look after an error, and while nothing is served."""
+_IDLE_TIMEOUT = 120.0
+"""Seconds for which an idle connection of the API server stays open; Go's net/http closes it after 90 s."""
+_KEYS = {"ca": "ca.crt", "ca_key": "ca.key", "cert": "tls.crt", "key": "tls.key"}
+"""The keys of the Secret by the fields of a CertificateBundle; the names are those of kubernetes.io/tls."""
+_FILE = "webhook.pem"
+
+
+class WebhookOptions(NamedTuple):
+    """The settings of the webhooks."""
+
+    listen: str = ":9443"
+    namespace: str = "zonewise"
+    """Of the Secret and the Service."""
+    service: str = "zonewise-controller"
+    """The Service by whose name the API server calls the webhooks."""
+    secret: str = "zonewise-controller-webhook"  # noqa: S105 -- a name
+    configuration: str = "zonewise-controller"
+    """The name of the MutatingWebhookConfiguration and of the ValidatingWebhookConfiguration."""
+    directory: str = "/run/zonewise"
+    """For the certificate with its key, which Python reads from a file: best in memory."""
+
+    names: tuple[str, ...] = ()
+    """DNS names of the certificate, where the API server calls another name than that of the Service."""
+
+    @property
+    def dns_names(self) -> tuple[str, ...]:
+        """Return the DNS names of the certificate."""
+        return self.names or (
+            f"{self.service}.{self.namespace}.svc",
+            f"{self.service}.{self.namespace}.svc.cluster.local",
+        )
+
+
+class WebhookServer:
+    """The webhooks of one replica, as a context: they are served once there is a certificate."""
+
+    def __init__(
+        self,
+        client: Client,
+        handler: Handler,
+        options: WebhookOptions,
+        *,
+        is_leader: Callable[[], bool],
+        clock: Callable[[], float],
+    ) -> None:
+        """Create a server; `clock` returns seconds since the epoch."""
+        self._client, self._handler, self._options = client, handler, options
+        self._is_leader, self._clock = is_leader, clock
+        self._bundle: CertificateBundle | None = None
+        self._server: HttpServer | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
+
+    @property
+    def port(self) -> int:
+        """Return the port on which webhooks are served; 0 while they are not."""
+        return self._server.port if self._server else 0
+
+    def __enter__(self) -> WebhookServer:
+        """Start, in a thread of its own."""
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop to serve."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        if self._server is not None:
+            self._server.close()
+
+    def step(self) -> None:
+        """Bring the certificate, the server and the configurations up to date. Raises KubeError, OSError."""
+        self._write_file(self._current_bundle())
+        if self._server is None:
+            file = self._file
+            self._server = HttpServer(
+                self._options.listen, self._handler, certificates=Certificates(file, file), idle=_IDLE_TIMEOUT
+            )
+            self._server.start()
+            log.info("webhooks are served on port %d", self._server.port)
+        if self._is_leader():
+            for resource in (MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS):
+                self._trust_bundle(resource)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            wait = _PERIOD
+            try:
+                self.step()
+            except (KubeError, OSError) as error:
+                log.warning("webhooks: %s", error)
+                wait = _RETRY
+            self._stopping.wait(wait)
+
+    @property
+    def _file(self) -> str:
+        return os.path.join(self._options.directory, _FILE)
+
+    def _current_bundle(self) -> CertificateBundle:
+        """Return what the Secret has, once renewed where that is due. Raises KubeError."""
+        options = self._options
+        try:
+            secret = self._client.get(SECRETS, options.secret, namespace=options.namespace)
+        except NotFound:
+            secret = None
+        stored = _read_bundle(secret) if secret else None
+        now = datetime.datetime.fromtimestamp(self._clock(), datetime.UTC)
+        bundle = next_bundle(stored, options.dns_names, now)
+        if bundle != stored:
+            bundle = self._store(secret, bundle)
+        return bundle
+
+    def _store(self, secret: Json | None, bundle: CertificateBundle) -> CertificateBundle:
+        """Write the Secret, and return its bundle: of another replica where that was faster. Raises KubeError."""
+        options = self._options
+        data = {_KEYS[field]: base64.b64encode(value).decode() for field, value in bundle._asdict().items()}
+        metadata = {"name": options.secret, "namespace": options.namespace}
+        try:
+            if secret is None:
+                self._client.create(SECRETS, {"metadata": metadata, "data": data}, namespace=options.namespace)
+            else:
+                self._client.replace(SECRETS, {**secret, "data": data}, namespace=options.namespace)
+        except (AlreadyExists, Conflict):
+            newest = self._client.get(SECRETS, options.secret, namespace=options.namespace)
+            other = _read_bundle(newest)
+            if other is None:
+                raise
+            return other
+        log.info("the certificate of the webhooks is renewed in Secret %s/%s", options.namespace, options.secret)
+        return bundle
+
+    def _write_file(self, bundle: CertificateBundle) -> None:
+        """Replace the file of the server where the certificate is another one: the server reads it again."""
+        if self._bundle is not None and (self._bundle.cert, self._bundle.key) == (bundle.cert, bundle.key):
+            self._bundle = bundle
+            return
+        temporary = f"{self._file}.new"
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(bundle.key + bundle.cert)
+        os.replace(temporary, self._file)
+        self._bundle = bundle
+
+    def _trust_bundle(self, resource: Resource) -> None:
+        """Write the CAs into a webhook configuration where it has others. Raises KubeError."""
+        name = self._options.configuration
+        try:
+            configuration = self._client.get(resource, name)
+        except NotFound:
+            log.info("%s %s is not installed: nothing calls the webhooks of its kind", resource.kind, name)
+            return
+        assert self._bundle is not None  # noqa: S101 -- step() has set it
+        patch = trust_patch(configuration, base64.b64encode(self._bundle.ca).decode())
+        if patch:
+            self._client.patch(resource, name, patch, kind=PatchKind.JSON)
+            log.info("%s %s trusts the webhooks' certificate", resource.kind, name)
+
+
+def trust_patch(configuration: Json, ca_bundle: str) -> list[Json]:
+    """Return the JSON patch that makes each webhook of a configuration trust a bundle; empty where all do."""
+    patch: list[Json] = []
+    for i, webhook in enumerate(configuration.get("webhooks") or ()):
+        if webhook.get("clientConfig", {}).get("caBundle") != ca_bundle:
+            patch += [
+                {"op": "test", "path": f"/webhooks/{i}/name", "value": webhook["name"]},
+                {"op": "add", "path": f"/webhooks/{i}/clientConfig/caBundle", "value": ca_bundle},
+            ]
+    return patch
+
+
+def _read_bundle(secret: Json) -> CertificateBundle | None:
+    """Return the bundle of a Secret; None where a part is absent or damaged."""
+    data: Json = secret.get("data") or {}
+    try:
+        return CertificateBundle(**{field: base64.b64decode(data[key], validate=True) for field, key in _KEYS.items()})
+    except (KeyError, TypeError, binascii.Error):
+        return None
