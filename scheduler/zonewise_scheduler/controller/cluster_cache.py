@@ -1,0 +1,115 @@
+"""The newest known state of each object that the live queue decides from.
+
+An object comes from a watch, or from the response to a write, which is often earlier. So the cache moves forward only:
+an object from a watch that is older than the result of a write is skipped. It counts again once the watch has caught
+up, or after a while, since an etcd that was restored from a backup has lower versions.
+
+The watch shows the result of each write once more. That, as any state that is known, is no change.
+
+A watch that was interrupted lists anew. What was created by a write and deleted meanwhile is in no listing, and no
+watch shows its deletion: it is gone by the first listing that is as new as the write.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zonewise_common.kube.resources import Resource
+    from zonewise_scheduler.controller.types import Json, ObjectKey
+
+CATCH_UP = 30.0
+"""Seconds after which a watch that has not shown the result of a write is believed nevertheless."""
+
+
+class ObjectCache:
+    """Objects by key."""
+
+    def __init__(self) -> None:
+        self._objects: dict[ObjectKey, Json] = {}
+        self._written: dict[ObjectKey, tuple[int, float]] = {}
+        """Version and time of the results of writes that the watch has not shown yet."""
+
+    def get(self, key: ObjectKey) -> Json | None:
+        """Return an object; None if it does not exist."""
+        return self._objects.get(key)
+
+    def observe(self, key: ObjectKey, obj: Json | None, now: float) -> bool:
+        """Take an object from a watch, None: it was deleted. Return False where it or a later state is known."""
+        version, at = self._written.get(key, (0, now))
+        if obj is not None and object_version(obj) < version and now < at + CATCH_UP:
+            return False
+        self._written.pop(key, None)
+        return self._set(key, obj)
+
+    def written(self, key: ObjectKey, obj: Json, now: float) -> bool:
+        """Take the object that a write has returned. Return False where it or a later state is known."""
+        known = self._objects.get(key)
+        if known is not None and uid_of(known) == uid_of(obj) and object_version(known) > object_version(obj):
+            return False
+        if not self._set(key, obj):
+            return False
+        self._written[key] = (object_version(obj), now)
+        return True
+
+    def unlisted(self, resource: Resource, version: int) -> list[ObjectKey]:
+        """Return the objects that a complete listing of this version lacks, though a write has returned them before."""
+        return [key for key, (own, _) in self._written.items() if key.resource == resource and own <= version]
+
+    def _set(self, key: ObjectKey, obj: Json | None) -> bool:
+        """Replace an object, and return whether that changes it."""
+        if obj is None:
+            return self._objects.pop(key, None) is not None
+        is_new = self._objects.get(key) != obj
+        self._objects[key] = obj
+        return is_new
+
+
+class WorkloadIndex:
+    """Workloads by their key (namespace/name), and by the UID of the job that owns them."""
+
+    def __init__(self) -> None:
+        self.by_key: dict[str, Json] = {}
+        self._keys_by_owner: dict[str, set[str]] = {}
+
+    def set(self, key: str, workload: Json | None) -> None:
+        """Replace a Workload; None: it was deleted."""
+        old = self.by_key.pop(key, None)
+        if old is not None:
+            owner = owner_uid(old)
+            self._keys_by_owner.get(owner, set()).discard(key)
+            if not self._keys_by_owner.get(owner):
+                self._keys_by_owner.pop(owner, None)
+        if workload is not None:
+            self.by_key[key] = workload
+            if owner := owner_uid(workload):
+                self._keys_by_owner.setdefault(owner, set()).add(key)
+
+    def owned_by(self, uid: str) -> Mapping[str, Json]:
+        """Return the Workloads of a job, by key, in the order of their keys."""
+        return {key: self.by_key[key] for key in sorted(self._keys_by_owner.get(uid, ()))}
+
+
+def uid_of(obj: Json) -> str:
+    """Return the UID of an object."""
+    return obj["metadata"].get("uid", "")
+
+
+def object_version(obj: Json) -> int:
+    """Return the resource version of an object as a number; 0 if it is none."""
+    text: str = obj["metadata"].get("resourceVersion", "")
+    return int(text) if text.isdecimal() else 0
+
+
+def owner_uid(obj: Json) -> str:
+    """Return the UID of the controller that owns an object; "": none does."""
+    references: list[Json] = obj["metadata"].get("ownerReferences") or []
+    return next((str(entry.get("uid", "")) for entry in references if entry.get("controller")), "")
+
+
+def drop_managed_fields(obj: Json) -> Json:
+    """Remove the managed fields of an object, which nothing here reads and which are half of many objects."""
+    obj.get("metadata", {}).pop("managedFields", None)
+    return obj

@@ -1,0 +1,332 @@
+"""The live queue without I/O: observed objects and outcomes of writes go in, writes come out.
+
+A step does, in this order:
+
+1. queues that have changed go to the planner;
+2. Workloads that have changed go to the planner (planning/workload_sync.py), then nodes and pods;
+3. a scheduling pass decides, if anything has changed or a reserved start has come;
+4. each job, Workload and pod that has changed, or that the pass has decided about, gets its next write (reconcile/).
+
+At most one write per object is on its way. A replica that does not lead does steps 1 and 2 alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_common.kube.resources import ADMISSION_CHECKS, PODS, WORKLOADS
+from zonewise_scheduler.controller.admissionchecks.provisioning_reconciler import WATCHED as PROVISIONING_KINDS
+from zonewise_scheduler.controller.admissionchecks.provisioning_reconciler import ProvisioningReconciler
+from zonewise_scheduler.controller.cluster_cache import ObjectCache, WorkloadIndex, object_version
+from zonewise_scheduler.controller.nodes.node_view import NodeView
+from zonewise_scheduler.controller.planning.active_jobs import ActiveJobs
+from zonewise_scheduler.controller.planning.pending_checks import keys_with_pending_checks
+from zonewise_scheduler.controller.planning.workload_planner import WorkloadPlanner
+from zonewise_scheduler.controller.pods.pod_binder import BIND
+from zonewise_scheduler.controller.pods.pod_context import PodContext
+from zonewise_scheduler.controller.pods.pod_reconciler import PodReconciler
+from zonewise_scheduler.controller.pods.ungate import UNGATE
+from zonewise_scheduler.controller.reconcile.job import JobContext
+from zonewise_scheduler.controller.reconcile.job_reconciler import JobReconciler
+from zonewise_scheduler.controller.reconcile.plain_pods_reconciler import PlainPodsReconciler
+from zonewise_scheduler.controller.reconcile.workload import workload_key
+from zonewise_scheduler.controller.reconcile.workload_reconciler import WorkloadReconciler
+from zonewise_scheduler.controller.types import ObjectKey, Verb
+from zonewise_scheduler.controller.workloads.manifest import ManifestOptions
+from zonewise_scheduler.controller.workloads.time_limits import ReadinessLimits
+from zonewise_scheduler.controller.writing.write_gate import WriteGate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from zonewise_common.kube.resources import Resource
+    from zonewise_scheduler.backfill.checkpoint import Checkpoint
+    from zonewise_scheduler.backfill.planner_feed import PlannerFeed
+    from zonewise_scheduler.backfill.types import Plan
+    from zonewise_scheduler.controller.jobs.interface import JobAdapter
+    from zonewise_scheduler.controller.nodes.types import TrackedNode, TrackedReport
+    from zonewise_scheduler.controller.observed_pod import WatchedPod
+    from zonewise_scheduler.controller.planning.configuration import ConfigurationObjects
+    from zonewise_scheduler.controller.pods.pod_rejections import PodRejection
+    from zonewise_scheduler.controller.types import Json, Write
+    from zonewise_scheduler.controller.writing.outcome import Outcome
+
+log = logging.getLogger(__name__)
+
+
+class ControllerOptions(NamedTuple):
+    """How the controller decides and writes."""
+
+    max_assumed: int = 100
+    """Admissions that are decided and not yet written, at most: no further ahead than is written in a second or two."""
+    readiness: ReadinessLimits = ReadinessLimits()
+
+
+class QueueController:
+    """See the module."""
+
+    def __init__(
+        self,
+        feed: PlannerFeed,
+        adapters: Mapping[tuple[str, str], JobAdapter],
+        configuration: ConfigurationObjects,
+        options: ControllerOptions = ControllerOptions(),  # noqa: B008 -- immutable
+        run_pass: Callable[[PlannerFeed, float, int], Plan] = lambda feed, at, most: feed.run_pass(at, most),
+    ) -> None:
+        """Use adapters by API group and kind. `run_pass` may measure a pass."""
+        self.configuration = configuration
+        self.feed = feed
+        self.wake_at = inf
+        self._objects = ObjectCache()
+        self._workloads = WorkloadIndex()
+        self._gate = WriteGate()
+        self._leads = False
+        self._now = 0.0
+        self._nodes = NodeView()
+        self._pods = PodReconciler()
+        by_key, find = self._workloads.by_key, self._objects.get
+        tracker = self._nodes.tracker
+        self._jobs = JobReconciler(adapters, find, self._workloads, tracker.active_pods)
+        self._active_jobs = ActiveJobs(find, self._jobs.by_uid, adapters, tracker)
+        self._planner = WorkloadPlanner(feed, by_key, self._nodes, run_pass, options.max_assumed, self._active_jobs)
+        self._plain_pods = PlainPodsReconciler(find, self._workloads)
+        self._workload_reconciler = WorkloadReconciler(
+            by_key, self._planner, self._pods.rejections, options.readiness, self._gate.is_in_flight
+        )
+        self._provisioning = ProvisioningReconciler(by_key, configuration)
+
+    # --- what goes in
+
+    def lead(self, leads: bool, checkpoint: Checkpoint | None = None) -> None:
+        """Begin or end to lead. Decisions that were not written are forgotten.
+
+        `checkpoint`: the reservations and the usage of the last leader; None: none are known.
+        """
+        self._leads = leads
+        self._planner.restart(checkpoint)
+        if leads:
+            self._pods.mark_dirty(self._workloads.by_key)
+            self._workload_reconciler.mark(self._workloads.by_key)
+            self._provisioning.restart()
+            self._jobs.mark_all()
+
+    def observe(self, key: ObjectKey, obj: Json | None, now: float) -> None:
+        """Take an object of a kind other than those below from a watch; None: it was deleted."""
+        if self.configuration.observe(key, obj):
+            return
+        old = self._objects.get(key)
+        if self._objects.observe(key, obj, now):
+            self._changed(key, old, obj)
+
+    def end_listing(self, resource: Resource, version: int, now: float) -> None:
+        """Note that all objects of a kind were observed that existed at a resource version."""
+        for key in self._objects.unlisted(resource, version):
+            self.observe(key, None, now)
+
+    def observe_node(self, name: str, node: TrackedNode | None) -> None:
+        """Take a Node; None: it was deleted."""
+        self._nodes.observe_node(name, node)
+
+    def observe_report(self, node: str, report: TrackedReport | None) -> None:
+        """Take a NodeResourceTopology; None: it was deleted."""
+        self._nodes.tracker.observe_report(node, report)
+
+    def observe_pod(self, namespace: str, name: str, pod: WatchedPod | None) -> None:
+        """Take a pod; None: it was deleted."""
+        self._nodes.tracker.observe_pod(namespace, name, None if pod is None else pod.tracked)
+        is_rejected = self._pods.observe(namespace, name, None if pod is None else pod.managed)
+        self._pods.binder.set_terms(f"{namespace}/{name}", () if pod is None else pod.anti_affinity)
+        if pod is not None and pod.tracked.workload:
+            workload = workload_key(pod.tracked.workload)
+            self._mark_owners_dirty(workload, self._objects.get(workload))
+            if is_rejected:
+                self._workload_reconciler.mark([pod.tracked.workload])
+        key = ObjectKey(PODS, namespace, name)
+        queued = None if pod is None else pod.queued
+        if queued is not None or self._objects.get(key) is not None:
+            self.observe(key, queued, self._now)
+
+    def end_write(self, write: Write, outcome: Outcome, now: float) -> None:
+        """Take the outcome of a write."""
+        self._gate.end(write)
+        if write.purpose in {UNGATE, BIND}:
+            self._pods.end_write(write, done=outcome.result == "done")
+            return
+        self._provisioning.end_write(write, outcome)
+        old = self._observed(write.key)
+        if outcome.result == "done" and write.verb is not Verb.DELETE:
+            is_gone = old is None and write.verb is not Verb.CREATE  # the watch was faster than the response
+            if outcome.obj is not None and self.configuration.observe(write.key, outcome.obj):
+                return
+            if outcome.obj is not None and not is_gone and self._objects.written(write.key, outcome.obj, now):
+                self._changed(write.key, old, outcome.obj)
+        elif old is not None or write.verb is Verb.CREATE:  # what is gone may be created anew at once
+            self._gate.pause(write, _decided_on(write, old), now)
+            if outcome.result == "rejected":
+                log.error("object=%s write=%s rejected: %s", write.key, write.purpose, outcome.message)
+        self._mark_dirty(write.key)
+        self._jobs.end_write(write.key)
+        if write.workload:
+            self._provisioning.mark_workloads([write.workload])
+            self._workload_reconciler.mark([write.workload])
+
+    def step(self, now: float) -> list[Write]:
+        """Decide, and return the writes that follow. Sets wake_at, the time of the next step if nothing happens."""
+        self._now = now
+        for key in self._gate.end_pauses(now):
+            self._mark_dirty(key)
+        if self.configuration.feed(self.feed):
+            self._planner.note_configuration()
+            self._workload_reconciler.mark(keys_with_pending_checks(self.feed.state))
+            self._pods.binder.mark_all()
+        self._pods.binder.mark_nodes(self._nodes.tracker.take_relieved())
+        self._workload_reconciler.mark(self._planner.sync(now))
+        if self._nodes.feed(self.feed):
+            self._planner.note_change()
+        writes: list[Write] = []
+        if self._leads:
+            self._workload_reconciler.set_unhealthy_nodes(self._nodes.unhealthy_nodes(self.feed, now))
+            self._workload_reconciler.mark(self._planner.decide(now))
+            context = self._job_context()
+            writes = [
+                *filter(self.claim, self._jobs.writes(context)),
+                *filter(self.claim, self._plain_pods.writes(context)),
+                *filter(self.claim, self._workload_reconciler.writes(now)),
+                *filter(self.claim, self._provisioning.writes(now)),
+                *self._pod_writes(),
+            ]
+        else:
+            for reconciler in (self._jobs, self._workload_reconciler, self._provisioning, self._pods):
+                reconciler.forget_marks()
+        self.wake_at = self._next_wake()
+        return writes
+
+    def _next_wake(self) -> float:
+        """Return when the next step is due if nothing happens. A write that ends is something that happens."""
+        limits_due = self._workload_reconciler.limit_at if self._leads else inf
+        due = (self._nodes.failures_due_at, self._plain_pods.index.recheck_at, self._gate.pause_ends_at)
+        return min(self._planner.wake_at(self._now, leads=self._leads), limits_due, *due)
+
+    # --- caches
+
+    def _changed(self, key: ObjectKey, old: Json | None, new: Json | None) -> None:
+        if key.resource == WORKLOADS:
+            name = key.namespaced_name
+            self._workloads.set(name, new)
+            self._active_jobs.set_owner(name, new)
+            self._planner.change(name)
+            self._pods.mark_dirty([name])
+            if old is not None:
+                self._mark_owners_dirty(key, old)
+        elif key.resource == PODS:
+            group = self._plain_pods.index.observe(key.namespace, key.name, new)
+            if group is not None:
+                self._jobs.mark(group)
+        elif key.resource in PROVISIONING_KINDS:
+            self._provisioning.observe(key, new)
+            return
+        else:
+            if new is None:
+                self._plain_pods.invalid.pop(key, None)
+            self._jobs.change(key, old, new)
+        self._mark_dirty(key)
+
+    def _mark_dirty(self, key: ObjectKey) -> None:
+        """Look for the next write of an object, and of the jobs of a Workload."""
+        if key.resource == WORKLOADS:
+            self._workload_reconciler.mark([key.namespaced_name])
+            self._provisioning.mark_workloads([key.namespaced_name])
+            self._mark_owners_dirty(key, self._workloads.by_key.get(key.namespaced_name))
+        elif key.resource == PODS:
+            self._plain_pods.index.mark_pod(key.namespace, key.name)
+        elif key.resource in PROVISIONING_KINDS or key.resource == ADMISSION_CHECKS:
+            self._provisioning.mark_dirty(key)
+        else:
+            self._jobs.mark(key)
+            self._plain_pods.index.mark_owner(key)
+
+    def _mark_owners_dirty(self, key: ObjectKey, workload: Json | None) -> None:
+        """Look for the next write of the jobs of a Workload; None: it does not exist, and a pod group may want it."""
+        self._plain_pods.mark_workload(key, workload)
+        if workload is not None:
+            self._jobs.mark_owner(workload)
+
+    # --- writes
+
+    def _job_context(self) -> JobContext:
+        configuration = self.configuration
+        options = ManifestOptions(configuration.priority_classes)
+        return JobContext(options, configuration.flavors, self._now, configuration.find)
+
+    def _pod_writes(self) -> list[Write]:
+        nodes, workloads = self._nodes, self._workloads.by_key
+        find, predicted = self.configuration.find, self.feed.predicted_admissions
+        context = PodContext(workloads, nodes.names_by_hostname, predicted, find, nodes.node_info)
+        writes = self._pods.writes(context)
+        self._gate.claim_all(writes)
+        return writes + self._pods.binder.writes(context, self.claim)
+
+    # --- for what tells about the queue
+
+    @property
+    def leads(self) -> bool:
+        """Whether this replica leads."""
+        return self._leads
+
+    @property
+    def in_flight(self) -> int:
+        """Return the number of writes on their way."""
+        return len(self._gate)
+
+    @property
+    def assumed(self) -> int:
+        """Return the number of decisions that no object shows yet."""
+        return self._planner.assumed
+
+    @property
+    def invalid(self) -> dict[ObjectKey, str]:
+        """Return the jobs and Workloads that cannot be read, with the field and its problem."""
+        workloads = {workload_key(name): problem for name, problem in self._planner.invalid.items()}
+        return {**self._jobs.invalid, **self._plain_pods.invalid, **workloads}
+
+    def take_rejections(self) -> list[PodRejection]:
+        """Return the pods that kubelets have rejected since the last call."""
+        return self._pods.rejections.take_new()
+
+    @property
+    def pods_left(self) -> dict[str, int]:
+        """Return by reason the pods that were left to kube-scheduler though their queues have pods bound here."""
+        return dict(self._pods.binder.left)
+
+    def object(self, key: ObjectKey) -> Json | None:
+        """Return a job or Workload as it was observed; None: it is unknown."""
+        return self._objects.get(key)
+
+    def workload(self, name: str) -> Json | None:
+        """Return the Workload of a namespace and name; None: it is unknown."""
+        return self._workloads.by_key.get(name)
+
+    def claim(self, write: Write) -> bool:
+        """Note that a write is on its way; False where another write of the object is, or it was just rejected."""
+        return self._gate.claim(write, _version(self._observed(write.key)), self._now)
+
+    def abandon(self, write: Write) -> None:
+        """Note that a claimed write has failed, and that nothing depends on it."""
+        self._gate.end(write)
+        self._mark_dirty(write.key)
+
+    def _observed(self, key: ObjectKey) -> Json | None:
+        return self.configuration.find(*key) if key.resource == ADMISSION_CHECKS else self._objects.get(key)
+
+
+def _version(obj: Json | None) -> int:
+    return 0 if obj is None else object_version(obj)
+
+
+def _decided_on(write: Write, obj: Json | None) -> int:
+    """Return the version that a write was decided on. A later one may be observed before the write has an outcome."""
+    if write.verb is Verb.CREATE:
+        return 0
+    return int(write.resource_version) if write.resource_version.isdecimal() else _version(obj)

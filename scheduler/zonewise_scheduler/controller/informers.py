@@ -1,0 +1,157 @@
+"""Informers: a reflector per kind of object, whose changes go into the controller's inbox.
+
+Kinds that a cluster need not have are probed with one request now and then, and watched only while they are served.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from zonewise_common.kube.errors import Forbidden, KubeError, NotFound
+from zonewise_common.kube.probe import PROBE_PERIOD, probe
+from zonewise_common.kube.reflector import Reflector
+from zonewise_scheduler.controller.cluster_cache import drop_managed_fields
+from zonewise_scheduler.controller.types import ObjectKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Self
+
+    from zonewise_common.kube.client import Client
+    from zonewise_common.kube.resources import Resource
+    from zonewise_scheduler.controller.types import Json
+
+log = logging.getLogger(__name__)
+
+_STOP_TIMEOUT = 0.3
+_SYNC_PERIOD = 0.05
+
+
+class WatchedKind(NamedTuple):
+    """A kind of object, and what becomes of its changes."""
+
+    resource: Resource
+    decode: Callable[[msgspec.Raw], Any]
+    handle: Callable[[Any, Any], object]
+    """Takes the old and the new value; None: there is none."""
+    listed: Callable[[int], object] = lambda _version: None
+    """Takes the resource version of each complete listing, after its changes."""
+
+
+def watched_objects(
+    resource: Resource,
+    handle: Callable[[ObjectKey, Json | None], object],
+    listed: Callable[[Resource, int], object],
+) -> WatchedKind:
+    """Return a kind of which whole objects are watched; `handle` takes the newest, None: it was deleted.
+
+    `listed` takes the resource version of each complete listing, after its changes.
+    """
+
+    def handle_change(old: Json | None, new: Json | None) -> None:
+        obj = new if new is not None else old
+        if obj is not None:
+            handle(object_key(resource, obj), new)
+
+    def handle_listing(version: int) -> None:
+        listed(resource, version)
+
+    return WatchedKind(resource, decode_object, handle_change, handle_listing)
+
+
+class ObjectInformers:
+    """Handles the changes of several kinds, in threads that run while the context is entered."""
+
+    def __init__(
+        self,
+        client: Client,
+        required: Sequence[WatchedKind],
+        optional: Sequence[WatchedKind],
+        *,
+        probe_period: float = PROBE_PERIOD,
+    ) -> None:
+        """Watch `required` kinds from the start on, and `optional` ones while they are served."""
+        self._client = client
+        self._required = required
+        self._optional = optional
+        self._probe_period = probe_period
+        self._reflectors: dict[Resource, Reflector[Any]] = {}
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="probes", daemon=True)
+
+    def __enter__(self) -> Self:
+        for kind in self._required:
+            self._watch(kind)
+        for kind in self._optional:
+            self._probe(kind)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        for reflector in list(self._reflectors.values()):
+            reflector.close(_STOP_TIMEOUT)
+        self._thread.join(_STOP_TIMEOUT)
+
+    @property
+    def unsynced(self) -> list[str]:
+        """Return the kinds whose first list is not complete yet."""
+        return [resource.plural for resource, reflector in self._reflectors.items() if not reflector.has_synced]
+
+    @property
+    def ages(self) -> dict[str, float]:
+        """Return by kind the seconds since it was last known to be current; 0 while it is."""
+        return {resource.plural: reflector.age for resource, reflector in list(self._reflectors.items())}
+
+    def wait_synced(self, stop: threading.Event) -> bool:
+        """Wait until each first list is complete; False where `stop` is set before."""
+        while self.unsynced and not stop.is_set():
+            stop.wait(_SYNC_PERIOD)
+            gc.freeze()  # a collection over all of these objects takes up to half a second, and finds no garbage
+        return not stop.is_set()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._probe_period):
+            for kind in self._optional:
+                try:
+                    self._probe(kind)
+                except Exception:  # a bug must not end the loop
+                    log.exception("%s: the probe failed", kind.resource.plural)
+
+    def _probe(self, kind: WatchedKind) -> None:
+        resource = kind.resource
+        try:
+            probe(self._client, resource)
+        except (NotFound, Forbidden) as error:
+            if (reflector := self._reflectors.pop(resource, None)) is not None:
+                log.warning("%s.%s are not watched any more: %s", resource.plural, resource.group, error)
+                reflector.close(_STOP_TIMEOUT)
+        except KubeError as error:
+            log.debug("%s: %s", resource.plural, error)
+        else:
+            if resource not in self._reflectors:
+                self._watch(kind)
+
+    def _watch(self, kind: WatchedKind) -> None:
+        self._reflectors[kind.resource] = reflector = Reflector(self._client, kind.resource, kind.decode, kind.handle)
+        reflector.on_listing = kind.listed
+        reflector.start()
+
+
+def decode_object(raw: msgspec.Raw) -> Json:
+    """Return an object without its managed fields."""
+    return drop_managed_fields(_DECODER.decode(raw))
+
+
+def object_key(resource: Resource, obj: Json) -> ObjectKey:
+    """Return the key of an object."""
+    metadata: dict[str, Any] = obj["metadata"]
+    return ObjectKey(resource, metadata.get("namespace", ""), metadata["name"])
+
+
+_DECODER = msgspec.json.Decoder(dict[str, Any])

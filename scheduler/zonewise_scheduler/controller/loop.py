@@ -1,0 +1,223 @@
+"""The controller thread: empties the inbox, lets the controller decide, and hands its writes to the writer.
+
+Reflectors and writers only put messages into the inbox. So the controller needs no lock, and a step sees all that has
+come until then. Between two steps passes at least BATCH_TIME, so that a burst of events costs one scheduling pass.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import queue
+import threading
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self
+
+    from zonewise_common.kube.resources import Resource
+    from zonewise_scheduler.backfill.checkpoint import Checkpoint
+    from zonewise_scheduler.controller.controller import QueueController
+    from zonewise_scheduler.controller.nodes.types import TrackedNode, TrackedReport
+    from zonewise_scheduler.controller.observed_pod import WatchedPod
+    from zonewise_scheduler.controller.status.reporter import StatusReporter
+    from zonewise_scheduler.controller.types import Json, ObjectKey, Write
+    from zonewise_scheduler.controller.writing.outcome import Outcome
+
+log = logging.getLogger(__name__)
+
+BATCH_TIME = 0.01
+"""Seconds."""
+MAX_WAIT = 1.0
+"""Seconds between two steps without any message: leadership and timers are looked at then."""
+_STOP_TIMEOUT = 2.0
+
+
+class Observation(NamedTuple):
+    """An object that a watch has shown; None: it was deleted."""
+
+    key: ObjectKey
+    obj: Json | None
+
+
+class Listing(NamedTuple):
+    """All objects of a kind that existed at a resource version have been observed."""
+
+    resource: Resource
+    version: int
+
+
+class NodeObservation(NamedTuple):
+    """A Node that a watch has shown; None: it was deleted."""
+
+    name: str
+    node: TrackedNode | None
+
+
+class ReportObservation(NamedTuple):
+    """A NodeResourceTopology that a watch has shown; None: it was deleted."""
+
+    node: str
+    report: TrackedReport | None
+
+
+class PodObservation(NamedTuple):
+    """A pod that a watch has shown; None: it was deleted."""
+
+    namespace: str
+    name: str
+    pod: WatchedPod | None
+
+
+class WriteEnded(NamedTuple):
+    """A write with its outcome."""
+
+    write: Write
+    outcome: Outcome
+
+
+class Leadership(NamedTuple):
+    """Whether this replica leads from now on."""
+
+    leads: bool
+    checkpoint: Checkpoint | None = None
+    """Of the last leader."""
+
+
+class Question(NamedTuple):
+    """A function of the controller that another thread wants the result of."""
+
+    function: Callable[[QueueController], Any]
+    result: Future[Any]
+
+
+Message = (
+    Observation | Listing | NodeObservation | ReportObservation | PodObservation | WriteEnded | Leadership | Question
+)
+T = TypeVar("T")
+
+
+class ControllerLoop:
+    """See the module. Works while the context is entered."""
+
+    def __init__(
+        self,
+        controller: QueueController,
+        submit: Callable[[Write], object],
+        clock: Callable[[], float],
+        reporter: StatusReporter | None = None,
+    ) -> None:
+        """`submit` takes a write; `clock` returns seconds since 1970 and never goes back.
+
+        `reporter`: tells about the queue after each step.
+        """
+        self._reporter = reporter
+        self._controller = controller
+        self._submit = submit
+        self._clock = clock
+        self._inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="controller", daemon=True)
+        self._stopping = threading.Event()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._inbox.put(None)
+        self._thread.join(_STOP_TIMEOUT)
+
+    def put(self, message: Message) -> None:
+        """Put a message into the inbox."""
+        self._inbox.put(message)
+
+    def call(self, function: Callable[[QueueController], T], timeout: float) -> T:
+        """Return the result of a function that runs in the controller's thread, between two steps.
+
+        `timeout`: seconds. Raises TimeoutError, and what the function raises.
+        """
+        result: Future[T] = Future()
+        self._inbox.put(Question(function, result))
+        try:
+            return result.result(timeout)
+        except FutureTimeout as error:
+            result.cancel()
+            raise TimeoutError(f"the controller has not answered for {timeout:g} s") from error
+
+    @property
+    def inbox_length(self) -> int:
+        """Return the number of messages that wait."""
+        return self._inbox.qsize()
+
+    def _run(self) -> None:
+        gc.disable()
+        while not self._stopping.is_set():
+            self._receive()
+            try:
+                for write in self._controller.step(self._clock()):
+                    self._submit(write)
+                if self._reporter is not None:
+                    self._reporter.step(self._clock())
+            except Exception:  # a bug must not end the loop; the next step starts from the objects
+                log.exception("a step of the controller failed")
+            if not gc.isenabled():  # after the first step: what it has built stays, and no collection has to search it
+                gc.freeze()
+                gc.enable()
+            self._stopping.wait(BATCH_TIME)
+        gc.enable()
+
+    def _receive(self) -> None:
+        """Wait for a message, or until the controller wants to be woken; then take all messages that are there."""
+        timeout = min(MAX_WAIT, max(0.0, self._controller.wake_at - self._clock()))
+        try:
+            self._handle(self._inbox.get(timeout=timeout))
+            while True:
+                self._handle(self._inbox.get_nowait())
+        except queue.Empty:
+            return
+
+    def _handle(self, message: Message | None) -> None:
+        try:
+            match message:
+                case Observation() | Listing():
+                    self._observe(message)
+                case PodObservation(namespace, name, pod):
+                    self._controller.observe_pod(namespace, name, pod)
+                case NodeObservation(name, node):
+                    self._controller.observe_node(name, node)
+                case ReportObservation(node, report):
+                    self._controller.observe_report(node, report)
+                case WriteEnded(write, outcome):
+                    self._end_write(write, outcome)
+                case Leadership(leads, checkpoint):
+                    self._controller.lead(leads, checkpoint)
+                case Question():
+                    _answer(message, self._controller)
+                case None:
+                    pass
+        except Exception:  # one object that cannot be handled must not keep others from it
+            log.exception("a message to the controller failed: %.200s", message)
+
+    def _observe(self, message: Observation | Listing) -> None:
+        if isinstance(message, Observation):
+            self._controller.observe(message.key, message.obj, self._clock())
+        else:
+            self._controller.end_listing(message.resource, message.version, self._clock())
+
+    def _end_write(self, write: Write, outcome: Outcome) -> None:
+        now = self._clock()
+        if self._reporter is None or not self._reporter.end_write(write, outcome, now):
+            self._controller.end_write(write, outcome, now)
+
+
+def _answer(question: Question, controller: QueueController) -> None:
+    if not question.result.set_running_or_notify_cancel():
+        return
+    try:
+        question.result.set_result(question.function(controller))
+    except Exception as error:  # noqa: BLE001 -- the thread that asks gets it
+        question.result.set_exception(error)

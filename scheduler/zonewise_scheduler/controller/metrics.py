@@ -1,0 +1,320 @@
+"""Prometheus metrics of the live queue.
+
+Names that begin with `kueue_` mean what they mean in Kueue (pkg/metrics/metrics.go), so that its dashboards and alerts
+work. They lack the labels priority_class and replica_role. All others begin with `zonewise_`.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    PlatformCollector,
+    ProcessCollector,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from zonewise_common import __version__
+from zonewise_common.k8s.fields import FieldReader
+from zonewise_common.kube.resources import WORKLOADS
+from zonewise_scheduler.controller.workloads.admission_checks import checks_of
+from zonewise_scheduler.controller.workloads.conditions import condition_time, find_condition, is_true
+from zonewise_scheduler.quota.api.amount import UNLIMITED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from prometheus_client import Metric
+
+    from zonewise_scheduler.backfill.planner_feed import PlannerFeed
+    from zonewise_scheduler.backfill.types import Forecast, Plan
+    from zonewise_scheduler.controller.controller import QueueController
+    from zonewise_scheduler.controller.status.queue_summaries import ClusterQueueSummary
+    from zonewise_scheduler.controller.status.reporter import ControllerSnapshot
+    from zonewise_scheduler.controller.types import Json, Write
+    from zonewise_scheduler.controller.writing.outcome import Outcome
+
+_WAIT_BUCKETS = (1, *(2.5 * 2**i for i in range(13)))
+"""Seconds; Kueue's generateExponentialBuckets(14)."""
+_PASS_BUCKETS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.0, 2.0, 5.0, 10.0, 30.0)
+_ERROR_BUCKETS = (-86400, -28800, -3600, -600, -60, -1, 1, 60, 600, 3600, 28800, 86400)
+"""Seconds; below 0: earlier than predicted."""
+
+
+class ControllerMetrics:
+    """Counts what the controller does. Its methods are called in the controller's thread, but for count_attempt."""
+
+    def __init__(self, timer: Callable[[], float]) -> None:
+        """`timer` measures seconds."""
+        self.registry = registry = CollectorRegistry()
+        self._timer = timer
+        self._reserved: dict[str, float] = {}
+        """The first reserved start of each pending workload."""
+        self._forecast: dict[str, float] = {}
+        """The first likely start that was forecast."""
+        ProcessCollector(registry=registry)
+        PlatformCollector(registry=registry)
+        Info("zonewise_build", "The version of the scheduler.", registry=registry).info({"version": __version__})
+        self.settings = Info("zonewise_settings", "The settings in force, as a hash.", registry=registry)
+        self._attempts = _counter(self, "kueue_admission_attempts", "Scheduling passes.", "result")
+        self._attempt_seconds = _histogram(self, "kueue_admission_attempt_duration_seconds",
+                                           "Duration of a scheduling pass.", _PASS_BUCKETS, "result")  # fmt: skip
+        self._reservations = _counter(self, "kueue_quota_reserved_workloads", "Workloads that got quota.",
+                                      "cluster_queue")  # fmt: skip
+        self._reserved_wait = _histogram(
+            self, "kueue_quota_reserved_wait_time_seconds",
+            "From the creation or the last eviction of a workload to its quota.", _WAIT_BUCKETS, "cluster_queue",
+        )  # fmt: skip
+        self._admissions = _counter(self, "kueue_admitted_workloads", "Workloads that were admitted.", "cluster_queue")
+        self._admission_wait = _histogram(
+            self, "kueue_admission_wait_time_seconds",
+            "From the creation or the last eviction of a workload to its admission.", _WAIT_BUCKETS, "cluster_queue",
+        )  # fmt: skip
+        self._checks_wait = _histogram(
+            self, "kueue_admission_checks_wait_time_seconds",
+            "From the quota of a workload with admission checks to its admission.", _WAIT_BUCKETS, "cluster_queue",
+        )  # fmt: skip
+        self._evictions = _counter(self, "kueue_evicted_workloads", "Workloads that were evicted.", "cluster_queue",
+                                   "reason")  # fmt: skip
+        self._preemptions = _counter(self, "kueue_preempted_workloads", "Workloads that were chosen as victims.",
+                                     "preempting_cluster_queue", "reason")  # fmt: skip
+        self._finished = _counter(self, "kueue_finished_workloads", "Workloads that have ended.", "cluster_queue")
+        self._reservation_error = _histogram(
+            self, "zonewise_reservation_error_seconds",
+            "Actual start minus the first reserved start; above 0: a reservation was not kept.", _ERROR_BUCKETS,
+        )  # fmt: skip
+        self._forecast_error = _histogram(
+            self, "zonewise_forecast_error_seconds", "Actual start minus the likely start of the first forecast.",
+            _ERROR_BUCKETS,
+        )  # fmt: skip
+        self._rejections = _counter(self, "zonewise_kubelet_rejections", "Pods of the queue that kubelets rejected.",
+                                    "reason")  # fmt: skip
+        self._writes = _counter(
+            self, "zonewise_writes", "Attempts to write to the API server: done; stale: the object is another one by "
+            "now; rejected; unknown: repeated.", "purpose", "verb", "result",
+        )  # fmt: skip
+        self._dropped_events = _counter(self, "zonewise_dropped_events", "Events that were not written: too many.")
+
+    def run_pass(self, feed: PlannerFeed, at: float, max_admissions: int) -> Plan:
+        """Run a scheduling pass, and count and measure it."""
+        begin = self._timer()
+        plan = feed.run_pass(at, max_admissions)
+        result = "success" if plan.admitted else "inadmissible"
+        self._attempts.labels(result).inc()
+        self._attempt_seconds.labels(result).observe(self._timer() - begin)
+        for victim in plan.victims:
+            self._preemptions.labels(feed.state.pending.get(victim.preemptor.key, ""), victim.reason).inc()
+        return plan
+
+    def count_attempt(self, write: Write, outcome: Outcome) -> None:
+        """Count one attempt of a write; called by writers' threads."""
+        self._writes.labels(write.purpose, write.verb.value, outcome.result).inc()
+
+    def count_dropped_event(self) -> None:
+        """Count an Event that is not written."""
+        self._dropped_events.inc()
+
+    def observe_rejection(self, reason: str) -> None:
+        """Count a pod that its kubelet has rejected, by status.reason."""
+        self._rejections.labels(reason).inc()
+
+    def observe_reservations(self, controller: QueueController, forecasts: Mapping[str, Forecast]) -> None:
+        """Remember the first reserved and the first forecast start of each pending workload."""
+        state = controller.feed.state
+        for key, reservation in state.reservations.by_key.items():
+            if reservation.start < inf:
+                self._reserved.setdefault(key, reservation.start)
+        for key, forecast in forecasts.items():
+            if forecast.likely < inf:
+                self._forecast.setdefault(key, forecast.likely)
+        known = state.pending.keys() | state.running.keys()
+        self._reserved = {key: start for key, start in self._reserved.items() if key in known}
+        self._forecast = {key: start for key, start in self._forecast.items() if key in known}
+
+    def observe_write(self, controller: QueueController, write: Write, outcome: Outcome) -> None:
+        """Count what a write has done."""
+        del controller
+        workload = outcome.obj
+        if outcome.result != "done" or workload is None or write.key.resource != WORKLOADS:
+            return
+        if write.purpose == "admit":
+            self._count_quota(write.workload, workload)
+        if write.purpose in {"admit", "pass checks"} and is_true(workload, "Admitted"):
+            self._admissions.labels(_queue(workload)).inc()
+            _observe_wait(self._admission_wait, workload, "Admitted")
+            self._observe_checks(workload)
+        elif write.purpose == "evict" and is_true(workload, "Evicted"):
+            self._count_eviction(workload)
+        elif write.purpose in {"finish", "cannot start"}:
+            self._finished.labels(_queue(workload)).inc()
+
+    def export(self, snapshot: Callable[[], ControllerSnapshot]) -> None:
+        """Export the newest snapshot at every scrape."""
+        self.registry.register(_SnapshotCollector(snapshot))
+
+    def export_backlogs(self, *, inbox: Callable[[], int], writes: Callable[[], int]) -> None:
+        """Export at every scrape what waits: messages to the controller, and writes."""
+        self.registry.register(_BacklogCollector(inbox, writes))
+
+    def export_kueue(self, claim: Callable[[], str]) -> None:
+        """Export at every scrape whether Kueue manages the queues; `claim` returns why, "" where it does not."""
+        gauge = Gauge(
+            "zonewise_kueue_manages_queues",
+            "1 while Kueue manages the queues and this program stands by, else 0.",
+            registry=self.registry,
+        )
+        gauge.set_function(lambda: float(bool(claim())))
+
+    def _count_quota(self, key: str, workload: Json) -> None:
+        self._reservations.labels(_queue(workload)).inc()
+        _observe_wait(self._reserved_wait, workload, "QuotaReserved")
+        start = condition_time(workload, "QuotaReserved")
+        for predicted, histogram in (
+            (self._reserved.pop(key, None), self._reservation_error),
+            (self._forecast.pop(key, None), self._forecast_error),
+        ):
+            if predicted is not None and start is not None:
+                histogram.observe(start - predicted)
+
+    def _observe_checks(self, workload: Json) -> None:
+        reserved, admitted = condition_time(workload, "QuotaReserved"), condition_time(workload, "Admitted")
+        if checks_of(workload) and reserved is not None and admitted is not None:
+            self._checks_wait.labels(_queue(workload)).observe(max(0.0, admitted - reserved))
+
+    def _count_eviction(self, workload: Json) -> None:
+        evicted = find_condition(workload, "Evicted") or {}
+        self._evictions.labels(_queue(workload), str(evicted.get("reason", ""))).inc()
+
+
+class _SnapshotCollector(Collector):
+    """The queues of a snapshot."""
+
+    def __init__(self, snapshot: Callable[[], ControllerSnapshot]) -> None:
+        self._snapshot = snapshot
+
+    def collect(self) -> Iterator[Metric]:
+        snapshot = self._snapshot()
+        yield GaugeMetricFamily("zonewise_leader", "Whether this replica leads.", int(snapshot.leads))
+        yield GaugeMetricFamily("zonewise_reservations", "Starts that are reserved.", snapshot.reservations)
+        yield GaugeMetricFamily("zonewise_assumed_admissions", "Decisions that no object shows yet.", snapshot.assumed)
+        yield GaugeMetricFamily(
+            "zonewise_inadmissible_workloads",
+            "Workloads that no queue takes: deactivated, or their LocalQueue or ClusterQueue is missing or on hold.",
+            snapshot.inadmissible,
+        )
+        yield GaugeMetricFamily("zonewise_invalid_objects", "Jobs and Workloads that cannot be read.",
+                                len(snapshot.invalid))  # fmt: skip
+        left = CounterMetricFamily("zonewise_pods_left_to_kube_scheduler", "Pods that the controller did not bind, "
+                                   "though their queue asks for it.", labels=["reason"])  # fmt: skip
+        for reason, pods in snapshot.pods_left.items():
+            left.add_metric([reason], pods)
+        yield left
+        queues = snapshot.queues.cluster_queues.values()
+        yield from _workload_gauges(queues)
+        yield from _resource_gauges(queues)
+        share = _gauge("kueue_cluster_queue_weighted_share", "The largest ratio of borrowed to lendable quota, in "
+                       "thousandths, divided by the weight.", "cluster_queue", "cohort")  # fmt: skip
+        for queue in queues:
+            share.add_metric([queue.name, queue.cohort], queue.share.precise_weighted_share)
+        yield share
+        cohorts = _gauge("kueue_cohort_weighted_share", "The same of a Cohort.", "cohort")
+        for name, drs in snapshot.queues.cohorts.items():
+            cohorts.add_metric([name], drs.precise_weighted_share)
+        yield cohorts
+        local = _gauge("kueue_local_queue_pending_workloads", "Pending workloads of a LocalQueue.", "name", "namespace",
+                       "status")  # fmt: skip
+        for entry in snapshot.queues.local_queues.values():
+            local.add_metric([entry.name, entry.namespace, "active"], entry.counts.active)
+            local.add_metric([entry.name, entry.namespace, "inadmissible"], entry.counts.inadmissible)
+        yield local
+
+
+class _BacklogCollector(Collector):
+    """What waits."""
+
+    def __init__(self, inbox: Callable[[], int], writes: Callable[[], int]) -> None:
+        self._inbox = inbox
+        self._writes = writes
+
+    def collect(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily("zonewise_inbox_messages", "Messages that wait for the controller.", self._inbox())
+        yield GaugeMetricFamily("zonewise_write_backlog", "Writes whose outcome is not known yet.", self._writes())
+
+
+def _workload_gauges(queues: Iterable[ClusterQueueSummary]) -> Iterator[Metric]:
+    pending = _gauge("kueue_pending_workloads", "Pending workloads: active, or inadmissible until the cluster changes.",
+                     "cluster_queue", "status")  # fmt: skip
+    reserving = _gauge("kueue_reserving_active_workloads", "Workloads with quota.", "cluster_queue")
+    admitted = _gauge("kueue_admitted_active_workloads", "Admitted workloads that have not ended.", "cluster_queue")
+    status = _gauge("kueue_cluster_queue_status", "1 for the status of the queue: pending, active or terminating.",
+                    "cluster_queue", "status")  # fmt: skip
+    for queue in queues:
+        pending.add_metric([queue.name, "active"], queue.counts.active)
+        pending.add_metric([queue.name, "inadmissible"], queue.counts.inadmissible)
+        reserving.add_metric([queue.name], queue.counts.reserving)
+        admitted.add_metric([queue.name], queue.counts.admitted)
+        current = "active" if queue.activity.is_active else "pending"
+        current = "terminating" if queue.activity.reason == "Terminating" else current
+        for name in ("pending", "active", "terminating"):
+            status.add_metric([queue.name, name], int(name == current))
+    yield from (pending, reserving, admitted, status)
+
+
+def _resource_gauges(queues: Iterable[ClusterQueueSummary]) -> Iterator[Metric]:
+    labels = ("cohort", "cluster_queue", "flavor", "resource")
+    used = _gauge("kueue_cluster_queue_resource_usage", "Quota that admitted workloads use.", *labels)
+    reserved = _gauge("kueue_cluster_queue_resource_reservation", "Quota that is reserved.", *labels)
+    nominal = _gauge("kueue_cluster_queue_nominal_quota", "The nominal quota.", *labels)
+    borrowing = _gauge("kueue_cluster_queue_borrowing_limit", "The borrowing limit; +Inf: none.", *labels)
+    lending = _gauge("kueue_cluster_queue_lending_limit", "The lending limit; +Inf: none.", *labels)
+    for queue in queues:
+        for key, summary in queue.resources.items():
+            values = [queue.cohort, queue.name, key.flavor, key.resource]
+            limits = summary.quota.borrowing_limit, summary.quota.lending_limit
+            for family, amount in (
+                (used, summary.used), (reserved, summary.reserved), (nominal, summary.quota.nominal),
+                (borrowing, limits[0]), (lending, limits[1]),
+            ):  # fmt: skip
+                family.add_metric(values, _in_units(key.resource, amount))
+    yield from (used, reserved, nominal, borrowing, lending)
+
+
+def _in_units(resource: str, amount: int | None) -> float:
+    """Return an amount in CPUs, bytes or counts; None and unlimited are infinite."""
+    if amount is None or amount == UNLIMITED:
+        return inf
+    return amount / 1000 if resource == "cpu" else float(amount)
+
+
+def _observe_wait(histogram: Histogram, workload: Json, condition: str) -> None:
+    """Observe how long a workload waited: from its creation, or from its last eviction."""
+    end = condition_time(workload, condition)
+    created = FieldReader(workload, "", []).child("metadata").time("creationTimestamp")
+    evicted = condition_time(workload, "Requeued")
+    begin = created if evicted is None else evicted
+    if begin is not None and end is not None:
+        histogram.labels(_queue(workload)).observe(max(0.0, end - begin))
+
+
+def _queue(workload: Json) -> str:
+    """Return the ClusterQueue of a Workload that has quota; "" where it has none."""
+    return FieldReader(workload, "", []).child("status").child("admission").text("clusterQueue")
+
+
+def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, text, labels=labels)
+
+
+def _counter(metrics: ControllerMetrics, name: str, text: str, *labels: str) -> Counter:
+    return Counter(name, text, labels, registry=metrics.registry)
+
+
+def _histogram(metrics: ControllerMetrics, name: str, text: str, buckets: Iterable[float], *labels: str) -> Histogram:
+    return Histogram(name, text, labels, registry=metrics.registry, buckets=tuple(buckets))

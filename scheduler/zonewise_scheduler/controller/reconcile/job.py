@@ -1,0 +1,241 @@
+"""The next write for a job and its Workload (pkg/controller/jobframework/reconciler.go ReconcileGenericJob).
+
+    job        its Workload                     next write
+    ended      not Finished                     Workload: Finished
+    any        several, or none that matches    delete those that do not match
+    held       none                             create it
+    runs       none that matches                the next write of a stop, without what a start added (jobs/injected.py)
+    runs       without quota, or evicted        the next write of a stop
+    stopped    evicted, with quota              Workload: quota released
+    held       Finished                         none: it cannot start (StartConflict)
+    held       pending, with other declarations Workload: queueName, walltime, priority, size of an elastic job
+    runs       Admitted, of another priority    Workload: priority
+    held       Admitted, pods are active        none: its user suspended it just now
+    held       Admitted                         start
+    half       Admitted                         the next write of the stop: the quota was lost meanwhile
+    stopped
+    runs       Admitted                         Workload: PodsReady, reclaimablePods
+
+A job whose label of the queue is removed leaves the queue once it is held: its Workload is deleted. Until then it
+goes on in its queue, as Kueue's webhook demands (pkg/controller/jobframework/validation.go).
+
+Everything follows from the observed objects, so this function has no memory.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_common.k8s.fields import FieldError
+from zonewise_common.kube.resources import JOBS, WORKLOADS
+from zonewise_scheduler.controller.cluster_cache import object_version, uid_of
+from zonewise_scheduler.controller.jobs.batch_job import is_stopping
+from zonewise_scheduler.controller.jobs.elastic_job import is_elastic, surplus_pods
+from zonewise_scheduler.controller.jobs.injected import (
+    INJECTED_ANNOTATION,
+    injected_annotation,
+    is_injected,
+    without_injected,
+)
+from zonewise_scheduler.controller.jobs.interface import StartConflict
+from zonewise_scheduler.controller.jobs.job_deadline import deadline_patch
+from zonewise_scheduler.controller.merge_patch import combine_patches
+from zonewise_scheduler.controller.reconcile.start_infos import start_infos
+from zonewise_scheduler.controller.reconcile.workload import patch_status, patch_workload, workload_key
+from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
+from zonewise_scheduler.controller.workloads.conditions import is_true
+from zonewise_scheduler.controller.workloads.enforced_walltime import enforced_walltime
+from zonewise_scheduler.controller.workloads.equivalence import matches
+from zonewise_scheduler.controller.workloads.manifest import (
+    QUEUE_LABEL,
+    ManifestOptions,
+    build_workload,
+    declared_changes,
+)
+from zonewise_scheduler.controller.workloads.queue_annotations import queues_of
+from zonewise_scheduler.controller.workloads.status import (
+    finish,
+    finish_for,
+    release_quota,
+    set_pods_ready,
+    set_reclaimable_pods,
+)
+from zonewise_scheduler.quota.api.pod_set_manifest import read_pod_set_manifests
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from zonewise_common.kube.resources import Resource
+    from zonewise_scheduler.controller.jobs.interface import FinishedJob, JobAdapter, JobPatch
+    from zonewise_scheduler.controller.types import Json
+
+
+class JobState(NamedTuple):
+    """A job with what is observed of it."""
+
+    key: ObjectKey
+    job: Json
+    adapter: JobAdapter
+    workloads: Mapping[str, Json]
+    """Its Workloads, by key."""
+    active_pods: int = 0
+    """Pods of its Workloads that are observed and have not finished."""
+
+
+class JobContext(NamedTuple):
+    """What the writes of all jobs depend on."""
+
+    manifest: ManifestOptions
+    flavors: Mapping[str, Json]
+    """ResourceFlavors by name."""
+    now: float
+    find: Callable[[Resource, str, str], Json | None] = lambda _resource, _namespace, _name: None
+    """Returns a LocalQueue or ClusterQueue by namespace and name."""
+
+
+def next_job_write(state: JobState, context: JobContext) -> Write | None:
+    """Return the next write for a job or its Workload; None: there is nothing to write now.
+
+    Raises FieldError for an invalid job.
+    """
+    metadata: Json = state.job["metadata"]
+    labels: Json = metadata.get("labels") or {}
+    if metadata.get("deletionTimestamp"):
+        return None
+    finished = state.adapter.finished(state.job)
+    if not labels.get(QUEUE_LABEL) and (not state.workloads or (finished is None and _is_held(state))):
+        return _leave_queue(state)
+    matching, others = _split(state, has_ended=finished is not None)
+    if others:
+        key, workload = others[0]
+        return Write(Verb.DELETE, workload_key(key), "delete a Workload that does not match", uid=uid_of(workload))
+    if matching is None:
+        return None if finished is not None else _without_workload(state, context)
+    return _with_workload(state, context, *matching, finished)
+
+
+def _is_held(state: JobState) -> bool:
+    return state.adapter.is_suspended(state.job) and not state.active_pods and not state.adapter.is_active(state.job)
+
+
+def _leave_queue(state: JobState) -> Write | None:
+    """Restore a job that is not the queue's any more; then delete its Workloads."""
+    if not state.workloads:
+        return None
+    key, workload = next(iter(state.workloads.items()))
+    if is_injected(state.job):
+        stop = state.adapter.next_stop(state.job, read_pod_set_manifests(workload))
+        if stop is not None:
+            return _job_write(state, stop, key)
+    return Write(Verb.DELETE, workload_key(key), "delete the Workload of a job without a queue", uid=uid_of(workload))
+
+
+def _split(state: JobState, *, has_ended: bool) -> tuple[tuple[str, Json] | None, list[tuple[str, Json]]]:
+    """Return the Workload of the job, and those that are to be deleted. An ended job keeps its Workload."""
+    workloads = list(state.workloads.items())
+    if has_ended:
+        return (workloads[0] if workloads else None), workloads[1:]
+    matching = [entry for entry in workloads if matches(entry[1], state.adapter, state.job)]
+    others = [entry for entry in workloads if entry not in matching[:1]]
+    return (matching[0] if matching else None), others
+
+
+def _without_workload(state: JobState, context: JobContext) -> Write | None:
+    pod_sets = state.adapter.pod_sets(state.job)
+    if not state.adapter.is_suspended(state.job) or is_injected(state.job):
+        original = without_injected(state.job, pod_sets)
+        return _job_write(state, state.adapter.next_stop(state.job, original))
+    workload = build_workload(state.job, state.adapter.resource, pod_sets, context.manifest)
+    key = ObjectKey(WORKLOADS, workload["metadata"]["namespace"], workload["metadata"]["name"])
+    return Write(Verb.CREATE, key, "create the Workload", workload, workload=key.namespaced_name)
+
+
+def _with_workload(
+    state: JobState, context: JobContext, name: str, workload: Json, finished: FinishedJob | None
+) -> Write | None:
+    if finished is not None:
+        body = None if is_true(workload, "Finished") else finish(workload, finished, context.now)
+        return patch_status(workload, name, "finish", body)
+    if not is_true(workload, "Admitted") or is_true(workload, "Evicted") or is_true(workload, "Finished"):
+        return _without_admission(state, context, name, workload)
+    if state.adapter.is_suspended(state.job):
+        return _start(state, context, name, workload)
+    if is_stopping(state.job):
+        return _job_write(state, state.adapter.next_stop(state.job, read_pod_set_manifests(workload)), name)
+    if (follow := _follow_job(state, context, name, workload)) is not None:
+        return follow
+    ready = set_pods_ready(workload, context.now, ready=state.adapter.pods_ready(state.job))
+    reclaimable = set_reclaimable_pods(workload, _reclaimable_pods(state, workload))
+    return patch_status(workload, name, "follow the pods", ready, reclaimable)
+
+
+def _without_admission(state: JobState, context: JobContext, name: str, workload: Json) -> Write | None:
+    """Stop the job; then release the quota of its Workload."""
+    original = read_pod_set_manifests(workload)
+    if (stop := state.adapter.next_stop(state.job, original)) is not None:
+        return _job_write(state, stop, name)
+    if not _is_held(state) or is_true(workload, "Finished"):
+        return None
+    if is_true(workload, "Evicted") and is_true(workload, "QuotaReserved"):
+        released = release_quota(workload, context.now)
+        return patch_status(workload, name, "release quota", released, _reset_reclaimable_pods(state, workload))
+    return _follow_job(state, context, name, workload)
+
+
+def _follow_job(state: JobState, context: JobContext, name: str, workload: Json) -> Write | None:
+    """Change the Workload as its job declares."""
+    changes = declared_changes(state.job, state.adapter.resource, workload, context.manifest)
+    changes = combine_patches(changes, _resized(state, workload))
+    return patch_workload(workload, name, "follow the job", changes) if changes else None
+
+
+def _resized(state: JobState, workload: Json) -> Json:
+    """Return the patch by which a Workload without quota takes over the size of an elastic job."""
+    if is_true(workload, "QuotaReserved") or not is_elastic(state.adapter, state.job):
+        return {}
+    pod_sets = state.adapter.pod_sets(state.job)
+    if [item.pods for item in pod_sets] == [item.pods for item in read_pod_set_manifests(workload)]:
+        return {}
+    return {"spec": {"podSets": [pod_set.as_object() for pod_set in pod_sets]}}
+
+
+def _reclaimable_pods(state: JobState, workload: Json) -> Mapping[str, int]:
+    if not is_elastic(state.adapter, state.job):
+        return state.adapter.reclaimable_pods(state.job)
+    surplus = surplus_pods(state.adapter, state.job, read_pod_set_manifests(workload))
+    return {name: pods for name, pods in surplus.items() if pods > 0}
+
+
+def _reset_reclaimable_pods(state: JobState, workload: Json) -> Json | None:
+    """Return the patch after which the reclaimable pods of an elastic job are those of its completions alone."""
+    if not is_elastic(state.adapter, state.job):
+        return None
+    return set_reclaimable_pods(workload, state.adapter.reclaimable_pods(state.job))
+
+
+def _start(state: JobState, context: JobContext, name: str, workload: Json) -> Write | None:
+    if (first := state.adapter.before_start(state.job)) is not None:
+        return _job_write(state, first, name)
+    if state.adapter.is_active(state.job):
+        return None
+    try:
+        infos = start_infos(workload, context.flavors)
+        start = state.adapter.start(state.job, infos)
+        annotation = injected_annotation(read_pod_set_manifests(workload), infos)
+        injected: Json = {"metadata": {"annotations": {INJECTED_ANNOTATION: annotation}}}
+        is_job = state.adapter.resource == JOBS
+        walltime = enforced_walltime(workload, queues_of(workload, context.find)) if is_job else inf
+        deadline = deadline_patch(state.job, walltime)
+        return _job_write(state, start._replace(body=combine_patches(start.body, injected, deadline)), name)
+    except (StartConflict, FieldError) as error:
+        body = finish_for(workload, "FailedToStart", f"the job cannot start: {error}", context.now)
+        return patch_status(workload, name, "cannot start", body)
+
+
+def _job_write(state: JobState, patch: JobPatch | None, workload: str = "") -> Write | None:
+    if patch is None:
+        return None
+    version = str(object_version(state.job) or "")
+    return Write(Verb.MERGE_PATCH, state.key, patch.purpose, patch.body, patch.subresource, uid_of(state.job), version,
+                 workload)  # fmt: skip

@@ -1,0 +1,115 @@
+"""The next writes of the jobs that have changed: objects of every kind that is neither a Workload nor a pod."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from zonewise_common.k8s.fields import FieldError
+from zonewise_common.kube.resources import LEADER_WORKER_SETS
+from zonewise_scheduler.controller.cluster_cache import WorkloadIndex, owner_uid, uid_of
+from zonewise_scheduler.controller.jobs.interface import ParentAdapter
+from zonewise_scheduler.controller.jobs.job_fields import has_managed_owner
+from zonewise_scheduler.controller.jobs.registry import adapter_of_job, group_kind
+from zonewise_scheduler.controller.reconcile.job import JobContext, JobState, next_job_write
+from zonewise_scheduler.controller.reconcile.plain_pods_state import surplus_workloads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from zonewise_scheduler.controller.jobs.interface import JobAdapter
+    from zonewise_scheduler.controller.types import Json, ObjectKey, Write
+
+log = logging.getLogger(__name__)
+
+
+class JobReconciler:
+    """See the module."""
+
+    def __init__(
+        self,
+        adapters: Mapping[tuple[str, str], JobAdapter],
+        find: Callable[[ObjectKey], Json | None],
+        workloads: WorkloadIndex,
+        active_pods: Callable[[str], int],
+    ) -> None:
+        """`adapters`: by API group and kind; `find` returns an observed object; `active_pods` counts a Workload's."""
+        self.invalid: dict[ObjectKey, str] = {}
+        """Jobs that cannot be read, with the field and its problem."""
+        self.by_uid: dict[str, ObjectKey] = {}
+        """The jobs that exist, by their UIDs."""
+        self._adapters = adapters
+        self._find = find
+        self._workloads = workloads
+        self._active_pods = active_pods
+        self._dirty: dict[ObjectKey, None] = {}
+        self._writers: dict[ObjectKey, ObjectKey] = {}
+        """The job that last wanted to write an object, by that object: another write of it may be on its way."""
+
+    def change(self, key: ObjectKey, old: Json | None, new: Json | None) -> None:
+        """Take a job before and after a change; None: it did not exist, or was deleted."""
+        if new is None:
+            self.invalid.pop(key, None)
+        if old is not None:
+            self.by_uid.pop(uid_of(old), None)
+        if new is not None:
+            self.by_uid[uid_of(new)] = key
+        self._mark_parent(new or old)
+
+    def mark(self, key: ObjectKey) -> None:
+        """Look for the next writes of a job."""
+        self._dirty[key] = None
+
+    def mark_all(self) -> None:
+        """Look for the next writes of all jobs."""
+        self._dirty.update(dict.fromkeys(self.by_uid.values()))
+
+    def end_write(self, key: ObjectKey) -> None:
+        """Look for the next writes of the job that wanted to write an object, of which a write has ended."""
+        if (job := self._writers.pop(key, None)) is not None:
+            self._dirty[job] = None
+
+    def forget_marks(self) -> None:
+        """Look for no writes: this replica does not lead."""
+        self._dirty.clear()
+
+    def mark_owner(self, workload: Json) -> None:
+        """Look for the next writes of the job that owns a Workload."""
+        if (job := self.by_uid.get(owner_uid(workload))) is not None:
+            self._dirty[job] = None
+
+    def writes(self, context: JobContext) -> Iterator[Write]:
+        """Yield the next writes of jobs that have changed."""
+        dirty, self._dirty = self._dirty, {}
+        for key in dirty:
+            job = self._find(key)
+            if job is None:
+                continue
+            self.invalid.pop(key, None)
+            try:
+                for write in self._writes_of(key, job, context):
+                    self._writers[write.key] = key
+                    yield write
+            except FieldError as error:
+                log.warning("object=%s invalid: %s", key, error)
+                self.invalid[key] = str(error)
+
+    def _writes_of(self, key: ObjectKey, job: Json, context: JobContext) -> list[Write]:
+        workloads = self._workloads.owned_by(uid_of(job))
+        if key.resource == LEADER_WORKER_SETS:
+            return surplus_workloads(job, workloads, self._active_pods)
+        adapter = self._adapters.get(group_kind(key.resource))
+        if adapter is None or has_managed_owner(job, self._adapters):
+            return []
+        of_job = adapter_of_job(adapter, job, self._find)
+        if of_job is None:
+            return []
+        pods = sum(map(self._active_pods, workloads))
+        write = next_job_write(JobState(key, job, of_job, workloads, pods), context)
+        return [] if write is None else [write]
+
+    def _mark_parent(self, child: Json | None) -> None:
+        """Look for the next writes of the job whose pods follow from this object."""
+        job = None if child is None else self.by_uid.get(owner_uid(child))
+        if job is not None and isinstance(self._adapters.get(group_kind(job.resource)), ParentAdapter):
+            self._dirty[job] = None

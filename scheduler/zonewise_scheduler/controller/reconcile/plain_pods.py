@@ -1,0 +1,233 @@
+"""The next writes for a job of plain pods (pkg/controller/jobs/pod/pod_controller.go, jobframework/reconciler.go).
+
+    pods                          its Workload                     next writes
+    as many as the job has        none                             create it
+    fewer                         none                             none; those that cannot run are released
+    more                          any                              delete the newest, held ones first
+    other roles                   pending                          delete it
+    some run                      none, not Admitted, or Evicted   stop each of them: say why, then delete it
+    none is active                Evicted, with quota              quota released
+    some are held                 Admitted                         start each of them, by one patch
+    some cannot run any more      Admitted                         WaitingForReplacementPods; replaced ones are released
+    ended, or all deleted         not Finished                     Finished
+    any                           Finished                         all are released
+
+A pod that is released loses its finalizer. Writes are for different objects, so they need no order. Everything follows
+from the observed objects.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_common.k8s.fields import FieldError
+from zonewise_common.kube.resources import WORKLOADS
+from zonewise_scheduler.controller.cluster_cache import uid_of
+from zonewise_scheduler.controller.jobs.interface import StartConflict
+from zonewise_scheduler.controller.pods.group_state import (
+    absent_pods,
+    are_pods_ready,
+    excess_pods,
+    is_cancelled,
+    plain_end,
+    reclaimable_pods,
+    replaced_pods,
+    startable_pods,
+)
+from zonewise_scheduler.controller.pods.group_workload import (
+    build_plain_workload,
+    is_group_workload,
+    member_references,
+    missing_references,
+    plain_pod_sets,
+    pod_set_name,
+    role_counts,
+    workload_counts,
+)
+from zonewise_scheduler.controller.pods.pod_group import PlainPods, read_plain_pods
+from zonewise_scheduler.controller.pods.pod_writes import delete_pod, release_pod, start_pod, stop_pod
+from zonewise_scheduler.controller.reconcile.start_infos import start_infos
+from zonewise_scheduler.controller.reconcile.workload import patch_status, patch_workload, workload_key
+from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
+from zonewise_scheduler.controller.workloads.conditions import find_condition, is_true
+from zonewise_scheduler.controller.workloads.status import (
+    finish,
+    finish_for,
+    release_quota,
+    set_pods_ready,
+    set_reclaimable_pods,
+    set_waiting_for_replacement,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from zonewise_scheduler.controller.pods.group_owner import GroupOwner
+    from zonewise_scheduler.controller.pods.pod_group import GroupPod
+    from zonewise_scheduler.controller.reconcile.job import JobContext
+    from zonewise_scheduler.controller.types import Json
+
+
+class PlainPodsState(NamedTuple):
+    """A job of plain pods with what is observed of it."""
+
+    namespace: str
+    name: str
+    """Of its Workload, for a group; "": a pod for itself."""
+    pods: Sequence[Json]
+    workload: Json | None
+    """For a group that of its name, for a pod that which it owns."""
+    group: GroupOwner | None = None
+    is_surplus: bool = False
+    """Its owner has fewer groups by now, and deletes the pods."""
+
+
+class _Owned(NamedTuple):
+    """A job with its Workload."""
+
+    job: PlainPods
+    key: str
+    workload: Json
+    counts: Mapping[str, int]
+
+
+def next_plain_writes(state: PlainPodsState, context: JobContext) -> list[Write]:
+    """Return the next write of each object of the job. Raises FieldError for pods that make no job."""
+    job, workload = read_plain_pods(state.pods, state.group), state.workload
+    if state.is_surplus:
+        return _releases((pod for pod in job.pods if pod.is_gone), "")
+    if workload is None:
+        return _without_workload(state, job, context)
+    if job.is_group and not is_group_workload(workload):
+        raise FieldError("metadata.name", f"the Workload {state.name!r:.80} exists, and is not of this pod group")
+    owned = _Owned(job, f"{state.namespace}/{workload['metadata']['name']}", workload, workload_counts(workload))
+    if is_true(workload, "Finished"):
+        return _releases(job.pods, owned.key)
+    end = plain_end(job)
+    if end is not None:
+        return _status_writes(owned, "finish", finish(workload, end, context.now))
+    if is_cancelled(job):
+        return _releases(job.pods, owned.key)
+    return _live_writes(state, owned, context)
+
+
+def _without_workload(state: PlainPodsState, job: PlainPods, context: JobContext) -> list[Write]:
+    if plain_end(job) is not None:
+        return _releases(job.pods, "")
+    counting = job.counting
+    releases = _releases((pod for pod in job.pods if _needs_no_accounting(job, pod)), "")
+    if stops := _stops(job, "NoMatchingWorkload", "No Workload matches the pods", "", context):
+        return releases + stops
+    if excess := [pod for pod in excess_pods(job, None) if pod.deleted_at is None]:
+        return releases + [delete_pod(pod, "delete an excess pod", "") for pod in excess]
+    is_known = job.is_fast or bool(job.pod_sets)
+    if not counting or (len(counting) < job.total and not is_known) or _is_deleted_pod(job):
+        return releases
+    workload = build_plain_workload(job, state.name, plain_pod_sets(job), context.manifest, state.group)
+    key = ObjectKey(WORKLOADS, state.namespace, workload["metadata"]["name"])
+    return [*releases, Write(Verb.CREATE, key, "create the Workload", workload, workload=key.namespaced_name)]
+
+
+def _live_writes(state: PlainPodsState, owned: _Owned, context: JobContext) -> list[Write]:
+    """Return the writes of a job that has not ended, and has a Workload."""
+    job, key, workload = owned.job, owned.key, owned.workload
+    writes = _releases(_released_pods(job, owned.counts), key)
+    excess = [pod for pod in excess_pods(job, owned.counts) if pod.deleted_at is None] if job.is_group else []
+    writes += [delete_pod(pod, "delete an excess pod", key) for pod in excess]
+    if not is_true(workload, "Admitted") or is_true(workload, "Evicted"):
+        return writes + _without_admission(owned, context)
+    if state.group is None and job.is_group and missing_references(workload, job):
+        body = {"metadata": {"ownerReferences": member_references(job)}}
+        writes.append(patch_workload(workload, key, "own the Workload", body))
+    else:
+        writes += _following(owned, context)
+    chosen = {write.key for write in writes}
+    return writes + [write for write in _starts(owned, context) if write.key not in chosen]
+
+
+def _without_admission(owned: _Owned, context: JobContext) -> list[Write]:
+    """Stop the pods; then release the quota of the Workload."""
+    job, key, workload = owned.job, owned.key, owned.workload
+    eviction = find_condition(workload, "Evicted") or {}
+    is_evicted = eviction.get("status") == "True"
+    reason = str(eviction.get("reason") or "Evicted") if is_evicted else "NotAdmitted"
+    message = str(eviction.get("message") or "") if is_evicted else "The Workload is not admitted"
+    if stops := _stops(job, reason, message, key, context):
+        return stops
+    waiting = set_waiting_for_replacement(workload, absent_pods(job, owned.counts), context.now)
+    if any(pod.holds_quota(context.now) for pod in job.pods):
+        return []
+    if is_true(workload, "QuotaReserved"):
+        return _status_writes(owned, "release quota", release_quota(workload, context.now)) if is_evicted else []
+    if _has_other_roles(owned):
+        purpose = "delete a Workload that does not match"
+        return [Write(Verb.DELETE, workload_key(key), purpose, uid=uid_of(workload), workload=key)]
+    if workload["spec"].get("queueName") != job.queue and not job.is_serving:
+        return [patch_workload(workload, key, "follow the queue", {"spec": {"queueName": job.queue}})]
+    return _status_writes(owned, "await replacements", waiting)
+
+
+def _starts(owned: _Owned, context: JobContext) -> list[Write]:
+    held = startable_pods(owned.job, owned.counts)
+    if not held:
+        return []
+    try:
+        infos = {info.name: info for info in start_infos(owned.workload, context.flavors)}
+        return [start_pod(pod, infos[pod_set_name(owned.job, pod)], owned.key) for pod in held]
+    except (StartConflict, FieldError) as error:
+        message = f"the pods cannot start: {error}"
+        return _status_writes(owned, "cannot start", finish_for(owned.workload, "FailedToStart", message, context.now))
+
+
+def _following(owned: _Owned, context: JobContext) -> list[Write]:
+    """Return the write with which the status of an admitted Workload follows its pods."""
+    job, workload = owned.job, owned.workload
+    waiting = set_waiting_for_replacement(workload, absent_pods(job, owned.counts), context.now)
+    if waiting is not None:
+        return _status_writes(owned, "await replacements", waiting)
+    ready = set_pods_ready(workload, context.now, ready=are_pods_ready(job))
+    reclaimable = set_reclaimable_pods(workload, reclaimable_pods(job, owned.counts))
+    return _status_writes(owned, "follow the pods", ready, reclaimable)
+
+
+def _stops(job: PlainPods, reason: str, message: str, key: str, context: JobContext) -> list[Write]:
+    started = (pod for pod in job.pods if not pod.is_held and not pod.is_terminated and pod.deleted_at is None)
+    return [stop_pod(pod, reason, message, key, context.now) for pod in started]
+
+
+def _releases(pods: Iterable[GroupPod], key: str) -> list[Write]:
+    return [release_pod(pod, key) for pod in pods if pod.has_finalizer]
+
+
+def _needs_no_accounting(job: PlainPods, pod: GroupPod) -> bool:
+    """Tell whether a pod of a job without a Workload may go."""
+    if job.is_serving:
+        return pod.is_gone
+    return not pod.counts or (not job.is_group and pod.deleted_at is not None)
+
+
+def _released_pods(job: PlainPods, counts: Mapping[str, int]) -> Iterable[GroupPod]:
+    """Return the pods that need not be kept any more.
+
+    A replica of a serving group has pods of fixed names, so a replacement comes only once the replaced pod is gone.
+    """
+    if not job.is_group:
+        return job.pods if _is_deleted_pod(job) else ()
+    return [pod for pod in job.pods if pod.is_gone] if job.is_serving else replaced_pods(job, counts)
+
+
+def _is_deleted_pod(job: PlainPods) -> bool:
+    """Tell whether the job is a pod for itself that is deleted."""
+    return not job.is_group and job.pods[0].deleted_at is not None
+
+
+def _has_other_roles(owned: _Owned) -> bool:
+    """Tell whether all pods of a group exist, and make other pod sets than those of its Workload."""
+    job = owned.job
+    is_whole = job.is_group and not job.is_fast and len(job.needed) == job.total
+    return is_whole and role_counts(job, job.needed) != owned.counts
+
+
+def _status_writes(owned: _Owned, purpose: str, *patches: Json | None) -> list[Write]:
+    write = patch_status(owned.workload, owned.key, purpose, *patches)
+    return [] if write is None else [write]

@@ -1,0 +1,53 @@
+"""The next writes of the jobs of plain pods that have changed: pod groups, and pods for themselves."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from zonewise_common.k8s.fields import FieldError
+from zonewise_common.kube.resources import PODS
+from zonewise_scheduler.controller.pods.plain_pod_index import PlainPodIndex
+from zonewise_scheduler.controller.reconcile.plain_pods import next_plain_writes
+from zonewise_scheduler.controller.reconcile.plain_pods_state import plain_pods_state
+from zonewise_scheduler.controller.types import ObjectKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from zonewise_scheduler.controller.cluster_cache import WorkloadIndex
+    from zonewise_scheduler.controller.reconcile.job import JobContext
+    from zonewise_scheduler.controller.types import Json, Write
+
+log = logging.getLogger(__name__)
+
+
+class PlainPodsReconciler:
+    """See the module."""
+
+    def __init__(self, find: Callable[[ObjectKey], Json | None], workloads: WorkloadIndex) -> None:
+        """`find` returns an observed object."""
+        self.index = PlainPodIndex()
+        self.invalid: dict[ObjectKey, str] = {}
+        """Groups, and pods for themselves, that cannot be read, with the field and its problem."""
+        self._find = find
+        self._workloads = workloads
+
+    def mark_workload(self, key: ObjectKey, workload: Json | None) -> None:
+        """Look for the next writes of the pods of a Workload; None: it does not exist, and a group may want it."""
+        references: list[Json] = [] if workload is None else workload["metadata"].get("ownerReferences") or []
+        pods = [str(entry.get("name")) for entry in references if entry.get("kind") == "Pod"]
+        self.index.mark_workload(key.namespace, key.name, pods)
+
+    def writes(self, context: JobContext) -> Iterator[Write]:
+        """Yield the next writes of jobs that have changed, or are due."""
+        for job, pods in self.index.take_dirty(context.now):
+            key = job.owner or ObjectKey(PODS, job.namespace, job.group or job.pod)
+            self.invalid.pop(key, None)
+            try:
+                state = plain_pods_state(job, pods, self._find, self._workloads, self.index)
+                if state is not None:
+                    yield from next_plain_writes(state, context)
+            except FieldError as error:
+                log.warning("pods=%s/%s invalid: %s", job.namespace, job.group or job.pod, error)
+                self.invalid[key] = str(error)

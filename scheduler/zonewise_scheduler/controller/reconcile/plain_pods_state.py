@@ -1,0 +1,70 @@
+"""What is observed of a job of plain pods: its Workload, and the object that describes its group.
+
+the pods name                          its Workload has
+nothing                                an owner reference to the pod
+a group by label or annotation         the name of the group
+a PodGroup, or a LeaderWorkerSet       a name that follows from the object's, and from the replica
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise_common.k8s.fields import FieldReader
+from zonewise_common.kube.resources import LEADER_WORKER_SETS
+from zonewise_scheduler.controller.cluster_cache import uid_of
+from zonewise_scheduler.controller.pods.group_owner import read_group_owner
+from zonewise_scheduler.controller.reconcile.plain_pods import PlainPodsState
+from zonewise_scheduler.controller.reconcile.workload import workload_key
+from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from zonewise_scheduler.controller.cluster_cache import WorkloadIndex
+    from zonewise_scheduler.controller.pods.plain_pod_index import PlainJobKey, PlainPodIndex
+    from zonewise_scheduler.controller.types import Json
+
+
+def plain_pods_state(
+    job: PlainJobKey,
+    pods: Sequence[Json],
+    get: Callable[[ObjectKey], Json | None],
+    workloads: WorkloadIndex,
+    index: PlainPodIndex,
+) -> PlainPodsState | None:
+    """Return the state of a job; None: the object that describes its group does not exist yet.
+
+    `get`: returns an observed object. The index learns the name of the Workload. Raises FieldError for an object that
+    describes no group.
+    """
+    if job.owner is None or job.resource is None:
+        by_name = workloads.by_key.get(f"{job.namespace}/{job.group}") if job.group else None
+        owned = None if job.group else next(iter(workloads.owned_by(uid_of(pods[0])).values()), None)
+        return PlainPodsState(job.namespace, job.group, pods, by_name or owned)
+    obj = get(job.owner)
+    if obj is None:
+        return None
+    owner = read_group_owner(job.resource, obj)
+    name = owner.workload_name(job.replica)
+    index.name_workload(job, name)
+    workload = workloads.by_key.get(f"{job.namespace}/{name}")
+    return PlainPodsState(job.namespace, name, pods, workload, owner, owner.is_surplus(job.replica))
+
+
+def surplus_workloads(obj: Json, workloads: Mapping[str, Json], active_pods: Callable[[str], int]) -> list[Write]:
+    """Return the deletion of each Workload of a replica that a LeaderWorkerSet does not have any more.
+
+    `workloads`: those that it owns, by key; `active_pods`: of a Workload. Quota is held until no pod is active. Raises
+    FieldError for an invalid LeaderWorkerSet.
+    """
+    if FieldReader(obj, "", []).child("metadata").has("deletionTimestamp"):
+        return []
+    owner = read_group_owner(LEADER_WORKER_SETS, obj)
+    names = {owner.workload_name(str(i)) for i in range(owner.replicas or 0)}
+    return [
+        Write(Verb.DELETE, workload_key(key), "delete the Workload of a replica that is gone", uid=uid_of(workload),
+              workload=key)
+        for key, workload in workloads.items()
+        if workload["metadata"]["name"] not in names and not active_pods(key)
+    ]  # fmt: skip

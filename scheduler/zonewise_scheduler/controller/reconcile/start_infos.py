@@ -1,0 +1,90 @@
+"""What a start adds to the pods of an admitted workload (pkg/podset/podset.go FromAssignment, FromUpdate).
+
+The labels of the assigned flavors become node selectors, and the flavors' tolerations tolerations. Updates of passed
+admission checks are added. Labels name the queues. A pod set with a topology assignment gets a gate: its pods are
+ungated one by one, each to its node (pods/). If it did not ask for a placement, an annotation says that any will do.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.controller.jobs.interface import PodSetInfo, StartConflict
+from zonewise_scheduler.controller.pods.pod_names import (
+    CLUSTER_QUEUE_LABEL,
+    LOCAL_QUEUE_LABEL,
+    POD_SET_LABEL,
+    TAS_LABEL,
+    TOPOLOGY_GATE,
+    WORKLOAD_ANNOTATION,
+)
+from zonewise_scheduler.quota.api.job_pod_sets import UNCONSTRAINED_ANNOTATION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from zonewise_scheduler.controller.types import Json
+
+_LEVELS = frozenset({"required", "preferred", "unconstrained"})
+"""Fields of a topology request that ask for a placement."""
+_DNS_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+
+
+def start_infos(workload: Json, flavors: Mapping[str, Json]) -> tuple[PodSetInfo, ...]:
+    """Return an info for each pod set of a Workload that has quota; `flavors`: ResourceFlavors by name.
+
+    Raises StartConflict where a pod set or a flavor is gone. The same where two flavors, or a check, want different
+    values of one label.
+    """
+    admission: Json = workload["status"]["admission"]
+    pod_sets: dict[str, Json] = {entry["name"]: entry for entry in workload["spec"]["podSets"]}
+    assignments: list[Json] = admission.get("podSetAssignments") or []
+    if unknown := [entry["name"] for entry in assignments if entry["name"] not in pod_sets]:
+        raise StartConflict(f"the admission has pod set {unknown[0]!r:.80}, which spec.podSets lacks")
+    return tuple(_start_info(workload, entry, pod_sets[entry["name"]], flavors) for entry in assignments)
+
+
+def _start_info(workload: Json, assignment: Json, pod_set: Json, flavors: Mapping[str, Json]) -> PodSetInfo:
+    name = assignment["name"]
+    placed = assignment.get("topologyAssignment") is not None
+    labels = {POD_SET_LABEL: name, **_queue_labels(workload)} | ({TAS_LABEL: "true"} if placed else {})
+    annotations = {WORKLOAD_ANNOTATION: workload["metadata"]["name"]}
+    if placed and not _LEVELS & (pod_set.get("topologyRequest") or {}).keys():
+        annotations[UNCONSTRAINED_ANNOTATION] = "true"
+    selector: dict[str, str] = {}
+    tolerations: list[Json] = []
+    assigned: dict[str, str] = assignment.get("flavors") or {}
+    for flavor in dict.fromkeys(assigned.values()):
+        if flavor not in flavors:
+            raise StartConflict(f"ResourceFlavor {flavor} does not exist")
+        spec: Json = flavors[flavor].get("spec") or {}
+        _merge(selector, spec.get("nodeLabels") or {}, f"nodeSelector of ResourceFlavor {flavor}")
+        tolerations += spec.get("tolerations") or ()
+    for update in _check_updates(workload, name):
+        _merge(labels, update.get("labels") or {}, "labels of an admission check")
+        _merge(annotations, update.get("annotations") or {}, "annotations of an admission check")
+        _merge(selector, update.get("nodeSelector") or {}, "nodeSelector of an admission check")
+        tolerations += update.get("tolerations") or ()
+    gates = (TOPOLOGY_GATE,) if placed else ()
+    count = assignment.get("count", pod_set.get("count", 1))
+    return PodSetInfo(name, count, labels, annotations, selector, tolerations, gates)
+
+
+def _queue_labels(workload: Json) -> dict[str, str]:
+    """Return the names of the queues; that of a ClusterQueue only where it can be the value of a label."""
+    cluster_queue = str(workload["status"]["admission"].get("clusterQueue") or "")
+    labels = {LOCAL_QUEUE_LABEL: str(workload["spec"].get("queueName") or "")}
+    return labels | ({CLUSTER_QUEUE_LABEL: cluster_queue} if _DNS_LABEL.fullmatch(cluster_queue) else {})
+
+
+def _check_updates(workload: Json, pod_set: str) -> Iterator[Json]:
+    for check in workload["status"].get("admissionChecks") or ():
+        if check.get("state") == "Ready":
+            yield from (update for update in check.get("podSetUpdates") or () if update.get("name") == pod_set)
+
+
+def _merge(pairs: dict[str, str], more: Mapping[str, str], source: str) -> None:
+    for key, value in more.items():
+        if pairs.setdefault(key, value) != value:
+            raise StartConflict(f"{source}: {key} is {value!r:.80}, and {pairs[key]!r:.80} elsewhere")

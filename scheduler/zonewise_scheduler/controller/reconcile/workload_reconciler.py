@@ -1,0 +1,87 @@
+"""The next write of each Workload that has changed, that is decided about, or whose time limit has come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.controller.planning.pending_checks import checks_required
+from zonewise_scheduler.controller.planning.timers import Timers
+from zonewise_scheduler.controller.reconcile.workload import WorkloadState, next_workload_write, workload_key
+from zonewise_scheduler.controller.workloads.conditions import is_true
+from zonewise_scheduler.controller.workloads.time_limits import ReadinessLimits, next_limit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from zonewise_scheduler.controller.planning.workload_planner import WorkloadPlanner
+    from zonewise_scheduler.controller.pods.pod_rejections import PodRejections
+    from zonewise_scheduler.controller.types import Json, ObjectKey, Write
+
+
+class WorkloadReconciler:
+    """See the module."""
+
+    def __init__(
+        self,
+        workloads: Mapping[str, Json],
+        planner: WorkloadPlanner,
+        rejections: PodRejections,
+        limits: ReadinessLimits,
+        is_in_flight: Callable[[ObjectKey], bool],
+    ) -> None:
+        """`workloads`: as observed, by key; `is_in_flight` tells whether a write of an object is on its way."""
+        self._workloads = workloads
+        self._planner = planner
+        self._rejections = rejections
+        self._limits = limits
+        self._is_in_flight = is_in_flight
+        self._dirty: dict[str, None] = {}
+        self._limits_due = Timers()
+        """When admitted Workloads exceed a time limit."""
+        self._unhealthy: dict[str, tuple[str, ...]] = {}
+        """What status.unhealthyNodes must be, by key of a Workload of which it is something else."""
+
+    @property
+    def limit_at(self) -> float:
+        """Return when the next Workload exceeds a time limit; infinite: none does."""
+        return self._limits_due.next_at
+
+    def mark(self, keys: Iterable[str]) -> None:
+        """Look for the next write of Workloads, by their keys."""
+        self._dirty.update(dict.fromkeys(keys))
+
+    def forget_marks(self) -> None:
+        """Look for no writes: this replica does not lead."""
+        self._dirty.clear()
+
+    def set_unhealthy_nodes(self, nodes: Mapping[str, tuple[str, ...]]) -> None:
+        """Take the new lists of failed nodes, by key of the Workload."""
+        self._unhealthy.update(nodes)
+        self.mark(nodes)
+
+    def writes(self, now: float) -> Iterator[Write]:
+        """Yield the next write of each Workload that is marked, or whose time limit has come."""
+        self.mark(self._limits_due.pop_due(now))
+        dirty, self._dirty = self._dirty, {}
+        for key in dirty:
+            obj = self._workloads.get(key)
+            limit = None if obj is None else next_limit(obj, self._limits)
+            self._limits_due.set(key, None if limit is None or limit.at <= now else limit.at)
+            if obj is None or not is_true(obj, "QuotaReserved"):
+                self._rejections.end_admission(key)
+            if obj is None:
+                continue
+            state = WorkloadState(
+                key, obj, self._planner.intent(key), self._unhealthy.get(key), limit,
+                self._rejections.decisive(key), checks_required(self._planner.feed.state, key),
+            )  # fmt: skip
+            write = next_workload_write(state, self._limits, now)
+            if write is not None:
+                yield write
+            elif not self._is_in_flight(workload_key(key)):
+                self._forget_decisions(key, obj)
+
+    def _forget_decisions(self, key: str, obj: Json) -> None:
+        """Drop what an object shows."""
+        self._unhealthy.pop(key, None)
+        self._planner.end_intent(key, obj)

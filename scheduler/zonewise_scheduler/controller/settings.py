@@ -1,0 +1,129 @@
+"""The settings of `zonewise controller`. Nested settings (`jobKinds`) are in the file only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_common.service.options import (
+    Option,
+    Options,
+    SettingsError,
+    boolean,
+    duration,
+    listen_address,
+    text,
+    whole_number,
+)
+from zonewise_common.service.shared_options import API_SERVER, LOGS, METRICS_AUTH, check_tls, tls_options
+from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, DEFAULT_RESERVE_AFTER, POLICY_NAMES, policy_named
+from zonewise_scheduler.controller.jobs.job_kind import SETTING as JOB_KINDS
+from zonewise_scheduler.controller.jobs.job_kind import parse_job_kinds
+from zonewise_scheduler.controller.kueue.kueue_lease import DEFAULT_LEASE, parse_lease_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zonewise_scheduler.controller.jobs.job_kind import JobKind
+
+DEFAULT_FILE = "/etc/zonewise/controller.yaml"
+
+
+class ControllerSettings(NamedTuple):
+    """Durations are seconds; an empty string means "none"."""
+
+    kubeconfig: str = ""
+    api_server: str = ""
+    namespace: str = "zonewise"
+    leader_election: bool = True
+    metrics_listen: str = ":9821"
+    tls_cert: str = ""
+    tls_key: str = ""
+    tls_client_ca: str = ""
+    metrics_auth: str = "none"
+    policy: str = DEFAULT_POLICY
+    reserve_after: float = DEFAULT_RESERVE_AFTER
+    fair_sharing: bool = False
+    writes_per_second: int = 300
+    write_burst: int = 500
+    pods_ready_timeout: float = 0.0
+    """0: pods may take any time to become ready."""
+    pods_recovery_timeout: float = 0.0
+    requeue_limit: int = -1
+    """Below 0: there is none."""
+    requeue_backoff: float = 60.0
+    requeue_backoff_max: float = 3600.0
+    watch_stale_after: float = 30.0
+    webhook_listen: str = ""
+    webhook_cert_dir: str = "/run/zonewise"
+    manage_jobs_without_queue_name: bool = False
+    recording: str = ""
+    log_level: str = "info"
+    log_format: str = "text"
+    kueue_lease: str = DEFAULT_LEASE
+    job_kinds: tuple[JobKind, ...] = ()
+    """Kinds of jobs beside those that have an adapter."""
+
+
+OPTIONS = Options((
+    *API_SERVER,
+    Option("namespace", text, "keep the lease, the checkpoint and the certificate there (default: zonewise)", "NAME",
+           ("POD_NAMESPACE",)),
+    Option("leaderElection", boolean, "decide and write only while holding the lease, so that replicas can stand by "
+           "(default: true)", "true|false"),
+    Option("metricsListen", listen_address, 'serve metrics, health and the read API there (default: ":9821"; "" for '
+           "none)", "ADDRESS:PORT"),
+    *tls_options("serve them", "take clients"),
+    METRICS_AUTH,
+    Option("policy", text, f"which workloads may start before others, and which get reservations: "
+           f"{', '.join(POLICY_NAMES)} (default: {DEFAULT_POLICY})", "NAME"),
+    Option("reserveAfter", duration, "under the default policy, reserve a start for a workload that has waited so long "
+           "(default: 24h)", "DURATION"),
+    Option("fairSharing", boolean, "share quota of a cohort by weight, as Kueue's fairSharing (default: false)",
+           "true|false"),
+    Option("writesPerSecond", whole_number(1, 100_000), "write to the API server at most so often (default: 300)",
+           "NUMBER"),
+    Option("writeBurst", whole_number(1, 100_000), "and so often at once after a rest (default: 500)", "NUMBER"),
+    Option("podsReadyTimeout", duration, "evict a workload whose pods are not all ready so long after its admission "
+           "(default: never)", "DURATION"),
+    Option("podsRecoveryTimeout", duration, "evict a workload of which a pod has failed and is not ready again after "
+           "so long (default: never)", "DURATION"),
+    Option("requeueLimit", whole_number(0, 1_000_000), "deactivate a workload whose pods were not ready in time after "
+           "so many requeues (default: never)", "NUMBER"),
+    Option("requeueBackoff", duration, "requeue a workload whose pods were not ready in time after so long, and after "
+           "twice as long each further time (default: 60s)", "DURATION"),
+    Option("requeueBackoffMax", duration, "and after so long at most (default: 1h)", "DURATION"),
+    Option("watchStaleAfter", duration, "not ready once a kind of object has not been known to be current for so long "
+           "(default: 30s)", "DURATION"),
+    Option("webhookListen", listen_address, "serve the admission webhooks there, over TLS with a certificate that the "
+           "controller renews itself (default: none)", "ADDRESS:PORT"),
+    Option("webhookCertDir", text, "keep that certificate with its key there (default: /run/zonewise)", "PATH"),
+    Option("manageJobsWithoutQueueName", boolean, "hold jobs without a queue too, until they have one (default: false)",
+           "true|false"),
+    Option("kueueLease", text, "stand by while Kueue's leader election holds this Lease, until `zonewise adopt` "
+           f'(default: {DEFAULT_LEASE}; "": look for no Kueue)', "NAMESPACE/NAME"),
+    Option("recording", text, "append what the planner is told and decides to this file, for `zonewise simulate "
+           "--replay`", "PATH"),
+    *LOGS,
+), {JOB_KINDS: parse_job_kinds})  # fmt: skip
+
+
+def read_settings(
+    flags: Mapping[str, str | None], environment: Mapping[str, str], content: str | None, path: str = DEFAULT_FILE
+) -> ControllerSettings:
+    """Return the settings of flags, environment and file; flags win over the environment, it over the file.
+
+    `content` is the text of the file at `path`; None: there is no file. Raises SettingsError.
+    """
+    settings = ControllerSettings(**OPTIONS.read(flags, environment, content, path))
+    check_tls(settings)
+    try:
+        policy_named(settings.policy)
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
+    try:
+        parse_lease_name(settings.kueue_lease)
+    except ValueError as error:
+        raise SettingsError(f"kueueLease: {error}") from error
+    if not settings.namespace:
+        raise SettingsError("namespace: the controller needs one for its lease")
+    return settings

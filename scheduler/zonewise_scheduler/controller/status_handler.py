@@ -1,0 +1,249 @@
+"""Health, metrics, state and the read API of the controller over HTTP.
+
+| path | what |
+|---|---|
+| /api/v1/queues | ClusterQueues and LocalQueues |
+| /api/v1/workloads?queue=&namespace=&limit=&offset= | workloads, a page at a time |
+| /api/v1/workloads/NAMESPACE/NAME | one workload with the full explanation |
+| /api/v1/plan | what runs until when, and what is reserved to start when |
+
+Clients share the list of workloads and the plan: each is made anew after MIN_AGE at the earliest, and after AGE_RATIO
+times as long as it took. Explanations have a rate. So clients that poll cost the controller a bounded part of its time.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+from urllib.parse import parse_qs, unquote
+
+from zonewise_common.service.handlers import (
+    GetHandler,
+    Request,
+    Response,
+    json_response,
+    metrics_response,
+    text_response,
+)
+from zonewise_common.token_bucket import TokenBucket
+from zonewise_scheduler.controller.readapi.views import (
+    cluster_queue_json,
+    local_queue_json,
+    matching_rows,
+    plan_json,
+    row_json,
+    workload_json,
+    workload_rows,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from prometheus_client import CollectorRegistry
+
+    from zonewise_scheduler.controller.controller import QueueController
+    from zonewise_scheduler.controller.readapi.views import WorkloadRow
+    from zonewise_scheduler.controller.status.queue_summaries import QueueSummaries
+    from zonewise_scheduler.controller.status.reporter import StatusReporter
+    from zonewise_scheduler.controller.types import Json
+
+CALL_TIMEOUT = 5.0
+"""Seconds in which the controller has to answer."""
+MIN_AGE, AGE_RATIO = 1.0, 20.0
+EXPLANATIONS_PER_SECOND, EXPLANATION_BURST = 5.0, 20
+DEFAULT_LIMIT, MAX_LIMIT = 100, 1000
+"""Workloads of a page."""
+_PARAMETERS = frozenset({"queue", "namespace", "limit", "offset"})
+_WORKLOADS = "/api/v1/workloads"
+_INDEX = """\
+zonewise controller
+/healthz           200 while the program works
+/readyz            200 while all watched kinds are known and current, whether this replica leads or stands by
+/metrics           for Prometheus
+/debug/state       what the controller has, as JSON
+/api/v1/queues     ClusterQueues and LocalQueues
+/api/v1/workloads  pending and running workloads: ?queue=, ?namespace=, ?limit=, ?offset=
+/api/v1/workloads/NAMESPACE/NAME  why one waits
+/api/v1/plan       what runs until when, and what is reserved to start when
+"""
+T = TypeVar("T")
+
+
+class ControllerCall(Protocol):
+    """ControllerLoop.call."""
+
+    def __call__(self, function: Callable[[QueueController], T], timeout: float) -> T:
+        """Return the result of a function of the controller. Raises TimeoutError."""
+        ...
+
+
+class Watches(Protocol):
+    """The state of the informers."""
+
+    @property
+    def unsynced(self) -> list[str]:
+        """The kinds whose first list is not complete yet."""
+        ...
+
+    @property
+    def ages(self) -> Mapping[str, float]:
+        """By kind the seconds since it was last known to be current."""
+        ...
+
+
+class _BadRequest(ValueError):
+    """A parameter that is not valid; the message names it and its value."""
+
+
+class _Page(NamedTuple):
+    queue: str
+    namespace: str
+    limit: int
+    offset: int
+
+
+class _SharedAnswer(Generic[T]):
+    """The answer to one question, shared by all clients while it is young."""
+
+    def __init__(self, call: ControllerCall, function: Callable[[QueueController], T]) -> None:
+        self._call = call
+        self._function = function
+        self._lock = threading.Lock()
+        self._answer: T | None = None
+        self._until = 0.0
+
+    def get(self) -> T:
+        """Return the answer. Raises TimeoutError."""
+        with self._lock:
+            begin = time.monotonic()
+            if self._answer is None or begin >= self._until:
+                self._answer = self._call(self._function, CALL_TIMEOUT)
+                end = time.monotonic()
+                self._until = end + max(MIN_AGE, AGE_RATIO * (end - begin))
+            return self._answer
+
+
+class ControllerStatusHandler(GetHandler):
+    """Serves the paths of the index."""
+
+    def __init__(
+        self,
+        reporter: StatusReporter,
+        registry: CollectorRegistry,
+        watches: Watches,
+        call: ControllerCall,
+        clock: Callable[[], float],
+        *,
+        kueue_claim: Callable[[], str] = str,
+        stale_after: float,
+    ) -> None:
+        """`clock` returns seconds since 1970. Not ready once a watch has not been current for `stale_after` seconds.
+
+        `kueue_claim` returns why Kueue manages the queues; "": it does not.
+        """
+        self._reporter = reporter
+        self._watches = watches
+        self._call = call
+        self._clock = clock
+        self._kueue_claim = kueue_claim
+        self._stale_after = stale_after
+        self._explanations = TokenBucket(EXPLANATIONS_PER_SECOND, EXPLANATION_BURST)
+        self._rows = _SharedAnswer(
+            call, lambda controller: workload_rows(controller, reporter.notes, reporter.forecasts)
+        )
+        self._plan = _SharedAnswer(call, lambda controller: plan_json(controller, clock()))
+        super().__init__({
+            "/": lambda _request: text_response(200, _INDEX),
+            "/healthz": lambda _request: text_response(200, "ok\n"),
+            "/readyz": self._readyz,
+            "/metrics": lambda request: metrics_response(registry, request.accept),
+            "/debug/state": self._state,
+            "/api/v1/queues": self._queues,
+            "/api/v1/plan": lambda _request: _answered(self._plan.get),
+            _WORKLOADS: self._workloads,
+            f"{_WORKLOADS}/*": self._workload,
+        })  # fmt: skip
+
+    def _readyz(self, _request: Request) -> Response:
+        unsynced = self._watches.unsynced
+        if unsynced:
+            return text_response(503, f"not known yet: {', '.join(unsynced)}\n")
+        stale = [f"{name} for {age:.0f} s" for name, age in self._watches.ages.items() if age > self._stale_after]
+        if stale:
+            return text_response(503, f"not current: {', '.join(stale)}\n")
+        if claim := self._kueue_claim():
+            return text_response(200, f"stands by: {claim}\n")
+        return text_response(200, "leads\n" if self._reporter.snapshot.leads else "stands by\n")
+
+    def _state(self, _request: Request) -> Response:
+        snapshot = self._reporter.snapshot._asdict()
+        queues = snapshot.pop("queues")
+        return json_response({**snapshot, "watches": dict(self._watches.ages), **_queues_json(queues)})
+
+    def _queues(self, _request: Request) -> Response:
+        snapshot = self._reporter.snapshot
+        return json_response({"leads": snapshot.leads, **_queues_json(snapshot.queues)})
+
+    def _workloads(self, request: Request) -> Response:
+        try:
+            page = _page(request.query)
+        except _BadRequest as error:
+            return text_response(400, f"{error}\n")
+        return _answered(lambda: _list_json(self._rows.get(), page))
+
+    def _workload(self, request: Request) -> Response:
+        key = unquote(request.path.removeprefix(f"{_WORKLOADS}/"))
+        if not self._explanations.try_acquire():
+            return text_response(429, "too many explanations are asked for at once\n")
+        forecasts = self._reporter.forecasts
+
+        def function(controller: QueueController) -> Json | None:
+            return workload_json(controller, key, forecasts, self._clock())
+
+        return _answered(lambda: self._call(function, CALL_TIMEOUT), f"there is no workload {key[:300]!r}")
+
+
+def _answered(get: Callable[[], Json | None], unknown: str = "") -> Response:
+    """Return the response with what `get` returns; None: 404 with the message `unknown`."""
+    try:
+        body = get()
+    except TimeoutError as error:
+        return text_response(503, f"{error}\n")
+    return text_response(404, f"{unknown}\n") if body is None else json_response(body)
+
+
+def _list_json(rows: Iterable[WorkloadRow], page: _Page) -> Json:
+    matching = list(matching_rows(rows, page.queue, page.namespace))
+    items = [row_json(row) for row in matching[page.offset : page.offset + page.limit]]
+    return {"total": len(matching), "offset": page.offset, "items": items}
+
+
+def _queues_json(queues: QueueSummaries) -> Json:
+    return {
+        "clusterQueues": [cluster_queue_json(queue) for queue in queues.cluster_queues.values()],
+        "localQueues": [local_queue_json(queue) for queue in queues.local_queues.values()],
+    }
+
+
+def _page(query: str) -> _Page:
+    """Return the parameters of a list. Raises _BadRequest."""
+    try:
+        values = parse_qs(query, strict_parsing=bool(query), keep_blank_values=True, max_num_fields=len(_PARAMETERS))
+    except ValueError as error:
+        raise _BadRequest(f"query: {query[:80]!r}: {error}") from error
+    unknown = sorted(values.keys() - _PARAMETERS)
+    if unknown:
+        raise _BadRequest(
+            f"query: there is no parameter {unknown[0][:80]!r}; there are {', '.join(sorted(_PARAMETERS))}"
+        )
+    texts = {name: given[-1] for name, given in values.items()}
+    limit = _number(texts, "limit", DEFAULT_LIMIT)
+    return _Page(texts.get("queue", ""), texts.get("namespace", ""), min(limit, MAX_LIMIT), _number(texts, "offset", 0))
+
+
+def _number(texts: Mapping[str, str], name: str, default: int) -> int:
+    text = texts.get(name, str(default))
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise _BadRequest(f"{name}: {text[:80]!r} is not a number from 0 on")
+    return int(text)

@@ -1,0 +1,1 @@
+"""Carries out writes: conditional, within a rate, repeated where the outcome is unknown, counted."""

@@ -1,0 +1,105 @@
+"""The outcome of a write, and one attempt at it.
+
+| response | outcome |
+|---|---|
+| success | done; the object is the newest |
+| 404, 409, 422 for the UID or for a test of a JSON patch | stale: the object is gone, or another one by now |
+| 404 of a creation, of no subresource: there is no such kind or namespace | rejected |
+| 400, 403, 413, other 422 | rejected: the server will not accept this write |
+| none, 401, 429, 5xx | unknown: the write may be done or not; it is repeated |
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from zonewise_common.kube.client import PatchKind
+from zonewise_common.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    Invalid,
+    KubeError,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unauthorized,
+)
+from zonewise_scheduler.controller.cluster_cache import drop_managed_fields
+from zonewise_scheduler.controller.types import Verb
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zonewise_common.kube.client import Client
+    from zonewise_scheduler.controller.types import Json, Write
+
+Result = Literal["done", "stale", "rejected", "unknown"]
+
+
+class Outcome(NamedTuple):
+    """How a write ended."""
+
+    result: Result
+    obj: Json | None = None
+    """The object after the write; None: it is gone, or the outcome is not done."""
+    message: str = ""
+    retry_after: float = 0.0
+    """Seconds that the server wants the client to wait."""
+
+
+_NOT_FOUND: Mapping[Verb, Result] = {Verb.DELETE: "done", Verb.CREATE: "rejected"}
+
+
+def attempt(client: Client, write: Write) -> Outcome:
+    """Send a write once."""
+    try:
+        obj = _send(client, write)
+        return Outcome("done", None if obj is None else drop_managed_fields(obj))
+    except KubeError as error:
+        retry_after = (error.retry_after if isinstance(error, ApiError) else None) or 0.0
+        return Outcome(_result(write, error), message=str(error), retry_after=retry_after)
+
+
+def _result(write: Write, error: KubeError) -> Result:
+    if isinstance(error, NotFound):
+        return "stale" if write.subresource else _NOT_FOUND.get(write.verb, "stale")
+    if isinstance(error, (AlreadyExists, Conflict)) or (
+        isinstance(error, Invalid) and _is_of_another_object(write, error)
+    ):
+        return "stale"
+    if not isinstance(error, ApiError) or isinstance(error, (Unauthorized, TooManyRequests, ServerError)):
+        return "unknown"
+    return "rejected"
+
+
+def _is_of_another_object(write: Write, error: Invalid) -> bool:
+    """Tell whether a condition of the write failed: 422 for an unequal UID (apimachinery ValidateObjectMetaUpdate) and
+    for a failed test (apiserver pkg/endpoints/handlers/patch.go applyJSPatch).
+    """
+    causes: list[Json] = error.details.get("causes") or []
+    return any(cause.get("field") == "metadata.uid" for cause in causes) or (
+        write.verb is Verb.JSON_PATCH and not causes
+    )
+
+
+def _send(client: Client, write: Write) -> Json | None:
+    key, namespace = write.key, write.key.namespace or None
+    if write.verb is Verb.DELETE:
+        client.delete(key.resource, key.name, namespace=namespace, uid=write.uid or None)
+        return None
+    if isinstance(write.body, list):
+        test = [{"op": "test", "path": "/metadata/uid", "value": write.uid}] if write.uid else []
+        body, kind = [*test, *write.body], PatchKind.JSON
+        return client.patch(key.resource, key.name, body, namespace=namespace, kind=kind, subresource=write.subresource)
+    if write.verb is Verb.CREATE:
+        return client.create(key.resource, write.body, namespace=namespace, subresource=write.subresource)
+    body, kind = _conditional(write, write.body), PatchKind.MERGE
+    return client.patch(key.resource, key.name, body, namespace=namespace, kind=kind, subresource=write.subresource)
+
+
+def _conditional(write: Write, body: Json) -> Json:
+    """Return a merge patch with the UID and the version as conditions."""
+    conditions = {"uid": write.uid, "resourceVersion": write.resource_version}
+    conditions = {name: value for name, value in conditions.items() if value}
+    return {**body, "metadata": {**body.get("metadata", {}), **conditions}} if conditions else body

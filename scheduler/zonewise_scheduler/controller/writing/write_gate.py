@@ -1,0 +1,70 @@
+"""Which writes may be sent now: at most one per object, and none before a failed one may succeed.
+
+A write that ends stale or rejected pauses its object, until another version of it is observed or the pause is over.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.controller.types import ObjectKey, Write
+
+PAUSE = 60.0
+"""Seconds before a write that the server has rejected is tried again, unless the object changes before."""
+
+
+class WriteGate:
+    """Writes on their way, and paused objects."""
+
+    def __init__(self) -> None:
+        self._in_flight: set[ObjectKey] = set()
+        self._paused: dict[ObjectKey, tuple[int, float]] = {}
+        """The version of the object when its write failed, and the end of its pause."""
+
+    def __len__(self) -> int:
+        """Return the number of writes on their way."""
+        return len(self._in_flight)
+
+    def is_in_flight(self, key: ObjectKey) -> bool:
+        """Tell whether a write of an object is on its way."""
+        return key in self._in_flight
+
+    @property
+    def pause_ends_at(self) -> float:
+        """When the next pause is over; infinite: none is."""
+        return min((until for _, until in self._paused.values()), default=inf)
+
+    def claim(self, write: Write, version: int, now: float) -> bool:
+        """Note that a write is on its way; False where its object has to be observed first.
+
+        `version`: of the observed object, 0: there is none.
+        """
+        if write.key in self._in_flight:
+            return False
+        paused_version, until = self._paused.get(write.key, (-1, 0.0))
+        if now < until and version == paused_version:
+            return False
+        self._paused.pop(write.key, None)
+        self._in_flight.add(write.key)
+        return True
+
+    def claim_all(self, writes: list[Write]) -> None:
+        """Note that writes are on their way which need no pause: their author keeps what has failed."""
+        self._in_flight.update(write.key for write in writes)
+
+    def end(self, write: Write) -> None:
+        """Note that a write has ended."""
+        self._in_flight.discard(write.key)
+
+    def pause(self, write: Write, version: int, now: float) -> None:
+        """Pause the object of a failed write; `version` as in claim()."""
+        self._paused[write.key] = (version, now + PAUSE)
+
+    def end_pauses(self, now: float) -> list[ObjectKey]:
+        """End the pauses that are over, and return their objects."""
+        keys = [key for key, (_, until) in self._paused.items() if until <= now]
+        for key in keys:
+            del self._paused[key]
+        return keys

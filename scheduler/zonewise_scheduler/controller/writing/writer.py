@@ -1,0 +1,113 @@
+"""The writer: threads that carry out writes within a rate, and report each outcome.
+
+A write whose outcome is unknown is repeated with backoff until it is known: each write is conditional, so a second one
+does no harm. The controller has at most one write on its way per object, so writes need no order.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from typing import TYPE_CHECKING
+
+from zonewise_common.kube.backoff import Backoff
+from zonewise_common.service.delayed_tasks import DelayedTasks
+from zonewise_common.token_bucket import TokenBucket
+from zonewise_scheduler.controller.writing.outcome import Outcome, attempt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self
+
+    from zonewise_common.kube.client import Client
+    from zonewise_scheduler.controller.types import Write
+
+log = logging.getLogger(__name__)
+
+THREADS = 8
+"""Requests at once. An API server answers a patch in a few milliseconds."""
+_BACKOFF = Backoff(base=0.1, cap=5.0)
+_NOT_LEADING = Outcome("stale", message="this replica does not lead")
+
+
+class _QueuedWrite:
+    __slots__ = ("attempts", "write")
+
+    def __init__(self, write: Write) -> None:
+        self.write = write
+        self.attempts = 0
+
+
+class Writer:
+    """See the module. Works while the context is entered."""
+
+    def __init__(
+        self,
+        client: Client,
+        report: Callable[[Write, Outcome], object],
+        *,
+        rate: float,
+        burst: int,
+        threads: int = THREADS,
+        may_write: Callable[[], bool] = lambda: True,
+        count: Callable[[Write, Outcome], object] = lambda _write, _outcome: None,
+    ) -> None:
+        """Write at most `rate` times a second, `burst` times at once after a rest.
+
+        `report` gets each write with its final outcome, in a thread of the writer; `count` gets each attempt. A write
+        is not sent while `may_write` returns False: another replica leads.
+        """
+        self._client = client
+        self._report = report
+        self._count = count
+        self._may_write = may_write
+        self._bucket = TokenBucket(rate, burst)
+        self._tasks = DelayedTasks(self._handle, threads=threads, name="writer")
+        self._condition = threading.Condition()  # around the backlog
+        self._backlog = 0
+
+    def __enter__(self) -> Self:
+        self._tasks.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._tasks.__exit__()
+
+    @property
+    def backlog(self) -> int:
+        """Return the number of writes whose outcome is not known yet."""
+        with self._condition:
+            return self._backlog
+
+    def drain(self, timeout: float) -> bool:
+        """Wait until no write is on its way, at most so many seconds; return whether none is."""
+        with self._condition:
+            return self._condition.wait_for(lambda: not self._backlog, timeout)
+
+    def submit(self, write: Write) -> None:
+        """Carry out a write soon."""
+        with self._condition:
+            self._backlog += 1
+        self._tasks.submit(_QueuedWrite(write), self._bucket.reserve())
+
+    def _handle(self, task: _QueuedWrite) -> None:
+        try:
+            outcome = attempt(self._client, task.write) if self._may_write() else _NOT_LEADING
+        except Exception as error:  # a bug in one write must neither end the thread nor lose the object
+            log.exception("object=%s write=%s failed", task.write.key, task.write.purpose)
+            outcome = Outcome("rejected", message=repr(error))
+        self._end(task, outcome)
+
+    def _end(self, task: _QueuedWrite, outcome: Outcome) -> None:
+        self._count(task.write, outcome)
+        if outcome.result == "unknown":
+            log.warning("object=%s write=%s is repeated: %s", task.write.key, task.write.purpose, outcome.message)
+            delay = max(_BACKOFF.delay(task.attempts, random.random()), outcome.retry_after)  # noqa: S311 -- no secret
+            task.attempts += 1
+            self._tasks.submit(task, delay)
+            return
+        with self._condition:
+            self._backlog -= 1
+            self._condition.notify_all()
+        self._report(task.write, outcome)
