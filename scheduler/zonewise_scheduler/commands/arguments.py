@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentTypeError
+from datetime import datetime
 from math import inf
 
 _UNITS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -41,6 +42,19 @@ def rate(text: str) -> tuple[float, int]:
     if not _NUMBER.fullmatch(per_second) or not float(per_second) or (slash and not _is_count(burst)):
         raise ArgumentTypeError(f"{text!r} is no rate, such as 50/100: requests per second, and burst")
     return float(per_second), int(burst) if slash else max(1, int(float(per_second)))
+
+
+def moment(text: str) -> float:
+    """Return seconds since 1970 of 1790000000.5, or of a time of RFC 3339 such as 2026-11-22T12:00:00Z."""
+    if _NUMBER.fullmatch(text):
+        return float(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        time = None
+    if time is None or time.tzinfo is None:
+        raise ArgumentTypeError(f"{text!r} is no time, such as 2026-11-22T12:00:00Z")
+    return time.timestamp()
 
 
 def positive(text: str) -> float:

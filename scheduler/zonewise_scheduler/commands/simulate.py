@@ -9,10 +9,10 @@ from shutil import get_terminal_size
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from zonewise_common.cli.command import Command, require_extra
+from zonewise_common.cli.command import Command, CommandError, require_extra
 from zonewise_common.cli.output import STANDARD_OUTPUT
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
-from zonewise_scheduler.commands.arguments import count, duration, names, positive, rate, span
+from zonewise_scheduler.commands.arguments import count, duration, moment, names, positive, rate, span
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -53,8 +53,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.formatter_class = RawDescriptionHelpFormatter
     parser.epilog = _epilog()
     add = parser.add_argument
-    add("trace", metavar="TRACE", help="an SWF log (text or gzip), a generator file of Kueue's, jobs as JSON or YAML, "
-        "objects of Kubernetes and Kueue, a directory of these, or a mix by name; - is standard input")  # fmt: skip
+    add("trace", metavar="TRACE", nargs="?", help="an SWF log (text or gzip), a generator file of Kueue's, jobs as "
+        "JSON or YAML, objects of Kubernetes and Kueue, a directory of these, or a mix by name; - is standard "
+        "input")  # fmt: skip
     add("--policy", metavar="NAME", help=f"see below (default: {DEFAULT_POLICY})")
     add("--compare", metavar="A,B,...", type=names, default=[], help="several policies, side by side")
     add("--reserve-after", metavar="DURATION", type=duration, help=f"of {DEFAULT_POLICY} (default: 24h; or never)")
@@ -66,6 +67,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--load", metavar="X", type=positive, help="of a mix: submitted work, as a share of the capacity")
     add("--seed", metavar="N", type=int, help="seed of all random numbers (default: 0)")
     _add_live(parser)
+    _add_replay(parser)
     _add_output(parser)
 
 
@@ -78,6 +80,15 @@ def _add_live(parser: ArgumentParser) -> None:
     add("--grace", metavar="DURATION", type=duration, help="termination grace period of preempted and killed pods")
     add("--deadlines", action=BooleanOptionalAction, help="whether a job is killed at its walltime, as in Kubernetes "
         "(default: it is)")  # fmt: skip
+
+
+def _add_replay(parser: ArgumentParser) -> None:
+    add = parser.add_argument_group("recordings of `zonewise controller`, in the place of TRACE").add_argument
+    add("--replay", metavar="RECORDING", help="decide again what the controller has decided, and compare: status 0 "
+        "where all scheduling passes agree, 1 where not")  # fmt: skip
+    add("--explain", metavar="NAMESPACE/NAME", help="why a Workload, or a job, waited; status 1 where it is not queued")
+    add("--at", metavar="TIME", type=moment, help="then: 2026-11-22T12:00:00Z, or seconds since 1970 (default: at the "
+        "end of the recording)")  # fmt: skip
 
 
 def _add_output(parser: ArgumentParser) -> None:
@@ -93,9 +104,14 @@ def _add_output(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """Simulate, and print the results. Raises CommandError."""
+    """Simulate or replay, and print the results. Raises CommandError."""
+    _check_source(arguments)
     try:
         with require_extra("scheduler"):  # some libraries are imported when they are needed
+            if arguments.replay is not None:
+                from zonewise_scheduler.commands.replay import run_replay
+
+                return run_replay(arguments)
             from zonewise_scheduler.commands.simulation import run_simulation
 
             run_simulation(arguments)
@@ -103,6 +119,17 @@ def run(arguments: Namespace) -> int:
         sys.stderr.write("zonewise: interrupted\n")
         return _INTERRUPTED
     return 0
+
+
+def _check_source(arguments: Namespace) -> None:
+    if arguments.replay is not None and arguments.trace is not None:
+        raise CommandError(f"{arguments.trace}: a trace goes without --replay")
+    if arguments.replay is None:
+        if arguments.trace is None:
+            raise CommandError("TRACE is missing; see `zonewise simulate --help`")
+        for name in ("explain", "at"):
+            if getattr(arguments, name) is not None:
+                raise CommandError(f"--{name} goes with --replay")
 
 
 COMMAND = Command("simulate the jobs of a log, a file or a mix on a cluster, on a virtual clock", add_arguments, run)
@@ -113,8 +140,8 @@ def _epilog() -> str:
     width = get_terminal_size((_WIDTH, 24)).columns - 2
     examples = {f"zonewise simulate {arguments}": meaning for arguments, meaning in EXAMPLES.items()}
     notes = wrap(
-        "A DURATION is 90, 90s, 15m, 24h or 7d. Status 0: the simulation ran; 2: an argument is invalid, or a file "
-        "cannot be read or written; 130: interrupted.", width
+        "A DURATION is 90, 90s, 15m, 24h or 7d. Status 0: the simulation ran; 1: as --replay says; 2: an argument is "
+        "invalid, or a file cannot be read or written; 130: interrupted.", width
     )  # fmt: skip
     return "\n".join(
         [

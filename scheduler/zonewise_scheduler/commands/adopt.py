@@ -1,0 +1,120 @@
+"""`zonewise adopt`: hands the queues of a stopped Kueue to the controller, and back, while jobs run on."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from zonewise_common.cli.command import Command, CommandError, require_extra
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Iterable
+
+    from zonewise_scheduler.controller.kueue.handover import Handover, HandoverOptions
+    from zonewise_scheduler.controller.types import Write
+
+_NOT_DONE = 1
+_MAX_NAMES = 3
+_MAX_OBSTACLES = 50
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    add = parser.add_argument
+    parser.epilog = (
+        "Stop Kueue before: `kubectl scale -n kueue-system deployment kueue-controller-manager --replicas 0`. No job "
+        "is started or stopped. Each step can be repeated. Status 0: done; 1: not done, for the reasons that it prints."
+    )
+    add("--back", action="store_true", help="give the queues back to Kueue; start it afterwards")
+    add("--dry-run", action="store_true", help="print what would change, and change nothing")
+    add("--force", action="store_true", help="adopt in spite of the obstacles that are printed: jobs may be stopped")
+    add("--kubeconfig", metavar="FILE", default="", help="reach the API server as this kubeconfig says (default: as a "
+        "pod of the cluster)")  # fmt: skip
+    add("--api-server", metavar="URL", default="", help="reach the API server there, without credentials")
+    add("--namespace", metavar="NAME", default="zonewise", help="the controller's namespace (default: zonewise)")
+    add("--kueue-lease", metavar="NAMESPACE/NAME", default="", help="the Lease of Kueue's leader election (default: "
+        "kueue-system/c1f6bfd2.kueue.x-k8s.io)")  # fmt: skip
+
+
+def run(arguments: Namespace) -> int:
+    """Print what changes, and change it. Raises CommandError."""
+    with require_extra("scheduler"):
+        from zonewise_common.kube.errors import KubeError
+        from zonewise_common.service.api_client import open_client
+        from zonewise_common.service.options import SettingsError
+        from zonewise_scheduler.controller.jobs.registry import adapters_by_kind
+        from zonewise_scheduler.controller.kueue.handover import Handover, HandoverError
+    options = _options(arguments)
+    try:
+        with closing(open_client(arguments.api_server, arguments.kubeconfig)) as client:
+            handover = Handover(client, adapters_by_kind(), options, time.sleep)
+            handover.read()
+            return _give_back(handover, arguments) if arguments.back else _adopt(handover, arguments)
+    except SettingsError as error:
+        raise CommandError(str(error)) from error
+    except KubeError as error:
+        raise CommandError(f"the API server: {error}") from error
+    except HandoverError as error:
+        sys.stderr.write(f"zonewise: {error}\n")
+        return _NOT_DONE
+
+
+COMMAND = Command("take the queues of a stopped Kueue over, or give them back", add_arguments, run)
+
+
+def _options(arguments: Namespace) -> HandoverOptions:
+    from zonewise_scheduler.controller.kueue.handover import HandoverOptions
+    from zonewise_scheduler.controller.kueue.kueue_lease import DEFAULT_LEASE, parse_lease_name
+
+    try:
+        lease = parse_lease_name(arguments.kueue_lease or DEFAULT_LEASE)
+    except ValueError as error:
+        raise CommandError(f"--kueue-lease: {error}") from error
+    assert lease is not None  # noqa: S101 -- the text is not empty
+    return HandoverOptions(lease, arguments.namespace)
+
+
+def _adopt(handover: Handover, arguments: Namespace) -> int:
+    if handover.kueue_runs():
+        sys.stderr.write("zonewise: Kueue runs: it renews its Lease. Scale its Deployment to 0, and run this again\n")
+        return _NOT_DONE
+    obstacles = handover.obstacles(time.time())
+    for obstacle in obstacles[:_MAX_OBSTACLES]:
+        sys.stderr.write(f"obstacle: {obstacle}\n")
+    if len(obstacles) > _MAX_OBSTACLES:
+        sys.stderr.write(f"and {len(obstacles) - _MAX_OBSTACLES} more obstacles\n")
+    _print_changes(write for step in handover.adoption() for write in step)
+    if obstacles and not arguments.force:
+        sys.stderr.write("zonewise: nothing is changed: mend the obstacles, or use --force\n")
+        return _NOT_DONE
+    if not arguments.dry_run:
+        handover.adopt()
+        sys.stdout.write("The queues are adopted.\n")
+    return 0
+
+
+def _give_back(handover: Handover, arguments: Namespace) -> int:
+    _print_changes(write for step in handover.giving_back() for write in step)
+    if not arguments.dry_run:
+        handover.give_back()
+        sys.stdout.write("The queues are Kueue's: start it now.\n")
+    return 0
+
+
+def _print_changes(writes: Iterable[Write]) -> None:
+    """Print a line for each kind of object and change, with the first names."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for write in writes:
+        key = write.key
+        name = key.namespaced_name if key.namespace else key.name
+        names.setdefault((key.resource.kind, write.purpose), []).append(name)
+    rows = [("CHANGE", "KIND", "NUMBER", "OBJECTS")]
+    for (kind, purpose), objects in names.items():
+        more = f", and {len(objects) - _MAX_NAMES} more" if len(objects) > _MAX_NAMES else ""
+        rows.append((purpose, kind, str(len(objects)), ", ".join(objects[:_MAX_NAMES]) + more))
+    widths = [max(len(row[i]) for row in rows) for i in range(3)]
+    for row in rows:
+        sys.stdout.write("  ".join([*(row[i].ljust(widths[i]) for i in range(3)), row[3]]) + "\n")
