@@ -3,7 +3,8 @@
     with Server(crds=["noderesourcetopologies.yaml"]) as server:
         client = Client(server.client_config())
 
-Left out: admission webhooks and policies, authorisation, conversion between versions, expressions in schemas, protobuf.
+Left out: admission policies, authorisation, conversion between versions, expressions (CEL) in schemas, policies and
+webhooks, protobuf.
 """
 
 from zonewise_sandbox.apiserver.server import ApiServer

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise_sandbox.apiserver import objectmeta as meta
-from zonewise_sandbox.apiserver import pod_strategy
+from zonewise_sandbox.apiserver import pod_strategy, strategies
 from zonewise_sandbox.apiserver.crds import served_kinds
-from zonewise_sandbox.apiserver.garbagecollector import Dependents, without_owner
-from zonewise_sandbox.apiserver.json_values import object_in
+from zonewise_sandbox.apiserver.garbagecollector import Dependents, blocks_owner, without_owner
+from zonewise_sandbox.apiserver.json_values import list_in, object_in
 from zonewise_sandbox.apiserver.kinds import DEFINITION, NAMESPACE, POD
 from zonewise_sandbox.apiserver.request_info import DeleteOptions, Target
 from zonewise_sandbox.apiserver.status_errors import not_found
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from zonewise_sandbox.apiserver.store import Key, Record, Resource, Store
 
 _CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
-_AT_ONCE = DeleteOptions(grace_period_seconds=0)
+_FOREGROUND = "foregroundDeletion"
+_COLLECTED = DeleteOptions(propagation="Background")
+_AT_ONCE = _COLLECTED._replace(grace_period_seconds=0)
 
 
 class CascadingStore:
@@ -35,6 +37,8 @@ class CascadingStore:
         self._store = store
         self._registry = registry
         self._dependents = Dependents()
+        self._foreground: dict[str, tuple[Kind, Key]] = {}
+        """By UID: owners that are deleted after their dependents."""
 
     def get(self, target: Target) -> Record:
         """Return an object. Raises StatusError (404)."""
@@ -50,6 +54,8 @@ class CascadingStore:
         self._dependents.record(kind.resource, key, previous.object if previous else None, obj)
         if kind.resource == DEFINITION.resource:
             self._registry.replace(_defined(obj), served_kinds(obj))
+        for uid in self._dependents.removed_owners(obj):
+            self._lose_owner(kind.resource, key, uid, orphan=False)
         return obj
 
     def delete(self, target: Target, deletion: DeleteOptions) -> Object | None:
@@ -67,27 +73,69 @@ class CascadingStore:
         )
         if deletion.dry_run:
             return old if kind.resource == POD.resource else None
+        propagation = deletion.propagation or strategies.default_propagation(kind)
+        if propagation == "Orphan":
+            self._release_dependents(old["metadata"]["uid"], orphan=True)
+        elif propagation == "Foreground" and self._is_blocked(old["metadata"]["uid"]):
+            return self._delete_in_foreground(kind, key, old, seconds)
         if old["metadata"].get("finalizers") or seconds:
             return self._mark(kind, key, old, seconds)
         if kind.resource == NAMESPACE.resource:
             return self._delete_namespace(key, old)
         if kind.resource == DEFINITION.resource:
-            return self._delete_definition(key, old, deletion)
+            return self._delete_definition(key, old)
         last = {**old, "metadata": dict(old["metadata"])}
         if kind.resource == POD.resource:
             last["metadata"] |= {"deletionTimestamp": meta.timestamp(), "deletionGracePeriodSeconds": 0}
-        self.remove(kind, key, last, deletion.propagation)
+        self.remove(kind, key, last)
         return last if kind.resource == POD.resource else None
 
-    def remove(self, kind: Kind, key: Key, last: Object, propagation: str = "Background") -> None:
+    def remove(self, kind: Kind, key: Key, last: Object) -> None:
         """Remove an object with its last state, and its dependents."""
         self._store.remove(kind.resource, key, last)
         self._dependents.record(kind.resource, key, last, None)
-        uid = last["metadata"]["uid"]
-        for resource, dependent in self._dependents.dependents(uid):
-            self._lose_owner(resource, dependent, uid, orphan=propagation == "Orphan")
+        self._release_dependents(last["metadata"]["uid"], orphan=False)
+        for owner in list_in(last["metadata"], "ownerReferences"):
+            self._release_owner(owner["uid"])
         if key[0]:
             self._release_namespace(key[0])
+
+    def _release_dependents(self, uid: str, *, orphan: bool) -> None:
+        for resource, dependent in self._dependents.dependents(uid):
+            self._lose_owner(resource, dependent, uid, orphan=orphan)
+
+    def _is_blocked(self, uid: str) -> bool:
+        """Tell whether an owner has a dependent that blocks its deletion."""
+        records = (self._store.get(resource, key) for resource, key in self._dependents.dependents(uid))
+        return any(record is not None and blocks_owner(record.object, uid) for record in records)
+
+    def _delete_in_foreground(self, kind: Kind, key: Key, old: Object, seconds: int) -> Object:
+        """Delete the dependents of an object, which is removed after those that block its deletion."""
+        uid, finalizers = old["metadata"]["uid"], list_in(old["metadata"], "finalizers")
+        if _FOREGROUND not in finalizers:
+            old = {**old, "metadata": {**old["metadata"], "finalizers": [*finalizers, _FOREGROUND]}}
+        marked = self._mark(kind, key, old, seconds)
+        self._foreground[uid] = kind, key
+        self._release_dependents(uid, orphan=False)
+        self._release_owner(uid)
+        return marked
+
+    def _release_owner(self, uid: str) -> None:
+        """Remove the finalizer of an owner in foreground deletion, once no dependent blocks it."""
+        if uid not in self._foreground or self._is_blocked(uid):
+            return
+        kind, key = self._foreground.pop(uid)
+        record = self._store.get(kind.resource, key)
+        if record is None or record.object["metadata"]["uid"] != uid:
+            return
+        obj = record.object
+        finalizers = [name for name in list_in(obj["metadata"], "finalizers") if name != _FOREGROUND]
+        released = {**obj, "metadata": {**obj["metadata"], "finalizers": finalizers}}
+        if is_removable(released):
+            del released["metadata"]["finalizers"]
+            self.remove(kind, key, released)
+        else:
+            self.write(kind, key, released)
 
     def _mark(self, kind: Kind, key: Key, old: Object, seconds: int) -> Object:
         """Mark an object as deleted. It is removed with its last finalizer, or by its kubelet."""
@@ -119,7 +167,7 @@ class CascadingStore:
             obj = record.object
             self._store.remove(NAMESPACE.resource, ("", name), {**obj, "metadata": dict(obj["metadata"])})
 
-    def _delete_definition(self, key: Key, old: Object, deletion: DeleteOptions) -> Object:
+    def _delete_definition(self, key: Key, old: Object) -> Object:
         """Delete a definition and all objects of its kind."""
         metadata = {**old["metadata"], "deletionTimestamp": meta.timestamp(), "finalizers": [_CLEANUP]}
         terminating = self.write(DEFINITION, key, {**old, "metadata": metadata})
@@ -129,7 +177,7 @@ class CascadingStore:
             self._delete_at_once(resource, (child.get("namespace", ""), child["name"]))
         self._registry.replace(resource, ())
         last = {name: value for name, value in metadata.items() if name != "finalizers"}
-        self.remove(DEFINITION, key, {**old, "metadata": last}, deletion.propagation)
+        self.remove(DEFINITION, key, {**old, "metadata": last})
         return terminating
 
     def _lose_owner(self, resource: Resource, key: Key, uid: str, *, orphan: bool) -> None:
@@ -140,14 +188,21 @@ class CascadingStore:
         remaining = without_owner(record.object, uid)
         if orphan or remaining["metadata"].get("ownerReferences"):
             self.write(kind, key, remaining)
-        else:
-            self._delete_at_once(resource, key)
+        elif "deletionTimestamp" not in remaining["metadata"]:
+            self.delete(Target(kind, *key), _COLLECTED)
 
     def _delete_at_once(self, resource: Resource, key: Key) -> None:
-        """Delete an object whose owner or namespace is deleted, without a grace period."""
+        """Delete an object whose namespace or definition is deleted, without a grace period."""
         kind = self._registry.find_resource(resource)
         if kind is not None and self._store.get(resource, key):
             self.delete(Target(kind, *key), _AT_ONCE)
+
+
+def is_removable(obj: Object) -> bool:
+    """Tell whether an object that is being deleted has neither finalizers nor a grace period."""
+    metadata = obj["metadata"]
+    blocked = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
+    return "deletionTimestamp" in metadata and not blocked
 
 
 def _defined(definition: Object) -> Resource:

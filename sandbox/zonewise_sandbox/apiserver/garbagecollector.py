@@ -1,7 +1,8 @@
 """The dependents of objects by ownerReferences, which the garbage collector deletes.
 
-A dependent is deleted with its last owner (pkg/controller/garbagecollector). Dependents of owners that never existed
-stay, since no deletion of the owner occurs.
+A dependent is deleted with its last owner (pkg/controller/garbagecollector). One that gets an owner which has been
+deleted is deleted as well: a controller may not know yet that the owner is gone (graph_builder.go absentOwnerCache).
+Dependents of owners that never existed stay: tests have objects of such owners.
 """
 
 from __future__ import annotations
@@ -15,12 +16,18 @@ if TYPE_CHECKING:
     from zonewise_sandbox.apiserver.store import Key, Resource
 
 
+_MAX_REMOVED = 100_000
+"""UIDs of removed objects that are remembered, the latest."""
+
+
 class Dependents:
     """An index of dependents by the UIDs of their owners. Used under the store's lock."""
 
     def __init__(self) -> None:
         """Start without any."""
         self._by_owner: dict[str, set[tuple[Resource, Key]]] = {}
+        self._removed: dict[str, None] = {}
+        """UIDs of removed objects; ordered."""
 
     def record(self, resource: Resource, key: Key, before: Object | None, after: Object | None) -> None:
         """Record a write: an object's state before and after, None where it does not exist."""
@@ -32,6 +39,14 @@ class Dependents:
                 self._by_owner.pop(uid, None)
         for uid in new - old:
             self._by_owner.setdefault(uid, set()).add((resource, key))
+        if before is not None and after is None:
+            self._removed[before["metadata"]["uid"]] = None
+            if len(self._removed) > _MAX_REMOVED:
+                del self._removed[next(iter(self._removed))]
+
+    def removed_owners(self, obj: Object) -> list[str]:
+        """Return the UIDs of an object's owners that have been removed."""
+        return sorted(uid for uid in _owners(obj) if uid in self._removed)
 
     def dependents(self, uid: str) -> list[tuple[Resource, Key]]:
         """Return the dependents of an owner."""
@@ -47,6 +62,12 @@ def without_owner(obj: Object, uid: str) -> Object:
     else:
         metadata.pop("ownerReferences", None)
     return {**obj, "metadata": metadata}
+
+
+def blocks_owner(obj: Object, uid: str) -> bool:
+    """Tell whether an owner in foreground deletion waits for this dependent (blockOwnerDeletion)."""
+    owners = list_in(obj["metadata"], "ownerReferences")
+    return any(owner["uid"] == uid and owner.get("blockOwnerDeletion") for owner in owners)
 
 
 def _owners(obj: Object | None) -> set[str]:

@@ -74,6 +74,26 @@ POD = Kind("", "v1", "pods", "Pod", status=True, generation=True, short_names=("
 SECRET = Kind("", "v1", "secrets", "Secret")
 SERVICE = Kind("", "v1", "services", "Service", status=True, short_names=("svc",))
 JOB = Kind("batch", "v1", "jobs", "Job", status=True, generation=True)
+BUDGET = Kind(
+    "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", status=True, generation=True, short_names=("pdb",)
+)
+_REGISTRATION = "admissionregistration.k8s.io"
+MUTATING_WEBHOOKS = Kind(
+    _REGISTRATION,
+    "v1",
+    "mutatingwebhookconfigurations",
+    "MutatingWebhookConfiguration",
+    namespaced=False,
+    generation=True,
+)
+VALIDATING_WEBHOOKS = Kind(
+    _REGISTRATION,
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    namespaced=False,
+    generation=True,
+)
 DEFINITION = Kind(
     "apiextensions.k8s.io",
     "v1",
@@ -98,16 +118,45 @@ BUILT_IN = (
     Kind("", "v1", "serviceaccounts", "ServiceAccount", short_names=("sa",)),
     Kind("", "v1", "events", "Event", short_names=("ev",)),
     Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", status=True, short_names=("pvc",)),
+    Kind("", "v1", "podtemplates", "PodTemplate", generation=True),
     Kind("coordination.k8s.io", "v1", "leases", "Lease", must_version=True),
     Kind("events.k8s.io", "v1", "events", "Event"),
     Kind("apps", "v1", "daemonsets", "DaemonSet", status=True, generation=True, short_names=("ds",)),
     Kind("apps", "v1", "deployments", "Deployment", status=True, generation=True, short_names=("deploy",)),
+    Kind("apps", "v1", "statefulsets", "StatefulSet", status=True, generation=True, short_names=("sts",)),
     Kind("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False, short_names=("pc",)),
+    BUDGET,
+    MUTATING_WEBHOOKS,
+    VALIDATING_WEBHOOKS,
     Kind("rbac.authorization.k8s.io", "v1", "roles", "Role"),
     Kind("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding"),
     Kind("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False),
     Kind("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False),
+    # stored, and never evaluated: their expressions are CEL
+    Kind(
+        _REGISTRATION,
+        "v1",
+        "validatingadmissionpolicies",
+        "ValidatingAdmissionPolicy",
+        namespaced=False,
+        status=True,
+        generation=True,
+    ),
+    Kind(
+        _REGISTRATION,
+        "v1",
+        "validatingadmissionpolicybindings",
+        "ValidatingAdmissionPolicyBinding",
+        namespaced=False,
+        generation=True,
+    ),
 )
+
+ALPHA = (
+    Kind("scheduling.k8s.io", "v1alpha2", "workloads", "Workload"),
+    Kind("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", status=True),
+)
+"""Kinds that kube-apiserver serves with --runtime-config alone: in 1.36 the gate GenericWorkload is off by default."""
 
 REVIEWS = (
     Kind("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False),
@@ -120,9 +169,10 @@ REVIEWS = (
 class Registry:
     """The kinds that the server has now. A change replaces the whole index, so that readers need no lock."""
 
-    def __init__(self) -> None:
-        """Start with the built-in kinds."""
-        self._by_path = {(kind.group, kind.version, kind.plural): kind for kind in (*BUILT_IN, *REVIEWS)}
+    def __init__(self, *, alpha: bool = False) -> None:
+        """Start with the built-in kinds, and with those of alpha versions where they are on."""
+        kinds = (*BUILT_IN, *REVIEWS, *(ALPHA if alpha else ()))
+        self._by_path = {(kind.group, kind.version, kind.plural): kind for kind in kinds}
 
     def find(self, group: str, version: str, plural: str) -> Kind | None:
         """Return the kind at a path; None where there is none."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_sandbox.apiserver.json_values import is_list, is_object, list_in, object_in
 from zonewise_sandbox.apiserver.kinds import POD
-from zonewise_sandbox.apiserver.status_errors import Cause, conflict, forbidden_field, internal, required
+from zonewise_sandbox.apiserver.status_errors import Cause, conflict, forbidden_field, internal, invalid_value, required
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,15 +72,20 @@ def prepare_for_create(pod: Object, now: str) -> Object:
 
 def validate_pod(pod: Object) -> Iterator[Cause]:
     """Yield the invalid fields of a new pod."""
-    containers = pod["spec"].get("containers")
+    yield from validate_containers(pod["spec"], "spec")
+    if pod["spec"].get("schedulingGates") and pod["spec"].get("nodeName"):
+        yield forbidden_field("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
+
+
+def validate_containers(spec: Object, path: str) -> Iterator[Cause]:
+    """Yield the missing parts of the containers of a pod's spec, or of that of a template."""
+    containers = spec.get("containers")
     if not containers:
-        yield required("spec.containers")
+        yield required(f"{path}.containers")
     for number, container in enumerate(containers or ()):
         for field in ("name", "image"):
             if not container.get(field):
-                yield required(f"spec.containers[{number}].{field}")
-    if pod["spec"].get("schedulingGates") and pod["spec"].get("nodeName"):
-        yield forbidden_field("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
+                yield required(f"{path}.containers[{number}].{field}")
 
 
 def validate_pod_update(old: Object, new: Object) -> Iterator[Cause]:
@@ -92,6 +97,8 @@ def validate_pod_update(old: Object, new: Object) -> Iterator[Cause]:
             message = f"only deletion is allowed, but found new scheduling gate '{gate['name']}'"
             yield forbidden_field(f"spec.schedulingGates[{number}].name", message)
             return
+    if known:
+        yield from _validate_narrowing(before, after)
     if _fixed(before, gated=bool(known)) != _fixed(after, gated=bool(known)) or _lost_tolerations(before, after):
         yield forbidden_field("spec", _MUTABLE_FIELDS)
 
@@ -189,12 +196,46 @@ def _qos_class(spec: Object) -> str:
 def _fixed(spec: Object, *, gated: bool) -> Object:
     """Return the immutable part of a spec. While it has scheduling gates, its node selection is mutable."""
     mutable = {"activeDeadlineSeconds", "tolerations", "schedulingGates"}
-    mutable |= {"nodeSelector", "affinity"} if gated else set()
+    if gated:
+        mutable.add("nodeSelector")
+        affinity = {name: value for name, value in object_in(spec, "affinity").items() if name != "nodeAffinity"}
+        spec = {**spec, "affinity": affinity}
     fixed = {name: value for name, value in spec.items() if name not in mutable and value not in (None, [], {})}
     for field in ("containers", "initContainers"):
         if field in fixed:
             fixed[field] = [{**container, "image": ""} for container in fixed[field]]
     return fixed
+
+
+def _validate_narrowing(before: Object, after: Object) -> Iterator[Cause]:
+    """Yield where the node selection of a gated pod is not a narrower one (KEP-3838, validateNodeAffinityMutation)."""
+    old, new = object_in(before, "nodeSelector"), object_in(after, "nodeSelector")
+    if any(new.get(key) != value for key, value in old.items()):
+        detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+        yield invalid_value("spec.nodeSelector", new, detail)
+    path = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+    old_terms, new_terms = _required_terms(before), _required_terms(after)
+    if old_terms and len(old_terms) != len(new_terms):
+        detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
+        yield invalid_value(path, new_terms, detail)
+        return
+    for number, (old_term, new_term) in enumerate(zip(old_terms, new_terms, strict=False)):
+        if not _only_adds(old_term, new_term):
+            detail = "only additions are allowed (no mutations or deletions)"
+            yield invalid_value(f"{path}[{number}]", new_term, detail)
+
+
+def _required_terms(spec: Object) -> list[Object]:
+    affinity = object_in(object_in(spec, "affinity"), "nodeAffinity")
+    return list_in(object_in(affinity, "requiredDuringSchedulingIgnoredDuringExecution"), "nodeSelectorTerms")
+
+
+def _only_adds(old: Object, new: Object) -> bool:
+    """Tell whether a term only adds requirements; to an empty one, which selects nothing, none can be added."""
+    fields = ("matchExpressions", "matchFields")
+    if not any(old.get(field) for field in fields):
+        return not any(new.get(field) for field in fields)
+    return all(list_in(new, field)[: len(list_in(old, field))] == list_in(old, field) for field in fields)
 
 
 def _lost_tolerations(before: Object, after: Object) -> bool:

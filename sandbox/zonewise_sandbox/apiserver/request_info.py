@@ -37,6 +37,6 @@ class DeleteOptions(NamedTuple):
     resource_version: str | None = None
     grace_period_seconds: int | None = None
     """Seconds."""
-    propagation: str = "Background"
-    """Background, Foreground or Orphan; the first two delete the dependents before the response."""
+    propagation: str = ""
+    """Background, Foreground or Orphan; "": as the kind's default."""
     dry_run: bool = False

@@ -1,4 +1,8 @@
-"""The verbs that write: create, replace, patch, apply, bind, delete. Each is one step under the store's lock."""
+"""The verbs that write: create, replace, patch, apply, bind, delete.
+
+Webhooks are called without the store's lock. So an update is computed from the stored object, and written under the
+lock where that object is still the stored one; else it is computed anew.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from zonewise_sandbox.apiserver import objectmeta as meta
 from zonewise_sandbox.apiserver import pod_strategy, strategies
-from zonewise_sandbox.apiserver.cascading_store import CascadingStore
+from zonewise_sandbox.apiserver.cascading_store import CascadingStore, is_removable
 from zonewise_sandbox.apiserver.crds import check_definition, established
 from zonewise_sandbox.apiserver.fieldmanager import Manager, apply, update
 from zonewise_sandbox.apiserver.fieldset import ShapeError
 from zonewise_sandbox.apiserver.json_values import object_in
 from zonewise_sandbox.apiserver.kinds import DEFINITION, NAMESPACE, POD
-from zonewise_sandbox.apiserver.status_errors import already_exists, conflict, forbidden, not_found
+from zonewise_sandbox.apiserver.request_info import WriteOptions
+from zonewise_sandbox.apiserver.status_errors import already_exists, conflict, forbidden, invalid, not_found
 from zonewise_sandbox.apiserver.validation import (
     apply_update,
     bumps_generation,
@@ -30,22 +35,27 @@ from zonewise_sandbox.apiserver.validation import (
     with_managed_fields,
     without_status,
 )
+from zonewise_sandbox.apiserver.webhook_client import no_resolver
+from zonewise_sandbox.apiserver.webhook_configurations import AdmissionRequest, is_configuration, validate_configuration
+from zonewise_sandbox.apiserver.webhooks import Webhooks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zonewise_sandbox.apiserver.json_values import Object
     from zonewise_sandbox.apiserver.kinds import Kind, Registry
-    from zonewise_sandbox.apiserver.request_info import DeleteOptions, Target, WriteOptions
-    from zonewise_sandbox.apiserver.store import Key, Store
+    from zonewise_sandbox.apiserver.request_info import DeleteOptions, Target
+    from zonewise_sandbox.apiserver.store import Store
+    from zonewise_sandbox.apiserver.webhook_client import Resolver
 
 
 class RestStorage:
     """All objects, and the rules of writing them. Every method raises StatusError."""
 
-    def __init__(self, store: Store, registry: Registry) -> None:
-        """Write objects of the registry's kinds to a store."""
+    def __init__(self, store: Store, registry: Registry, resolve: Resolver = no_resolver) -> None:
+        """Write objects of the registry's kinds to a store; `resolve` has the addresses of the services of webhooks."""
         self._store = store
+        self._webhooks = Webhooks(store, resolve)
         self._objects = CascadingStore(store, registry)
 
     def get(self, target: Target) -> Object:
@@ -55,36 +65,44 @@ class RestStorage:
     def create(self, target: Target, body: Object, options: WriteOptions) -> Object:
         """Create an object."""
         obj = check_body(target.kind, body)
-        with self._store.lock:
-            self._check_namespace(target, str(object_in(obj, "metadata").get("name") or ""))
-            metadata = meta.new_metadata(target.kind, object_in(obj, "metadata"), target.namespace)
-            return self._create({**obj, "metadata": metadata}, target, options, None)
+        self._check_namespace(target, str(object_in(obj, "metadata").get("name") or ""))
+        if target.namespace:
+            obj = {**obj, "metadata": {**object_in(obj, "metadata"), "namespace": _namespace_of(obj, target)}}
+        request = _request("CREATE", target, None, options)
+        obj = self._webhooks.mutate(request, complete(target.kind, obj, options)) or obj
+        metadata = meta.new_metadata(target.kind, object_in(obj, "metadata"), target.namespace)
+        return self._create({**obj, "metadata": metadata}, request, options, None)
 
     def replace(self, target: Target, body: Object, options: WriteOptions) -> Object:
         """Replace an object, or the part of it that the subresource is."""
         obj = check_body(target.kind, body)
-        with self._store.lock:
-            old = self.get(target)
+
+        def replaced(old: Object) -> tuple[Object, None]:
             check_versions(target, old, object_in(obj, "metadata"))
-            return self._update(target, old, obj, options, None)
+            return obj, None
+
+        return self._update(target, replaced, options)
 
     def patch(self, target: Target, change: Callable[[Object], Object], options: WriteOptions) -> Object:
         """Change an object by a patch."""
-        with self._store.lock:
-            old = self.get(target)
+
+        def patched(old: Object) -> tuple[Object, None]:
             new = change(served_version(target.kind, old))
             check_same_kind(target.kind, target.name, new)
-            return self._update(target, old, new, options, None)
+            return new, None
+
+        return self._update(target, patched, options)
 
     def apply(self, target: Target, body: Object, options: WriteOptions) -> tuple[Object, bool]:
         """Apply a configuration (server-side apply); return the object, and true for a new one."""
         applied = check_applied(target, body)
-        with self._store.lock:
-            record = self._store.get(target.kind.resource, target.key)
-            if record is None:
-                return self._apply_new(target, applied, options), True
-            new, managed = self._merge(target, served_version(target.kind, record.object), applied, options)
-            return self._update(target, record.object, new, options, managed), False
+        if self._store.get(target.kind.resource, target.key) is None:
+            return self._apply_new(target, applied, options), True
+
+        def merged(old: Object) -> tuple[Object, list[Object]]:
+            return self._merge(target, served_version(target.kind, old), applied, options)
+
+        return self._update(target, merged, options), False
 
     def bind(self, target: Target, binding: Object, options: WriteOptions) -> None:
         """Bind a pod to a node."""
@@ -96,37 +114,68 @@ class RestStorage:
 
     def delete(self, target: Target, deletion: DeleteOptions) -> Object | None:
         """Delete an object; return it where its kind returns deleted objects or it has finalizers, None otherwise."""
+        options = WriteOptions(dry_run=deletion.dry_run)
+        request = _request("DELETE", target, self.get(target), options)
+        self._webhooks.mutate(request, None)
+        self._webhooks.validate(request, None)
         with self._store.lock:
             return self._objects.delete(target, deletion)
 
-    def _create(self, obj: Object, target: Target, options: WriteOptions, managed: list[Object] | None) -> Object:
+    def _create(
+        self, obj: Object, request: AdmissionRequest, options: WriteOptions, managed: list[Object] | None
+    ) -> Object:
         """Complete, check and store a new object. `managed` has the managedFields of an apply."""
-        kind, metadata = target.kind, obj["metadata"]
+        target, kind, metadata = request.target, request.target.kind, obj["metadata"]
         check_metadata(kind, metadata)
         key = (target.namespace, metadata["name"])
-        if self._store.get(kind.resource, key):
-            raise already_exists(kind, metadata["name"])
         obj = complete(kind, obj, options)
         if managed is None:
             manager = Manager(options.manager, "Update", kind.api_version)
             managed = update({}, obj, kind_shape(kind), manager, meta.timestamp(), foreign_fields(target))
+        if self._store.get(kind.resource, key):
+            raise already_exists(kind, metadata["name"])
         if not kind.custom:
             obj = strategies.prepare_for_create(kind, obj, meta.timestamp())
         elif kind.status:
             obj = without_status(obj)
         obj = with_managed_fields(obj, managed)
         check_schema(kind, obj)
-        return self._admit(kind, key, obj, options)
+        obj = _admitted(kind, obj)
+        self._webhooks.validate(request, obj)
+        with self._store.lock:
+            self._check_namespace(target, metadata["name"])
+            if self._store.get(kind.resource, key):
+                raise already_exists(kind, metadata["name"])
+            return obj if options.dry_run else self._objects.write(kind, key, obj)
 
     def _update(
+        self, target: Target, change: Callable[[Object], tuple[Object, list[Object] | None]], options: WriteOptions
+    ) -> Object:
+        """Change an object, as often as another writer is faster (etcd3 store.go GuaranteedUpdate).
+
+        `change` returns the new object, and the managedFields where it is an apply.
+        """
+        while True:
+            record = self._objects.get(target)
+            request = _request("UPDATE", target, record.object, options)
+            new, managed = change(record.object)
+            new = self._webhooks.mutate(request, complete(target.kind, new, options)) or new
+            new = self._checked_update(target, record.object, new, options, managed)
+            if new == record.object:
+                return record.object
+            self._webhooks.validate(request, new)
+            with self._store.lock:
+                if self._objects.get(target) is record:
+                    return self._write_update(target, new, options)
+
+    def _checked_update(
         self, target: Target, old: Object, new: Object, options: WriteOptions, managed: list[Object] | None
     ) -> Object:
-        """Complete, check and store a change. `managed` has the managedFields of an apply."""
+        """Return the object that is to be stored in place of the old one."""
         kind, metadata = target.kind, object_in(new, "metadata")
         new = complete(kind, apply_update(target, old, new), options)
         check_metadata(kind, new["metadata"])
-        if not target.subresource:
-            strategies.validate_update(kind, old, new)
+        strategies.validate_update(kind, old, new, target.subresource)
         if managed is None:
             base = with_managed_fields(old, []) if metadata.get("managedFields") in ([], [{}]) else old
             manager = Manager(options.manager, "Update", kind.api_version, target.subresource)
@@ -136,18 +185,14 @@ class RestStorage:
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         check_schema(kind, new)
-        if new == old:
-            return old
-        if _is_removable(new) and not options.dry_run:
-            self._objects.remove(kind, target.key, new)
-            return new
-        return self._admit(kind, target.key, new, options)
+        return new
 
-    def _admit(self, kind: Kind, key: Key, obj: Object, options: WriteOptions) -> Object:
-        if kind.resource == DEFINITION.resource:
-            check_definition(obj)
-            obj = established(obj)
-        return obj if options.dry_run else self._objects.write(kind, key, obj)
+    def _write_update(self, target: Target, new: Object, options: WriteOptions) -> Object:
+        if is_removable(new) and not options.dry_run:
+            self._objects.remove(target.kind, target.key, new)
+            return new
+        new = _admitted(target.kind, new)
+        return new if options.dry_run else self._objects.write(target.kind, target.key, new)
 
     def _apply_new(self, target: Target, applied: Object, options: WriteOptions) -> Object:
         kind, applied_metadata = target.kind, applied["metadata"]
@@ -159,8 +204,10 @@ class RestStorage:
             raise conflict(kind, target.name, detail)
         self._check_namespace(target, target.name)
         new, managed = self._merge(target, {}, applied, options)
+        request = _request("CREATE", target, None, options)
+        new = self._webhooks.mutate(request, new) or new
         metadata = meta.new_metadata(kind, new["metadata"], target.namespace)
-        return self._create({**new, "metadata": metadata}, target, options, managed)
+        return self._create({**new, "metadata": metadata}, request, options, managed)
 
     @staticmethod
     def _merge(target: Target, live: Object, applied: Object, options: WriteOptions) -> tuple[Object, list[Object]]:
@@ -184,8 +231,21 @@ class RestStorage:
             raise forbidden(target.kind, name, detail, {"causes": [cause]})
 
 
-def _is_removable(obj: Object) -> bool:
-    """Tell whether an object that is being deleted has neither finalizers nor a grace period."""
-    metadata = obj["metadata"]
-    blocked = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
-    return "deletionTimestamp" in metadata and not blocked
+def _admitted(kind: Kind, obj: Object) -> Object:
+    if is_configuration(kind) and (causes := list(validate_configuration(obj))):
+        raise invalid(kind, obj["metadata"]["name"], causes)
+    if kind.resource != DEFINITION.resource:
+        return obj
+    check_definition(obj)
+    return established(obj)
+
+
+def _namespace_of(obj: Object, target: Target) -> str:
+    return object_in(obj, "metadata").get("namespace") or target.namespace
+
+
+def _request(operation: str, target: Target, old: Object | None, options: WriteOptions) -> AdmissionRequest:
+    described: Object = {"kind": f"{operation.title()}Options", "apiVersion": "meta.k8s.io/v1"}
+    if operation != "DELETE":
+        described["fieldManager"] = options.manager
+    return AdmissionRequest(operation, target, old, options.dry_run, described)

@@ -26,6 +26,7 @@ from zonewise_sandbox.apiserver.status_errors import (
     unsupported,
 )
 from zonewise_sandbox.apiserver.watch import Watch, parse_bool, watch_options
+from zonewise_sandbox.apiserver.webhook_client import Resolver, no_resolver
 from zonewise_sandbox.apiserver.wire import Request, Response
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class ServerSettings(NamedTuple):
     reviews: Reviews
     bookmark_interval: float
     """Seconds."""
+    resolve: Resolver = no_resolver
+    """Returns the address of a service's webhook from the namespace, name and port of the service."""
 
 
 class Router:
@@ -57,7 +60,7 @@ class Router:
         self._store = store
         self._registry = registry
         self._settings = settings
-        self.objects = RestStorage(store, registry)
+        self.objects = RestStorage(store, registry, settings.resolve)
         self.lister = Lister(store)
 
     def handle(self, request: Request) -> Response:
@@ -189,12 +192,12 @@ class Router:
     def _delete_collection(self, request: Request, target: Target) -> Response:
         deletion = _deletion(request_bodies.parse_options(request.body), request.query)
         test = selector_predicate(target.kind, request.query)
-        with self._store.lock:
-            page = self.lister.list(target.kind, target.namespace, {})
-            selected = [record for record in page.records if test is None or test(record.object)]
-            for record in selected:
-                metadata = record.object["metadata"]
-                item = target._replace(namespace=metadata.get("namespace", ""), name=metadata["name"])
+        page = self.lister.list(target.kind, target.namespace, {})
+        selected = [record for record in page.records if test is None or test(record.object)]
+        for record in selected:
+            metadata = record.object["metadata"]
+            item = target._replace(namespace=metadata.get("namespace", ""), name=metadata["name"])
+            if self._store.get(item.kind.resource, item.key) is not None:  # it may be a dependent of another item
                 self.objects.delete(item, deletion)
         return _page(target.kind, page._replace(records=selected), "", "")
 
@@ -250,7 +253,7 @@ def _options(request: Request, kind: str) -> WriteOptions:
 def _deletion(body: Object, query: dict[str, str]) -> DeleteOptions:
     preconditions = object_in(body, "preconditions")
     grace = body.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
-    propagation = body.get("propagationPolicy") or query.get("propagationPolicy") or "Background"
+    propagation = body.get("propagationPolicy") or query.get("propagationPolicy") or ""
     return DeleteOptions(
         preconditions.get("uid"),
         preconditions.get("resourceVersion"),

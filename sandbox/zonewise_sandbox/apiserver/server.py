@@ -16,6 +16,7 @@ from zonewise_sandbox.apiserver.reviews import ADMIN, Reviews
 from zonewise_sandbox.apiserver.router import Router, ServerSettings
 from zonewise_sandbox.apiserver.store import HISTORY, Store
 from zonewise_sandbox.apiserver.watch import BOOKMARK_INTERVAL
+from zonewise_sandbox.apiserver.webhook_client import Resolver, no_resolver
 from zonewise_sandbox.apiserver.wire import BadRequest, read_request, write_response, write_stream
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class ApiServer:
     namespaces are emptied. Use it as a context manager. Raises OSError where the port is in use.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- the switches of tests, by name
         self,
         port: int = 0,
         *,
@@ -50,18 +51,22 @@ class ApiServer:
         access_reviewer: Callable[[Object], bool] = bool,
         history: int = HISTORY,
         bookmark_interval: float = BOOKMARK_INTERVAL,
+        alpha: bool = False,
+        resolve: Resolver = no_resolver,
     ) -> None:
         """Create a server at a port (0: any free one), with files of definitions, and with a required token.
 
         `token_reviewer` returns the user (UserInfo) of a token in a TokenReview; by default the server's own token is
         the administrator's. `access_reviewer` tells whether a SubjectAccessReviewSpec is allowed. `history` is the
-        number of events for watches of older versions, `bookmark_interval` the seconds between bookmarks.
+        number of events for watches of older versions, `bookmark_interval` the seconds between bookmarks. With `alpha`
+        it serves scheduling.k8s.io/v1alpha2, as with --runtime-config. `resolve` returns the address
+        of a service that a webhook has, from its namespace, name and port.
         """
         self._token = token
         self.store = Store(history)
-        self._registry = Registry()
+        self._registry = Registry(alpha=alpha)
         reviews = Reviews(token_reviewer or self._own_user, access_reviewer)
-        settings = ServerSettings(token, reviews, bookmark_interval)
+        settings = ServerSettings(token, reviews, bookmark_interval, resolve)
         self._router = Router(self.store, self._registry, settings)
         for name in _NAMESPACES:
             self._create(Target(NAMESPACE), {"metadata": {"name": name}})

@@ -5,15 +5,13 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING
 
-from zonewise_sandbox.apiserver import pod_strategy
+from zonewise_sandbox.apiserver import job_status, job_strategy, pod_strategy, webhook_configurations
 from zonewise_sandbox.apiserver.json_values import is_list, is_object, list_in, object_in
 from zonewise_sandbox.apiserver.kinds import DEFINITION, JOB, NAMESPACE, NODE, POD, SECRET, SERVICE
 from zonewise_sandbox.apiserver.merge_rules import is_map
-from zonewise_sandbox.apiserver.status_errors import Cause, forbidden_field, invalid, invalid_value
+from zonewise_sandbox.apiserver.status_errors import Cause, forbidden_field, invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from zonewise_sandbox.apiserver.json_values import Object, Value
     from zonewise_sandbox.apiserver.kinds import Kind
 
@@ -21,15 +19,6 @@ if TYPE_CHECKING:
 NOT_READY: Object = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 """The taint of new nodes, set by the admission plugin TaintNodesByCondition."""
 
-_JOB_DEFAULTS: Object = {
-    "completions": 1,
-    "parallelism": 1,
-    "backoffLimit": 6,
-    "completionMode": "NonIndexed",
-    "suspend": False,
-    "manualSelector": False,
-    "podReplacementPolicy": "TerminatingOrFailed",
-}
 _SERVICE_DEFAULTS: Object = {"type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster"}
 
 
@@ -39,14 +28,19 @@ def set_defaults(kind: Kind, obj: Object) -> Object:
     if kind.resource == POD.resource:
         return pod_strategy.set_defaults(obj)
     if kind.resource == JOB.resource:
-        return _defaulted_job(obj)
+        return job_strategy.set_defaults(obj)
     if kind.resource == SERVICE.resource:
         return _defaulted_service(obj)
     if kind.resource == SECRET.resource:
         return _defaulted_secret(obj)
     if kind.resource == DEFINITION.resource:
         return _defaulted_definition(obj)
-    return obj
+    return webhook_configurations.set_defaults(obj) if webhook_configurations.is_configuration(kind) else obj
+
+
+def default_propagation(kind: Kind) -> str:
+    """Return what a deletion without a propagationPolicy does: it orphans the pods of a batch/v1 Job."""
+    return "Orphan" if kind.resource == JOB.resource else "Background"
 
 
 def prepare_for_create(kind: Kind, obj: Object, now: str) -> Object:
@@ -56,7 +50,10 @@ def prepare_for_create(kind: Kind, obj: Object, now: str) -> Object:
             raise invalid(kind, obj["metadata"]["name"], causes)
         return pod_strategy.prepare_for_create(obj, now)
     if kind.resource == JOB.resource:
-        return _created_job(obj)
+        job = job_strategy.prepare_for_create(obj)
+        if causes := list(job_strategy.validate_job(job)):
+            raise invalid(kind, obj["metadata"]["name"], causes)
+        return job
     if kind.resource == NODE.resource:
         return _created_node(obj)
     if kind.resource == NAMESPACE.resource:
@@ -69,13 +66,15 @@ def prepare_for_create(kind: Kind, obj: Object, now: str) -> Object:
     return {name: value for name, value in obj.items() if name != "status"} if kind.status else obj
 
 
-def validate_update(kind: Kind, old: Object, new: Object) -> None:
-    """Raise StatusError (422) where an update changes an immutable field."""
+def validate_update(kind: Kind, old: Object, new: Object, subresource: str = "") -> None:
+    """Raise StatusError (422) where an update of an object, or of its status, breaks a rule of its kind."""
     causes: list[Cause] = []
-    if kind.resource == POD.resource:
+    if subresource:
+        causes = list(job_status.validate_status_update(old, new)) if kind.resource == JOB.resource else []
+    elif kind.resource == POD.resource:
         causes = list(pod_strategy.validate_pod_update(old, new))
     elif kind.resource == JOB.resource:
-        causes = list(_validate_job_update(old, new))
+        causes = list(job_strategy.validate_job_update(old, new))
     elif kind.plural in {"configmaps", "secrets"} and old.get("immutable"):
         changed = old.get("data") != new.get("data") or not new.get("immutable")
         causes = [forbidden_field("data", "field is immutable when `immutable` is set")] if changed else []
@@ -92,55 +91,6 @@ def _tidied(value: Value) -> Value:
             if part is not None and part != [] and not (part == {} and is_map(name))
         }
     return [_tidied(item) for item in value] if is_list(value) else value
-
-
-def _defaulted_job(obj: Object) -> Object:
-    declared = object_in(obj, "spec")
-    spec = {**_JOB_DEFAULTS, **declared}
-    if declared.get("completionMode") != "Indexed" and "completions" not in declared and "parallelism" in declared:
-        del spec["completions"]  # a work queue: any one success completes it
-    template = object_in(spec, "template")
-    spec["template"] = {**template, "spec": pod_strategy.set_pod_spec_defaults(object_in(template, "spec"))}
-    return {**obj, "spec": spec}
-
-
-def _created_job(obj: Object) -> Object:
-    """Label the job and its template with its UID, and select by that (pkg/registry/batch/job/strategy.go)."""
-    own, spec = obj["metadata"], obj["spec"]
-    uid, name = own["uid"], own["name"]
-    job_labels: Object = {"batch.kubernetes.io/controller-uid": uid, "batch.kubernetes.io/job-name": name}
-    job_labels |= {"controller-uid": uid, "job-name": name}
-    template = spec["template"]
-    metadata = object_in(template, "metadata")
-    labels = {**object_in(metadata, "labels"), **job_labels}
-    template = {**template, "metadata": {**metadata, "labels": labels}}
-    spec = {**spec, "template": template}
-    spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
-    return {**obj, "metadata": {"labels": labels, **own}, "spec": spec, "status": {}}
-
-
-def _validate_job_update(old: Object, new: Object) -> Iterator[Cause]:
-    """Yield the immutable fields that differ. A suspended job's node selection is mutable (KEP-2926)."""
-    before, after = old["spec"], new["spec"]
-    for field in ("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"):
-        if before.get(field) != after.get(field):
-            yield invalid_value(f"spec.{field}", after.get(field), "field is immutable")
-    suspended = bool(before.get("suspend")) and not object_in(old, "status").get("startTime")
-    if _fixed_template(before["template"], free=suspended) != _fixed_template(after["template"], free=suspended):
-        yield invalid_value("spec.template", after["template"], "field is immutable")
-
-
-def _fixed_template(template: Object, *, free: bool) -> Object:
-    if not free:
-        return template
-    placing = {"nodeSelector", "tolerations", "schedulingGates", "affinity"}
-    spec = {name: value for name, value in template["spec"].items() if name not in placing}
-    metadata = {
-        name: value
-        for name, value in object_in(template, "metadata").items()
-        if name not in {"labels", "annotations"} and value is not None
-    }
-    return {**template, "spec": spec, "metadata": metadata}
 
 
 def _created_node(obj: Object) -> Object:

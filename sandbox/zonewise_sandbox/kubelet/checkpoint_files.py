@@ -33,7 +33,11 @@ Json = dict[str, Any]
 
 
 def write_cpu_state(directory: Path, managers: ContainerManager) -> None:
-    """Write cpu_manager_state; the kubelet does so on every change of CPUs."""
+    """Write cpu_manager_state.
+
+    The kubelet does so when it allocates CPUs, and when it removes those of stopped pods: before it computes hints, and
+    in each reconcile period (cpumanager/cpu_manager.go, removeStaleState).
+    """
     entries = _entries(managers, lambda allocation: str(allocation.cpus))
     allocated = CpuSet.union(allocation.cpus for allocation in managers.container_allocations())
     default = str(managers.every_cpu() - allocated) if managers.static_cpus else ""

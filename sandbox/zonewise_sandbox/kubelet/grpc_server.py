@@ -11,7 +11,7 @@ from urllib.parse import quote
 import grpc
 from google.protobuf.message import Message
 
-from zonewise.kubelet.podresources.token_bucket import TokenBucket
+from zonewise_common.token_bucket import TokenBucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from zonewise.kubelet.podresources.v1 import podresources_pb2 as pb
 from zonewise.kubelet.pods.v1alpha1 import pods_pb2
 from zonewise.kubelet.pods.watch import SERVICE as PODS_SERVICE
 from zonewise.kubelet.types import Allocatable, KubeletConfig
+from zonewise_sandbox.kubelet.allocation import DoesNotFit
 from zonewise_sandbox.kubelet.checkpoint_files import write_cpu_state, write_device_checkpoint, write_memory_state
 from zonewise_sandbox.kubelet.container_manager import ContainerManager
 from zonewise_sandbox.kubelet.grpc_server import Broadcast, Calls, Faults, serve
@@ -35,6 +37,9 @@ STATIC = KubeletConfig(
 
 NO_FAULTS = Faults()
 
+RECONCILE_PERIOD = 10.0
+"""Seconds (cpuManagerReconcilePeriod, pkg/kubelet/apis/config/v1beta1/defaults.go)."""
+
 _BALLAST = pb.DynamicResource(
     claim_name="claim",
     claim_namespace="default",
@@ -47,9 +52,9 @@ class SimulatedKubelet:
     """A kubelet for tests, demonstrations and benchmarks, below a directory of its own.
 
     It allocates exclusive CPUs, memory and devices by the rules of `allocation`, on start() and stop(), and runs no
-    containers. As a real one does, it writes cpu_manager_state on every change of CPUs, but removes stopped pods from
-    memory_manager_state and kubelet_internal_checkpoint only when it admits the next pod. A context manager; safe to
-    share among threads.
+    containers. As a real one does, it removes stopped pods from its files late: from cpu_manager_state and
+    memory_manager_state when a pod asks for admission, from kubelet_internal_checkpoint when one is admitted, and from
+    cpu_manager_state in each reconcile period as well. A context manager; safe to share among threads.
     """
 
     def __init__(
@@ -61,8 +66,12 @@ class SimulatedKubelet:
         devices: Iterable[SimulatedDevice] = (),
         faults: Faults = NO_FAULTS,
         pods_api: bool = False,
+        reconcile_period: float = RECONCILE_PERIOD,
     ) -> None:
-        """Take the node's zones and devices; `pods_api` serves the Pods API as well. serve() opens the sockets."""
+        """Take the node's zones and devices; `pods_api` serves the Pods API as well. serve() opens the sockets.
+
+        `reconcile_period` is in seconds, infinite for none: reconcile() then stands for its end.
+        """
         self.directory = Path(directory)
         self.socket = self.directory / "pod-resources" / "kubelet.sock"
         self.pods_socket = self.directory / "pods-api" / "pods-api.sock"
@@ -75,6 +84,10 @@ class SimulatedKubelet:
         self._calls = Calls(faults)
         self._broadcast = Broadcast(self._lock)
         self._servers: list[grpc.Server] = []
+        self._reconcile_period = reconcile_period
+        self._stale_cpus = False
+        """Whether cpu_manager_state has CPUs of stopped pods."""
+        self._stopping = threading.Event()
 
     # --- lifecycle
 
@@ -93,9 +106,13 @@ class SimulatedKubelet:
             if self._pods_api:
                 watch = {"WatchPods": self._broadcast.stream(self._first_events)}
                 self._servers.append(serve(self.pods_socket, PODS_SERVICE, watch))
+        self._stopping = stopping = threading.Event()
+        if math.isfinite(self._reconcile_period):
+            threading.Thread(target=self._run_reconciler, args=(stopping,), name="reconcile", daemon=True).start()
 
     def close(self) -> None:
         """Stop serving: connections break and sockets vanish. Pods and files stay, as when a kubelet is killed."""
+        self._stopping.set()
         with self._lock:
             servers, self._servers = self._servers, []
         self._calls.end()
@@ -124,20 +141,35 @@ class SimulatedKubelet:
     # --- events on the node
 
     def start(self, pod: PodSpec) -> None:
-        """Admit a pod and allocate its requests; raise DoesNotFit, or ValueError for a UID that is in use."""
+        """Admit a pod and allocate its requests; raise DoesNotFit, or ValueError for a UID that is in use.
+
+        CPU Manager and Memory Manager remove stopped pods before they compute hints (GetTopologyHints), so also where
+        the pod is rejected.
+        """
         with self._lock:
-            self._managers.admit(pod)
+            try:
+                self._managers.admit(pod)
+            except DoesNotFit:
+                self._write_cpu_state()
+                write_memory_state(self.directory, self._managers)
+                raise
             self._write_all()
             self._broadcast.send(
                 encode_event(pods_pb2.ADDED, pod, "Pending"), encode_event(pods_pb2.MODIFIED, pod, "Running")
             )
 
     def stop(self, uid: str) -> None:
-        """Remove a pod and free its resources; raise KeyError for an unknown UID."""
+        """Remove a pod and free its resources; raise KeyError for an unknown UID. The files have it a while longer."""
         with self._lock:
             pod = self._managers.remove(uid)
-            write_cpu_state(self.directory, self._managers)
+            self._stale_cpus = True
             self._broadcast.send(encode_event(pods_pb2.DELETED, pod))
+
+    def reconcile(self) -> None:
+        """Remove the CPUs of stopped pods from cpu_manager_state (cpumanager/cpu_manager.go, reconcileState)."""
+        with self._lock:
+            if self._stale_cpus:
+                self._write_cpu_state()
 
     def register(self, resource: str) -> None:
         """Register the device plugin of a resource."""
@@ -149,8 +181,16 @@ class SimulatedKubelet:
         """Return the number of accepted calls since the last restart, by method."""
         return dict(self._calls.counts)
 
-    def _write_all(self) -> None:
+    def _run_reconciler(self, stopping: threading.Event) -> None:
+        while not stopping.wait(self._reconcile_period):
+            self.reconcile()
+
+    def _write_cpu_state(self) -> None:
         write_cpu_state(self.directory, self._managers)
+        self._stale_cpus = False
+
+    def _write_all(self) -> None:
+        self._write_cpu_state()
         write_memory_state(self.directory, self._managers)
         write_device_checkpoint(self.directory, self._managers)
 
