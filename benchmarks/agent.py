@@ -189,7 +189,11 @@ def _zones(root: Path) -> list[SimulatedZone]:
 def _unpack(directory: Path) -> Path:
     with tarfile.open(SNAPSHOT) as tar:
         tar.extractall(directory, filter="fully_trusted")  # noqa: S202 -- our own data
-    return directory / SNAPSHOT.name.removesuffix(".tar.bz2")
+    root = directory / SNAPSHOT.name.removesuffix(".tar.bz2")
+    cgroups = root / "sys" / "fs" / "cgroup"
+    (cgroups / "kubepods").mkdir(parents=True)  # as of a kubelet with cgroupsPerQOS, the default: no poll is needed
+    (cgroups / "cgroup.controllers").touch()
+    return root
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ class AgentProcess:
 
     def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
         self.process = process
-        self._port = port
+        self.port = port
 
     def writes(self) -> dict[str, int]:
         """Return the count and bytes of all writes, and how many of them were of at most 1,200 bytes."""
@@ -150,7 +150,7 @@ class AgentProcess:
         self.process.wait(10)
 
     def _metrics(self) -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as answer:
             return answer.read().decode()
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from benchmarks.agent_testbed import CRD, PROJECT
+from benchmarks.bindings import Bindings
 from benchmarks.fit_cluster import GIB, NodeSpec, kind, states
 from zonewise_scheduler.admission.node import idle_node
 
@@ -126,6 +127,9 @@ def serving_lists(lists: dict[str, bytes]) -> Generator[str]:
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
             watching = "watch" in parse_qs(parts.query)
+            if parts.path.rpartition("/")[2] not in lists:
+                self.send_error(404)
+                return
             body = b"" if watching else lists[parts.path.rpartition("/")[2]]
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
@@ -214,7 +218,7 @@ def real_cluster(make: NodeSpec, count: int) -> Generator[Cluster | None]:
         admin = server.admin
         admin.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", yaml.safe_load(CRD.read_text())).ok()
         admin.post("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}).ok()
-        cluster = Cluster(server, write_kubeconfig(server, directory), directory, {})
+        cluster = Cluster(server, write_kubeconfig(server, directory), directory, {}, {})
         cluster.until(lambda: admin.get(_NRTS).status == 200, lambda: "the resource is not served")
 
         def create(name: str) -> None:
@@ -233,49 +237,14 @@ def bound_pods(cluster: Cluster, count: int, *, percentage: int = 0, extended: b
     _all(lambda number: admin.post(_PODS, json.loads(template.render(number, 4, 8))).ok(), range(count))
     with ExitStack() as stack:
         extender = stack.enter_context(extending(cluster)) if extended else None
-        moments = _Bindings(cluster)
-        stack.enter_context(moments)
+        bindings = stack.enter_context(Bindings(cluster))
         stack.enter_context(scheduling(cluster, extender=extender, percentage=percentage))
         deadline = time.monotonic() + TIMEOUT
-        while len(moments.seen) < count:
-            assert time.monotonic() < deadline, f"{len(moments.seen)} of {count} pods are bound"
+        while len(bindings.times) < count:
+            assert time.monotonic() < deadline, f"{len(bindings.times)} of {count} pods are bound"
             time.sleep(0.2)
     _clear(cluster)
-    return (count - 1) / (moments.seen[-1] - moments.seen[0])
-
-
-class _Bindings:
-    """Watches pods that are on a node: when each appears among them."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        from zonewise_common.kube.client import Client
-        from zonewise_common.kube.config import Config
-        from zonewise_common.kube.resources import PODS
-
-        self.seen: list[float] = []
-        server = cluster.server
-        self._client = Client(Config.from_url(server.url, server.token, ca=server.ca))
-        version = self._client.list(PODS).resource_version
-        self._watch = self._client.watch(PODS, resource_version=version, seconds=600, field_selector="spec.nodeName!=")
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._watch.abort()
-        self._thread.join(5.0)
-        self._client.close()
-
-    def _run(self) -> None:
-        from zonewise_common.kube.errors import KubeError
-
-        try:
-            for event in self._watch:
-                if event.type == "ADDED":
-                    self.seen.append(time.monotonic())
-        except KubeError:
-            return
+    return (count - 1) / (bindings.times[-1] - bindings.times[0])
 
 
 def _node(name: str, make: NodeSpec) -> Json:

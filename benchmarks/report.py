@@ -1,6 +1,7 @@
 """Runs a group of benchmarks, and puts what they print into docs/performance.md: `python -m benchmarks.report agent`.
 
-Each benchmark of the group runs to its end. The exit status is 1 where one of them missed a number.
+Each benchmark of the group runs to its end. The exit status is 1 where one of them missed a number. Where one of them
+measured nothing, since a program is absent, it is 2, and the page stays as it is.
 """
 
 from __future__ import annotations
@@ -12,20 +13,32 @@ import subprocess
 import sys
 from pathlib import Path
 
+from benchmarks.targets import NOT_MEASURED
+
 PROJECT = Path(__file__).resolve().parent.parent
 PAGE = PROJECT / "docs" / "performance.md"
 GROUPS = {
-    "agent": ("discovery", "agent"),
-    "fit": ("fit_admission", "fit_nodes_at_once", "fit_gangs"),
-    "extender": ("extender",),
+    "agent": ("discovery", "agent", "agent_pod_end"),
+    "fit": ("fit_admission", "fit_reports", "fit_nodes_at_once", "fit_gangs"),
+    "extender": ("extender", "extender_shapes", "connections"),
     "queue": ("tas", "kueue", "planner", "backfill"),
+    "churn": ("churn",),
+    "live": ("live_queue", "live_cluster", "gang_start"),
+    "placing": ("packing", "bursts", "room_to_binding"),
+    "soak": ("soak",),
 }
+
+
+_COMMANDS = {"soak": "make soak"}
+_LONG = ("soak",)
+"""Groups that `all` leaves out: they take as long as all others."""
 
 
 def run(group: str) -> int:
     """Run the benchmarks of a group, print their output, and write it into the page; return the exit status."""
+    machine = _machine()
     outputs: list[str] = []
-    status = 0
+    statuses: list[int] = []
     for name in GROUPS[group]:
         process = subprocess.Popen(
             [sys.executable, "-m", f"benchmarks.{name}"], cwd=PROJECT, stdout=subprocess.PIPE, text=True
@@ -34,15 +47,19 @@ def run(group: str) -> int:
         for line in process.stdout or ():
             print(line, end="", flush=True)
             lines.append(line)
-        status |= int(process.wait() != 0)
+        statuses.append(process.wait())
         outputs.append("".join(lines).rstrip())
-    PAGE.write_text(_replaced(PAGE.read_text(), group, "\n".join(outputs)))
-    return status
+    if NOT_MEASURED in statuses:
+        print(f"the section {group!r} of {PAGE.relative_to(PROJECT)} stays as it is: a program is absent")
+        return NOT_MEASURED
+    PAGE.write_text(_replaced(PAGE.read_text(), group, machine, "\n".join(outputs)))
+    return int(any(statuses))
 
 
-def _replaced(page: str, group: str, output: str) -> str:
+def _replaced(page: str, group: str, machine: str, output: str) -> str:
     """Return the page with the section of a group replaced; raise ValueError where the page has none."""
-    section = f"<!-- {group} -->\n{_machine()}\n\n```console\n$ make bench-{group}\n{output}\n```\n<!-- end -->"
+    command = _COMMANDS.get(group, f"make bench-{group}")
+    section = f"<!-- {group} -->\n{machine}\n\n```console\n$ {command}\n{output}\n```\n<!-- end -->"
     text, count = re.subn(rf"<!-- {group} -->\n.*?<!-- end -->", lambda _: section, page, count=1, flags=re.DOTALL)
     if not count:
         raise ValueError(f"{PAGE}: no section <!-- {group} -->")
@@ -50,12 +67,19 @@ def _replaced(page: str, group: str, output: str) -> str:
 
 
 def _machine() -> str:
+    """Return what runs the benchmarks, and how busy it is with other programs."""
     model = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     name = model[1] if model else platform.machine()
-    return f"{len(os.sched_getaffinity(0))} CPUs ({name}), Python {platform.python_version()}:"
+    load = os.getloadavg()[0]
+    cpus = len(os.sched_getaffinity(0))
+    return f"{cpus} CPUs ({name}), Python {platform.python_version()}, load average {load:.1f} before the run:"
+
+
+def _selected(argument: str) -> list[str]:
+    return [group for group in GROUPS if group not in _LONG] if argument == "all" else [argument]
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] != ["all"] and (len(sys.argv) != 2 or sys.argv[1] not in GROUPS):
         sys.exit(f"usage: python -m benchmarks.report {'|'.join(GROUPS)}|all")
-    sys.exit(max(run(group) for group in (GROUPS if sys.argv[1] == "all" else [sys.argv[1]])))
+    sys.exit(max(run(group) for group in _selected(sys.argv[1])))

@@ -8,6 +8,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+NOT_MEASURED = 2
+"""The exit status of a benchmark that needs a program which is absent."""
+
+
 class Row(NamedTuple):
     """A measured figure beside its target."""
 
@@ -23,3 +27,9 @@ def show(rows: Sequence[Row]) -> int:
     for row in rows:
         print(f"{row.label:{width}}  {row.measured:>22}  {row.target:>14}  {'met' if row.met else 'MISSED'}")
     return 0 if all(row.met for row in rows) else 1
+
+
+def skip(reason: str) -> int:
+    """Print why nothing is measured; return the exit status for it."""
+    print(f"skipped: {reason}")
+    return NOT_MEASURED

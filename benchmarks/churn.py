@@ -1,0 +1,182 @@
+"""CPUs in use under churn on real kubelets: `python -m benchmarks.churn [--seconds 150] [--seed 1]`.
+
+Four kubelets have 120 CPUs in zones of 14 and 16. 34 pods of 1 to 16 CPUs are alive or waiting; every second a random
+one is deleted and another is created. The same sequence runs under kube-scheduler alone, then with the extender. A pod
+that its kubelet rejects is replaced, as a controller does. An ideal scheduler without delays gives the bound.
+
+The binaries of kube-apiserver, etcd, kubelet and kube-scheduler are needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import sys
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from benchmarks.agent_testbed import PROJECT
+from benchmarks.churn_ideal import Change, ideal_mean
+from benchmarks.targets import Row, show, skip
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from support.e2e.cluster import Cluster
+
+sys.path.insert(0, str(PROJECT / "tests"))
+
+Json = dict[str, Any]
+
+PODS = 34
+MAX_CPUS = 16
+ZONES = (14, 16) * 4
+"""CPUs that kubelets may assign, by zone: CPUs 0 and 16 of the first zone are reserved."""
+PERIOD = 1.0
+"""Seconds between two changes."""
+SAMPLE_PERIOD = 0.25
+WARM_UP = 15.0
+"""Seconds that do not count: the first pods start."""
+_TERMINAL = ("Succeeded", "Failed")
+
+
+class ChurnResult(NamedTuple):
+    """What one run measures."""
+
+    cpus: list[int]
+    """CPUs of pods that are bound and have not ended, by sample."""
+    running: list[int]
+    """CPUs of pods whose containers run."""
+    times: list[float]
+    changes: list[Change]
+    rejected: int
+    """Pods that a kubelet rejected."""
+    created: int
+    end_lags: list[float]
+    """Seconds from the deletion of a running pod to its end."""
+
+
+class _Churn:
+    """Creates and deletes pods of one cluster, and samples what is in use."""
+
+    def __init__(self, cluster: Cluster, seed: int) -> None:
+        self._cluster = cluster
+        self._chance = random.Random(seed)  # noqa: S311 -- no secret
+        self._alive: dict[str, int] = {}
+        self._deleted: dict[str, float] = {}
+        self._cpus: dict[str, int] = {}
+        self._held: set[str] = set()
+        self.result = ChurnResult([], [], [], [], 0, 0, [])
+
+    def run(self, seconds: float) -> ChurnResult:
+        """Run for some seconds after the warm-up."""
+        start = time.monotonic()
+        for _ in range(PODS):
+            self._create()
+        due = start + PERIOD
+        while (now := time.monotonic()) < start + WARM_UP + seconds:
+            if now >= due:
+                due += PERIOD
+                self._delete(self._chance.choice(sorted(self._alive)))
+                self._create()
+            self._sample(count=now >= start + WARM_UP)
+            time.sleep(max(0.0, min(due, now + SAMPLE_PERIOD) - time.monotonic()))
+        return self.result
+
+    def _create(self) -> None:
+        from support.e2e.pods import container, pod
+
+        name, cpus = f"p{self.result.created}", self._chance.randint(1, MAX_CPUS)
+        self._cluster.create([pod(name, container(cpu=str(cpus), memory="1Gi"), restart="Never")])
+        self._alive[name] = self._cpus[name] = cpus
+        self.result.changes.append(Change(time.monotonic(), name, cpus))
+        self.result = self.result._replace(created=self.result.created + 1)
+
+    def _delete(self, name: str) -> None:
+        del self._alive[name]
+        self._deleted[name] = time.monotonic()
+        self.result.changes.append(Change(self._deleted[name], name, None))
+        self._cluster.delete(name)
+
+    def _sample(self, *, count: bool) -> None:
+        pods = self._cluster.pods()
+        now = time.monotonic()
+        bound = {name for name, obj in pods.items() if obj["spec"].get("nodeName")}
+        held = {name for name in bound if pods[name]["status"].get("phase") not in _TERMINAL}
+        if count:
+            self.result.times.append(now)
+            self.result.cpus.append(sum(self._cpus[name] for name in held))
+            running = {pod for node in self._cluster.nodes.values() for pod, _ in node.runtime.running()}
+            self.result.running.append(sum(self._cpus[name] for name in running if name in self._cpus))
+        for name in [name for name in self._deleted if name not in held]:
+            lag = now - self._deleted.pop(name)
+            if name in self._held:
+                self.result.end_lags.append(lag)
+        self._held = held
+        for name in [name for name in self._alive if name in pods and pods[name]["status"].get("phase") == "Failed"]:
+            self.result = self.result._replace(rejected=self.result.rejected + 1)
+            self._delete(name)
+            self._create()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure all, print the table; return 1 where a target is missed, 2 where a binary is absent."""
+    from support.e2e.cluster import extending, running_cluster, scheduling, skip_reason
+    from support.e2e.settings import Settings
+
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.churn", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=150.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", choices=("alone", "extender"), help="measure one of the two schedulers")
+    options = parser.parse_args(arguments)
+    if reason := skip_reason():
+        return skip(reason)
+    kubelets = {
+        f"node-{index}": Settings(topology=policy)
+        for index, policy in enumerate(("single-numa-node", "restricted") * 2)
+    }
+    rows: list[Row] = []
+    alone: ChurnResult | None = None
+    with running_cluster(kubelets) as cluster:
+        if options.only != "extender":
+            with scheduling(cluster):
+                alone = _Churn(cluster, options.seed).run(options.seconds)
+                cluster.clear()
+            rows += _rows("kube-scheduler alone", alone)
+        if options.only != "alone":
+            with extending(cluster) as extender, scheduling(cluster, extender=extender):
+                ours = _Churn(cluster, options.seed).run(options.seconds)
+                cluster.clear()
+            rows += _rows("with the extender", ours)
+            rows += _comparison(ours, alone)
+    return show(rows)
+
+
+def _rows(title: str, result: ChurnResult) -> list[Row]:
+    lag = statistics.median(result.end_lags) if result.end_lags else 0.0
+    return [
+        Row(f"{title}: CPUs in use of {sum(ZONES)}, mean", f"{statistics.mean(result.cpus):.1f}"),
+        Row("... of running containers", f"{statistics.mean(result.running):.1f}"),
+        Row("... pods rejected by kubelets", f"{result.rejected} of {result.created}"),
+        Row("... from deletion to end of a pod, median", f"{lag:.2f} s"),
+    ]
+
+
+def _comparison(ours: ChurnResult, alone: ChurnResult | None) -> list[Row]:
+    mean = statistics.mean(ours.cpus)
+    lag = statistics.median(ours.end_lags)
+    ideal = ideal_mean(ours.changes, ZONES, lag, ours.times)
+    rows = [
+        Row("no pod is rejected", str(ours.rejected), "0", ours.rejected == 0),
+        Row("CPUs in use / an ideal scheduler's", f"{mean:.1f} / {ideal:.1f} = {mean / ideal:.3f}", ">= 0.98",
+            mean >= 0.98 * ideal),
+    ]  # fmt: skip
+    if alone is not None:
+        peer = statistics.mean(alone.cpus)
+        rows.append(Row("... / kube-scheduler's alone", f"{mean / peer:.2f}", ">= 1", mean >= peer))
+    return rows
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,121 @@
+"""Clusters of many layouts, and pods of many shapes: the axes of `benchmarks.fit_shapes`."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import cycle, islice, product
+from typing import TYPE_CHECKING
+
+from benchmarks.fit_cluster import GIB, NodeSpec, kind, states
+from benchmarks.fit_nodes import processors
+from zonewise_scheduler.admission.pod import Container, PodShape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zonewise_common.k8s.podspec import Role
+    from zonewise_scheduler.admission.node import NodeKind, NodeState
+
+GPU, NIC, RDMA = "example.com/gpu", "example.com/nic", "example.com/rdma"
+_RESOURCES = ((GPU, NIC, RDMA), (GPU, NIC), ())
+_DISTANCES = (21, 20, 32, 12)
+
+
+def cluster(count: int, layouts: int, policies: dict[str, object]) -> list[NodeState]:
+    """Return nodes with each zone used at random, in equal parts of so many layouts, all with some policies.
+
+    Layouts differ in zones, cores, reserved cores, devices and distances. A single layout has eight zones.
+    """
+    if layouts == 1:
+        kinds = [_with_policies(kind(NodeSpec(8, 16, 4, 120, 16, _RESOURCES[0])), policies)]
+    else:
+        kinds = [_with_policies(one, policies) for one in islice(_kinds(), layouts)]
+    each = -(-count // layouts)
+    found = [state for seed, one in enumerate(kinds) for state in states(one, _spec(one), each, seed=seed)]
+    random.Random(1).shuffle(found)  # noqa: S311 -- no secret
+    return found[:count]
+
+
+def _with_policies(one: NodeKind, policies: dict[str, object]) -> NodeKind:
+    return replace(one, policies=one.policies._replace(**policies))
+
+
+def _kinds() -> Iterator[NodeKind]:
+    """Yield kinds of nodes, all of another layout; the first ones differ in most."""
+    axes = product(range(1, 4), _DISTANCES, (16, 24, 32, 12, 20), zip(cycle(_RESOURCES), (8, 2, 4, 1), strict=False))
+    for reserved, distance, cores, (resources, zones) in axes:
+        spec = NodeSpec(zones, cores, 4, 120, 16, resources)
+        one = kind(spec)
+        cpus = processors(zones, cores, reserved=range(reserved))
+        distances = tuple(tuple(10 if a == b else distance for b in one.zones) for a in one.zones)
+        yield replace(one, cpus=cpus, distances=distances)
+
+
+def _spec(one: NodeKind) -> NodeSpec:
+    resources = tuple(sorted({device.resource for device in one.devices}))
+    return NodeSpec(len(one.zones), len(one.cpus.cores) // len(one.zones), 4, 120, 16, resources)
+
+
+def shapes() -> dict[str, PodShape]:
+    """Return pods by description, none of which most nodes admit at once."""
+    main = _container("main", 4, 8)
+    many = tuple(_container(f"c{number}", 2 + 2 * (number % 4), 8 + number) for number in range(10))
+    inits = tuple(_container(f"i{number}", 2 + 2 * (number % 6), 4 + number, "init") for number in range(23))
+    return {
+        "one container": PodShape((main,), "Guaranteed"),
+        "one container with devices": PodShape((_container("main", 4, 8, devices=1),), "Guaranteed"),
+        "nothing fits": PodShape((_container("main", 30, 500),), "Guaranteed"),
+        "3 that fit alone only": PodShape(tuple(_container(f"c{n}", 24, 96) for n in range(3)), "Guaranteed"),
+        "10 containers": PodShape(many, "Guaranteed"),
+        "10 that fit alone only": PodShape(tuple(_container(f"c{n}", 24, 100 + n) for n in range(10)), "Guaranteed"),
+        "init container, 3 containers": PodShape((_container("i", 8, 16, "init"), *many[:3]), "Guaranteed"),
+        "init container, 10 that fit alone only": PodShape(
+            (_container("i", 8, 16, "init"), *(_container(f"c{n}", 24, 100 + n) for n in range(10))), "Guaranteed"
+        ),
+        "2 sidecars, init container, devices": PodShape(
+            (_container("s", 2, 4, "sidecar"), _container("i", 8, 16, "init", 2), _container("t", 2, 4, "sidecar"),
+             _container("main", 8, 32, devices=1)),
+            "Guaranteed",
+        ),
+        "odd CPUs, 2 init containers": PodShape(
+            (_container("i", 3, 16, "init"), _container("j", 5, 8, "init"), _container("a", 3, 16),
+             _container("b", 5, 8)), "Guaranteed"
+        ),
+        "devices only": PodShape((Container("a", "app", 500, devices=((GPU, 4),)),) * 2, "Burstable"),
+        "23 init containers": PodShape((*inits, main), "Guaranteed"),
+        "24 containers": PodShape(
+            tuple(_container(f"c{n}", 2 + 2 * (n % 3), 2 + n) for n in range(24)), "Guaranteed"
+        ),
+        "24 containers of every role, devices": PodShape(
+            tuple(
+                _container(f"c{n}", 2 + 2 * (n % 4), 2 + n, "sidecar" if n < 3 else "init" if n < 14 else "app", n % 3)
+                for n in range(24)
+            ), "Guaranteed"
+        ),
+        "24 that fit alone only": PodShape(tuple(_container(f"c{n}", 14, 60 + n) for n in range(24)), "Guaranteed"),
+        "24 containers with devices only": PodShape(
+            tuple(Container(f"c{n}", "app", 500, devices=((GPU, 1 + n % 2), (NIC, 1))) for n in range(24)), "Burstable"
+        ),
+        "3 on shared CPUs": _on_shared_cpus(3, 2),
+        "24 on shared CPUs": _on_shared_cpus(24, 2),
+        "24 on shared CPUs that fit alone only": _on_shared_cpus(24, 30),
+        "800 init containers": PodShape(
+            (*(_container(f"i{n}", 2 + 2 * (n % 6), 4 + n % 7, "init") for n in range(800)), main), "Guaranteed"
+        ),
+        "3,000 init containers": PodShape(
+            (*(_container(f"i{n}", 2 + 2 * (n % 6), 4 + n % 7, "init") for n in range(3000)), main), "Guaranteed"
+        ),
+    }  # fmt: skip
+
+
+def _on_shared_cpus(count: int, gib: int) -> PodShape:
+    """Return a pod of which only memory is aligned."""
+    memory = [gib + number % 7 for number in range(count)]
+    apps = (Container(f"c{n}", "app", 500, (("memory", size * GIB),)) for n, size in enumerate(memory))
+    return PodShape(tuple(apps), "Guaranteed")
+
+
+def _container(name: str, cpus: int, memory: int, role: Role = "app", devices: int = 0) -> Container:
+    amounts = (("hugepages-1Gi", GIB), ("memory", memory * GIB))
+    return Container(name, role, cpus * 1000, amounts, ((GPU, devices),) if devices else ())

@@ -1,0 +1,331 @@
+"""The live queue on a real API server, under Kueue's baseline generator: `python -m benchmarks.live_queue`.
+
+A fifth of test/performance/scheduler/configs/baseline: 3,000 Workloads in 30 ClusterQueues of 5 cohorts, created by
+time. As in Kueue's runner (test/performance/scheduler/runner/controller), an admitted Workload is finished after its
+run time, and an evicted one is released. The controller is a process of its own, with and without Kueue's limit of 50
+requests a second. The floor is that of the virtual clock.
+
+The binaries of kube-apiserver and etcd are needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import re
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import psutil
+import yaml
+
+from benchmarks.agent_testbed import PROJECT
+from benchmarks.targets import Row, show, skip
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from support.apiserver import RealServer
+    from zonewise_common.kube.client import Client
+
+sys.path.insert(0, str(PROJECT / "tests"))
+
+Json = dict[str, Any]
+
+COHORTS, QUEUES = 5, 6
+KUEUE_RATE, KUEUE_BURST = 50, 100
+"""Of Kueue's minimal manager (test/performance/scheduler/minimalkueue/main.go)."""
+MAX_SECONDS = 20.0
+MAX_CPU_MS = 5.0
+MAX_WRITES = 1.3
+MAX_RESIDENT = 150 << 20
+NAMESPACE = "default"
+_THREADS = 4
+_WRITE = re.compile(
+    r'apiserver_request_total{(?=.*code="2)(?=.*group="kueue.x-k8s.io")(?=.*verb="(PATCH|PUT|APPLY|DELETE)")'
+)
+_RETRY = 0.02
+"""Seconds before a write of an object that has changed meanwhile is repeated."""
+_KIND = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload"}
+
+
+class WorkloadClass(NamedTuple):
+    """Equal Workloads of each queue, created one after another."""
+
+    name: str
+    amount: int
+    cpus: int
+    run: float
+    interval: float
+    priority: int
+
+
+CLASSES = (
+    WorkloadClass("small", 70, 1, 0.2, 0.1, 50),
+    WorkloadClass("medium", 20, 5, 0.5, 0.5, 100),
+    WorkloadClass("large", 10, 20, 1.0, 1.2, 200),
+)
+TOTAL = COHORTS * QUEUES * sum(entry.amount for entry in CLASSES)
+
+
+class LoadResult(NamedTuple):
+    """What one run measures."""
+
+    seconds: float
+    """From the first creation to the end of the last Workload."""
+    cpu_seconds: float
+    """Of the controller."""
+    resident: int
+    """Bytes of the controller at the end."""
+    writes: float
+    """Of the controller, by Workload."""
+
+
+class _TaskQueue:
+    """Tasks by time, and the threads that carry them out."""
+
+    def __init__(self, carry_out: Callable[[str, Json], None], done: threading.Event) -> None:
+        self._carry_out = carry_out
+        self._done = done
+        self._condition = threading.Condition()
+        self._tasks: list[tuple[float, int, str, Json]] = []
+        self._serial = 0
+
+    def add(self, at: float, task: str, obj: Json) -> None:
+        with self._condition:
+            self._serial += 1
+            heapq.heappush(self._tasks, (at, self._serial, task, obj))
+            self._condition.notify()
+
+    def start(self) -> None:
+        for i in range(_THREADS):
+            threading.Thread(target=self._work, name=f"runner-{i}", daemon=True).start()
+
+    def _work(self) -> None:
+        while not self._done.is_set():
+            with self._condition:
+                wait = self._tasks[0][0] - time.monotonic() if self._tasks else 0.1
+                if wait > 0:
+                    self._condition.wait(min(wait, 0.1))
+                    continue
+                _, _, task, obj = heapq.heappop(self._tasks)
+            self._carry_out(task, obj)
+
+
+class Runner:
+    """Creates, finishes and releases Workloads by time; counts its own writes."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._runs: dict[str, float] = {}
+        self._scheduled: set[tuple[str, str]] = set()
+        self._newest: dict[str, Json] = {}
+        self._finished: set[str] = set()
+        self.status_writes = 0
+        self.done = threading.Event()
+        self.ended_at = 0.0
+        self._creations = _TaskQueue(self._carry_out, self.done)
+        self._ends = _TaskQueue(self._carry_out, self.done)
+
+    def start(self, start: float) -> None:
+        """Create all Workloads from a time on, in threads."""
+        for cohort in range(COHORTS):
+            for queue in range(QUEUES):
+                for entry in CLASSES:
+                    for i in range(entry.amount):
+                        obj = _workload(entry, f"{entry.name}-{cohort}-{queue}-{i}", f"q-{cohort}-{queue}")
+                        self._runs[obj["metadata"]["name"]] = entry.run
+                        self._creations.add(start + (i + 1) * entry.interval, "create", obj)
+        self._creations.start()
+        self._ends.start()
+
+    def observe(self, _old: Json | None, obj: Json | None) -> None:
+        """Take a Workload from a watch: finish it after its run time, or release it."""
+        from zonewise_scheduler.controller.workloads.conditions import is_true
+
+        if obj is None:
+            return
+        name, now = obj["metadata"]["name"], time.monotonic()
+        self._newest[name] = obj
+        if is_true(obj, "Finished"):
+            self._finished.add(name)
+            if len(self._finished) == TOTAL:
+                self.ended_at = now
+                self.done.set()
+        elif is_true(obj, "Evicted") and is_true(obj, "QuotaReserved"):
+            self._ends.add(now, "release", obj)
+        elif is_true(obj, "Admitted"):
+            version = next(c["lastTransitionTime"] for c in obj["status"]["conditions"] if c["type"] == "QuotaReserved")
+            if (name, version) not in self._scheduled:
+                self._scheduled.add((name, version))
+                self._ends.add(now + self._runs[name], "finish", obj)
+
+    def _carry_out(self, task: str, obj: Json) -> None:
+        from zonewise_common.kube.client import PatchKind
+        from zonewise_common.kube.errors import Conflict
+        from zonewise_common.kube.resources import WORKLOADS
+        from zonewise_scheduler.controller.workloads.conditions import is_true
+        from zonewise_scheduler.controller.workloads.status import finish_for, release_quota
+
+        if task == "create":
+            self._client.create(WORKLOADS, obj)
+            return
+        name = obj["metadata"]["name"]
+        newest, now = self._newest[name], time.time()
+        if not is_true(newest, "QuotaReserved") or is_true(newest, "Finished"):
+            return
+        if is_true(newest, "Evicted") != (task == "release"):
+            return
+        body = release_quota(newest, now) if task == "release" else finish_for(newest, "ByTest", "By test runner", now)
+        metadata = {"resourceVersion": newest["metadata"]["resourceVersion"]}
+        try:
+            self._client.patch(WORKLOADS, name, {**(body or {}), "metadata": metadata}, kind=PatchKind.MERGE,
+                               namespace=NAMESPACE, subresource="status")  # fmt: skip
+            self.status_writes += 1
+        except Conflict:
+            self._ends.add(time.monotonic() + _RETRY, task, obj)
+
+
+def _workload(entry: WorkloadClass, name: str, queue: str) -> Json:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": str(entry.cpus)}}}
+    pod_set = {"name": "main", "count": 1, "template": {"spec": {"containers": [container], "restartPolicy": "Never"}}}
+    metadata = {"name": name, "namespace": NAMESPACE, "labels": {"class": entry.name}}
+    return {
+        **_KIND,
+        "metadata": metadata,
+        "spec": {"queueName": queue, "priority": entry.priority, "podSets": [pod_set]},
+    }
+
+
+def _prepare(server: RealServer) -> None:
+    """Define Kueue's kinds, and create the queues."""
+    from support.queue_objects import resource_groups
+
+    crds = sorted((PROJECT / "manifests" / "scheduler" / "components" / "kueue-crds").glob("*s.yaml"))
+    for file in crds:
+        server.admin.post(
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", yaml.safe_load(file.read_text())
+        ).ok()
+    group = "/apis/kueue.x-k8s.io/v1beta2"
+    deadline = time.monotonic() + 60
+    while server.admin.get(f"{group}/clusterqueues").status != 200 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    version = {"apiVersion": "kueue.x-k8s.io/v1beta2"}
+    _create(
+        server,
+        f"{group}/resourceflavors",
+        {**version, "kind": "ResourceFlavor", "metadata": {"name": "rf"}, "spec": {}},
+    )
+    for cohort in range(COHORTS):
+        for queue in range(QUEUES):
+            name = f"q-{cohort}-{queue}"
+            spec = {
+                "cohortName": f"cohort-{cohort}",
+                "namespaceSelector": {},
+                "resourceGroups": resource_groups({"cpu": "20"}, "rf", borrowingLimit="100"),
+                "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
+            }
+            _create(
+                server,
+                f"{group}/clusterqueues",
+                {**version, "kind": "ClusterQueue", "metadata": {"name": name}, "spec": spec},
+            )
+            local_queue = {"metadata": {"name": name}, "spec": {"clusterQueue": name}}
+            _create(
+                server,
+                f"{group}/namespaces/{NAMESPACE}/localqueues",
+                {**version, "kind": "LocalQueue", **local_queue},
+            )
+
+
+def _create(server: RealServer, path: str, obj: Json) -> None:
+    server.admin.post(path, obj).ok()
+
+
+def run_load(server: RealServer, *flags: str) -> LoadResult:
+    """Run all Workloads through a controller with some flags."""
+    from support.e2e.cluster import write_kubeconfig
+    from zonewise_common.kube.client import Client
+    from zonewise_common.kube.config import Config
+    from zonewise_common.kube.reflector import Reflector
+    from zonewise_common.kube.resources import WORKLOADS
+    from zonewise_scheduler.controller.informers import decode_object
+
+    kubeconfig = str(write_kubeconfig(server, server.directory))
+    client = Client(Config.from_kubeconfig(kubeconfig))
+    command = [str(PROJECT / ".venv" / "bin" / "zonewise"), "controller", "--kubeconfig", kubeconfig,
+               "--leader-election", "false", "--metrics-listen", "", "--policy", "greedy", *flags]  # fmt: skip
+    runner = Runner(client)
+    log = server.directory / "controller.log"
+    with log.open("w") as output, subprocess.Popen(command, stdout=output, stderr=output) as controller:
+        while "the controller starts" not in log.read_text():
+            if controller.poll() is not None:
+                raise RuntimeError(f"the controller has ended: {log.read_text()}")
+            time.sleep(0.1)
+        process = psutil.Process(controller.pid)
+        before = process.cpu_times()
+        reflector = Reflector(client, WORKLOADS, decode_object, runner.observe)
+        reflector.start()
+        reflector.wait_synced(60.0)
+        writes = _status_writes(server)
+        start = time.monotonic()
+        runner.start(start)
+        runner.done.wait(600.0)
+        after = process.cpu_times()
+        resident = process.memory_info().rss
+        written = _status_writes(server) - writes - runner.status_writes
+        reflector.close()
+        controller.terminate()
+    client.close()
+    cpu = after.user + after.system - before.user - before.system
+    return LoadResult(runner.ended_at - start, cpu, resident, written / TOTAL)
+
+
+def _status_writes(server: RealServer) -> int:
+    """Return the requests so far that changed an object of Kueue's kinds, but creations of Workloads."""
+    text = str(server.admin.get("/metrics").body)
+    return sum(int(float(line.rsplit(" ", 1)[1])) for line in text.splitlines() if _WRITE.match(line))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure all, print the table; return 1 where a target is missed, 2 where a binary is absent."""
+    from support.apiserver import binaries, real_apiserver
+
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.live_queue", description=__doc__)
+    parser.add_argument("--only", choices=("free", "limited"))
+    options = parser.parse_args(arguments)
+    found = binaries()
+    if isinstance(found, str):
+        return skip(found)
+    rows: list[Row] = []
+    if options.only != "limited":
+        with real_apiserver() as server:
+            _prepare(server)
+            rows += _rows("without a limit", run_load(server, "--writes-per-second", "10000", "--write-burst", "10000"))
+    if options.only != "free":
+        with real_apiserver() as server:
+            _prepare(server)
+            limit = ("--writes-per-second", str(KUEUE_RATE), "--write-burst", str(KUEUE_BURST))
+            rows += _rows(f"at {KUEUE_RATE} writes a second", run_load(server, *limit), limited=True)
+    return show(rows)
+
+
+def _rows(title: str, result: LoadResult, *, limited: bool = False) -> list[Row]:
+    seconds, writes, resident = result.seconds, result.writes, result.resident
+    milliseconds = result.cpu_seconds / TOTAL * 1000
+    bar = 82.0 if limited else MAX_SECONDS
+    return [
+        Row(f"{title}: {TOTAL:,} Workloads, makespan", f"{seconds:.1f} s", f"<= {bar:.0f} s", seconds <= bar),
+        Row("... Workloads a second", f"{TOTAL / seconds:.0f}"),
+        Row("... CPU time of the controller by Workload", f"{milliseconds:.1f} ms", f"<= {MAX_CPU_MS:.0f} ms",
+            milliseconds <= MAX_CPU_MS),
+        Row("... writes by Workload, without events", f"{writes:.2f}", f"<= {MAX_WRITES}", writes <= MAX_WRITES),
+        Row("... resident memory", f"{resident >> 20} MiB", f"<= {MAX_RESIDENT >> 20} MiB", resident <= MAX_RESIDENT),
+    ]  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,88 @@
+"""Memory, threads and file descriptors of programs over their lives."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from typing import NamedTuple
+
+import psutil
+
+
+class ResourceSample(NamedTuple):
+    """What a process uses at one time."""
+
+    at: float
+    resident: int
+    """Bytes."""
+    threads: int
+    descriptors: int
+    """Without the connections of clients, whose number is the clients' choice."""
+
+
+class Growth(NamedTuple):
+    """How much more a process uses in the last third of its life than in the first third after the warm-up.
+
+    Memory: the most that is resident. Threads and descriptors: the fewest, since requests come and go, and what leaks
+    is never given back.
+    """
+
+    seconds: float
+    resident: int
+    threads: int
+    descriptors: int
+
+
+class ResourceLog:
+    """Samples by name of the program and process."""
+
+    def __init__(self) -> None:
+        self._samples: dict[tuple[str, int], list[ResourceSample]] = defaultdict(list)
+
+    def sample(self, name: str, pid: int, now: float) -> None:
+        """Add a sample; a process that has ended is ignored."""
+        try:
+            self._samples[name, pid].append(read_process(pid, now))
+        except psutil.NoSuchProcess:
+            return
+
+    def growth(self, warm_up: float) -> dict[str, Growth]:
+        """Return by program the growth in its longest life, of the lives longer than three times the warm-up."""
+        longest: dict[str, Growth] = {}
+        for (name, _), samples in self._samples.items():
+            life = samples[-1].at - samples[0].at
+            if life > 3 * warm_up and (name not in longest or life > longest[name].seconds):
+                settled = [sample for sample in samples if sample.at >= samples[0].at + warm_up]
+                longest[name] = _growth(settled, life)
+        return longest
+
+
+def _growth(samples: list[ResourceSample], life: float) -> Growth:
+    third = max(1, len(samples) // 3)
+    first, last = samples[:third], samples[-third:]
+
+    return Growth(
+        life,
+        max(sample.resident for sample in last) - max(sample.resident for sample in first),
+        min(sample.threads for sample in last) - min(sample.threads for sample in first),
+        min(sample.descriptors for sample in last) - min(sample.descriptors for sample in first),
+    )
+
+
+def read_process(pid: int, now: float) -> ResourceSample:
+    """Return what a process uses now; raise psutil.NoSuchProcess where it has ended.
+
+    Descriptors are listed before connections: one that a client closes in between counts, and none counts negatively.
+    """
+    process = psutil.Process(pid)
+    resident, threads = process.memory_info().rss, process.num_threads()
+    try:
+        descriptors = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
+    except FileNotFoundError as error:
+        raise psutil.NoSuchProcess(pid) from error
+    connections = process.net_connections("tcp")
+    served = {entry.laddr.port for entry in connections if entry.status == psutil.CONN_LISTEN}
+    clients = {
+        entry.fd for entry in connections if entry.status == psutil.CONN_ESTABLISHED and entry.laddr.port in served
+    }
+    return ResourceSample(now, resident, threads, len(descriptors - clients))
