@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import http.client
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -137,7 +140,7 @@ class Site:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.root = lay_out(machine_tree(SHAPE), directory / "root")
+        self.root = _machine_files()
         self.config = directory / "kubelet.yaml"
         self.config.write_text(KUBELET_CONFIG)
         self.kubelet = SimulatedKubelet(directory / "k", ZONES, STATIC, devices=DEVICES)
@@ -204,6 +207,14 @@ class Site:
         self.api.close()
         self.kubelet.close()
         self._servers[0].close()
+
+
+@functools.cache
+def _machine_files() -> Path:
+    """Return the directory of the machine's files: agents only read them, so all sites of a process share them."""
+    directory = tempfile.TemporaryDirectory(prefix="machine-")
+    atexit.register(directory.cleanup)
+    return lay_out(machine_tree(SHAPE), Path(directory.name))
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hypothesis import strategies as st
 
 from support.cpu_nodes import CoreAt, topology_of
-from zonewise_scheduler.admission.node import DeviceClass, NodeKind, NodeState, Policies
+from zonewise_scheduler.admission.node import NO_ZONE, DeviceClass, NodeKind, NodeState, Policies
 from zonewise_scheduler.admission.pod import Container, PodLevelResources, PodShape, Qos
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def policies(draw: st.DrawFn, topologies: Sequence[str] = ("none", "best-effort"
 @st.composite
 def kinds(draw: st.DrawFn, topologies: Sequence[str] = ("none", "best-effort", *ALIGNED)) -> NodeKind:
     """Draw a kind of nodes with 1 to 4 zones."""
-    zones = draw(st.sampled_from([(0,), (0, 1), (0, 1), (0, 2), (0, 1, 2, 3), (0, 1, 2, 3), (0, 8, 252)]))
+    zones = draw(st.sampled_from([(0,), (0, 1), (0, 1), (0, 2), (0, 1, 2, 3), (0, 1, 2, 3), (0, 8, 40), (0, 252)]))
     cores, threads = draw(st.sampled_from([(2, 2), (4, 1), (3, 2), (4, 2)]))
     packages = draw(st.sampled_from([1, 1, 2]))
     reserved = draw(st.sampled_from([0, 1, 3, 1 << len(zones) * cores | 1]))
@@ -94,11 +94,12 @@ def kinds(draw: st.DrawFn, topologies: Sequence[str] = ("none", "best-effort", *
 @st.composite
 def _devices(draw: st.DrawFn, zones: tuple[int, ...]) -> tuple[DeviceClass, ...]:
     single = [1 << zone for zone in zones]
+    beyond = [1 << zones[-1] + 1, NO_ZONE]
     pairs = [a | b for a, b in combinations(single, 2)]
     classes: list[DeviceClass] = []
     for resource in draw(st.sets(st.sampled_from(RESOURCES))):
         plain = draw(st.sampled_from([True, True, False]))
-        zone_sets = draw(st.sets(st.sampled_from(single if plain else [*single, *pairs, 0]), min_size=1))
+        zone_sets = draw(st.sets(st.sampled_from(single if plain else [*single, *pairs, *beyond, 0]), min_size=1))
         for zone_set in zone_sets:
             total = draw(st.integers(1, 4))
             classes.append(DeviceClass(resource, zone_set, total, draw(st.integers(max(0, total - 1), total))))
@@ -162,12 +163,14 @@ _QOS: st.SearchStrategy[Qos] = st.sampled_from(["Guaranteed", "Guaranteed", "Gua
 
 
 @st.composite
-def pods(draw: st.DrawFn, *, simple: bool = False) -> PodShape:
-    """Draw a pod; a simple one has app containers and sidecars only."""
+def pods(draw: st.DrawFn, *, simple: bool = False, inits: bool = False) -> PodShape:
+    """Draw a pod; a simple one has app containers and sidecars only, one with `inits` an init container at least."""
     qos = draw(_QOS)
     roles: list[Role] = ["sidecar"] if simple else ["sidecar", "init", "init"]
     apps: list[Role] = ["app"]
     first = draw(st.lists(st.sampled_from(roles), max_size=draw(st.sampled_from([0, 0, 2]))))
+    if inits:
+        first.insert(draw(st.integers(0, len(first))), "init")
     all_roles = first + apps * draw(st.sampled_from([1, 1, 2, 3]))
     drawn = tuple(draw(containers(f"{r}{n}", r, guaranteed=qos == "Guaranteed")) for n, r in enumerate(all_roles))
     pod_level = (

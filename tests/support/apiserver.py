@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -27,14 +26,13 @@ import urllib3
 
 from support.api import Api
 from support.ports import reserved_port
-from support.programs import dying_with_us, find_program, missing_program
+from support.programs import RestartableProcess, find_program, missing_program
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
 START_LIMIT = 60.0
 """Seconds until /readyz must be good: about 3 on a free machine."""
-STOP_LIMIT = 10.0
 
 
 class Binaries(NamedTuple):
@@ -51,8 +49,12 @@ class StartError(Exception):
 class RealServer:
     """A running server and its administrator."""
 
-    def __init__(self, url: str, ca: str, token: str, directory: Path) -> None:
+    def __init__(
+        self, url: str, ca: str, token: str, directory: Path, etcd: RestartableProcess, apiserver: RestartableProcess
+    ) -> None:
         self.url = url
+        self.etcd = etcd
+        self.apiserver = apiserver
         self.ca = ca
         """File of the CA's certificate, PEM."""
         self.token = token
@@ -60,6 +62,21 @@ class RealServer:
         self.directory = directory
         """Scratch: files here go when the server stops."""
         self.admin = Api(url, token, ca)
+
+    def wait_until_ready(self) -> None:
+        """Wait until requests are served. Raises StartError."""
+        deadline = time.monotonic() + START_LIMIT
+        while time.monotonic() < deadline:
+            if not (self.etcd.is_alive and self.apiserver.is_alive):
+                break
+            with contextlib.suppress(urllib3.exceptions.HTTPError):
+                # the namespace is made by a thread of its own, a moment later
+                if all(self.admin.get(path).status == 200 for path in ("/readyz", "/api/v1/namespaces/default")):
+                    return
+            time.sleep(0.05)
+        states = {"etcd": self.etcd.is_alive, "apiserver": self.apiserver.is_alive}
+        logs = {name: (self.directory / f"{name}.log").read_text(errors="replace")[-2000:] for name in states}
+        raise StartError(f"the API server is not ready; alive: {states}; logs: {logs}")
 
     def as_token(self, token: str | None) -> Api:
         """Return the same server, seen with another token or with none."""
@@ -69,10 +86,6 @@ class RealServer:
         """Create a namespace of its own for a test and return its name."""
         body = {"metadata": {"generateName": f"{prefix}-"}}
         return self.admin.post("/api/v1/namespaces", body).ok()["metadata"]["name"]
-
-    def new_service_account(self, namespace: str, name: str) -> None:
-        """Create a service account."""
-        self.admin.post(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": name}}).ok()
 
     def new_node(self, name: str) -> None:
         """Create a node, unless it is there."""
@@ -152,14 +165,16 @@ def _started(stack: contextlib.ExitStack, found: Binaries, flags: Sequence[str])
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="apiserver-")))
     client, peer, secure = (stack.enter_context(reserved_port()) for _ in range(3))
     etcd = [found.etcd, *_etcd_flags(directory, client, peer)]
-    store = stack.enter_context(_process(etcd, directory / "etcd.log"))
+    store = stack.enter_context(RestartableProcess(etcd, directory / "etcd.log"))
     token = secrets.token_hex(16)
     _write_credentials(directory, token)
     command = [found.apiserver, *_apiserver_flags(directory, client, secure), *flags]
-    process = stack.enter_context(_process(command, directory / "apiserver.log"))
-    server = RealServer(f"https://127.0.0.1:{secure}", str(directory / "ca.crt"), token, directory)
+    process = stack.enter_context(RestartableProcess(command, directory / "apiserver.log"))
+    server = RealServer(
+        f"https://127.0.0.1:{secure}", str(directory / "ca.crt"), token, directory, etcd=store, apiserver=process
+    )
     stack.callback(server.admin.close)
-    _wait_until_ready(server, {"etcd": store, "apiserver": process})
+    server.wait_until_ready()
     return server
 
 
@@ -205,35 +220,3 @@ def _write_credentials(directory: Path, token: str) -> None:
         pem.write_to_path(directory / "server.crt", append=True)
     authority.issue_cert("accounts").private_key_pem.write_to_path(directory / "accounts.key")
     (directory / "tokens.csv").write_text(f'{token},admin,admin,"system:masters"\n')
-
-
-@contextlib.contextmanager
-def _process(command: list[str], log: Path) -> Generator[subprocess.Popen[bytes]]:
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            dying_with_us(*command),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            cwd=log.parent,
-        )
-    try:
-        yield process
-    finally:
-        process.kill()  # nothing is worth a clean shutdown here: the directory goes as well
-        process.wait(STOP_LIMIT)
-
-
-def _wait_until_ready(server: RealServer, processes: dict[str, subprocess.Popen[bytes]]) -> None:
-    deadline = time.monotonic() + START_LIMIT
-    while time.monotonic() < deadline:
-        if any(process.poll() is not None for process in processes.values()):
-            break
-        with contextlib.suppress(urllib3.exceptions.HTTPError):
-            # the namespace is made by a thread of its own, a moment later
-            if all(server.admin.get(path).status == 200 for path in ("/readyz", "/api/v1/namespaces/default")):
-                return
-        time.sleep(0.05)
-    said = {name: (server.directory / f"{name}.log").read_text(errors="replace")[-2000:] for name in processes}
-    ended = [name for name, process in processes.items() if process.poll() is not None]
-    raise StartError(f"{' and '.join(ended) or 'nothing'} ended, and the API server is not ready: {said}")

@@ -1,15 +1,38 @@
-"""Runs a subcommand in this process, in a directory of its own."""
+"""Runs a subcommand in this process, in a directory of its own, or many commands in another process."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING, NamedTuple
 
+from support.command_line import run_rejected
 from zonewise.cli import main
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     import pytest
+
+
+_RUN_ALL = """
+import io, json, sys
+from contextlib import redirect_stderr, redirect_stdout
+from zonewise.cli import main
+
+results = []
+for command in json.load(sys.stdin):
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        try:
+            status = main(command)
+        except SystemExit as end:
+            status = end.code
+    results.append((status, out.getvalue(), err.getvalue()))
+json.dump(results, sys.stdout)
+"""
 
 
 class CommandResult(NamedTuple):
@@ -38,3 +61,21 @@ class CliRunner:
         status = main([self._command, *map(str, arguments)])
         said = self._capsys.readouterr()
         return CommandResult(status, said.out, said.err)
+
+    def usage_error(self, *arguments: object) -> str:
+        """Return the one line that says why the command did nothing."""
+        return run_rejected(self._capsys, self._command, *map(str, arguments))
+
+
+def run_all(commands: Sequence[Sequence[str]]) -> list[CommandResult]:
+    """Run commands that end by themselves, one after another in one interpreter: most of their time is its start.
+
+    They are in no cluster, and have no settings by the environment.
+    """
+    environment = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG", "PYTHONPATH")}
+    process = subprocess.run(
+        [sys.executable, "-c", _RUN_ALL], input=json.dumps(commands), capture_output=True, text=True, timeout=300,
+        check=False, env=environment,
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    return [CommandResult(*entry) for entry in json.loads(process.stdout)]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from support.agents import CRD, TOPOLOGIES
 from support.api import STRATEGIC, Api
+from support.ledger_kubelets import GPU
 from support.programs import Watched
 from support.waiting import PATIENCE
 from zonewise_common.k8s.cpuset import CpuSet
@@ -176,9 +177,11 @@ class ExtenderCluster:
 
     def add_node(self, name: str, release: str = "v1.36.0") -> None:
         """Create a Node."""
-        self.api.post(
-            "/api/v1/nodes", {"metadata": {"name": name}, "status": {"nodeInfo": {"kubeletVersion": release}}}
-        )
+        amounts = {"cpu": "512", "memory": "8Ti", "pods": "500", GPU: "64"}
+        status = {"nodeInfo": {"kubeletVersion": release}, "allocatable": amounts, "capacity": amounts}
+        self.api.post("/api/v1/nodes", {"metadata": {"name": name}, "status": status}).ok()
+        # the taint "not ready", which a controller takes away from a node that is ready
+        self.api.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": None}}).ok()
 
     def publish(self, nrt: Json) -> None:
         """Create or replace a NodeResourceTopology."""

@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from support.kubelet_cases import Json, given
+from support.kubelet_cases import Json, given, stale_cpus_of_trace
 from zonewise_common.k8s.cpuset import CpuSet
 from zonewise_scheduler.admission.cpu_topology import CpuGroup, CpuTopology
 from zonewise_scheduler.admission.node import DeviceClass, NodeKind, NodeState, Policies
@@ -153,7 +153,7 @@ def _amount(table: Json, name: str, column: str) -> int:
 
 
 def state_of_trace(trace: Json, *, final: bool) -> NodeState:
-    """The node of a trace: when the kubelet starts, or as its state files are in the end, devices as at the start."""
+    """The node of a trace: when the kubelet starts, or before its next admission, with devices as at the start."""
     config, machine = trace["kubelet_config"], trace["machine"]
     cores, total = machine["cores_per_numa"], machine["numa"] * machine["cores_per_numa"]
     siblings = [(core, 1 << core | 1 << core + total) for core in range(total)]
@@ -182,7 +182,8 @@ def state_of_trace(trace: Json, *, final: bool) -> NodeState:
         table["allocatable"],
         devices,
     )
-    free = CpuSet.parse_list(trace["cpu_manager_state"]["defaultCpuSet"]).bits if final else kind.cpus.cpus
+    default = CpuSet.parse_list(trace["cpu_manager_state"]["defaultCpuSet"]) | stale_cpus_of_trace(trace)
+    free = default.bits if final else kind.cpus.cpus
     return NodeState(
         kind,
         free & ~reserved.bits,

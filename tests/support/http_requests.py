@@ -26,11 +26,18 @@ def serve(server: HttpServer) -> Iterator[int]:
     server.close()
 
 
-def get(port: int, path: str, method: str = "GET", context: ssl.SSLContext | None = None, **headers: str) -> Response:
+def get(
+    port: int,
+    path: str,
+    method: str = "GET",
+    context: ssl.SSLContext | None = None,
+    host: str = "127.0.0.1",
+    **headers: str,
+) -> Response:
     connection = (
         http.client.HTTPSConnection("localhost", port, timeout=PATIENCE, context=context)
         if context is not None
-        else http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        else http.client.HTTPConnection(host, port, timeout=PATIENCE)
     )
     try:
         connection.request(method, path, headers=headers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, cast
 
 from hypothesis import strategies as st
 
@@ -28,3 +28,11 @@ def with_field(obj: Json, path: str, value: Any) -> Json:
     else:
         owner[field] = value
     return changed
+
+
+def without_absent_fields(value: Any) -> Any:
+    """Return a value without null and empty fields, as the API server keeps most objects; lists stay as they are."""
+    if not isinstance(value, dict):
+        return value
+    fields = {name: without_absent_fields(field) for name, field in cast("Json", value).items()}
+    return {name: field for name, field in fields.items() if field not in (None, {}, [])}

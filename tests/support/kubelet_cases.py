@@ -80,6 +80,15 @@ def machine_of_trace(trace: Json) -> Machine:
     return _machine(zones, shape["smt"])
 
 
+def stale_cpus_of_trace(trace: Json) -> CpuSet:
+    """Return the CPUs of pods that List does not show: the kubelet releases them before its next admission."""
+    containers = [container for pod in trace["list"].get("pod_resources", ()) for container in pod["containers"]]
+    listed = CpuSet(int(cpu) for container in containers for cpu in container.get("cpu_ids", ()))
+    entries: Json = trace["cpu_manager_state"].get("entries") or {}
+    held = [CpuSet.union(map(CpuSet.parse_list, sets.values())) for sets in entries.values()]
+    return CpuSet.union(cpus for cpus in held if cpus.isdisjoint(listed))
+
+
 def report_of_trace(trace: Json) -> KubeletReport:
     """What the kubelet of a trace said."""
     allocatable = trace["get_allocatable"]

@@ -1,12 +1,12 @@
 """A random node with alive and deleted pods, and its kubelet's report: the truth is known.
 
 Blocks of several zones are given by the rules of pkg/kubelet/cm/memorymanager/policy_static.go; everything else is
-simply handed out. Pods that are gone have left List and the CPU Manager's file, and are still in the other two.
+simply handed out. Pods that are gone have left List, and are still in the files; the CPU Manager may have reconciled.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypothesis import strategies as st
 
@@ -29,7 +29,14 @@ from zonewise.kubelet.types import (
 from zonewise.machine.model.cpu import Core, Cpus
 from zonewise.machine.model.machine import Machine
 from zonewise.machine.model.zone import Zone
+from zonewise.usage.node_usage import KubeletNotReady, exclude_none, node_usage
 from zonewise_common.k8s.cpuset import EMPTY, CpuSet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zonewise.usage.types import Usage
+
 
 GIB = 1 << 30
 CONFIG = KubeletConfig(cpu_manager_policy="static", memory_manager_policy="Static")
@@ -78,6 +85,8 @@ class Record(NamedTuple):
     ended_init_containers: tuple[ContainerResources, ...] = ()
     """Init containers that have ended."""
     alive: bool = True
+    reconciled: bool = True
+    """Whether the CPU Manager has removed the pod from its file, if it is not alive."""
 
     @property
     def containers(self) -> tuple[ContainerResources, ...]:
@@ -91,6 +100,11 @@ class NodeHistory(NamedTuple):
     records: tuple[Record, ...]
     devices: tuple[ContainerDevices, ...] = ()
 
+    @property
+    def ended(self) -> frozenset[str]:
+        """The UIDs of pods that are not alive."""
+        return frozenset(record.uid for record in self.records if not record.alive)
+
     def report(self, *, files: bool = True) -> KubeletReport:
         """Return the kubelet's report."""
         alive = tuple(record.pod for record in self.records if record.alive)
@@ -101,7 +115,7 @@ class NodeHistory(NamedTuple):
         entries = {
             record.uid: {container.name: container.cpus for container in record.containers if container.cpus}
             for record in self.records
-            if record.alive
+            if record.alive or not record.reconciled
         }
         held = CpuSet.union(cpus for containers in entries.values() for cpus in containers.values())
         return CpuManagerState("static", CpuSet.union(zone.cpus for zone in self.machine.zones) - held, entries)
@@ -109,7 +123,8 @@ class NodeHistory(NamedTuple):
     def _memory(self) -> MemoryManagerState:
         """Write down all blocks, those of pods that are gone too."""
         free = {(block.zones[0], block.type): block.size for block in make_allocatable(self.machine).memory}
-        total = dict(free)
+        allocatable = dict(free)
+        total = allocatable | {(zone.id, "memory"): zone.memory or 0 for zone in self.machine.zones}
         assignments = {zone.id: 0 for zone in self.machine.zones}
         cells: dict[int, tuple[int, ...]] = {zone.id: (zone.id,) for zone in self.machine.zones}
         for block in (
@@ -127,7 +142,7 @@ class NodeHistory(NamedTuple):
                 assignments[zone.id],
                 cells[zone.id],
                 {
-                    kind: MemoryTable(total[at, kind], 0, total[at, kind], total[at, kind] - size, size)
+                    kind: MemoryTable(total[at, kind], 0, allocatable[at, kind], allocatable[at, kind] - size, size)
                     for (at, kind), size in free.items()
                     if at == zone.id
                 },
@@ -193,5 +208,35 @@ def node_histories(draw: st.DrawFn, *, inits: bool = True) -> NodeHistory:
         listed = tuple(stock.container(draw, name, groups) for name in names)
         left = (stock.container(draw, "init", groups),) if inits and draw(st.booleans()) else ()
         pod = PodResources("ns", f"p{number}", listed)
-        records.append(Record(f"{draw(st.integers(0, 99)):02d}-{number}", pod, left, draw(st.integers(0, 2)) > 0))
+        uid = f"{draw(st.integers(0, 99)):02d}-{number}"
+        records.append(Record(uid, pod, left, draw(st.integers(0, 2)) > 0, draw(st.booleans())))
     return NodeHistory(machine, tuple(records), devices)
+
+
+TWO = make_node((0, 1))
+NO_FILES = StateFiles()
+
+
+def compute_usage(
+    machine: Machine, report: KubeletReport, excluded: Callable[[PodResources], bool] = exclude_none
+) -> Usage:
+    """The usage of a node whose kubelet is ready."""
+    usage = node_usage(machine, report, excluded=excluded)
+    assert not isinstance(usage, KubeletNotReady)
+    return usage
+
+
+def amounts(usage: Usage, resource: str) -> dict[int, tuple[int, ...]]:
+    """By zone: capacity, allocatable and available amount of a resource."""
+    return {
+        zone_usage.zone: tuple(zone_usage.amounts[resource])
+        for zone_usage in usage.zones
+        if resource in zone_usage.amounts
+    }
+
+
+def make_report(
+    *pods: PodResources, machine: Machine = TWO, state: StateFiles = NO_FILES, **allocatable: Any
+) -> KubeletReport:
+    """The report of a kubelet with these pods, and with `allocatable` fields other than all but the reserved."""
+    return KubeletReport(pods, make_allocatable(machine)._replace(**allocatable), CONFIG, state)

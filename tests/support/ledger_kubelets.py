@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise_common.nrt.podfingerprint import fingerprint
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.admission.cpu_topology import CpuTopology
-from zonewise_scheduler.admission.node import DeviceClass, NodeKind, NodeState, Policies
+from zonewise_scheduler.admission.node import DeviceClass, NodeKind, NodeState, Policies, idle_node
 from zonewise_scheduler.admission.pod import Amounts, Container, PodShape
 from zonewise_scheduler.admission.report.node_report import NodeReport, PodsFingerprint
 from zonewise_scheduler.nodes.assumed.exclusive_resources import has_exclusive_resources
+from zonewise_scheduler.nodes.assumed.ledger import Ledger
 from zonewise_scheduler.nodes.assumed.types import BoundPod, PendingPod
 
 if TYPE_CHECKING:
@@ -55,6 +57,15 @@ def pod_shape(*cpus_and_gpus: tuple[int, int], gib: int = 1) -> PodShape:
 
 SHARED = PodShape((Container("c0", "app", 500),), "Burstable")
 """A pod that holds no resources of a zone."""
+
+
+KIND = node_kind(SINGLE)
+MOST = pod_shape((6, 0))
+"""Most of a zone of 8 CPUs."""
+
+
+def pod(name: str, shape: PodShape = MOST, uid: str = "") -> PendingPod:
+    return PendingPod(uid or f"uid-{name}", "jobs", name, shape)
 
 
 class Holding(NamedTuple):
@@ -134,6 +145,18 @@ class Kubelet:
         )
 
 
+def fresh(methods: tuple[str, ...] = (ALL, EXCLUSIVE), *, hidden: bool = False) -> Kubelet:
+    """The kubelet of an idle node n1 of two zones."""
+    return Kubelet("n1", idle_node(KIND), methods, hidden)
+
+
+def reported(kubelet: Kubelet, at: float = 0.0) -> Ledger:
+    """A ledger that has the node's first report."""
+    ledger = Ledger()
+    ledger.update_report(kubelet.report(), at)
+    return ledger
+
+
 def node_report(
     node: str,
     state: NodeState,
@@ -154,5 +177,27 @@ def node_report(
     return NodeReport(node, state, fingerprints, (), str(version))
 
 
-def bound_pod(pod: PendingPod, node: str, started: float | None = None) -> BoundPod:
-    return BoundPod(*pod, node=node, started=started)
+def bound_pod(pod: PendingPod, node: str, started: float | None = None, confirmed: float | None = None) -> BoundPod:
+    return BoundPod(*pod, node=node, started=started, confirmed=confirmed)
+
+
+def pod_times(bound: float, started: float, written: float) -> dict[str, Any]:
+    """The fields of a v1.Pod that have its times: its binding, its start by the node's clock, its last status."""
+    return {
+        "metadata": {
+            "creationTimestamp": timestamp(bound),
+            "managedFields": [
+                {"manager": "kube-scheduler", "time": timestamp(bound), "fieldsV1": {"f:spec": {"f:nodeName": {}}}},
+                {"manager": "kubelet", "time": timestamp(written), "fieldsV1": {"f:status": {"f:startTime": {}}}},
+            ],
+        },
+        "status": {
+            "startTime": timestamp(started),
+            "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": timestamp(bound)}],
+        },
+    }
+
+
+def timestamp(seconds: float) -> str:
+    """A time of the API, with the fractions that metav1.Time does not have."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat()

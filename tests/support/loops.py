@@ -12,7 +12,6 @@ from zonewise.daemon.agent import Agent, AgentOptions
 from zonewise.daemon.kubelet_poller import KubeletPoller, KubeletSources
 from zonewise.daemon.metrics import AgentMetrics
 from zonewise.daemon.status import Snapshot, Status
-from zonewise.kubelet.cgroups import PodCgroups
 from zonewise.kubelet.config_source import ConfigReading
 from zonewise.kubelet.errors import BadResponse, KubeletUnavailable
 from zonewise.kubelet.state import StateReading
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
     from zonewise.daemon.agent import Sink
     from zonewise.daemon.events import Reason
+    from zonewise.kubelet.cgroups import PodCgroups
     from zonewise.kubelet.config_source import ConfigSource
     from zonewise.kubelet.podresources.client import PodResourcesClient
     from zonewise.kubelet.state import StateReader
@@ -90,6 +90,19 @@ class FakeFiles:
 
     def read(self) -> StateReading:
         return StateReading(StateFiles(), ())
+
+
+class FakeCgroups:
+    """Cgroups of pods: visible, and of none of the pods with entries in files."""
+
+    def __init__(self) -> None:
+        self.visible = True
+
+    def uids(self) -> frozenset[str] | None:
+        return frozenset() if self.visible else None
+
+    def forget(self) -> None:
+        """Forget nothing."""
 
 
 class FakeConfig:
@@ -166,6 +179,7 @@ class Loop:
         self.clock = Clock()
         self.kubelet = FakeKubelet()
         self.config = FakeConfig()
+        self.cgroups = FakeCgroups()
         self.scanner = FakeScanner()
         self.sink = RecordingSink()
         self.meters = AgentMetrics()
@@ -175,7 +189,7 @@ class Loop:
             cast("StateReader", FakeFiles()),
             cast("ConfigSource", self.config),
             UnreportedDevices("/nowhere", "/nowhere"),
-            PodCgroups("/nowhere"),
+            cast("PodCgroups", self.cgroups),
             (OWN.namespace, OWN.name),
         )
         self._kubelet = KubeletPoller(sources, self.meters, self.clock)

@@ -63,3 +63,63 @@ def zones_of(tree: Contents | Files) -> Machine:
 def without(tree: Contents, *parts: str) -> Contents:
     """A tree without the files whose path has one of the parts."""
     return {path: content for path, content in tree.items() if not any(part in path for part in parts)}
+
+
+TWO = {0: Node("0-3", 1000), 1: Node("4-7", 2000)}
+
+
+def two_nodes() -> Contents:
+    """Two nodes of four CPUs each."""
+    return node_tree(TWO, "0-7")
+
+
+def cpus_by_zone(machine: Machine) -> dict[int, str]:
+    return {zone.id: str(zone.cpus) for zone in machine.zones}
+
+
+def problems(machine: Machine) -> list[str]:
+    """The paths of the problems of a machine."""
+    return [problem.path for problem in machine.problems]
+
+
+def memory_node(tree: Contents, node: int, initiator: int, access_class: int = 0) -> None:
+    """Let the firmware name the node that reaches a node best."""
+    directory = f"{NODES}/node{node}/access{access_class}/initiators"
+    tree[f"{directory}/node{initiator}"] = f"../../../node{initiator}"
+    values = {"read_bandwidth": 200, "write_bandwidth": 100, "read_latency": 0, "write_latency": 90}
+    tree |= {f"{directory}/{name}": line(value) for name, value in values.items()}
+
+
+def add_gpu(tree: Contents, address: str, node: int, local_cpus: str = "", vendor: str = "10de") -> None:
+    directory = f"sys/devices/pci{address[:7]}/{address}"
+    tree[f"sys/bus/pci/devices/{address}"] = f"../../../devices/pci{address[:7]}/{address}"
+    values = {"class": "0x030200", "vendor": f"0x{vendor}", "device": "0x2941"}
+    values |= {"subsystem_vendor": "0x10de", "subsystem_device": "0x1", "numa_node": str(node)}
+    tree |= {f"{directory}/{name}": line(value) for name, value in values.items()}
+    tree |= {
+        f"{directory}/local_cpulist": line(local_cpus),
+        f"{directory}/local_cpus": mask(CpuSet.parse_list(local_cpus)),
+    }
+
+
+def flat_tree() -> Contents:
+    """A kernel without NUMA."""
+    tree = without(two_nodes(), NODES, "/node")
+    tree["proc/meminfo"] = b"MemTotal:        4096 kB\nMemFree:         1 kB\n"
+    tree["sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"] = line(5)
+    return tree
+
+
+def full_tree() -> Contents:
+    """A tree with all that is read: four nodes, two of them without CPUs, speeds, caches, tiers, pools, a GPU."""
+    nodes = {0: Node("0-3"), 1: Node("4-7"), 2: Node(), 5: Node(kib=0)}
+    tree = without(node_tree(nodes, "0-7"), "node5/hugepages")
+    for node in nodes:
+        memory_node(tree, node, node % 2)
+        directory = f"{NODES}/node{node}/memory_side_cache/index1"
+        tree |= {f"{directory}/size": line(1 << 30), f"{directory}/line_size": line(64)}
+    tree["sys/devices/virtual/memory_tiering/memory_tier4/nodelist"] = line("0-1,5")
+    tree["sys/devices/virtual/memory_tiering/memory_tier9/nodelist"] = line("2")
+    tree["proc/meminfo"] = b"MemTotal:        3145728 kB\n"
+    add_gpu(tree, "0009:01:00.0", 5)
+    return tree

@@ -113,3 +113,14 @@ def run(files: MemoryFiles, machine: Machine, collectors: tuple[Collector, ...])
         except NoData:
             continue
     return PciScan(machine, read.problems, read.sources or {})
+
+
+NIC = "0000:3b:00.0"
+
+
+def nic_below_root_port(*, node: int | None = 0, cpus: str | None = "0-7", **attributes: object) -> PciTree:
+    """A NIC behind one root port."""
+    tree = PciTree()
+    tree.add("pci0000:3a/0000:3a:00.0", BRIDGE)
+    tree.add(f"pci0000:3a/0000:3a:00.0/{NIC}", NETWORK, "15b3:1021:15b3:0023", node=node, cpus=cpus, **attributes)
+    return tree

@@ -80,6 +80,12 @@ class PodView:
         if "hostPath" not in volume:
             return None  # settings and token
         path: str = volume["hostPath"]["path"]
-        found = self._instead.get(path, Path(path)).resolve()
+        found = self._elsewhere(Path(path)).resolve()
         may_lack = volume["hostPath"]["type"] == "DirectoryOrCreate"  # which nobody shall create on this machine
         return self._empty if may_lack and not found.exists() else found
+
+    def _elsewhere(self, path: Path) -> Path:
+        for host_path, other in self._instead.items():
+            if path.is_relative_to(host_path):
+                return other / path.relative_to(host_path)
+        return path

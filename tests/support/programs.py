@@ -7,16 +7,18 @@ TEST_ASSET_KUBE_APISERVER and the like name the files, KUBEBUILDER_ASSETS names 
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from support.waiting import PATIENCE
+from support.waiting import PATIENCE, pause
 
 if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from typing import Self
 
 PROGRAMS = ("etcd", "kube-apiserver", "kubelet", "kube-scheduler")
 """What the tests on real servers run; kubectl beside them where it is installed."""
@@ -48,6 +50,55 @@ def dying_with_us(*command: str) -> list[str]:
     return [sys.executable, "-S", "-c", _DIE_WITH_US, *command]
 
 
+class RestartableProcess:
+    """A program that tests kill, pause and start again; it runs while it is entered."""
+
+    def __init__(self, command: Sequence[str], log: Path) -> None:
+        self._command = command
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    @property
+    def is_alive(self) -> bool:
+        """Tell whether it runs."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """Return the ID of the process that was started last."""
+        assert self._process is not None, "never started"
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start it; the log is appended to."""
+        with self._log.open("ab") as output:
+            self._process = subprocess.Popen(
+                dying_with_us(*self._command), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                cwd=self._log.parent,
+            )  # fmt: skip
+
+    def kill(self) -> None:
+        """Kill it without a chance of a clean end."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(PATIENCE)
+
+    def pause(self) -> None:
+        """Stop it: its connections stay open and silent."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it continue."""
+        os.kill(self.pid, signal.SIGCONT)
+
+
 class Watched:
     """A process of ours; everything it says is kept."""
 
@@ -62,11 +113,12 @@ class Watched:
 
     def until(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
         """Wait until something holds; fail with all that was logged where it does not, or the process ends first."""
-        deadline = time.monotonic() + seconds
+        started = time.monotonic()
         while not condition():
             assert self.process.poll() is None, f"ended with status {self.process.returncode}: {self.said}"
-            assert time.monotonic() < deadline, f"not so within {seconds} s: {self.said}"
-            time.sleep(0.005)
+            waited = time.monotonic() - started
+            assert waited < seconds, f"not so within {seconds} s: {self.said}"
+            pause(waited)
 
 
 def _variable(name: str) -> str:

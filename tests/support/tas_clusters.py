@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.admission.pod import PodShape
     from zonewise_scheduler.tas.flavor_topology import FlavorTopology
+    from zonewise_scheduler.tas.zones.kubelet_states import KubeletStates
 
 LEVELS = ("rack", HOSTNAME)
 FLAVORS = (ResourceFlavor("all", topology_name="racks"), ResourceFlavor("fast", {"fast": "yes"}, topology_name="racks"))
@@ -112,6 +113,7 @@ class ZonedCluster(NamedTuple):
     nodes: NodeInfoTable
     states: dict[str, NodeState]
     tas_snapshot: TASSnapshot
+    kubelet_states: KubeletStates
 
     def admits(self, pod_sets: Iterable[tuple[PodShape, dict[str, int]]]) -> bool:
         """Tell whether the kubelets admit the pods on their hosts, one by one and in order."""
@@ -141,7 +143,8 @@ def zoned_cluster(
     states_by_name = {f"h{row}": state for row, state in enumerate(states) if state is not None}
     kubelet_states = build_kubelet_states(nodes, states_by_name, allow_unknown=allow_unknown)
     topologies = [build_flavor_topology(flavor, LEVELS, nodes) for flavor in flavors]
-    return ZonedCluster(nodes, states_by_name, TASSnapshot(topologies, kubelet_states=kubelet_states))
+    tas_snapshot = TASSnapshot(topologies, kubelet_states=kubelet_states)
+    return ZonedCluster(nodes, states_by_name, tas_snapshot, kubelet_states)
 
 
 def pods_of_shape(

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
 from zonewise_scheduler.nodes.node.node_info import read_node_info
-from zonewise_scheduler.quota.topology.types import HOSTNAME
+from zonewise_scheduler.quota.topology.types import HOSTNAME, TopologyAssignment, TopologyDomainAssignment
 from zonewise_scheduler.tas.placement.flavor_assignments import TASAssignments
 from zonewise_scheduler.tas.snapshot.flavor_snapshot import NodeTASFlavorSnapshot
 from zonewise_scheduler.tas.tree.topology_tree import topology_tree_from_nodes
 from zonewise_scheduler.tas.types import TASPodSetRequests
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from support.kubelet_cases import Json
     from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest
@@ -71,3 +71,22 @@ def assigned_hosts(result: TASAssignments | TopologyAssignmentFailure, name: str
     """Return the pods of each host in a result, which must be an assignment."""
     assert isinstance(result, TASAssignments)
     return {domain.values[-1]: domain.pods for domain in result.assignments[name].domains}
+
+
+def node_object(name: str, labels: Mapping[str, str], cpu: str = "1", **spec: object) -> Any:
+    status = {"allocatable": {"cpu": cpu, "pods": "10"}}
+    return {"metadata": {"name": name, "labels": dict(labels)}, "spec": spec, "status": status}
+
+
+def node_table(*nodes: Any) -> NodeInfoTable:
+    return NodeInfoTable([read_node_info(node) for node in nodes])
+
+
+def all_rows(nodes: NodeInfoTable) -> Any:
+    return np.ones(len(nodes), np.bool_)
+
+
+def assignment_of(pods_by_host: Mapping[str, int]) -> TopologyAssignment:
+    return TopologyAssignment(
+        (HOSTNAME,), tuple(TopologyDomainAssignment((host,), pods) for host, pods in pods_by_host.items())
+    )

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
 import time
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
@@ -20,7 +19,7 @@ from support.e2e.kubelet import skip_reason as kubelet_skip_reason
 from support.e2e.node import running_node
 from support.extender import Extender, running_extender
 from support.kubelets import short_directory
-from support.programs import dying_with_us, find_program, missing_program
+from support.programs import RestartableProcess, find_program, missing_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -45,6 +44,25 @@ def skip_reason() -> str | None:
     return kubelet_skip_reason()
 
 
+class NodeAgent:
+    """The agent of a node, which tests kill and start again."""
+
+    def __init__(self, flags: Sequence[str], directory: Path) -> None:
+        self._flags = flags
+        self._directory = directory
+        self.process: AgentProcess | None = None
+
+    def start(self) -> None:
+        """Start it."""
+        self._directory.mkdir(exist_ok=True)
+        self.process = AgentProcess(self._directory, self._flags, {}, "pass")
+
+    def kill(self) -> None:
+        """Kill it, if it runs."""
+        if self.process is not None:
+            self.process.kill()
+
+
 class Cluster(NamedTuple):
     """The parts of a cluster, all running; kube-scheduler is started by scheduling()."""
 
@@ -52,6 +70,7 @@ class Cluster(NamedTuple):
     kubeconfig: Path
     directory: Path
     nodes: dict[str, Node]
+    agents: dict[str, NodeAgent]
 
     def create(self, pods: Sequence[Object]) -> None:
         """Create pods, one after another."""
@@ -119,20 +138,24 @@ def running_cluster(
         ).ok()
         server.admin.post("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}).ok()
         made: dict[str, Node] = {}
-        cluster = Cluster(server, kubeconfig, directory, made)
+        cluster = Cluster(server, kubeconfig, directory, made, {})
         for name, settings in nodes.items():
             made[name] = stack.enter_context(running_node(settings, name=name, kubeconfig=str(kubeconfig)))
             if prepare is not None:
                 prepare(made[name])
         for name, node in made.items():
             _make_ready(cluster, name)
-            stack.callback(_agent(cluster, node).kill)
+            cluster.agents[name] = NodeAgent(_agent_flags(cluster, node), cluster.directory / f"agent-{name}")
+            cluster.agents[name].start()
+            stack.callback(cluster.agents[name].kill)
         cluster.until(lambda: cluster.reports().keys() == made.keys(), lambda: str(cluster.reports().keys()))
         yield cluster
 
 
 @contextlib.contextmanager
-def scheduling(cluster: Cluster, *, extender: Extender | None = None, percentage: int = 100) -> Generator[None]:
+def scheduling(
+    cluster: Cluster, *, extender: Extender | None = None, percentage: int = 100
+) -> Generator[RestartableProcess]:
     """Run kube-scheduler, with an extender where one is given; it looks at so many percent of nodes (0: it decides)."""
     config: Object = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -145,6 +168,7 @@ def scheduling(cluster: Cluster, *, extender: Extender | None = None, percentage
         config["extenders"] = [
             {
                 "urlPrefix": extender.url, "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 1,
+                "preemptVerb": "preempt",
                 "nodeCacheCapable": True, "httpTimeout": "10s",
             }
         ]  # fmt: skip
@@ -159,14 +183,9 @@ def scheduling(cluster: Cluster, *, extender: Extender | None = None, percentage
         "--secure-port=0",
         *access,
     ]
-    with log.open("wb") as output:
-        process = _process(dying_with_us(*command), output)
-    try:
-        yield
-        assert process.poll() is None, log.read_text()[-4000:]
-    finally:
-        process.kill()
-        process.wait(LIMIT)
+    with RestartableProcess(command, log) as process:
+        yield process
+        assert process.is_alive, log.read_text()[-4000:]
 
 
 @contextlib.contextmanager
@@ -178,17 +197,13 @@ def extending(cluster: Cluster, *flags: str) -> Generator[Extender]:
         extender.close()
 
 
-def _process(command: Sequence[str], said: IO[bytes]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
-
-
-def write_kubeconfig(server: RealServer, directory: Path) -> Path:
-    """Write how an administrator reaches a server; return the file."""
+def write_kubeconfig(server: RealServer, directory: Path, token: str = "") -> Path:
+    """Write how an administrator, or the bearer of a token, reaches a server; return the file."""
     file = directory / "kubeconfig"
     content = {
         "apiVersion": "v1", "kind": "Config", "current-context": "lab",
         "clusters": [{"name": "lab", "cluster": {"server": server.url, "certificate-authority": server.ca}}],
-        "users": [{"name": "admin", "user": {"token": server.token}}],
+        "users": [{"name": "admin", "user": {"token": token or server.token}}],
         "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "admin"}}],
     }  # fmt: skip
     file.write_text(json.dumps(content))
@@ -208,21 +223,19 @@ def _make_ready(cluster: Cluster, name: str) -> None:
     cluster.server.admin.patch(path, {"spec": {"taints": []}}).ok()
 
 
-def _agent(cluster: Cluster, node: Node) -> AgentProcess:
+def _agent_flags(cluster: Cluster, node: Node) -> list[str]:
     kubelet = node.kubelet
-    place = cluster.directory / f"agent-{kubelet.name}"
-    place.mkdir()
-    flags = [
+    return [
         "--kubeconfig", str(cluster.kubeconfig), "--node-name", kubelet.name, "--root", str(node.root),
         "--kubelet-dir", str(kubelet.directory), "--podresources-socket", str(kubelet.podresources),
         "--kubelet-config", str(kubelet.config), "--publish-labels", "off", "--listen", "127.0.0.1:0",
     ]  # fmt: skip
-    return AgentProcess(place, flags, {}, "pass")
 
 
 __all__ = [
     "Cluster",
     "Extender",
+    "NodeAgent",
     "extending",
     "running_cluster",
     "scheduling",

@@ -102,6 +102,12 @@ class Kubelet:
         return self.directory / "device-plugins"
 
     @property
+    def pid(self) -> int:
+        """The process: the shell that has mounted its files has become the kubelet."""
+        assert self._process is not None, "not started"
+        return self._process.pid
+
+    @property
     def log(self) -> str:
         """All that it wrote so far."""
         return (self.place / "kubelet.log").read_text(errors="replace")

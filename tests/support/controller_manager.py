@@ -1,0 +1,69 @@
+"""A real kube-controller-manager beside a real API server, with the controllers that a queue meets."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.ports import reserved_port
+from support.programs import RestartableProcess, find_program, missing_program
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from support.apiserver import RealServer
+
+CONTROLLERS = (
+    "job-controller",
+    "garbage-collector-controller",
+    "namespace-controller",
+    "ttl-after-finished-controller",
+    "disruption-controller",
+    "clusterrole-aggregation-controller",
+)
+
+
+@contextlib.contextmanager
+def real_controller_manager(server: RealServer, *flags: str) -> Generator[RestartableProcess]:
+    """Run the controllers on a server; skip the test where there is no program.
+
+    One replica leads at once, without an election. It serves nothing but its health, on loopback.
+    """
+    program = find_program("kube-controller-manager")
+    if program is None:
+        pytest.skip(missing_program("kube-controller-manager"))
+    kubeconfig = server.directory / "controller-manager.kubeconfig"
+    kubeconfig.write_text(json.dumps(_kubeconfig(server)))
+    with reserved_port() as port:
+        command = [
+            str(program),
+            f"--kubeconfig={kubeconfig}",
+            f"--authentication-kubeconfig={kubeconfig}",
+            f"--authorization-kubeconfig={kubeconfig}",
+            f"--controllers={','.join(CONTROLLERS)}",
+            f"--service-account-private-key-file={server.directory / 'accounts.key'}",
+            f"--root-ca-file={server.ca}",
+            "--leader-elect=false",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={port}",
+            f"--cert-dir={server.directory}",
+            "--kube-api-qps=200",
+            "--kube-api-burst=400",
+            *flags,
+        ]
+        with RestartableProcess(command, server.directory / "controller-manager.log") as process:
+            yield process
+
+
+def _kubeconfig(server: RealServer) -> dict[str, object]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "test", "cluster": {"server": server.url, "certificate-authority": server.ca}}],
+        "users": [{"name": "admin", "user": {"token": server.token}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "admin"}}],
+        "current-context": "test",
+    }

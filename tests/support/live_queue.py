@@ -1,0 +1,129 @@
+"""The live queue driven step by step on a model cluster, so that a test can end it after any write.
+
+Where the program watches, this driver lists: each observation is complete. Writes are sent one after another.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from zonewise_common.kube.resources import NODES, PODS, WORKLOADS
+from zonewise_scheduler.backfill.planner_feed import PlannerFeed
+from zonewise_scheduler.backfill.policies import BackfillPolicy
+from zonewise_scheduler.controller.controller import ControllerOptions, QueueController
+from zonewise_scheduler.controller.jobs.registry import adapters_by_kind
+from zonewise_scheduler.controller.nodes.observed_objects import decode_node
+from zonewise_scheduler.controller.observed_pod import decode_observed_pod
+from zonewise_scheduler.controller.planning.configuration import ConfigurationObjects
+from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zonewise_scheduler.backfill.planner_feed import NodeFeed
+    from zonewise_scheduler.controller.types import ObjectKey, Write
+    from zonewise_scheduler.controller.writing.outcome import Outcome
+
+Json = dict[str, Any]
+
+KUEUE_CRDS = Path(__file__).parents[2] / "manifests" / "scheduler" / "components" / "kueue-crds"
+MAX_STEPS = 1000
+
+
+class Killed(Exception):
+    """The controller was ended after a write."""
+
+
+class LiveQueue:
+    """A controller that leads, with the objects that it has observed."""
+
+    def __init__(
+        self,
+        listed: Callable[[], dict[ObjectKey, Json]],
+        send: Callable[[Write], Outcome],
+        *,
+        now: Callable[[], float],
+        policy: BackfillPolicy = BackfillPolicy(),  # noqa: B008 -- immutable
+        writes_left: int | None = None,
+        record: Callable[[Json], object] | None = None,
+        options: ControllerOptions = ControllerOptions(),  # noqa: B008 -- immutable
+        nodes: NodeFeed | None = None,
+    ) -> None:
+        """Take how to list all objects and how to send a write.
+
+        `writes_left`: after so many writes step() raises Killed; None: never. `nodes`: None: quotas decide alone.
+        """
+        self.controller = QueueController(
+            PlannerFeed(policy, DEFAULT_SETTINGS, nodes, record), adapters_by_kind(), ConfigurationObjects(), options
+        )
+        self.controller.lead(True)
+        self.writes: list[Write] = []
+        self.outcomes: list[Outcome] = []
+        self._listed = listed
+        self._send = send
+        self._now = now
+        self._observed: dict[ObjectKey, Json] = {}
+        self._unanswered: list[Write] = []
+        """Writes of an unknown outcome, which are repeated in the next step."""
+        self._writes_left = writes_left
+
+    def observe(self) -> bool:
+        """Show the controller what has changed since the last time; return whether anything has."""
+        objects = self._listed()
+        changed = [key for key, obj in objects.items() if self._observed.get(key) != obj]
+        gone = [key for key in self._observed if key not in objects]
+        for key in (*changed, *gone):
+            self._show(key, objects.get(key))
+        for resource in {key.resource for key in (*objects, *gone)} | {WORKLOADS}:
+            self.controller.end_listing(resource, sys.maxsize, self._now())
+        self._observed = objects
+        return bool(changed or gone)
+
+    def _show(self, key: ObjectKey, obj: Json | None) -> None:
+        raw = msgspec.Raw(msgspec.json.encode(obj))
+        if key.resource == NODES:
+            self.controller.observe_node(key.name, None if obj is None else decode_node(raw))
+        elif key.resource == PODS:
+            self.controller.observe_pod(key.namespace, key.name, None if obj is None else decode_observed_pod(raw))
+        else:
+            self.controller.observe(key, obj, self._now())
+
+    def step(self) -> int:
+        """Observe, step once, and carry out the writes; return their number. Raises Killed."""
+        self.observe()
+        return self.act()
+
+    def act(self) -> int:
+        """Step once on what was observed before, and carry out the writes; return their number. Raises Killed."""
+        unanswered, self._unanswered = self._unanswered, []
+        writes = [*unanswered, *self.controller.step(self._now())]
+        for write in writes:
+            if self._writes_left == 0:
+                raise Killed
+            outcome = self._send(write)
+            if outcome.result == "unknown":
+                self._unanswered.append(write)
+                continue
+            self.writes.append(write)
+            self.outcomes.append(outcome)
+            if self._writes_left is not None:
+                self._writes_left -= 1
+            self.controller.end_write(write, outcome, self._now())
+        return len(writes)
+
+    def settle(self, others: Callable[[], bool] = bool) -> None:
+        """Step until neither the controller nor `others` (which return whether they did anything) do anything."""
+        for _ in range(MAX_STEPS):
+            written = self.step()
+            if not others() and not written and not self.observe():
+                return
+        raise AssertionError(f"not settled: {[(write.purpose, str(write.key)) for write in self.writes[-6:]]}")
+
+    @property
+    def purposes(self) -> list[str]:
+        """What was written so far, with the kind of object."""
+        return [f"{write.purpose} [{write.key.resource.kind}]" for write in self.writes]

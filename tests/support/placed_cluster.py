@@ -1,0 +1,104 @@
+"""A model cluster with nodes: its Jobs have pods, which the queue places, ungates and binds. No scheduler runs."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from support.model_cluster import NAMESPACE, ModelCluster
+from zonewise_common.kube.resources import CLUSTER_QUEUES, JOBS, NODES, PODS, RESOURCE_FLAVORS, TOPOLOGIES
+from zonewise_sandbox.apiserver.json_patch import json_patch
+from zonewise_sandbox.apiserver.pod_strategy import bind_pod
+from zonewise_sandbox.apiserver.status_errors import StatusError
+from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
+from zonewise_scheduler.controller.workloads.queue_annotations import BIND_ANNOTATION
+from zonewise_scheduler.controller.writing.outcome import Outcome
+from zonewise_scheduler.quota.topology.types import HOSTNAME
+from zonewise_scheduler.tas.cluster_nodes import ClusterNodes
+
+Json = dict[str, Any]
+
+NODE_CPUS = 4
+
+
+class PlacedCluster(ModelCluster):
+    """See the module. The queue asks for bindings."""
+
+    def __init__(self, *, nodes: int = 2, **spec: Any) -> None:
+        super().__init__(cpus=nodes * NODE_CPUS, **spec)
+        self.create(TOPOLOGIES, "", "t", spec={"levels": [{"nodeLabel": HOSTNAME}]})
+        self.change(ObjectKey(RESOURCE_FLAVORS, "", "f"), {"spec": {"topologyName": "t"}})
+        self.change(ObjectKey(CLUSTER_QUEUES, "", "q"), {"metadata": {"annotations": {BIND_ANNOTATION: "true"}}})
+        amounts = {"cpu": str(NODE_CPUS), "pods": "10"}
+        ready = {"type": "Ready", "status": "True"}
+        for i in range(nodes):
+            labels = {HOSTNAME: f"n{i}", "flavor": "f"}
+            status = {"allocatable": amounts, "capacity": amounts, "conditions": [ready]}
+            self.create(NODES, "", f"n{i}", metadata={"labels": labels}, spec={}, status=status)
+
+    def node_feed(self) -> ClusterNodes:
+        """Return the nodes of a new planner."""
+        return ClusterNodes()
+
+    def complete(self, key: ObjectKey) -> None:
+        """End the run of a Job and of its pods."""
+        for pod in self.pods(key):
+            self.change(pod, {"status": {"phase": "Succeeded"}})
+        super().complete(key)
+
+    def pods(self, job: ObjectKey) -> list[ObjectKey]:
+        """Return the pods of a Job."""
+        return [key for key in self.objects if key.resource == PODS and key.name.startswith(f"{job.name}-")]
+
+    def nodes_of(self, job: ObjectKey) -> list[str]:
+        """Return the node of each pod of a Job; "": it is not bound."""
+        return [self.get(key)["spec"].get("nodeName", "") for key in self.pods(job)]
+
+    def used_cpus(self) -> dict[str, int]:
+        """Return the CPUs that active pods have on each node."""
+        used = dict[str, int]()
+        for obj in [obj for key, obj in self.objects.items() if key.resource == PODS]:
+            node = obj["spec"].get("nodeName")
+            if node and obj["status"]["phase"] not in {"Succeeded", "Failed"}:
+                (container,) = obj["spec"]["containers"]
+                used[node] = used.get(node, 0) + int(container["resources"]["requests"]["cpu"])
+        return used
+
+    def sync_jobs(self) -> bool:
+        """Let the Job controller do one step: pods follow their Jobs."""
+        changed = super().sync_jobs()
+        for key in [key for key in self.objects if key.resource == JOBS and not self.is_finished(key)]:
+            job, pods = self.get(key), self.pods(key)
+            if job["spec"].get("suspend"):
+                for pod in pods:
+                    self.delete(pod)
+                changed |= bool(pods)
+            elif not pods:
+                changed = True
+                for i in range(job["spec"]["parallelism"]):
+                    template = copy.deepcopy(job["spec"]["template"])
+                    self.create(PODS, NAMESPACE, f"{key.name}-{i}", **template, status={"phase": "Pending"})
+        return changed
+
+    def send(self, write: Write) -> Outcome:
+        """Carry out a write, by the rules of an API server."""
+        obj = self.objects.get(write.key)
+        if write.key.resource != PODS or obj is None:
+            return super().send(write)
+        try:
+            return self._send_to_pod(write, obj)
+        except StatusError as error:
+            return Outcome("stale", message=str(error))
+
+    def _send_to_pod(self, write: Write, obj: Json) -> Outcome:
+        if write.uid != obj["metadata"]["uid"]:
+            return Outcome("stale", message="another UID")
+        changed: Any
+        if write.verb is Verb.CREATE:
+            assert isinstance(write.body, dict)
+            changed = bind_pod(obj, write.body, "2026-01-01T00:00:00Z")
+        else:
+            assert isinstance(write.body, list)
+            changed = json_patch(obj, write.body)
+        self._store(write.key, changed)
+        return Outcome("done", self.objects[write.key])

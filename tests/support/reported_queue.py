@@ -1,0 +1,69 @@
+"""A live queue with what tells about it, driven step by step on a virtual clock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from support.live_queue import LiveQueue
+from zonewise_scheduler.controller.metrics import ControllerMetrics
+from zonewise_scheduler.controller.status.reporter import StatusReporter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from support.model_cluster import ModelCluster
+    from zonewise_scheduler.controller.controller import QueueController
+    from zonewise_scheduler.controller.types import Write
+
+Json = dict[str, Any]
+
+
+class ReportedQueue:
+    """A controller and its reporter on a model cluster."""
+
+    def __init__(self, cluster: ModelCluster, now: float) -> None:
+        """`now`: seconds since 1970; tick() moves the clock."""
+        self.cluster = cluster
+        self.now = now
+        self.queue = LiveQueue(cluster.listed, cluster.send, now=lambda: self.now)
+        self.metrics = ControllerMetrics(lambda: 0.0)
+        self.events: list[Json] = []
+        self.writes: list[Write] = []
+        """Those of statuses and notes."""
+        self._submitted: list[Write] = []
+        self.reporter = StatusReporter(
+            self.controller, self._submitted.append, self._emit, self.metrics, lambda: 0.0, fair_sharing=False
+        )
+        self.metrics.export(lambda: self.reporter.snapshot)
+        self._ended = 0
+
+    @property
+    def controller(self) -> QueueController:
+        """The controller."""
+        return self.queue.controller
+
+    def ask(self, function: Callable[[QueueController], Any], timeout: float) -> Any:
+        """Answer a question, as the loop does."""
+        del timeout
+        return function(self.controller)
+
+    def tick(self, seconds: float = 0.0) -> None:
+        """Let time pass; then let all act until nothing changes any more."""
+        self.now += seconds
+        self.queue.settle(self.cluster.sync_jobs)
+        ended = list(zip(self.queue.writes, self.queue.outcomes, strict=True))[self._ended :]
+        self._ended = len(self.queue.writes)
+        for write, outcome in ended:
+            self.reporter.end_write(write, outcome, self.now)
+        self.reporter.step(self.now)
+        submitted, self._submitted[:] = list(self._submitted), []
+        for write in submitted:
+            outcome = self.cluster.send(write)
+            assert outcome.result == "done", outcome
+            if not self.reporter.end_write(write, outcome, self.now):
+                self.controller.end_write(write, outcome, self.now)
+        self.writes += submitted
+
+    def _emit(self, write: Write) -> None:
+        assert isinstance(write.body, dict)
+        self.events.append(write.body)
