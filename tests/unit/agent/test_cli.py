@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from importlib import import_module
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,29 +14,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.command_line import run, run_rejected
-from support.disk import lay_out
-from support.trees import server_tree
 from zonewise import cli
 from zonewise.objects.machine_json import SCHEMA
 from zonewise_common import __version__
-from zonewise_common.cli.command import Command, CommandError, require_extra
+from zonewise_common.cli.command import Command, CommandError
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Iterator
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The root of a server with GPUs and HCAs."""
-    return str(lay_out(server_tree(), tmp_path_factory.mktemp("server")))
-
-
-@pytest.fixture(autouse=True)
-def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment of the test run has no effect on the output."""
-    for name in ("NODE_NAME", "NO_COLOR", "COLUMNS", "TERM"):
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("plain_environment")
 
 
 # --- mistakes
@@ -46,7 +33,10 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("frobnicate",), "unknown command frobnicate: there is agent, capture, fit, foretell, scheduler, show"),
+        (
+            ("frobnicate",),
+            "unknown command frobnicate: there is adopt, agent, capture, controller, fit, foretell, scheduler,",
+        ),
         (("--frobnicate",), "unknown option --frobnicate; see `zonewise --help`"),
         (("show", "-o", "pdf"), "unknown format pdf: there is text, svg, json"),
         (("show", "-o"), "expected at least one argument"),
@@ -129,18 +119,6 @@ def test_a_command_that_is_not_installed_whole(outside: list[EntryPoint], capsys
     outside.append(EntryPoint("simulate", "no_such_package:COMMAND", cli.ENTRY_POINTS))
     assert "command simulate cannot be loaded: No module named 'no_such_package'" in run_rejected(capsys, "simulate")
     assert "simulate" in run(capsys, "--help")
-
-
-def test_what_an_extra_has() -> None:
-    """A library that is not installed is named with the extra that has it; a module of ours is a fault of ours."""
-    with (
-        pytest.raises(CommandError, match=r"No module named 'no_such_library'; pip install 'zonewise\[agent\]'"),
-        require_extra("agent"),
-    ):
-        import_module("no_such_library.part")
-    for ours in ("zonewise.no_such_module", "zonewise_scheduler.no_such_module"):
-        with pytest.raises(ModuleNotFoundError), require_extra("agent"):
-            import_module(ours)
 
 
 def test_ours_are_not_looked_up(

@@ -5,12 +5,15 @@ from __future__ import annotations
 import tarfile
 from typing import TYPE_CHECKING
 
+import pytest
+
 from support.command_line import run, run_rejected
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
+
+pytestmark = pytest.mark.usefixtures("plain_environment")
 
 
 def test_capture_and_replay(server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

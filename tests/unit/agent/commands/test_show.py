@@ -29,6 +29,8 @@ FORMATS = ("text", "svg", "json", "yaml", "nrt", "labels", "nccl")
 
 # --- formats
 
+pytestmark = pytest.mark.usefixtures("plain_environment")
+
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_is_written(name: str, server: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -221,6 +221,58 @@ def test_the_interval_is_kept_in_a_storm() -> None:
     assert loop.scanner.count == 1 + 2
 
 
+def test_where_no_event_tells_the_end_of_a_pod_the_kubelet_is_polled() -> None:
+    """Without cgroups List is read several times a second; a report is made only where it changed."""
+    loop = Loop()
+    loop.cgroups.visible = False
+    loop.kubelet.managers.admit(pod("a", 2))
+    run(loop, [(1.05, {STATE})])
+    assert loop.kubelet.calls.count("List") == 1 + 10 + 1
+    assert loop.kubelet.calls.count("GetAllocatableResources") == 1
+    assert len(loop.sink.snapshots) == 2
+    before = len(loop.sink.snapshots)
+    loop.run_once(Reason.POLL)
+    assert len(loop.sink.snapshots) == before
+    loop.kubelet.managers.remove("uid-a")
+    loop.run_once(Reason.POLL)
+    assert len(loop.sink.snapshots) == before + 1
+
+
+def test_a_kubelet_without_changes_is_polled_less_often() -> None:
+    """It costs CPU time; a change makes the polls frequent again."""
+    loop = Loop()
+    loop.cgroups.visible = False
+    waited = run(loop, [(14.9, {STATE})]).waited
+    assert [round(seconds or 0.0, 1) for seconds in waited] == 100 * [0.1] + 6 * [1.0]
+    loop.kubelet.managers.admit(pod("a", 2))
+    loop.run_once(STATE)
+    assert run(loop, [(0.05, {STATE})]).waited[0] == pytest.approx(0.1)
+
+
+def test_memory_that_the_kernel_initialises_late_is_one_change() -> None:
+    """Each scan has more of it, and the report is as before until it has stopped."""
+    loop = Loop()
+    sizes: list[str] = []
+    for gib in (4, 5, 7, 9, 9, 9):
+        zones = tuple(zone._replace(memory=gib << 30) for zone in SCAN.machine.zones)
+        loop.scanner.result = SCAN._replace(machine=SCAN.machine._replace(zones=zones))
+        loop.run_once(Reason.TIMER)
+        published = loop.sink.published
+        assert published is not None
+        sizes.append(str(published["zones"][0]["resources"][1]["capacity"]))
+    assert sizes == [str(4 << 30)] * 4 + [str(9 << 30)] * 2
+
+
+def test_a_poll_that_fails_is_retried() -> None:
+    """As any other."""
+    loop = Loop()
+    loop.cgroups.visible = False
+    loop.run_once(Reason.START)
+    loop.kubelet.mood = DOWN
+    assert loop.run_once(Reason.POLL) is not None
+    assert loop.sink.snapshots[-1].usage is None
+
+
 def test_a_scan_of_the_machine_postpones_the_next() -> None:
     """The interval is since the last look at the machine, for whatever reason it was."""
     loop = Loop()

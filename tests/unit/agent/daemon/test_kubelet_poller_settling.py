@@ -87,6 +87,30 @@ def test_without_our_own_pod(clock: Clock) -> None:
     assert not believed(start, ALL)
 
 
+def test_sources_that_are_not_ready(clock: Clock) -> None:
+    """A List that lost our own pod for good is of a kubelet that does not know the API server's pods yet."""
+    with_own = ALL._replace(pods=(*ALL.pods, PodResources(*OWN)))
+    start = KubeletStart(clock, OWN)
+    assert start.check(with_own)
+    start.note_restart()
+    assert not believed(start, ALL)
+    clock.advance(SETTLING_SECONDS)
+    assert not start.check(ALL)
+    clock.advance(100 * SETTLING_SECONDS)
+    assert not start.check(ALL)
+    assert not believed(start, with_own._replace(pods=with_own.pods[1:]))
+    assert start.check(with_own)
+
+
+def test_sources_without_a_pod_of_our_own(clock: Clock) -> None:
+    """Where we are no pod of the node, only the time tells."""
+    start = KubeletStart(clock, None)
+    start.note_restart()
+    assert not believed(start, PART)
+    clock.advance(SETTLING_SECONDS)
+    assert start.check(PART)
+
+
 @given(st.lists(st.tuples(st.sampled_from([ALL, PART, UNREADY, None]), st.floats(0, SETTLING_SECONDS))))
 def test_never_longer(happenings: list[tuple[KubeletReport | None, float]]) -> None:
     """However a kubelet behaves: after its last start it is accepted once the time is over."""

@@ -55,6 +55,17 @@ def test_an_empty_variable_is_none() -> None:
     assert read(environment={"ZONEWISE_INTERVAL": ""}).interval == 60.0
 
 
+def test_nodes_with_equal_settings_have_one_digest() -> None:
+    """The names and addresses of node and pod make no difference; any other setting does."""
+    digests = {
+        read("interval: 30s", {"NODE_NAME": name, "NODE_IP": address, "POD_NAME": f"agent-{name}"}).digest()
+        for name, address in (("a", "10.0.0.1"), ("b", "10.0.0.2"))
+    }
+    assert len(digests) == 1
+    assert read("interval: 31s", {"NODE_NAME": "a", "NODE_IP": "10.0.0.1"}).digest() not in digests
+    assert read("interval: 30s\nkubeletConfig: /x", {"NODE_NAME": "a"}).digest() not in digests
+
+
 def test_derived_settings() -> None:
     """Sockets lie below the kubelet's directory, and /configz is at the node's address where that is known."""
     settings = read("kubeletDir: /k")

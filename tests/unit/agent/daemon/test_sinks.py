@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
-from support.waiting import PATIENCE
+from support.waiting import PATIENCE, eventually
 from zonewise.daemon.metrics import AgentMetrics
-from zonewise.daemon.sinks import FileSink, PublishingSink, documents
+from zonewise.daemon.sinks import FileSink, NrtSink, PublishingSink, documents
 from zonewise.daemon.status import Snapshot, Status
-from zonewise.publish.nrt_publisher import NO_WRITE, WriteResult
-from zonewise_common.kube.errors import ApiError, TransportError
+from zonewise.publish.nrt_publisher import DELETED, EDITED, NO_WRITE, ForeignChange, WriteResult
+from zonewise.publish.repair_pauses import AT_ONCE
+from zonewise_common.kube.backoff import Backoff
+from zonewise_common.kube.client import Client, PatchKind
+from zonewise_common.kube.errors import ApiError, NotFound, TransportError
+from zonewise_common.kube.reflector import WatchTimes
+from zonewise_common.kube.resources import EVENTS, NODE_RESOURCE_TOPOLOGIES, NODES
+from zonewise_sandbox.apiserver import ApiServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
+CRD = Path(__file__).parents[4] / "manifests" / "base" / "noderesourcetopologies.yaml"
+TIMES = WatchTimes(backoff=Backoff(base=0.01, cap=0.05))
 SNAPSHOT = Snapshot("n1", nrt={"kind": "NodeResourceTopology", "zones": []}, labels={"a": "b"})
 
 
@@ -127,6 +136,70 @@ def test_what_is_sent_is_counted() -> None:
     assert value(meters, "zonewise_publish_size_bytes_count", object="nrt", operation="none") is None
     assert value(meters, "zonewise_publish_size_bytes_sum", object="nrt", operation="apply") == 4000
     assert status.age() == 0.0
+
+
+def test_what_is_repaired_or_unknown() -> None:
+    """A repair counts by its cause; an object that is not right has no age of this moment."""
+    results = [NO_WRITE._replace(age=None), WriteResult("patch", 1, ForeignChange(EDITED, "kubectl"), 5.0)]
+    sink, status, meters = publishing(lambda snapshot: results.pop(0))
+    ages: list[float | None] = []
+    for _ in range(2):
+        sink.submit(SNAPSHOT)
+        assert sink.wait(PATIENCE)
+        ages.append(status.age())
+    sink.close()
+    assert ages == [None, 5.0]
+    assert value(meters, "zonewise_publish_repairs_total", object="nrt", cause=EDITED) == 1
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    """A client of a server that has the Node n1."""
+    with ApiServer(crds=[CRD]) as server, contextlib.closing(Client(server.client_config())) as made:
+        made.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
+        yield made
+
+
+def test_the_topology_is_repaired_whatever_is_done_to_it(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    """Edits and deletions are undone without a new snapshot. Another program that goes on is answered with pauses."""
+    nrt = {
+        "apiVersion": NODE_RESOURCE_TOPOLOGIES.api_version, "kind": "NodeResourceTopology",
+        "metadata": {"name": "n1"}, "attributes": [{"name": "a", "value": "b"}], "zones": [],
+    }  # fmt: skip
+    status, meters = Status(lambda: 0.0), AgentMetrics()
+    meters.watch(status)
+    status.expect(["nrt"])
+    watching = NODE_RESOURCE_TOPOLOGIES.plural
+
+    def version(attributes: object) -> int:
+        """Return the version of the object, 0 where it is not there or has other attributes."""
+        try:
+            current = client.get(NODE_RESOURCE_TOPOLOGIES, "n1")
+        except NotFound:
+            return 0
+        return int(current["metadata"]["resourceVersion"]) if current["attributes"] == attributes else 0
+
+    with contextlib.closing(NrtSink(client, "n1", status, meters, watch_times=TIMES)) as sink:
+        sink.submit(Snapshot("n1", nrt=nrt))
+        eventually(lambda: value(meters, "zonewise_watch_age_seconds", resource=watching) == 0)
+        for number in range(AT_ONCE + 1):
+            before = version(nrt["attributes"])
+            assert before
+            if number % 2:
+                client.delete(NODE_RESOURCE_TOPOLOGIES, "n1")
+            else:
+                client.patch(NODE_RESOURCE_TOPOLOGIES, "n1", {"attributes": []}, kind=PatchKind.MERGE)
+            eventually(lambda last=before: version(nrt["attributes"]) > last)
+        eventually(lambda: [repairs(meters, cause) for cause in (EDITED, DELETED)] == [3, 3])
+    assert status.age() is not None
+    (written,) = client.list(EVENTS).items
+    assert (written["involvedObject"]["name"], written["count"]) == ("n1", AT_ONCE + 1)
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warnings[-1].endswith("6 times within 600 s; the next repair waits 2 s")
+
+
+def repairs(meters: AgentMetrics, cause: str) -> float | None:
+    return value(meters, "zonewise_publish_repairs_total", object="nrt", cause=cause)
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,16 @@ def test_ages(steps: list[tuple[float, str]]) -> None:
         assert status.age() == (clock() - min(known) if len(known) == len(NAMES) else None)
 
 
+def test_what_was_seen_some_time_ago() -> None:
+    """The age is since the object was seen to be right, not since it was written."""
+    clock = Clock()
+    status = Status(clock)
+    status.expect(["nrt"])
+    status.published("nrt", 40.0)
+    clock.advance(2)
+    assert status.age() == 42
+
+
 def test_a_reload_forgets_only_what_is_no_longer_published() -> None:
     """What stays to be published stays known to be right; what is new never was."""
     clock = Clock()

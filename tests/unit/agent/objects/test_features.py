@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from support.any_machines import any_machines
 from support.machine_parts import cpus
@@ -227,6 +227,7 @@ def test_size(machine: Machine) -> None:
     assert len(json.dumps(node_features(machine))) < 8000
 
 
+@settings(max_examples=50)  # to draw a machine takes far longer than to describe it
 @given(any_machines())
 def test_any_machine_has_features(machine: Machine) -> None:
     """Whatever the machine holds: names in order, values that are texts, nothing empty, and valid labels."""

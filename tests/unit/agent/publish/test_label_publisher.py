@@ -29,6 +29,9 @@ FOREIGN = {"kubernetes.io/hostname": NODE}
 TARGET = LabelTarget(NODE, NAMESPACE, "agent-x")
 
 
+IN_OBJECT = (("nodefeature", len(LABELS)), ("node", 0))
+
+
 def with_nfd() -> Cluster:
     """A cluster with the agent's pod and the kinds of Node Feature Discovery."""
     cluster = Cluster()
@@ -84,6 +87,16 @@ def test_nothing_is_written_twice(mode: str, make: Callable[[], Cluster]) -> Non
         assert agent.publish().writes == ()
     assert len(cluster.writes) == writes
     assert cluster.reads - reads <= 2 * 60 * 60 / MASTER_TIMEOUT
+
+
+def test_labels_are_counted_by_their_path() -> None:
+    """Those in the object, and those on the Node that are ours; also where nothing had to be written."""
+    direct = Agent(without_nfd(), "node")
+    for _ in range(2):
+        assert direct.publish().counts == (("nodefeature", 0), ("node", len(LABELS)))
+    by_object = Agent(with_nfd(), "nodefeature")
+    for _ in range(2):
+        assert by_object.publish().counts == (("nodefeature", len(LABELS)), ("node", 0))
 
 
 def test_a_restart_writes_nothing() -> None:
@@ -272,7 +285,7 @@ def test_a_master_that_works() -> None:
     assert agent.publish().writes == ("nodefeature",)
     cluster.run_master()
     for _ in range(5):
-        assert agent.publish_later() == LabelWriteResult()
+        assert agent.publish_later() == LabelWriteResult(counts=IN_OBJECT)
     assert cluster.labels == FOREIGN | LABELS
     assert {kind for _, kind, _ in cluster.writes} == {NODE_FEATURES.kind}
 
@@ -358,7 +371,9 @@ def test_no_right_to_the_node() -> None:
     cluster = with_nfd()
     cluster.forbidden.add(("patch", NODES.kind))
     agent = Agent(cluster)
-    assert agent.publish() == LabelWriteResult(("nodefeature",), len(msgspec.json.encode(cluster.writes[0][2])))
+    published = agent.publish()
+    size = len(msgspec.json.encode(cluster.writes[0][2]))
+    assert published == LabelWriteResult(("nodefeature",), size, counts=IN_OBJECT)
     assert "no master" in agent.publish_later().problems[0]
     with pytest.raises(Forbidden):
         Agent(cluster, "node").publish()

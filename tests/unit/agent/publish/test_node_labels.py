@@ -34,7 +34,9 @@ def change(labels: dict[str, str | None], record: str | None) -> dict[str, Any]:
 
 def test_a_new_node() -> None:
     """Labels, and the record of them, in one patch."""
-    assert node_labels_patch({A: "1", B: "x"}, metadata()) == NodeLabelsPatch(change({A: "1", B: "x"}, f"{B},{A}"))
+    assert node_labels_patch({A: "1", B: "x"}, metadata()) == NodeLabelsPatch(
+        change({A: "1", B: "x"}, f"{B},{A}"), owned=2
+    )
 
 
 def test_nothing_differs() -> None:
@@ -52,7 +54,7 @@ def test_only_what_differs() -> None:
 def test_removal() -> None:
     """What is no longer wanted goes, from the Node and from the record; and so does the record when it is empty."""
     assert node_labels_patch({A: "1"}, metadata({A: "1", B: "x"}, ours=f"{A},{B}")) == NodeLabelsPatch(
-        change({B: None}, A)
+        change({B: None}, A), owned=1
     )
     assert node_labels_patch({}, metadata({A: "1"}, ours=A)) == NodeLabelsPatch(change({A: None}, None))
 

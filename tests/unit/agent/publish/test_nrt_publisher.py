@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.clock import Clock
-from zonewise.publish.nrt_publisher import FIELD_MANAGER, VERIFY_EVERY, NrtPublisher
+from zonewise.publish.nrt_publisher import (
+    DELETED,
+    EDITED,
+    FIELD_MANAGER,
+    UNWATCHED_AFTER,
+    VERIFY_EVERY,
+    ForeignChange,
+    NrtPublisher,
+)
+from zonewise.publish.object_watch import NEVER_OBSERVED, Observation
 from zonewise_common.kube.client import Client, PatchKind
-from zonewise_common.kube.errors import TransportError
-from zonewise_common.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES
+from zonewise_common.kube.errors import NotFound, TransportError
+from zonewise_common.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NODE_RESOURCE_TOPOLOGIES, NODES
 from zonewise_sandbox.apiserver import ApiServer
 
 if TYPE_CHECKING:
@@ -76,6 +86,14 @@ class Counting:
         self.sent.append(what)
 
 
+class FakeWatch:
+    """A watch that sees what a test says."""
+
+    def __init__(self) -> None:
+        self.observation = NEVER_OBSERVED
+        self.age = math.inf
+
+
 class Stage:
     """A server with a Node, a client, and a publisher."""
 
@@ -87,7 +105,16 @@ class Stage:
         self.publisher = self.restarted()
 
     def restarted(self) -> NrtPublisher:
-        return NrtPublisher(self.counting, clock=self.clock)
+        self.watch = FakeWatch()
+        return NrtPublisher(self.counting, self.watch, clock=self.clock)
+
+    def observe(self) -> None:
+        """Let the watch see what is there."""
+        try:
+            version = int(self.current()["metadata"]["resourceVersion"])
+        except NotFound:
+            version = None
+        self.watch.observation, self.watch.age = Observation(version), 0.0
 
     def current(self) -> dict[str, Any]:
         return self.client.get(NODE_RESOURCE_TOPOLOGIES, NODE)
@@ -180,7 +207,7 @@ def test_removed_by_another_client(stage: Stage) -> None:
     """A removed object is created again, at the next change or in ten minutes."""
     stage.publisher.publish(topology(16))
     stage.client.delete(NODE_RESOURCE_TOPOLOGIES, NODE)
-    assert stage.sends(topology(12)) == ["patch", LOOK[1], "apply", LOOK[1]]
+    assert stage.sends(topology(12)) == ["patch", LOOK[1], LOOK[0], "apply", LOOK[1]]
     stage.client.delete(NODE_RESOURCE_TOPOLOGIES, NODE)
     stage.clock.advance(VERIFY_EVERY)
     assert stage.sends(topology(12)) == [*LOOK, "apply", LOOK[1]]
@@ -203,8 +230,129 @@ def test_the_manager_is_named(stage: Stage) -> None:
     assert {entry["manager"] for entry in stage.current()["metadata"]["managedFields"]} == {FIELD_MANAGER}
 
 
+# --- with a watch of the object
+
+
+def edit(stage: Stage, change: dict[str, Any], manager: str = "kubectl-edit") -> None:
+    stage.client.patch(NODE_RESOURCE_TOPOLOGIES, NODE, change, kind=PatchKind.MERGE, field_manager=manager)
+    stage.observe()
+
+
+def test_an_edit_that_the_watch_saw_is_undone(stage: Stage) -> None:
+    """The copy is read, and patched; the result names the cause and the manager."""
+    stage.publisher.publish(topology(16))
+    edit(stage, {"zones": []})
+    result = stage.publisher.publish(topology(16))
+    assert result.repaired == ForeignChange(EDITED, "kubectl-edit")
+    assert result.operation == "patch"
+    stage.observe()
+    assert stage.sends(topology(16)) == []
+
+
+def test_a_deletion_that_the_watch_saw_is_undone(stage: Stage) -> None:
+    """The Node is read first: the object of a deleted Node must not return."""
+    stage.publisher.publish(topology(16))
+    stage.client.delete(NODE_RESOURCE_TOPOLOGIES, NODE)
+    stage.observe()
+    assert stage.publisher.publish(topology(16)).repaired == ForeignChange(DELETED)
+    stage.client.delete(NODE_RESOURCE_TOPOLOGIES, NODE)
+    stage.observe()
+    assert stage.sends(topology(16)) == [LOOK[1], LOOK[0], "apply", LOOK[1]]
+
+
+def test_our_own_writes_are_no_foreign_changes(stage: Stage) -> None:
+    """Whenever their events come: before the next write or long after it."""
+    stage.publisher.publish(topology(16))
+    stage.observe()
+    first = stage.watch.observation
+    assert stage.sends(topology(15)) == ["patch"]
+    assert stage.sends(topology(15)) == []
+    stage.observe()
+    assert stage.sends(topology(15)) == []
+    stage.watch.observation = Observation(first.version)
+    assert stage.sends(topology(15)) == []
+
+
+def test_fields_of_others_are_not_undone(stage: Stage) -> None:
+    """A label of another client costs one request, and no write."""
+    stage.publisher.publish(topology(16))
+    edit(stage, {"metadata": {"labels": {"team": "x"}}})
+    result = stage.publisher.publish(topology(16))
+    assert (result.operation, result.repaired) == ("none", None)
+
+
+def test_the_object_of_a_deleted_node_does_not_return(stage: Stage) -> None:
+    """The garbage collector has removed it. With a new Node of the name it is published again, for that one."""
+    stage.publisher.publish(topology(16))
+    stage.client.delete(NODES, NODE)
+    for _ in range(2):
+        result = stage.publisher.publish(topology(15))
+        assert (result.operation, result.age) == ("none", None)
+        stage.observe()
+    with pytest.raises(NotFound):
+        stage.current()
+    new = stage.client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
+    assert stage.publisher.publish(topology(15)).operation == "apply"
+    assert stage.current()["metadata"]["ownerReferences"][0]["uid"] == new["metadata"]["uid"]
+
+
+def test_the_age_of_what_was_seen(stage: Stage) -> None:
+    """While the watch is current the object is right now; else since its last sign, or the last response."""
+    stage.publisher.publish(topology(16))
+    stage.clock.advance(30)
+    assert stage.publisher.publish(topology(16)).age == 30
+    stage.observe()
+    assert stage.publisher.publish(topology(16)).age == 0
+    stage.clock.advance(200)
+    stage.watch.age = 20.0
+    assert stage.publisher.publish(topology(16)).age == 20
+    assert stage.publisher.publish(topology(15)).age == 0
+
+
+def test_without_a_watch_the_copy_is_read_once_a_minute(stage: Stage) -> None:
+    """So that an edit does not stay for ten minutes where the agent may not watch."""
+    stage.publisher.publish(topology(16))
+    stage.client.patch(NODE_RESOURCE_TOPOLOGIES, NODE, {"zones": []}, kind=PatchKind.MERGE)
+    stage.clock.advance(UNWATCHED_AFTER - 1)
+    assert stage.publisher.publish(topology(16)).operation == "none"
+    stage.clock.advance(1)
+    assert stage.publisher.publish(topology(16)).repaired == ForeignChange(EDITED, "zonewise")
+    stage.clock.advance(UNWATCHED_AFTER)
+    stage.watch.age = 0.0
+    assert stage.sends(topology(16)) == []
+
+
+@pytest.mark.parametrize("manager", ["nfd-topology-updater", "resource-topology-exporter"])
+def test_an_object_of_another_updater_is_taken_over(stage: Stage, manager: str) -> None:
+    """NFD's and RTE's objects have our name: attributes and zones become ours, also when they write once more."""
+    theirs: dict[str, Any] = topology(1, 2) | {"topologyPolicies": ["SingleNUMANodePodLevel"]}
+    stage.client.apply(NODE_RESOURCE_TOPOLOGIES, theirs, field_manager=manager)
+    assert stage.sends(topology(16, 16)) == [*LOOK, "patch"]
+    edit(stage, {"zones": theirs["zones"]}, manager)
+    assert stage.publisher.publish(topology(16, 16)).repaired == ForeignChange(EDITED, manager)
+    assert stage.current()["zones"] == topology(16, 16)["zones"]
+
+
+def test_a_kind_that_is_removed_and_put_back(stage: Stage) -> None:
+    """While it is not served publishing fails; then the object is there again, and the deletion counts once."""
+    stage.publisher.publish(topology(16))
+    [crd] = stage.client.list(CUSTOM_RESOURCE_DEFINITIONS).items
+    stage.client.delete(CUSTOM_RESOURCE_DEFINITIONS, crd["metadata"]["name"])
+    stage.watch.observation = Observation(None)
+    for _ in range(2):
+        with pytest.raises(NotFound):
+            stage.publisher.publish(topology(16))
+    crd["metadata"] = {"name": crd["metadata"]["name"], "annotations": crd["metadata"].get("annotations", {})}
+    stage.client.create(CUSTOM_RESOURCE_DEFINITIONS, crd)
+    assert stage.publisher.publish(topology(16)).repaired == ForeignChange(DELETED)
+    assert stage.publisher.publish(topology(16)).repaired is None
+
+
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["publish", "fail", "foreign", "delete", "restart", "time"]), st.integers(0, 3)),
+    st.tuples(
+        st.sampled_from(["publish", "fail", "foreign", "delete", "restart", "time", "edit", "vanish"]),
+        st.integers(0, 3),
+    ),
     max_size=12,
 )
 
@@ -221,6 +369,13 @@ def test_whatever_happens_the_last_publish_is_there(stage: Stage, steps: list[tu
             stage.clock.advance(VERIFY_EVERY)
             stage.publisher.publish(topology(2))
             stage.client.delete(NODE_RESOURCE_TOPOLOGIES, NODE)
+        elif step in {"edit", "vanish"} and stage.publisher.publish(topology(number, 16)):
+            if step == "edit":
+                edit(stage, {"zones": []})
+            else:
+                stage.client.delete(NODE_RESOURCE_TOPOLOGIES, NODE)
+                stage.observe()
+            stage.sends(topology(number, 16))
         elif step == "restart":
             stage.publisher = stage.restarted()
         elif step == "time":

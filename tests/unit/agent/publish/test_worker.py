@@ -10,7 +10,7 @@ import pytest
 from support.waiting import PATIENCE
 from zonewise.publish.worker import PublishWorker
 from zonewise_common.kube.backoff import Backoff
-from zonewise_common.kube.errors import TooManyRequests, TransportError
+from zonewise_common.kube.errors import NotFound, TooManyRequests, TransportError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -119,6 +119,37 @@ def test_a_newer_value_replaces_one_that_failed(sink: Sink, start: Callable[[], 
     sink.gate.set()
     assert worker.wait_idle(PATIENCE)
     assert sink.done == [2]
+
+
+def test_the_newest_value_is_published_again(sink: Sink, start: Callable[[], PublishWorker[int]]) -> None:
+    """On request; without any value there is nothing to repeat."""
+    worker = start()
+    worker.repeat()
+    assert worker.wait_idle(PATIENCE)
+    assert sink.done == []
+    for value in (1, 2):
+        worker.submit(value)
+        assert worker.wait_idle(PATIENCE)
+    worker.repeat()
+    assert worker.wait_idle(PATIENCE)
+    assert sink.done == [1, 2, 2]
+
+
+def test_a_kind_that_is_not_served_is_awaited_with_short_pauses() -> None:
+    """A CRD that is replaced is back in seconds; the backoff for other failures may be hours."""
+    failures: list[Exception] = [NotFound(404, "NotFound", "no such kind") for _ in range(4)]
+    done = threading.Event()
+
+    def publish(_: int) -> None:
+        if failures:
+            raise failures.pop()
+        done.set()
+
+    worker = PublishWorker("number", publish, lambda error: None, backoff=Backoff(base=1e4, cap=1e4), draw=lambda: 0.0)
+    worker.start()
+    worker.submit(1)
+    assert done.wait(PATIENCE)
+    worker.close()
 
 
 def test_closing_interrupts_waiting() -> None:

@@ -1,23 +1,23 @@
-"""The usage of a node: capacity, allocatable and available amounts of each zone."""
+"""The usage of a node by examples: capacity, allocatable and available amounts of each zone."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from support.kubelet_reports import (
     CONFIG,
     DEVICE,
     GIB,
     RESERVED,
+    TWO,
     NodeHistory,
     Record,
+    amounts,
+    compute_usage,
     make_allocatable,
-    make_node,
-    node_histories,
+    make_report,
 )
 from zonewise.kubelet.types import (
     Allocatable,
@@ -37,42 +37,13 @@ from zonewise.kubelet.types import (
     PodResources,
     StateFiles,
 )
-from zonewise.machine.model.machine import Machine
 from zonewise.machine.model.zone import Zone
-from zonewise.usage.node_usage import KubeletNotReady, exclude_none, node_usage
+from zonewise.usage.node_usage import KubeletNotReady, node_usage
 from zonewise.usage.types import Amount, SharedDevices, Usage
 from zonewise_common.k8s.cpuset import EMPTY, CpuSet
 from zonewise_common.nrt.podfingerprint import fingerprint
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from random import Random
-
-TWO = make_node((0, 1))
-NO_FILES = StateFiles()
 ACTIVE = (None, frozenset({"other"}), frozenset({"u"}))
-
-
-def compute_usage(
-    machine: Machine, report: KubeletReport, excluded: Callable[[PodResources], bool] = exclude_none
-) -> Usage:
-    usage = node_usage(machine, report, excluded=excluded)
-    assert not isinstance(usage, KubeletNotReady)
-    return usage
-
-
-def amounts(usage: Usage, resource: str) -> dict[int, tuple[int, ...]]:
-    return {
-        zone_usage.zone: tuple(zone_usage.amounts[resource])
-        for zone_usage in usage.zones
-        if resource in zone_usage.amounts
-    }
-
-
-def make_report(
-    *pods: PodResources, machine: Machine = TWO, state: StateFiles = NO_FILES, **allocatable: Any
-) -> KubeletReport:
-    return KubeletReport(pods, make_allocatable(machine)._replace(**allocatable), CONFIG, state)
 
 
 def holding(name: str, **held: Any) -> PodResources:
@@ -184,6 +155,15 @@ def test_huge_pages_are_counted_by_size() -> None:
     usage = compute_usage(TWO, make_report(holding("p", memory=(MemoryBlock("hugepages-2Mi", 4 << 20, (1,)),))))
     assert amounts(usage, "hugepages-2Mi") == {0: (GIB, GIB, GIB), 1: (GIB, GIB, GIB - (4 << 20))}
     assert list(usage.zones[0].amounts) == ["cpu", "memory", "hugepages-2Mi"]
+
+
+def test_the_capacity_is_what_the_kubelet_has_counted() -> None:
+    """The kernel may have initialised more memory since the kubelet's start."""
+    tables = {"memory": MemoryTable(12 * GIB, 0, 11 * GIB, 0, 11 * GIB)}
+    state = StateFiles(memory=MemoryManagerState("Static", {0: NumaNodeState(0, (0,), tables)}, {}))
+    allocatable = (MemoryBlock("memory", 11 * GIB, (0,)), MemoryBlock("memory", 15 * GIB, (1,)))
+    usage = compute_usage(TWO, make_report(state=state, memory=allocatable))
+    assert [zone.amounts["memory"].capacity for zone in usage.zones] == [12 * GIB, 16 * GIB]
 
 
 def test_a_deleted_pod_is_released() -> None:
@@ -352,8 +332,9 @@ def test_claimed_devices() -> None:
 
 
 def test_excluded_pods_count_as_reserved() -> None:
-    """What they hold is allocatable to no pod, what others hold and have left is as before, and they are in no
-    fingerprint.
+    """What they hold is allocatable to no pod, and what others hold and have left is as before.
+
+    The fingerprints include them: a scheduler that compares them with its own pods cannot know which are excluded.
     """
     apart = holding("apart", cpus=CpuSet((1,)), memory=block(2, 0), devices=devices(("a", (0,))))
     counted = holding("other", cpus=CpuSet((2,)), memory=block(1, 0), devices=devices(("b", (0,))))
@@ -365,7 +346,9 @@ def test_excluded_pods_count_as_reserved() -> None:
         name: amount.available for name, amount in with_all.items()
     }
     assert (left["cpu"].allocatable, left["memory"].allocatable, left[DEVICE].allocatable) == (6, 13 * GIB, 2)
-    assert usage.fingerprint_all == usage.fingerprint_exclusive == fingerprint([("ns", "other")])
+    assert usage.excluded == ((DEVICE, (0,), 1), ("memory", (0,), 2 * GIB))
+    pods = fingerprint([("ns", "other"), ("ns", "apart")])
+    assert usage.fingerprint_all == usage.fingerprint_exclusive == pods
 
 
 def test_fingerprints() -> None:
@@ -380,222 +363,3 @@ def test_fingerprints() -> None:
     usage = compute_usage(TWO, make_report(*pods))
     assert usage.fingerprint_all == fingerprint((pod.namespace, pod.name) for pod in pods)
     assert usage.fingerprint_exclusive == fingerprint((pod.namespace, pod.name) for pod in pods[2:])
-
-
-# --- any node
-
-
-def free_memory(history: NodeHistory, zones: tuple[int, ...], records: tuple[Record, ...]) -> int:
-    """What is left in zones that are one, or in one zone."""
-    held = sum(
-        block.size
-        for record in records
-        for container in record.containers
-        for block in container.memory
-        if set(block.zones) <= set(zones)
-    )
-    return 15 * GIB * len(zones) - held
-
-
-@given(node_histories(inits=False))
-def test_any_node(history: NodeHistory) -> None:
-    """Of each zone, or group of zones, exactly what pods that are alive hold is not available."""
-    usage = compute_usage(history.machine, history.report())
-    alive = tuple(record for record in history.records if record.alive)
-    cpus = CpuSet.union(container.cpus for record in alive for container in record.containers)
-    held_devices = {
-        device_id
-        for record in alive
-        for container in record.containers
-        for held in container.devices
-        for device_id in held.ids
-    }
-    for zone_usage, zone in zip(usage.zones, history.machine.zones, strict=True):
-        assert zone_usage.free_cpus == zone.cpus - RESERVED - cpus
-        group = zone_usage.memory_group or (zone_usage.zone,)
-        left = sum(member.amounts["memory"].available for member in usage.zones if member.zone in group)
-        assert left == free_memory(history, group, alive)
-        near = [held.ids[0] for held in history.devices if zone_usage.zone in held.zones]
-        if near:
-            assert zone_usage.amounts[DEVICE] == Amount(len(near), len(near), len(set(near) - held_devices))
-    assert usage.problems == ()
-
-
-@given(node_histories())
-def test_never_more_than_there_is(history: NodeHistory) -> None:
-    """With init containers in the checkpoints that List lacks, the available amount is at most what is left."""
-    usage = compute_usage(history.machine, history.report())
-    alive = tuple(
-        record
-        for record in history.records
-        if record.alive and any(any(container[1:]) for container in record.pod.containers)
-    )
-    for zone_usage in usage.zones:
-        group = zone_usage.memory_group or (zone_usage.zone,)
-        left = sum(member.amounts["memory"].available for member in usage.zones if member.zone in group)
-        assert left <= free_memory(history, group, alive)
-
-
-@given(node_histories(inits=False))
-def test_with_and_without_the_files(history: NodeHistory) -> None:
-    """List alone gives the same result without leftovers of init containers."""
-    with_files = compute_usage(history.machine, history.report())
-    without = compute_usage(history.machine, history.report(files=False))
-    for first, second in zip(with_files.zones, without.zones, strict=True):
-        assert first.free_cpus == second.free_cpus
-        assert first.memory_group == second.memory_group
-        if not first.memory_group:
-            assert first.amounts == second.amounts
-
-
-@given(node_histories(inits=False))
-def test_files_of_a_moment_ago(history: NodeHistory) -> None:
-    """A pod that came between the reading of the files and of List is charged for as if both were of now."""
-    alive = history._replace(records=tuple(record for record in history.records if record.alive))
-    before = alive._replace(records=alive.records[:-1])
-    usage = compute_usage(history.machine, alive.report()._replace(state=before.report().state))
-    now = compute_usage(history.machine, alive.report())
-    for first, second in zip(usage.zones, now.zones, strict=True):
-        assert first.free_cpus == second.free_cpus
-        assert first.memory_group == second.memory_group
-        assert first.amounts == second.amounts
-
-
-@given(node_histories())
-def test_with_cgroups_every_amount_is_known(history: NodeHistory) -> None:
-    """Where it is known which pods are active, what is left is what they do not have, whatever files keep of others."""
-    alive = history._replace(records=tuple(record for record in history.records if record.alive))
-    active = frozenset(record.uid for record in alive.records)
-    usage = compute_usage(history.machine, history.report()._replace(active=active))
-    held = [container for record in alive.records for container in record.containers]
-    held_devices = {device for container in held for device in container.devices}
-    for zone in usage.zones:
-        near = {device for device in history.devices if zone.zone in device.zones}
-        amount = zone.amounts.get(DEVICE, Amount(0, 0, 0))
-        assert (amount.allocatable, amount.available) == (len(near), len(near - held_devices))
-    memory = sum(block.size for container in held for block in container.memory)
-    assert sum(zone.amounts["memory"].allocatable - zone.amounts["memory"].available for zone in usage.zones) == memory
-
-
-@given(node_histories(), st.booleans(), st.integers(0, 6))
-def test_a_pod_more_never_leaves_more(history: NodeHistory, files: bool, index: int) -> None:
-    """One more pod reduces the available amounts or leaves them alone."""
-    with_pod = history._replace(
-        records=tuple(r._replace(alive=r.alive or n == index) for n, r in enumerate(history.records))
-    )
-    before = compute_usage(history.machine, history.report(files=files))
-    after = compute_usage(history.machine, with_pod.report(files=files))
-    for first, second in zip(before.zones, after.zones, strict=True):
-        assert second.amounts["cpu"].available <= first.amounts["cpu"].available
-        if not second.memory_group:
-            assert second.amounts["memory"].available <= first.amounts["memory"].available
-    total = [sum(first.amounts["memory"].available for first in usage.zones) for usage in (before, after)]
-    assert total[1] <= total[0]
-
-
-@given(node_histories(), st.sets(st.integers(0, 6)))
-def test_excluded_pods_leave_the_rest_right(history: NodeHistory, indexes: set[int]) -> None:
-    """Whatever pods are excluded, the available amounts are equal, and nothing exceeds the allocatable ones."""
-    names = {f"p{number}" for number in indexes}
-    whole = compute_usage(history.machine, history.report())
-    usage = compute_usage(history.machine, history.report(), lambda pod: pod.name in names)
-    for first, second in zip(whole.zones, usage.zones, strict=True):
-        for name, amount in second.amounts.items():
-            assert (
-                amount.available
-                == first.amounts[name].available
-                <= amount.allocatable
-                <= first.amounts[name].allocatable
-            )
-
-
-@given(node_histories(), st.randoms())
-def test_the_order_of_responses_makes_no_difference(history: NodeHistory, random: Random) -> None:
-    """The same facts in any order are the same value, to the order of its dictionaries."""
-    report = history.report()
-    shuffled = list(history.records)
-    random.shuffle(shuffled)
-    again = history._replace(records=tuple(shuffled)).report()
-    devices_again = list(report.allocatable.devices)
-    random.shuffle(devices_again)
-    memory = list(report.allocatable.memory)
-    random.shuffle(memory)
-    allocatable = report.allocatable._replace(devices=tuple(devices_again), memory=tuple(memory))
-    state = report.state._replace(cpu=again.state.cpu, devices=again.state.devices)
-    other = report._replace(pods=again.pods, allocatable=allocatable, state=state)
-    assert repr(compute_usage(history.machine, report)) == repr(compute_usage(history.machine, other))
-
-
-# --- garbage
-
-ZONES = st.lists(st.integers(-2, 6), max_size=3).map(tuple)
-SIZES = st.integers(-GIB, 1 << 62)
-TYPES = st.sampled_from(["memory", "hugepages-2Mi", "hugepages-1Gi", "hugepages-x", "", "cpu"])
-BLOCKS: Any = st.lists(st.builds(MemoryBlock, TYPES, SIZES, ZONES), max_size=3).map(tuple)
-CPUS = st.sets(st.integers(0, 40), max_size=6).map(CpuSet)
-IDS = st.lists(st.sampled_from("abcde"), max_size=3).map(tuple)
-DEVICES: Any = st.lists(
-    st.builds(ContainerDevices, st.sampled_from(["r/a", "memory", "cpu"]), IDS, ZONES), max_size=3
-).map(tuple)
-CLAIMS: Any = st.lists(
-    st.builds(ClaimedDevice, *[st.sampled_from("ab")] * 4, st.none() | st.just("s")), max_size=2
-).map(tuple)
-CONTAINERS = st.builds(ContainerResources, st.sampled_from(["a", "b", ""]), CPUS, DEVICES, BLOCKS, CLAIMS)
-PODS: Any = st.lists(
-    st.builds(
-        PodResources, st.sampled_from(["n", ""]), st.sampled_from("pq"), st.lists(CONTAINERS, max_size=2).map(tuple)
-    ),
-    max_size=4,
-).map(tuple)
-TABLES = st.builds(MemoryTable, SIZES, SIZES, SIZES, SIZES, SIZES)
-NODES = st.builds(NumaNodeState, st.integers(-2, 5), ZONES, st.dictionaries(TYPES, TABLES, max_size=2))
-UIDS = st.sampled_from(["u", "v", "w"])
-STATES = st.builds(
-    StateFiles,
-    st.none()
-    | st.builds(
-        CpuManagerState,
-        st.sampled_from(["none", "static", "?"]),
-        CPUS,
-        st.dictionaries(UIDS, st.dictionaries(UIDS, CPUS)),
-    ),
-    st.none()
-    | st.builds(
-        MemoryManagerState,
-        st.sampled_from(["None", "Static"]),
-        st.dictionaries(st.integers(-1, 5), NODES),
-        st.dictionaries(UIDS, st.dictionaries(st.sampled_from(["a", "b"]), BLOCKS)),
-    ),
-    st.none()
-    | st.builds(
-        DeviceCheckpoint,
-        st.lists(
-            st.builds(
-                PodDevicesEntry,
-                UIDS,
-                st.sampled_from(["a", "b"]),
-                st.just("r/a"),
-                st.dictionaries(st.integers(-2, 5), IDS),
-            ),
-            max_size=3,
-        ).map(tuple),
-        st.just({}),
-    ),
-)
-REPORTS = st.builds(
-    KubeletReport, PODS, st.builds(Allocatable, CPUS, DEVICES, BLOCKS), st.none() | st.just(CONFIG), STATES
-)
-
-
-@settings(max_examples=80)
-@given(st.sampled_from([Machine(), TWO, make_node((3, 7))]), REPORTS, st.sampled_from(["", "p", "q"]))
-def test_garbage(machine: Machine, report: KubeletReport, name: str) -> None:
-    """Whatever the kubelet reports, there is a usage with ordered amounts, or it is not ready."""
-    usage = node_usage(machine, report, excluded=lambda pod: pod.name == name)
-    if isinstance(usage, KubeletNotReady):
-        return
-    assert [zone_usage.zone for zone_usage in usage.zones] == [zone.id for zone in machine.zones]
-    for amounts_by_resource in (*(zone_usage.amounts for zone_usage in usage.zones), usage.unzoned):
-        for amount in amounts_by_resource.values():
-            assert 0 <= amount.available <= amount.allocatable <= amount.capacity
-    assert all(problem and "\n" not in problem for problem in usage.problems)

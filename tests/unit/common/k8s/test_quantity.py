@@ -9,7 +9,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from zonewise_common.k8s.quantity import format_quantity, parse_milli_value, parse_value
+from zonewise_common.k8s.quantity import (
+    format_binary_quantity,
+    format_quantity,
+    parse_milli_value,
+    parse_value,
+)
 
 LARGEST = (1 << 63) - 1
 POWERS = {
@@ -24,6 +29,10 @@ POWERS = {
     "E+2": Fraction(100),
 }
 NUMBERS = st.from_regex(r"(0|[0-9]{1,20})(\.[0-9]{0,12})?|\.[0-9]{1,12}", fullmatch=True)
+
+
+def binary_multiple(number: int, power: int) -> int:
+    return number << 10 * power
 
 
 def rounded(value: Fraction) -> int:
@@ -110,3 +119,17 @@ def test_the_canonical_text_is_the_shortest(number: int) -> None:
 )
 def test_known_canonical_texts(number: int, text: str) -> None:
     assert format_quantity(number) == text
+
+
+@given(st.integers(0, LARGEST) | st.builds(binary_multiple, st.integers(0, 2000), st.integers(0, 5)))
+def test_binary_text_is_canonical(number: int) -> None:
+    text = format_binary_quantity(number)
+    assert parse_value(text) == number
+    assert not number or not text.removesuffix("i").isdecimal() or number % 1024
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(0, "0"), (1000, "1000"), (2048, "2Ki"), (3 << 40, "3Ti"), (1 << 60, "1Ei")]
+)
+def test_binary_text_has_the_largest_suffix(number: int, text: str) -> None:
+    assert format_binary_quantity(number) == text

@@ -18,7 +18,7 @@ from zonewise_common.kube.config import Config
 from zonewise_common.kube.errors import AlreadyExists, Conflict, Gone, Invalid, NotFound, TransportError, Unauthorized
 from zonewise_common.kube.leaderelection import LeaderElector, LeaseTimes
 from zonewise_common.kube.reflector import Reflector, Selection, WatchTimes
-from zonewise_common.kube.resources import LEASES, NODES, PODS, Resource
+from zonewise_common.kube.resources import LEASES, NAMESPACES, NODES, PODS
 from zonewise_common.kube.retry import retry_on_conflict
 from zonewise_sandbox.apiserver import ApiServer
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["real_server"]
 
 Object = dict[str, Any]
-NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 
 
 class Site(NamedTuple):

@@ -26,6 +26,7 @@ from support.kube_faults import (
 )
 from support.ports import reserved_port
 from support.waiting import PATIENCE, eventually
+from zonewise_common.kube import connection_pool
 from zonewise_common.kube.client import Client
 from zonewise_common.kube.config import Certificate, Config
 from zonewise_common.kube.credentials import FileToken
@@ -310,6 +311,28 @@ def test_no_server() -> None:
     rejected = pytest.raises(TransportError, match=r"GET /api/v1/nodes/n1: .*refused")
     with reserved_port() as port, rejected:
         quick(Config.from_url(f"http://127.0.0.1:{port}")).get(NODES, "n1")
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning", "error::ResourceWarning")
+def test_a_refused_socket_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The socket of a connection that does not come about is closed."""
+    monkeypatch.setattr(connection_pool, "_SOCKET_OPTIONS", ((socket.SOL_SOCKET, -1, 1),))
+    with ScriptedServer([NODE]) as server, pytest.raises(TransportError, match="not available"):
+        quick(Config.from_url(server.url)).get(NODES, "n1")
+
+
+def test_failures_are_counted() -> None:
+    """By method and reason, where a repetition may help: not for a missing object, nor for a conflict."""
+    answers = [refuse(429, "TooManyRequests"), refuse(500, "InternalError"), refuse(503, "ServiceUnavailable"),
+               refuse(404, "NotFound"), refuse(409, "Conflict"), Exchange.hang_up, NODE]  # fmt: skip
+    with ScriptedServer(answers) as server:
+        client = quick(Config.from_url(server.url))
+        for _ in answers[:-1]:
+            with pytest.raises(KubeError):
+                client.get(NODES, "n1")
+        assert client.get(NODES, "n1")
+        client.close()
+    assert client.request_failures() == {("GET", "429"): 1, ("GET", "5xx"): 2, ("GET", "connection"): 1}
 
 
 def test_no_redirect_is_followed() -> None:

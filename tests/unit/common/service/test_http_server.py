@@ -16,8 +16,10 @@ from support.waiting import PATIENCE
 from zonewise_common.kube.errors import TransportError
 from zonewise_common.kube.resources import TOKEN_REVIEWS
 from zonewise_common.service.authorizer import CACHE_SECONDS, Authorizer
-from zonewise_common.service.handlers import GetHandler, Request, Response, text_response
+from zonewise_common.service.handlers import GetHandler, Request, Response, is_loopback, text_response
+from zonewise_common.service.http_messages import RETRY_AFTER
 from zonewise_common.service.http_server import HttpServer
+from zonewise_common.service.review_budget import CLIENT_BURST
 from zonewise_common.service.tls import Certificates
 
 if TYPE_CHECKING:
@@ -38,7 +40,13 @@ def _fail(_request: Request) -> Response:
     raise ZeroDivisionError
 
 
-HANDLER = GetHandler({"/healthz": _ok, "/metrics": _ok, "/debug/state": _ok, "/broken": _fail})
+def _echo(request: Request) -> Response:
+    return text_response(200, f"{request.path} {request.query}")
+
+
+HANDLER = GetHandler({
+    "/healthz": _ok, "/metrics": _ok, "/debug/state": _ok, "/broken": _fail, "/api/v1/queues": _ok, "/tree/*": _echo
+})  # fmt: skip
 
 
 class Reviews:
@@ -160,6 +168,34 @@ def test_an_unreachable_api_server_is_not_cached(guarded: int, reviews: Reviews)
     assert get(guarded, "/metrics", Authorization="Bearer good").status == 200
 
 
+def test_guessed_tokens_are_limited(clock: Clock, guarded: int, reviews: Reviews) -> None:
+    """Beyond the budget each gets 429 with the time to try again, and costs no review. Cached decisions stay."""
+    assert get(guarded, "/metrics", Authorization="Bearer good").status == 200
+    statuses = [get(guarded, "/metrics", Authorization=f"Bearer {number}").status for number in range(30)]
+    assert statuses == [401] * (CLIENT_BURST - 1) + [429] * (31 - CLIENT_BURST)
+    assert len(reviews.specs) == 2 + CLIENT_BURST - 1
+    limited = get(guarded, "/metrics", Authorization="Bearer guess")
+    assert (limited.status, limited.headers["Retry-After"]) == (429, str(RETRY_AFTER))
+    assert limited.body.startswith("too many unknown tokens come from this address")
+    assert get(guarded, "/metrics", Authorization="Bearer 0").body == "the token is not valid\n"  # cached
+    clock.advance(RETRY_AFTER)
+    assert get(guarded, "/metrics", Authorization="Bearer guess").status == 401
+
+
+def test_strangers_cost_a_token_in_use_nothing(clock: Clock, guarded: int) -> None:
+    """Its bearer is served with every cache full and no budget left, also when its decision is due for a review."""
+    assert get(guarded, "/metrics", Authorization="Bearer good").status == 200
+    for _ in range(3):
+        for number in range(CLIENT_BURST + 1):
+            get(guarded, "/metrics", Authorization=f"Bearer {clock()} {number}")
+        assert get(guarded, "/metrics", Authorization="Bearer new").status == 429
+        assert get(guarded, "/metrics", Authorization="Bearer good").status == 200
+        clock.advance(CACHE_SECONDS)
+        for number in range(CLIENT_BURST + 1):
+            get(guarded, "/metrics", Authorization=f"Bearer {clock()} {number}")
+        assert get(guarded, "/metrics", Authorization="Bearer good").status == 200
+
+
 # --- TLS
 
 
@@ -236,3 +272,53 @@ def test_unusable_certificates(tmp_path: Path) -> None:
     """Absent files are an error at the start."""
     with pytest.raises(OSError, match="No such file"):
         Certificates(str(tmp_path / "a"), str(tmp_path / "b"))
+
+
+# --- details about nodes and pods
+
+
+def _host_address() -> str:
+    """Return an address of this host beside the loopback interface's; UDP's connect sends nothing."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            pytest.skip("this host has the loopback interface only")
+        return probe.getsockname()[0]
+
+
+def test_details_are_for_local_clients() -> None:
+    """Without tokens, /debug and /api are served on the loopback interface only; metrics are served to all."""
+    for port in serve(HttpServer(":0", HANDLER)):
+        assert get(port, "/metrics", host=_host_address()).status == 200
+        for path in ("/debug/state", "/api/v1/queues"):
+            assert get(port, path).status == 200
+            rejected = get(port, path, host=_host_address())
+            assert rejected.status == 403
+            assert "metricsAuth: token" in rejected.body
+
+
+@pytest.mark.parametrize(
+    ("address", "loopback"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.9.1", True),
+        ("::1", True),
+        ("::ffff:127.0.0.1", True),
+        ("10.0.0.1", False),
+        ("::ffff:10.0.0.1", False),
+        ("::2", False),
+        ("1270::", False),
+        ("", False),
+    ],
+)
+def test_loopback_addresses(address: str, loopback: bool) -> None:
+    """As the kernel writes them, IPv4 also where the socket has IPv6."""
+    assert is_loopback(address) is loopback
+
+
+def test_a_path_below_a_prefix_is_served_with_its_query(port: int) -> None:
+    found = get(port, "/tree/a/b?limit=2&x=%20")
+    assert (found.status, found.body) == (200, "/tree/a/b limit=2&x=%20")
+    assert get(port, "/tree/").status == 404
+    assert get(port, "/trees/a").status == 404

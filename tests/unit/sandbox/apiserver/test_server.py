@@ -174,6 +174,21 @@ def test_a_dependent_stays_while_it_has_an_owner(api: Api) -> None:
     api.get(f"{MAPS}/child").refused(404, "NotFound")
 
 
+def test_a_dependent_of_a_deleted_owner_is_deleted(api: Api) -> None:
+    """Its controller did not know yet that the owner is gone; the owner's other dependents were orphaned."""
+    gone, stays = (api.post(MAPS, config_map(name)).ok() for name in ("gone", "stays"))
+    api.delete(f"{MAPS}/gone", propagationPolicy="Orphan").ok()
+    api.post(MAPS, owned("late", gone)).ok()
+    api.get(f"{MAPS}/late").refused(404, "NotFound")
+    body = owned("tracked", gone)
+    body["metadata"]["finalizers"] = ["example.com/a"]
+    api.post(MAPS, body).ok()
+    assert "deletionTimestamp" in api.get(f"{MAPS}/tracked").ok()["metadata"]
+    api.post(MAPS, owned("shared", gone, stays)).ok()
+    left = api.get(f"{MAPS}/shared").ok()["metadata"]["ownerReferences"]
+    assert [reference["name"] for reference in left] == ["stays"]
+
+
 def test_orphans_stay(api: Api) -> None:
     owner = api.post(MAPS, config_map("owner")).ok()
     api.post(MAPS, owned("child", owner)).ok()

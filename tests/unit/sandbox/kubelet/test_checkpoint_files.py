@@ -9,8 +9,9 @@ import pytest
 
 from support.kubelets import GIB, pod, short_directory, simulated
 from support.snapshots import PROJECT
+from support.waiting import eventually
 from zonewise.kubelet.types import KubeletConfig
-from zonewise_sandbox.kubelet import STATIC, Faults, SimulatedDevice, SimulatedKubelet, even_zones
+from zonewise_sandbox.kubelet import STATIC, DoesNotFit, Faults, SimulatedDevice, SimulatedKubelet, even_zones
 from zonewise_sandbox.kubelet.checksum import cpu_checksum, device_checksum, memory_checksum
 
 if TYPE_CHECKING:
@@ -97,15 +98,52 @@ def test_a_pod_in_the_files() -> None:
 
 
 def test_files_are_cleared_as_late_as_a_kubelet_does() -> None:
-    """CPUs are given back at once; memory and devices of a gone pod stand there until the next admission."""
+    """CPUs, memory and devices of a stopped pod stay in the files until the next admission."""
     with simulated() as kubelet:
         kubelet.start(pod("a", 2, memory=GIB, gpus=1))
         kubelet.stop("uid-a")
-        assert "entries" not in read(kubelet, "cpu_manager_state")
+        assert "uid-a" in read(kubelet, "cpu_manager_state")["entries"]
         assert "uid-a" in read(kubelet, "memory_manager_state")["entries"]
         kubelet.start(pod("b"))
+        assert "entries" not in read(kubelet, "cpu_manager_state")
         assert "entries" not in read(kubelet, "memory_manager_state")
         assert read(kubelet, "device-plugins/kubelet_internal_checkpoint")["Data"]["PodDeviceEntries"] is None
+
+
+def test_a_rejected_pod_clears_cpus_and_memory() -> None:
+    """Their managers remove stopped pods before they compute hints; the Device Manager writes at an allocation only."""
+    with simulated() as kubelet:
+        kubelet.start(pod("a", 2, memory=GIB, gpus=1))
+        kubelet.stop("uid-a")
+        with pytest.raises(DoesNotFit):
+            kubelet.start(pod("b", 32))
+        assert "entries" not in read(kubelet, "cpu_manager_state")
+        assert "entries" not in read(kubelet, "memory_manager_state")
+        assert read(kubelet, "device-plugins/kubelet_internal_checkpoint")["Data"]["PodDeviceEntries"]
+
+
+def test_the_reconcile_period_clears_cpus() -> None:
+    """It leaves memory, and rewrites nothing where no pod has stopped."""
+    with simulated() as kubelet:
+        kubelet.start(pod("a", 2, memory=GIB))
+        before = (kubelet.directory / "cpu_manager_state").stat().st_ino
+        kubelet.reconcile()
+        assert (kubelet.directory / "cpu_manager_state").stat().st_ino == before
+        kubelet.stop("uid-a")
+        kubelet.reconcile()
+        assert "entries" not in read(kubelet, "cpu_manager_state")
+        assert "uid-a" in read(kubelet, "memory_manager_state")["entries"]
+
+
+def test_the_reconcile_period_passes_by_itself() -> None:
+    with (
+        short_directory() as directory,
+        SimulatedKubelet(directory, even_zones(2, 8), reconcile_period=0.01) as kubelet,
+    ):
+        kubelet.restart()
+        kubelet.start(pod("a", 2))
+        kubelet.stop("uid-a")
+        eventually(lambda: "entries" not in read(kubelet, "cpu_manager_state"))
 
 
 def test_devices_of_several_zones_and_of_none() -> None:

@@ -253,7 +253,7 @@ def test_malformed_values_are_reported(clients: list[PodResourcesClient]) -> Non
             problems = [(client.list(), client.problems)[1] for _ in range(3)]
         finally:
             server.stop(None).wait()
-    problem = f"List on {directory}/k.sock: pod lab/a, container c: cpu_ids: -3 outside 0..65535; left out"
+    problem = f"List on {directory}/k.sock: pod lab/a, container c: cpu_ids: -3 outside 0..8191; left out"
     assert problems == [(problem,), (problem,), ()]
 
 

@@ -17,6 +17,7 @@ from zonewise.kubelet.errors import BadResponse
 from zonewise.kubelet.podresources.responses import POD_LEVEL_CONTAINER, decode_allocatable, decode_get, decode_list
 from zonewise.kubelet.podresources.v1 import podresources_pb2 as pb
 from zonewise.kubelet.types import (
+    NO_ZONE,
     Allocatable,
     ClaimedDevice,
     ContainerDevices,
@@ -79,7 +80,7 @@ def test_recorded_responses_are_consistent(trace: dict[str, Any]) -> None:
 
 @pytest.mark.skipif(not TRACES.exists(), reason="the kubelet's traces are not beside the project")
 def test_real_devices() -> None:
-    """A device of two zones is one, -1 is no zone, and a device without topology stays."""
+    """A device of two zones is one, -1 stays where it is alone, and so does a device without topology."""
     (trace,) = [trace for trace in traces() if trace["name"].startswith("devices:")]
     response = json_format.ParseDict(trace["get_allocatable"], pb.AllocatableResourcesResponse())
     assert decode_allocatable(response.SerializeToString()).allocatable.devices == (
@@ -87,7 +88,7 @@ def test_real_devices() -> None:
         ContainerDevices("lab.io/dev", ("d0", "d0b"), (0,)),
         ContainerDevices("lab.io/dev", ("dm",), (0, 1)),
         ContainerDevices("lab.io/dev", ("d1", "d1b"), (1,)),
-        ContainerDevices("lab.io/neg", ("gneg",), ()),
+        ContainerDevices("lab.io/neg", ("gneg",), (NO_ZONE,)),
         ContainerDevices("lab.io/neg", ("g0",), (0,)),
         ContainerDevices("lab.io/notopo", ("n0", "n1"), ()),
     )
@@ -118,24 +119,24 @@ def test_devices_are_joined() -> None:
 
 
 def test_zones_that_cannot_be() -> None:
-    """-1 is a plugin's way to write "none"; any other impossible zone is dropped and reported."""
+    """-1 is a plugin's way to write "none", and any other impossible zone counts as it does, and is reported."""
     devices = [device("gpu", "a", -1), device("gpu", "b", -1, 2), device("nic", "c", -7, 1 << 40)]
     (container,), problems = listed(pb.ContainerResources(name="c", devices=devices))
     assert container.devices == (
-        ContainerDevices("gpu", ("a",)),
+        ContainerDevices("gpu", ("a",), (NO_ZONE,)),
         ContainerDevices("gpu", ("b",), (2,)),
-        ContainerDevices("nic", ("c",)),
+        ContainerDevices("nic", ("c",), (NO_ZONE,)),
     )
     assert problems == ("pod lab/a, container c: nic: NUMA node -7, 1099511627776 outside 0..1023; left out",)
 
 
 def test_cpus_that_cannot_be() -> None:
     """Ids that no CPU has are dropped and reported, at most a few by name; the others count."""
-    (container,), problems = listed(pb.ContainerResources(name="c", cpu_ids=[5, -1, 2, 65536, *range(70000, 70008)]))
+    (container,), problems = listed(pb.ContainerResources(name="c", cpu_ids=[5, -1, 2, 8192, *range(70000, 70008)]))
     assert container.cpus == CpuSet([2, 5])
     (problem,) = problems
-    assert problem.startswith("pod lab/a, container c: cpu_ids: -1, 65536, 70000")
-    assert problem.endswith("and 2 more outside 0..65535; left out")
+    assert problem.startswith("pod lab/a, container c: cpu_ids: -1, 8192, 70000")
+    assert problem.endswith("and 2 more outside 0..8191; left out")
 
 
 def test_memory_is_sorted() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from support.disk import lay_out
-from support.snapshots import ABSENT, files_of, snapshots
+from support.snapshots import ABSENT, files_of, scan_of, snapshots
 from support.trees import Shape, machine_tree, server_tree
 from zonewise.machine.archive import open_root
 from zonewise.machine.capture import archive_writer
@@ -39,6 +39,11 @@ def facts(files: Files) -> str:
     return render_json(machine_to_json(Scanner(with_recorded_errors(files)).scan().machine))
 
 
+def facts_of_snapshot(name: str) -> str:
+    """The facts of a captured machine, from the scan that other tests use."""
+    return render_json(machine_to_json(scan_of(name).machine))
+
+
 @pytest.mark.parametrize("tree", [server_tree(), machine_tree(Shape(packages=1, zones=1, adjacent=True, offline=(3,)))])
 def test_a_replay_is_the_same_machine(tree: Entries) -> None:
     """With identifiers, the replay gives the same JSON to the byte."""
@@ -50,17 +55,16 @@ def test_a_replay_is_the_same_machine(tree: Entries) -> None:
 @pytest.mark.parametrize("name", snapshots())
 def test_each_captured_machine_replays(name: str) -> None:
     """On every captured machine too, with identifiers; without them, where it has none."""
-    files = files_of(name)
-    assert facts(MemoryFiles(capture_entries(files, with_identifiers=True).items())) == facts(files)
+    replay = MemoryFiles(capture_entries(files_of(name), with_identifiers=True).items())
+    assert facts(replay) == facts_of_snapshot(name)
 
 
 @pytest.mark.skipif(not snapshots(), reason=ABSENT)
 @pytest.mark.parametrize("name", snapshots())
 def test_scrubbing_costs_no_fact(name: str) -> None:
     """Without identifiers every fact is there that was there: only addresses and names are others."""
-    files = files_of(name)
-    before = json.loads(facts(files))
-    after = json.loads(facts(MemoryFiles(capture_entries(files).items())))
+    before = json.loads(facts_of_snapshot(name))
+    after = json.loads(facts(MemoryFiles(capture_entries(files_of(name)).items())))
     assert _shape(after) == _shape(before)
     for part in ("cpus", "cores", "caches", "zones", "packages", "links", "memory", "problems"):
         assert after[part] == before[part]

@@ -7,7 +7,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise.kubelet.podresources.token_bucket import TokenBucket
+from zonewise_common.token_bucket import TokenBucket
 
 PAUSES = st.lists(st.fractions(0, 2, max_denominator=100), max_size=40)
 

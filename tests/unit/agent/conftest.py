@@ -1,4 +1,4 @@
-"""Fixtures of the tests of subcommands: a server to show, and a plain environment."""
+"""Fixtures of the tests of the command line: a server to show, and a plain environment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(lay_out(server_tree(), tmp_path_factory.mktemp("server")))
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment of the test run has no effect on the output."""
     for name in ("NODE_NAME", "NO_COLOR", "COLUMNS", "TERM"):

@@ -1,0 +1,23 @@
+"""The probe: it succeeds for a kind that is served, whatever objects there are, and fails for any other kind."""
+
+from __future__ import annotations
+
+import pytest
+
+from zonewise_common.kube.client import Client
+from zonewise_common.kube.errors import NotFound
+from zonewise_common.kube.probe import probe
+from zonewise_common.kube.resources import CONFIG_MAPS, Resource
+from zonewise_sandbox.apiserver import ApiServer
+
+UNSERVED = Resource("example.dev", "v1", "things", "Thing", namespaced=True)
+
+
+def test_a_served_kind_without_objects_passes() -> None:
+    with ApiServer() as server:
+        probe(Client(server.client_config()), CONFIG_MAPS)
+
+
+def test_a_kind_that_is_not_served_is_not_found() -> None:
+    with ApiServer() as server, pytest.raises(NotFound):
+        probe(Client(server.client_config()), UNSERVED)

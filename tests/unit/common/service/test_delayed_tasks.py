@@ -1,0 +1,61 @@
+"""Delayed tasks: each is worked on once it is due, by one of several threads."""
+
+from __future__ import annotations
+
+import queue
+import threading
+
+from support.waiting import PATIENCE, eventually
+from zonewise_common.service.delayed_tasks import DelayedTasks
+
+LONG = 3600.0
+
+
+def test_tasks_that_are_due_together_go_in_the_order_of_submission() -> None:
+    done: queue.Queue[int] = queue.Queue()
+    tasks = DelayedTasks(done.put, threads=1, name="test")
+    for number in range(50):
+        tasks.submit(number)
+    with tasks:
+        assert [done.get(timeout=PATIENCE) for _ in range(50)] == list(range(50))
+
+
+def test_a_task_may_be_submitted_again_with_a_delay() -> None:
+    done: queue.Queue[int] = queue.Queue()
+
+    def work(attempt: int) -> None:
+        done.put(attempt)
+        if attempt < 3:
+            tasks.submit(attempt + 1, 0.001)
+
+    with DelayedTasks(work, threads=2, name="test") as tasks:
+        tasks.submit(0)
+        assert [done.get(timeout=PATIENCE) for _ in range(4)] == [0, 1, 2, 3]
+
+
+def test_a_task_that_is_due_overtakes_one_that_is_not() -> None:
+    done: queue.Queue[str] = queue.Queue()
+    with DelayedTasks(done.put, threads=1, name="test") as tasks:
+        tasks.submit("late", LONG)
+        tasks.submit("soon")
+        assert done.get(timeout=PATIENCE) == "soon"
+    assert done.empty()
+
+
+def test_threads_work_at_the_same_time() -> None:
+    together = threading.Barrier(3)
+
+    def work(_task: int) -> None:
+        together.wait(PATIENCE)
+
+    with DelayedTasks(work, threads=2, name="test") as tasks:
+        tasks.submit(1)
+        tasks.submit(2)
+        together.wait(PATIENCE)
+
+
+def test_a_stop_ends_threads_that_wait() -> None:
+    before = threading.active_count()
+    with DelayedTasks(print, threads=4, name="test") as tasks:
+        tasks.submit("late", LONG)
+    eventually(lambda: threading.active_count() <= before)
