@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -81,6 +82,32 @@ def test_a_kubelet_with_too_many_zones_does_not_start() -> None:
     verdict = admit(node(9, 1, topology="restricted"), pod(container()))
     assert not verdict.admitted
     assert (verdict.reason, verdict.message) == ("", "unsupported on machines with more than 8 NUMA Nodes")
+
+
+@pytest.mark.parametrize("topology", POLICIES)
+def test_a_kubelet_panics_on_zone_64(topology: str) -> None:
+    """Its masks have 64 bits. Without a policy only the Memory Manager makes masks, of pods that it pins."""
+    state = node(2, 4, topology=topology, **STATIC)
+    kind = replace(state.kind, zones=(0, 64), cpus=replace(state.kind.cpus, zones=state.kind.cpus.zones[:1]))
+    far = state._replace(kind=kind, memory_groups=(1, 1 << 64), free_cpus=kind.cpus.cpus)
+    verdict = admit(far, pod(container(cpus=1, gib=1)))
+    assert (verdict.reason, verdict.message) == (
+        "", "its kubelet panics: its masks have no bit for NUMA node 64"
+    )  # fmt: skip
+    assert admit(far, pod(container(), qos="BestEffort")).admitted == (topology == "none")
+
+
+def test_a_zone_without_cpus_provides_none() -> None:
+    """With distribute-cpus-across-numa, and on a node without a single CPU."""
+    options: dict[str, Any] = {"cpu": "static", "distribute_across_zones": True, "full_cores": True}
+    for topology in POLICIES:
+        state = node(2, 4, topology=topology, **options)
+        cpus = replace(state.kind.cpus, cores=(), zones=(), packages=())
+        bare = state._replace(kind=replace(state.kind, cpus=cpus), free_cpus=0)
+        assert not admit(bare, pod(container(cpus=1, gib=1))).admitted
+        half = replace(state.kind.cpus, zones=state.kind.cpus.zones[:1], cores=state.kind.cpus.cores[:4])
+        lopsided = state._replace(kind=replace(state.kind, cpus=half), free_cpus=half.cpus)
+        assert admit(lopsided, pod(container(cpus=4, gib=1))).admitted
 
 
 # --- scopes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
 
@@ -10,9 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.fit_nodes import GPU, NIC, container, node, pod
+from support.wide_hints import listed_sets
 from zonewise_scheduler.admission.admit import admit
-from zonewise_scheduler.admission.devicemanager.topology_hints import generate_device_topology_hints
-from zonewise_scheduler.admission.node import DeviceClass, NodeState
+from zonewise_scheduler.admission.devicemanager.topology_hints import (
+    generate_device_topology_hints,
+    generate_wide_device_hints,
+)
+from zonewise_scheduler.admission.node import NO_ZONE, DeviceClass, NodeState
 from zonewise_scheduler.admission.topologymanager.hints import Hints
 
 
@@ -51,7 +56,7 @@ def kubelet_hints(zones: range, devices: list[Device], count: int, *, narrowed: 
 @st.composite
 def any_devices(draw: st.DrawFn) -> tuple[range, list[Device]]:
     zones = range(draw(st.integers(1, 4)))
-    near = st.integers(0, (1 << len(zones)) - 1)
+    near = st.integers(0, (1 << len(zones)) - 1) | st.sampled_from([NO_ZONE, 1 << 9])
     devices = draw(st.lists(st.builds(Device, near, st.booleans(), st.booleans(), st.booleans()), max_size=10))
     # the devices of an init container are healthy and held
     return zones, [device._replace(healthy=True, held=True) if device.reusable else device for device in devices]
@@ -86,6 +91,7 @@ def test_hints_are_the_kubelets(machine: tuple[range, list[Device]], count: int,
     preferred, not_preferred = kubelet_hints(zones, devices, count, narrowed=release >= (1, 36))
     hints = generate_device_topology_hints(state, GPU, count, reusable, include_not_preferred=True)
     assert (set(hints.preferred), set(hints.not_preferred)) == (preferred, not_preferred)
+    assert listed_sets(generate_wide_device_hints(state, GPU, count, reusable)) == (preferred, not_preferred)
     assert generate_device_topology_hints(state, GPU, count, reusable, include_not_preferred=False) == Hints(
         hints.preferred
     )
@@ -170,6 +176,63 @@ def test_devices_are_filtered_by_affinity() -> None:
         4: 1,
     }
     assert all(allocation.certain for allocation in verdict.assignments[0].devices)
+
+
+@pytest.mark.parametrize("zones", [NO_ZONE, 1 << 9])
+@pytest.mark.parametrize(
+    ("topology", "reason"),
+    [
+        ("none", ""),
+        ("best-effort", ""),
+        ("restricted", "TopologyAffinityError"),
+        ("single-numa-node", "TopologyAffinityError"),
+    ],
+)
+@pytest.mark.parametrize("release", [(1, 31), (1, 36)])
+def test_a_device_of_an_absent_zone(zones: int, topology: str, reason: str, release: tuple[int, int]) -> None:
+    """A plugin that names NUMA node -1 makes the kubelet align its devices, to zones that none of them is near."""
+    state = node(2, devices={GPU: {zones: 2}}, topology=topology, release=release)
+    verdict = admit(state, pod(container(devices={GPU: 1}), qos="BestEffort"))
+    assert verdict.reason == reason
+
+
+def test_devices_of_absent_zones_come_after_those_of_other_zones() -> None:
+    """Under best-effort a device of zone 9 is one of another zone, and a device of zone -1 one without a zone."""
+    state = node(2, devices={GPU: {1: 1, 1 << 9: 1, NO_ZONE: 1}}, topology="best-effort")
+    verdict = admit(state, pod(container(devices={GPU: 2}), qos="BestEffort"))
+    assert {each.zones: each.number for each in verdict.assignments[0].devices} == {1: 1, 1 << 9: 1}
+    verdict = admit(state, pod(container(devices={GPU: 3}), qos="BestEffort"))
+    assert {each.zones: each.number for each in verdict.assignments[0].devices} == {0: 1, 1: 1, 1 << 9: 1}
+
+
+# --- unhealthy devices of unknown zones
+
+
+def with_unplaced(state: NodeState, **placed: int) -> NodeState:
+    """Add unhealthy devices to the total of a class, by its index."""
+    devices = list(state.kind.devices)
+    for index, number in placed.items():
+        device = devices[int(index[1:])]
+        devices[int(index[1:])] = device._replace(total=device.total + number)
+    unplaced = tuple((int(index[1:]), number) for index, number in placed.items())
+    return state._replace(kind=replace(state.kind, devices=tuple(devices), unplaced_devices=unplaced))
+
+
+@pytest.mark.parametrize(
+    ("count", "certain", "admitted"),
+    [(3, True, True), (4, False, False), (5, False, True), (6, True, True)],
+)
+def test_unhealthy_devices_of_unknown_zones_make_a_verdict_uncertain(count: int, certain: bool, admitted: bool) -> None:
+    """Two zones with 3 healthy devices each, and two unhealthy ones: 4 may fit an idle zone, 5 too if both are in one.
+
+    By the likeliest zones, one in each, 4 devices prefer one zone, and no zone has 4 that are healthy.
+    """
+    state = node(2, devices={GPU: {1: 3, 2: 3}}, topology="restricted")
+    assert admit(state, pod(container(devices={GPU: count}), qos="BestEffort")).uncertain == ()
+    verdict = admit(with_unplaced(state, _0=1, _1=1), pod(container(devices={GPU: count}), qos="BestEffort"))
+    doubt = f"nothing is known of the zones of unhealthy {GPU}, which count in the kubelet's hints"
+    assert verdict.uncertain == (() if certain else (doubt,))
+    assert verdict.admitted is admitted
 
 
 # --- picks at random

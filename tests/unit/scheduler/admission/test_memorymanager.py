@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from itertools import combinations
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from support.fit_nodes import GIB, STATIC, container, node, pod
+from support.wide_hints import listed_sets
 from zonewise_scheduler.admission.admit import admit
+from zonewise_scheduler.admission.memorymanager import memory_hints
 from zonewise_scheduler.admission.memorymanager.memory_allocation import update_machine_state
-from zonewise_scheduler.admission.memorymanager.memory_hints import calculate_memory_hints, find_best_hint
+from zonewise_scheduler.admission.memorymanager.memory_hints import (
+    calculate_memory_hints,
+    calculate_wide_memory_hints,
+    find_best_hint,
+)
 from zonewise_scheduler.admission.topologymanager.hints import Hints
 
 if TYPE_CHECKING:
@@ -75,6 +82,16 @@ def test_hints_are_the_kubelets(request_input: tuple[NodeState, Amounts, Reusabl
 
 
 @given(any_request())
+def test_wide_hints_are_the_listed_ones(request_input: tuple[NodeState, Amounts, Reusable]) -> None:
+    """Arrays over all sets give the hints that lists of sets give."""
+    preferred, not_preferred = kubelet_hints(*request_input)
+    hints = calculate_wide_memory_hints(*request_input)
+    assert (hints is None) == (not preferred and not not_preferred)
+    if hints is not None:
+        assert listed_sets(hints) == (preferred, not_preferred)
+
+
+@given(any_request())
 def test_preferred_hints_alone(request_input: tuple[NodeState, Amounts, Reusable]) -> None:
     """They are the same if the others are not listed, and so is whether there is any hint."""
     wide, short = (
@@ -94,7 +111,10 @@ def test_find_best_hint(request_input: tuple[NodeState, Amounts, Reusable], with
         if zones & within == within
     ]
     best = min(candidates, default=None)
-    assert find_best_hint(*request_input, within) == (None if best is None else (best[2], not best[0]))
+    expected = None if best is None else (best[2], not best[0])
+    assert find_best_hint(*request_input, within) == expected
+    with patch.object(memory_hints, "MAX_LISTED_ZONES", 0):
+        assert find_best_hint(*request_input, within) == expected
 
 
 @given(any_request(), st.integers(1, 31), st.integers(0, 40))

@@ -39,7 +39,7 @@ def restarted(planner: PlannerState, snapshot: Snapshot) -> PlannerState:
         snapshot.add_workload(run.workload)
     restored = new_state(snapshot, planner.policy, planner.settings)
     for key, name in planner.pending.items():
-        workload = planner.pending_queues[name].heap.get(key)
+        workload = planner.pending_workload(key)
         assert workload is not None
         events.submit(restored, workload, name)
     restore_checkpoint(json.loads(json.dumps(make_checkpoint(planner), allow_nan=False)), restored)

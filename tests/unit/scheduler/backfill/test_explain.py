@@ -345,7 +345,7 @@ def check(planner: PlannerState, now: float) -> None:
 
 
 def pending_workload(planner: PlannerState, key: str) -> Workload:
-    workload = planner.pending_queues[planner.pending[key]].heap.get(key)
+    workload = planner.pending_workload(key)
     assert workload is not None
     return workload
 

@@ -13,10 +13,12 @@ from support.clock import Clock
 from support.ledger_kubelets import SHARED, SINGLE, Kubelet, node_kind, pod_shape
 from zonewise_scheduler.admission.node import idle_node
 from zonewise_scheduler.admission.report.node_report import NodeReport
-from zonewise_scheduler.extender import diagnosis
-from zonewise_scheduler.extender.api_objects import ObservedPod, PublishedReport
-from zonewise_scheduler.extender.cache import ExtenderCache, ScheduleResult
+from zonewise_scheduler.extender.cache import ExtenderCache
+from zonewise_scheduler.extender.failed_nodes import FailedNodes
 from zonewise_scheduler.extender.fallback_policy import FallbackPolicy
+from zonewise_scheduler.extender.objects.api_objects import ObservedPod, PublishedReport
+from zonewise_scheduler.extender.placing.placer import ScheduleResult
+from zonewise_scheduler.extender.tables import diagnosis
 from zonewise_scheduler.extender.types import CandidateNodes, ExtenderArgs
 from zonewise_scheduler.nodes.assumed.types import BLOCKED_BY_ASSUMED, NODE_BACKOFF, LedgerTimeouts, PendingPod
 from zonewise_scheduler.nodes.node.node_info import NodeInfo
@@ -81,7 +83,7 @@ class CacheHarness:
 
     def assumed_pods(self) -> dict[str, list[str]]:
         """Return the names of the assumed pods by node."""
-        nodes: Any = self.cluster.dump()["nodes"]
+        nodes: Any = self.cluster.view.dump()["nodes"]
         return {name: [pending.removeprefix("lab/") for pending in node["inFlight"]] for name, node in nodes.items()}
 
 
@@ -101,7 +103,7 @@ def test_only_candidates_are_selected() -> None:
     harness = CacheHarness("a", "b", "c")
     assert harness.select(pod("p"), "b").node == "b"
     result = harness.select(pod("q"), "d")
-    assert result == ScheduleResult("", None, {"d": diagnosis.NO_REPORT})
+    assert result == ScheduleResult("", None, FailedNodes({"d": diagnosis.NO_REPORT}))
 
 
 def test_a_pod_filtered_again_is_decided_again() -> None:
@@ -221,9 +223,41 @@ def test_stale_reports(policy: str, node: str) -> None:
     assert result.node == node
     assert result.failed_nodes == ({} if node else {"a": diagnosis.STALE_REPORT})
     assert harness.cluster.allowed_nodes(["a"])[0] == ([] if policy == "deny" else ["a"])
-    assert harness.cluster.node_counts() == {"reported": 0, "stale": 1, "unreported": 0}
+    assert harness.cluster.view.node_counts() == {"reported": 0, "stale": 1, "unreported": 0}
     harness.kubelets["a"].decide(pod("p"))
     harness.report("a")
+    assert harness.select(pod("r")).node == "a"
+
+
+@pytest.mark.parametrize(("policy", "node"), [("allow", "a"), ("allow-unaligned", ""), ("deny", "")])
+def test_an_outdated_view(policy: str, node: str) -> None:
+    """Every report is stale while nodes, reports or pods are not known to be current; then pods are requeued."""
+    harness = CacheHarness("a", fallback=FallbackPolicy(stale=policy, watch_stale_after=30))
+    harness.cluster.set_view_age(30.0)
+    assert harness.select(pod("p")).node == "a"
+    harness.cluster.set_view_age(30.1)
+    result = harness.select(pod("q"))
+    assert (result.node, result.failed_nodes) == (node, {} if node else {"a": diagnosis.STALE_REPORT})
+    assert harness.cluster.allowed_nodes(["a"])[0] == ([] if policy == "deny" else ["a"])
+    assert harness.cluster.view.node_counts() == {"reported": 0, "stale": 1, "unreported": 0}
+    assert harness.cluster.pods_to_requeue() == []
+    harness.cluster.set_view_age(0.0)
+    assert [pending.name for pending in harness.cluster.pods_to_requeue()] == ([] if node else ["q"])
+    assert harness.cluster.view.node_counts() == {"reported": 1, "stale": 0, "unreported": 0}
+
+
+def test_a_restored_report() -> None:
+    """A report with a lower version replaces the current one: the reflector reports changes in order."""
+    harness = CacheHarness("a")
+    before = PublishedReport(harness.kubelets["a"].report(), None)
+    harness.bind(pod("p", WHOLE), "a")
+    harness.bind(pod("q", WHOLE), "a")
+    after = PublishedReport(harness.kubelets["a"].report(), None)
+    harness.cluster.update_report(before, after)
+    assert harness.select(pod("r")).node == ""
+    harness.delete(pod("p", WHOLE))
+    harness.delete(pod("q", WHOLE))
+    harness.cluster.update_report(after, before)
     assert harness.select(pod("r")).node == "a"
 
 
@@ -232,7 +266,7 @@ def test_a_node_loses_its_report() -> None:
     harness = CacheHarness("a", "b")
     harness.remove_report("a")
     assert harness.select(pod("p"), "a").node == ""
-    assert harness.cluster.node_counts() == {"reported": 1, "stale": 0, "unreported": 1}
+    assert harness.cluster.view.node_counts() == {"reported": 1, "stale": 0, "unreported": 1}
     harness.kubelets["c"] = Kubelet("c", idle_node(KIND))
     harness.report("c")
     assert harness.select(pod("p"), "a").node == ""
@@ -248,7 +282,7 @@ def test_the_release_of_a_kubelet() -> None:
     assert harness.cluster.kubelet_release("a") == (1, 33)
     harness.cluster.update_node(NodeInfo("a"), None)
     assert harness.cluster.kubelet_release("a") == harness.cluster.kubelet_release("unknown") == (1, 36)
-    assert harness.cluster.node_counts()["unreported"] == 0
+    assert harness.cluster.view.node_counts()["unreported"] == 0
 
 
 # --- waking
@@ -285,7 +319,7 @@ def test_bound_and_deleted_pods_are_not_requeued(event: str) -> None:
     elif event == "deleted":
         harness.delete(pod("r"))
     else:
-        harness.cluster.remove_unschedulable(pod("r").uid)
+        harness.cluster.drop_pod(pod("r").uid)
     harness.delete(pod("p", WHOLE))
     harness.clock.advance(100)
     harness.cluster.tick()

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zonewise_scheduler.extender.failed_nodes import FailedNodes
 from zonewise_scheduler.extender.types import (
     CandidateNodes,
     ExtenderArgs,
@@ -53,14 +54,26 @@ def test_membership(names: list[str], data: st.DataObject) -> None:
     assert [request.names for request in requests] == [included] * 2
 
 
+@given(similar_names(), st.data())
+def test_membership_of_escaped_names(names: list[str], data: st.DataObject) -> None:
+    """A node is a candidate too where JSON has characters of its name as escapes."""
+    included = data.draw(st.lists(st.sampled_from(names), unique=True))
+    characters = [[data.draw(st.sampled_from([c, f"\\u{ord(c):04x}"])) for c in name] for name in included]
+    texts = [f'"{"".join(name)}"' for name in characters]
+    arguments = ExtenderArgs({}, node_names=msgspec.Raw(f"[{','.join(texts)}]".encode()))
+    request = CandidateNodes(arguments)
+    for name in names:
+        assert (name in request) is (name in included)
+
+
 @given(st.lists(NAMES, unique=True), st.data())
 def test_results(names: list[str], data: st.DataObject) -> None:
     """The nodes that pass come back in the form and order of the request; the failed ones with their reasons."""
     passing = data.draw(st.lists(st.sampled_from(names), unique=True)) if names else []
     failed = {name: "no" for name in names if name not in passing}
     passing_names = [name for name in names if name in passing]
-    by_names = encoded(candidates(NodeNames=names).pass_nodes(passing_names, failed))
-    by_nodes = encoded(candidates(Nodes=node_list(names)).pass_nodes(passing_names, failed))
+    by_names = encoded(candidates(NodeNames=names).pass_nodes(passing_names, FailedNodes(failed)))
+    by_nodes = encoded(candidates(Nodes=node_list(names)).pass_nodes(passing_names, FailedNodes(failed)))
     assert (by_names["NodeNames"], by_names["Nodes"]) == (passing_names, None)
     assert (by_nodes["NodeNames"], by_nodes["Nodes"]) == (None, node_list(passing_names))
     assert by_names["FailedAndUnresolvableNodes"] == by_nodes["FailedAndUnresolvableNodes"] == failed
@@ -76,7 +89,7 @@ def test_nodes_are_returned_unchanged() -> None:
     """A node that passes is not encoded anew: no field, order or number changes."""
     node = b'{"metadata": {"name":"n", "z":1.50, "a":12345678901234567890123},"status":{}}'
     arguments = msgspec.json.decode(b'{"Pod":{},"Nodes":{"items":[' + node + b"]}}", type=ExtenderArgs)
-    assert node in msgspec.json.encode(CandidateNodes(arguments).pass_nodes(["n"], {}))
+    assert node in msgspec.json.encode(CandidateNodes(arguments).pass_nodes(["n"], FailedNodes()))
     assert node in msgspec.json.encode(CandidateNodes(arguments).pass_all())
 
 

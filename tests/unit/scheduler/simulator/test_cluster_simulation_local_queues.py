@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+from support.queue_objects import cluster_queue_spec
 from zonewise_scheduler.backfill.policies import policy_named
 from zonewise_scheduler.quota.api.declared_walltime import DEFAULT_RUN_ANNOTATION
 from zonewise_scheduler.simulator.cluster_simulation import simulate_cluster
@@ -16,9 +17,7 @@ KUEUE = "kueue.x-k8s.io/v1beta2"
 
 
 def cluster_queue(name: str) -> dict[str, Any]:
-    flavors = [{"name": "any", "resources": [{"name": "cpu", "nominalQuota": 4}]}]
-    groups = [{"coveredResources": ["cpu"], "flavors": flavors}]
-    spec: dict[str, Any] = {"resourceGroups": groups, "namespaceSelector": {}}
+    spec = cluster_queue_spec({"cpu": 4}, "any")
     return {"apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": {"name": name}, "spec": spec}
 
 

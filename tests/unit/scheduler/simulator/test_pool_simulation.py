@@ -50,6 +50,13 @@ def test_ends_of_the_same_time_are_one_by_one() -> None:
         assert starts(tasks, cpus(8), pool_policy_named(name)) == [0, 0, 15, 10]
 
 
+def test_ends_of_the_same_time_are_in_the_order_of_their_starts() -> None:
+    """Job 2 starts before job 1, and both end at 10. After the end of job 2 alone, job 4 fits and job 3 does not."""
+    running = [task(0, 6, 20, run=4), task(1, 4, 20, run=6), task(2, 2, 20, run=10)]
+    tasks = [*running, task(3, 6, 5, 5), task(4, 4, 5, 5)]
+    assert starts(tasks, cpus(8), GREEDY) == [0, 4, 0, 15, 10]
+
+
 def test_a_job_may_outlive_what_it_declared() -> None:
     """Nobody has its room before it has ended in truth."""
     tasks = [task(0, 8, 10, run=130), task(1, 8, 5, 1), task(2, 8, 5, 40)]

@@ -8,13 +8,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from support.tas_trees import BLOCK, HOST, RACK, Host, flavor_snapshot_of
+from support.tas_trees import BLOCK, HOST, RACK, Host, assignment_of, flavor_snapshot_of
 from zonewise_scheduler.quota.topology.types import (
-    HOSTNAME,
     PodSetTopologyRequest,
     SliceConstraint,
-    TopologyAssignment,
-    TopologyDomainAssignment,
 )
 from zonewise_scheduler.tas.placement.flavor_assignments import TASAssignments, find_topology_assignments_for_flavor
 from zonewise_scheduler.tas.replacement import find_replacement_assignments
@@ -27,12 +24,6 @@ if TYPE_CHECKING:
 REMAINING_HOSTS = [Host("h2", "a", "x", 2), Host("h3", "a", "y", 9), Host("h4", "b", "x", 9)]
 """Without h1, in rack x of block a, which is unhealthy."""
 PAIRS_IN_RACKS = PodSetTopologyRequest(required=BLOCK, slice_constraints=(SliceConstraint(RACK, 2),))
-
-
-def assignment_of(pods_by_host: Mapping[str, int]) -> TopologyAssignment:
-    return TopologyAssignment(
-        (HOSTNAME,), tuple(TopologyDomainAssignment((host,), pods) for host, pods in pods_by_host.items())
-    )
 
 
 def replace_h1(request: PodSetTopologyRequest | None, pods_by_host: Mapping[str, int]) -> dict[str, int] | str:

@@ -21,6 +21,7 @@ from support.tas_clusters import (
     zoned_cluster,
 )
 from zonewise_scheduler.admission.admit import admit
+from zonewise_scheduler.admission.assignment_text import format_assignments
 from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologyPlacementFailure
 from zonewise_scheduler.quota.topology.types import HOSTNAME, PodSetTopologyRequest
 from zonewise_scheduler.tas.tas_snapshot import TASSnapshot
@@ -110,6 +111,36 @@ def test_leader_on_the_host_that_fits_its_workers(
     assert isinstance(find_hosts(zoned_cluster(states), job("one", *pod_sets)), TopologyPlacementFailure) is not fits
 
 
+@settings(max_examples=60)
+@given(clusters(most=3), pods(), pods(), st.integers(1, 4))
+def test_predicted_admissions_are_those_of_the_kubelets(
+    states: list[NodeState], shape: PodShape, later: PodShape, pod_count: int
+) -> None:
+    """They follow from the verdicts on the pods one by one. Who asks for them changes no later decision."""
+    cluster, twin = (zoned_cluster(states) for _ in range(2))
+    workload, next_one = job("one", pods_of_shape(shape, pod_count)), job("two", pods_of_shape(later, pod_count))
+    if isinstance(find_hosts(twin, workload), TopologyPlacementFailure):
+        return
+    start(twin, workload)
+    running = start(cluster, workload)
+    admissions = cluster.tas_snapshot.predicted_admissions(running)
+    for (pod_set, host), texts in admissions.items():
+        state, expected = states[int(host.removeprefix("h"))], list[str]()
+        for _ in texts:
+            verdict = admit(state, shape)
+            assert verdict.after is not None
+            expected.append(format_assignments(verdict.assignments))
+            state = verdict.after
+        assert (pod_set, list(texts)) == ("main", expected)
+    assert sum(map(len, admissions.values())) == pod_count
+    for some in (cluster, twin):
+        some.tas_snapshot.remove(running)
+        if not isinstance(find_hosts(some, next_one), TopologyPlacementFailure):
+            start(some, next_one)
+    rows = range(len(states))
+    assert [cluster.tas_snapshot.node_state(row) for row in rows] == [twin.tas_snapshot.node_state(row) for row in rows]
+
+
 def test_empty_cluster() -> None:
     """The search on the empty cluster ignores running workloads."""
     cluster = zoned_cluster([node(2, 4, **STRICT)])
@@ -132,5 +163,3 @@ def test_kubelets_need_one_node_table() -> None:
     topologies = [*flavor_topologies([Host("one", "x", 4)])[:1], *flavor_topologies([Host("one", "x", 4)])[1:]]
     with pytest.raises(ValueError, match="in several tables"):
         TASSnapshot(topologies, kubelet_states=KubeletStates([None]))
-    with pytest.raises(ValueError, match="the kubelets are unknown"):
-        TASSnapshot(topologies).report(0, None, {})

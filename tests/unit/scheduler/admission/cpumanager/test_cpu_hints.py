@@ -5,12 +5,15 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from support.cpu_nodes import STATIC, bits_of, regular, state_of, states
+from support.wide_hints import listed_sets
 from zonewise_scheduler.admission.cpumanager import generate_cpu_topology_hints
-from zonewise_scheduler.admission.cpumanager.cpu_hints import MAX_ZONE_SETS
+from zonewise_scheduler.admission.cpumanager.cpu_hints import generate_wide_cpu_hints
+from zonewise_scheduler.admission.errors import AdmissionError
 from zonewise_scheduler.admission.topologymanager.hints import Hints
 
 if TYPE_CHECKING:
@@ -114,10 +117,20 @@ def test_align_by_socket() -> None:
     assert hints.preferred == (0b0001, 0b0010, 0b0100, 0b1000, 0b0011, 0b1100)
 
 
-def test_the_number_of_sets_is_limited() -> None:
-    """With 20 zones the sets of a width are cut off, and the sets of one zone are complete."""
-    state = state_of(regular(zones=20, cores=1, threads=1))
-    single, wide = (generate_cpu_topology_hints(state, count, 0, include_not_preferred=False) for count in (1, 10))
-    assert single == Hints(tuple(1 << zone for zone in range(20)))
+@given(states(POLICIES), st.data())
+def test_wide_hints_are_the_listed_ones(state: NodeState, data: st.DataObject) -> None:
+    """Arrays over all sets give the hints that lists of sets give."""
+    busy = state.kind.cpus.cpus & ~state.free_cpus
+    reusable = data.draw(st.integers(0, busy).map(lambda bits: bits & busy)) if data.draw(st.booleans()) else 0
+    count = data.draw(st.integers(1, state.kind.cpus.cpus.bit_count() + 1))
+    listed = generate_cpu_topology_hints(state, count, reusable, include_not_preferred=True)
+    wide = generate_wide_cpu_hints(state, count, reusable)
+    assert listed is not None
     assert wide is not None
-    assert len(wide.preferred) == MAX_ZONE_SETS
+    assert listed_sets(wide) == (set(listed.preferred), set(listed.not_preferred))
+
+
+def test_too_many_zones_have_no_hints() -> None:
+    """There is no verdict, rather than one after minutes."""
+    with pytest.raises(AdmissionError, match=r"unknown: too many zones: hints of cpu are made of 2\^17 sets"):
+        generate_wide_cpu_hints(state_of(regular(zones=17, cores=1, threads=1)), 1, 0)

@@ -30,7 +30,7 @@ from zonewise.usage.node_usage import node_usage
 from zonewise.usage.types import Usage
 from zonewise_common.k8s.cpuset import CpuSet
 from zonewise_common.nrt import names
-from zonewise_scheduler.admission.node import DeviceClass, NodeState, Policies, idle_node
+from zonewise_scheduler.admission.node import NO_ZONE, DeviceClass, NodeState, Policies, idle_node
 from zonewise_scheduler.admission.report.interning import KindInterner
 from zonewise_scheduler.admission.report.node_report import NodeReport, PodsFingerprint, read_nrt
 
@@ -113,6 +113,29 @@ def test_devices(drawn: list[tuple[str, frozenset[int], bool]]) -> None:
     state = read(machine, report_of(machine, *pods, devices=devices))
     expected = sorted((DeviceClass(*key, total, total), free) for key, (total, free) in counts.items())
     assert list(zip(state.kind.devices, state.device_free, strict=True)) == expected
+
+
+def test_devices_of_absent_zones() -> None:
+    """The zones that a plugin names count for the kubelet, also where the machine lacks them, such as -1."""
+    devices = (
+        ContainerDevices("r/d", ("a", "b"), (-1,)),
+        ContainerDevices("r/d", ("c",), (7, 9)),
+        ContainerDevices("r/d", ("d",), (1, 9)),
+        ContainerDevices("r/d", ("e",), ()),
+        ContainerDevices("r/e", ("f",), (-1,)),
+    )
+    held = PodResources("n", "p", (ContainerResources("c", devices=(ContainerDevices("r/d", ("b",), (-1,)),)),))
+    report = report_of(TWO, held, devices=devices)
+    state = read_nrt(published(TWO, report), KindInterner()).state
+    assert state is not None
+    assert dict(zip(((each.resource, each.zones) for each in state.kind.devices), state.device_free, strict=True)) == {
+        ("r/d", 0): 1,
+        ("r/d", 2): 1,
+        ("r/d", 1 << 7 | 1 << 9): 1,
+        ("r/d", NO_ZONE): 1,
+        ("r/e", NO_ZONE): 1,
+    }
+    assert sum(device.total for device in state.kind.devices) == 6
 
 
 def test_a_resource_without_healthy_devices() -> None:
@@ -315,9 +338,13 @@ def test_damaged_fields(path: tuple[str | int, ...], value: Any, problem: str) -
         (names.SHARED_DEVICES, "r/d@0+9=1/1/1", "not a resource and several zones: 'r/d@0+9'"),
         (names.SHARED_DEVICES, "r/d@0=1/1/1", "not a resource and several zones: 'r/d@0'"),
         (names.SHARED_DEVICES, "r/d@x=1/1/1", "not zones: 'x'"),
+        (names.ABSENT_ZONE_DEVICES, "r/d@0=1/1/1", "not a resource and absent zones: 'r/d@0'"),
+        (names.ABSENT_ZONE_DEVICES, "r/d@x=1/1/1", "(r/d@x): not zones: 'x'"),
+        (names.ABSENT_ZONE_DEVICES, "@-1=1/1/1", "not a resource and absent zones: '@-1'"),
         (names.EMPTY_ZONES, "x", "not a CPU range: 'x'"),
         (names.EMPTY_ZONES, "2000", "a zone above 1023: '2000'"),
         (names.MEMORY_ASSIGNED, "x", "not a CPU range: 'x'"),
+        (names.MEMORY_ASSIGNED, "0-1,5", "no such zones: (5,)"),
     ],
 )
 def test_damaged_attributes_of_the_node(name: str, value: str, problem: str) -> None:
@@ -338,6 +365,7 @@ def test_damaged_attributes_of_the_node(name: str, value: str, problem: str) -> 
         (names.CORES, "0-7*3", "not cores: '0-7*3'"),
         (names.FREE_CPUS, "x", "not a CPU range: 'x'"),
         (names.MEMORY_GROUP, "0,x", "not zones: '0,x'"),
+        (names.MEMORY_GROUP, "0,5", "no such zones: (5,)"),
     ],
 )
 def test_damaged_attributes_of_a_zone(name: str, value: str, problem: str) -> None:
@@ -351,6 +379,27 @@ def test_damaged_attributes_of_a_zone(name: str, value: str, problem: str) -> No
     assert any(each.endswith(problem) and name in each for each in read.problems)
     assert read.state is not None
     assert read.state.free_cpus & 0xFF00 == 0xFF00
+
+
+@pytest.mark.parametrize("text", ["0,x", "0,5", "5"])
+def test_a_damaged_memory_group_is_unknown(text: str) -> None:
+    """A verdict on pods with pinned memory says so, and none raises an error."""
+    nrt = edited(("kind",), "")
+    set_attribute(nrt["zones"][0], names.MEMORY_GROUP, text)
+    state = read_nrt(nrt, KindInterner()).state
+    assert state is not None
+    assert state.kind.unknown == ("zones that give memory as one",)
+    assert state.memory_groups == (1, 2)
+
+
+@pytest.mark.parametrize(("count", "is_read"), [(128, True), (129, False), (500, False)])
+def test_more_zones_than_any_kubelet_has(count: int, is_read: bool) -> None:
+    """A report of too many zones is not read, whatever it has."""
+    nrt = edited(("kind",), "")
+    nrt["zones"] = [{"name": f"node-{number}", "type": "Node"} for number in range(count)]
+    report = read_nrt(nrt, KindInterner())
+    assert (report.state is not None) is is_read
+    assert is_read or report.problems[0] == "zones: more than 128 NUMA nodes or 256 problems: none is read"
 
 
 JSON = st.recursive(

@@ -145,6 +145,26 @@ def test_a_withdrawn_job_leaves_the_reservation_to_the_next(name: str) -> None:
     assert [one.serial for one in decide(policy, 1, state)] == [2]
 
 
+@pytest.mark.parametrize("name", RESERVING)
+def test_jobs_that_end_after_the_reserved_start_share_what_is_left_beside_it(name: str) -> None:
+    """One CPU is left beside the reserved job. Of two late jobs in one decision one gets it, though both fit now."""
+    state = waiting(8, job(0, 6, 100), job(1, 7, 10), job(2, 1, 1000), job(3, 1, 1000))
+    policy = pool_policy_named(name)
+    assert [one.serial for one in decide(policy, 0, state)] == [0, 2]
+    assert policy.reservations(0, state)[0].start == 100
+
+
+@pytest.mark.parametrize("name", ["easy", "easy-sjbf", "depth-1", "conservative"])
+def test_an_overrun_changes_what_may_start_beside_a_reservation(name: str) -> None:
+    """A job that would have delayed the reservation ends before it once the job that it waits for overruns."""
+    state = waiting(8, job(0, 5, 10), job(1, 8, 10), job(2, 3, 40))
+    policy = pool_policy_named(name)
+    assert [one.serial for one in decide(policy, 0, state)] == [0]
+    assert decide(policy, 5, state) == []
+    state.extend_overrun(10)
+    assert [one.serial for one in decide(policy, 10, state)] == [2]
+
+
 @pytest.mark.parametrize("name", ["easy", "depth-1", "conservative"])
 def test_an_overrun_deadline_is_extended(name: str) -> None:
     """Its deadline moves by a minute, again and again, and the reservation with it."""

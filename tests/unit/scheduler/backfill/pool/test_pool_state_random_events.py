@@ -6,7 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from support.pool_jobs import CPUS, cpus, job
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
@@ -111,5 +111,4 @@ class History(RuleBasedStateMachine):
         assert [one for one in self.state.pending if self.state.fits_capacity(one)] == []
 
 
-def test_any_history() -> None:
-    run_state_machine_as_test(History)
+TestHistory = History.TestCase

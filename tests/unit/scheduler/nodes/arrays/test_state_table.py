@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.fit_cluster import GIB, TWO_ZONES, kind, pod, states
+from benchmarks.fit_layouts import cluster as sample_cluster
 from support.any_nodes import clusters, pods
 from support.fit_nodes import admitted_in_sequence
 from zonewise_scheduler.admission.admit import admit
@@ -32,6 +34,15 @@ def test_table_agrees_with_admit(cluster: list[NodeState], shape: PodShape) -> N
     for fits, admitted in zip(table.fits(shape).tolist(), expected, strict=True):
         assert fits in {-1, admitted}
     assert table.admitted(shape).tolist() == expected
+
+
+@given(clusters(most=12), pods(inits=True))
+def test_pods_with_init_containers(cluster: list[NodeState], shape: PodShape) -> None:
+    """What ordinary init containers leave is reused by the rules of the kubelet's managers."""
+    table = _table(cluster)
+    expected = _admit_each(cluster, shape)
+    for fits, admitted in zip(table.fits(shape).tolist(), expected, strict=True):
+        assert fits in {-1, admitted}
 
 
 @given(clusters(("single-numa-node", "restricted"), most=12), pods(simple=True))
@@ -105,6 +116,59 @@ def test_common_pods_never_need_admit() -> None:
             assert -1 not in table.fits(shape).tolist()
 
 
+def test_init_containers_never_need_admit() -> None:
+    """Arrays suffice for pods whose init containers and containers are allocated from one zone each."""
+    common = pod(4).containers[0]
+    inits = tuple(common._replace(name=f"i{count}", role="init", milli_cpus=2000 * count) for count in (1, 3, 2, 2))
+    shape = PodShape((*inits, common, common._replace(name="b")), "Guaranteed")
+    for topology in ("single-numa-node", "restricted"):
+        cluster = states(kind(TWO_ZONES, topology), TWO_ZONES, 50)
+        fits = _table(cluster).fits(shape).tolist()
+        assert fits == _admit_each(cluster, shape)
+        assert set(fits) == {0, 1}
+
+
+def test_policies_without_alignment_never_need_admit() -> None:
+    """Under none and best-effort arrays suffice for a pod of one container, whatever lacks in some zones."""
+    for topology in ("none", "best-effort"):
+        cluster = states(kind(TWO_ZONES, topology), TWO_ZONES, 200)
+        for shape in (pod(4), pod(60, 6), pod(30, 2, memory=300), pod(90, resources=(), memory=400)):
+            fits = _table(cluster).fits(shape).tolist()
+            assert fits == _admit_each(cluster, shape)
+            assert set(fits) == {0, 1}
+
+
+def test_models_of_machines_share_arrays() -> None:
+    """Machines with other CPUs, distances and reserved cores have verdicts of their own from the same arrays."""
+    cluster = sample_cluster(60, 20, {"topology": "restricted"})
+    table = _table(cluster)
+    for shape in (pod(4, resources=()), pod(12, 1), pod(20, resources=(), memory=60)):
+        fits = table.fits(shape).tolist()
+        assert fits == _admit_each(cluster, shape)
+    blocks: list[int] = []
+    table.gather(np.zeros(table.rows), lambda block: np.full(block.rows.size, blocks.append(block.rows.size) or 0.0))
+    assert sum(blocks) == 60
+    assert len(blocks) <= 4
+
+
+def test_judged_rows_stay_decided_until_they_change() -> None:
+    """judge() stores the verdict of an undecided row; equal states of other rows are still undecided."""
+    node_kind = kind(TWO_ZONES, "restricted")
+    node_kind = replace(node_kind, policies=node_kind.policies._replace(align_by_package=True, full_cores=False))
+    (state,) = states(node_kind, TWO_ZONES, 1)
+    (one,) = pod(4, 0, memory=1).containers
+    shape = PodShape((one, one._replace(name="b")), "Guaranteed")
+    table = _table([state, state])
+    assert table.fits(shape).tolist() == [-1, -1]
+    admitted = table.judge(0, shape)
+    assert admitted == admit(state, shape).admitted
+    assert table.fits(shape).tolist() == [admitted, -1]
+    table.set(0, state)
+    assert table.fits(shape).tolist() == [-1, -1]
+    table.set(0, None)
+    assert not table.judge(0, shape)
+
+
 def test_restricted_with_several_zones() -> None:
     """60 CPUs, 6 devices and 600 GiB need two zones each: an empty node admits the pod, and a node in use does not."""
     node_kind = kind(TWO_ZONES, "restricted")
@@ -133,6 +197,5 @@ def test_memory_of_containers_whose_sum_has_no_hint() -> None:
     )
     container = Container("a", "app", 500, (("memory", GIB),))
     shape = PodShape((container, container._replace(name="b"), container._replace(name="c")), "Guaranteed")
-    table = _table([used])
-    assert table.fits(shape).tolist() == [-1]
-    assert table.admitted(shape).tolist() == _admit_each([used], shape) == [True]
+    full = used._replace(memory_free=((0, 2 * GIB), (0, GIB // 2)))
+    assert _table([used, full]).fits(shape).tolist() == _admit_each([used, full], shape) == [True, False]

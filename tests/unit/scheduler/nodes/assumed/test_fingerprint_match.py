@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from support.ledger_kubelets import SHARED
 from zonewise_common.nrt.podfingerprint import fingerprint, parse_fingerprint, pod_hash
-from zonewise_scheduler.nodes.assumed.fingerprint_match import match_fingerprint
+from zonewise_scheduler.nodes.assumed import fingerprint_match
+from zonewise_scheduler.nodes.assumed.fingerprint_match import MAX_FLIPPED, FingerprintMatcher, match_fingerprint
 from zonewise_scheduler.nodes.assumed.pod_state import PodState
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def pod_state(index: int, *, covered: bool = False, removed: bool = False, name: str = "") -> PodState:
@@ -61,6 +67,60 @@ def test_unknown_pods() -> None:
     """No set matches a fingerprint with an unknown pod."""
     pods = [pod_state(index) for index in range(30)]
     assert match_fingerprint(fingerprint_number([*pods, pod_state(99)]), pods) is None
+
+
+@given(st.data(), st.integers(1, 20))
+def test_neighbours_are_sets(data: st.DataObject, count: int) -> None:
+    """Pods of one name included, every set that differs from the living pods in three pods at most matches."""
+    names = data.draw(st.lists(st.sampled_from([f"p{index}" for index in range(12)]), min_size=count, max_size=count))
+    seen: set[str] = set()
+    known: list[PodState] = []
+    for index, name in reversed(list(enumerate(names))):  # of pods of one name the last one is alive
+        removed = name in seen or data.draw(st.booleans())
+        seen.add(name)
+        known.insert(0, pod_state(index, covered=data.draw(st.booleans()), removed=removed, name=name))
+    reported = [pod for pod in known if pod.removed_at is None]
+    for pod in data.draw(st.lists(st.sampled_from(known), max_size=2, unique_by=lambda pod: pod.uid)):
+        reported = [other for other in reported if other is not pod] if pod in reported else [*reported, pod]
+    matched = match_fingerprint(fingerprint_number(reported), known)
+    assert matched is not None
+    assert fingerprint_number([pod for pod in known if pod.uid in matched]) == fingerprint_number(reported)
+
+
+def test_failed_searches_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal pods are not searched again for one fingerprint, and a hopeless search gets shorter each time."""
+    budgets: list[int] = []
+
+    def counted(number: int, pods: list[PodState], flipped: int) -> frozenset[str] | None:
+        budgets.append(flipped)
+        return match_fingerprint(number, pods, flipped)
+
+    monkeypatch.setattr(fingerprint_match, "match_fingerprint", counted)
+    pods = [pod_state(index, covered=True) for index in range(20)]
+    hidden = pod_state(99)
+    matcher = FingerprintMatcher()
+    for _ in range(3):
+        assert matcher.match(fingerprint_number([*pods, hidden]), pods) is None
+    assert budgets == [MAX_FLIPPED]
+    for index in range(20, 40):
+        pods.append(pod_state(index))
+        assert matcher.match(fingerprint_number([*pods, hidden]), pods) is None
+    assert budgets[1:4] == [MAX_FLIPPED // 2, MAX_FLIPPED // 4, MAX_FLIPPED // 8]
+    assert budgets[-1] == 32
+    assert matcher.match(fingerprint_number(pods[:-1]), pods) == uids(pods[:-1])
+    assert matcher.match(fingerprint_number(pods), pods) == uids(pods)
+    assert budgets[-2:] == [32, MAX_FLIPPED]
+
+
+def test_a_removed_pod_is_another_input() -> None:
+    """A failure does not last when the event arrives that explains the fingerprint."""
+    pods = [pod_state(index, covered=True) for index in range(40)]
+    number = fingerprint_number(pods[5:])
+    matcher = FingerprintMatcher()
+    assert matcher.match(number, pods) is None
+    for pod in pods[:5]:
+        pod.removed_at = 1.0
+    assert matcher.match(number, pods) == uids(pods[5:])
 
 
 def test_older_pod_of_one_name_matches_first() -> None:

@@ -2,46 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from support.ledger_kubelets import (
     ALL,
     EXCLUSIVE,
+    KIND,
     SHARED,
     SINGLE,
     Kubelet,
     bound_pod,
+    fresh,
     node_kind,
     node_report,
+    pod,
     pod_shape,
+    reported,
 )
 from zonewise_scheduler.admission.node import idle_node
 from zonewise_scheduler.nodes.assumed.ledger import Ledger
-from zonewise_scheduler.nodes.assumed.types import BLOCKED_BY_ASSUMED, BOUND, NO_REPORT, NODE_BACKOFF, PendingPod
-
-if TYPE_CHECKING:
-    from zonewise_scheduler.admission.pod import PodShape
-
-KIND = node_kind(SINGLE)
-MOST = pod_shape((6, 0))
-"""Most of a zone of 8 CPUs."""
-
-
-def pod(name: str, shape: PodShape = MOST, uid: str = "") -> PendingPod:
-    return PendingPod(uid or f"uid-{name}", "jobs", name, shape)
-
-
-def reported(kubelet: Kubelet, at: float = 0.0) -> Ledger:
-    """A ledger that has the node's first report."""
-    ledger = Ledger()
-    ledger.update_report(kubelet.report(), at)
-    return ledger
-
-
-def fresh(methods: tuple[str, ...] = (ALL, EXCLUSIVE), *, hidden: bool = False) -> Kubelet:
-    return Kubelet("n1", idle_node(KIND), methods, hidden)
+from zonewise_scheduler.nodes.assumed.types import BLOCKED_BY_ASSUMED, BOUND, NO_REPORT, NODE_BACKOFF
 
 
 def test_burst_of_three_pods() -> None:
@@ -51,22 +31,6 @@ def test_burst_of_three_pods() -> None:
     assert [share.cpus for verdict in (first, second) for share in verdict.assignments] == [0b111111, 0b111111 << 8]
     assert (third.admitted, third.reason) == (False, "TopologyAffinityError")
     assert ledger.counters().assumed == 2
-
-
-def test_report_from_before_an_assumed_pod() -> None:
-    """A report from before a pod leaves it assumed; a report with the pod covers it."""
-    kubelet = fresh()
-    ledger = reported(kubelet)
-    ledger.assume(pod("a"), "n1", 1.0)
-    ledger.add_pod(bound_pod(pod("a"), "n1"), 2.0)
-    assumed = ledger.state("n1")
-    ledger.update_report(kubelet.report(), 3.0)
-    assert ledger.state("n1") == assumed
-    assert [entry.name for entry in ledger.assumed_pods("n1")] == ["a"]
-    kubelet.decide(pod("a"))
-    ledger.update_report(kubelet.report(), 4.0)
-    assert (ledger.assumed_pods("n1"), ledger.state("n1")) == ((), kubelet.state)
-    assert ledger.counters().covered == 1
 
 
 def test_report_is_stale_once_it_lacks_a_long_running_pod() -> None:
@@ -85,28 +49,41 @@ def test_report_is_stale_once_it_lacks_a_long_running_pod() -> None:
     assert not ledger.is_stale("unknown", 99.0, 30.0)
 
 
-def test_report_covers_a_pod_before_the_api_shows_it_bound() -> None:
-    kubelet = fresh()
-    ledger = reported(kubelet)
-    ledger.assume(pod("a"), "n1", 1.0)
-    kubelet.decide(pod("a"))
-    ledger.update_report(kubelet.report(), 2.0)
-    assert (ledger.assumed_pods("n1"), ledger.state("n1")) == ((), kubelet.state)
-    ledger.add_pod(bound_pod(pod("a"), "n1", 1.5), 3.0)
-    ledger.tick(1000.0)
-    assert (ledger.assumed_pods("n1"), ledger.state("n1")) == ((), kubelet.state)
+def test_a_polled_report_may_come_late() -> None:
+    """An agent that reports once a minute makes no node stale, nor does a fingerprint of unknown pods."""
+    for kubelet, is_polled in ((fresh(), True), (fresh(()), True), (fresh((ALL, EXCLUSIVE), hidden=True), False)):
+        ledger = Ledger()
+        ledger.update_report(kubelet.report()._replace(is_polled=is_polled), 0.0)
+        ledger.add_pod(bound_pod(pod("a"), "n1", started=2.0), 2.0)
+        kubelet.decide(pod("a"))
+        assert not any(ledger.is_stale("n1", float(at), 60.0) for at in range(2, 153))
+        assert ledger.is_stale("n1", 152.1, 60.0)
+        ledger.update_report(kubelet.report()._replace(is_polled=is_polled), 160.0)
+        ledger.tick(160.0)
+        assert not ledger.is_stale("n1", 999.0, 60.0)
 
 
-def test_older_and_equal_reports_change_nothing() -> None:
+@pytest.mark.parametrize("error", [-3600.0, 3600.0])
+def test_clocks_of_nodes_make_no_node_stale(error: float) -> None:
+    """Staleness counts from when the ledger saw the start, by its own clock."""
     kubelet = fresh()
     ledger = reported(kubelet)
-    old = kubelet.report()
-    kubelet.decide(pod("a"))
-    ledger.add_pod(bound_pod(pod("a"), "n1", 1.0), 1.0)
-    new = kubelet.report()
-    for report in (new, old, new):
-        ledger.update_report(report, 2.0)
-        assert ledger.state("n1") == kubelet.state
+    ledger.add_pod(bound_pod(pod("a"), "n1", started=2.0 + error), 2.0)
+    assert not ledger.is_stale("n1", 62.0, 60.0)
+    assert ledger.is_stale("n1", 62.1, 60.0)
+
+
+def test_outdated_events_make_every_report_stale() -> None:
+    """And once they arrive again, each node is worth another look."""
+    ledger = reported(fresh())
+    assert ledger.changed_nodes() == {"n1"}
+    ledger.set_outdated(outdated=True)
+    assert ledger.is_stale("n1", 1.0, 60.0)
+    assert not ledger.is_stale("unknown", 1.0, 60.0)
+    assert ledger.changed_nodes() == frozenset()
+    ledger.set_outdated(outdated=False)
+    assert not ledger.is_stale("n1", 1.0, 60.0)
+    assert ledger.changed_nodes() == {"n1"}
 
 
 def test_pod_is_assumed_once() -> None:
@@ -249,42 +226,6 @@ def test_deleted_unbound_pod_is_forgotten() -> None:
     assert (ledger.assumed_pods("n1"), ledger.counters().forgotten) == ((), 1)
 
 
-def test_pod_released_by_its_kubelet() -> None:
-    """A pod that reports lack again is assumed until the API confirms its end, and then leaves at once."""
-    kubelet = fresh()
-    kubelet.decide(pod("a"))
-    ledger = Ledger()
-    ledger.add_pod(bound_pod(pod("a"), "n1", 0.0), 0.0)
-    ledger.update_report(kubelet.report(), 1.0)
-    assert ledger.assumed_pods("n1") == ()
-    kubelet.end_pod("uid-a")
-    ledger.update_report(kubelet.report(), 2.0)
-    assert [entry.name for entry in ledger.assumed_pods("n1")] == ["a"]
-    ledger.remove_pod("uid-a", 2.5)
-    assert (ledger.assumed_pods("n1"), ledger.state("n1")) == ((), kubelet.state)
-
-
-def test_successor_with_the_same_name() -> None:
-    """A report that may be of the predecessor does not cover the successor, until time or another report decides."""
-    kubelet = fresh()
-    kubelet.decide(pod("web-0", uid="old"))
-    ledger = Ledger()
-    ledger.add_pod(bound_pod(pod("web-0", uid="old"), "n1", 0.0), 0.0)
-    ledger.update_report(kubelet.report(), 1.0)
-    late = kubelet.report()
-    kubelet.end_pod("old")
-    ledger.remove_pod("old", 2.0, terminated=True)
-    ledger.assume(pod("web-0", uid="new"), "n1", 3.0)
-    ledger.add_pod(bound_pod(pod("web-0", uid="new"), "n1"), 3.0)
-    ledger.update_report(late, 4.0)
-    assert [entry.uid for entry in ledger.assumed_pods("n1")] == ["new"]
-    kubelet.decide(pod("web-0", uid="new"))
-    ledger.update_report(kubelet.report(), 5.0)
-    assert [entry.uid for entry in ledger.assumed_pods("n1")] == ["new"], "this report equals a late one"
-    ledger.tick(92.0)
-    assert (ledger.assumed_pods("n1"), ledger.state("n1")) == ((), kubelet.state)
-
-
 def test_misprediction() -> None:
     """The pod leaves, the misprediction has all inputs, and the node backs off for such pods, longer each time."""
     ledger = reported(fresh())
@@ -372,66 +313,6 @@ def test_assumed_pods_no_longer_fit_on_a_report() -> None:
     assert ledger.counters().blocked == 1
     ledger.reject_pod("uid-a", "TopologyAffinityError", "", 4.0)
     assert (ledger.state("n1"), ledger.counters().blocked) == (kubelet.state, 0)
-
-
-@pytest.mark.parametrize(("methods", "hidden"), [((), False), ((ALL, EXCLUSIVE), True)])
-def test_reports_without_a_matching_fingerprint(methods: tuple[str, ...], hidden: bool) -> None:
-    """Without a fingerprint of known pods, a pod is covered report_lag after its kubelet started it."""
-    kubelet = fresh(methods, hidden=hidden)
-    ledger = reported(kubelet)
-    ledger.assume(pod("a"), "n1", 1.0)
-    kubelet.decide(pod("a"))
-    ledger.add_pod(bound_pod(pod("a"), "n1", 2.0), 2.0)
-    ledger.tick(1000.0)
-    assert len(ledger.assumed_pods("n1")) == 1, "no report since"
-    ledger.update_report(kubelet.report(), 1001.0)
-    assert (ledger.assumed_pods("n1"), ledger.state("n1")) == ((), kubelet.state)
-    ledger.assume(pod("b"), "n1", 1002.0)
-    kubelet.decide(pod("b"))
-    ledger.add_pod(bound_pod(pod("b"), "n1", 1002.0), 1002.0)
-    ledger.update_report(kubelet.report(), 1003.0)
-    ledger.tick(1091.0)
-    assert len(ledger.assumed_pods("n1")) == 1
-    ledger.tick(1092.0)
-    assert (ledger.assumed_pods("n1"), ledger.state("n1")) == ((), kubelet.state)
-
-
-def test_report_from_before_the_ledger() -> None:
-    """It arrived late, but was written before a pod started: the time of writing decides."""
-    kubelet = fresh(())
-    report = kubelet.report()
-    kubelet.decide(pod("a"))
-    ledger = Ledger()
-    ledger.add_pod(bound_pod(pod("a"), "n1", 100.0), 1000.0)
-    ledger.update_report(report, 1000.0, published=90.0)
-    ledger.tick(5000.0)
-    assert len(ledger.assumed_pods("n1")) == 1
-    ledger.update_report(kubelet.report(), 5001.0, published=101.0)
-    assert ledger.assumed_pods("n1") == ()
-
-
-def test_pods_added_after_their_report() -> None:
-    """Pods of others that a report includes before the API shows them are covered once the API does."""
-    kubelet = fresh()
-    for name in "ab":
-        kubelet.decide(pod(name, pod_shape((3, 0))))
-    ledger = reported(kubelet)
-    ledger.add_pod(bound_pod(pod("a", pod_shape((3, 0))), "n1", 0.5), 1.0)
-    assert len(ledger.assumed_pods("n1")) == 1
-    ledger.add_pod(bound_pod(pod("b", pod_shape((3, 0))), "n1", 0.5), 1.0)
-    assert (ledger.assumed_pods("n1"), ledger.state("n1")) == ((), kubelet.state)
-
-
-def test_fingerprint_of_exclusive_resources() -> None:
-    """The fingerprint of pods with exclusive resources suffices where unknown pods spoil the other one."""
-    kubelet = fresh((EXCLUSIVE,))
-    ledger = reported(kubelet)
-    ledger.assume(pod("a"), "n1", 1.0)
-    ledger.add_pod(bound_pod(pod("s", SHARED), "n1"), 1.0)
-    for name, shape in (("a", MOST), ("s", SHARED), ("unknown", SHARED)):
-        kubelet.decide(pod(name, shape))
-    ledger.update_report(kubelet.report(), 2.0)
-    assert ledger.assumed_pods("n1") == ()
 
 
 def test_shape_changes() -> None:

@@ -9,8 +9,19 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from support.ledger_kubelets import ALL, EXCLUSIVE, SHARED, SINGLE, Kubelet, bound_pod, node_kind, pod_shape
+from support.ledger_kubelets import (
+    ALL,
+    EXCLUSIVE,
+    SHARED,
+    SINGLE,
+    Kubelet,
+    bound_pod,
+    node_kind,
+    pod_shape,
+    pod_times,
+)
 from zonewise_scheduler.admission.node import Policies, idle_node
+from zonewise_scheduler.extender.objects.start_times import read_start_times
 from zonewise_scheduler.nodes.assumed.ledger import Ledger
 from zonewise_scheduler.nodes.assumed.types import PendingPod
 
@@ -20,6 +31,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeKind, NodeState
     from zonewise_scheduler.admission.pod import PodShape
     from zonewise_scheduler.admission.report.node_report import NodeReport
+    from zonewise_scheduler.nodes.assumed.types import BoundPod
 
 REPORT_LAG = 90.0
 DELIVERY_TIME = 60.0
@@ -56,6 +68,10 @@ class Pod:
     """The version of the report at the time of the prediction."""
     assumed_at: float
     bound: bool = False
+    bound_at: float = 0.0
+    """True time, as the API server's stamps; likewise the next."""
+    status_at: float = 0.0
+    """When its kubelet last wrote its status."""
     decided: bool = False
     """The kubelet has admitted or rejected it."""
     started: float | None = None
@@ -77,7 +93,10 @@ class History(RuleBasedStateMachine):
         kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=2), has_others=st.booleans(), data=st.data()
     )
     def begin(self, kinds: list[NodeKind], has_others: bool, data: st.DataObject) -> None:
+        """Clocks differ: `at` is of the API server, the ledger's and the nodes' clocks have errors of their own."""
         self.at = 0.0
+        self.ledger_error = data.draw(st.sampled_from([0.0, -3600.0, 3600.0]))
+        self.node_errors: dict[str, float] = {}
         self.has_others = has_others
         self.last_uid = 0
         self.ledger = Ledger()
@@ -87,9 +106,15 @@ class History(RuleBasedStateMachine):
         for index, kind in enumerate(kinds):
             methods, hidden = data.draw(st.sampled_from(METHODS)), data.draw(st.booleans())
             self.kubelets[f"n{index}"] = Kubelet(f"n{index}", idle_node(kind), methods, hidden)
+            self.node_errors[f"n{index}"] = data.draw(st.sampled_from([0.0, -3600.0, 3600.0, -20.0, 20.0]))
         self.living: list[Pod] = []
         self.events: list[tuple[str, Pod, float | None]] = []
         self.reports_under_way: list[tuple[NodeReport, float]] = []
+        self.versions: dict[tuple[str, int], NodeReport] = {}
+        self.restored: set[str] = set()
+        """Nodes whose last delivered report is from before their pods."""
+        self.published_at: dict[tuple[str, str], float] = {}
+        """By node and version."""
         self.published: dict[str, NodeReport] = {}
         self.known_versions: dict[str, int] = dict.fromkeys(self.kubelets, 0)
         self.unpublished: dict[str, float] = {}
@@ -113,10 +138,11 @@ class History(RuleBasedStateMachine):
             kind == "bound" and not pod_of_others.is_ours and pod_of_others.node == node_name
             for kind, pod_of_others, _ in self.events
         )
-        verdict = self.ledger.assume(pod.pending, node_name, self.at)
+        pod.disturbed |= node_name in self.restored
+        verdict = self.ledger.assume(pod.pending, node_name, self.now)
         if repeat:
             before = self.ledger.state(node_name)
-            assert self.ledger.assume(pod.pending, node_name, self.at).admitted == verdict.admitted
+            assert self.ledger.assume(pod.pending, node_name, self.now).admitted == verdict.admitted
             assert self.ledger.state(node_name) == before
         if verdict.admitted:
             self.living.append(pod)
@@ -124,7 +150,7 @@ class History(RuleBasedStateMachine):
     @rule(which=st.integers(0, 99))
     def forget(self, which: int) -> None:
         for pod in self._pick(which, lambda pod: pod.is_ours and not pod.bound):
-            self.ledger.forget(pod.pending.uid, self.at)
+            self.ledger.forget(pod.pending.uid, self.now)
             self.living.remove(pod)
 
     @rule(which=st.integers(0, 99), count=st.integers(1, 3))
@@ -148,6 +174,12 @@ class History(RuleBasedStateMachine):
         for _ in range(count):
             for pod in self._pick(which, lambda pod: pod.bound and not pod.decided):
                 self._decide(pod)
+
+    @rule(which=st.integers(0, 99))
+    def kubelet_writes_a_status(self, which: int) -> None:
+        for pod in self._pick(which, lambda pod: pod.started is not None and pod.deleted is None):
+            pod.status_at = self.at
+            self.events.append(("bound", pod, pod.started))
 
     @rule(which=st.integers(0, 99))
     def pod_ends(self, which: int) -> None:
@@ -201,7 +233,7 @@ class History(RuleBasedStateMachine):
     @rule(node=st.integers(0, 1))
     def report_is_removed_and_returns(self, node: int) -> None:
         node_name = list(self.kubelets)[node % len(self.kubelets)]
-        self.ledger.remove_report(node_name, self.at)
+        self.ledger.remove_report(node_name, self.now)
         assert self.ledger.state(node_name) is None
         self.reports_under_way = [
             (report, sent_at) for report, sent_at in self.reports_under_way if report.node != node_name
@@ -209,6 +241,24 @@ class History(RuleBasedStateMachine):
         self.known_versions[node_name] = 0
         self.publish(node_name)
         self._report(self.published[node_name])
+
+    @rule(node=st.integers(0, 1), back=st.integers(1, 3))
+    def etcd_is_restored(self, node: int, back: int) -> None:
+        """An old report is back, later versions are lower, and the agent has yet to notice."""
+        node_name = list(self.kubelets)[node % len(self.kubelets)]
+        kubelet, known = self.kubelets[node_name], self.known_versions[node_name]
+        version = max(1, kubelet.reports - back)
+        old = self.versions[node_name, version]
+        stamp = self.published_at[node_name, old.version]
+        self.ledger.update_report(old, self.now, published=stamp, replaces=str(known))
+        self.known_versions[node_name] = kubelet.reports = version
+        kubelet.ended = min(kubelet.ended, version)
+        self.published[node_name] = old
+        self.reports_under_way = [entry for entry in self.reports_under_way if entry[0].node != node_name]
+        self.unpublished.setdefault(node_name, self.at)
+        self.restored.add(node_name)
+        for pod in self.living:
+            pod.disturbed |= pod.node == node_name
 
     @rule()
     def ledger_restarts(self) -> None:
@@ -219,7 +269,7 @@ class History(RuleBasedStateMachine):
         self.events.clear()
         for pod in self.living:
             if pod.deleted is None:
-                self.ledger.add_pod(bound_pod(pod.pending, pod.node, pod.started), self.at)
+                self.ledger.add_pod(self.observed(pod, pod.started), self.now)
         for pod in self.living:
             if pod.deleted is not None:
                 for neighbour in self.living:
@@ -233,7 +283,7 @@ class History(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.at += seconds
         for pod in [pod for pod in self.living if not pod.bound and pod.assumed_at + DELIVERY_TIME <= self.at]:
-            self.ledger.forget(pod.pending.uid, self.at)
+            self.ledger.forget(pod.pending.uid, self.now)
             self.living.remove(pod)
         for pod in [pod for pod in self.living if pod.deleted is not None and pod.deleted + DELIVERY_TIME <= self.at]:
             self._stop(pod)
@@ -249,7 +299,7 @@ class History(RuleBasedStateMachine):
         self.reports_under_way = [
             (report, sent_at) for report, sent_at in self.reports_under_way if sent_at + DELIVERY_TIME / 2 > self.at
         ]
-        self.ledger.tick(self.at)
+        self.ledger.tick(self.now)
 
     # --- invariants
 
@@ -284,13 +334,25 @@ class History(RuleBasedStateMachine):
         for report, _ in self.reports_under_way:
             self._report(report)
         self.at += REPORT_LAG
-        self.ledger.tick(self.at)
+        self.ledger.tick(self.now)
         for node, kubelet in self.kubelets.items():
             assert self.ledger.assumed_pods(node) == ()
             assert self.ledger.state(node) == kubelet.state
         assert self.ledger.counters().blocked == 0
 
     # --- helpers
+
+    @property
+    def now(self) -> float:
+        """The time by the ledger's clock."""
+        return self.at + self.ledger_error
+
+    def observed(self, pod: Pod, started: float | None) -> BoundPod:
+        """The pod as the API shows it."""
+        if started is None:
+            return bound_pod(pod.pending, pod.node)
+        times = read_start_times(pod_times(pod.bound_at, started + self.node_errors[pod.node], pod.status_at))
+        return bound_pod(pod.pending, pod.node, *times)
 
     def _next_pod(self, shape: PodShape) -> PendingPod:
         """A pod, at times with the name of a pod that has ended."""
@@ -304,7 +366,7 @@ class History(RuleBasedStateMachine):
         return [candidates[which % len(candidates)]] if candidates else []
 
     def _bind(self, pod: Pod) -> None:
-        pod.bound = True
+        pod.bound, pod.bound_at = True, self.at
         self.events.append(("bound", pod, None))
 
     def _decide(self, pod: Pod) -> None:
@@ -313,7 +375,7 @@ class History(RuleBasedStateMachine):
         pod.decided = True
         self.unpublished.setdefault(pod.node, self.at)
         if verdict.admitted:
-            pod.started = self.at
+            pod.started = pod.status_at = self.at
             self.events.append(("bound", pod, self.at))
             return
         assert pod.disturbed or kubelet.ended >= pod.report_version, f"{pod.pending.name} was predicted to be admitted"
@@ -327,11 +389,15 @@ class History(RuleBasedStateMachine):
     def publish(self, node: str) -> None:
         self.unpublished.pop(node, None)
         report = self.published[node] = self.kubelets[node].report()
+        self.published_at[node, report.version] = self.at
+        self.versions[node, int(report.version)] = report
         self.reports_under_way.append((report, self.at))
 
     def _report(self, report: NodeReport) -> None:
         self.known_versions[report.node] = max(self.known_versions[report.node], int(report.version))
-        self.ledger.update_report(report, self.at)
+        if report is self.published[report.node] and report.node not in self.unpublished:
+            self.restored.discard(report.node)
+        self.ledger.update_report(report, self.now, published=self.published_at[report.node, report.version])
 
     def _deliver_all(self) -> None:
         for event in self.events:
@@ -340,12 +406,12 @@ class History(RuleBasedStateMachine):
 
     def _deliver(self, kind: str, pod: Pod, started: float | None) -> None:
         if kind == "bound":
-            self.ledger.add_pod(bound_pod(pod.pending, pod.node, started), self.at)
+            self.ledger.add_pod(self.observed(pod, started), self.now)
         elif kind == "rejected":
-            misprediction = self.ledger.reject_pod(pod.pending.uid, "TopologyAffinityError", "", self.at)
+            misprediction = self.ledger.reject_pod(pod.pending.uid, "TopologyAffinityError", "", self.now)
             self.mispredictions += misprediction is not None
         else:
-            self.ledger.remove_pod(pod.pending.uid, self.at, terminated=kind == "ended")
+            self.ledger.remove_pod(pod.pending.uid, self.now, terminated=kind == "ended")
 
 
 TestHistory = History.TestCase

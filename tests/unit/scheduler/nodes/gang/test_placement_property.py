@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -133,7 +133,7 @@ def test_preferred_level(cluster: NodeSnapshot, shape: PodShape, size: int, leve
 
 @st.composite
 def gangs(draw: st.DrawFn) -> list[GangPodSet]:
-    levels = {"required": draw(LEVELS)} if draw(st.booleans()) else {"preferred": draw(LEVELS)}
+    levels: dict[str, Any] = {"required": draw(LEVELS)} if draw(st.booleans()) else {"preferred": draw(LEVELS)}
     group = draw(st.sampled_from(["", "all"]))
     return [
         GangPodSet(name, draw(st.integers(1, 4)), draw(pods()), draw(constraints()), group=group, **levels)

@@ -17,11 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 FRAGMENTATION, CLOSENESS, GROUPS = ScoreWeights(1, 0, 0), ScoreWeights(0, 1, 0), ScoreWeights(0, 0, 1)
-ZONE = 8
-"""CPUs of each of two zones: 4 cores of two threads, two L3 groups of two cores."""
 
 
 def _kind(topology: str = "single-numa-node") -> NodeKind:
+    """Two zones of 8 CPUs: each has 4 cores of two threads, in two L3 groups of two cores."""
     return NodeKind(
         Policies(topology=topology, cpu="static"),
         (0, 1),

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise_scheduler.quota.api.amount import MIN_AMOUNT, UNLIMITED, amount_from_quantity, minus, plus, resource_value
+from zonewise_scheduler.quota.api.amount import (
+    MIN_AMOUNT,
+    UNLIMITED,
+    amount_from_quantity,
+    amount_text,
+    minus,
+    plus,
+    resource_value,
+)
 
 AMOUNTS = st.sampled_from([MIN_AMOUNT, -1, 0, 1, UNLIMITED - 1, UNLIMITED]) | st.integers(MIN_AMOUNT, UNLIMITED)
 
@@ -41,3 +49,19 @@ def test_quantities(resource: str, quantity: str, quota: int, request_: int) -> 
 def test_no_quantity() -> None:
     with pytest.raises(ValueError, match="much"):
         amount_from_quantity("cpu", "much")
+
+
+@given(st.sampled_from(["cpu", "memory", "hugepages-2Mi", "nvidia.com/gpu"]), st.integers(0, UNLIMITED // 1000))
+def test_an_amount_is_read_as_it_was_written(resource: str, amount: int) -> None:
+    assert resource_value(resource, amount_text(resource, amount)) == amount
+
+
+@pytest.mark.parametrize(
+    ("resource", "amount", "text"),
+    [
+        ("cpu", 1500, "1500m"), ("cpu", 2000, "2"), ("cpu", 12_000_000, "12k"), ("memory", 3 << 30, "3Gi"),
+        ("hugepages-2Mi", 2048, "2Ki"), ("nvidia.com/gpu", 8, "8"), ("pods", 0, "0"),
+    ],
+)  # fmt: skip
+def test_an_amount_is_written_as_kueue_does(resource: str, amount: int, text: str) -> None:
+    assert amount_text(resource, amount) == text

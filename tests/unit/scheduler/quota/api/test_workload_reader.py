@@ -211,6 +211,25 @@ PATHS = [
 ]
 
 
+@given(st.sampled_from(["spec.podSets.0.template", "spec.podSets.0.template.spec", *PATHS]), JSON_VALUES)
+def test_pod_sets_that_are_read_once_more_have_the_same_values_and_problems(path: str, value: object) -> None:
+    obj = with_field(WORKLOAD, path, value)
+    first, again = read_workload(obj), read_workload(copy.deepcopy(obj))
+    assert again.problems == first.problems
+    assert (None if again.workload is None else again.workload.pod_sets) == (
+        None if first.workload is None else first.workload.pod_sets
+    )
+
+
+def test_equal_pod_sets_are_one_value_and_large_ones_are_not_remembered() -> None:
+    pending = {name: value for name, value in WORKLOAD.items() if name != "status"}
+    first, again = read_valid(pending), read_valid(copy.deepcopy(pending))
+    assert first.pod_sets is again.pod_sets
+    large = with_field(pending, "spec.podSets.0.template.spec.nodeSelector", {"type": "x" * 10_000})
+    assert read_valid(large).pod_sets == read_valid(large).pod_sets
+    assert read_valid(large).pod_sets is not read_valid(large).pod_sets
+
+
 @given(st.sampled_from(PATHS), JSON_VALUES)
 def test_no_object_makes_the_reader_raise(path: str, value: object) -> None:
     read_workload(with_field(WORKLOAD, path, value))

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.quota_strategies import KEYS, running_workload
+from support.quota_strategies import KEYS, pending_workload, running_workload
 from zonewise_scheduler.quota.api.workload_types import Eviction
-from zonewise_scheduler.quota.preemption.candidate_ordering import sort_candidates
+from zonewise_scheduler.quota.preemption.candidate_ordering import satisfies_preemption_policy, sort_candidates
 
 if TYPE_CHECKING:
+    from zonewise_scheduler.quota.api.queue_types import PreemptionPolicy
     from zonewise_scheduler.quota.api.workload_types import Workload
 
 WORKLOADS = [running_workload(f"w{i}", f"q{i % 2}", KEYS[0], 1, i % 3, i % 4) for i in range(8)]
@@ -35,3 +37,26 @@ def test_more_usage_of_the_local_queue_comes_first() -> None:
 def test_evicted_workloads_come_first() -> None:
     evicted = replace(WORKLOADS[2], eviction=Eviction("Preempted", 1.0))
     assert sort_candidates([*WORKLOADS, evicted], "q0", {})[0] is evicted
+
+
+@pytest.mark.parametrize(
+    ("policy", "priority", "submitted", "expected"),
+    [
+        ("LowerOrNewerEqualPriority", 1, 6.0, True),
+        ("LowerOrNewerEqualPriority", 1, 5.0, False),  # of equal age
+        ("LowerOrNewerEqualPriority", 1, 4.0, False),
+        ("LowerOrNewerEqualPriority", 0, 4.0, True),
+        ("LowerOrNewerEqualPriority", 2, 6.0, False),
+        ("LowerPriority", 0, 4.0, True),
+        ("LowerPriority", 1, 6.0, False),
+        ("Any", 2, 4.0, True),
+        ("Never", 0, 6.0, False),
+    ],
+)
+def test_a_policy_names_the_candidates(
+    policy: PreemptionPolicy, priority: int, submitted: float, *, expected: bool
+) -> None:
+    """The preemptor has priority 1, and was submitted at 5."""
+    preemptor = pending_workload("preemptor", 1, priority=1, created=5.0)
+    candidate = running_workload("candidate", "q", KEYS[0], 1, priority, submitted)
+    assert satisfies_preemption_policy(policy, preemptor, candidate) == expected

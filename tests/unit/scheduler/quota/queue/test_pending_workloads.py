@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -171,6 +172,51 @@ def test_every_workload_is_pending_once(events: list[tuple[str, int, int]], reas
         assert len(pending) == len(keys)
     pending.queue_inadmissible_workloads()
     assert sorted(pop_all(pending)) == sorted(key.partition("/")[2] for key in keys)
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["push", "push", "pop", "pop", "delete", "activate", "copy"]),
+        st.integers(0, 9),
+        st.sampled_from([1.0, 2.0, 3.0]),
+        st.sampled_from(["NoFit", "Reserved", "FailedAfterNomination", "", "PendingPreemption"]),
+    ),
+    max_size=40,
+)
+
+
+def step_queue(pending: PendingWorkloads, event: str, index: int, walltime: float, reason: RequeueReason) -> None:
+    workload = replace(pending_workload(f"w{index}", index % 3, index % 2, float(index)), walltime=walltime)
+    if event == "push":
+        pending.push_or_update(workload)
+    elif event == "delete":
+        pending.delete(workload.key)
+    elif event == "activate":
+        pending.queue_inadmissible_workloads()
+    elif (head := pending.pop({})) is not None:
+        requeue(pending, head, reason)
+
+
+@given(STEPS, st.data())
+def test_a_queue_and_its_copies_change_independently(
+    steps: list[tuple[str, int, float, RequeueReason]], data: st.DataObject
+) -> None:
+    """Each is always as a twin that has never shared anything with another queue."""
+    queues = [(PendingWorkloads(BEST_EFFORT_FIFO), PendingWorkloads(BEST_EFFORT_FIFO))]
+    for event, index, walltime, reason in steps:
+        pending, twin = data.draw(st.sampled_from(queues))
+        if event == "copy":
+            queues.append((pending.copy(), deepcopy(twin)))
+        else:
+            step_queue(pending, event, index, walltime, reason)
+            step_queue(twin, event, index, walltime, reason)
+        for each, expected in queues:
+            assert (each.active, each.inadmissible) == (expected.active, expected.inadmissible)
+            assert (each.head_key({}), each.sorted_keys({})) == (expected.head_key({}), expected.sorted_keys({}))
+    for each, expected in queues:
+        each.queue_inadmissible_workloads()
+        expected.queue_inadmissible_workloads()
+        assert pop_all(each) == pop_all(expected)
 
 
 @pytest.mark.parametrize(("cycle", "changed", "goes_on"), [(2, True, True), (3, False, True), (3, True, False)])

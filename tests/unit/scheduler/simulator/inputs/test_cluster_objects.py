@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from support.queue_objects import cluster_queue_spec
 from zonewise_scheduler.backfill.policies import policy_named
 from zonewise_scheduler.quota.api.amount import UNLIMITED
 from zonewise_scheduler.quota.topology.types import HOSTNAME, PodSetTopologyRequest, SliceConstraint
@@ -34,9 +35,7 @@ def obj(kind: str, name: str, spec: Json | None = None, **fields: object) -> Jso
 
 
 def queue(name: str, flavor: str = "f", cpus: int = 10) -> Json:
-    quota = {"name": "cpu", "nominalQuota": cpus}
-    covered = {"coveredResources": ["cpu"], "flavors": [{"name": flavor, "resources": [quota]}]}
-    return obj("ClusterQueue", name, {"namespaceSelector": {}, "resourceGroups": [covered]})
+    return obj("ClusterQueue", name, cluster_queue_spec({"cpu": cpus}, flavor))
 
 
 def job(

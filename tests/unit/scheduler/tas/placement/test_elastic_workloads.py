@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from support.tas_trees import BLOCK, HOSTS, assigned_hosts, flavor_snapshot_of, workers
+from support.tas_trees import BLOCK, HOSTS, assigned_hosts, assignment_of, flavor_snapshot_of, workers
 from zonewise_scheduler.quota.topology.types import (
-    HOSTNAME,
     PodSetTopologyRequest,
-    TopologyAssignment,
-    TopologyDomainAssignment,
 )
 from zonewise_scheduler.tas.placement.flavor_assignments import find_topology_assignments_for_flavor
 from zonewise_scheduler.tas.types import TASFeatureGates, TASPodSetRequests
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-
-def previous_assignment_of(pods_by_host: Mapping[str, int]) -> TopologyAssignment:
-    return TopologyAssignment(
-        (HOSTNAME,), tuple(TopologyDomainAssignment((host,), pods) for host, pods in pods_by_host.items())
-    )
 
 
 def test_pods_of_the_previous_slice_stay() -> None:
@@ -34,7 +20,7 @@ def test_pods_of_the_previous_slice_stay() -> None:
         (3, {"h1": 1, "h9": 2}, {"h3": 3}),
     ):
         pod_set = workers(size, PodSetTopologyRequest(unconstrained=True))._replace(
-            previous_assignment=previous_assignment_of(previous)
+            previous_assignment=assignment_of(previous)
         )
         assert (
             assigned_hosts(
@@ -55,7 +41,7 @@ def test_pods_of_the_previous_slice_stay() -> None:
 
 def test_unassigned_leader_beside_the_previous_slice() -> None:
     request = PodSetTopologyRequest(required=BLOCK)
-    group = workers(2, request)._replace(group_name="g", previous_assignment=previous_assignment_of({"h1": 4}))
+    group = workers(2, request)._replace(group_name="g", previous_assignment=assignment_of({"h1": 4}))
     leader = TASPodSetRequests("leader", 1, {"cpu": 1}, request, group_name="g")
     result = find_topology_assignments_for_flavor(
         flavor_snapshot_of(HOSTS), [group, leader], TASFeatureGates(elastic_jobs=True)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pytest
 
+from support.tas_trees import all_rows, node_object, node_table
 from zonewise_common.k8s.taints import Toleration
 from zonewise_scheduler.nodes.filters.constraints import Constraints, read_constraints
-from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
-from zonewise_scheduler.nodes.node.node_info import read_node_info
 from zonewise_scheduler.quota.topology.request_reader import read_preferred_terms
 from zonewise_scheduler.quota.topology.types import HOSTNAME, PodSetTopologyRequest
 from zonewise_scheduler.tas.placement.flavor_assignments import TASAssignments, find_topology_assignments_for_flavor
@@ -19,22 +16,6 @@ from zonewise_scheduler.tas.snapshot.flavor_snapshot import NodeTASFlavorSnapsho
 from zonewise_scheduler.tas.snapshot.leaf_counts import fill_leaf_counts
 from zonewise_scheduler.tas.tree.topology_tree import topology_tree_from_nodes
 from zonewise_scheduler.tas.types import TASFeatureGates, TASPodSetRequests
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-
-def node_object(name: str, labels: Mapping[str, str], cpu: str = "1", **spec: object) -> Any:
-    status = {"allocatable": {"cpu": cpu, "pods": "10"}}
-    return {"metadata": {"name": name, "labels": dict(labels)}, "spec": spec, "status": status}
-
-
-def node_table(*nodes: Any) -> NodeInfoTable:
-    return NodeInfoTable([read_node_info(node) for node in nodes])
-
-
-def all_rows(nodes: NodeInfoTable) -> Any:
-    return np.ones(len(nodes), np.bool_)
 
 
 def test_nodes_matching_flavor() -> None:

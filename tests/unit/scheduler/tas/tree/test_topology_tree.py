@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pytest
 
-from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
-from zonewise_scheduler.nodes.node.node_info import read_node_info
+from support.tas_trees import all_rows, node_object, node_table
 from zonewise_scheduler.quota.topology.types import HOSTNAME
 from zonewise_scheduler.tas.snapshot.flavor_snapshot import NodeTASFlavorSnapshot
 from zonewise_scheduler.tas.tree.topology_tree import topology_tree_from_nodes, topology_tree_from_paths
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-
-def node_object(name: str, labels: Mapping[str, str], cpu: str = "1", **spec: object) -> Any:
-    status = {"allocatable": {"cpu": cpu, "pods": "10"}}
-    return {"metadata": {"name": name, "labels": dict(labels)}, "spec": spec, "status": status}
-
-
-def node_table(*nodes: Any) -> NodeInfoTable:
-    return NodeInfoTable([read_node_info(node) for node in nodes])
-
-
-def all_rows(nodes: NodeInfoTable) -> Any:
-    return np.ones(len(nodes), np.bool_)
 
 
 def test_domains_are_sorted_by_their_values() -> None:

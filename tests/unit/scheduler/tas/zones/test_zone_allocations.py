@@ -19,6 +19,7 @@ from support.tas_clusters import (
 )
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologyPlacementFailure
+from zonewise_scheduler.tas.zones.reported_node import ReportedNode
 
 if TYPE_CHECKING:
     from support.tas_clusters import ZonedCluster
@@ -79,19 +80,9 @@ def node_states(cluster: ZonedCluster, rows: int) -> list[NodeState | None]:
     return [cluster.tas_snapshot.node_state(row) for row in range(rows)]
 
 
-def test_reported_pods_count_once() -> None:
-    """A placed pod is allocated on top of the report until a report contains it."""
-    idle = node(2, 4, **STRICT)
-    reported = admit(idle, WIDE).after
-    for reported_pods, further_pods in ((0, 0), (1, 1)):
-        cluster = zoned_cluster([idle])
-        first = start(cluster, job("first", pods_of_shape(WIDE)))
-        cluster.tas_snapshot.report(0, reported, {("ns/first", "main"): reported_pods})
-        assert isinstance(find_hosts(cluster, job("next", pods_of_shape(WIDE))), TopologyPlacementFailure) is not bool(
-            further_pods
-        )
-        cluster.tas_snapshot.remove(first)
-        assert node_states(cluster, 1) == [idle if reported_pods else reported]
+def report(cluster: ZonedCluster, state: NodeState | None) -> None:
+    """Report the first node, with no pod of the queue."""
+    cluster.kubelet_states.report(0, ReportedNode(state, state, {}))
 
 
 def test_nodes_come_and_go_with_their_reports() -> None:
@@ -100,10 +91,10 @@ def test_nodes_come_and_go_with_their_reports() -> None:
     cluster = zoned_cluster([None])
     first = start(cluster, job("first", pods_of_shape(WIDE)))
     assert zone_counts(cluster, first) == {"main": {("h0", ""): 1}}
-    cluster.tas_snapshot.report(0, idle, {})
+    report(cluster, idle)
     assert zone_counts(cluster, first) == {"main": {("h0", "0"): 1}}
     assert isinstance(find_hosts(cluster, job("two", pods_of_shape(WIDE, 2))), TopologyPlacementFailure)
-    cluster.tas_snapshot.report(0, None, {})
+    report(cluster, None)
     assert find_hosts(cluster, job("two", pods_of_shape(WIDE, 2))) == {"main": {"h0": 2}}
     assert isinstance(
         find_hosts(zoned_cluster([None], allow_unknown=False), job("one", pods_of_shape(WIDE))),
@@ -111,12 +102,25 @@ def test_nodes_come_and_go_with_their_reports() -> None:
     )
 
 
+def test_report_of_another_kind_reallocates() -> None:
+    """A kubelet with another configuration reports other devices: allocations of before do not apply."""
+    idle = node(2, 4, **STRICT)
+    cluster = zoned_cluster([idle])
+    first = start(cluster, job("first", pods_of_shape(WIDE)))
+    assert node_states(cluster, 1) == [admit(idle, WIDE).after]
+    cluster.tas_snapshot.remove(first)
+    other = node(2, 4, devices={"example.com/gpu": {1: 1}}, **STRICT)
+    report(cluster, other)
+    cluster.tas_snapshot.add(first)
+    assert node_states(cluster, 1) == [admit(other, WIDE).after]
+
+
 def test_node_with_unallocated_pods_is_exhausted() -> None:
     """A node that lost CPUs no longer fits its pods, and admits no other pod until they are removed."""
     idle, small = node(2, 4, **STRICT), pod(container(cpus=1, gib=1))
     cluster = zoned_cluster([idle])
     first = start(cluster, job("first", pods_of_shape(WIDE, 2)))
-    cluster.tas_snapshot.report(0, idle._replace(free_cpus=idle.free_cpus & 0xFF0F), {})
+    report(cluster, idle._replace(free_cpus=idle.free_cpus & 0xFF0F))
     assert isinstance(find_hosts(cluster, job("next", pods_of_shape(small))), TopologyPlacementFailure)
     cluster.tas_snapshot.remove(first)
     assert find_hosts(cluster, job("next", pods_of_shape(small))) == {"main": {"h0": 1}}

@@ -11,7 +11,14 @@ import pytest
 from support.extender import build_nrt, build_pod
 from support.fit_nodes import STATIC, container, node, pod
 from zonewise_scheduler.admission.report.interning import KindInterner
-from zonewise_scheduler.extender.api_objects import ObservedPod, decode_node, decode_pod, decode_report
+from zonewise_scheduler.extender.objects import api_objects
+from zonewise_scheduler.extender.objects.api_objects import (
+    MAX_REPORT_BYTES,
+    ObservedPod,
+    decode_node,
+    decode_pod,
+    decode_report,
+)
 
 SHAPE = pod(container(cpus=2, gib=1))
 NODE = node(topology="single-numa-node", **STATIC)
@@ -31,7 +38,7 @@ def observe(spec: dict[str, Any] | None = None, **status: Any) -> ObservedPod:
 def test_a_pod() -> None:
     """A bound pod with its shape and its start time."""
     pod_info = observe({"nodeName": "n"}, phase="Running", startTime="2026-01-01T00:00:10Z")
-    assert pod_info == ObservedPod("uid-1", "lab", "p", SHAPE, "n", "Running", 1767225610.0)
+    assert pod_info._replace(info=None) == ObservedPod("uid-1", "lab", "p", SHAPE, "n", "Running", 1767225610.0)
     assert not pod_info.terminal
     assert not pod_info.rejected
 
@@ -55,6 +62,14 @@ def test_terminal_phases(phase: str, reason: str, terminal: bool, rejected: bool
     """A rejected pod has failed with a reason of admission; any other terminal pod has run."""
     pod_info = observe(phase=phase, reason=reason)
     assert (pod_info.terminal, pod_info.rejected) == (terminal, rejected)
+
+
+def test_a_pod_that_is_too_large(caplog: pytest.LogCaptureFixture) -> None:
+    """A pod beyond the limits costs its shape, also where it is bound: its admission is never computed."""
+    one = build_pod("p", SHAPE)["spec"]["containers"][0]
+    pod_info = observe({"containers": [one | {"name": f"c{number}"} for number in range(3000)], "nodeName": "n"})
+    assert (pod_info.shape, pod_info.node) == (None, "n")
+    assert "3000 containers" in caplog.text
 
 
 def test_a_pod_with_an_invalid_spec(caplog: pytest.LogCaptureFixture) -> None:
@@ -92,6 +107,23 @@ def test_a_damaged_report(caplog: pytest.LogCaptureFixture) -> None:
     decoded = decode_report(raw(body), KindInterner(), lambda _: (1, 36))
     assert decoded.published is None
     assert "node=n report: zones[0].resources[0] (cpu)" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["large", "managed", "defect"])
+def test_an_unreadable_report(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It costs its node, and nothing else: the node has no state, and a problem has the reason."""
+    body = build_nrt("n", NODE)
+    body["metadata"]["resourceVersion"] = "7"
+    if kind == "large":
+        body["padding"] = "x" * MAX_REPORT_BYTES
+    elif kind == "managed":
+        body["metadata"]["managedFields"] = [5]
+    else:
+        monkeypatch.setattr(api_objects, "read_nrt", None)
+    decoded = decode_report(raw(body), KindInterner(), lambda _: (1, 36))
+    assert (decoded.report.node, decoded.report.version, decoded.report.state) == ("n", "7", None)
+    (problem,) = decoded.report.problems
+    assert problem.startswith("object: ")
 
 
 def test_a_node() -> None:

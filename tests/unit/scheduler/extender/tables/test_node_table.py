@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.fit_nodes import STATIC, container, node, pod
-from zonewise_scheduler.extender.node_table import UNKNOWN_ROW, NodeTable
+from zonewise_scheduler.extender.tables.judging_budget import JudgingBudget
+from zonewise_scheduler.extender.tables.node_table import UNKNOWN_ROW, NodeTable
 from zonewise_scheduler.nodes.assumed.types import BLOCKED_BY_ASSUMED, NODE_BACKOFF
 
 if TYPE_CHECKING:
@@ -86,6 +87,79 @@ def test_changes() -> None:
     assert table.change_revisions(TWO_CPUS) == [1]
     table.clear_rejections(["a"])
     assert table.change_revisions(TWO_CPUS) == [1, 3]
+
+
+class _Steps:
+    """A clock that advances by one with each reading."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+
+    def __call__(self) -> float:
+        self._now += 1.0
+        return self._now
+
+
+def _budget(judged: int) -> JudgingBudget:
+    """A budget for so many nodes."""
+    return JudgingBudget(judged + 0.5, _Steps())
+
+
+_GROUPS = {"memory_groups": (0b11, 0b11, 0b100), "memory_assigned": 0b11}
+GROUPED = node(zones=3, topology="restricted", **STATIC)._replace(**_GROUPS)
+"""Nodes whose verdicts on the next pod arrays do not give: two zones allocate memory as one."""
+TEN_CPUS = pod(container(cpus=10, gib=20))
+GROUPED_WITHOUT_ROOM = GROUPED._replace(memory_free=((8 << 30,), (8 << 30,), (14 << 30,)))
+
+
+def _judged(table: NodeTable, budget: JudgingBudget | None, nodes: str = "abcdef") -> list[str]:
+    return list(table.by_score(TEN_CPUS, (), nodes, budget))
+
+
+def test_judged_within_a_budget() -> None:
+    """With a budget each candidate that arrays do not decide is judged; without one all of them are returned."""
+    table = table_with(a=GROUPED_WITHOUT_ROOM, b=GROUPED, c=GROUPED_WITHOUT_ROOM, d=GROUPED)
+    assert sorted(_judged(table, None)) == ["a", "b", "c", "d"]
+    assert _judged(table, _budget(10), nodes="ab") == ["b"]
+    assert sorted(_judged(table, _budget(10))) == ["b", "d"]
+    assert table.unjudged(TEN_CPUS, "abcd") == []
+
+
+def test_judgement_goes_on_after_the_budget() -> None:
+    """Each call judges further nodes, verdicts stay, and an admitting node counts as changed."""
+    rejecting = {f"n{number}": GROUPED_WITHOUT_ROOM for number in range(5)}
+    table = table_with(**rejecting, b=GROUPED)
+    names = [*rejecting, "b"]
+    assert list(table.by_score(TEN_CPUS, (), names, _budget(2))) == []
+    assert table.unjudged(TEN_CPUS, names) == ["n2", "n3", "n4", "b"]
+    assert not table.judge_more(_budget(2))
+    assert table.unjudged(TEN_CPUS, names) == ["n4", "b"]
+    before = table.revision
+    assert table.judge_more(_budget(5))
+    assert table.change_revisions(TEN_CPUS) == [before + 1]
+    assert list(table.by_score(TEN_CPUS, (), names, _budget(0))) == ["b"]
+    assert not table.judge_more(_budget(5))
+    assert table.unjudged(TEN_CPUS, names) == []
+
+
+def test_stored_rejections_need_no_judgement() -> None:
+    """A node that has rejected the pod since its last change is returned for its reason, and is not unjudged."""
+    table = table_with(a=GROUPED, b=GROUPED)
+    table.reject("a", TEN_CPUS, NODE_BACKOFF)
+    assert _judged(table, _budget(0)) == ["a"]
+    assert table.unjudged(TEN_CPUS, "ab") == ["b"]
+
+
+def test_unfinished_shapes_are_bounded() -> None:
+    """Only the latest shapes are continued."""
+    table = table_with(a=GROUPED)
+    shapes = [TEN_CPUS._replace(containers=(container(cpus=10, gib=20)._replace(storage=n),)) for n in range(100)]
+    for shape in shapes:
+        assert list(table.by_score(shape, (), "a", _budget(0))) == []
+    while table.judge_more(_budget(1000)):
+        pass
+    assert table.unjudged(shapes[0], "a") == ["a"]
+    assert table.unjudged(shapes[-1], "a") == []
 
 
 STATES = st.sampled_from([IDLE, BUSY, None])

@@ -12,11 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.ledger_kubelets import pod_shape
-from zonewise_scheduler.extender import unschedulable_pods
-from zonewise_scheduler.extender.unschedulable_pods import INITIAL_BACKOFF, MAX_BACKOFF, MAX_REQUEUED, UnschedulablePods
+from zonewise_scheduler.extender.state import unschedulable_pods
+from zonewise_scheduler.extender.state.unschedulable_pods import (
+    INITIAL_BACKOFF,
+    MAX_BACKOFF,
+    MAX_REQUEUED,
+    UnschedulablePods,
+)
 from zonewise_scheduler.nodes.assumed.types import PendingPod
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pytest
 
     from zonewise_scheduler.admission.pod import PodShape
@@ -29,9 +36,14 @@ def pod(uid: str, shape: PodShape = SMALL) -> PendingPod:
     return PendingPod(uid, "lab", uid, shape)
 
 
+def changed(shapes: Iterable[PodShape], *revisions: int) -> dict[PodShape, list[int]]:
+    """Return that nodes for each of the shapes changed at these revisions."""
+    return {shape: sorted(revisions) for shape in shapes}
+
+
 def due_uids(pods: UnschedulablePods, at: float, *changes: int) -> list[str]:
     """Return the UIDs that are due when nodes for every shape changed at these revisions."""
-    return [entry.uid for entry in pods.pop_due(at, lambda _: sorted(changes))]
+    return [entry.uid for entry in pods.pop_due(at, changed(pods.due_shapes(), *changes))]
 
 
 def with_pods(*uids: str, revision: int = 5) -> UnschedulablePods:
@@ -131,6 +143,24 @@ def test_a_new_shape_under_the_same_uid() -> None:
     assert [(entry.shape, entry.pod_count) for entry in pods.most_common_shapes(4)] == [(LARGE, 1)]
 
 
+def test_skipped_pods_are_not_requeued() -> None:
+    """A pod that a scheduling pass places is passed over, and does not hold back the next one of its shape."""
+    pods = with_pods("a", "b")
+    due = pods.pop_due(0, changed(pods.due_shapes(), 6), lambda uid: uid == "a")
+    assert [entry.uid for entry in due] == ["b"]
+    pods = with_pods("a")
+    assert pods.pop_due(0, changed(pods.due_shapes(), 6), lambda _: True) == []
+    assert pods.due_shapes() == []
+
+
+def test_shapes_that_are_removed_meanwhile() -> None:
+    """A shape whose last pod is removed between the two calls is passed over."""
+    pods = with_pods("a")
+    shapes = pods.due_shapes()
+    pods.remove("a")
+    assert pods.pop_due(0, changed(shapes, 6)) == []
+
+
 def test_requeued_pods_are_bounded() -> None:
     """Of very many pods one call requeues some, and later calls the next ones, in rotation."""
     pods = with_pods(*(f"p{number}" for number in range(3 * MAX_REQUEUED)))
@@ -148,12 +178,11 @@ def test_checked_shapes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         pods.add(pod(str(number), shape), 5)
     pods.recheck_all()
     checked_shapes: list[PodShape] = []
-
-    def node_changes(shape: PodShape) -> list[int]:
-        checked_shapes.append(shape)
-        return [6]
-
-    requeued = [[entry.uid for entry in pods.pop_due(0.25 * call, node_changes)] for call in range(3)]
+    requeued: list[list[str]] = []
+    for call in range(3):
+        due_shapes = pods.due_shapes()
+        checked_shapes += due_shapes
+        requeued.append([entry.uid for entry in pods.pop_due(0.25 * call, changed(due_shapes, 6))])
     assert requeued == [["0", "1"], ["2", "3"], ["4", "5"]]
     assert checked_shapes == SHAPES
 
@@ -192,7 +221,7 @@ def test_every_pod_is_requeued(
     before, unschedulable_pods.MAX_SHAPES = unschedulable_pods.MAX_SHAPES, max_shapes
     try:
         for call in range(4 * 100):
-            due = pods.pop_due(call / 4, lambda _: sorted(changes))
+            due = pods.pop_due(call / 4, changed(pods.due_shapes(), *changes))
             assert max(Counter(entry.shape for entry in due).values(), default=0) <= len(changes)
             for entry in due:
                 requeued.add(entry.uid)

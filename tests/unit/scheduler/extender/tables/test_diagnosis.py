@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from support.fit_nodes import GPU, STATIC, container, node, pod
-from zonewise_scheduler.extender.diagnosis import LEDGER_REASONS, NO_REPORT, diagnose
-from zonewise_scheduler.extender.node_table import NodeTable
+from zonewise_scheduler.admission.errors import TOPOLOGY_AFFINITY_ERROR
+from zonewise_scheduler.extender.failed_nodes import RejectionCause
+from zonewise_scheduler.extender.tables.diagnosis import LEDGER_REASONS, NO_REPORT, diagnose
+from zonewise_scheduler.extender.tables.node_table import NodeTable
 from zonewise_scheduler.nodes.assumed.types import BLOCKED_BY_ASSUMED
+from zonewise_scheduler.nodes.assumed.types import NO_REPORT as LEDGER_NO_REPORT
 
 SMALL = node(2, 2, topology="single-numa-node", **STATIC)
 BARE = node(2, 8, topology="single-numa-node", **STATIC)
@@ -26,6 +29,7 @@ def test_each_node_its_own_reason() -> None:
     assert reasons["a"] == reasons["b"] == "node(s) would reject it: needs 6 CPUs in one zone"
     assert reasons["c"] == LEDGER_REASONS[BLOCKED_BY_ASSUMED]
     assert reasons["d"] == NO_REPORT
+    assert reasons.cause == RejectionCause(TOPOLOGY_AFFINITY_ERROR, "cpu")
 
 
 def test_many_nodes() -> None:
@@ -48,4 +52,5 @@ def test_some_of_many_nodes() -> None:
 def test_no_node() -> None:
     """No candidates have no reasons; a candidate without a report has that as its reason."""
     assert diagnose(ONE_GPU, [], table_with()) == {}
-    assert diagnose(ONE_GPU, ["a"], table_with()) == {"a": NO_REPORT}
+    reasons = diagnose(ONE_GPU, ["a"], table_with())
+    assert (reasons, reasons.cause) == ({"a": NO_REPORT}, RejectionCause(LEDGER_NO_REPORT))

@@ -1,0 +1,32 @@
+"""What the soak counts as growth of a program."""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import ExitStack
+
+from benchmarks.soak_resources import read_process
+
+
+def test_connections_of_clients_do_not_count_as_descriptors() -> None:
+    """Clients decide how many there are. What the program itself opens counts, and here it is the client as well."""
+    with ExitStack() as stack:
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        before = read_process(os.getpid(), 0.0).descriptors
+        clients = [stack.enter_context(socket.create_connection(server.getsockname())) for _ in range(5)]
+        for _ in clients:
+            stack.enter_context(server.accept()[0])
+        assert read_process(os.getpid(), 0.0).descriptors - before == len(clients)
+
+
+def test_a_connection_that_its_client_has_closed_counts() -> None:
+    """A program that never closes it leaks."""
+    with ExitStack() as stack:
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        before = read_process(os.getpid(), 0.0).descriptors
+        client = socket.create_connection(server.getsockname())
+        accepted = stack.enter_context(server.accept()[0])
+        client.close()
+        assert not accepted.recv(1)
+        assert read_process(os.getpid(), 0.0).descriptors - before == 1

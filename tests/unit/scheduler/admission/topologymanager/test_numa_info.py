@@ -1,0 +1,162 @@
+"""prefer-closest-numa-nodes on NUMA nodes with gaps in their ids: where the kubelet panics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import permutations, product
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.fit_nodes import GPU, container, node, pod
+from zonewise_scheduler.admission.admit import admit
+from zonewise_scheduler.admission.errors import AdmissionError
+from zonewise_scheduler.admission.topologymanager.hints import Hints
+from zonewise_scheduler.admission.topologymanager.numa_info import check_distances, may_panic
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.admission.node import NodeKind, NodeState
+
+
+class Hint(NamedTuple):
+    """A TopologyHint."""
+
+    zones: int | None
+    preferred: bool
+
+
+class Panic(Exception):
+    """Index out of range."""
+
+
+def average_distance(kind: NodeKind, mask: int) -> float:
+    """CalculateAverageFor, with Go's check of indices."""
+    ids = [bit for bit in range(64) if mask >> bit & 1]
+    total = 0
+    for a in ids:
+        row = kind.distances[kind.zones.index(a)]
+        for b in ids:
+            if b >= len(row):
+                raise Panic
+            total += row[b]
+    return total / len(ids) ** 2
+
+
+def closest(kind: NodeKind, current: Hint, candidate: Hint) -> Hint:
+    """CompareNUMAAffinityMasks with PreferClosestNUMA."""
+    one, other = current.zones or 0, candidate.zones or 0
+    if one == other:
+        return current
+    if one.bit_count() != other.bit_count():
+        return current if one.bit_count() < other.bit_count() else candidate
+    distances = average_distance(kind, one), average_distance(kind, other)
+    if distances[0] == distances[1]:
+        return current if one < other else candidate
+    return current if distances[0] < distances[1] else candidate
+
+
+def compare(kind: NodeKind, best_count: int, current: Hint | None, candidate: Hint) -> Hint | None:
+    """HintMerger.compare, case by case."""
+    if not candidate.zones:
+        return current
+    if current is None or (not current.preferred and candidate.preferred):
+        return candidate
+    if current.preferred:
+        return closest(kind, current, candidate) if candidate.preferred else current
+    size, candidate_size = (current.zones or 0).bit_count(), candidate.zones.bit_count()
+    if size > best_count or candidate_size == size:  # case 1; one half of case 2; case 3cc
+        return closest(kind, current, candidate)
+    moves_closer = size != best_count and size < candidate_size <= best_count  # cases 3b and 3ca
+    return candidate if moves_closer else current
+
+
+def merge_panics(kind: NodeKind, resources: tuple[list[Hint], ...]) -> bool:
+    """HintMerger.Merge, literally: whether it ends in a panic."""
+    everywhere = sum(1 << zone for zone in kind.zones)
+    narrowest = [[hint.zones.bit_count() for hint in hints if hint.zones] for hints in resources]
+    best_count = max((min(sizes) for sizes in narrowest if sizes), default=0)
+    best: Hint | None = None
+    try:
+        for permutation in product(*resources):
+            masks = [hint.zones for hint in permutation if hint.zones is not None]
+            merged = everywhere
+            for mask in masks:
+                merged &= mask
+            preferred = all(hint.preferred for hint in permutation) and len(set(masks)) < 2
+            best = compare(kind, best_count, best, Hint(merged, preferred))
+    except Panic:
+        return True
+    return False
+
+
+def gapped(zones: tuple[int, ...], policy: str = "restricted") -> NodeKind:
+    """A node whose zones have these ids."""
+    kind = node(len(zones), topology=policy, prefer_closest=True, cpu="static").kind
+    cpus = replace(kind.cpus, zones=tuple((zone, bits) for zone, (_, bits) in zip(zones, kind.cpus.zones, strict=True)))
+    return replace(kind, zones=zones, cpus=cpus)
+
+
+@st.composite
+def any_hints(draw: st.DrawFn, zones: tuple[int, ...]) -> Hints:
+    """Draw hints of a resource."""
+    count = len(zones)
+    sets = draw(st.sets(st.integers(1, (1 << count) - 1), max_size=5))
+    masks = [sum(1 << zone for index, zone in enumerate(zones) if one >> index & 1) for one in sorted(sets)]
+    preferred = draw(st.integers(0, len(masks)))
+    return Hints(tuple(masks[:preferred]), tuple(masks[preferred:]))
+
+
+@given(st.sampled_from([(0, 2), (0, 8), (0, 1, 3), (1, 2, 4), (0, 1, 2)]), st.data())
+def test_a_merge_panics_as_the_kubelets_does(zones: tuple[int, ...], data: st.DataObject) -> None:
+    """In some order of the resources: Go's maps have none."""
+    kind = gapped(zones)
+    resources = data.draw(st.lists(any_hints(zones), min_size=1, max_size=3))
+    lists = [
+        sorted(
+            [Hint(mask, preferred=True) for mask in resource.preferred]
+            + [Hint(mask, preferred=False) for mask in resource.not_preferred],
+            key=lambda hint: (
+                (hint.zones or 0).bit_count(),
+                [bit for bit in range(64) if (hint.zones or 0) >> bit & 1],
+            ),
+        )
+        or [Hint(None, preferred=False)]
+        for resource in resources
+    ]
+    expected = any(merge_panics(kind, order) for order in permutations(lists))
+    if not expected:
+        check_distances(kind, resources)
+        return
+    with pytest.raises(AdmissionError, match="its kubelet panics"):
+        check_distances(kind, resources)
+    assert may_panic(kind.policies, kind.zones)
+
+
+def gapped_state(policy: str, **devices: int) -> NodeState:
+    """Zones 0 and 8, with so many devices in each."""
+    kind = gapped((0, 8), policy)
+    state = node(2, devices={GPU: {1: devices["near"], 1 << 8: devices["far"]}})
+    return state._replace(
+        kind=replace(kind, devices=state.kind.devices), memory_groups=(1, 1 << 8), free_cpus=kind.cpus.cpus
+    )
+
+
+@pytest.mark.parametrize("policy", ["restricted", "best-effort"])
+def test_a_choice_between_zones_with_a_gap_panics(policy: str) -> None:
+    """The kubelet compares the distances of zones 0 and 8. A pod that only zone 8 can serve makes it compare none."""
+    state = gapped_state(policy, near=1, far=2)
+    verdict = admit(state, pod(container(devices={GPU: 1}), qos="BestEffort"))
+    assert (verdict.admitted, verdict.reason) == (False, "")
+    assert verdict.message == (
+        "its kubelet panics: with prefer-closest-numa-nodes it reads distances of NUMA nodes that do not exist"
+    )
+    verdict = admit(state, pod(container(devices={GPU: 2}), qos="BestEffort"))
+    assert verdict.assignments[0].devices[0].zones == 1 << 8
+
+
+@pytest.mark.parametrize("policy", ["single-numa-node", "none"])
+def test_the_option_changes_nothing_under_other_policies(policy: str) -> None:
+    state = gapped_state(policy, near=1, far=2)
+    assert admit(state, pod(container(devices={GPU: 1}), qos="BestEffort")).admitted

@@ -1,0 +1,118 @@
+"""The planner fed with nodes: they limit what starts, and a recording with them gives the same decisions."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.fit_nodes import node
+from support.node_changes import CHANGES, STRICT, node_change, report_change
+from support.queue_objects import planner_objects
+from support.reported_pods import key_of, running_node
+from zonewise_scheduler.backfill.planner_feed import PlannerFeed
+from zonewise_scheduler.backfill.policies import BackfillPolicy
+from zonewise_scheduler.controller.nodes.placements import nodes_by_pod_set
+from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
+from zonewise_scheduler.quota.topology.types import HOSTNAME
+from zonewise_scheduler.tas.cluster_nodes import ClusterNodes
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.backfill.types import Plan
+
+Json = dict[str, Any]
+
+OBJECTS = planner_objects(
+    {"cpu": 1000, "memory": "1Ti"}, {"nodeLabels": {"fast": "yes"}, "topologyName": "t"}, levels=("rack", HOSTNAME)
+)
+
+
+def workload(name: str, pods: int, cpus: int = 6) -> Json:
+    """Return a Workload whose pods are aligned to one zone."""
+    resources = {"cpu": str(cpus), "memory": "4Gi"}
+    pod_spec = {"containers": [{"name": "c", "resources": {"requests": resources, "limits": resources}}]}
+    pod_set = {"name": "main", "count": pods, "template": {"spec": pod_spec}, "topologyRequest": {"required": HOSTNAME}}
+    return {
+        "metadata": {"namespace": "ns", "name": name, "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"queueName": "l", "podSets": [pod_set]},
+    }
+
+
+def feed(record: Any = None) -> PlannerFeed:
+    fed = PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS, ClusterNodes(), record=record)
+    fed.configure(OBJECTS, {"ns": {}})
+    return fed
+
+
+def decisions(plan: Plan) -> list[tuple[str, Any]]:
+    """Return the admitted workloads with their nodes."""
+    return [(each.key, nodes_by_pod_set(each)) for each in plan.admitted]
+
+
+def test_nodes_limit_what_starts() -> None:
+    """A workload waits for a node, and for a report that has room in its zones."""
+    fed = feed()
+    fed.submit(workload("a", 2))
+    assert decisions(fed.run_pass(1.0)) == []
+    fed.change_nodes([node_change("n"), report_change("n", 1)])
+    assert decisions(fed.run_pass(2.0)) == []
+    fed.change_nodes([report_change("n", 0)])
+    assert decisions(fed.run_pass(3.0)) == [("ns/a", {"main": frozenset("n")})]
+    fed.submit(workload("b", 1, cpus=1))
+    assert decisions(fed.run_pass(4.0)) == [("ns/b", {"main": frozenset("n")})]
+
+
+def test_running_workloads_count_once_with_their_report() -> None:
+    """Pods that run and are reported leave as much as they did when they were admitted, also after new nodes."""
+    fed = feed()
+    fed.change_nodes([node_change("n"), report_change("n", 0)])
+    fed.submit(workload("a", 1))
+    assert decisions(fed.run_pass(1.0))
+    (run,) = fed.state.running.values()
+    shape = run.workload.pod_sets[0].shape
+    assert shape is not None
+    running = running_node(node(2, 4, **STRICT), [shape])
+    name = {"workload": "ns/a", "podSet": "main"}
+    fed.change_nodes([{"node": "n", "report": running.report("n"), "queuePods": {key_of("p0"): name}}])
+    fed.change_nodes([node_change("other", ready="False")])
+    fed.submit(workload("b", 2))
+    assert decisions(fed.run_pass(2.0)) == []
+    fed.submit(workload("c", 1))
+    assert decisions(fed.run_pass(3.0)) == [("ns/c", {"main": frozenset("n")})]
+    fed.finish("ns/a")
+    fed.finish("ns/c")
+    assert [key for key, _ in decisions(fed.run_pass(4.0))] == ["ns/b"]
+
+
+@settings(max_examples=40)
+@given(st.lists(st.one_of(CHANGES, st.integers(1, 3), st.just("end")), max_size=25))
+def test_recording_with_nodes_gives_the_same_decisions(steps: list[Any]) -> None:
+    """Entries as JSON are all that the decisions depend on."""
+    entries: list[str] = []
+
+    def record(entry: Json) -> None:
+        entries.append(json.dumps(entry))
+
+    fed = feed(record)
+    decided: list[Any] = []
+    for i, step in enumerate(steps):
+        if isinstance(step, int):
+            fed.submit(workload(f"w{i}", step, cpus=2 * step))
+            decided.append(decisions(fed.run_pass(float(i))))
+        elif step == "end":
+            for key in list(fed.state.running)[:1]:
+                fed.finish(key)
+        else:
+            fed.change_nodes([step])
+    other = PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS, ClusterNodes())
+    replayed: list[Any] = []
+    for entry in map(json.loads, entries):
+        if "plan" in entry:
+            continue
+        if entry["entry"] == "pass":
+            replayed.append(decisions(other.run_pass(entry["at"], entry["maxAdmissions"])))
+        else:
+            other.apply(entry)
+    assert replayed == decided

@@ -1,0 +1,155 @@
+"""JobSets: a pod set for each replicated job, started and stopped with one write each."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.controller_jobs import pod_set_infos, templates
+from support.json_edits import without_absent_fields
+from zonewise_common.k8s.fields import FieldError
+from zonewise_sandbox.apiserver.merge_patch import merge_patch as apply_merge_patch
+from zonewise_scheduler.controller.jobs.interface import FinishedJob, PodSetInfo, StartConflict
+from zonewise_scheduler.controller.jobs.jobset import ADAPTER, JOB_INDEX_LABEL
+from zonewise_scheduler.controller.workloads.manifest import ManifestOptions, build_workload
+from zonewise_scheduler.quota.api.workload_reader import read_workload
+
+Json = dict[str, Any]
+
+
+def replicated_job(name: str, template: Json | None = None, replicas: int = 1, **spec: object) -> Json:
+    return {"name": name, "replicas": replicas, "template": {"spec": {"template": template or {"spec": {}}, **spec}}}
+
+
+def jobset(*replicated: Json, status: Json | None = None, suspend: bool = True) -> Json:
+    metadata = {"name": "js", "namespace": "ns", "uid": "u"}
+    return {
+        "metadata": metadata,
+        "spec": {"suspend": suspend, "replicatedJobs": list(replicated)},
+        "status": status or {},
+    }
+
+
+@st.composite
+def jobsets(draw: st.DrawFn) -> Json:
+    names = draw(st.lists(st.sampled_from(["leader", "workers", "ps"]), unique=True, min_size=1))
+    return jobset(
+        *(
+            replicated_job(name, draw(templates()), draw(st.integers(1, 3)), parallelism=draw(st.integers(1, 3)))
+            for name in names
+        )
+    )
+
+
+def patched(job: Json, patch: Json) -> Json:
+    result: Any = apply_merge_patch(copy.deepcopy(job), copy.deepcopy(patch))
+    return result
+
+
+def pruned(job: Json) -> list[Any]:
+    return [
+        without_absent_fields(item["template"]["spec"]["template"])
+        | {"spec": without_absent_fields(item["template"]["spec"]["template"]["spec"])}
+        for item in job["spec"]["replicatedJobs"]
+    ]
+
+
+@given(jobsets(), st.data())
+def test_a_stop_restores_what_a_start_changed(job: Json, data: st.DataObject) -> None:
+    before = copy.deepcopy(job)
+    original = ADAPTER.pod_sets(job)
+    start = ADAPTER.start(job, [data.draw(pod_set_infos(pod_set.pods)) for pod_set in original])
+    assert set(start.body["spec"]) <= {"suspend", "replicatedJobs"}
+    started = patched(job, start.body)
+    assert not ADAPTER.is_suspended(started)
+    if data.draw(st.booleans(), label="the user suspends it first"):
+        started = patched(started, {"spec": {"suspend": True}})
+    stop = ADAPTER.next_stop(started, original)
+    stopped = started if stop is None else patched(started, stop.body)
+    assert ADAPTER.is_suspended(stopped)
+    assert ADAPTER.next_stop(stopped, original) is None
+    assert pruned(stopped) == pruned(job)
+    assert job == before
+
+
+@given(jobsets())
+def test_the_planner_reads_the_workload_of_any_jobset(job: Json) -> None:
+    result = read_workload(build_workload(job, ADAPTER.resource, ADAPTER.pod_sets(job), ManifestOptions()))
+    assert result.problems == ()
+    assert result.workload is not None
+    expected = [
+        (item["name"], item["replicas"] * item["template"]["spec"]["parallelism"])
+        for item in job["spec"]["replicatedJobs"]
+    ]
+    assert [(item.name, item.pods) for item in result.workload.pod_sets] == expected
+
+
+def test_pods_of_a_replicated_job_are_numbered_by_job_and_index() -> None:
+    [pod_set] = ADAPTER.pod_sets(jobset(replicated_job("a", None, 3, parallelism=4, completions=2)))
+    assert pod_set.pods == 6
+    assert pod_set.topology_request == {
+        "podIndexLabel": "batch.kubernetes.io/job-completion-index",
+        "subGroupIndexLabel": JOB_INDEX_LABEL,
+        "subGroupCount": 3,
+    }
+
+
+def test_a_start_with_another_number_of_pod_sets_is_a_conflict() -> None:
+    with pytest.raises(StartConflict, match="the JobSet has 2 pod sets, the admission 1"):
+        ADAPTER.start(jobset(replicated_job("a"), replicated_job("b")), [PodSetInfo("a", 1)])
+
+
+def test_a_stop_of_a_jobset_with_other_replicated_jobs_suspends_it() -> None:
+    job = jobset(replicated_job("a"), suspend=False)
+    stop = ADAPTER.next_stop(job, ADAPTER.pod_sets(jobset(replicated_job("a"), replicated_job("b"))))
+    assert stop is not None
+    assert stop.body == {"spec": {"suspend": True}}
+
+
+def test_a_jobset_follows_its_replicated_jobs() -> None:
+    def statuses(**of_jobs: Json) -> Json:
+        return {"replicatedJobsStatus": [{"name": name, **status} for name, status in of_jobs.items()]}
+
+    replicated = replicated_job("a", None, 2, parallelism=3), replicated_job("b")
+    job = jobset(*replicated, status=statuses(a={"ready": 1, "succeeded": 1, "active": 1}, b={}))
+    assert ADAPTER.is_active(job)
+    assert not ADAPTER.pods_ready(job)
+    assert ADAPTER.reclaimable_pods(job) == {"a": 3}
+    job = jobset(*replicated, status=statuses(a={"succeeded": 2}, b={"ready": 1}))
+    assert not ADAPTER.is_active(job)
+    assert ADAPTER.pods_ready(job)
+    assert ADAPTER.reclaimable_pods(job) == {"a": 6}
+    assert ADAPTER.reclaimable_pods(jobset(*replicated)) == {}
+
+
+@pytest.mark.parametrize(("condition", "succeeded"), [("Completed", True), ("Failed", False)])
+def test_a_jobset_ends_by_its_policies(condition: str, succeeded: bool) -> None:
+    status = {"conditions": [{"type": condition, "status": "True", "message": "m"}]}
+    job = jobset(replicated_job("a"), status=status, suspend=False)
+    assert ADAPTER.finished(job) == FinishedJob(succeeded, "m")
+    assert ADAPTER.next_stop(job, ADAPTER.pod_sets(job)) is None
+    assert ADAPTER.finished(jobset(status={"conditions": [{"type": condition, "status": "False"}]})) is None
+
+
+def test_an_invalid_jobset_is_an_error_that_names_the_field() -> None:
+    job = jobset(replicated_job("a"))
+    job["spec"]["replicatedJobs"][0]["replicas"] = "3"
+    with pytest.raises(FieldError) as error:
+        ADAPTER.pod_sets(job)
+    assert str(error.value) == "spec.replicatedJobs[0].replicas: not a whole number: '3'"
+
+
+def test_a_success_policy_ends_a_jobset_while_other_jobs_are_active() -> None:
+    """JobSet's controller sets Completed once the policy is met; the Jobs that still run are deleted afterwards."""
+    status = {"replicatedJobsStatus": [{"name": "driver", "succeeded": 1}, {"name": "workers", "active": 3}]}
+    job = jobset(replicated_job("driver"), replicated_job("workers", replicas=3), status=status, suspend=False)
+    job["spec"]["successPolicy"] = {"operator": "All", "targetReplicatedJobs": ["driver"]}
+    assert ADAPTER.finished(job) is None
+    assert ADAPTER.reclaimable_pods(job) == {"driver": 1}
+    job["status"]["conditions"] = [{"type": "Completed", "status": "True", "message": "jobset completed successfully"}]
+    assert ADAPTER.finished(job) == FinishedJob(True, "jobset completed successfully")
+    assert ADAPTER.is_active(job), "its pods hold their quota until they have ended"

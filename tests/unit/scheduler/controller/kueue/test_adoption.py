@@ -1,0 +1,149 @@
+"""What an adoption writes, what a return takes back, and what is left alone."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.kueue_beside import FINALIZER, kueue_lease
+from zonewise_common.kube.resources import (
+    CLUSTER_QUEUES,
+    JOBS,
+    RESOURCE_FLAVORS,
+    VALIDATING_WEBHOOK_CONFIGURATIONS,
+    WORKLOADS,
+    Resource,
+)
+from zonewise_sandbox.apiserver.merge_patch import merge_patch
+from zonewise_scheduler.controller.jobs.registry import adapters_by_kind
+from zonewise_scheduler.controller.kueue.adoption import (
+    adoption_writes,
+    deletion_obstacles,
+    lease_write,
+    return_writes,
+    webhook_writes,
+)
+from zonewise_scheduler.controller.kueue.adoption_checks import adoption_obstacles
+from zonewise_scheduler.controller.kueue.kueue_lease import is_adopted
+
+Json = dict[str, Any]
+ADAPTERS = adapters_by_kind()
+CONDITIONS = st.lists(st.sampled_from(["a", "b"]).map(lambda name: {"name": name, "expression": "true"}), max_size=2)
+
+
+def written(obj: Json, body: Any) -> Json:
+    return merge_patch(copy.deepcopy(obj), copy.deepcopy(body))
+
+
+def configuration(name: str, *groups: str) -> Json:
+    return {"metadata": {"name": name}, "webhooks": [{"name": "w", "rules": [{"apiGroups": list(groups)}]}]}
+
+
+@given(st.lists(CONDITIONS, min_size=1, max_size=3))
+def test_webhooks_that_are_called_again_are_as_they_were(conditions: list[list[Json]]) -> None:
+    rules = {"name": "w", "rules": [{"apiGroups": ["kueue.x-k8s.io"]}]}
+    webhooks = [{**rules, "matchConditions": own} if own else rules for own in conditions]
+    obj: Json = {"metadata": {"name": "kueue"}, "webhooks": webhooks}
+    [off] = webhook_writes({VALIDATING_WEBHOOK_CONFIGURATIONS: [obj]}, "own", called=False)
+    silent = written(obj, off.body)
+    assert all(
+        {"name": "adopted.zonewise.dev", "expression": "false"} in w["matchConditions"] for w in silent["webhooks"]
+    )
+    assert not list(webhook_writes({VALIDATING_WEBHOOK_CONFIGURATIONS: [silent]}, "own", called=False))
+    [on] = webhook_writes({VALIDATING_WEBHOOK_CONFIGURATIONS: [silent]}, "own", called=True)
+    assert written(silent, on.body) == obj
+
+
+def test_webhooks_of_others_and_our_own_are_left_alone() -> None:
+    others = [configuration("own", "kueue.x-k8s.io"), configuration("other", "apps")]
+    assert not list(webhook_writes({VALIDATING_WEBHOOK_CONFIGURATIONS: others}, "own", called=False))
+
+
+def test_a_lease_is_adopted_and_given_back_once() -> None:
+    lease = kueue_lease(3)
+    write = lease_write(lease, adopted=True)
+    assert write is not None
+    adopted = written(lease, write.body)
+    assert is_adopted(adopted)
+    assert lease_write(adopted, adopted=True) is None
+    back = lease_write(adopted, adopted=False)
+    assert back is not None
+    assert not is_adopted(written(adopted, back.body))
+    assert lease_write(lease, adopted=False) is None
+
+
+@pytest.mark.parametrize("resource", [CLUSTER_QUEUES, RESOURCE_FLAVORS])
+def test_only_kueues_finalizer_is_removed_and_not_from_what_is_being_deleted(resource: Any) -> None:
+    """Without the finalizer a queue that waits for its Workloads would go under them."""
+    held: Json = {"metadata": {"name": "a", "finalizers": ["mine", FINALIZER], "resourceVersion": "7"}}
+    going: Json = {"metadata": {"name": "b", "finalizers": [FINALIZER], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    objects: dict[Resource, list[Json]] = {WORKLOADS: [], resource: [held, going]}
+    [write] = adoption_writes(objects, ADAPTERS)
+    assert (write.key.name, write.body, write.resource_version) == ("a", {"metadata": {"finalizers": ["mine"]}}, "7")
+    assert list(deletion_obstacles(objects)) == [f"{resource.kind} b: it is being deleted; let Kueue finish that"]
+
+
+@pytest.mark.parametrize(("submitted", "restored"), [("", None), ("900", 900)])
+def test_a_return_restores_the_deadline_that_was_submitted(submitted: str, restored: int | None) -> None:
+    annotations = {
+        "zonewise.dev/submitted-active-deadline-seconds": submitted,
+        "zonewise.dev/injected": "{}",
+        "my": "1",
+    }
+    job: Json = {
+        "metadata": {"name": "j", "namespace": "ns", "annotations": annotations},
+        "spec": {"activeDeadlineSeconds": 60},
+    }
+    [write] = return_writes({WORKLOADS: [], JOBS: [job]}, ADAPTERS)
+    returned = written(job, write.body)
+    assert returned["metadata"]["annotations"] == {"my": "1"}
+    assert returned["spec"].get("activeDeadlineSeconds") == restored
+    assert not list(return_writes({WORKLOADS: [], JOBS: [returned]}, ADAPTERS))
+
+
+def obstacles(**objects: list[Json]) -> list[str]:
+    resources = {"queues": CLUSTER_QUEUES, "workloads": WORKLOADS, "jobs": JOBS}
+    by_kind: dict[Resource, list[Json]] = {
+        WORKLOADS: [],
+        CLUSTER_QUEUES: [],
+        **{resources[name]: items for name, items in objects.items()},
+    }
+    return list(adoption_obstacles(by_kind, ADAPTERS, 0.0))
+
+
+def test_a_queue_with_a_field_that_is_not_supported_is_named() -> None:
+    queue = {"metadata": {"name": "q"}, "spec": {"queueingStrategy": "Random"}}
+    [obstacle] = obstacles(queues=[queue])
+    assert obstacle.startswith("clusterQueues/q: ")
+    assert "queueingStrategy" in obstacle
+
+
+def test_workloads_that_cannot_be_counted_are_named() -> None:
+    pod_sets: list[Json] = [{"name": "main", "count": -1, "template": {"spec": {"containers": []}}}]
+    owner = {"apiVersion": "example.com/v1", "kind": "Training", "name": "t", "uid": "u", "controller": True}
+    workload: Json = {
+        "metadata": {"name": "w", "namespace": "ns", "ownerReferences": [owner]},
+        "spec": {"podSets": pod_sets},
+    }
+    unreadable, unknown = obstacles(workloads=[workload])
+    assert "Workload ns/w: spec.podSets[0].count" in unreadable
+    assert unknown == "Workload ns/w: jobs of kind Training (example.com) are not queued"
+
+
+def test_a_job_of_no_queue_and_one_that_is_held_or_has_ended_are_no_obstacles() -> None:
+    spec: Json = {"template": {"spec": {"containers": []}}}
+    named = {"labels": {"kueue.x-k8s.io/queue-name": "q"}, "namespace": "ns"}
+    ended = {"status": {"conditions": [{"type": "Complete", "status": "True", "message": ""}]}}
+    jobs: list[Json] = [
+        {"metadata": {"name": "a", "namespace": "ns"}, "spec": spec},
+        {"metadata": {"name": "b", **named}, "spec": {"suspend": True, **spec}},
+        {"metadata": {"name": "c", **named}, "spec": spec, **ended},
+    ]
+    assert obstacles(jobs=jobs) == []
+    assert obstacles(jobs=[{"metadata": {"name": "d", **named}, "spec": spec}]) == [
+        "Job ns/d: it runs without a Workload"
+    ]

@@ -1,0 +1,112 @@
+"""The guard leads only while Kueue does not manage the queues, and is right again after each error."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.api import Api
+from support.kueue_beside import LEASE_NAME, LEASES, kueue_lease, lease, renew, start_kueue
+from support.waiting import eventually
+from zonewise_common.kube.client import Client
+from zonewise_common.kube.config import Config
+from zonewise_sandbox.apiserver import ApiServer
+from zonewise_scheduler.controller.kueue.kueue_guard import KueueGuard
+from zonewise_scheduler.controller.kueue.kueue_lease import ADOPTED_ANNOTATION, LeaseName, renewal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+QUICK = 0.02
+
+
+class Replica:
+    """A guard, and what it has done."""
+
+    def __init__(self, client: Client, name: LeaseName | None = LEASE_NAME) -> None:
+        self.done: list[str] = []
+        self.claims: list[str] = []
+        self.guard = KueueGuard(
+            client, name, lead=self._lead, stand_by=lambda: self.done.append("stand by"), publish=self.claims.append,
+            period=QUICK,
+        )  # fmt: skip
+
+    def _lead(self, stack: ExitStack) -> None:
+        self.done.append("lead")
+        stack.callback(lambda: self.done.append("end"))
+
+
+@pytest.fixture
+def server() -> Iterator[ApiServer]:
+    with ApiServer() as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: ApiServer) -> Iterator[Client]:
+    with closing(Client(Config.from_url(server.url, ""))) as opened:
+        yield opened
+
+
+def test_it_leads_where_kueue_has_never_been(client: Client) -> None:
+    replica = Replica(client)
+    with replica.guard:
+        assert replica.done == ["lead"]
+        assert not replica.guard.kueue_manages
+    assert replica.done == ["lead", "stand by", "end"]
+
+
+def test_it_stands_by_for_a_kueue_that_runs_or_is_away_for_a_while(server: ApiServer, client: Client) -> None:
+    """The Lease has long expired by its times; that alone is no adoption."""
+    start_kueue(Api(server.url))
+    replica = Replica(client)
+    with replica.guard:
+        assert replica.guard.kueue_manages
+        eventually(lambda: len(replica.claims) > 3)
+    assert replica.done == []
+    assert all("Stop Kueue and run `zonewise adopt`" in claim for claim in replica.claims)
+
+
+def test_it_follows_the_queues_from_hand_to_hand(server: ApiServer, client: Client) -> None:
+    api = Api(server.url)
+    start_kueue(api)
+    replica = Replica(client)
+    path = f"{LEASES}/{LEASE_NAME.name}"
+    with replica.guard:
+        api.patch(path, {"metadata": {"annotations": {ADOPTED_ANNOTATION: renewal(lease(api))}}}).ok()
+        eventually(lambda: replica.done == ["lead"])
+        renew(api, 5)
+        eventually(lambda: replica.done == ["lead", "stand by", "end"])
+        api.delete(path).ok()
+        eventually(lambda: replica.done == ["lead", "stand by", "end", "lead"])
+        api.post(LEASES, kueue_lease(9)).ok()
+        eventually(lambda: replica.done[-1] == "end")
+    assert replica.done == ["lead", "stand by", "end"] * 2
+
+
+def test_it_does_not_lead_before_it_has_read_the_lease(server: ApiServer) -> None:
+    """A Lease that cannot be read may be that of a Kueue that runs."""
+    with closing(Client(Config.from_url("http://127.0.0.1:1", ""))) as nowhere:
+        replica = Replica(nowhere)
+        with replica.guard:
+            assert "cannot be read" in replica.guard.claim
+            assert not replica.guard.kueue_manages
+    assert (replica.done, replica.claims) == ([], [])
+
+
+def test_what_it_knows_outlives_an_outage(server: ApiServer, client: Client) -> None:
+    replica = Replica(client)
+    with replica.guard:
+        server.close()
+        for _ in range(2):
+            replica.guard.step()
+        assert replica.done == ["lead"]
+
+
+def test_it_looks_for_no_kueue_where_the_setting_says_so(server: ApiServer, client: Client) -> None:
+    start_kueue(Api(server.url))
+    replica = Replica(client, None)
+    with replica.guard:
+        assert replica.done == ["lead"]

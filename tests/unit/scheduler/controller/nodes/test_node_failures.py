@@ -1,0 +1,84 @@
+"""When a node has failed for a workload."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from zonewise_common.k8s.taints import Taint, Toleration
+from zonewise_scheduler.controller.nodes.node_failures import MAX_UNHEALTHY_NODES, find_node_failures
+from zonewise_scheduler.controller.nodes.types import NodeHealth
+from zonewise_scheduler.quota.api.workload_types import Admission, PodSet, PodSetAdmission, Workload
+from zonewise_scheduler.quota.topology.types import HOSTNAME, TopologyAssignment, TopologyDomainAssignment
+
+READY = NodeHealth(ready=True, ready_since=0.0)
+MAINTENANCE = Taint("maintenance", "", "NoExecute")
+
+
+def workload(nodes: str, *, level: str = HOSTNAME, tolerations: tuple[Toleration, ...] = (), **fields: Any) -> Workload:
+    """Return a running workload with a pod on each node."""
+    domains = tuple(TopologyDomainAssignment((name,), 1) for name in nodes)
+    admission = PodSetAdmission("main", {"cpu": "all"}, {}, len(nodes), TopologyAssignment((level,), domains))
+    pod_set = PodSet("main", len(nodes), tolerations=tolerations)
+    return Workload("ns", "w", (pod_set,), admission=Admission("queue", (admission,)), **fields)
+
+
+def not_ready(since: float) -> NodeHealth:
+    return NodeHealth(ready=False, ready_since=since)
+
+
+def test_node_fails_after_the_delay() -> None:
+    """A node that is not Ready fails 30 s later; until then the function says when to look again."""
+    nodes = {"a": READY, "b": not_ready(100.0)}
+    assert find_node_failures(nodes, [workload("ab")], 129.9) == ({}, 130.0)
+    assert find_node_failures(nodes, [workload("ab")], 130.0) == ({"ns/w": ("b",)}, None)
+    assert find_node_failures(nodes, [workload("a")], 130.0) == ({}, None)
+    assert find_node_failures(nodes, [workload("ab")], 100.0, delay=0.0) == ({"ns/w": ("b",)}, None)
+
+
+@pytest.mark.parametrize("nodes", [{}, {"a": NodeHealth(ready=False, ready_since=None)}])
+def test_deleted_node_fails_at_once(nodes: dict[str, NodeHealth]) -> None:
+    """So does a node without the condition Ready."""
+    assert find_node_failures(nodes, [workload("a")], 0.0).unhealthy_nodes == {"ns/w": ("a",)}
+
+
+def test_list_follows_the_nodes() -> None:
+    """A node that is well again, or that the placement lacks, leaves the list; what is written is not repeated."""
+    failed = {"a": READY, "b": not_ready(0.0), "c": not_ready(0.0)}
+    assert find_node_failures(failed, [workload("abc", unhealthy_nodes=("c", "b"))], 99.0).unhealthy_nodes == {}
+    assert find_node_failures(failed, [workload("abc", unhealthy_nodes=("b",))], 99.0).unhealthy_nodes == {
+        "ns/w": ("b", "c")
+    }
+    assert find_node_failures({"a": READY}, [workload("a", unhealthy_nodes=("a",))], 99.0).unhealthy_nodes == {
+        "ns/w": ()
+    }
+    many = "abcdefghijkl"
+    listed = find_node_failures({}, [workload(many)], 0.0).unhealthy_nodes["ns/w"]
+    assert listed == tuple(many[:MAX_UNHEALTHY_NODES])
+
+
+def test_untolerated_taint_fails_a_node() -> None:
+    """A taint NoExecute fails the node for pod sets that do not tolerate it, themselves or by their flavor."""
+    nodes = {"a": READY._replace(no_execute=(MAINTENANCE,))}
+    tolerations = (Toleration("maintenance", "Exists"),)
+    assert find_node_failures(nodes, [workload("a")], 0.0).unhealthy_nodes == {"ns/w": ("a",)}
+    assert find_node_failures(nodes, [workload("a", tolerations=tolerations)], 0.0).unhealthy_nodes == {}
+    by_flavor = {"all": tolerations}
+    assert find_node_failures(nodes, [workload("a")], 0.0, flavor_tolerations=by_flavor).unhealthy_nodes == {}
+    unready = {"a": NodeHealth(ready=False, ready_since=0.0, no_execute=(MAINTENANCE,))}
+    assert find_node_failures(unready, [workload("a", tolerations=tolerations)], 99.0).unhealthy_nodes == {
+        "ns/w": ("a",)
+    }
+
+
+def test_taints_of_readiness_wait_for_the_delay() -> None:
+    """The node controller taints a node at once when it is not Ready; the delay decides."""
+    taint = Taint("node.kubernetes.io/unreachable", "", "NoExecute")
+    nodes = {"a": not_ready(100.0)._replace(no_execute=(taint,))}
+    assert find_node_failures(nodes, [workload("a")], 101.0) == ({}, 130.0)
+
+
+def test_placements_above_the_node_name_no_nodes() -> None:
+    """A workload that is placed on racks has no unhealthy nodes."""
+    assert find_node_failures({}, [workload("a", level="rack"), Workload("ns", "idle", ())], 0.0) == ({}, None)

@@ -1,0 +1,86 @@
+"""The nodes as the controller needs them."""
+
+from __future__ import annotations
+
+import json
+
+from zonewise_scheduler.backfill.planner_feed import PlannerFeed
+from zonewise_scheduler.backfill.policies import BackfillPolicy
+from zonewise_scheduler.controller.nodes.node_view import NodeView
+from zonewise_scheduler.controller.nodes.observed_objects import decode_node, decode_pod
+from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
+from zonewise_scheduler.tas.cluster_nodes import ClusterNodes
+
+
+def node(name: str, hostname: str = "") -> bytes:
+    labels = {"kubernetes.io/hostname": hostname} if hostname else {}
+    return json.dumps({"metadata": {"name": name, "labels": labels}, "spec": {}, "status": {}}).encode()
+
+
+def test_nodes_are_known_by_their_hostname_while_they_exist() -> None:
+    view = NodeView()
+    view.observe_node("node-1", decode_node(node("node-1", "host-1")))
+    view.observe_node("node-2", decode_node(node("node-2")))
+    assert view.names_by_hostname == {"host-1": "node-1", "node-2": "node-2"}
+    view.observe_node("node-1", decode_node(node("node-1", "other")))
+    view.observe_node("node-2", None)
+    assert view.names_by_hostname == {"other": "node-1"}
+
+
+def ready_node(name: str, cpus: str, **spec: object) -> bytes:
+    status = {"allocatable": {"cpu": cpus, "pods": "9"}, "conditions": [{"type": "Ready", "status": "True"}]}
+    return json.dumps({"metadata": {"name": name}, "spec": spec, "status": status}).encode()
+
+
+def bound_pod(name: str, node: str, cpus: str, phase: str = "Running") -> bytes:
+    containers = [{"name": "c", "resources": {"requests": {"cpu": cpus}}}]
+    spec = {"nodeName": node, "containers": containers}
+    return json.dumps(
+        {"metadata": {"namespace": "ns", "name": name}, "spec": spec, "status": {"phase": phase}}
+    ).encode()
+
+
+def test_the_info_of_a_node_has_what_all_its_pods_request() -> None:
+    view = NodeView()
+    assert view.node_info("node-1") is None
+    view.observe_node("node-1", decode_node(ready_node("node-1", "4")))
+    for name, cpus in (("a", "1"), ("b", "2")):
+        view.tracker.observe_pod("ns", name, decode_pod(bound_pod(name, "node-1", cpus)))
+    info = view.node_info("node-1")
+    assert info is not None
+    assert (info.allocatable.milli_cpus, info.requested.milli_cpus, info.requested.pods) == (4000, 3000, 2)
+    view.observe_node("node-1", decode_node(ready_node("node-1", "8", unschedulable=True)))
+    view.tracker.observe_pod("ns", "a", decode_pod(bound_pod("a", "node-1", "1", "Succeeded")))
+    info = view.node_info("node-1")
+    assert info is not None
+    assert (info.allocatable.milli_cpus, info.requested.milli_cpus, info.unschedulable) == (8000, 2000, True)
+
+
+def test_a_node_that_is_not_ready_or_invalid_has_no_info() -> None:
+    view = NodeView()
+    view.observe_node("node-1", decode_node(node("node-1")))
+    view.observe_node("node-2", decode_node(ready_node("node-2", "damaged")))
+    assert view.node_info("node-1") is view.node_info("node-2") is None
+    view.observe_node("node-2", None)
+    assert view.node_info("node-2") is None
+
+
+def test_a_node_is_relieved_by_each_pod_that_leaves_it_and_by_its_changes() -> None:
+    tracker = NodeView().tracker
+    tracker.observe_node("node-1", decode_node(ready_node("node-1", "4")))
+    assert tracker.take_relieved() == {"node-1"}
+    tracker.observe_pod("ns", "a", decode_pod(bound_pod("a", "node-1", "1")))
+    assert tracker.take_relieved() == set()
+    tracker.observe_pod("ns", "a", decode_pod(bound_pod("a", "node-1", "1", "Failed")))
+    assert tracker.take_relieved() == {"node-1"}
+    tracker.observe_pod("ns", "a", decode_pod(bound_pod("a", "node-1", "1")))
+    tracker.observe_pod("ns", "a", None)
+    assert tracker.take_relieved() == {"node-1"}
+
+
+def test_a_change_is_fed_once() -> None:
+    view, feed = NodeView(), PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS, ClusterNodes())
+    assert not view.feed(feed)
+    view.observe_node("node-1", decode_node(node("node-1")))
+    assert view.feed(feed)
+    assert not view.feed(feed)

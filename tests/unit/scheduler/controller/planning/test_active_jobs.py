@@ -1,0 +1,50 @@
+"""Which jobs have active pods: by their pods, or by their own status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from zonewise_common.kube.resources import JOBS
+from zonewise_scheduler.controller.jobs.registry import adapters_by_kind
+from zonewise_scheduler.controller.nodes.node_tracker import NodeTracker
+from zonewise_scheduler.controller.nodes.types import TrackedPod
+from zonewise_scheduler.controller.planning.active_jobs import ActiveJobs
+from zonewise_scheduler.controller.types import ObjectKey
+
+Json = dict[str, Any]
+
+JOB = ObjectKey(JOBS, "ns", "j")
+WORKLOAD: Json = {"metadata": {"name": "w", "ownerReferences": [{"uid": "u", "controller": True}]}}
+
+
+def job(**status: Any) -> Json:
+    return {"metadata": {"namespace": "ns", "name": "j", "uid": "u"}, "spec": {"suspend": False}, "status": status}
+
+
+def test_a_job_is_active_by_its_status_until_it_has_ended() -> None:
+    objects: dict[ObjectKey, Json] = {JOB: job(active=1)}
+    jobs = ActiveJobs(objects.get, {"u": JOB}, adapters_by_kind(), NodeTracker())
+    assert not jobs.is_active("ns/w"), "its Workload is unknown"
+    jobs.set_owner("ns/w", WORKLOAD)
+    jobs.set_owner("ns/w", None)
+    assert jobs.is_active("ns/w")
+    objects[JOB] = job(terminating=1)
+    assert jobs.is_active("ns/w")
+    objects[JOB] = job(active=1, conditions=[{"type": "Complete", "status": "True"}])
+    assert not jobs.is_active("ns/w")
+    objects[JOB] = job(active="invalid")
+    assert not jobs.is_active("ns/w"), "what cannot be read"
+    objects[JOB] = job(active=1)
+    jobs.forget("ns/w")
+    assert not jobs.is_active("ns/w")
+
+
+def test_a_pod_of_a_workload_is_active_whatever_its_job_says() -> None:
+    tracker = NodeTracker()
+    jobs = ActiveJobs({JOB: job()}.get, {"u": JOB}, adapters_by_kind(), tracker)
+    jobs.set_owner("ns/w", WORKLOAD)
+    pod = TrackedPod("ns", "p", "", active=True, requests=None, workload="ns/w", pod_set="")
+    tracker.observe_pod("ns", "p", pod)
+    assert jobs.is_active("ns/w")
+    tracker.observe_pod("ns", "p", None)
+    assert not jobs.is_active("ns/w")

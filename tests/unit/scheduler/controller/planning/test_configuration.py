@@ -1,0 +1,67 @@
+"""The objects that configure the queue: the planner hears of changes that decide, and of no others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from zonewise_common.kube.resources import (
+    CLUSTER_QUEUES,
+    NAMESPACES,
+    PRIORITY_CLASSES,
+    RESOURCE_FLAVORS,
+    WORKLOAD_PRIORITY_CLASSES,
+    WORKLOADS,
+    Resource,
+)
+from zonewise_scheduler.backfill.planner_feed import PlannerFeed
+from zonewise_scheduler.backfill.policies import BackfillPolicy
+from zonewise_scheduler.controller.planning.configuration import ConfigurationObjects
+from zonewise_scheduler.controller.types import ObjectKey
+from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
+
+Json = dict[str, Any]
+
+
+def observe(objects: ConfigurationObjects, resource: Resource, name: str, **fields: Any) -> bool:
+    return objects.observe(ObjectKey(resource, "", name), {"metadata": {"name": name}, **fields})
+
+
+def test_a_status_that_changes_does_not_feed_the_planner() -> None:
+    objects, feed = ConfigurationObjects(), PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS)
+    observe(objects, CLUSTER_QUEUES, "q", spec={"namespaceSelector": {}})
+    assert objects.feed(feed)
+    assert list(feed.state.pending_queues) == ["q"]
+    observe(objects, CLUSTER_QUEUES, "q", spec={"namespaceSelector": {}}, status={"pendingWorkloads": 3})
+    assert not objects.feed(feed)
+    observe(objects, CLUSTER_QUEUES, "q", spec={"namespaceSelector": {}, "stopPolicy": "Hold"})
+    assert objects.feed(feed)
+    objects.observe(ObjectKey(CLUSTER_QUEUES, "", "q"), None)
+    assert objects.feed(feed)
+    assert not feed.state.pending_queues
+
+
+def test_labels_of_namespaces_and_flavors_are_known() -> None:
+    objects, feed = ConfigurationObjects(), PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS)
+    objects.observe(ObjectKey(NAMESPACES, "", "ns"), {"metadata": {"name": "ns", "labels": {"team": "a"}}})
+    observe(objects, RESOURCE_FLAVORS, "f", spec={"nodeLabels": {"gpu": "h100"}})
+    assert objects.feed(feed)
+    assert feed.state.configuration.namespaces == {"ns": {"team": "a"}}
+    assert objects.flavors["f"]["spec"]["nodeLabels"] == {"gpu": "h100"}
+
+
+def test_priority_classes_are_kept_apart_and_do_not_feed_the_planner() -> None:
+    objects, feed = ConfigurationObjects(), PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS)
+    observe(objects, WORKLOAD_PRIORITY_CLASSES, "high", value=9)
+    observe(objects, PRIORITY_CLASSES, "low", value=1, globalDefault=True)
+    observe(objects, PRIORITY_CLASSES, "lower", value=-1, globalDefault=True)
+    assert not objects.feed(feed)
+    classes = objects.priority_classes
+    assert (classes.workload, classes.pod, classes.default_pod_class) == (
+        {"high": 9},
+        {"low": 1, "lower": -1},
+        "lower",
+    )
+
+
+def test_other_objects_configure_nothing() -> None:
+    assert not observe(ConfigurationObjects(), WORKLOADS, "w")

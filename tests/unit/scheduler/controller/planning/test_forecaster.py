@@ -1,0 +1,110 @@
+"""Forecasts are made beside the controller, from copies."""
+
+from __future__ import annotations
+
+import queue
+from copy import deepcopy
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.planner_stories import make_workload
+from support.planner_stories import queue as cluster_queue
+from support.waiting import PATIENCE
+from unit.scheduler.backfill.test_reservation import POLICIES, queue_lists, submission_lists
+from zonewise_scheduler.backfill import events
+from zonewise_scheduler.backfill.planner_state import new_state
+from zonewise_scheduler.backfill.policies import BackfillPolicy
+from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
+from zonewise_scheduler.backfill.scheduling_pass import schedule
+from zonewise_scheduler.controller.planning.forecaster import (
+    WORKLOADS_PER_QUEUE,
+    ForecastBasis,
+    Forecaster,
+    copy_basis,
+    forecast_first,
+)
+from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from support.planner_stories import Submission
+    from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.backfill.types import Forecast
+    from zonewise_scheduler.quota.api.queue_types import ClusterQueue
+
+NOW = 1000.0
+
+
+def planner(waiting: int) -> PlannerState:
+    state = new_state(Snapshot([cluster_queue("q", 1000)]), BackfillPolicy())
+    for i in range(waiting + 1):
+        events.submit(state, make_workload(f"w{i:02}", 1000, 100, at=NOW), "q")
+    schedule(state, NOW)
+    return state
+
+
+def test_the_first_workloads_of_a_queue_have_forecasts() -> None:
+    state = planner(WORKLOADS_PER_QUEUE + 5)
+    pending = dict(state.pending)
+    forecasts = forecast_first(copy_basis(state, RunTimeHistory(), NOW))
+    assert len(forecasts) == WORKLOADS_PER_QUEUE
+    assert forecasts["ns/w01"].likely == NOW + 100
+    assert state.pending == pending
+
+
+@given(
+    st.sampled_from(POLICIES),
+    queue_lists(preemption=True),
+    submission_lists(),
+    st.integers(0, 14),
+    st.lists(st.integers(1, 9), min_size=3),
+)
+def test_a_forecast_is_of_the_time_of_its_copy(
+    policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission], before: int, runs: list[int]
+) -> None:
+    """Whatever the controller does meanwhile, it is as from a state that shares nothing with another."""
+    state, history = new_state(Snapshot(specs), policy), RunTimeHistory()
+    for run in runs:
+        history.observe(submissions[0].workload, run)
+    for each in submissions[:before]:
+        events.submit(state, each.workload, each.queue)
+        schedule(state, each.workload.created_at)
+    separate = ForecastBasis(deepcopy(state), deepcopy(history), NOW)
+    basis = copy_basis(state, history, NOW)
+    for key in list(state.running):
+        events.finish(state, key)
+    for each in submissions[before:]:
+        events.submit(state, each.workload, each.queue)
+        history.observe(each.workload, 1.0)
+    schedule(state, NOW)
+    for key in list(state.pending)[::2]:
+        events.withdraw(state, key)
+    assert forecast_first(basis) == forecast_first(separate)
+
+
+def test_a_copied_history_does_not_follow_the_original() -> None:
+    history = RunTimeHistory()
+    basis = copy_basis(planner(1), history, NOW)
+    workload = next(iter(basis.state.running.values())).workload
+    for _ in range(5):
+        history.observe(workload, 10.0)
+    assert basis.history.estimate(workload) == RunTimeHistory().estimate(workload)
+
+
+def test_forecasts_are_published_again_and_again_also_after_failures() -> None:
+    published: queue.SimpleQueue[Mapping[str, Forecast]] = queue.SimpleQueue()
+    state = planner(1)
+    bases = iter([copy_basis(state, RunTimeHistory(), NOW), TimeoutError("busy"), ZeroDivisionError(), None])
+
+    def ask() -> ForecastBasis | None:
+        basis = next(bases, None)
+        if isinstance(basis, Exception):
+            raise basis
+        return basis
+
+    with Forecaster(ask, published.put, period=0.001):
+        assert list(published.get(timeout=PATIENCE)) == ["ns/w01"]
+        assert published.get(timeout=PATIENCE) == {}

@@ -1,0 +1,182 @@
+"""The ungating of pods: when, to which domain, by which patch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from support.held_pods import INDEX, assigned_workload, held_pod, managed, patched
+from zonewise_scheduler.controller.pods.node_pin import NodePin
+from zonewise_scheduler.controller.pods.ungate import UngateContext, find_ungatings, ungate_write
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.controller.pods.managed_pod import ManagedPod
+
+Json = dict[str, Any]
+
+NODES = {"h1": "node-1", "h2": "node-2", "h3": "node-3"}
+
+
+def ungated(
+    workload: Json,
+    pods: list[Json],
+    context: UngateContext = UngateContext(NODES),  # noqa: B008 -- immutable
+) -> dict[str, str]:
+    """The node of each pod that is to be ungated."""
+    return {item.pod.name: item.pin.node for item in find_ungatings(workload, [managed(pod) for pod in pods], context)}
+
+
+def running(name: str, node: str, *, index: int | None = None, phase: str = "Running") -> Json:
+    pod = held_pod(name, index=index, schedulingGates=[], nodeName=node)
+    pod["status"]["phase"] = phase
+    return pod
+
+
+def test_pods_go_to_the_domains_of_their_ranks() -> None:
+    pods = [held_pod(f"p{index}", index=index) for index in (2, 0, 1)]
+    assert ungated(assigned_workload({"h1": 2, "h2": 1}), pods) == {"p0": "node-1", "p1": "node-1", "p2": "node-2"}
+
+
+def test_pods_without_ranks_fill_the_domains_in_order() -> None:
+    pods = [held_pod(name) for name in ("a", "b", "c")]
+    workload = assigned_workload({"h1": 2, "h2": 1}, indexed=False)
+    assert ungated(workload, pods) == {"a": "node-1", "b": "node-1", "c": "node-2"}
+
+
+def test_a_replacement_gets_the_room_of_the_pod_that_has_failed() -> None:
+    pods = [running("a", "node-1", phase="Failed"), running("b", "node-2"), held_pod("c")]
+    assert ungated(assigned_workload({"h1": 1, "h2": 1}, indexed=False), pods) == {"c": "node-1"}
+
+
+def test_a_pod_that_terminates_keeps_its_room() -> None:
+    old = running("a", "node-1", index=0)
+    old["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    pods = [old, running("b", "node-2", index=1), held_pod("c", index=0)]
+    assert ungated(assigned_workload({"h1": 1, "h2": 1}), pods) == {}
+    assert ungated(assigned_workload({"h1": 1, "h2": 1}), pods[1:]) == {"c": "node-1"}
+
+
+def test_ranks_do_not_decide_once_a_pod_runs_elsewhere() -> None:
+    pods = [running("a", "node-2", index=0), held_pod("b", index=1)]
+    assert ungated(assigned_workload({"h1": 1, "h2": 1}), pods) == {"b": "node-1"}
+
+
+def test_a_pod_whose_gate_another_client_removed_takes_a_room_somewhere() -> None:
+    stray = held_pod("a", schedulingGates=[])
+    pods = [stray, held_pod("b"), held_pod("c")]
+    assert len(ungated(assigned_workload({"h1": 1, "h2": 1}, indexed=False), pods)) == 1
+
+
+def test_a_pod_on_a_node_that_was_replaced_takes_no_room() -> None:
+    pods = [running("a", "node-9"), held_pod("b"), held_pod("c")]
+    workload = assigned_workload({"h1": 1, "h2": 1}, indexed=False)
+    assert ungated(workload, pods) == {"b": "node-1", "c": "node-2"}
+
+
+@pytest.mark.parametrize("condition", ["Evicted", "Finished"])
+def test_pods_of_a_workload_that_is_to_stop_stay_held(condition: str) -> None:
+    workload = assigned_workload({"h1": 1})
+    workload["status"]["conditions"].append({"type": condition, "status": "True"})
+    assert ungated(workload, [held_pod("a", index=0)]) == {}
+
+
+def test_pods_of_a_workload_that_waits_for_checks_stay_held() -> None:
+    workload = assigned_workload({"h1": 1})
+    workload["status"]["conditions"] = [{"type": "QuotaReserved", "status": "True"}]
+    assert ungated(workload, [held_pod("a", index=0)]) == {}
+
+
+def test_a_gang_is_ungated_once_it_is_whole() -> None:
+    workload = assigned_workload({"h1": 2, "h2": 1}, indexed=False)
+    pods = [held_pod("a"), held_pod("b"), held_pod("c")]
+    assert ungated(workload, pods[:2]) == {}
+    assert len(ungated(workload, pods)) == 3
+    assert len(ungated(workload, pods[:2], UngateContext(NODES, whole_gangs=False))) == 2
+
+
+def test_a_replacement_does_not_wait_for_others() -> None:
+    workload = assigned_workload({"h1": 2, "h2": 1}, indexed=False)
+    assert ungated(workload, [running("a", "node-1"), held_pod("b")]) == {"b": "node-1"}
+
+
+def test_a_gang_is_whole_without_the_pods_that_are_not_needed_any_more() -> None:
+    workload = assigned_workload({"h1": 2, "h2": 1}, indexed=False)
+    workload["status"]["reclaimablePods"] = [{"name": "main", "count": 2}]
+    assert ungated(workload, [held_pod("a")]) == {"a": "node-1"}
+
+
+def test_pods_wait_for_another_node_where_theirs_is_unhealthy_or_gone() -> None:
+    workload = assigned_workload({"h1": 1, "h2": 1, "gone": 1})
+    workload["status"]["unhealthyNodes"] = [{"name": "node-2"}]
+    pods = [held_pod(f"p{index}", index=index) for index in range(3)]
+    assert ungated(workload, pods) == {"p0": "node-1"}
+
+
+def test_the_jobs_of_a_job_set_follow_each_other() -> None:
+    workload = assigned_workload({"h1": 2, "h2": 2})
+    label = "jobset.sigs.k8s.io/job-index"
+    request: Json = {"podIndexLabel": INDEX, "subGroupIndexLabel": label, "subGroupCount": 2}
+    workload["spec"]["podSets"][0]["topologyRequest"] = request
+    pods: list[Json] = []
+    for group in range(2):
+        for index in range(2):
+            pod = held_pod(f"p{group}{index}", index=index)
+            pod["metadata"]["labels"][label] = str(group)
+            pods.append(pod)
+    assert ungated(workload, pods) == {"p00": "node-1", "p01": "node-1", "p10": "node-2", "p11": "node-2"}
+
+
+def test_the_workers_of_a_leader_have_their_ranks_from_1_on() -> None:
+    workload = assigned_workload({"h1": 1, "h2": 1})
+    label = "leaderworkerset.sigs.k8s.io/worker-index"
+    request: Json = {"podIndexLabel": label, "podSetGroupName": "g"}
+    workload["spec"]["podSets"][0]["topologyRequest"] = request
+    workload["spec"]["podSets"].append({"name": "leader", "count": 1, "topologyRequest": request})
+    workload["status"]["admission"]["podSetAssignments"].append({"name": "leader", "count": 1})
+    pods = [held_pod(f"w{index}") for index in (1, 2)]
+    for index, pod in enumerate(pods):
+        pod["metadata"]["labels"][label] = str(index + 1)
+    assert ungated(workload, pods[::-1]) == {"w1": "node-1", "w2": "node-2"}
+
+
+def test_a_domain_above_nodes_is_pinned_by_its_labels() -> None:
+    workload = assigned_workload({"r1": 1}, level="rack")
+    [ungating] = find_ungatings(workload, [managed(held_pod("a", index=0))], UngateContext({}))
+    assert ungating.pin == NodePin(labels={"rack": "r1"})
+
+
+def apply_patch(pod: Json, predicted: str = "") -> Json:
+    [ungating] = find_ungatings(assigned_workload({"h1": 1}, indexed=False), [managed(pod)], UngateContext(NODES))
+    ungating = ungating._replace(predicted_admission=predicted)
+    write = ungate_write(ungating)
+    assert (write.uid, write.workload) == (pod["metadata"]["uid"], "ns/w")
+    once = patched(pod, write)
+    assert patched(once, write) == once, "a patch can be repeated"
+    assert _without_labels(managed(once)) == _without_labels(ungating.pod_after)
+    return once
+
+
+def _without_labels(pod: ManagedPod) -> tuple[Any, ...]:
+    return pod.uid, pod.gates, dict(pod.node_selector), pod.affinity, pod.predicted_admission
+
+
+def test_one_patch_pins_annotates_and_ungates() -> None:
+    other = {"name": "example.com/other"}
+    gates = [{"name": "kueue.x-k8s.io/topology"}, other]
+    after = apply_patch(held_pod("a", schedulingGates=gates), "main zones=0")
+    assert after["spec"]["schedulingGates"] == [other]
+    required = after["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    field = {"key": "metadata.name", "operator": "In", "values": ["node-1"]}
+    assert required == {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    assert after["metadata"]["annotations"]["zonewise.dev/predicted-admission"] == "main zones=0"
+
+
+def test_a_patch_keeps_what_a_pod_requires() -> None:
+    expression = {"key": "gpu", "operator": "Exists"}
+    terms = [{"matchExpressions": [expression]}]
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    after = apply_patch(held_pod("a", affinity=affinity, nodeSelector={"a": "1"}))
+    assert after["spec"]["nodeSelector"] == {"a": "1"}
+    required = after["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert required["nodeSelectorTerms"][0]["matchExpressions"] == [expression]

@@ -1,0 +1,127 @@
+"""Why workloads wait: told in words that stay true, and rarely."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+from math import inf
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.planner_stories import make_workload, queue
+from zonewise_scheduler.backfill import events
+from zonewise_scheduler.backfill.explain import explain
+from zonewise_scheduler.backfill.planner_state import new_state
+from zonewise_scheduler.backfill.policies import BackfillPolicy
+from zonewise_scheduler.backfill.scheduling_pass import schedule
+from zonewise_scheduler.backfill.types import Forecast
+from zonewise_scheduler.controller.status.pending_note import clock_time, pending_note
+from zonewise_scheduler.controller.status.pending_notes import BURST, MIN_WAIT, RATE, REFRESH, PendingNotes
+from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.backfill.planner_state import PlannerState
+
+START = 1_800_000_000.0  # 2027-01-15 08:00 UTC
+RUN = 6 * 3600.0
+
+
+def planner(waiting: int = 1) -> PlannerState:
+    """A queue of 4 CPUs in which one workload runs for six hours, and others wait."""
+    state = new_state(Snapshot([queue("q", 4000)]), BackfillPolicy())
+    events.submit(state, make_workload("running", 3000, RUN, at=START), "q")
+    schedule(state, START)
+    for i in range(waiting):
+        events.submit(state, make_workload(f"w{i}", 2000, 60, at=START), "q")
+    schedule(state, START)
+    return state
+
+
+def notes(timer: float = 0.0) -> PendingNotes:
+    ticks = count()
+    return PendingNotes(lambda: next(ticks) * timer)
+
+
+def test_a_note_says_what_is_lacking_and_when_the_workload_starts() -> None:
+    state = planner()
+    note = pending_note(explain(state, "ns/w0", START), Forecast(START + 60, START + 1200, START + 7500))
+    assert note.reason == "WaitingForQuota"
+    assert "needs 2 CPUs" in note.message
+    assert "waits for ns/running to end" in note.message
+    assert "is reserved to start at 14:00 UTC at the latest" in note.message
+    assert note.message.endswith("starts about 08:20 UTC, at the latest 10:05 UTC")
+
+
+def test_the_time_of_another_day_has_its_date() -> None:
+    assert clock_time(START + 2 * 86400, START) == "2027-01-17 08:00 UTC"
+
+
+def test_a_workload_that_no_queue_admits_is_told_so() -> None:
+    state = planner()
+    events.submit(state, replace(make_workload("off", 1), active=False), "q")
+    note = pending_note(explain(state, "ns/off", START), None)
+    assert (note.reason, note.message) == ("Suspended", "it is deactivated")
+
+
+def test_a_request_beyond_the_quota_is_told_so() -> None:
+    state = planner()
+    events.submit(state, make_workload("wide", 5000), "q")
+    note = pending_note(explain(state, "ns/wide", START), None)
+    assert note.reason == "ExceedsMaxQuota"
+    assert "cannot start even when all other workloads have ended" in note.message
+
+
+@given(st.floats(0, 1e5), st.floats(-1e4, 1e4))
+def test_a_note_differs_where_a_start_shifts_by_more_than_a_minute_and_a_tenth(away: float, shift: float) -> None:
+    explanation = explain(planner(), "ns/w0", START)
+    old = pending_note(explanation, Forecast(START, START + away, inf))
+    new = pending_note(explanation, Forecast(START, START + away + shift, inf))
+    shifted = (START + away + shift) - (START + away)
+    assert new.differs_from(old, START) == (abs(shifted) > max(60.0, 0.1 * ((START + away) - START)))
+
+
+def test_amounts_and_positions_that_change_are_not_told_anew() -> None:
+    explanation = explain(planner(), "ns/w0", START)
+    (shortage,) = explanation.shortages
+    changed = explanation._replace(position=7, shortages=(shortage._replace(available=1),))
+    assert not pending_note(changed, None).differs_from(pending_note(explanation, None), START)
+    assert pending_note(changed._replace(waits_for=()), None).differs_from(pending_note(explanation, None), START)
+
+
+def test_a_workload_that_starts_soon_gets_no_note() -> None:
+    state, writer = planner(), notes()
+    assert not list(writer.due(state, {}, START + MIN_WAIT - 1))
+    assert [key for key, _ in writer.due(state, {}, START + MIN_WAIT + 5)] == ["ns/w0"]
+
+
+@given(st.integers(1, 60), st.lists(st.floats(0.01, 20.0), max_size=40))
+def test_notes_keep_their_rate(waiting: int, pauses: list[float]) -> None:
+    """Of any workload one in REFRESH seconds; of all at most BURST, and RATE a second."""
+    state, writer = planner(waiting), notes()
+    now = begin = START + 100
+    told: dict[str, float] = {}
+    total = 0
+    for i, pause in enumerate(pauses):
+        forecasts = {key: Forecast(now, now + 1000.0 * i, inf) for key in state.pending}  # all say something new
+        for key, _ in writer.due(state, forecasts, now):
+            assert now >= told.get(key, -inf) + REFRESH
+            told[key] = now
+            total += 1
+        assert total <= BURST + RATE * (now - begin) + 1e-6
+        now += pause
+
+
+def test_each_workload_gets_its_note_and_none_twice_without_news() -> None:
+    state, writer = planner(25), notes()
+    told = [key for tick in range(400) for key, _ in writer.due(state, {}, START + 20 + tick)]
+    assert sorted(told) == sorted(state.pending)
+    assert told[:10] == sorted(state.pending)[:10]
+
+
+def test_explanations_that_take_long_are_rare() -> None:
+    """Each takes a second by the timer, so that there is one in twenty seconds."""
+    state, writer = planner(25), notes(timer=1.0)
+    told = [key for tick in range(200) for key, _ in writer.due(state, {}, START + 20 + tick)]
+    assert len(told) == 10

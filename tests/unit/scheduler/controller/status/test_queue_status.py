@@ -1,0 +1,234 @@
+"""Statuses of queues: they say what the planner has, and cost few writes."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.live_queue import LiveQueue
+from support.model_cluster import NAMESPACE, ModelCluster
+from support.queue_objects import resource_groups
+from zonewise_common.kube.resources import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, RESOURCE_FLAVORS, Resource
+from zonewise_sandbox.apiserver.merge_patch import merge_patch
+from zonewise_scheduler.controller.status.queue_status import (
+    DELAY,
+    SETTLED,
+    QueueStatuses,
+    cluster_queue_status,
+    local_queue_status,
+    status_patch,
+)
+from zonewise_scheduler.controller.status.queue_summaries import (
+    Activity,
+    ClusterQueueSummary,
+    QueueSummaries,
+    ResourceSummary,
+    WorkloadCounts,
+    summarize_queues,
+)
+from zonewise_scheduler.controller.types import ObjectKey
+from zonewise_scheduler.quota.api.resource_quota import FlavorResource, ResourceQuota
+from zonewise_scheduler.quota.hierarchy.fair_sharing import DRS
+
+Json = dict[str, Any]
+
+NOW = 1_800_000_000.0
+QUEUE = ObjectKey(CLUSTER_QUEUES, "", "q")
+LOCAL = ObjectKey(LOCAL_QUEUES, NAMESPACE, "l")
+CPU = FlavorResource("f", "cpu")
+READY = Activity(is_active=True, reason="Ready", message="Can admit new workloads")
+
+
+def live_queue(cluster: ModelCluster) -> LiveQueue:
+    queue = LiveQueue(cluster.listed, cluster.send, now=lambda: NOW)
+    queue.settle()
+    return queue
+
+
+def summaries(queue: LiveQueue) -> QueueSummaries:
+    return summarize_queues(queue.controller.feed.state, queue.controller.feed.problems)
+
+
+def status(cluster: ModelCluster, key: ObjectKey) -> Json:
+    """The status of a queue as the server shows it after the write."""
+    queue = summaries(live_queue(cluster))
+    if key.resource == CLUSTER_QUEUES:
+        observed = cluster.get(key)
+        new = cluster_queue_status(observed, queue.cluster_queues[key.name], NOW, fair_sharing=False)
+    else:
+        observed = cluster.get(key)
+        new = local_queue_status(observed, queue.local_queues[f"{key.namespace}/{key.name}"], NOW)
+    cluster.change(key, status_patch(observed, new))
+    return cluster.get(key)["status"]
+
+
+def condition(status: Json) -> tuple[str, str, str]:
+    (active,) = status["conditions"]
+    assert active["type"] == "Active"
+    return active["status"], active["reason"], active["message"]
+
+
+def test_a_status_counts_workloads_and_usage() -> None:
+    cluster = ModelCluster()
+    for i in range(3):
+        cluster.submit(f"j{i}", 3, at=i)
+    for key in (QUEUE, LOCAL):
+        shown = status(cluster, key)
+        assert (shown["reservingWorkloads"], shown["admittedWorkloads"], shown["pendingWorkloads"]) == (2, 2, 1)
+        (flavor,) = shown["flavorsUsage"]
+        assert flavor["name"] == "f"
+        assert flavor["resources"][0]["total"] == "6"
+        assert shown["flavorsReservation"][0]["resources"][0]["total"] == "6"
+        assert condition(shown)[:2] == ("True", "Ready")
+
+
+def test_what_is_beyond_the_nominal_quota_is_borrowed() -> None:
+    cluster = ModelCluster(cpus=4, cohortName="c")
+    spec = {"resourceGroups": resource_groups({"cpu": "4"}), "cohortName": "c"}
+    cluster.create(CLUSTER_QUEUES, "", "other", spec=spec)
+    cluster.submit("j", 6)
+    shown = status(cluster, QUEUE)
+    assert shown["flavorsUsage"][0]["resources"] == [{"name": "cpu", "total": "6", "borrowed": "2"}]
+    share = summaries(live_queue(cluster)).cluster_queues["q"].share
+    assert share.rounded_weighted_share == 250  # 2 of the 8 CPUs that the cohort could lend
+
+
+def test_a_queue_on_hold_is_not_active() -> None:
+    cluster = ModelCluster(stopPolicy="Hold")
+    cluster.submit("j", 1)
+    shown = status(cluster, QUEUE)
+    assert condition(shown) == ("False", "Stopped", "Can't admit new workloads: stopPolicy is Hold")
+    assert shown["pendingWorkloads"] == 1
+    assert condition(status(cluster, LOCAL))[:2] == ("False", "ClusterQueueIsInactive")
+
+
+def test_a_missing_flavor_is_named() -> None:
+    cluster = ModelCluster()
+    del cluster.objects[ObjectKey(RESOURCE_FLAVORS, "", "f")]
+    active, reason, message = condition(status(cluster, QUEUE))
+    assert (active, reason) == ("False", "FlavorNotFound")
+    assert message.endswith("references missing ResourceFlavors: f")
+
+
+def test_a_cycle_of_cohorts_is_named() -> None:
+    cluster = ModelCluster(cohortName="a")
+    cluster.create(COHORTS, "", "a", spec={"parentName": "b"})
+    cluster.create(COHORTS, "", "b", spec={"parentName": "a"})
+    active, reason, message = condition(status(cluster, QUEUE))
+    assert (active, reason) == ("False", "CohortCycle")
+    assert "cohort a is part of a cycle" in message
+
+
+def test_a_local_queue_without_its_cluster_queue_says_so() -> None:
+    cluster = ModelCluster()
+    cluster.change(LOCAL, {"spec": {"clusterQueue": "gone"}})
+    active, reason, message = condition(status(cluster, LOCAL))
+    assert (active, reason) == ("False", "ClusterQueueDoesNotExist")
+    assert "'gone'" in message
+
+
+def test_an_invalid_field_is_named_with_its_value() -> None:
+    cluster = ModelCluster()
+    (group,) = cluster.get(QUEUE)["spec"]["resourceGroups"]
+    group["flavors"][0]["resources"][0]["nominalQuota"] = "-4"
+    cluster.change(QUEUE, {"spec": {"resourceGroups": [group]}})
+    _, _, message = condition(status(cluster, QUEUE))
+    assert "nominalQuota" in message
+    assert "-4" in message
+
+
+AMOUNTS = st.integers(0, 20_000)
+
+
+@given(
+    st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3), st.integers(0, 3)),
+    st.tuples(AMOUNTS, AMOUNTS, AMOUNTS),
+    st.tuples(st.integers(0, 3), AMOUNTS),
+)
+def test_a_status_that_was_written_is_not_written_again(
+    counts: tuple[int, int, int, int], amounts: tuple[int, int, int], before: tuple[int, int]
+) -> None:
+    observed: Json = {
+        "metadata": {"name": "q", "generation": 1},
+        "status": {"pendingWorkloads": before[0], "flavorsUsage": [{"name": "gone", "resources": []}]},
+    }
+    nominal, reserved, used = amounts
+    resources = {CPU: ResourceSummary(ResourceQuota(nominal), reserved, used)}
+    summary = ClusterQueueSummary("q", "", READY, WorkloadCounts(*counts), resources, DRS())
+    patch = status_patch(observed, cluster_queue_status(observed, summary, NOW, fair_sharing=True))
+    written = merge_patch(observed, patch)
+    later = cluster_queue_status(written, summary, NOW + 100, fair_sharing=True)
+    assert status_patch(written, later) == {}
+    assert written["status"].get("pendingWorkloads", 0) == counts[0] + counts[1]
+    assert [each["name"] for each in written["status"]["flavorsUsage"]] == ["f"]
+
+
+@given(st.lists(st.tuples(st.floats(0.05, 3.0), st.integers(0, 3)), max_size=60))
+def test_statuses_are_coalesced_and_exact_at_rest(changes: list[tuple[float, int]]) -> None:
+    """Within DELAY there is at most one write of a queue that keeps changing, and none of one that does not change."""
+    observed: Json = {"metadata": {"name": "q"}}
+    statuses = QueueStatuses()
+    now, reserving = NOW, 0
+    writes: list[float] = []
+
+    def objects(resource: Resource) -> list[Json]:
+        return [observed] if resource == CLUSTER_QUEUES else []
+
+    def tick() -> None:
+        nonlocal observed
+        counts = WorkloadCounts(reserving=reserving)
+        summary = ClusterQueueSummary("q", "", READY, counts, {}, DRS())
+        for write in statuses.due(QueueSummaries({"q": summary}), objects, now):
+            assert isinstance(write.body, dict)
+            observed = merge_patch(observed, write.body)
+            writes.append(now)
+
+    for pause, more in changes:
+        tick()
+        now += pause
+        reserving += more
+    for _ in range(8):
+        tick()
+        now += 1.0
+    assert observed["status"].get("reservingWorkloads", 0) == reserving
+    assert all(later - earlier >= SETTLED for earlier, later in pairwise(writes))
+    count = len(writes)
+    for _ in range(20):
+        tick()
+        now += 1.0
+    assert len(writes) == count
+
+
+def test_a_queue_that_keeps_changing_is_written_once_in_a_delay() -> None:
+    observed: Json = {"metadata": {"name": "q"}}
+    statuses = QueueStatuses()
+    times: list[float] = []
+    for tick in range(200):
+        now = NOW + tick * 0.5
+        summary = ClusterQueueSummary("q", "", READY, WorkloadCounts(active=tick + 1), {}, DRS())
+        objects = {CLUSTER_QUEUES: [observed]}
+        for write in statuses.due(QueueSummaries({"q": summary}), lambda kind, all_=objects: all_.get(kind, []), now):
+            assert isinstance(write.body, dict)
+            observed = merge_patch(observed, write.body)
+            times.append(now)
+    assert len(times) == 200 * 0.5 // (DELAY + 0.5)
+
+
+def test_a_check_that_is_missing_or_not_active_is_named() -> None:
+    cluster = ModelCluster(admissionChecksStrategy={"admissionChecks": [{"name": "licence"}]})
+    job = cluster.submit("j", 1)
+    active, reason, message = condition(status(cluster, QUEUE))
+    assert (active, reason) == ("False", "AdmissionCheckNotFound")
+    assert message.endswith("references missing AdmissionChecks: licence")
+    cluster.add_check("licence")
+    (key,) = [key for key in cluster.objects if key.resource.kind == "AdmissionCheck"]
+    cluster.change(key, {"status": {"conditions": [{"type": "Active", "status": "False"}]}})
+    active, reason, message = condition(status(cluster, QUEUE))
+    assert (active, reason) == ("False", "AdmissionCheckInactive")
+    assert message.endswith("references inactive AdmissionChecks: licence")
+    cluster.change(key, {"status": {"conditions": [{"type": "Active", "status": "True"}]}})
+    assert condition(status(cluster, QUEUE))[:2] == ("True", "Ready")
+    assert cluster.get(job)["spec"]["suspend"]

@@ -1,0 +1,134 @@
+"""What the live queue tells, over whole stories: right, and with few writes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from support.model_cluster import NAMESPACE, ModelCluster
+from support.reported_queue import ReportedQueue
+from zonewise_common.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES
+from zonewise_scheduler.controller.status.queue_status import PURPOSE
+from zonewise_scheduler.controller.types import ObjectKey
+from zonewise_scheduler.controller.workloads.conditions import find_condition
+
+Json = dict[str, Any]
+
+NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z, when the jobs are created
+QUEUE = ObjectKey(CLUSTER_QUEUES, "", "q")
+LOCAL = ObjectKey(LOCAL_QUEUES, NAMESPACE, "l")
+
+
+def workload_of(cluster: ModelCluster, job: str) -> Json:
+    (workload,) = [obj for obj in cluster.workloads() if obj["metadata"]["ownerReferences"][0]["name"] == job]
+    return workload
+
+
+def test_statuses_follow_and_rest() -> None:
+    queue = ReportedQueue(ModelCluster(), NOW)
+    queue.cluster.submit("a", 6)
+    queue.cluster.submit("b", 6, at=1)
+    for _ in range(8):
+        queue.tick(1.0)
+    for key in (QUEUE, LOCAL):
+        status = queue.cluster.get(key)["status"]
+        assert (status["admittedWorkloads"], status["pendingWorkloads"]) == (1, 1)
+    written = [write for write in queue.writes if write.purpose == PURPOSE]
+    assert len(written) == 2
+    for _ in range(30):
+        queue.tick(1.0)
+    assert len([write for write in queue.writes if write.purpose == PURPOSE]) == 2
+
+
+def test_a_workload_that_waits_is_told_why_once() -> None:
+    queue = ReportedQueue(ModelCluster(), NOW)
+    queue.cluster.submit("a", 6)
+    queue.tick()
+    queue.cluster.submit("b", 6, at=1)
+    for _ in range(90):
+        queue.tick(1.0)
+    condition = find_condition(workload_of(queue.cluster, "b"), "QuotaReserved")
+    assert condition is not None
+    assert (condition["status"], condition["reason"]) == ("False", "WaitingForQuota")
+    assert "needs 6 CPUs of flavor f; ClusterQueue q has 2 of its 8 left" in condition["message"]
+    assert len([write for write in queue.writes if write.purpose == "explain"]) == 1
+    (pending,) = [event for event in queue.events if event["reason"] == "Pending"]
+    assert pending["involvedObject"]["name"] == "b"
+    assert pending["message"] == condition["message"]
+
+
+def test_workloads_that_start_soon_cost_no_note() -> None:
+    queue = ReportedQueue(ModelCluster(), NOW)
+    for i in range(20):
+        job = queue.cluster.submit(f"j{i}", 6)
+        queue.tick(1.0)
+        queue.cluster.complete(job)
+        queue.tick(1.0)
+    assert not [write for write in queue.writes if write.purpose == "explain"]
+    assert [event["reason"] for event in queue.events] == ["Admitted", "FinishedWorkload"] * 20
+    assert len(queue.writes) <= 2 * 40 / 5 + 2  # two queues, one write in five seconds
+
+
+def test_an_invalid_job_gets_an_event_once() -> None:
+    queue = ReportedQueue(ModelCluster(), NOW)
+    job = queue.cluster.submit("broken", 2)
+    queue.cluster.change(job, {"spec": {"parallelism": -1}})
+    for _ in range(5):
+        queue.tick(1.0)
+    (event,) = queue.events
+    assert (event["reason"], event["type"], event["involvedObject"]["kind"]) == ("InvalidJob", "Warning", "Job")
+    assert "parallelism" in event["message"]
+    assert list(queue.reporter.snapshot.invalid) == [f"Job {NAMESPACE}/broken"]
+
+
+def test_a_replica_that_stands_by_tells_nothing() -> None:
+    queue = ReportedQueue(ModelCluster(), NOW)
+    queue.cluster.submit("a", 6)
+    queue.controller.lead(False)
+    for _ in range(30):
+        queue.tick(1.0)
+    assert not queue.writes
+    assert not queue.events
+    assert not queue.reporter.snapshot.leads
+    assert queue.reporter.snapshot.at == NOW + 30
+
+
+def test_metrics_count_the_life_of_workloads() -> None:
+    queue = ReportedQueue(ModelCluster(preemption={"withinClusterQueue": "LowerPriority"}), NOW)
+    queue.cluster.submit("low", 6, priority="low")
+    queue.tick(3.0)
+    high = queue.cluster.submit("high", 6, priority="high")
+    queue.tick(2.0)
+    queue.cluster.complete(high)
+    queue.tick(2.0)
+
+    def value(name: str, **labels: str) -> float | None:
+        return queue.metrics.registry.get_sample_value(name, labels)
+
+    assert value("kueue_quota_reserved_workloads_total", cluster_queue="q") == 3
+    assert value("kueue_admitted_workloads_total", cluster_queue="q") == 3
+    assert value("kueue_evicted_workloads_total", cluster_queue="q", reason="Preempted") == 1
+    assert value("kueue_finished_workloads_total", cluster_queue="q") == 1
+    assert value("kueue_admission_wait_time_seconds_count", cluster_queue="q") == 3
+    assert value("kueue_quota_reserved_wait_time_seconds_sum", cluster_queue="q") == 3 + 5 + 2
+    assert value("kueue_admitted_active_workloads", cluster_queue="q") == 1
+    assert value("kueue_pending_workloads", cluster_queue="q", status="active") == 0
+    usage = {"cohort": "", "cluster_queue": "q", "flavor": "f", "resource": "cpu"}
+    assert value("kueue_cluster_queue_resource_usage", **usage) == 6
+    assert value("kueue_cluster_queue_nominal_quota", **usage) == 8
+    assert value("kueue_cluster_queue_borrowing_limit", **usage) == float("inf")
+    assert value("kueue_cluster_queue_status", cluster_queue="q", status="active") == 1
+    assert value("zonewise_leader") == 1
+
+
+def test_metrics_measure_the_wait_for_admission_checks() -> None:
+    cluster = ModelCluster(admissionChecksStrategy={"admissionChecks": [{"name": "licence"}]})
+    cluster.add_check("licence")
+    queue = ReportedQueue(cluster, NOW)
+    queue.cluster.submit("j", 2)
+    queue.tick(3.0)
+    (key,) = [key for key in queue.cluster.objects if key.resource.kind == "Workload"]
+    queue.cluster.change(key, {"status": {"admissionChecks": [{"name": "licence", "state": "Ready"}]}})
+    queue.tick(40.0)
+    labels = {"cluster_queue": "q"}
+    metric = "kueue_admission_checks_wait_time_seconds_sum"
+    assert queue.metrics.registry.get_sample_value(metric, labels) == 40

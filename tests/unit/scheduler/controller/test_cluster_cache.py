@@ -1,0 +1,91 @@
+"""The newest known state of objects, from watches and from responses to writes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise_common.kube.resources import JOBS, WORKLOADS
+from zonewise_scheduler.controller.cluster_cache import CATCH_UP, ObjectCache, WorkloadIndex
+from zonewise_scheduler.controller.types import ObjectKey
+
+Json = dict[str, Any]
+
+KEY = ObjectKey(JOBS, "ns", "j")
+
+
+def job(version: int, uid: str = "u") -> Json:
+    return {"metadata": {"namespace": "ns", "name": "j", "uid": uid, "resourceVersion": str(version)}}
+
+
+def test_an_older_event_does_not_undo_the_result_of_a_write() -> None:
+    cache = ObjectCache()
+    assert cache.observe(KEY, job(3), 0.0)
+    assert cache.written(KEY, job(5), 0.0)
+    assert not cache.observe(KEY, job(4), 1.0)
+    assert cache.get(KEY) == job(5)
+    assert cache.observe(KEY, job(6), 1.0)
+
+
+def test_a_state_that_is_known_is_no_change_whether_the_watch_or_the_response_is_first() -> None:
+    cache = ObjectCache()
+    assert cache.written(KEY, job(5), 0.0)
+    assert not cache.observe(KEY, job(5), 1.0)
+    assert cache.observe(KEY, job(4), 1.0)  # the watch has caught up, so what it shows counts again
+    assert cache.observe(KEY, job(7), 2.0)
+    assert not cache.written(KEY, job(7), 2.0)
+    assert cache.observe(KEY, None, 3.0)
+    assert not cache.observe(KEY, None, 3.0)
+
+
+def test_one_version_of_a_restored_etcd_that_names_another_state_is_a_change() -> None:
+    cache = ObjectCache()
+    cache.observe(KEY, job(5), 0.0)
+    assert cache.observe(KEY, {**job(5), "spec": {}}, 1.0)
+    assert cache.observe(KEY, job(5, "new"), 2.0)
+
+
+def test_a_watch_that_never_catches_up_is_believed_in_the_end() -> None:
+    cache = ObjectCache()
+    cache.written(KEY, job(500), 0.0)
+    assert not cache.observe(KEY, job(7), CATCH_UP - 1)
+    assert cache.observe(KEY, job(7), CATCH_UP)
+
+
+def test_a_deletion_counts_at_once_and_a_late_response_of_the_deleted_object_does_not_hide_a_new_one() -> None:
+    cache = ObjectCache()
+    cache.observe(KEY, job(3), 0.0)
+    assert cache.observe(KEY, None, 0.0)
+    assert cache.get(KEY) is None
+    cache.observe(KEY, job(9, "new"), 0.0)
+    assert not cache.written(KEY, job(4, "new"), 0.0)
+    assert cache.get(KEY) == job(9, "new")
+
+
+def test_what_was_written_and_is_not_listed_later_is_gone() -> None:
+    cache = ObjectCache()
+    cache.written(KEY, job(5), 0.0)
+    assert not cache.unlisted(JOBS, 4), "the listing is older"
+    assert not cache.unlisted(WORKLOADS, 9), "of another kind"
+    assert cache.unlisted(JOBS, 5) == [KEY]
+    cache.observe(KEY, job(5), 1.0)
+    assert not cache.unlisted(JOBS, 9)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["", "x", "y"]), st.booleans()), max_size=20))
+def test_the_index_has_exactly_the_workloads_of_each_owner(changes: list[tuple[str, str, bool]]) -> None:
+    index, expected = WorkloadIndex(), dict[str, Json]()
+    for name, owner, exists in changes:
+        references = [{"uid": owner, "controller": True}] if owner else []
+        workload = {"metadata": {"name": name, "ownerReferences": references}} if exists else None
+        index.set(name, workload)
+        expected.pop(name, None)
+        if workload is not None:
+            expected[name] = workload
+    assert index.by_key == expected
+    for owner in ("x", "y"):
+        owned = {name: obj for name, obj in expected.items() if {"uid": owner, "controller": True} in
+                 obj["metadata"]["ownerReferences"]}  # fmt: skip
+        assert index.owned_by(owner) == owned

@@ -1,0 +1,29 @@
+"""The controller is killed after every write of a story; the clock of the next one is an hour ahead, or behind.
+
+Without limits of readiness: these compare times of the last leader with the clock of the next one, as Kueue's do.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from support.controller_stories import ControllerStory, kills
+from support.model_cluster import ModelCluster
+from support.queue_stories import STORIES
+from zonewise_scheduler.controller.controller import ControllerOptions
+
+HOUR = 3600.0
+LIMITED = ("pods not ready in time", "pods do not recover", "execution time is exceeded")
+"""Stories of time limits."""
+
+
+@pytest.mark.parametrize("skew", [HOUR, -HOUR], ids=["ahead", "behind"])
+@pytest.mark.parametrize("name", [name for name in STORIES if name not in LIMITED])
+def test_a_story_ends_well_where_the_next_controller_has_another_clock(name: str, skew: float) -> None:
+    play, spec = STORIES[name]
+
+    def cluster() -> ModelCluster:
+        return ModelCluster(**spec)
+
+    for writes in kills(play, cluster):
+        play(ControllerStory(cluster(), writes, skew=skew, options=ControllerOptions()))

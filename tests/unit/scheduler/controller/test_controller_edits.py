@@ -1,0 +1,207 @@
+"""A user changes a Job or its Workload before every single write of a story.
+
+Whatever the edit, the queue settles, its own starts never use more than the quota, no Job of the queue is lost, and all
+quota is free in the end. Pods take three steps to terminate: as long nothing else has their quota.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from support.controller_stories import ControllerStory
+from support.model_cluster import CREATED, NAMESPACE, QUEUE_LABEL, ModelCluster
+from support.queue_stories import PREEMPTING
+from zonewise_common.kube.resources import JOBS, WORKLOADS
+from zonewise_scheduler.controller.types import ObjectKey
+from zonewise_scheduler.controller.workloads.conditions import is_true
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zonewise_scheduler.controller.types import Write
+
+Json = dict[str, Any]
+
+LOW = ObjectKey(JOBS, NAMESPACE, "low")
+
+
+def suspend(story: ControllerStory) -> None:
+    story.cluster.change(LOW, {"spec": {"suspend": True}})
+
+
+def resume(story: ControllerStory) -> None:
+    story.may_exceed_quota = True
+    story.cluster.change(LOW, {"spec": {"suspend": False}})
+
+
+def delete(story: ControllerStory) -> None:
+    story.cluster.delete(LOW)
+
+
+def submit_anew(story: ControllerStory) -> None:
+    """Delete the Job, and create another one of this name that needs less."""
+    story.cluster.delete(LOW)
+    story.cluster.starts.pop("low", None)
+    story.cluster.submit("low", 1, priority="low", at=7)
+
+
+def run_fewer_pods(story: ControllerStory) -> None:
+    story.cluster.change(LOW, {"spec": {"parallelism": 1}})
+
+
+def run_more_pods(story: ControllerStory) -> None:
+    story.may_exceed_quota = True
+    story.cluster.change(LOW, {"spec": {"parallelism": 3, "completions": 3}})
+
+
+def leave_the_queue(story: ControllerStory) -> None:
+    story.cluster.change(LOW, {"metadata": {"labels": {QUEUE_LABEL: None}}})
+
+
+def name_no_queue(story: ControllerStory) -> None:
+    story.cluster.change(LOW, {"metadata": {"labels": {QUEUE_LABEL: "missing"}}})
+
+
+def status_of(story: ControllerStory, key: ObjectKey) -> Json:
+    return story.cluster.get(key).get("status") or {}
+
+
+def each_workload(story: ControllerStory, change: Callable[[ObjectKey], None]) -> None:
+    for obj in story.cluster.workloads():
+        if obj["metadata"]["ownerReferences"][0]["name"] == "low":
+            change(ObjectKey(WORKLOADS, NAMESPACE, obj["metadata"]["name"]))
+
+
+def delete_workload(story: ControllerStory) -> None:
+    each_workload(story, story.cluster.delete)
+
+
+def deactivate(story: ControllerStory) -> None:
+    each_workload(story, lambda key: story.cluster.change(key, {"spec": {"active": False}}))
+
+
+def remove_admission(story: ControllerStory) -> None:
+    each_workload(story, lambda key: story.cluster.change(key, {"status": {"admission": None}}))
+
+
+def remove_reservation(story: ControllerStory) -> None:
+    """Set the condition QuotaReserved to False, as only the queue may."""
+
+    def change(key: ObjectKey) -> None:
+        conditions: list[Json] = status_of(story, key).get("conditions") or []
+        changed = [{**item, "status": "False"} if item["type"] == "QuotaReserved" else item for item in conditions]
+        story.cluster.change(key, {"status": {"conditions": changed}})
+
+    each_workload(story, change)
+
+
+def admit_elsewhere(story: ControllerStory) -> None:
+    """Admit the Workload to a ClusterQueue that does not exist."""
+
+    def change(key: ObjectKey) -> None:
+        if status_of(story, key).get("admission"):
+            story.cluster.change(key, {"status": {"admission": {"clusterQueue": "missing"}}})
+
+    each_workload(story, change)
+
+
+def remove_conditions(story: ControllerStory) -> None:
+    each_workload(story, lambda key: story.cluster.change(key, {"status": {"conditions": []}}))
+
+
+def remove_status(story: ControllerStory) -> None:
+    each_workload(story, lambda key: story.cluster.change(key, {"status": None}))
+
+
+def change_admission(story: ControllerStory) -> None:
+    """Admit the Workload with another flavor, by hand."""
+
+    def change(key: ObjectKey) -> None:
+        admission: Json | None = status_of(story, key).get("admission")
+        pod_sets: list[Json] = [] if admission is None else admission["podSetAssignments"]
+        for pod_set in pod_sets:
+            pod_set["flavors"] = {"cpu": "missing"}
+        story.cluster.change(key, {"status": {"admission": admission}})
+
+    each_workload(story, change)
+
+
+def finish_workload(story: ControllerStory) -> None:
+    condition = {"type": "Finished", "status": "True", "reason": "User", "message": "", "lastTransitionTime": CREATED}
+    each_workload(story, lambda key: story.cluster.change(key, {"status": {"conditions": [condition]}}))
+
+
+JOB_EDITS: tuple[Callable[[ControllerStory], None], ...] = (
+    suspend, resume, delete, submit_anew, run_fewer_pods, run_more_pods, leave_the_queue, name_no_queue, deactivate,
+)  # fmt: skip
+WORKLOAD_EDITS: tuple[Callable[[ControllerStory], None], ...] = (
+    delete_workload, remove_admission, remove_reservation, remove_conditions, remove_status, change_admission,
+    admit_elsewhere, finish_workload,
+)  # fmt: skip
+"""Edits by which a Workload loses its quota while its Job runs."""
+
+
+def play(edit: Callable[[ControllerStory], None], at: int, kill_after: int | None = None) -> int:
+    """Play a preemption and a resumption, with an edit before a write; return the number of writes."""
+
+    def edit_once(story: ControllerStory, _write: Write, number: int) -> None:
+        nonlocal at
+        if number == at and LOW in story.cluster.objects:
+            at = -1
+            edit(story)
+
+    story = ControllerStory(ModelCluster(stop_steps=3, **PREEMPTING), kill_after, before_write=edit_once)
+    cluster = story.cluster
+    cluster.submit("low", 2, pods=2, priority="low")
+    story.settle()
+    high = cluster.submit("high", 6, priority="high", at=5)
+    story.settle()
+    assert not cluster.get(high)["spec"]["suspend"]
+    cluster.complete(high)
+    story.settle()
+    end_all(story)
+    writes = story.total_writes()
+    probe = cluster.submit("probe", 8, at=9)
+    story.settle()
+    assert not cluster.get(probe)["spec"]["suspend"], "quota has leaked"
+    assert len(story.queue.controller.feed.state.running) == 1
+    return writes
+
+
+def end_all(story: ControllerStory) -> None:
+    """End the Jobs one after another; each that belongs to the queue must run."""
+    for _ in range(4):
+        runs = [key for key in story.cluster.jobs if not story.cluster.is_finished(key) and not is_held(story, key)]
+        for key in runs:
+            story.cluster.complete(key)
+        story.settle()
+    waiting = [key.name for key in story.cluster.jobs if not story.cluster.is_finished(key)]
+    assert not waiting or edited_away(story), f"lost: {waiting}"
+
+
+def is_held(story: ControllerStory, key: ObjectKey) -> bool:
+    return bool(story.cluster.get(key)["spec"]["suspend"])
+
+
+def edited_away(story: ControllerStory) -> bool:
+    """Whether the user has taken the Job from the queue, or its Workload has been ended or deactivated."""
+    if story.cluster.get(LOW)["metadata"]["labels"].get(QUEUE_LABEL) != "l":
+        return True
+    workloads = [obj for obj in story.cluster.workloads() if obj["metadata"]["ownerReferences"][0]["name"] == "low"]
+    return any(obj["spec"].get("active") is False or is_true(obj, "Finished") for obj in workloads)
+
+
+@pytest.mark.parametrize("edit", [*JOB_EDITS, *WORKLOAD_EDITS], ids=lambda edit: edit.__name__)
+def test_an_edit_before_any_write_loses_neither_jobs_nor_quota(edit: Callable[[ControllerStory], None]) -> None:
+    for at in range(play(edit, -1)):
+        play(edit, at)
+
+
+@pytest.mark.parametrize("edit", JOB_EDITS, ids=lambda edit: edit.__name__)
+def test_a_controller_that_is_killed_after_the_write_of_an_edited_object_loses_nothing(
+    edit: Callable[[ControllerStory], None],
+) -> None:
+    for at in range(play(edit, -1)):
+        play(edit, at, kill_after=at + 1)

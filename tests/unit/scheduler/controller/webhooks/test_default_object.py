@@ -1,0 +1,108 @@
+"""The mutating webhook: what is held, and what is left alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.admission_reviews import QUEUE, defaulted, job, owned_by, pod, problems_of, rules
+from support.job_kinds import CONFIGURED
+from zonewise_scheduler.controller.pods.role_hash import role_hash
+
+GATE = {"name": "kueue.x-k8s.io/admission"}
+DEFAULT = rules(default_queue=True)
+
+
+def test_a_job_of_a_queue_is_suspended() -> None:
+    assert defaulted(job("q"), rules())["spec"]["suspend"] is True
+    assert defaulted(job("q", suspend=False), rules())["spec"]["suspend"] is True
+
+
+def test_a_job_without_a_queue_is_left_alone() -> None:
+    assert defaulted(job(), rules()) == job()
+
+
+def test_a_job_without_a_queue_is_suspended_where_the_setting_says_so() -> None:
+    made = defaulted(job(), rules(without_name=True))
+    assert made["spec"]["suspend"] is True
+    assert QUEUE not in made["metadata"]["labels"]
+
+
+def test_a_default_queue_takes_jobs_that_name_none() -> None:
+    made = defaulted(job(labels={"team": "a"}), DEFAULT)
+    assert made["metadata"]["labels"] == {"team": "a", QUEUE: "default"}
+    assert made["spec"]["suspend"] is True
+    assert defaulted(job("other"), DEFAULT)["metadata"]["labels"] == {QUEUE: "other"}
+
+
+def test_a_job_without_labels_gets_the_default_queue() -> None:
+    bare = job()
+    del bare["metadata"]["labels"]
+    assert defaulted(bare, DEFAULT)["metadata"]["labels"] == {QUEUE: "default"}
+
+
+@pytest.mark.parametrize("owned", [job("q"), pod("q")], ids=["job", "pod"])
+def test_what_a_job_owns_is_not_queued_again(owned: Any) -> None:
+    """A JobSet is suspended, and its child Jobs follow it."""
+    child = owned_by(owned, "jobset.x-k8s.io/v1alpha2", "JobSet")
+    assert defaulted(child, DEFAULT) == child
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "controller"),
+    [("batch/v1", "CronJob", True), ("jobset.x-k8s.io/v1alpha2", "JobSet", False), ("example.com/v1", "Job", True)],
+)
+def test_other_owners_do_not_count(api_version: str, kind: str, controller: bool) -> None:
+    child = owned_by(job("q"), api_version, kind, controller=controller)
+    assert defaulted(child, rules())["spec"]["suspend"] is True
+
+
+def test_training_jobs_are_held_by_their_run_policy() -> None:
+    training = {**job("q"), "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "spec": {"a": 1}}
+    assert defaulted(training, rules())["spec"] == {"a": 1, "runPolicy": {"suspend": True}}
+    training["spec"] = {"runPolicy": {"backoffLimit": 1}}
+    assert defaulted(training, rules())["spec"] == {"runPolicy": {"backoffLimit": 1, "suspend": True}}
+
+
+def test_each_kind_is_held_by_its_own_field() -> None:
+    """A kind of the settings has the field that its adapter has."""
+    configured = rules(configured=[CONFIGURED])
+    training = {**job("q"), "apiVersion": "example.com/v1", "kind": "Training", "spec": {"run": {"a": 1}}}
+    held = defaulted(training, configured)
+    assert held["spec"] == {"run": {"a": 1, "suspend": True}}
+    assert CONFIGURED.is_suspended(held)
+    changed = {**training, "metadata": {"labels": {QUEUE: "other"}}}
+    assert "suspend it first" in problems_of(changed, training, configured)
+    changed["spec"] = held["spec"]
+    assert problems_of(changed, held, configured) == ""
+
+
+def test_unknown_kinds_are_left_alone() -> None:
+    other = {**job("q"), "apiVersion": "example.com/v1"}
+    assert defaulted(other, DEFAULT) == other
+
+
+def test_a_pod_of_a_queue_is_gated() -> None:
+    made = defaulted(pod(schedulingGates=[{"name": "mine"}]), rules())
+    assert made["spec"]["schedulingGates"] == [{"name": "mine"}, GATE, {"name": "kueue.x-k8s.io/topology"}]
+    assert made["metadata"]["annotations"]["kueue.x-k8s.io/role-hash"] == role_hash(made["spec"])
+    assert made["metadata"]["finalizers"] == ["kueue.x-k8s.io/managed"]
+    assert made["metadata"]["labels"] == {QUEUE: "q", "kueue.x-k8s.io/managed": "true"}
+
+
+def test_a_pod_keeps_the_role_that_it_names() -> None:
+    named = pod()
+    named["metadata"]["annotations"] = {"kueue.x-k8s.io/role-hash": "worker"}
+    assert defaulted(named, rules())["metadata"]["annotations"] == {"kueue.x-k8s.io/role-hash": "worker"}
+
+
+@pytest.mark.parametrize("made", [job("q"), pod("q")], ids=["job", "pod"])
+def test_it_is_idempotent(made: Any) -> None:
+    once = defaulted(made, rules())
+    assert defaulted(once, rules()) == once
+
+
+def test_a_pod_without_a_queue_is_left_alone() -> None:
+    """A default queue is for jobs: the webhook sees pods with the label alone."""
+    assert defaulted(pod(""), DEFAULT) == pod("")

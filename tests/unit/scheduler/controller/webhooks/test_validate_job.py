@@ -1,0 +1,137 @@
+"""Validation of jobs: invalid declarations are rejected by field and value, and running jobs stay as admitted."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from support.admission_reviews import QUEUE, job, problems_of, rules
+
+MIN = "kueue.x-k8s.io/job-min-parallelism"
+EQUAL = "kueue.x-k8s.io/job-completions-equal-parallelism"
+SECONDS = "kueue.x-k8s.io/max-exec-time-seconds"
+RUN = "zonewise.dev/max-run-seconds"
+PRIORITY = "kueue.x-k8s.io/priority-class"
+TOPOLOGY = "kueue.x-k8s.io/podset"
+LEVELS = f"{TOPOLOGY}-slice-required-topology-constraints"
+
+
+@pytest.mark.parametrize(
+    "valid",
+    [
+        job("team.queue-1"),
+        job("q", {MIN: "3"}),
+        job("q", {RUN: "1d12h"}, {SECONDS: "3600"}),
+        job("q", {EQUAL: "true"}, completionMode="Indexed", completions=4),
+        job("q", template={f"{TOPOLOGY}-required-topology": "example.com/rack"}),
+        job("q", template={f"{TOPOLOGY}-slice-required-topology": "rack", f"{TOPOLOGY}-slice-size": "2"}),
+        job("q", template={LEVELS: json.dumps([{"topology": "rack", "size": 8}, {"topology": "host", "size": 2}])}),
+        job("q", template={f"{TOPOLOGY}-unconstrained-topology": "true"}),
+    ],
+)
+def test_valid_jobs(valid: Any) -> None:
+    assert problems_of(valid) == ""
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "invalid"),
+    [
+        (f"metadata.labels[{QUEUE}]", "'Team_A'", job("Team_A")),
+        (f"metadata.labels[{PRIORITY}]", "'High!'", job("q", labels={PRIORITY: "High!"})),
+        (f"metadata.annotations[{MIN}]", "'4' must be a number from 1 to 3", job("q", {MIN: "4"})),
+        (f"metadata.annotations[{MIN}]", "'0'", job("q", {MIN: "0"})),
+        (f"metadata.annotations[{MIN}]", "'1.5'", job("q", {MIN: "1.5"})),
+        (f"metadata.annotations[{MIN}]", "remove it", job("q", {MIN: "1"}, parallelism=1)),
+        (f"metadata.annotations[{EQUAL}]", "'yes'", job("q", {EQUAL: "yes"})),
+        (f"metadata.annotations[{EQUAL}]", "Indexed", job("q", {EQUAL: "true"}, completions=4)),
+        ("spec.completions", "8 must equal", job("q", {EQUAL: "true"}, completionMode="Indexed", completions=8)),
+        (f"metadata.labels[{SECONDS}]", "'-1'", job("q", labels={SECONDS: "-1"})),
+        (f"metadata.labels[{SECONDS}]", "'0'", job("q", labels={SECONDS: "0"})),
+        (f"metadata.labels[{SECONDS}]", "'99999999999'", job("q", labels={SECONDS: "99999999999"})),
+        (f"metadata.annotations[{RUN}]", "'-5m'", job("q", {RUN: "-5m"})),
+        (f"metadata.annotations[{RUN}]", "'0'", job("q", {RUN: "0"})),
+        (f"metadata.annotations[{RUN}]", "at most 2147483647 seconds", job("q", {RUN: "99999d"})),
+        (f"spec.template.metadata.annotations[{TOPOLOGY}-required-topology]", "'not a label'",
+         job("q", template={f"{TOPOLOGY}-required-topology": "not a label"})),
+        ("spec.template.metadata.annotations", "exclude each other",
+         job("q", template={f"{TOPOLOGY}-required-topology": "a", f"{TOPOLOGY}-preferred-topology": "a"})),
+        (f"spec.template.metadata.annotations[{TOPOLOGY}-unconstrained-topology]", "'maybe'",
+         job("q", template={f"{TOPOLOGY}-unconstrained-topology": "maybe"})),
+        ("spec.template.metadata.annotations", "set both or none", job("q", template={f"{TOPOLOGY}-slice-size": "2"})),
+        (f"spec.template.metadata.annotations[{TOPOLOGY}-slice-size]", "'0'",
+         job("q", template={f"{TOPOLOGY}-slice-size": "0", f"{TOPOLOGY}-slice-required-topology": "a"})),
+        (f"spec.template.metadata.annotations[{LEVELS}]", "'[]'", job("q", template={LEVELS: "[]"})),
+        (f"spec.template.metadata.annotations[{LEVELS}]", "'{'", job("q", template={LEVELS: "{"})),
+        (f"spec.template.metadata.annotations[{LEVELS}]", "size",
+         job("q", template={LEVELS: '[{"topology": "a", "size": true}]'})),
+        ("spec.template.metadata.annotations", "replaces",
+         job("q", template={LEVELS: '[{"topology": "a", "size": 1}]', f"{TOPOLOGY}-slice-size": "2"})),
+        ("metadata.annotations", "1000003 bytes", job("q", {"big": "x" * 1_000_000})),
+        ("spec.template.metadata.annotations", "ConfigMap", job("q", template={"big": "x" * 1_000_000})),
+    ],
+)  # fmt: skip
+def test_invalid_declarations(field: str, value: str, invalid: Any) -> None:
+    """The message has the field, the value, and what to do."""
+    message = problems_of(invalid)
+    assert f"{field}" in message
+    assert value in message
+    assert len(message) < 1000
+
+
+def test_all_problems_are_told_at_once() -> None:
+    message = problems_of(job("Team_A", {RUN: "never", MIN: "9"}))
+    assert message.count("; ") == 2
+
+
+def test_templates_of_other_kinds_are_found() -> None:
+    """Each pod template counts, wherever a kind has it."""
+    template = job("q", template={f"{TOPOLOGY}-slice-size": "2"})["spec"]["template"]
+    spec = {"replicatedJobs": [{"name": "a"}, {"name": "b", "template": {"spec": {"template": template}}}]}
+    job_set = {**job("q"), "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": spec}
+    assert "spec.replicatedJobs[1].template.spec.template.metadata.annotations: " in problems_of(job_set)
+
+
+RUNNING: Any = {"suspend": False}
+HELD: Any = {"suspend": True}
+
+
+@pytest.mark.parametrize(
+    ("field", "old", "new"),
+    [
+        (f"metadata.labels[{QUEUE}]", job("a", **RUNNING), job("b", **RUNNING)),
+        (f"metadata.labels[{QUEUE}]", job("a", **RUNNING), job(**RUNNING)),
+        (f"metadata.labels[{QUEUE}]", job(**RUNNING), job("a", **RUNNING)),
+        (f"metadata.labels[{QUEUE}]", job("a", **HELD), job("b", **RUNNING)),
+        (f"metadata.labels[{SECONDS}]", job("a", **RUNNING), job("a", labels={SECONDS: "9"}, **RUNNING)),
+        (f"metadata.labels[{SECONDS}]", job("a", **HELD), job("a", labels={SECONDS: "9"}, **RUNNING)),
+        (f"metadata.annotations[{RUN}]", job("a", {RUN: "1h"}, **RUNNING), job("a", {RUN: "9h"}, **RUNNING)),
+        (f"metadata.labels[{PRIORITY}]", job("a", **RUNNING), job("a", labels={PRIORITY: "b"}, **RUNNING)),
+        (f"metadata.labels[{PRIORITY}]", job("a", labels={PRIORITY: "b"}, **HELD), job("a", **HELD)),
+        ("spec.parallelism", job("a", {MIN: "1"}, **RUNNING), job("a", {MIN: "1"}, **RUNNING, parallelism=3)),
+    ],
+)
+def test_changes_of_a_running_job(field: str, old: Any, new: Any) -> None:
+    assert problems_of(new, old).startswith(f"{field}: ")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (job("a", **HELD), job("b", **HELD)),
+        (job("a", **RUNNING), job("b", **HELD)),
+        (job("a", **HELD), job("a", labels={SECONDS: "9"}, **HELD)),
+        (job("a", **RUNNING), job("a", **RUNNING, parallelism=3)),
+        # a start of a partial admission: the pods that were admitted
+        (job("a", {MIN: "2"}, **HELD), job("a", {MIN: "2"}, **RUNNING, parallelism=2)),
+        (job("a", labels={PRIORITY: "b"}, **RUNNING), job("a", labels={PRIORITY: "c"}, **RUNNING)),
+    ],
+)
+def test_changes_that_are_free(old: Any, new: Any) -> None:
+    assert problems_of(new, old) == ""
+
+
+def test_a_queue_is_not_removed_where_there_is_a_default_one() -> None:
+    assert problems_of(job(**HELD), job("a", **HELD)) == ""
+    assert "default queue" in problems_of(job(**HELD), job("a", **HELD), rules(default_queue=True))

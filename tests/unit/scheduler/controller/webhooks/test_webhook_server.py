@@ -1,0 +1,171 @@
+"""Replicas that serve the webhooks with one certificate, on an embedded API server."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import urllib3
+
+from support.admission_reviews import job, review, rules
+from zonewise_common.kube.client import Client
+from zonewise_common.kube.config import Config
+from zonewise_common.kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS
+from zonewise_sandbox.apiserver import ApiServer
+from zonewise_scheduler.controller.webhooks.handler import VALIDATE_PATH, WebhookHandler
+from zonewise_scheduler.controller.webhooks.webhook_server import WebhookOptions, WebhookServer, trust_patch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+NAMES = ("localhost",)
+KINDS = (MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS)
+DAY = 86_400.0
+
+
+class Replicas:
+    """Two replicas on one API server; the first one leads. Steps are taken by the test."""
+
+    def __init__(self, url: str, directory: Path) -> None:
+        self.client = Client(Config.from_url(url))
+        self.now = time.time()
+        self.servers: list[WebhookServer] = []
+        for i in range(2):
+            place = directory / str(i)
+            place.mkdir()
+            options = WebhookOptions("127.0.0.1:0", "default", directory=str(place), names=NAMES)
+            handler = WebhookHandler(rules())
+            leads = i == 0
+            self.servers.append(
+                WebhookServer(
+                    self.client, handler, options, is_leader=lambda leads=leads: leads, clock=lambda: self.now
+                )
+            )
+
+    def configure(self) -> None:
+        for resource in KINDS:
+            webhooks: list[Any] = [
+                {
+                    "name": f"{name}.zonewise.dev",
+                    "clientConfig": {"service": {"namespace": "default", "name": "zonewise-controller"}},
+                    "admissionReviewVersions": ["v1"],
+                    "sideEffects": "None",
+                }
+                for name in ("a", "b")
+            ]
+            self.client.create(resource, {"metadata": {"name": "zonewise-controller"}, "webhooks": webhooks})
+
+    def trusted(self) -> set[str]:
+        """The CA bundles of all webhooks."""
+        return {
+            base64.b64decode(webhook["clientConfig"].get("caBundle", "")).decode()
+            for resource in KINDS
+            for webhook in self.client.get(resource, "zonewise-controller")["webhooks"]
+        }
+
+    def ask(self, i: int) -> Any:
+        """The response of a replica to a client that trusts what the configurations trust."""
+        [bundle] = self.trusted()
+        context = ssl.create_default_context(cadata=bundle)
+        with urllib3.PoolManager(ssl_context=context, retries=False) as pool:
+            url = f"https://localhost:{self.servers[i].port}{VALIDATE_PATH}?timeout=5s"
+            answer = pool.request("POST", url, body=json.dumps(review(job("Q!"))))
+            return json.loads(answer.data)["response"]["allowed"]
+
+    def secret(self) -> Any:
+        return self.client.get(SECRETS, "zonewise-controller-webhook", namespace="default")
+
+
+@pytest.fixture
+def replicas(tmp_path: Path) -> Iterator[Replicas]:
+    with ApiServer() as server:
+        made = Replicas(server.url, tmp_path)
+        yield made
+        for one in made.servers:
+            one.__exit__(None, None, None)
+        made.client.close()
+
+
+def test_all_replicas_serve_one_certificate(replicas: Replicas) -> None:
+    replicas.configure()
+    for one in reversed(replicas.servers):
+        one.step()
+    assert [replicas.ask(i) for i in range(2)] == [False, False]
+    version = replicas.secret()["metadata"]["resourceVersion"]
+    for one in replicas.servers:
+        one.step()
+    assert replicas.secret()["metadata"]["resourceVersion"] == version
+
+
+def test_a_secret_without_data_is_filled(replicas: Replicas) -> None:
+    """The manifests bring an empty one, so that no right to create Secrets is needed."""
+    replicas.client.create(SECRETS, {"metadata": {"name": "zonewise-controller-webhook", "namespace": "default"}})
+    replicas.servers[0].step()
+    assert set(replicas.secret()["data"]) == {"ca.crt", "ca.key", "tls.crt", "tls.key"}
+
+
+def test_the_faster_replica_wins(replicas: Replicas, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica whose write conflicts uses what the other one has written."""
+    slow, fast = replicas.servers
+    get = replicas.client.get
+    raced: list[bool] = []
+
+    def race(*arguments: Any, **named: Any) -> Any:
+        if arguments[0] == SECRETS and not raced:
+            raced.append(True)
+            try:
+                return get(*arguments, **named)
+            finally:
+                fast.step()
+        return get(*arguments, **named)
+
+    monkeypatch.setattr(replicas.client, "get", race)
+    replicas.configure()
+    slow.step()
+    assert raced
+    assert [replicas.ask(i) for i in range(2)] == [False, False]
+
+
+def test_a_renewal_interrupts_nothing(replicas: Replicas) -> None:
+    """Ten years, looked at once a month: in the end, today, each replica serves what is trusted."""
+    replicas.now -= 130 * 30 * DAY
+    replicas.configure()
+    for one in replicas.servers:
+        one.step()
+    certs: set[str] = set()
+    for _ in range(130):
+        replicas.now += 30 * DAY
+        for one in replicas.servers:
+            one.step()
+        certs.add(replicas.secret()["data"]["tls.crt"])
+    assert len(certs) > 10
+    assert [replicas.ask(i) for i in range(2)] == [False, False]
+
+
+def test_configurations_that_are_not_there(replicas: Replicas) -> None:
+    """Without webhook configurations the webhooks are served, and no error is raised."""
+    replicas.servers[0].step()
+    assert replicas.servers[0].port
+
+
+def test_it_serves_as_a_context(replicas: Replicas) -> None:
+    from support.waiting import eventually
+
+    replicas.configure()
+    with replicas.servers[0] as server:
+        eventually(lambda: server.port > 0 and "" not in replicas.trusted())
+        assert replicas.ask(0) is False
+
+
+def test_the_patch_names_its_webhooks() -> None:
+    """A webhook that was put in between fails the patch."""
+    webhooks: list[Any] = [{"name": "a", "clientConfig": {"caBundle": "x"}}, {"name": "b", "clientConfig": {}}]
+    assert trust_patch({"webhooks": webhooks}, "x") == [
+        {"op": "test", "path": "/webhooks/1/name", "value": "b"},
+        {"op": "add", "path": "/webhooks/1/clientConfig/caBundle", "value": "x"},
+    ]

@@ -1,0 +1,205 @@
+"""The Workload of a job."""
+
+from __future__ import annotations
+
+import copy
+import re
+from math import inf
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.controller_jobs import CONTAINER, batch_jobs
+from zonewise_common.k8s.fields import FieldError
+from zonewise_common.kube.resources import JOB_SETS, JOBS
+from zonewise_sandbox.apiserver.merge_patch import merge_patch as apply_merge_patch
+from zonewise_scheduler.controller.jobs.batch_job import ADAPTER
+from zonewise_scheduler.controller.workloads.manifest import ManifestOptions, build_workload, declared_changes
+from zonewise_scheduler.controller.workloads.workload_names import workload_name
+from zonewise_scheduler.quota.api.declared_walltime import MAX_EXEC_TIME_LABEL, MAX_RUN_ANNOTATION
+from zonewise_scheduler.quota.api.job_priority import PriorityClasses
+from zonewise_scheduler.quota.api.pod_set_manifest import read_pod_set_manifests
+from zonewise_scheduler.quota.api.workload_reader import read_workload
+
+Json = dict[str, Any]
+
+CLASSES = PriorityClasses({"high": 100}, {"pods": 7, "default": 3}, "default")
+
+
+def job(labels: Json | None = None, annotations: Json | None = None, **spec: object) -> Json:
+    metadata = {"name": "j", "namespace": "ns", "uid": "u-1", "labels": labels or {}, "annotations": annotations or {}}
+    return {"metadata": metadata, "spec": {"template": {"spec": {"containers": [CONTAINER]}}, **spec}}
+
+
+def build(built: Json, options: ManifestOptions | None = None) -> Json:
+    return build_workload(built, JOBS, ADAPTER.pod_sets(built), options or ManifestOptions(CLASSES))
+
+
+def test_the_workload_of_a_job_has_its_owner_its_queue_and_its_pods() -> None:
+    built = job({"kueue.x-k8s.io/queue-name": "q"}, parallelism=2)
+    workload = build(built)
+    assert workload["apiVersion"] == "kueue.x-k8s.io/v1beta2"
+    assert workload["metadata"] == {
+        "name": workload_name(JOBS, "j", "u-1"),
+        "namespace": "ns",
+        "labels": {"kueue.x-k8s.io/job-uid": "u-1"},
+        "annotations": {},
+        "ownerReferences": [
+            {
+                "apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u-1", "controller": True,
+                "blockOwnerDeletion": True,
+            }
+        ],
+    }  # fmt: skip
+    assert workload["spec"] == {
+        "podSets": [
+            {"name": "main", "count": 2, "template": {"metadata": {}, "spec": {"containers": [CONTAINER]}}},
+        ],
+        "queueName": "q",
+        "priority": 3,
+        "priorityClassRef": {"group": "scheduling.k8s.io", "kind": "PriorityClass", "name": "default"},
+        "active": True,
+    }
+
+
+@given(batch_jobs())
+def test_the_planner_reads_the_workload_of_any_job(built: Json) -> None:
+    workload = build(built)
+    result = read_workload(workload)
+    assert result.problems == ()
+    assert result.workload is not None
+    pod_sets = ADAPTER.pod_sets(built)
+    assert read_pod_set_manifests(workload) == pod_sets
+    assert [(item.name, item.pods, item.min_pods) for item in result.workload.pod_sets] == [
+        (item.name, item.pods, item.min_count) for item in pod_sets
+    ]
+    assert result.workload.pod_sets[0].requests == {"cpu": 2000, "memory": 1 << 30}
+
+
+@given(st.text("abc-.", min_size=1, max_size=253), st.text("0123456789abcdef-", min_size=1, max_size=36))
+def test_a_name_is_a_label_value_and_differs_by_kind_and_uid(name: str, uid: str) -> None:
+    names = [workload_name(JOBS, name, uid), workload_name(JOB_SETS, name, uid), workload_name(JOBS, name, f"{uid}0")]
+    assert len(set(names)) == 3
+    assert all(len(item) <= 63 and re.search(r"-[0-9a-f]{5}$", item) for item in names)
+
+
+def test_the_name_is_that_of_kueue() -> None:
+    # printf 'Job\nbatch\nsample\n1234' | sha1sum
+    assert workload_name(JOBS, "sample", "1234") == "job-sample-84fd7"
+
+
+@pytest.mark.parametrize(
+    ("labels", "pod_class", "priority"),
+    [
+        ({"kueue.x-k8s.io/priority-class": "high"}, "pods", ("WorkloadPriorityClass", "high", 100)),
+        ({}, "pods", ("PriorityClass", "pods", 7)),
+        ({}, "", ("PriorityClass", "default", 3)),
+    ],
+)
+def test_the_class_of_the_workload_counts_before_that_of_its_pods(
+    labels: Json, pod_class: str, priority: tuple[str, str, int]
+) -> None:
+    template = {"spec": {"containers": [CONTAINER], "priorityClassName": pod_class}}
+    spec = build(job(labels, template=template))["spec"]
+    assert (spec["priorityClassRef"]["kind"], spec["priorityClassRef"]["name"], spec["priority"]) == priority
+
+
+def test_without_any_class_the_priority_is_zero() -> None:
+    spec = build(job(), ManifestOptions())["spec"]
+    assert spec["priority"] == 0
+    assert "priorityClassRef" not in spec
+
+
+@pytest.mark.parametrize(
+    ("damaged", "message"),
+    [
+        (
+            job({"kueue.x-k8s.io/priority-class": "no"}),
+            "metadata.labels.kueue.x-k8s.io/priority-class: no such class is there: 'no'",
+        ),
+        (job(annotations={MAX_RUN_ANNOTATION: "-5"}), f"metadata.annotations.{MAX_RUN_ANNOTATION}: neither seconds"),
+        (job() | {"metadata": {"name": "j"}}, "metadata.uid: there is none"),
+    ],
+)
+def test_an_invalid_job_is_an_error_that_names_the_field(damaged: Json, message: str) -> None:
+    with pytest.raises(FieldError) as error:
+        build(damaged)
+    assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations", "deadline", "walltime"),
+    [
+        ({}, {}, None, inf),
+        ({}, {}, 90, 90),
+        ({}, {MAX_RUN_ANNOTATION: "1m"}, 90, 60),
+        ({MAX_EXEC_TIME_LABEL: "30"}, {MAX_RUN_ANNOTATION: "1m"}, 90, 30),
+        ({MAX_EXEC_TIME_LABEL: "300"}, {}, 90, 90),
+    ],
+)
+def test_the_workload_declares_the_smallest_walltime_of_the_job(
+    labels: Json, annotations: Json, deadline: int | None, walltime: float
+) -> None:
+    spec = {} if deadline is None else {"activeDeadlineSeconds": deadline}
+    workload = build(job(labels, annotations, **spec))
+    result = read_workload(workload)
+    assert result.problems == ()
+    assert result.workload is not None
+    assert result.workload.walltime == walltime
+
+
+def test_the_label_of_kueue_counts_all_admissions_and_a_deadline_only_the_last() -> None:
+    workload = build(job({MAX_EXEC_TIME_LABEL: "300"}, activeDeadlineSeconds=200))
+    assert workload["spec"]["maximumExecutionTimeSeconds"] == 300
+    assert workload["metadata"]["annotations"] == {MAX_RUN_ANNOTATION: "200"}
+    result = read_workload(workload | {"status": {"accumulatedPastExecutionTimeSeconds": 50}})
+    assert result.workload is not None
+    assert result.workload.walltime == 200
+
+
+def test_selected_labels_and_annotations_are_copied() -> None:
+    built = job({"team": "a", "other": "b"}, {"cost": "1", "more": "2", "provreq.kueue.x-k8s.io/maxRunDuration": "3"})
+    metadata = build(built, ManifestOptions(CLASSES, frozenset({"team", "absent"}), frozenset({"cost"})))["metadata"]
+    assert metadata["labels"] == {"team": "a", "kueue.x-k8s.io/job-uid": "u-1"}
+    assert metadata["annotations"] == {"cost": "1", "provreq.kueue.x-k8s.io/maxRunDuration": "3"}
+
+
+def test_a_uid_that_is_no_label_value_is_no_label() -> None:
+    built = job()
+    built["metadata"]["uid"] = "-"
+    assert build(built)["metadata"]["labels"] == {}
+
+
+@given(batch_jobs(), st.sampled_from(["", "high"]), st.none() | st.integers(1, 9), st.none() | st.integers(1, 9))
+def test_a_workload_that_has_followed_its_job_is_as_built_anew(
+    built: Json, priority: str, before: int | None, after: int | None
+) -> None:
+    workload = build(built | {"spec": {**built["spec"], "activeDeadlineSeconds": before}})
+    labels = {"kueue.x-k8s.io/queue-name": "other"} | ({"kueue.x-k8s.io/priority-class": priority} if priority else {})
+    changed = {
+        "metadata": {**built["metadata"], "labels": labels},
+        "spec": {**built["spec"], "activeDeadlineSeconds": after},
+    }
+    changes = declared_changes(changed, JOBS, workload, ManifestOptions(CLASSES))
+    followed: Any = apply_merge_patch(copy.deepcopy(workload), copy.deepcopy(changes))
+    assert followed == build(changed)
+    assert declared_changes(changed, JOBS, followed, ManifestOptions(CLASSES)) == {}
+
+
+def test_an_unknown_priority_class_changes_nothing() -> None:
+    workload = build(job())
+    changed = job({"kueue.x-k8s.io/priority-class": "typo"})
+    assert declared_changes(changed, JOBS, workload, ManifestOptions(CLASSES)) == {}
+
+
+def test_only_the_priority_changes_while_there_is_quota() -> None:
+    workload = build(job()) | {"status": {"conditions": [{"type": "QuotaReserved", "status": "True"}]}}
+    changed = job({"kueue.x-k8s.io/priority-class": "high", "kueue.x-k8s.io/queue-name": "other"})
+    assert declared_changes(changed, JOBS, workload, ManifestOptions(CLASSES)) == {
+        "spec": {
+            "priority": 100,
+            "priorityClassRef": {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "high"},
+        }
+    }

@@ -1,0 +1,95 @@
+"""The writer: each write is carried out once its outcome is known, also over an outage."""
+
+from __future__ import annotations
+
+import queue
+from typing import TYPE_CHECKING, Any
+
+from support.waiting import PATIENCE
+from zonewise_common.kube.client import Client
+from zonewise_common.kube.config import Config
+from zonewise_common.kube.resources import CONFIG_MAPS
+from zonewise_sandbox.apiserver import ApiServer
+from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
+from zonewise_scheduler.controller.writing.outcome import Outcome
+from zonewise_scheduler.controller.writing.writer import Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Json = dict[str, Any]
+Reports = queue.Queue[tuple[Write, Outcome]]
+
+
+def creation(name: str) -> Write:
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}}
+    return Write(Verb.CREATE, ObjectKey(CONFIG_MAPS, "default", name), "create", body)
+
+
+def writer(client: Client, reports: Reports, **options: Any) -> Writer:
+    return Writer(client, into(reports), rate=1000.0, burst=1000, **options)
+
+
+def into(reports: Reports) -> Callable[[Write, Outcome], None]:
+    def report(write: Write, outcome: Outcome) -> None:
+        reports.put((write, outcome))
+
+    return report
+
+
+def test_all_writes_are_carried_out_and_reported() -> None:
+    reports: Reports = queue.Queue()
+    with ApiServer() as server, writer(Client(server.client_config()), reports) as written:
+        names = {f"c{i}" for i in range(50)}
+        for name in names:
+            written.submit(creation(name))
+        ended = [reports.get(timeout=PATIENCE) for _ in names]
+    assert {write.key.name for write, _ in ended} == names
+    assert {outcome.result for _, outcome in ended} == {"done"}
+    assert written.backlog == 0
+
+
+def test_a_write_without_an_outcome_is_repeated_until_it_has_one() -> None:
+    reports: Reports = queue.Queue()
+    attempts: Reports = queue.Queue()
+    with ApiServer() as server:
+        port = server.port
+    client = Client(Config.from_url(f"http://127.0.0.1:{port}"))
+    with writer(client, reports, count=into(attempts)) as written:
+        written.submit(creation("c"))
+        assert attempts.get(timeout=PATIENCE)[1].result == "unknown"
+        assert written.backlog == 1
+        with ApiServer(port):
+            assert reports.get(timeout=PATIENCE)[1].result == "done"
+
+
+def test_a_replica_that_does_not_lead_writes_nothing() -> None:
+    reports: Reports = queue.Queue()
+    with ApiServer() as server:
+        client = Client(server.client_config())
+        with writer(client, reports, may_write=lambda: False) as written:
+            written.submit(creation("c"))
+            assert reports.get(timeout=PATIENCE)[1].result == "stale"
+        assert not client.list(CONFIG_MAPS, namespace="default").items
+
+
+def test_a_drained_writer_has_carried_out_all_writes() -> None:
+    reports: Reports = queue.Queue()
+    with ApiServer() as server:
+        client = Client(server.client_config())
+        with writer(client, reports) as written:
+            for i in range(50):
+                written.submit(creation(f"c{i}"))
+            assert written.drain(PATIENCE)
+            assert written.backlog == 0
+            assert len(client.list(CONFIG_MAPS, namespace="default").items) == 50
+
+
+def test_a_writer_that_cannot_write_is_not_drained() -> None:
+    reports: Reports = queue.Queue()
+    with ApiServer() as server:
+        port = server.port
+    with writer(Client(Config.from_url(f"http://127.0.0.1:{port}")), reports) as written:
+        written.submit(creation("c"))
+        assert not written.drain(0.01)
+        assert written.backlog == 1

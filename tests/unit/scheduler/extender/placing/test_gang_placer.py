@@ -1,0 +1,110 @@
+"""Gangs are placed beside single pods: neither waits for the other, and no zone is assumed twice."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from support.gang_clusters import GangCluster
+from support.ledger_kubelets import pod_shape
+from zonewise_scheduler.extender.placing import gang_placer
+from zonewise_scheduler.nodes.gang.member_placement import place_members
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pytest
+
+EIGHT = pod_shape((8, 0))
+"""A whole zone; a node has two."""
+TIMEOUT = 30.0
+"""Seconds after which a thread counts as blocked."""
+
+
+def interpose(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object], times: int = 1) -> list[bool]:
+    """Let another thread do something after the first placements of a gang; return whether it ended each time."""
+    ended: list[bool] = []
+
+    def place(*args: Any, **kwargs: Any) -> Any:
+        placed = place_members(*args, **kwargs)
+        if len(ended) < times:
+            thread = threading.Thread(target=meanwhile, daemon=True)
+            thread.start()
+            thread.join(TIMEOUT)
+            ended.append(not thread.is_alive())
+        return placed
+
+    monkeypatch.setattr(gang_placer, "place_members", place)
+    return ended
+
+
+def start(cluster: GangCluster, names: list[str]) -> None:
+    """Let all placed pods of these names arrive on their kubelets, which must admit them."""
+    cluster.run_pass()
+    for name in names:
+        assert name in cluster.bound or cluster.filter_and_bind(name)
+        assert cluster.arrive(name)
+
+
+def test_single_pods_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A single pod is filtered while nodes are chosen for a gang."""
+    cluster = GangCluster("n", "m")
+    cluster.create("single", EIGHT)
+    names = cluster.create_gang("g", [EIGHT] * 3)
+    ended = interpose(monkeypatch, lambda: cluster.filter_and_bind("single"))
+    assert cluster.filter_and_bind(names[0])
+    assert ended == [True]
+    start(cluster, [*names, "single"])
+
+
+def test_a_node_that_a_single_pod_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gang whose node is gone is placed anew on others; where too few are left, it holds none."""
+    for nodes, starts in ((("n", "m"), True), (("n",), False)):
+        cluster = GangCluster(*nodes)
+        cluster.create("single", EIGHT)
+        names = cluster.create_gang("g", [EIGHT] * 2)
+        interpose(monkeypatch, lambda cluster=cluster: cluster.filter_and_bind("single", "n"))
+        assert bool(cluster.filter_and_bind(names[0])) is starts
+        if starts:
+            start(cluster, [*names, "single"])
+        else:
+            assert cluster.arrive("single")
+            assert cluster.run_pass() == {}
+            assert cluster.cache.view.counters().assumed == 1
+
+
+def test_single_pods_end_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Single pods that take nodes at each try do not keep a gang from being placed: the last tries exclude them."""
+    cluster = GangCluster(*(f"n{number}" for number in range(8)))
+    names = cluster.create_gang("g", [EIGHT] * 4)
+    singles = iter(f"single-{number}" for number in range(8))
+
+    def take() -> None:
+        name = next(singles)
+        cluster.create(name, EIGHT)
+        cluster.filter_and_bind(name)
+
+    ended = interpose(monkeypatch, take, times=gang_placer.MAX_UNLOCKED_TRIES)
+    assert cluster.filter_and_bind(names[0])
+    assert all(ended)
+    start(cluster, [*names, *(f"single-{number}" for number in range(len(ended)))])
+
+
+def test_a_change_while_a_gang_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rejection is that of the nodes on which the gang was placed: one that comes meanwhile is looked at."""
+    cluster = GangCluster("n", "m")
+    cluster.create("full", EIGHT)
+    assert cluster.filter_and_bind("full", "m")
+    assert cluster.arrive("full")
+    cluster.report("m")
+    names = cluster.create_gang("g", [EIGHT] * 4)
+
+    def end() -> None:
+        cluster.end("full")
+        cluster.report("m")
+        cluster.create("other", pod_shape((9, 0)))
+        cluster.filter("other")  # brings the arrays up to date
+
+    interpose(monkeypatch, end)
+    assert cluster.filter(names[0]).node == ""
+    assert cluster.filter(names[0]).node

@@ -1,0 +1,330 @@
+"""Gangs through the extender, by examples."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.gang_clusters import GangCluster, group_key
+from support.ledger_kubelets import SHARED, pod_shape
+from zonewise_scheduler.admission.node import Resource
+from zonewise_scheduler.extender.placing.gang_scheduler import FILTERED_TIMEOUT
+from zonewise_scheduler.nodes.filters.constraints import Constraints
+
+HALF, WHOLE = pod_shape((4, 0)), pod_shape((8, 0))
+"""Of a zone; a node has two zones."""
+VOLUMES = Constraints(scheduler_only=("volumes",))
+
+
+def test_a_gang_starts_whole() -> None:
+    """kube-scheduler binds the pod that it filters, and the pass binds the others; every kubelet admits them."""
+    cluster = GangCluster("n", "m")
+    names = cluster.create_gang("train", [WHOLE] * 4)
+    assert cluster.filter_and_bind(names[1])
+    assert cluster.run_pass().keys() == set(names) - {names[1]}
+    assert all(cluster.arrive(name) for name in names)
+    assert sorted(cluster.bound.values()) == ["m", "m", "n", "n"]
+
+
+def test_an_incomplete_gang_waits() -> None:
+    cluster = GangCluster("n", "m")
+    cluster.create_group("train", 3)
+    names = cluster.create_members("train", [WHOLE])
+    assert cluster.reason(names[0]) == "waits for 2 more pods of PodGroup lab/train"
+    assert cluster.run_pass() == {}
+    cluster.create_members("train", [WHOLE, WHOLE], first=1)
+    assert cluster.run_pass().keys() == {"train-0", "train-1", "train-2"}
+
+
+def test_a_gang_that_does_not_fit_holds_nothing() -> None:
+    """Two gangs need three of four zones each: one runs whole, and the other starts whole once it has ended."""
+    cluster = GangCluster("n", "m")
+    first = cluster.create_gang("a", [WHOLE] * 3)
+    cluster.clock.advance(1)
+    second = cluster.create_gang("b", [WHOLE] * 3)
+    for name in second + first:  # kube-scheduler filters the younger gang first
+        cluster.filter_and_bind(name)
+    running = cluster.run_pass() | cluster.bound
+    assert running.keys() == set(second)
+    assert cluster.reason(first[0]).startswith("PodGroup lab/a does not fit: 1 of 3 pods like a-0 fit at once; ")
+    assert cluster.cache.view.counters().assumed == 3
+    assert all(cluster.arrive(name) for name in second)
+    for name in second:
+        cluster.end(name)
+    for node in "nm":
+        cluster.report(node)
+    assert cluster.run_pass().keys() == set(first)
+    assert all(cluster.arrive(name) for name in first)
+
+
+def test_min_resources() -> None:
+    """A gang waits until all nodes together have its minResources left, though its pods would fit."""
+    cluster = GangCluster("n", "m", allocatable=Resource(16_000, 1 << 40, 100, 0))
+    for name, cpus, gpus in (("a", 32_000, ()), ("b", 17_000, ()), ("c", 0, (("nvidia.com/gpu", 1),))):
+        cluster.create_group(name, 2, min_resources=Resource(cpus, 0, 0, 0, gpus))
+        cluster.create_members(name, [WHOLE, WHOLE])
+    assert cluster.reason("c-0").endswith("all nodes together have less nvidia.com/gpu left than its minResources")
+    assert cluster.filter_and_bind("a-0")
+    assert cluster.run_pass().keys() == {"a-1"}
+    assert cluster.reason("b-0").endswith("all nodes together have less cpu left than its minResources")
+    assert cluster.arrive("a-0")
+    assert cluster.arrive("a-1")
+    for name in ("a-0", "a-1"):
+        cluster.end(name)
+    for node in "nm":
+        cluster.report(node)
+    assert cluster.run_pass().keys() == {"b-0", "b-1"}
+
+
+def test_order_of_gangs() -> None:
+    """Priority first, then the age of the PodGroup; a pod in between keeps its place."""
+    cluster = GangCluster("n", "m")
+    blocker = cluster.create_gang("blocker", [WHOLE] * 4)
+    cluster.filter_and_bind(blocker[0])
+    cluster.run_pass()
+    assert all(cluster.arrive(name) for name in blocker)
+    for group, priority in (("old", 0), ("young", 0), ("high", 5)):
+        names = cluster.create_gang(group, [WHOLE] * 2, priority=priority)
+        cluster.filter(names[0])
+        cluster.clock.advance(1)
+    for expected in ("high", "old", "young"):
+        node = cluster.bound[blocker[0]]
+        for name in [name for name in blocker if cluster.bound[name] == node]:
+            cluster.end(name)
+            blocker.remove(name)
+        cluster.report(node)
+        assert cluster.run_pass().keys() == {f"{expected}-0", f"{expected}-1"}
+        blocker = blocker or [f"{expected}-0", f"{expected}-1"]
+        for index in range(2):
+            assert cluster.arrive(f"{expected}-{index}")
+
+
+def test_filter_places_older_gangs_first() -> None:
+    """A call for a younger gang does not take what an older one, which waits as well, needs."""
+    cluster = GangCluster("n", "m")
+    blocker = cluster.create("blocker", WHOLE)
+    cluster.filter_and_bind(blocker.name)
+    old = cluster.create_gang("old", [WHOLE] * 4)
+    cluster.clock.advance(1)
+    young = cluster.create_gang("young", [WHOLE] * 4)
+    assert cluster.reason(old[0])
+    assert cluster.arrive("blocker")
+    cluster.end("blocker")
+    cluster.report(cluster.bound["blocker"])
+    assert cluster.reason(young[0]).startswith("PodGroup lab/young does not fit")
+    assert cluster.run_pass().keys() == set(old)
+
+
+def test_replacement_of_a_member() -> None:
+    """The gang lost one pod: its replacement is placed for itself, before pods that are older."""
+    cluster = GangCluster("n")
+    names = cluster.create_gang("train", [WHOLE] * 2)
+    cluster.filter_and_bind(names[0])
+    cluster.run_pass()
+    assert all(cluster.arrive(name) for name in names)
+    cluster.create("single", WHOLE, priority=9)
+    cluster.filter("single")
+    cluster.create_members("train", [WHOLE], first=2)
+    cluster.filter("train-2")
+    cluster.end(names[0])
+    cluster.report("n")
+    assert cluster.run_pass() == {"train-2": "n"}
+
+
+def test_more_members_than_required() -> None:
+    """Where not all fit, the required number starts; the rest follow one by one."""
+    cluster = GangCluster("n", "m")
+    names = cluster.create_gang("train", [WHOLE] * 5, min_member=3)
+    assert cluster.filter_and_bind(names[0])
+    assert len(cluster.run_pass()) == 3
+    [rest] = set(names) - cluster.bound.keys()
+    assert not cluster.filter(rest).node
+    for name in cluster.bound:
+        assert cluster.arrive(name)
+    cluster.end(names[0])
+    cluster.report(cluster.bound[names[0]])
+    assert cluster.run_pass().keys() == {rest}
+
+
+def test_the_filtered_pod_is_left_out() -> None:
+    """The others suffice; the pod that was filtered waits as any other pod."""
+    cluster = GangCluster("n")
+    names = cluster.create_gang("train", [WHOLE] * 3, min_member=2)
+    assert cluster.filter(names[2]).node == ""
+    assert cluster.run_pass().keys() == {names[0], names[1]}
+
+
+def test_different_shapes_and_unaligned_members() -> None:
+    cluster = GangCluster("n", "m")
+    names = cluster.create_gang("train", [WHOLE, SHARED, HALF, HALF, WHOLE])
+    assert cluster.filter_and_bind(names[1])
+    assert cluster.run_pass().keys() == set(names) - {names[1]}
+    assert all(cluster.arrive(name) for name in names)
+
+
+def test_order_of_arrival() -> None:
+    """5, 5, 3 and 3 CPUs fit on one node in this order only; the ledger rejects the last one there, so it moves."""
+    cluster = GangCluster("n", "m")
+    names = cluster.create_gang("train", [pod_shape((cpus, 0)) for cpus in (5, 5, 3, 3)])
+    assert cluster.filter_and_bind(names[0])
+    assert cluster.run_pass().keys() == set(names[1:])
+    assert set(cluster.bound.values()) == {"n", "m"}
+    assert all(cluster.arrive(name) for name in reversed(names))
+
+
+def test_order_of_arrival_on_a_single_node() -> None:
+    """No other node is there, so the gang waits, and nothing is assumed."""
+    cluster = GangCluster("n")
+    names = cluster.create_gang("train", [pod_shape((cpus, 0)) for cpus in (5, 5, 3, 3)])
+    assert cluster.reason(names[0]).endswith("node(s) whose kubelet has yet to report the pods that were sent there")
+    assert cluster.cache.view.counters().assumed == 0
+
+
+def test_missing_group() -> None:
+    cluster = GangCluster("n")
+    cluster.create_members("train", [WHOLE])
+    assert cluster.reason("train-0") == "waits for PodGroup lab/train, which does not exist"
+    cluster.create_group("train", 1)
+    assert cluster.filter("train-0").node == "n"
+
+
+def test_unobserved_member() -> None:
+    """kube-scheduler may filter a pod before our watch shows it."""
+    cluster = GangCluster("n")
+    names = cluster.create_gang("train", [WHOLE] * 2)
+    cluster.delete(names[0])
+    assert cluster.reason(names[0]) == "waits until the extender has observed this pod of PodGroup lab/train"
+    cluster.observe(names[0])
+    assert cluster.run_pass().keys() == set(names)
+
+
+def test_gated_members_and_other_schedulers_do_not_count() -> None:
+    cluster = GangCluster("n", "m")
+    cluster.create_group("train", 3)
+    cluster.create_members("train", [WHOLE])
+    cluster.create_members("train", [WHOLE], first=1, gated=True)
+    cluster.create_members("train", [WHOLE], first=2, scheduler="other")
+    assert cluster.reason("train-0") == "waits for 2 more pods of PodGroup lab/train"
+
+
+def test_kube_scheduler_does_not_bind_the_filtered_pod() -> None:
+    """After a while its node is still held, and the pass binds it there."""
+    cluster = GangCluster("n")
+    names = cluster.create_gang("train", [WHOLE] * 2)
+    assert cluster.filter(names[0]).node == "n"
+    assert cluster.run_pass() == {names[1]: "n"}
+    cluster.cache.tick()
+    assert cluster.run_pass() == {}
+    cluster.clock.advance(FILTERED_TIMEOUT)
+    cluster.cache.tick()
+    assert cluster.run_pass() == {names[0]: "n"}
+
+
+def test_kube_scheduler_offers_other_nodes() -> None:
+    """Our filters decide exactly about the pod, so that it is bound to its node all the same."""
+    cluster = GangCluster("n", "m")
+    names = cluster.create_gang("train", [WHOLE] * 4)
+    assert cluster.filter(names[0], "elsewhere").failed_nodes["elsewhere"].startswith("the pod is being bound to ")
+    assert cluster.run_pass().keys() == set(names)
+
+
+def test_failed_binding() -> None:
+    """The node of a member that could not be bound is held; kube-scheduler binds it there."""
+    cluster = GangCluster("n", "m")
+    names = cluster.create_gang("train", [WHOLE] * 2)
+    cluster.filter_and_bind(names[0])
+    [placement] = cluster.cache.place_waiting().placements
+    cluster.cache.end_binding(placement, "failed")
+    cluster.create("single", WHOLE, priority=9)
+    cluster.filter_and_bind("single")
+    assert cluster.requeue() == [names[1]]
+    assert cluster.filter_and_bind(names[1]) == placement.node
+    assert all(cluster.arrive(name) for name in (*names, "single"))
+
+
+def test_deleted_while_bound() -> None:
+    """A member that is gone does not stop the others; the gang waits for its replacement only."""
+    cluster = GangCluster("n", "m")
+    names = cluster.create_gang("train", [WHOLE] * 3)
+    cluster.filter_and_bind(names[0])
+    first, second = cluster.cache.place_waiting().placements
+    cluster.cache.end_binding(first, "gone")
+    cluster.delete(first.pod.name)
+    cluster.finish(second)
+    assert all(cluster.arrive(name) for name in cluster.bound)
+    cluster.create_members("train", [WHOLE], first=3)
+    assert cluster.run_pass().keys() == {"train-3"}
+
+
+@pytest.mark.parametrize("direct", [True, False])
+def test_kube_scheduler_binds(*, direct: bool) -> None:
+    """Without direct binding, or with a constraint that only kube-scheduler checks, each pod is requeued."""
+    cluster = GangCluster("n", "m", direct_binding=direct)
+    names = cluster.create_gang("train", [WHOLE] * 4, constraints=VOLUMES if direct else Constraints())
+    assert cluster.filter_and_bind(names[0])
+    assert cluster.run_pass() == {}
+    assert sorted(cluster.requeue()) == names[1:]
+    assert cluster.requeue() == []
+    cluster.create("single", WHOLE)
+    assert not cluster.filter("single").node, "all zones are held"
+    for name in names[1:]:
+        assert cluster.filter_and_bind(name)
+    assert all(cluster.arrive(name) for name in names)
+
+
+def test_kube_scheduler_excludes_a_node() -> None:
+    """The gang is placed anew without that node for the pod."""
+    cluster = GangCluster("n", "m", "o", direct_binding=False)
+    names = cluster.create_gang("train", [WHOLE] * 2)
+    selected = cluster.filter(names[0]).node
+    others = set(cluster.kubelets) - {selected}
+    assert cluster.filter(names[0], *others).node in others
+    assert cluster.cache.view.counters().assumed == 2
+
+
+def test_held_nodes_are_forgotten() -> None:
+    """kube-scheduler binds nothing: after scheduleTimeoutSeconds nothing is held, and the gang is placed anew later."""
+    cluster = GangCluster("n", direct_binding=False)
+    cluster.create_group("train", 2, schedule_timeout=20.0)
+    names = cluster.create_members("train", [WHOLE] * 2)
+    assert cluster.filter(names[0]).node == "n"
+    cluster.clock.advance(20)
+    cluster.cache.tick()
+    assert cluster.cache.view.counters().assumed == 0
+    assert sorted(cluster.requeue()) == names
+
+
+def test_waiting_gang_without_direct_binding() -> None:
+    """The gang is placed once it fits, and its pods are requeued."""
+    cluster = GangCluster("n", direct_binding=False)
+    cluster.create("blocker", WHOLE)
+    cluster.filter_and_bind("blocker")
+    assert cluster.arrive("blocker")
+    names = cluster.create_gang("train", [WHOLE] * 2)
+    assert cluster.reason(names[0]).startswith("PodGroup lab/train does not fit")
+    cluster.end("blocker")
+    cluster.report("n")
+    assert sorted(cluster.requeue()) == names
+    assert all(cluster.filter_and_bind(name) for name in names)
+
+
+def test_repeated_rejections_are_cached() -> None:
+    """As long as nothing changes, the reason is the same, and no node is judged again."""
+    cluster = GangCluster("n")
+    names = cluster.create_gang("train", [WHOLE] * 3)
+    reason = cluster.reason(names[0])
+    assert cluster.reason(names[0]) == cluster.reason(names[2]) == reason
+    cluster.create("other", SHARED)
+    assert cluster.reason(names[0]) == reason
+
+
+def test_group_is_removed_and_comes_back() -> None:
+    cluster = GangCluster("n")
+    group = cluster.create_group("train", 3)
+    names = cluster.create_members("train", [WHOLE] * 2)
+    assert cluster.reason(names[0]).startswith("waits for 1 more pod")
+    cluster.cache.update_pod_group(group, None)
+    cluster.cache.tick()
+    assert cluster.reason(names[0]) == "waits for PodGroup lab/train, which does not exist"
+    cluster.cache.update_pod_group(None, group._replace(min_member=2))
+    assert cluster.run_pass().keys() == set(names)
+    assert group.key == group_key("train")

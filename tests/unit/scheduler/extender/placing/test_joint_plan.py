@@ -1,0 +1,190 @@
+"""Joint plans: bursts that fill nodes, slots that are held until their zone is certain, and nothing left idle."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.extender_caches import DirectCluster
+from support.ledger_kubelets import SINGLE, node_kind, pod_shape
+from zonewise_scheduler.admission.admit import admit
+from zonewise_scheduler.extender.placing.joint_plan import HOLD, MAX_NODES
+from zonewise_scheduler.extender.placing.placer import HELD
+from zonewise_scheduler.nodes.filters.constraints import Constraints
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Sequence
+
+KIND = node_kind(SINGLE, cpus=15, gpus=0)
+"""Two zones of fifteen CPUs."""
+
+
+def cluster_with(sizes: Sequence[int], nodes: int = 1, **spec: int) -> DirectCluster:
+    """Return a cluster with waiting pods p0, p1, ... of so many CPUs."""
+    cluster = DirectCluster(*(f"n{number}" for number in range(nodes)), kind=KIND)
+    for number, size in enumerate(sizes):
+        cluster.create(f"p{number}", pod_shape((size, 0)), **spec)
+    return cluster
+
+
+def settle(cluster: DirectCluster, rng: random.Random | None = None) -> None:
+    """Let pods be placed, kubelets decide in any order, and agents report, until nothing changes."""
+    for _ in range(100):
+        cluster.run_pass()
+        arriving = [name for name in cluster.bound if name not in cluster.arrived]
+        if not arriving:
+            cluster.clock.advance(1)
+            cluster.cache.tick()
+            if not cluster.run_pass():
+                return
+            continue
+        if rng is not None:
+            rng.shuffle(arriving)
+        for name in arriving:
+            assert cluster.arrive(name), "a kubelet rejected a pod"
+        for name in cluster.kubelets:
+            cluster.report(name)
+        cluster.clock.advance(0.1)
+    raise AssertionError("it goes on and on")
+
+
+def bind_filtered(cluster: DirectCluster, name: str) -> str:
+    """Let kube-scheduler filter a pod, and bind it where it passes."""
+    node = cluster.filter(name).node
+    if node:
+        cluster.bound[name] = node
+        cluster.observe(name)
+    return node
+
+
+def test_a_burst_fills_a_node() -> None:
+    """Pods of 6, 6, 9, 9 CPUs fill two zones of 15, whatever their order; by score alone, 6 and 6 would share one."""
+    for sizes in ([6, 6, 9, 9], [9, 6, 9, 6], [6, 9, 6, 9]):
+        cluster = cluster_with(sizes)
+        for name in list(cluster.pods):
+            bind_filtered(cluster, name)
+        settle(cluster)
+        assert len(cluster.bound) == 4
+        assert cluster.kubelets["n0"].state.free_cpus == 0
+
+
+def test_a_pod_that_a_better_set_displaces() -> None:
+    """A pod that fits is rejected while pods that use more CPUs together are about to be filtered; then no longer."""
+    cluster = cluster_with([10, 6, 9, 6, 9])
+    result = cluster.filter("p0")
+    assert result.node == ""
+    assert result.failed_nodes == {"n0": HELD}
+    cluster.clock.advance(2)
+    cluster.cache.tick()
+    assert cluster.run_pass() == {"p0": "n0"}, "kube-scheduler has not filtered the others"
+
+
+def test_priority_wins_over_packing() -> None:
+    """A pod of higher priority is placed, though the others would use the zone better."""
+    cluster = DirectCluster("n0", kind=node_kind(SINGLE, zones=1, cpus=15, gpus=0))
+    for name, size, priority in (("six", 6, 0), ("nine", 9, 0), ("ten", 10, 1)):
+        cluster.create(name, pod_shape((size, 0)), priority=priority)
+    assert [cluster.filter(name).node for name in ("six", "nine", "ten")] == ["", "", "n0"]
+
+
+def test_pods_that_have_waited_for_long_come_first() -> None:
+    """After a while age wins over packing among pods of one priority."""
+    cluster = DirectCluster("n0", kind=node_kind(SINGLE, zones=1, cpus=15, gpus=0))
+    cluster.create("blocker", pod_shape((15, 0)))
+    assert bind_filtered(cluster, "blocker") == "n0"
+    cluster.arrive("blocker")
+    cluster.create("ten", pod_shape((10, 0)))
+    cluster.filter("ten")
+    cluster.clock.advance(61)
+    for name, size in (("six", 6), ("nine", 9)):
+        cluster.create(name, pod_shape((size, 0)))
+        cluster.filter(name)
+    cluster.clock.advance(1)
+    cluster.end("blocker")
+    cluster.report("n0")
+    assert cluster.run_pass() == {"ten": "n0"}
+
+
+def test_a_held_slot_is_opened_without_a_report() -> None:
+    """If no report comes, the ledger alone decides after a while: nothing is held for ever."""
+    cluster = cluster_with([6, 9, 7, 7])
+    for name in list(cluster.pods):
+        bind_filtered(cluster, name)
+    cluster.clock.advance(0.5)
+    assert cluster.run_pass() == {}
+    bound = len(cluster.bound)
+    assert 0 < bound < 4
+    cluster.clock.advance(HOLD)
+    assert cluster.run_pass() != {}
+
+
+def test_the_plan_keeps_to_the_filters() -> None:
+    """A pod with a node name is planned there only."""
+    cluster = cluster_with([9, 9], nodes=2)
+    requests = cluster.specs["p0"].constraints.requests
+    cluster.create("named", pod_shape((9, 0)), constraints=Constraints(requests, node_name="n1"))
+    cluster.clock.advance(1)
+    for name in list(cluster.pods):
+        bind_filtered(cluster, name)
+    settle(cluster)
+    assert cluster.bound["named"] == "n1"
+    assert len(cluster.bound) == 3
+
+
+def test_many_nodes_need_no_plan() -> None:
+    """With many nodes, the first filter call of a pod does not wait for its burst."""
+    for nodes, waits in ((2, True), (MAX_NODES + 1, False)):
+        cluster = cluster_with([6], nodes=nodes)
+        assert (cluster.cache.burst_delay(cluster.pods["p0"]) > 0) == waits
+
+
+def test_a_burst_is_awaited_for_a_short_time() -> None:
+    """A call waits until no pod has come for a while, and never longer than a bound."""
+    cluster = cluster_with([6])
+    waited = 0.0
+    for number in range(1, 100):
+        delay = cluster.cache.burst_delay(cluster.pods["p0"])
+        if delay <= 0:
+            break
+        step = min(delay, 0.03)
+        cluster.clock.advance(step)
+        waited += step
+        cluster.create(f"q{number}", pod_shape((6, 0)))
+    assert waited == pytest.approx(0.25)
+    assert cluster.cache.burst_delay(cluster.pods["q1"]) <= 0.05 + 1e-9
+
+
+@settings(max_examples=20)
+@given(
+    st.lists(st.tuples(st.integers(1, 15), st.integers(0, 1)), min_size=1, max_size=12),
+    st.integers(1, 3),
+    st.randoms(use_true_random=False),
+)
+def test_work_conservation(pods: list[tuple[int, int]], nodes: int, rng: random.Random) -> None:
+    """At rest no waiting pod fits on any kubelet; no kubelet rejects a pod; no pod is bound twice."""
+    cluster = DirectCluster(*(f"n{number}" for number in range(nodes)), kind=KIND)
+    for number, (size, priority) in enumerate(pods):
+        cluster.create(f"p{number}", pod_shape((size, 0)), priority=priority)
+        if rng.random() < 0.5:
+            bind_filtered(cluster, f"p{number}")
+        if rng.random() < 0.3:
+            cluster.clock.advance(0.3)
+            cluster.run_pass()
+    for name in list(cluster.pods):
+        if name not in cluster.bound:
+            bind_filtered(cluster, name)
+    settle(cluster, rng)
+    for name in rng.sample(sorted(cluster.bound), len(cluster.bound) // 2):
+        cluster.end(name)
+    for name in cluster.kubelets:
+        cluster.report(name)
+    settle(cluster, rng)
+    assert cluster.rejected == []
+    waiting = [name for name in cluster.pods if name not in cluster.bound]
+    for name in waiting:
+        for kubelet in cluster.kubelets.values():
+            assert not admit(kubelet.state, cluster.pods[name].shape).admitted, f"{name} fits on {kubelet.node}"

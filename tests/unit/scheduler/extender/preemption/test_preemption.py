@@ -1,0 +1,46 @@
+"""Preemption as far as the API server lets the extender know PodDisruptionBudgets."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+from support.preemption_clusters import SIX, fragmented
+from support.waiting import eventually
+from zonewise_common.kube.client import Client
+from zonewise_common.kube.config import Config
+from zonewise_common.kube.errors import Forbidden
+from zonewise_sandbox.apiserver import ApiServer
+from zonewise_scheduler.extender.metrics import ExtenderMetrics
+from zonewise_scheduler.extender.preemption.preemption import Preemption
+from zonewise_scheduler.extender.types import ProposedVictims
+
+
+class DeniedClient(Client):
+    """Has no right to list anything, until `denied` is unset."""
+
+    denied = True
+
+    def list(self, *args: Any, **kwargs: Any) -> Any:
+        if self.denied:
+            raise Forbidden(403, "Forbidden", "no right to list poddisruptionbudgets")
+        return super().list(*args, **kwargs)
+
+
+def test_budgets_that_may_not_be_read() -> None:
+    """No pod ends while its budgets are unknown, and a metric says so; a server without the kind has no budgets."""
+    cluster, metrics = fragmented(), ExtenderMetrics()
+    preemptor = cluster.wait("high", SIX)
+    proposed = {"n": ProposedVictims(("uid-a",), 0)}
+
+    def forbidden() -> float | None:
+        return metrics.registry.get_sample_value("zonewise_disruption_budgets_forbidden")
+
+    with ApiServer() as server, closing(DeniedClient(Config.from_url(server.url))) as client:
+        preemption = Preemption(client, cluster.cache.state, cluster.clock, metrics, probe_period=0.05)
+        with preemption:
+            eventually(lambda: forbidden() == 1)
+            assert preemption.preempt(preemptor, proposed) == {}
+            client.denied = False
+            eventually(lambda: forbidden() == 0)
+            assert preemption.preempt(preemptor, proposed) == {"n": ("uid-b",)}

@@ -1,0 +1,72 @@
+"""What pods on their way reserve: it counts until they are forgotten, gone or bound, or for a time limit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from support.ledger_kubelets import SHARED
+from zonewise_scheduler.admission.node import Resource
+from zonewise_scheduler.extender.state.bindings import Bindings
+from zonewise_scheduler.extender.state.node_infos import NodeInfos
+from zonewise_scheduler.nodes.assumed.ledger import Ledger
+from zonewise_scheduler.nodes.assumed.types import PendingPod
+from zonewise_scheduler.nodes.filters.constraints import Constraints
+from zonewise_scheduler.nodes.node.node_info import NodeInfo, PodInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TIMEOUT = 120.0
+TWO = Constraints(Resource(2_000, 0, 1, 0))
+"""Two of the node's three CPUs."""
+
+
+def bindings() -> tuple[Bindings, Ledger]:
+    infos, ledger = NodeInfos(), Ledger()
+    infos.set_node(NodeInfo("n", allocatable=Resource(3_000, 1 << 30, 10, 0)))
+    return Bindings(ledger, infos, TIMEOUT), ledger
+
+
+def fits(parts: Bindings) -> bool:
+    """Tell whether another pod of two CPUs fits on the node."""
+    return parts.insufficient("other", TWO, "n") is None
+
+
+def test_how_a_reservation_ends() -> None:
+    """Each event but the binding itself gives the requests back; a pod never counts against itself."""
+    ends: list[Callable[[Bindings], object]] = [
+        lambda parts: parts.release("p"),
+        lambda parts: parts.remove("p"),
+        lambda parts: parts.expire(TIMEOUT),
+    ]
+    for end in ends:
+        parts, _ = bindings()
+        parts.reserve("p", TWO, "n", 0.0)
+        parts.expire(TIMEOUT - 1)
+        assert not fits(parts)
+        assert parts.insufficient("p", TWO, "n") is None
+        end(parts)
+        assert fits(parts)
+
+
+def test_a_bound_pod_reserves_nothing_beside_its_requests() -> None:
+    """What a bound pod requests stays, whatever it has reserved and however late it is, until it is gone."""
+    parts, _ = bindings()
+    parts.reserve("p", TWO, "n", 0.0)
+    parts.observe_bound("p", "n", PodInfo(TWO.requests))
+    parts.expire(TIMEOUT)
+    parts.release("p")
+    assert not fits(parts)
+    parts.remove("p")
+    assert fits(parts)
+
+
+def test_only_a_requested_binding_is_confirmed() -> None:
+    """A binding that an event has ended meanwhile changes nothing."""
+    parts, ledger = bindings()
+    pod = PendingPod("p", "lab", "p", SHARED)
+    parts.confirm(pod, "n", 0.0)
+    assert ledger.node_of("p") is None
+    parts.requested["p"] = "n"
+    parts.confirm(pod, "n", 0.0)
+    assert ledger.node_of("p") == "n"

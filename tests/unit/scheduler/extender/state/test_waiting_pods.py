@@ -1,0 +1,99 @@
+"""The waiting pods: which of them a pass may bind, and in which order."""
+
+from __future__ import annotations
+
+from support.ledger_kubelets import pod_shape
+from zonewise_common.k8s.labels import Requirement
+from zonewise_scheduler.extender.objects.scheduling_spec import SchedulingSpec
+from zonewise_scheduler.extender.state.waiting_pods import REQUEST_LIFETIME, WaitingPods
+from zonewise_scheduler.nodes.assumed.types import PendingPod
+from zonewise_scheduler.nodes.filters.anti_affinity import AntiAffinityTerm
+from zonewise_scheduler.nodes.filters.constraints import Constraints
+
+SPEC = SchedulingSpec()
+WEB = AntiAffinityTerm(("lab",), (Requirement("app", "In", ("web",)),))
+
+
+def pod(name: str) -> PendingPod:
+    return PendingPod(name, "lab", name, pod_shape((1, 0)))
+
+
+def names(pods: WaitingPods) -> list[str]:
+    return [waiting.pod.name for unit in pods.units() for waiting in unit.pods]
+
+
+def with_pods(**specs: SchedulingSpec) -> WaitingPods:
+    pods = WaitingPods()
+    for name, spec in specs.items():
+        pods.observe(pod(name), spec, 0.0)
+        pods.request(name, 0.0)
+    return pods
+
+
+def test_rank() -> None:
+    """Priority wins over age, age over the order of observation."""
+    pods = with_pods(
+        a=SPEC._replace(created=2), b=SPEC._replace(created=1), c=SPEC._replace(created=1), d=SPEC._replace(priority=1)
+    )
+    assert names(pods) == ["d", "b", "c", "a"]
+
+
+def test_only_pods_that_kube_scheduler_has_filtered() -> None:
+    """A pod that kube-scheduler has not filtered, or that was withdrawn, is not placed."""
+    pods = WaitingPods()
+    pods.observe(pod("a"), SPEC, 0.0)
+    assert names(pods) == []
+    pods.request("a", 0.0)
+    assert names(pods) == ["a"]
+    pods.withdraw("a")
+    assert names(pods) == []
+    pods.request("a", 0.0)
+    pods.remove("a")
+    assert names(pods) == []
+
+
+def test_a_pod_that_is_filtered_before_it_is_observed() -> None:
+    """kube-scheduler may know a pod earlier. A pod that is not observed for a minute is gone."""
+    pods = WaitingPods()
+    pods.request("a", 0.0)
+    pods.request("gone", 0.0)
+    pods.observe(pod("a"), SPEC, 1.0)
+    assert names(pods) == ["a"]
+    pods.expire(REQUEST_LIFETIME)
+    pods.observe(pod("gone"), SPEC, 61.0)
+    assert names(pods) == ["a"]
+
+
+def test_pods_that_are_left_to_kube_scheduler() -> None:
+    """Gated pods, and those with a constraint that only kube-scheduler checks, are not placed."""
+    pods = with_pods(
+        a=SPEC._replace(gated=True),
+        b=SPEC._replace(has_workload=True),
+        c=SPEC._replace(constraints=Constraints(scheduler_only=("volumes",))),
+        d=SPEC,
+    )
+    assert names(pods) == ["d"]
+    pods.observe(pod("a"), SPEC, 1.0)
+    assert names(pods) == ["a", "d"], "its gates are removed; it keeps its place"
+
+
+def test_anti_affinity_of_another_pod() -> None:
+    """While a pod exists whose anti-affinity selects it, a pod is left to kube-scheduler."""
+    pods = with_pods(a=SPEC._replace(labels=(("app", "web"),)), b=SPEC)
+    pods.set_terms("x", (WEB,))
+    pods.set_terms("y", (WEB,))
+    assert names(pods) == ["b"]
+    pods.set_terms("x", ())
+    assert names(pods) == ["b"]
+    pods.set_terms("y", ())
+    assert names(pods) == ["a", "b"]
+
+
+def test_the_version_changes_with_the_pods() -> None:
+    pods = with_pods(a=SPEC)
+    version = pods.version
+    pods.observe(pod("a"), SPEC, 3.0)
+    pods.request("a", 0.0)
+    assert pods.version == version
+    pods.observe(pod("b"), SPEC, 3.0)
+    assert pods.version > version

@@ -1,0 +1,22 @@
+"""Rejections of kubelets are told from pods that have failed for another reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from zonewise_scheduler.nodes.node.kubelet_rejection import is_kubelet_rejection
+
+
+@pytest.mark.parametrize(
+    ("phase", "reason", "expected"),
+    [
+        ("Failed", "TopologyAffinityError", True),
+        ("Failed", "OutOfcpu", True),
+        ("Failed", "OutOfnvidia.com/gpu", True),
+        ("Failed", "Evicted", False),
+        ("Failed", "", False),
+        ("Pending", "TopologyAffinityError", False),
+    ],
+)
+def test_phase_and_reason_tell(phase: str, reason: str, *, expected: bool) -> None:
+    assert is_kubelet_rejection(phase, reason) == expected

@@ -1,0 +1,71 @@
+"""Nodes as bins: a pod that fits the amounts of one bin is admitted, and leaves that bin with so much less."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.any_nodes import clusters, pods
+from support.fit_nodes import GIB, GPU, STATIC, container, node, pod
+from zonewise_scheduler.admission.admit import admit
+from zonewise_scheduler.nodes.packing.zone_bins import bin_amounts, is_packable, node_bins
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.admission.node import NodeState
+    from zonewise_scheduler.admission.pod import PodShape
+
+
+@pytest.mark.parametrize("topology", ["restricted", "single-numa-node"])
+def test_zones_are_bins(topology: str) -> None:
+    state = node(**STATIC, topology=topology, devices={GPU: {1: 2, 2: 1}})._replace(
+        memory_free=((3 * GIB,), (16 * GIB,))
+    )
+    bins = node_bins(state)
+    assert bins.free == ((8, 3 * GIB, 2), (8, 16 * GIB, 1))
+    assert bins.cpus == 8
+
+
+@pytest.mark.parametrize("topology", ["none", "best-effort"])
+def test_nodes_without_one_zone_are_one_bin(topology: str) -> None:
+    bins = node_bins(node(**STATIC, topology=topology, reserved=0b11))
+    assert bins.free == ((14, 32 * GIB),)
+    assert bins.cpus == 16
+
+
+def test_amounts_of_pods() -> None:
+    """Several containers that are aligned one by one, and pods that no kubelet of the kind admits, have no amounts."""
+    state = node(**STATIC, topology="restricted", devices={GPU: {1: 2}})
+    layout = node_bins(state).layout
+    one = container("a", cpus=4, gib=2, devices={GPU: 1})
+    assert bin_amounts(layout, pod(one)) == (4, 2 * GIB, 1)
+    assert bin_amounts(layout, pod(one, one._replace(name="b"))) is None
+    assert bin_amounts(layout, pod(one._replace(role="init"), one)) is None
+    both_zones = node_bins(node(**STATIC, topology="restricted", devices={GPU: {0b11: 2}})).layout
+    assert bin_amounts(both_zones, pod(one)) is None
+
+
+def test_pods_larger_than_a_zone_are_not_packable() -> None:
+    """Reserved and allocated CPUs count: by them the kubelet tells how many zones a pod needs."""
+    bins = node_bins(node(**STATIC, topology="restricted", reserved=0b11)._replace(free_cpus=0b1111 << 8))
+    assert is_packable(bins, pod(container(cpus=8, gib=1)))
+    assert not is_packable(bins, pod(container(cpus=9, gib=1)))
+
+
+@given(clusters(("restricted", "single-numa-node"), most=4), pods(simple=True), st.data())
+def test_admitted_pods_leave_one_bin_with_less(cluster: list[NodeState], shape: PodShape, data: st.DataObject) -> None:
+    """A packable pod takes its amounts of one bin, and of no other."""
+    state = data.draw(st.sampled_from(cluster))
+    bins = node_bins(state)
+    after = admit(state, shape).after
+    amounts = bin_amounts(bins.layout, shape)
+    if after is None or amounts is None or not is_packable(bins, shape):
+        return
+    changed = [
+        tuple(a - b for a, b in zip(before, left, strict=True))
+        for before, left in zip(bins.free, node_bins(after).free, strict=True)
+        if before != left
+    ]
+    assert changed == [amounts]

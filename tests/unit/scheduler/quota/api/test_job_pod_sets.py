@@ -1,0 +1,118 @@
+"""The pod sets that the spec and the annotations of a job make."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from zonewise_common.k8s.fields import FieldError, FieldReader
+from zonewise_scheduler.quota.api.job_pod_sets import (
+    COMPLETION_INDEX,
+    NO_INDEXES,
+    PodIndexes,
+    read_job_pod_set,
+    read_pod_set,
+)
+from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest, read_pod_set_manifests
+
+Json = dict[str, Any]
+
+KUEUE = "kueue.x-k8s.io/"
+
+
+def topology_request(annotations: dict[str, str], indexes: PodIndexes = NO_INDEXES) -> tuple[Json | None, list[str]]:
+    """The request of a template with annotations, and the problems."""
+    problems: list[str] = []
+    named = {f"{KUEUE}podset-{name.replace('_', '-')}": value for name, value in annotations.items()}
+    reader = FieldReader({"metadata": {"annotations": named}}, "template.", problems)
+    return read_pod_set("main", 1, reader, indexes).topology_request, problems
+
+
+@pytest.mark.parametrize(
+    ("annotations", "request_object"),
+    [
+        ({}, None),
+        ({"required_topology": "rack"}, {"required": "rack"}),
+        ({"required_topology": "rack", "preferred_topology": "row"}, {"required": "rack"}),
+        ({"preferred_topology": "row", "group_name": "g"}, {"preferred": "row", "podSetGroupName": "g"}),
+        ({"unconstrained_topology": "T", "group_name": "g"}, {"unconstrained": True}),
+        ({"unconstrained_topology": "0"}, {"unconstrained": False}),
+        (
+            {"slice_required_topology": "rack", "slice_size": "4"},
+            {"podSetSliceRequiredTopology": "rack", "podSetSliceSize": 4},
+        ),
+        ({"slice_size": "4"}, None),
+        (
+            {"slice_required_topology_constraints": '[{"topology": "rack", "size": 4}]', "slice_size": "2"},
+            {"podsetSliceRequiredTopologyConstraints": [{"topology": "rack", "size": 4}]},
+        ),
+    ],
+)
+def test_annotations_request_a_topology(annotations: dict[str, str], request_object: Json | None) -> None:
+    assert topology_request(annotations) == (request_object, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("unconstrained_topology", "yes"),
+        ("slice_size", "0"),
+        ("slice_required_topology_constraints", "[" * 100_000),
+        ("slice_required_topology_constraints", "[]"),
+        ("slice_required_topology_constraints", "[1]"),
+        ("slice_required_topology_constraints", '[{"topology": "rack", "size": true}]'),
+        ("slice_required_topology_constraints", '[{"topology": "rack", "size": 1, "more": 1}]'),
+    ],
+)
+def test_an_invalid_annotation_is_reported_and_requests_nothing(name: str, value: str) -> None:
+    result, problems = topology_request({name: value})
+    assert result is None
+    [problem] = problems
+    assert problem.startswith(f"template.metadata.annotations.{KUEUE}podset-{name.replace('_', '-')}: ")
+    assert len(problem) < 400
+
+
+def test_indexes_of_pods_belong_to_the_request() -> None:
+    indexes = PodIndexes("index", "group", 3)
+    request: Json = {"podIndexLabel": "index", "subGroupIndexLabel": "group", "subGroupCount": 3}
+    assert topology_request({}, indexes) == (request, [])
+    job = FieldReader({"spec": {"completionMode": "Indexed"}}, "", [])
+    assert read_job_pod_set(job).topology_request == {"podIndexLabel": COMPLETION_INDEX}
+
+
+def test_a_pod_set_has_no_labels_of_controllers_and_no_duplicate_variables() -> None:
+    variables = [{"name": "A", "value": "1"}, {"name": "B"}, {"name": "A", "value": "2"}]
+    labels = {"controller-uid": "u", "job-name": "j", "batch.kubernetes.io/job-name": "j", "mine": "1"}
+    template = {
+        "metadata": {"labels": labels, "annotations": {"a": "1"}, "creationTimestamp": None, "name": "n"},
+        "spec": {"containers": [{"name": "c", "env": variables}, {"name": "d"}], "restartPolicy": "Never"},
+    }
+    assert read_pod_set("main", 1, FieldReader(template, "template.", [])).template == {
+        "metadata": {"labels": {"batch.kubernetes.io/job-name": "j", "mine": "1"}, "annotations": {"a": "1"}},
+        "spec": {
+            "containers": [{"name": "c", "env": [{"name": "A", "value": "2"}, {"name": "B"}]}, {"name": "d"}],
+            "restartPolicy": "Never",
+        },
+    }
+    assert len(variables) == 3
+
+
+def test_pod_sets_are_read_back_from_a_workload() -> None:
+    manifest = PodSetManifest("a", 3, {"spec": {}}, 2, {"required": "rack"})
+    workload: Json = {"spec": {"podSets": [manifest.as_object(), {"template": {}}]}}
+    assert read_pod_set_manifests(workload) == (manifest, PodSetManifest("main", 1, {}))
+
+
+@pytest.mark.parametrize(
+    ("pod_set", "message"),
+    [
+        ({"count": "3"}, "spec.podSets[0].count: not a whole number: '3'"),
+        ({"minCount": True}, "spec.podSets[0].minCount: not a whole number: True"),
+        ({"template": 1}, "spec.podSets[0].template: not an object: 1"),
+    ],
+)
+def test_an_invalid_pod_set_of_a_workload_is_an_error(pod_set: Json, message: str) -> None:
+    with pytest.raises(FieldError) as error:
+        read_pod_set_manifests({"spec": {"podSets": [pod_set]}})
+    assert str(error.value) == message

@@ -1,0 +1,44 @@
+"""Quotas that contradict each other are problems of their ClusterQueue or Cohort."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from zonewise_scheduler.quota.api.queue_reader import read_cluster_queue, read_cohort
+
+
+def group(resource: str = "cpu", flavor: str = "a", **limits: Any) -> Any:
+    resources = [{"name": resource, "nominalQuota": 4, **limits}]
+    return {"coveredResources": [resource], "flavors": [{"name": flavor, "resources": resources}]}
+
+
+def problems(*groups: Any, **spec: Any) -> str:
+    obj = {"metadata": {"name": "q"}, "spec": {"resourceGroups": list(groups), **spec}}
+    return "; ".join(read_cluster_queue(obj)[1])
+
+
+def test_valid_quotas() -> None:
+    assert problems(group(), group("memory", "b")) == ""
+    assert problems(group(borrowingLimit=9, lendingLimit=4), cohortName="all") == ""
+    assert problems(group(borrowingLimit=9), cohort="all") == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("resource cpu is in 2 groups", problems(group(), group(flavor="b"))),
+        ("flavor a stands 2 times", problems(group(), group("memory"))),
+        ("borrowingLimit of cpu in flavor a needs spec.cohortName", problems(group(borrowingLimit=1))),
+        ("lendingLimit of cpu in flavor a needs spec.cohortName", problems(group(lendingLimit=1))),
+        ("lendingLimit of cpu in flavor a is above", problems(group(lendingLimit=5), cohortName="all")),
+    ],
+)
+def test_contradictions(words: str, message: str) -> None:
+    assert words in message
+
+
+def test_cohorts() -> None:
+    obj = {"metadata": {"name": "c"}, "spec": {"resourceGroups": [group(borrowingLimit=1)]}}
+    assert "needs spec.parentName" in read_cohort(obj)[1][0]

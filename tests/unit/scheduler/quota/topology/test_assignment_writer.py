@@ -1,0 +1,64 @@
+"""Topology assignments as the API encodes them."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+
+from support.admissions import topology_assignments
+from zonewise_scheduler.quota.topology.assignment_reader import read_topology_assignment
+from zonewise_scheduler.quota.topology.assignment_writer import MAX_DOMAINS, MAX_SLICES, write_topology_assignment
+from zonewise_scheduler.quota.topology.types import HOSTNAME, TopologyAssignment, TopologyDomainAssignment
+
+
+def on_nodes(*names: str, pods: int = 1) -> TopologyAssignment:
+    return TopologyAssignment((HOSTNAME,), tuple(TopologyDomainAssignment((name,), pods) for name in names))
+
+
+@given(topology_assignments())
+def test_an_assignment_is_read_as_it_was_written(assignment: TopologyAssignment) -> None:
+    assert read_topology_assignment(write_topology_assignment(assignment)) == assignment
+
+
+def test_common_parts_of_names_are_written_once() -> None:
+    assignment = on_nodes("node-1.example", "node-22.example")
+    assert write_topology_assignment(assignment)["slices"] == [
+        {
+            "domainCount": 2,
+            "valuesPerLevel": [{"individual": {"roots": ["1", "22"], "prefix": "node-", "suffix": ".example"}}],
+            "podCounts": {"universal": 1},
+        }
+    ]
+
+
+def test_common_parts_do_not_overlap() -> None:
+    [part] = write_topology_assignment(on_nodes("ababa", "aba"))["slices"]
+    assert part["valuesPerLevel"] == [{"individual": {"roots": ["ba", ""], "prefix": "aba"}}]
+
+
+def test_one_value_and_several_counts() -> None:
+    domains = (TopologyDomainAssignment(("b1", "r1"), 4), TopologyDomainAssignment(("b1", "r2"), 2))
+    [part] = write_topology_assignment(TopologyAssignment(("block", "rack"), domains))["slices"]
+    assert part["valuesPerLevel"] == [{"universal": "b1"}, {"individual": {"roots": ["1", "2"], "prefix": "r"}}]
+    assert part["podCounts"] == {"individual": [4, 2]}
+
+
+def test_runs_of_names_have_slices_of_their_own_where_that_is_shorter() -> None:
+    names = [f"first-very-long-rack-name-{i}" for i in range(50)] + [
+        f"second-very-long-rack-name-{i}" for i in range(50)
+    ]
+    slices = write_topology_assignment(on_nodes(*names))["slices"]
+    assert [item["domainCount"] for item in slices] == [50, 50]
+    mixed = [name for pair in zip(names[:50], names[50:], strict=True) for name in pair]
+    assert len(write_topology_assignment(on_nodes(*mixed))["slices"]) == 1
+
+
+def test_a_large_assignment_has_no_more_slices_and_domains_than_the_api_allows() -> None:
+    names = [f"block-{i // 80}-node-{i % 80}" for i in range(MAX_DOMAINS + 1)]
+    assignment = on_nodes(*names)
+    written = write_topology_assignment(assignment)
+    assert 2 <= len(written["slices"]) <= MAX_SLICES
+    assert max(item["domainCount"] for item in written["slices"]) <= MAX_DOMAINS
+    assert read_topology_assignment(written) == assignment
+    assert len(json.dumps(written)) < 1_500_000
