@@ -16,11 +16,14 @@ PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
 
 # no deadline for an example: a loaded machine is no defect, and each test has a timeout of its own
 settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-# the same examples in each run, so that only a change makes a test fail; `make test-random` tries new ones
+# the same examples in each run, so that only a change makes a test fail; `make test-random` tries new ones, and three
+# times as many
 settings.register_profile("default", settings.get_profile("random"), derandomize=True)
 settings.register_profile("quick", settings.get_profile("default"), max_examples=1)
 settings.load_profile("random" if PROFILE in {"random", "long"} else PROFILE)
 
+_SHARE = 3
+"""Of so many examples the default profile tries one: the rest finds nothing in a run that tries the same each time."""
 _CASE = re.compile(r"test_fact\[(?P<snapshot>[^\]]+?)::(?P<fact>\w+)\]")
 
 
@@ -33,9 +36,21 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """In the quick profile try one example of a property, one parameter set of a unit test, and no real server."""
-    if PROFILE != "quick":
-        return
+    """In the default profile try a third of a property's examples, in the quick profile one.
+
+    The quick profile has one parameter set of a unit test, and no real server.
+    """
+    if PROFILE == "quick":
+        _choose_quick(config, items)
+    if PROFILE in {"quick", "default"}:
+        functions = {id(function): function for item in items if (function := getattr(item, "obj", None)) is not None}
+        for function in functions.values():
+            _limit_examples(function, "_hypothesis_internal_use_settings")
+        for state_machine in {cls for item in items if (cls := getattr(item, "cls", None)) is not None}:
+            _limit_examples(state_machine, "settings")
+
+
+def _choose_quick(config: pytest.Config, items: list[pytest.Item]) -> None:
     functions: set[str] = set()
     chosen: list[pytest.Item] = []
     deselected: list[pytest.Item] = []
@@ -44,16 +59,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         is_first = function not in functions or "tests/unit" not in function
         functions.add(function)
         (chosen if is_first and "real" not in parameters else deselected).append(item)
-        _limit_examples(getattr(item, "obj", None))
     config.hook.pytest_deselected(items=deselected)
     items[:] = chosen
 
 
-def _limit_examples(function: Any) -> None:
-    """Let a property try one example, also where it states its own number."""
-    own = getattr(function, "_hypothesis_internal_use_settings", None)
-    if own is not None:
-        function._hypothesis_internal_use_settings = settings(own, max_examples=1)
+def _limit_examples(test: Any, attribute: str) -> None:
+    """Lower the number of a property's examples, also where it states its own."""
+    own = getattr(test, attribute, None)
+    if isinstance(own, settings):
+        limit = 1 if PROFILE == "quick" else -(-own.max_examples // _SHARE)
+        setattr(test, attribute, settings(own, max_examples=limit))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

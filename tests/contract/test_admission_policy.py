@@ -11,6 +11,7 @@ from support.api import JSON_PATCH
 from support.apiserver import RealServer, real_server
 from support.manifests import ACCOUNT, NAMESPACE, any_kind, apply, rendered
 from support.waiting import eventually
+from zonewise_common.kube.events import Occurrences, event, node_reference, utc_now
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -23,6 +24,7 @@ OWN, OTHER = "node-of-its-own", "node-of-another"
 TOPOLOGIES = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"
 FEATURES = f"/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/{NAMESPACE}/nodefeatures"
 NODES = "/api/v1/nodes"
+EVENTS = "/api/v1/namespaces/default/events"
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 NODE_NAME = "nfd.node.kubernetes.io/node-name"
 
@@ -281,6 +283,33 @@ def test_a_feature_does_not_change_hands(cluster: Cluster) -> None:
         cluster.admin.delete(f"{FEATURES}/{name}").ok()
 
 
+# --- Event
+
+
+def test_events_on_its_own_node(cluster: Cluster) -> None:
+    """It creates an Event on its Node, and raises its count."""
+    for count in (1, 2):
+        made = node_event(OWN, "own", count)
+        assert cluster.agent.apply(f"{EVENTS}/{OWN}.own", made, "zonewise-agent", force="true").ok()["count"] == count
+
+
+def test_events_of_others(cluster: Cluster) -> None:
+    """Events on other Nodes and on pods can neither be created nor be taken over."""
+    words = f"the agent of node {OWN} may write events on that Node only"
+    refused(cluster.agent.post(EVENTS, node_event(OTHER, "new")), words)
+    on_pod = {**node_event(OWN, "pod"), "involvedObject": {"kind": "Pod", "name": OWN, "namespace": "default"}}
+    refused(cluster.agent.post(EVENTS, on_pod), words)
+    cluster.admin.post(EVENTS, node_event(OTHER, "others")).ok()
+    take = {"involvedObject": node_reference(OWN)}
+    refused(cluster.agent.patch(f"{EVENTS}/{OTHER}.others", take), words)
+
+
+def node_event(node: str, suffix: str, count: int = 1) -> dict[str, Any]:
+    now = utc_now()
+    seen = Occurrences(now, now, count)
+    return event(node_reference(node), suffix, "zonewise-agent", "Test", "m", event_type="Warning", seen=seen)
+
+
 # --- what RBAC refuses before the policy is asked
 
 
@@ -296,11 +325,13 @@ def test_a_feature_does_not_change_hands(cluster: Cluster) -> None:
         ("DELETE", f"{NODES}/{OWN}"),
         ("PUT", f"{NODES}/{OWN}"),
         ("PATCH", f"{NODES}/{OWN}/status"),
-        ("GET", TOPOLOGIES),
         ("DELETE", f"{TOPOLOGIES}/{OWN}"),
         ("DELETE", TOPOLOGIES),
         ("GET", FEATURES),
         ("POST", FEATURES.replace(NAMESPACE, "default")),
+        ("POST", f"/api/v1/namespaces/{NAMESPACE}/events"),
+        ("GET", EVENTS),
+        ("DELETE", f"{EVENTS}/any"),
         ("POST", "/apis/authentication.k8s.io/v1/tokenreviews"),
         ("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}/token"),
     ],

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from support.agents import NODE_PATH, TOPOLOGY, AgentProcess, Site, new_site
+from support.cli_runner import CommandResult, run_all
 from support.kubelets import pod
 from support.trees import GIB
 
@@ -166,32 +167,49 @@ NO_CLUSTER = "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not both s
 HINT = "name it by --kubeconfig or --api-server, or look without writing by --dry-run"
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--interval", "soon"], '--interval: \'soon\' must be a duration, such as "30s", "5m" or "500ms"'),
-        (["--bogus"], f"unrecognized arguments: --bogus; {USAGE}"),
-        (["--interval"], f"argument --interval: expected one argument; {USAGE}"),
-        (["--publish-labels", "some"], "--publish-labels: 'some' must be one of auto, nodefeature, node, off"),
-        (["--interval", "5m"], "interval: 300 s must be less than readinessLimit (180 s): "),
-        (["--config", "{}/none.yaml"], "{}/none.yaml: no such file"),
-        (["--config", "{}"], "{}: cannot be read: Is a directory"),
-        (["--config", "{}/binary"], "{}/binary: is no text: 'utf-8' codec can't decode byte 0xff in position 0: "),
-        (["--root", "{}/none"], "root {}/none: No such file or directory"),
-        (["--api-server", "server"], "apiServer: 'server' is no URL of an API server: http://HOST[:PORT] or "),
-        (["--kubelet-config", "http://k/configz"], "kubeletConfig: http://k/configz: must be an https URL: "),
-        (["--tls-cert", "{}/c", "--tls-key", "{}/k"], "tls: {}/c, {}/k cannot be used: No such file or directory"),
-        (["--tls-cert", "{}/c"], "tls.cert and tls.key go together: one of them is missing"),
-        (["--notify-file", "{}/binary/file"], "notifyFile: {}/binary/file: File exists"),
-        (["--api-server", ""], f"no API server: not in a cluster: {NO_CLUSTER}; outside of a cluster {HINT}"),
-    ],
-)
-def test_mistakes(site: Site, tmp_path: Path, flags: list[str], message: str) -> None:
-    (tmp_path / "binary").write_bytes(b"\xff\xfe")
-    agent = site.start(*(flag.replace("{}", str(tmp_path)) for flag in flags))
-    assert agent.ended() == 2
-    (line,) = [line for line in agent.said.splitlines() if not line.startswith("{")]
-    assert line.startswith(f"zonewise: error: {message.replace('{}', str(tmp_path))}")
+MISTAKES: list[tuple[list[str], str]] = [
+    (["--interval", "soon"], '--interval: \'soon\' must be a duration, such as "30s", "5m" or "500ms"'),
+    (["--bogus"], f"unrecognized arguments: --bogus; {USAGE}"),
+    (["--interval"], f"argument --interval: expected one argument; {USAGE}"),
+    (["--publish-labels", "some"], "--publish-labels: 'some' must be one of auto, nodefeature, node, off"),
+    (["--interval", "5m"], "interval: 300 s must be less than readinessLimit (180 s): "),
+    (["--config", "{}/none.yaml"], "{}/none.yaml: no such file"),
+    (["--config", "{}"], "{}: cannot be read: Is a directory"),
+    (["--config", "{}/binary"], "{}/binary: is no text: 'utf-8' codec can't decode byte 0xff in position 0: "),
+    (["--root", "{}/none"], "root {}/none: No such file or directory"),
+    (["--api-server", "server"], "apiServer: 'server' is no URL of an API server: http://HOST[:PORT] or "),
+    (["--kubelet-config", "http://k/configz"], "kubeletConfig: http://k/configz: must be an https URL: "),
+    (["--tls-cert", "{}/c", "--tls-key", "{}/k"], "tls: {}/c, {}/k cannot be used: No such file or directory"),
+    (["--tls-cert", "{}/c"], "tls.cert and tls.key go together: one of them is missing"),
+    (["--notify-file", "{}/binary/file"], "notifyFile: {}/binary/file: File exists"),
+    (["--api-server", ""], f"no API server: not in a cluster: {NO_CLUSTER}; outside of a cluster {HINT}"),
+]
+
+
+class Mistakes(NamedTuple):
+    """What an agent says of each mistake."""
+
+    directory: Path
+    """Of the files that the flags name."""
+    results: list[CommandResult]
+
+
+@pytest.fixture(scope="module")
+def mistakes(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Mistakes:
+    directory = tmp_path_factory.mktemp("mistakes")
+    (directory / "binary").write_bytes(b"\xff\xfe")
+    commands = [
+        ["agent", *site.flags(), *(flag.replace("{}", str(directory)) for flag in flags)] for flags, _ in MISTAKES
+    ]
+    return Mistakes(directory, run_all(commands))
+
+
+@pytest.mark.parametrize("number", range(len(MISTAKES)), ids=[" ".join(flags) for flags, _ in MISTAKES])
+def test_mistakes(mistakes: Mistakes, number: int) -> None:
+    result = mistakes.results[number]
+    assert (result.status, result.out) == (2, "")
+    (line,) = [line for line in result.err.splitlines() if not line.startswith("{")]
+    assert line.startswith(f"zonewise: error: {MISTAKES[number][1].replace('{}', str(mistakes.directory))}")
 
 
 def test_a_mistake_in_the_environment(site: Site) -> None:

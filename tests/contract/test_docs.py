@@ -13,7 +13,8 @@ import yaml
 
 from demo.burst import idle_node
 from demo.machine import GPU
-from support.snapshots import PROJECT
+from support.snapshots import ABSENT, PROJECT, SNAPSHOTS, snapshots
+from support.source_roots import SOURCES
 from tools.generate_reference import REFERENCE, pages
 from zonewise.cli import main
 from zonewise.machine.collector import Collector, NoData
@@ -24,7 +25,6 @@ from zonewise.machine.reader import Reader
 README = (PROJECT / "README.md").read_text()
 DOCS = PROJECT / "docs"
 PAGES = {str(file.relative_to(PROJECT)): file.read_text() for file in sorted(DOCS.rglob("*.md"))}
-ROOTS = ("agent/zonewise", "common/zonewise_common", "scheduler/zonewise_scheduler", "sandbox/zonewise_sandbox")
 
 
 def test_the_readme_is_short() -> None:
@@ -49,6 +49,18 @@ def test_every_command_of_the_table_runs(page: str, tmp_path: Path) -> None:
         assert (process.returncode, process.stderr) == (0, ""), command
 
 
+@pytest.mark.skipif(not snapshots(), reason=ABSENT)
+def test_the_picture_of_the_readme(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """`zonewise show` prints the first lines that the README shows of a captured server."""
+    [(command, archive, shown)] = re.findall(
+        r"^\$ zonewise (show --root (\S+) .+)\n((?:.+\n|\n)*?)\.\.\.\n```", README, re.MULTILINE
+    )
+    monkeypatch.chdir((SNAPSHOTS / "synthetic" / archive).parent)
+    assert main(command.split()) == 0
+    assert shown
+    assert capsys.readouterr().out.startswith(shown)
+
+
 def test_every_target_exists() -> None:
     """Each `make` that a page names is a target of the Makefile that `make help` explains."""
     targets = set(re.findall(r"^([a-z-]+):.*## ", (PROJECT / "Makefile").read_text(), re.MULTILINE))
@@ -64,6 +76,17 @@ def test_every_link_leads_to_a_file(page: str) -> None:
     file = PROJECT / page
     links = re.findall(r"\]\((?!https?:)([^)#]+)", file.read_text())
     assert [link for link in links if not (file.parent / link).exists()] == []
+
+
+def test_every_manifest_that_is_applied_exists() -> None:
+    """Each `kubectl apply` of a page names a kustomization or a file of this repository."""
+    text = README + "".join(PAGES.values())
+    folders = set(re.findall(r"kubectl apply -k (manifests\S*)", text))
+    files = set(re.findall(r"kubectl apply -f (manifests\S+)", text))
+    assert folders >= {"manifests/", "manifests/scheduler", "manifests/queue"}
+    assert files
+    assert [folder for folder in folders if not (PROJECT / folder / "kustomization.yaml").is_file()] == []
+    assert [file for file in files if not (PROJECT / file).is_file()] == []
 
 
 @pytest.mark.parametrize("page", pages())
@@ -104,7 +127,7 @@ def test_the_collector_of_the_guide_is_one() -> None:
 def _is_module(name: str) -> bool:
     """Whether a path such as `quota/hierarchy/snapshot.py` or `nodes/` exists below a source root."""
     return (
-        any((PROJECT / root / name).exists() or (PROJECT / root).parent.joinpath(name).exists() for root in ROOTS)
+        any((root / name).exists() or root.parent.joinpath(name).exists() for root in SOURCES.values())
         or (PROJECT / name).exists()
     )
 

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from support.bounds import Gang, earliest_end_offline, earliest_end_online
+from support.guides import QUEUE, SIMULATOR, WAITS_BY_POLICY
 from support.kubelet_cases import ABSENT, CASES
 from support.snapshots import PROJECT
 from zonewise.cli import main
@@ -31,21 +32,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 README = (PROJECT / "README.md").read_text()
-SIMULATOR = (PROJECT / "docs/guides/simulator.md").read_text()
-QUEUE = (PROJECT / "docs/guides/queue.md").read_text()
 
 OUTPUTS: dict[str, str] = dict(
     re.findall(r"```console\n\$ zonewise (simulate .+)\n((?:(?!```).*\n)*)```", README + SIMULATOR + QUEUE)
 )
-POLICIES: dict[str, tuple[str, str]] = {
-    name: (mean, longest)
-    for name, mean, longest in re.findall(r"^\| `([a-z0-9-]+)` \|.*\| ([\d.]+) h \| ([\d.]+) d \|$", SIMULATOR, re.M)
-}
 _CLOCK = re.compile(r"^decisions per s .*\n", re.MULTILINE)
 """The only line that tells of this machine."""
 
 TRACES = PROJECT.parent / "shared" / "traces"
-KTH, CURIE = TRACES / "KTH-SP2.easy.swf.gz", TRACES / "CEA-Curie-sample.swf.gz"
+KTH = TRACES / "KTH-SP2.easy.swf.gz"
 logs = pytest.mark.skipif(not TRACES.exists(), reason="no logs beside the project")
 
 
@@ -69,8 +64,8 @@ def test_outputs_are_printed(command: str, capsys: pytest.CaptureFixture[str], m
 def test_names_exist(capsys: pytest.CaptureFixture[str]) -> None:
     """Policies, mixes, options, scenarios, annotations: all by the names that the program has."""
     assert len(OUTPUTS) == 3
-    assert set(POLICIES) == {name.replace("-K", "-4") for name in POLICY_NAMES}
-    assert next(iter(POLICIES)) == DEFAULT_POLICY
+    assert set(WAITS_BY_POLICY) == {name.replace("-K", "-4") for name in POLICY_NAMES}
+    assert next(iter(WAITS_BY_POLICY)) == DEFAULT_POLICY
     assert {name for name in MIXES if f"`{name}`" in SIMULATOR} == set(MIXES)
     assert main(["simulate", "--help"]) == 0
     text = capsys.readouterr().out
@@ -83,14 +78,6 @@ def test_names_exist(capsys: pytest.CaptureFixture[str]) -> None:
         for name in (MAX_RUN_ANNOTATION, DEFAULT_RUN_ANNOTATION, MAX_EXEC_TIME_LABEL, ZONE_LEVEL)
         if f"`{name}`" not in QUEUE
     ] == []
-
-
-@logs
-@pytest.mark.parametrize("policy", POLICIES)
-def test_waits_by_policy(policy: str, tmp_path: Path) -> None:
-    """Mean and longest wait on KTH-SP2, as in the table."""
-    found = summary(tmp_path, KTH, "--policy", policy)
-    assert (f"{found['waitMean'] / 3600:.2f}", f"{found['waitMax'] / 86400:.1f}") == POLICIES[policy]
 
 
 def test_the_smallest_example(tmp_path: Path) -> None:
@@ -123,40 +110,28 @@ def test_a_cluster_as_kubectl_prints_it(
 
 def test_why_the_default_is_the_default() -> None:
     """In the table its mean wait is below greedy's, and its longest less than a fifth."""
-    (mean, longest), (greedy_mean, greedy_longest) = (map(float, POLICIES[one]) for one in (DEFAULT_POLICY, "greedy"))
+    (mean, longest), (greedy_mean, greedy_longest) = (
+        map(float, WAITS_BY_POLICY[one]) for one in (DEFAULT_POLICY, "greedy")
+    )
     assert mean < greedy_mean
     assert longest < greedy_longest / 5
 
 
 @logs
-def test_what_the_default_cannot_do(tmp_path: Path) -> None:
-    """On the sample of Curie nobody waits for a day, so nothing is promised."""
-    ours, greedy = (summary(tmp_path, CURIE, "--policy", one) for one in (DEFAULT_POLICY, "greedy"))
-    longest = " against ".join(f"{one['waitMax'] / 3600:.1f} h" for one in (ours, greedy))
-    mean = " against ".join(f"{one['waitMean'] / 60:.1f}" for one in (ours, greedy))
-    assert f"({longest}; the mean {mean} min)" in QUEUE
-    assert ours["promises"] is None
+def test_how_good_promises_and_forecasts_are(tmp_path: Path) -> None:
+    easy, ours = (summary(tmp_path, KTH, "--policy", policy, "--forecast") for policy in ("easy", DEFAULT_POLICY))
+    assert easy["promises"]["broken"] == 0
+    assert f"by {easy['promises']['earlyMean'] / 60:.0f} min in the mean" in QUEUE
+    stated = re.findall(
+        r"half of the forecasts are within (\d+) minutes of the start, and (\d+) % of\s+the starts", QUEUE
+    )
+    assert stated == [errors_of_forecasts(ours)]
+    assert re.findall(r"`easy`: (\d+) minutes, (\d+) %", QUEUE) == [errors_of_forecasts(easy)]
 
 
-@logs
-def test_how_early_promised_starts_come(tmp_path: Path) -> None:
-    found = summary(tmp_path, KTH, "--policy", "easy")["promises"]
-    assert found["broken"] == 0
-    assert f"by {found['earlyMean'] / 60:.0f} min in the mean" in QUEUE
-
-
-@logs
-@pytest.mark.parametrize("policy", [DEFAULT_POLICY, "easy"])
-def test_how_good_forecasts_are(policy: str, tmp_path: Path) -> None:
-    found = summary(tmp_path, KTH, "--policy", policy, "--forecast")["forecast"]
-    median, within = f"{found['median'] / 60:.0f}", f"{found['within'] * 100:.0f}"
-    if policy == DEFAULT_POLICY:
-        stated = re.findall(
-            r"half of the forecasts are within (\d+) minutes of the start, and (\d+) % of\s+the starts", QUEUE
-        )
-    else:
-        stated = re.findall(rf"`{policy}`: (\d+) minutes, (\d+) %", QUEUE)
-    assert stated == [(median, within)]
+def errors_of_forecasts(found: Any) -> tuple[str, str]:
+    """The median in minutes, and the starts within the forecast in percent."""
+    return f"{found['forecast']['median'] / 60:.0f}", f"{found['forecast']['within'] * 100:.0f}"
 
 
 def test_bounds_of_the_thousand_gangs() -> None:

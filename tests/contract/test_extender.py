@@ -6,12 +6,11 @@ import contextlib
 import json
 import signal
 import socket
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from support.cli_runner import CommandResult, run_all
 from support.extender import Caller, Extender, ExtenderCluster, build_pod, new_cluster, plain_nrt, running_extender
 from support.ledger_kubelets import SHARED, SINGLE, Kubelet, node_kind, pod_shape
 from support.ports import reserved_port
@@ -56,10 +55,6 @@ class Site:
     def until_assumed(self, node: str, *names: str) -> None:
         self.extender.until(lambda: self.assumed_pods(node) == list(names))
 
-    def until_known(self, node: str, free: str) -> None:
-        """Wait until the extender knows these free CPUs of a node's first zone."""
-        self.extender.until(lambda: self.extender.state(node).get("freeCpus", {}).get("zone 0") == free)
-
 
 @contextlib.contextmanager
 def new_site(*flags: str, nodes: tuple[str, ...] = ("n",)) -> Generator[Site]:
@@ -90,18 +85,19 @@ def test_three_pods_before_any_is_bound(site: Site) -> None:
     assert [site.select(pod) for pod in pods] == ["n", "n", ""]
     assert site.reason(pods[2], "n") == "node(s) would reject it: needs 5 CPUs in one zone"
     assert site.assumed_pods("n") == ["p0", "p1"]
-    assert site.extender.metric('zonewise_assumed_pods_total{outcome="assumed"}') == 2
+    assert site.extender.metric("zonewise_assumptions_total") == 2
     assert site.extender.metric("zonewise_pods_assumed") == 2
     assert "pod=lab/p0 node=n predicted=c0 cpus=0-4" in site.extender.said
 
 
-def test_a_pod_filtered_again_is_decided_again(site: Site) -> None:
+def test_a_pod_filtered_again_is_decided_again() -> None:
     """A pod that is filtered again is decided again: for the same node, and for none."""
-    pod = site.create("p", WHOLE)
-    assert [site.select(pod) for _ in range(3)] == ["n"] * 3
-    assert site.assumed_pods("n") == ["p"]
-    assert site.select(pod, "unknown") == ""
-    assert site.assumed_pods("n") == []
+    with new_site("--direct-binding", "false") as site:
+        pod = site.create("p", WHOLE)
+        assert [site.select(pod) for _ in range(3)] == ["n"] * 3
+        assert site.assumed_pods("n") == ["p"]
+        assert site.select(pod, "unknown") == ""
+        assert site.assumed_pods("n") == []
 
 
 def test_a_pod_bound_elsewhere_is_assumed_there() -> None:
@@ -124,7 +120,7 @@ def test_a_deleted_pod_is_forgotten(site: Site) -> None:
 
 def test_an_assumed_pod_expires() -> None:
     """An assumed pod expires after --assume-timeout."""
-    with new_site("--assume-timeout", "1s") as site:
+    with new_site("--assume-timeout", "1s", "--direct-binding", "false") as site:
         assert site.select(site.create("p")) == "n"
         site.extender.until(lambda: site.extender.metric('zonewise_assumed_pods_total{outcome="expired"}') == 1)
         assert site.assumed_pods("n") == []
@@ -211,7 +207,8 @@ def test_bind() -> None:
         annotations = bound["metadata"]["annotations"]
         keys = ("zonewise.dev/predicted-admission", "zonewise.dev/foretold")
         assert annotations == dict.fromkeys(keys, "c0 cpus=0-4")
-        assert "already" in site.caller.call("bind", arguments).json["Error"]
+        assert site.caller.call("bind", arguments).json == {"Error": ""}, "it is bound there already"
+        assert "already" in site.caller.call("bind", arguments | {"Node": "other"}).json["Error"]
 
 
 def test_bind_is_optional(site: Site) -> None:
@@ -283,8 +280,8 @@ def conditions(site: Site, name: str) -> list[dict[str, Any]]:
     return [entry for entry in site.world.pod(name)["status"].get("conditions", ()) if entry["type"] == CONDITION]
 
 
-def test_unschedulable_pods_are_requeued(site: Site) -> None:
-    """An unschedulable pod gets a condition when a report frees zones, so that kube-scheduler tries it again."""
+def _with_a_full_node(site: Site) -> dict[str, Any]:
+    """Let two running pods hold both zones of the node; return one of them."""
     kubelet = site.kubelets["n"]
     holders = [site.create(name, WHOLE) for name in ("p", "q")]
     for pod in holders:
@@ -293,18 +290,54 @@ def test_unschedulable_pods_are_requeued(site: Site) -> None:
         kubelet.decide(_pending_pod(pod, WHOLE))
     site.world.report(kubelet)
     site.until_assumed("n")
+    return holders[0]
+
+
+def _end(site: Site, holder: dict[str, Any]) -> None:
+    site.kubelets["n"].end_pod(holder["metadata"]["uid"])
+    site.world.delete(holder)
+    site.world.report(site.kubelets["n"])
+
+
+def test_unschedulable_pods_are_requeued() -> None:
+    """An unschedulable pod gets a condition when a report frees zones, so that kube-scheduler tries it again."""
+    with new_site("--direct-binding", "false") as site:
+        holder = _with_a_full_node(site)
+        waiting = site.create("w", WHOLE)
+        site.create("never", WHOLE)
+        assert site.select(waiting) == ""
+        _end(site, holder)
+        eventually(lambda: bool(conditions(site, "w")))
+        [condition] = conditions(site, "w")
+        assert (condition["status"], condition["reason"]) == ("True", "NodeChanged")
+        assert conditions(site, "never") == [], "kube-scheduler has not filtered it"
+        assert site.select(waiting) == "n"
+        site.extender.until(lambda: site.extender.metric("zonewise_pods_requeued_total") >= 1)
+
+
+def test_unschedulable_pods_are_bound(site: Site) -> None:
+    """An unschedulable pod is bound when a report frees zones; one that only kube-scheduler can place is requeued."""
+    holder = _with_a_full_node(site)
     waiting = site.create("w", WHOLE)
     site.create("never", WHOLE)
     assert site.select(waiting) == ""
-    kubelet.end_pod(holders[0]["metadata"]["uid"])
-    site.world.delete(holders[0])
-    site.world.report(kubelet)
+    _end(site, holder)
+    eventually(lambda: site.world.pod("w")["spec"].get("nodeName") == "n")
+    assert "zonewise.dev/predicted-admission" in site.world.pod("w")["metadata"]["annotations"]
+    assert conditions(site, "w") == []
+    assert "nodeName" not in site.world.pod("never")["spec"], "kube-scheduler has not filtered it"
+    site.extender.until(lambda: site.extender.metric('zonewise_direct_bindings_total{result="bound"}') == 1)
+
+
+def test_pods_that_only_kube_scheduler_can_place(site: Site) -> None:
+    """A pod with a claim of a volume is requeued through kube-scheduler."""
+    holder = _with_a_full_node(site)
+    pod = build_pod("w", WHOLE)
+    pod["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+    assert site.select(site.world.create(pod)) == ""
+    _end(site, holder)
     eventually(lambda: bool(conditions(site, "w")))
-    [condition] = conditions(site, "w")
-    assert (condition["status"], condition["reason"]) == ("True", "NodeChanged")
-    assert conditions(site, "never") == [], "nobody has asked about it"
-    assert site.select(waiting) == "n"
-    site.extender.until(lambda: site.extender.metric("zonewise_pods_requeued_total") >= 1)
+    assert "nodeName" not in site.world.pod("w")["spec"]
 
 
 def test_a_deleted_pod_is_not_requeued(site: Site) -> None:
@@ -383,46 +416,47 @@ def test_logs_in_json() -> None:
         assert "pod=lab/p node=n predicted=c0 cpus=0-4" in [line["message"] for line in lines]
 
 
-def run(*flags: str) -> tuple[int, str, str]:
-    """Run the command to its end: status, output, and errors."""
-    program = "import sys; from zonewise.cli import main; sys.exit(main())"
-    built = subprocess.run(
-        [sys.executable, "-c", program, "scheduler", *flags], capture_output=True, text=True, timeout=300, check=False
-    )
-    return built.returncode, built.stdout, built.stderr
+def run(*flags: str) -> CommandResult:
+    """Run the command to its end."""
+    return run_all([["scheduler", *flags]])[0]
 
 
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        ([], "--extender-only is required"),
-        (["--extender-only", "--listen", "here"], "--listen: 'here' must be ADDRESS:PORT"),
-        (["--extender-only", "--listen", ""], "listen: the extender needs an address"),
-        (["--extender-only", "--assume-timeout", "soon"], "--assume-timeout: 'soon' must be a duration"),
-        (["--extender-only", "--unreported-nodes", "maybe"], "must be one of allow, allow-unaligned, deny"),
-        (["--extender-only", "--config", "/nowhere.yaml"], "/nowhere.yaml: no such file"),
-        (["--extender-only", "--kubeconfig", "/nowhere"], "/nowhere"),
-        (["--extender-only", "--api-server", "x:y"], "apiServer"),
-        (["--extender-only", "--api-server", "http://127.0.0.1:1", "--tls-cert", "/nowhere.pem"], "tls.key"),
-        (
-            ["--extender-only", "--api-server", "http://127.0.0.1:1", "--tls-cert", "/a.pem", "--tls-key", "/b.pem"],
-            "tls: /a.pem, /b.pem cannot be used",
-        ),
-        (
-            ["--extender-only", "--api-server", "http://127.0.0.1:1", "--misprediction-dir", "/dev/null/x"],
-            "mispredictionDir: /dev/null",
-        ),
-        (["--replay", "/nowhere.json"], "/nowhere.json: cannot be read"),
-        (["--replay", __file__], "is no case"),
-        (["--extender-only", "--unknown"], "--unknown"),
-    ],
-)
-def test_errors(flags: list[str], words: str) -> None:
+MISTAKES: list[tuple[list[str], str]] = [
+    ([], "--extender-only is required"),
+    (["--extender-only", "--listen", "here"], "--listen: 'here' must be ADDRESS:PORT"),
+    (["--extender-only", "--listen", ""], "listen: the extender needs an address"),
+    (["--extender-only", "--assume-timeout", "soon"], "--assume-timeout: 'soon' must be a duration"),
+    (["--extender-only", "--unreported-nodes", "maybe"], "must be one of allow, allow-unaligned, deny"),
+    (["--extender-only", "--config", "/nowhere.yaml"], "/nowhere.yaml: no such file"),
+    (["--extender-only", "--kubeconfig", "/nowhere"], "/nowhere"),
+    (["--extender-only", "--api-server", "x:y"], "apiServer"),
+    (["--extender-only", "--api-server", "http://127.0.0.1:1", "--tls-cert", "/nowhere.pem"], "tls.key"),
+    (
+        ["--extender-only", "--api-server", "http://127.0.0.1:1", "--tls-cert", "/a.pem", "--tls-key", "/b.pem"],
+        "tls: /a.pem, /b.pem cannot be used",
+    ),
+    (
+        ["--extender-only", "--api-server", "http://127.0.0.1:1", "--misprediction-dir", "/dev/null/x"],
+        "mispredictionDir: /dev/null",
+    ),
+    (["--replay", "/nowhere.json"], "/nowhere.json: cannot be read"),
+    (["--replay", __file__], "is no case"),
+    (["--extender-only", "--unknown"], "--unknown"),
+]
+
+
+@pytest.fixture(scope="module")
+def results() -> list[CommandResult]:
+    return run_all([["scheduler", *flags] for flags, _ in MISTAKES])
+
+
+@pytest.mark.parametrize("number", range(len(MISTAKES)), ids=[words for _, words in MISTAKES])
+def test_errors(number: int, results: list[CommandResult]) -> None:
     """An error is one line, with status 2."""
-    status, printed, output_text = run(*flags)
-    assert (status, printed) == (2, "")
-    assert words in output_text.splitlines()[-1]
-    assert "Traceback" not in output_text
+    result = results[number]
+    assert (result.status, result.out) == (2, "")
+    assert MISTAKES[number][1] in result.err.splitlines()[-1]
+    assert "Traceback" not in result.err
 
 
 @pytest.mark.parametrize("flag", ["--listen", "--metrics-listen"])
@@ -431,11 +465,11 @@ def test_a_port_in_use(flag: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as allocated_amounts:
         address = f"127.0.0.1:{allocated_amounts.getsockname()[1]}"
         flags = {"--listen": "127.0.0.1:0", "--metrics-listen": "127.0.0.1:0", flag: address}
-        status, _, output_text = run(
+        result = run(
             "--extender-only", "--api-server", "http://127.0.0.1:1", *(part for pair in flags.items() for part in pair)
         )
-    assert status == 2
-    assert output_text.splitlines()[-1].endswith(f"cannot serve on {address}: Address already in use")
+    assert result.status == 2
+    assert result.err.splitlines()[-1].endswith(f"cannot serve on {address}: Address already in use")
 
 
 def test_help() -> None:

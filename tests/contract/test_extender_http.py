@@ -11,6 +11,7 @@ import pytest
 
 from support.extender import Caller, Extender, build_nrt, build_pod, new_cluster, running_extender
 from support.ledger_kubelets import SHARED, SINGLE, node_kind, pod_shape
+from zonewise_common import __version__
 from zonewise_scheduler.admission.node import idle_node
 
 if TYPE_CHECKING:
@@ -180,6 +181,33 @@ def test_malformed(site: Site, verb: str, body: bytes, words: str) -> None:
     assert site.caller.filter(site.pod(), ["node-z"]).status == 200
 
 
+@pytest.mark.parametrize("depth", [500, 5000, 1_000_000])
+@pytest.mark.parametrize(
+    "template",
+    [
+        '{"Pod":{"metadata":{"uid":"u"},"spec":{"containers":[%s]}},"NodeNames":["n","m"]}',
+        '{"Pod":{"metadata":{"uid":"u","labels":%s},"spec":{"containers":[]}},"NodeNames":["n",7]}',
+        '{"Pod":{"metadata":{"uid":"u"},"spec":{"containers":7}},"Nodes":{"items":[%s]}}',
+        '{"Pod":{"metadata":{"uid":"u"},"spec":{"containers":7}},"NodeNames":["n","m"],"More":%s}',
+    ],
+)
+@pytest.mark.parametrize("opening", ["[", '{"a":'])
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "bind"])
+def test_nesting(site: Site, verb: str, opening: str, template: str, depth: int) -> None:
+    """JSON nested however deep is an invalid request with its cause, and the next call succeeds."""
+    nested = opening * depth + "0" + ("]" if opening == "[" else "}") * depth
+    reply = site.caller.send(f"/{verb}", (template % nested).encode())
+    assert reply.status == 400
+    assert "nested too deeply" in reply.text or depth == 500
+    assert site.caller.filter(site.pod(), ["node-z"]).status == 200
+
+
+def test_escaped_names(site: Site) -> None:
+    """JSON may write any character of a name as an escape."""
+    body = json.dumps(site.arguments()).replace("node-aa", "nod\\u0065-aa").replace('"node-', '"\\u006eode-')
+    assert site.caller.send("/filter", body.encode()).selected_node in NODES
+
+
 def test_a_bad_quantity(site: Site) -> None:
     """An invalid quantity of a pod is named with its field."""
     reply = site.caller.filter(site.pod(spec={"containers": [_guaranteed("many")]}), NODES)
@@ -211,7 +239,7 @@ def _impossible(site: Site) -> dict[str, Any]:
     ("method", "path", "status"),
     [
         ("GET", "/filter", 405), ("GET", "/prioritize", 405), ("GET", "/bind", 405), ("HEAD", "/filter", 405),
-        ("GET", "/", 404), ("POST", "/", 404), ("POST", "/preempt", 404), ("POST", "/filter/", 404),
+        ("GET", "/", 404), ("POST", "/", 404), ("GET", "/preempt", 405), ("POST", "/filter/", 404),
         ("PUT", "/filter", 501), ("GET", "/metrics", 404),
     ],
 )  # fmt: skip
@@ -302,6 +330,37 @@ def test_metrics(site: Site) -> None:
     assert [site.extender.metric(name % status) for status in (200, 400)] == [count + 1 for count in before]
     assert site.extender.metric('zonewise_nodes{state="reported"}') == len(NODES)
     assert site.extender.metric('zonewise_extender_request_duration_seconds_count{verb="filter"}') > 0
+    assert "zonewise_settings_info{hash=" in site.extender.get("/metrics")[1]
+    assert site.extender.metric(f'zonewise_build_info{{version="{__version__}"}}') == 1
+
+
+def test_metrics_of_rejections_and_zones(site: Site) -> None:
+    """A rejected pod is counted by reason and resource. What one zone has free bounds the next pod."""
+    largest = site.extender.metric('zonewise_largest_zone_free{resource="cpu"}')
+    assert 0 < site.extender.metric('zonewise_largest_zone_free_ratio{resource="cpu"}') <= 1
+    name = 'zonewise_extender_rejections_total{reason="TopologyAffinityError",resource="cpu"}'
+    before = site.extender.metric(name)
+    pod = site.pod()
+    [container] = pod["spec"]["containers"]
+    for amounts in container["resources"].values():
+        amounts["cpu"] = str(int(largest) + 1)
+    assert site.caller.filter(pod, NODES).json["NodeNames"] == []
+    assert site.extender.metric(name) == before + 1
+
+
+def test_outcomes_are_disjoint(site: Site) -> None:
+    """An assumed pod has at most one outcome, so the sum over outcomes is at most the number of assumptions."""
+    _, before = site.extender.get("/metrics")
+    site.caller.filter(site.pod(), NODES)
+    _, after = site.extender.get("/metrics")
+    assert _total(after, "zonewise_assumptions_total") == _total(before, "zonewise_assumptions_total") + 1
+    for name in ("zonewise_assumed_pods_total", "zonewise_promises_total"):
+        assert _total(after, name) <= _total(after, "zonewise_assumptions_total")
+
+
+def _total(page: str, name: str) -> float:
+    samples = (line.rpartition(" ") for line in page.splitlines() if line.partition("{")[0].split(" ")[0] == name)
+    return sum(float(value) for _, _, value in samples)
 
 
 def test_deprecated_metrics(site: Site) -> None:
@@ -310,7 +369,6 @@ def test_deprecated_metrics(site: Site) -> None:
     _, page = site.extender.get("/metrics")
     values = dict(line.rsplit(" ", 1) for line in page.splitlines() if line.startswith("zonewise_"))
     for old, new in {
-        'zonewise_promises_total{outcome="made"}': 'zonewise_assumed_pods_total{outcome="assumed"}',
         'zonewise_promises_total{outcome="withdrawn"}': 'zonewise_assumed_pods_total{outcome="forgotten"}',
         "zonewise_pods_in_flight": "zonewise_pods_assumed",
         "zonewise_pods_woken_total": "zonewise_pods_requeued_total",

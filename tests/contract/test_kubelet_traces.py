@@ -1,7 +1,8 @@
 """Recorded kubelets: what we say of each zone is what the kubelet's own state says, number by number.
 
 What must come out is computed here from the recorded JSON, by rules as simple as can be: a CPU is free if it is in the
-default set and not reserved, memory is what the Memory Manager's table calls free, a device is free if no pod has it.
+default set, or in an entry of a pod that List does not show, and not reserved. Memory is what the Memory Manager's
+table calls free. A device is free if no pod has it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from support.kubelet_cases import (
     machine_of_trace,
     report_of_case,
     report_of_trace,
+    stale_cpus_of_trace,
     traces,
 )
 from zonewise.kubelet.types import KubeletReport, StateFiles
@@ -63,7 +65,7 @@ def truth_of_trace(trace: Json, zone: int) -> dict[str, int]:
         for core in range(shape["cores_per_numa"])
         for thread in range(shape["smt"])
     }
-    free = set(CpuSet.parse_list(trace["cpu_manager_state"]["defaultCpuSet"]))
+    free = set(CpuSet.parse_list(trace["cpu_manager_state"]["defaultCpuSet"])) | set(stale_cpus_of_trace(trace))
     reserved = set(CpuSet.parse_list(trace["kubelet_config"]["reservedSystemCPUs"]))
     found = {"cpu": len((free - reserved) & cpus)}
     memory = trace["memory_manager_state"]["machineState"][str(zone)]["memoryMap"]
@@ -92,7 +94,7 @@ def test_a_whole_kubelet(name: str) -> None:
 @recorded
 @pytest.mark.parametrize("name", traces())
 def test_a_whole_kubelet_without_its_files(name: str) -> None:
-    """From List alone the same comes out, but for the CPUs of a pod that was refused, which List does not tell."""
+    """From List alone the same comes out, but for the CPUs of ended init containers, which List does not tell."""
     trace = traces()[name]
     report = report_of_trace(trace)
     usage = accounted(machine_of_trace(trace), report._replace(state=StateFiles()))
@@ -101,7 +103,8 @@ def test_a_whole_kubelet_without_its_files(name: str) -> None:
     held = CpuSet.union(cpus for of_pod in report.state.cpu.entries.values() for cpus in of_pod.values())
     for one, zone in zip(usage.zones, machine_of_trace(trace).zones, strict=True):
         told, truth = available(usage)[one.zone], truth_of_trace(trace, one.zone)
-        assert told.pop("cpu", 0) - len((held - listed) & zone.cpus) == truth.pop("cpu", 0)
+        leftovers = held - listed - stale_cpus_of_trace(trace)
+        assert told.pop("cpu", 0) - len(leftovers & zone.cpus) == truth.pop("cpu", 0)
         assert told == truth
 
 

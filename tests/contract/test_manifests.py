@@ -31,9 +31,11 @@ from zonewise.objects.labels import machine_to_labels
 COMMON_RIGHTS = {
     ("get", "/nodes", "*"),
     ("get", "/nodes/configz", "*"),
-    ("get", "topology.node.k8s.io/noderesourcetopologies", "*"),
-    ("create", "topology.node.k8s.io/noderesourcetopologies", "*"),
-    ("patch", "topology.node.k8s.io/noderesourcetopologies", "*"),
+    *(
+        (verb, "topology.node.k8s.io/noderesourcetopologies", "*")
+        for verb in ("get", "list", "watch", "create", "patch")
+    ),
+    *((verb, "/events", "default") for verb in ("create", "patch")),
 }
 ON_NODE = {("patch", "/nodes", "*")}
 BY_NFD = {
@@ -91,8 +93,8 @@ def test_every_component_is_documented() -> None:
 @pytest.mark.parametrize("file", sorted(MANIFESTS.rglob("agent.yaml")), ids=lambda file: file.parent.name)
 def test_settings_are_settings(file: Any) -> None:
     """The agent takes the files of settings as they are, and they only repeat defaults, but for format and labels."""
-    made = read_settings({}, {}, file.read_text())
-    assert made._replace(log_format="text", publish_labels="auto") == read_settings({}, {}, None)
+    settings = read_settings({}, {}, file.read_text())
+    assert settings._replace(log_format="text", publish_labels="auto") == read_settings({}, {}, None)
 
 
 @pytest.mark.parametrize(
@@ -118,29 +120,29 @@ def test_rights(overlay: str) -> None:
 
 def test_rights_for_labels_of_pods() -> None:
     """Reading pods is a component of its own."""
-    made = combined("overlays/without-nfd", "components/pod-labels")
-    assert rights(made) - RIGHTS["overlays/without-nfd"] == {("get", "/pods", "*")}
+    manifests = combined("overlays/without-nfd", "components/pod-labels")
+    assert rights(manifests) - RIGHTS["overlays/without-nfd"] == {("get", "/pods", "*")}
 
 
 def test_the_reader_of_metrics() -> None:
     """May get the metrics, and has no other right."""
-    made = objects("overlays/prometheus")
-    assert rights(made, "zonewise-metrics-reader") == {("get", "/metrics", "*")}
+    manifests = objects("overlays/prometheus")
+    assert rights(manifests, "zonewise-metrics-reader") == {("get", "/metrics", "*")}
 
 
 @each_overlay
 def test_the_policy_is_about_this_agent(overlay: str) -> None:
     """It is in every overlay, and the names in its expressions are those of the account and of the namespace."""
-    made = objects(overlay)
-    [found] = of_kind(made, "ValidatingAdmissionPolicy")
-    [binding] = of_kind(made, "ValidatingAdmissionPolicyBinding")
+    manifests = objects(overlay)
+    [found] = of_kind(manifests, "ValidatingAdmissionPolicy")
+    [binding] = of_kind(manifests, "ValidatingAdmissionPolicyBinding")
     assert found == policy()
     assert binding["spec"] == {"policyName": found["metadata"]["name"], "validationActions": ["Deny"]}
     [condition] = found["spec"]["matchConditions"]
-    accounts = [one["metadata"] for one in of_kind(made, "ServiceAccount") if one["metadata"]["name"] == ACCOUNT]
+    accounts = [one["metadata"] for one in of_kind(manifests, "ServiceAccount") if one["metadata"]["name"] == ACCOUNT]
     [user] = [f"system:serviceaccount:{one['namespace']}:{one['name']}" for one in accounts]
     assert condition["expression"] == f"request.userInfo.username == '{user}'"
-    assert {pod["serviceAccountName"] for pod, _ in containers(made)} == {ACCOUNT}
+    assert {pod["serviceAccountName"] for pod, _ in containers(manifests)} == {ACCOUNT}
     assert found["spec"]["failurePolicy"] == "Fail"
 
 
@@ -165,36 +167,37 @@ def test_the_policy_knows_every_label(name: str) -> None:
 
 def test_metrics_are_read_as_they_are_served() -> None:
     """The PodMonitor asks over TLS, by the name in the certificate and with the token of the reader."""
-    made = objects("overlays/prometheus")
-    [monitor] = of_kind(made, "PodMonitor")
+    manifests = objects("overlays/prometheus")
+    [monitor] = of_kind(manifests, "PodMonitor")
     [endpoint] = monitor["spec"]["podMetricsEndpoints"]
-    [service] = of_kind(made, "Service")
-    [secret] = of_kind(made, "Secret")
+    [service] = of_kind(manifests, "Service")
+    [secret] = of_kind(manifests, "Secret")
     assert (endpoint["port"], endpoint["path"], endpoint["scheme"]) == ("metrics", "/metrics", "https")
     assert endpoint["tlsConfig"]["serverName"] == f"{service['metadata']['name']}.{NAMESPACE}.svc"
     assert endpoint["authorization"]["credentials"]["name"] == secret["metadata"]["name"]
     assert secret["metadata"]["annotations"] == {"kubernetes.io/service-account.name": "zonewise-metrics-reader"}
-    [(_, container)] = containers(made)
+    [(_, container)] = containers(manifests)
     assert parsed(container["args"]).metrics_auth == "token"
 
 
 def test_metrics_without_tokens() -> None:
     """The PodMonitor by itself asks as plainly as the agent serves."""
-    made = combined("overlays/default", "components/pod-monitor")
-    [endpoint] = of_kind(made, "PodMonitor")[0]["spec"]["podMetricsEndpoints"]
+    manifests = combined("overlays/default", "components/pod-monitor")
+    [endpoint] = of_kind(manifests, "PodMonitor")[0]["spec"]["podMetricsEndpoints"]
     assert not {"scheme", "tlsConfig", "authorization"} & set(endpoint)
-    assert rights(made) == RIGHTS["overlays/default"]
+    assert rights(manifests) == RIGHTS["overlays/default"]
 
 
 @pytest.mark.parametrize("overlay", ["overlays/with-nfd", "overlays/without-nfd"])
 def test_components_combine(overlay: str) -> None:
     """With the one for GPUs first, each is for both DaemonSets, which share their settings."""
-    made = combined(overlay, "components/gpu", "components/pod-monitor", "components/metrics-auth", "components/k3s")
-    pods = containers(made)
+    parts = ("gpu", "pod-monitor", "metrics-auth", "kubelet-state", "k3s")
+    manifests = combined(overlay, *(f"components/{part}" for part in parts))
+    pods = containers(manifests)
     assert len(pods) == 2
     for pod, container in pods:
         mounts = mounts_of(pod, container)
         assert parsed(container["args"]).tls_cert == "/etc/zonewise-tls/tls.crt"
         assert "/var/lib/kubelet/pki" not in mounts
-        assert mounts["/etc/zonewise"][1]["configMap"]["name"] == of_kind(made, "ConfigMap")[0]["metadata"]["name"]
-    assert rights(made) == RIGHTS[overlay] | REVIEWS
+        assert mounts["/etc/zonewise"][1]["configMap"]["name"] == of_kind(manifests, "ConfigMap")[0]["metadata"]["name"]
+    assert rights(manifests) == RIGHTS[overlay] | REVIEWS

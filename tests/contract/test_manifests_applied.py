@@ -8,7 +8,7 @@ import pytest
 
 from support.apiserver import RealServer, real_server
 from support.machines import ALL
-from support.manifests import any_kind, apply, objects, overlays, rendered
+from support.manifests import apply, objects, overlays, prometheus_kinds, rendered
 from zonewise.objects.nrt import machine_to_nrt
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 @pytest.fixture(scope="module")
 def admin(real_server: RealServer) -> Api:
     """The administrator of a server with the default overlay applied."""
-    apply(real_server, rendered(".") + any_kind("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors"))
+    apply(real_server, rendered(".") + prometheus_kinds())
     return real_server.admin
 
 

@@ -19,13 +19,15 @@ from support.manifests import (
     parsed,
 )
 from zonewise.daemon.settings import DEFAULT_FILE, OPTIONS, Settings, read_settings
+from zonewise.kubelet.state import device_checkpoint_path
 from zonewise.machine.capture.recording import RecordingFiles
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import MemoryFiles
 from zonewise.objects.labels import machine_to_labels
 from zonewise_common.service.handlers import UNAUTHENTICATED_PATHS
 
-HOST_PATHS = {"/sys", "/etc/os-release", "/boot", "/lib/modules", "/var/lib/kubelet"}
+KUBELET_PATHS = {f"/var/lib/kubelet/{name}" for name in ("pod-resources", "pods-api", "device-plugins")}
+HOST_PATHS = {"/sys", "/etc/os-release", "/boot", "/lib/modules"} | KUBELET_PATHS
 GPU_LABELS = ("feature.node.kubernetes.io/pci-0300_10de.present", "feature.node.kubernetes.io/pci-0302_10de.present")
 
 each_overlay = pytest.mark.parametrize("overlay", overlays())
@@ -85,23 +87,52 @@ def test_what_is_mounted_is_read() -> None:
     assert {path for path in elsewhere if not path.startswith("usr/")} <= {"etc/hostname", *of_captures}
 
 
-def test_secrets_of_the_node_are_covered() -> None:
-    """Of the kubelet's directory the agent sees its sockets and state, and not volumes of pods, drivers or keys."""
-    [(pod, container)] = containers(objects("."))
-    mounts = mounts_of(pod, container)
-    empty = {path for path, (_, volume) in mounts.items() if "emptyDir" in volume}
-    directory = Settings().kubelet_dir
-    assert mounts[directory][1]["hostPath"]["path"] == directory
-    assert empty == {f"{directory}/{name}" for name in ("pods", "plugins", "plugins_registry", "pki")}
-    made, covered = Settings().completed(), tuple(f"{path}/" for path in empty)
-    used = (made.podresources_socket, made.pods_api_socket, made.kubelet_config, f"{directory}/device-plugins")
-    assert not [path for path in used if not path.startswith(f"{directory}/") or path.startswith(covered)]
+@each_overlay
+def test_no_credential_of_the_kubelet_is_mounted(overlay: str) -> None:
+    """Of the kubelet's directory the agent has sockets and the device checkpoint: no kubeconfig, key or volume."""
+    settings = Settings().completed()
+    needed = {settings.podresources_socket, settings.pods_api_socket, device_checkpoint_path(settings.kubelet_dir)}
+    assert {os.path.dirname(path) for path in needed} == KUBELET_PATHS
+    for pod, container in containers(objects(overlay)):
+        mounts = mounts_of(pod, container)
+        assert {path for path in mounts if path.startswith(settings.kubelet_dir)} == KUBELET_PATHS
+        assert {path: mounts[path][1]["hostPath"]["path"] for path in KUBELET_PATHS} == {p: p for p in KUBELET_PATHS}
+
+
+def test_secrets_beside_the_state_files_are_covered() -> None:
+    """With the component for them the agent has the kubelet's directory, and not volumes of pods, drivers or keys."""
+    manifests = combined("overlays/gpu", "components/kubelet-state")
+    assert len(containers(manifests)) == 2
+    for pod, container in containers(manifests):
+        mounts = mounts_of(pod, container)
+        empty = {path for path, (_, volume) in mounts.items() if "emptyDir" in volume}
+        directory = Settings().kubelet_dir
+        assert mounts[directory][1]["hostPath"]["path"] == directory
+        assert empty == {f"{directory}/{name}" for name in ("pods", "plugins", "plugins_registry", "pki")}
+        assert {path for path in mounts if path.startswith(directory)} == {directory, *empty}
+        assert all(mounts[path][0]["readOnly"] for path in (directory, *empty))
+        settings, covered = Settings().completed(), tuple(f"{path}/" for path in empty)
+        used = (
+            settings.podresources_socket, settings.pods_api_socket, settings.kubelet_config,
+            device_checkpoint_path(directory),
+        )  # fmt: skip
+        assert not [path for path in used if not path.startswith(f"{directory}/") or path.startswith(covered)]
+
+
+@pytest.mark.parametrize("name", ["kubeconfig", "bootstrap-kubeconfig", "config.json"])
+def test_files_with_credentials_are_covered(name: str) -> None:
+    """Where nodes have such a file, a component mounts an empty one over it, for every DaemonSet."""
+    manifests = combined("overlays/gpu", "components/kubelet-state", f"components/cover-{name.replace('.', '-')}")
+    assert len(containers(manifests)) == 2
+    for pod, container in containers(manifests):
+        mount, volume = mounts_of(pod, container)[f"{Settings().kubelet_dir}/{name}"]
+        assert (mount["readOnly"], volume["hostPath"]) == (True, {"path": "/dev/null", "type": "CharDevice"})
 
 
 def test_k3s_has_no_directory_of_keys() -> None:
     """The component for k3s and RKE2 leaves out the one cover for which they have no place, and nothing else."""
-    [(pod, container)] = containers(combined("overlays/default", "components/k3s"))
-    [(ordinary, same)] = containers(objects("overlays/default"))
+    [(pod, container)] = containers(combined("overlays/default", "components/kubelet-state", "components/k3s"))
+    [(ordinary, same)] = containers(combined("overlays/default", "components/kubelet-state"))
     left_out = set(mounts_of(ordinary, same)) - set(mounts_of(pod, container))
     assert left_out == {"/var/lib/kubelet/pki"}
 
@@ -109,9 +140,9 @@ def test_k3s_has_no_directory_of_keys() -> None:
 @each_overlay
 def test_the_agent_takes_what_it_is_given(overlay: str) -> None:
     """Every argument, variable and settings file is one that the agent knows, and together they are valid."""
-    made = objects(overlay)
-    settings = {one["metadata"]["name"]: one["data"] for one in of_kind(made, "ConfigMap")}
-    for pod, container in containers(made):
+    manifests = objects(overlay)
+    settings = {one["metadata"]["name"]: one["data"] for one in of_kind(manifests, "ConfigMap")}
+    for pod, container in containers(manifests):
         flags = OPTIONS.flag_values(parsed(container["args"]))
         variables = {one["name"]: one.get("value", "a") for one in container["env"]}
         known = {name for option in OPTIONS for name in option.variables}
@@ -148,10 +179,10 @@ def test_the_probes(overlay: str) -> None:
 @each_overlay
 def test_the_pod_is_everywhere_and_stays(overlay: str) -> None:
     """It runs on every Linux node whatever its taints, ends soon, and is rolled out to a tenth of them at a time."""
-    made = objects(overlay)
-    for one in of_kind(made, "DaemonSet"):
+    manifests = objects(overlay)
+    for one in of_kind(manifests, "DaemonSet"):
         assert one["spec"]["updateStrategy"]["rollingUpdate"] == {"maxUnavailable": "10%"}
-    for pod, _ in containers(made):
+    for pod, _ in containers(manifests):
         assert pod["tolerations"] == [{"operator": "Exists"}]
         assert pod["nodeSelector"] == {"kubernetes.io/os": "linux"}
         assert pod["priorityClassName"] == "system-node-critical"
@@ -207,14 +238,14 @@ def test_what_the_runtime_is_asked_for() -> None:
 @each_overlay
 def test_selectors(overlay: str) -> None:
     """No DaemonSet selects another's pods; the Service, the NetworkPolicy and the PodMonitor select those of all."""
-    made = objects(overlay)
-    sets = of_kind(made, "DaemonSet")
+    manifests = objects(overlay)
+    sets = of_kind(manifests, "DaemonSet")
     for one in sets:
         chosen = [other for other in sets if selects(one["spec"]["selector"]["matchLabels"], other)]
         assert chosen == [one]
         assert one["metadata"]["namespace"] == NAMESPACE
     for kind, place in (("Service", "selector"), ("NetworkPolicy", "podSelector"), ("PodMonitor", "selector")):
-        for one in of_kind(made, kind):
+        for one in of_kind(manifests, kind):
             selector = one["spec"][place]
             assert all(selects(selector.get("matchLabels", selector), other) for other in sets)
 

@@ -9,7 +9,7 @@ import yaml
 
 from support.apiserver import RealServer, real_apiserver
 from support.machines import gpu_server, small_vm
-from support.manifests import ACCOUNT, NAMESPACE, any_kind, apply, combined, objects, rendered, rights
+from support.manifests import ACCOUNT, NAMESPACE, any_kind, apply, combined, objects, prometheus_kinds, rendered, rights
 from support.waiting import eventually
 from zonewise.daemon.exclusions import Exclusions, PodPattern
 from zonewise.daemon.pod_labels import PodLabels, pod_exclusion
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 NODE, POD = "node-1", "zonewise-agent-abcde"
 FEATURE = f"/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/{NAMESPACE}/nodefeatures/{object_name(NODE)}"
+TOPOLOGY = f"/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies/{NODE}"
 MODES = {"overlays/without-nfd": "node", "overlays/with-nfd": "nodefeature", "overlays/prometheus": "auto"}
 
 
@@ -44,28 +45,58 @@ class Cluster(NamedTuple):
         return self.server.admin.get(f"/api/v1/nodes/{NODE}").ok()
 
 
+NODE_LABELS = ("patch", "/nodes", "*")
+NODE_FEATURES = ("patch", "nfd.k8s-sigs.io/nodefeatures", NAMESPACE)
+
+
+@pytest.fixture(scope="module")
+def server() -> Generator[RealServer]:
+    """One server, on which overlays are applied one over the other."""
+    with real_apiserver() as running:
+        yield running
+
+
 @pytest.fixture(scope="module", params=MODES)
-def cluster(request: pytest.FixtureRequest) -> Generator[Cluster]:
-    with real_apiserver() as server:
-        kinds = any_kind("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors")
-        if request.param != "overlays/without-nfd":
-            kinds += any_kind("nfd.k8s-sigs.io", "v1alpha1", "NodeFeature", "nodefeatures")
-        apply(server, kinds.removeprefix("---\n"))
-        apply(server, rendered(request.param))
-        server.new_node(NODE)
-        spec = {"nodeName": NODE, "serviceAccountName": ACCOUNT, "containers": [{"name": "main", "image": "none"}]}
-        pod = {"metadata": {"name": POD, "labels": {"team": "blue"}}, "spec": spec}
-        server.admin.post(f"/api/v1/namespaces/{NAMESPACE}/pods", pod).ok()
-        token = server.service_account_token(NAMESPACE, ACCOUNT, pod=POD)
-        client = Client(Config.from_url(server.url, token, ca=server.ca))
-        eventually(lambda: in_force(server, request.param))
-        yield Cluster(request.param, server, client)
-        client.close()
+def cluster(request: pytest.FixtureRequest, server: RealServer) -> Generator[Cluster]:
+    kinds = prometheus_kinds()
+    if request.param != "overlays/without-nfd":
+        kinds += any_kind("nfd.k8s-sigs.io", "v1alpha1", "NodeFeature", "nodefeatures")
+    apply(server, kinds.removeprefix("---\n"))
+    apply(server, rendered(request.param))
+    server.new_node(NODE)
+    spec = {"nodeName": NODE, "serviceAccountName": ACCOUNT, "containers": [{"name": "main", "image": "none"}]}
+    pod = {"metadata": {"name": POD, "labels": {"team": "blue"}}, "spec": spec}
+    pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
+    server.admin.post(pods, pod).ok()
+    token = server.service_account_token(NAMESPACE, ACCOUNT, pod=POD)
+    client = Client(Config.from_url(server.url, token, ca=server.ca))
+    eventually(lambda: in_force(server, request.param))
+    yield Cluster(request.param, server, client)
+    client.close()
+    for path in (f"{pods}/{POD}", f"/api/v1/nodes/{NODE}", TOPOLOGY, FEATURE):
+        server.admin.delete(path, gracePeriodSeconds=0)
+
+
+@pytest.mark.parametrize(
+    ("overlay", "withdrawn", "kept"),
+    [("overlays/with-nfd", NODE_LABELS, NODE_FEATURES), ("overlays/without-nfd", NODE_FEATURES, NODE_LABELS)],
+)
+def test_switching(
+    server: RealServer, overlay: str, withdrawn: tuple[str, str, str], kept: tuple[str, str, str]
+) -> None:
+    """An overlay with fewer rights withdraws those that the default gave, once it is applied over it."""
+    apply(server, rendered("."))
+    eventually(lambda: may(server, *withdrawn) and may(server, *kept))
+    apply(server, rendered(overlay))
+    eventually(lambda: not may(server, *withdrawn))
+    assert may(server, *kept)
 
 
 def in_force(server: RealServer, overlay: str) -> bool:
-    """Tell whether the API server has heard of the agent's rights that were just applied."""
-    return all(may(server, *right) for right in rights(objects(overlay)))
+    """Tell whether the API server has heard of the agent's rights that were just applied, and of those withdrawn."""
+    given = rights(objects(overlay))
+    withdrawn = {NODE_LABELS, NODE_FEATURES} - given
+    return all(may(server, *right) for right in given) and not any(may(server, *right) for right in withdrawn)
 
 
 def may(server: RealServer, verb: str, thing: str, namespace: str) -> bool:
@@ -82,17 +113,16 @@ def may(server: RealServer, verb: str, thing: str, namespace: str) -> bool:
 
 def test_the_topology(cluster: Cluster) -> None:
     """The object is made, changed by patches, and made again when somebody has removed it."""
-    path = f"/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies/{NODE}"
     publisher = NrtPublisher(cluster.client)
     for machine in (small_vm(), gpu_server()):
         wanted = machine_to_nrt(machine, NODE)
         publisher.publish(wanted)
-        there = cluster.server.admin.get(path).ok()
+        there = cluster.server.admin.get(TOPOLOGY).ok()
         assert there["zones"] == wanted["zones"]
         assert [owner["kind"] for owner in there["metadata"]["ownerReferences"]] == ["Node"]
-    cluster.server.admin.delete(path).ok()
+    cluster.server.admin.delete(TOPOLOGY).ok()
     publisher.publish(machine_to_nrt(small_vm(), NODE))
-    assert cluster.server.admin.get(path).ok()["zones"] == machine_to_nrt(small_vm(), NODE)["zones"]
+    assert cluster.server.admin.get(TOPOLOGY).ok()["zones"] == machine_to_nrt(small_vm(), NODE)["zones"]
 
 
 def test_the_labels(cluster: Cluster) -> None:
@@ -118,12 +148,12 @@ def test_who_may_read_metrics(cluster: Cluster) -> None:
     """With the overlay for Prometheus the agent can ask, and the reader of metrics may get them, and nothing else."""
     token = cluster.server.service_account_token(NAMESPACE, "zonewise-metrics-reader")
     other = cluster.server.service_account_token(NAMESPACE, ACCOUNT)
-    eventually(lambda: Authorizer(cluster.client).authorize(f"Bearer {token}", "/metrics") == ALLOWED)
+    eventually(lambda: Authorizer(cluster.client).authorize(f"Bearer {token}", "/metrics", "::1") == ALLOWED)
     access = Authorizer(cluster.client)
-    assert access.authorize(f"Bearer {token}", "/metrics") == ALLOWED
-    assert access.authorize(f"Bearer {token}", "/debug/state").status == 403
-    assert access.authorize(f"Bearer {other}", "/metrics").status == 403
-    assert access.authorize("Bearer guessed", "/metrics").status == 401
+    assert access.authorize(f"Bearer {token}", "/metrics", "::1") == ALLOWED
+    assert access.authorize(f"Bearer {token}", "/debug/state", "::1").status == 403
+    assert access.authorize(f"Bearer {other}", "/metrics", "::1").status == 403
+    assert access.authorize("Bearer guessed", "/metrics", "::1").status == 401
 
 
 @pytest.mark.parametrize("cluster", ["overlays/without-nfd"], indirect=True)

@@ -30,8 +30,10 @@ from support.programs import find_program, missing_program
 from support.snapshots import PROJECT
 from zonewise_common.service.handlers import UNAUTHENTICATED_PATHS
 from zonewise_common.service.tls import Certificates
-from zonewise_scheduler.extender import diagnosis
+from zonewise_scheduler.extender.placing.placer import REASONS
 from zonewise_scheduler.extender.settings import DEFAULT_FILE, OPTIONS, ExtenderSettings, read_settings
+from zonewise_scheduler.extender.state.nominated_pods import NOMINATED
+from zonewise_scheduler.extender.tables import diagnosis
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 ACCOUNT = "zonewise-scheduler"
 ALONE, BOTH = "scheduler/overlays/extender", "scheduler"
 BIND = "scheduler/components/bind"
+AUTH = ("scheduler/components/pod-monitor", "scheduler/components/metrics-auth")
 WORKLOADS = ("DaemonSet", "Deployment")
 EXAMPLE = MANIFESTS / "scheduler" / "examples" / "kube-scheduler-configuration.yaml"
 DEPLOY = (PROJECT / "docs/guides/deploy.md").read_text()
@@ -46,7 +49,17 @@ DEPLOY = (PROJECT / "docs/guides/deploy.md").read_text()
 OWN = {
     *((verb, thing, "*") for verb in ("list", "watch") for thing in ("/nodes", "/pods")),
     *((verb, "topology.node.k8s.io/noderesourcetopologies", "*") for verb in ("list", "watch")),
+    *(
+        (verb, f"{group}/podgroups", "*")
+        for verb in ("list", "watch")
+        for group in ("scheduling.x-k8s.io", "scheduling.k8s.io")
+    ),
     ("patch", "/pods/status", "*"),
+    ("get", "/pods", "*"),
+    ("create", "/pods/binding", "*"),
+    ("create", "/events", "*"),
+    ("delete", "/pods", "*"),
+    *((verb, "policy/poddisruptionbudgets", "*") for verb in ("list", "watch")),
 }
 OF_KUBE_SCHEDULER = {
     ("as", "system:kube-scheduler", "*"),
@@ -64,33 +77,36 @@ def made_of(overlay: str, *, bind: bool = False) -> list[Object]:
     return combined(overlay, BIND) if bind else objects(overlay)
 
 
-def pod_of(made: list[Object]) -> Object:
-    [deployment] = of_kind(made, "Deployment")
+def pod_of(manifests: list[Object]) -> Object:
+    [deployment] = of_kind(manifests, "Deployment")
     return deployment["spec"]["template"]["spec"]
 
 
-def ours(made: list[Object]) -> Object:
-    [container] = [one for one in pod_of(made)["containers"] if one["name"] == "zonewise"]
+def ours(manifests: list[Object]) -> Object:
+    [container] = [one for one in pod_of(manifests)["containers"] if one["name"] == "zonewise"]
     return container
 
 
-def files_of(made: list[Object], directory: str = os.path.dirname(DEFAULT_FILE)) -> dict[str, str]:
+def files_of(manifests: list[Object], directory: str = os.path.dirname(DEFAULT_FILE)) -> dict[str, str]:
     """Return the files that the pod finds in a directory, by name."""
-    [mount] = [one for one in ours(made)["volumeMounts"] if one["mountPath"] == directory]
-    [volume] = [one for one in pod_of(made)["volumes"] if one["name"] == mount["name"]]
-    [config_map] = [one for one in of_kind(made, "ConfigMap") if one["metadata"]["name"] == volume["configMap"]["name"]]
+    [mount] = [one for one in ours(manifests)["volumeMounts"] if one["mountPath"] == directory]
+    [volume] = [one for one in pod_of(manifests)["volumes"] if one["name"] == mount["name"]]
+    [config_map] = [
+        one for one in of_kind(manifests, "ConfigMap") if one["metadata"]["name"] == volume["configMap"]["name"]
+    ]
     return config_map["data"]
 
 
-def settings_of(made: list[Object]) -> ExtenderSettings:
-    flags = OPTIONS.flag_values(parsed(ours(made)["args"]))
-    return read_settings(flags, {}, files_of(made)[os.path.basename(DEFAULT_FILE)])
+def settings_of(manifests: list[Object]) -> ExtenderSettings:
+    flags = OPTIONS.flag_values(parsed(ours(manifests)["args"]))
+    return read_settings(flags, {}, files_of(manifests)[os.path.basename(DEFAULT_FILE)])
 
 
 def test_the_parts_are_known() -> None:
     """Every overlay and component is looked at here."""
     assert {*overlays("scheduler")} == {ALONE, BOTH}
-    assert components("scheduler") == [BIND, "scheduler/components/kube-scheduler"]
+    names = ("alerts", "bind", "kube-scheduler", "kueue-crds", "metrics-auth", "pod-groups", "pod-monitor")
+    assert components("scheduler") == [f"scheduler/components/{name}" for name in names]
 
 
 # --- rights
@@ -99,17 +115,17 @@ def test_the_parts_are_known() -> None:
 @each_overlay
 @each_way
 def test_rights(overlay: str, *, bind: bool) -> None:
-    """The account may do exactly this: look, wake, be a kube-scheduler where one is in the pod, bind where it shall."""
+    """The account may do exactly this: look, wake, preempt; be a kube-scheduler or bind where the parts are there."""
     assert rights(made_of(overlay, bind=bind), ACCOUNT) == RIGHTS[overlay] | (BINDS if bind else set())
 
 
 @each_overlay
 def test_nothing_is_about_others(overlay: str) -> None:
     """Every object is the scheduler's own by name and label; namespace and CRD come with the agent."""
-    made = objects(overlay)
-    assert not of_kind(made, "Namespace")
-    assert not of_kind(made, "CustomResourceDefinition")
-    for one in made:
+    manifests = objects(overlay)
+    assert not of_kind(manifests, "Namespace")
+    assert not of_kind(manifests, "CustomResourceDefinition")
+    for one in manifests:
         assert one["metadata"]["name"].startswith(("zonewise-scheduler", "zonewise-extender"))
         assert one["metadata"]["labels"]["app.kubernetes.io/name"] == "zonewise-scheduler"
         namespace = "kube-system" if "authentication-reader" in one["metadata"]["name"] else NAMESPACE
@@ -119,8 +135,8 @@ def test_nothing_is_about_others(overlay: str) -> None:
 @each_overlay
 def test_it_goes_with_the_agent(overlay: str) -> None:
     """One kustomization can have both: no object is in each."""
-    made = objects(".") + objects(overlay)
-    names = [(one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in made]
+    manifests = objects(".") + objects(overlay)
+    names = [(one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in manifests]
     assert len(names) == len(set(names))
 
 
@@ -154,11 +170,11 @@ def test_the_pod_is_locked(overlay: str) -> None:
 @each_overlay
 def test_there_is_one(overlay: str) -> None:
     """Never two of them, which would promise the same zones; from a node that is gone it soon moves."""
-    made = objects(overlay)
-    [deployment] = of_kind(made, "Deployment")
+    manifests = objects(overlay)
+    [deployment] = of_kind(manifests, "Deployment")
     assert deployment["spec"]["replicas"] == 1
     assert deployment["spec"]["strategy"] == {"type": "Recreate"}
-    pod = pod_of(made)
+    pod = pod_of(manifests)
     assert pod["priorityClassName"] == "system-cluster-critical"
     assert pod["nodeSelector"] == {"kubernetes.io/os": "linux"}
     gone = {one["key"]: one["tolerationSeconds"] for one in pod["tolerations"] if one["effect"] == "NoExecute"}
@@ -178,11 +194,11 @@ def test_the_resources(overlay: str) -> None:
 @each_way
 def test_it_takes_what_it_is_given(overlay: str, *, bind: bool) -> None:
     """Every argument and setting is one that it knows, together they are valid, and each file is in a mount."""
-    made = made_of(overlay, bind=bind)
-    settings, container = settings_of(made), ours(made)
+    manifests = made_of(overlay, bind=bind)
+    settings, container = settings_of(manifests), ours(manifests)
     assert parsed(container["args"]).extender_only
     assert settings.bind is bind
-    mounts = mounts_of(pod_of(made), container)
+    mounts = mounts_of(pod_of(manifests), container)
     files = [settings.tls_cert, settings.tls_key, settings.tls_client_ca]
     assert all(os.path.dirname(file) in mounts for file in files if file)
     assert settings.misprediction_dir in mounts
@@ -205,9 +221,9 @@ def test_the_settings_repeat_defaults() -> None:
 @each_overlay
 def test_the_ports(overlay: str) -> None:
     """Metrics are open; the extender is on loopback beside its kube-scheduler, else for bearers of certificates."""
-    made = objects(overlay)
-    settings = settings_of(made)
-    ports = {port["name"]: port["containerPort"] for port in ours(made)["ports"]}
+    manifests = objects(overlay)
+    settings = settings_of(manifests)
+    ports = {port["name"]: port["containerPort"] for port in ours(manifests)["ports"]}
     host, _, number = settings.listen.rpartition(":")
     opened = {"metrics": int(settings.metrics_listen.rpartition(":")[2])}
     if overlay == ALONE:
@@ -216,22 +232,24 @@ def test_the_ports(overlay: str) -> None:
     else:
         assert host == "127.0.0.1"
     assert ports == opened
-    [policy] = of_kind(made, "NetworkPolicy")
+    [policy] = of_kind(manifests, "NetworkPolicy")
     [rule] = policy["spec"]["ingress"]
     assert {port["port"] for port in rule["ports"]} == set(opened)
-    served = {port["targetPort"]: port["port"] for one in of_kind(made, "Service") for port in one["spec"]["ports"]}
+    served = {
+        port["targetPort"]: port["port"] for one in of_kind(manifests, "Service") for port in one["spec"]["ports"]
+    }
     assert served == opened
 
 
 @each_overlay
 def test_selectors(overlay: str) -> None:
     """The Services, the NetworkPolicy and the Deployment select this pod."""
-    made = objects(overlay)
-    [deployment] = of_kind(made, "Deployment")
+    manifests = objects(overlay)
+    [deployment] = of_kind(manifests, "Deployment")
     labels = deployment["spec"]["template"]["metadata"]["labels"].items()
     selectors = [deployment["spec"]["selector"]["matchLabels"]]
-    selectors += [one["spec"]["selector"] for one in of_kind(made, "Service")]
-    selectors += [one["spec"]["podSelector"]["matchLabels"] for one in of_kind(made, "NetworkPolicy")]
+    selectors += [one["spec"]["selector"] for one in of_kind(manifests, "Service")]
+    selectors += [one["spec"]["podSelector"]["matchLabels"] for one in of_kind(manifests, "NetworkPolicy")]
     assert all(selector.items() <= labels for selector in selectors)
     assert not labels & {("app.kubernetes.io/name", "zonewise-agent")}
 
@@ -239,9 +257,9 @@ def test_selectors(overlay: str) -> None:
 @each_overlay
 def test_the_probes(overlay: str) -> None:
     """They ask pages that need no token, over TLS exactly where it is served."""
-    made = objects(overlay)
-    scheme = "HTTPS" if settings_of(made).tls_cert else "HTTP"
-    container = ours(made)
+    manifests = objects(overlay)
+    scheme = "HTTPS" if settings_of(manifests).tls_cert else "HTTP"
+    container = ours(manifests)
     probes = {kind: container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")}
     assert {kind: probe["path"] for kind, probe in probes.items()} == {
         "startup": "/healthz",
@@ -252,6 +270,30 @@ def test_the_probes(overlay: str) -> None:
     assert {(probe["port"], probe.get("scheme", "HTTP")) for probe in probes.values()} == {("metrics", scheme)}
 
 
+@each_overlay
+def test_metrics_for_bearers_of_a_token(overlay: str) -> None:
+    """Metrics have a certificate of their own, probes use TLS, and the account may review tokens."""
+    manifests = combined(overlay, *AUTH)
+    settings, container = settings_of(manifests), ours(manifests)
+    assert settings.metrics_auth == "token"
+    assert (settings.tls_cert, settings.listen) == (settings_of(objects(overlay)).tls_cert, settings.listen)
+    mounts = mounts_of(pod_of(manifests), container)
+    for file in (settings.metrics_tls_cert, settings.metrics_tls_key):
+        assert mounts[os.path.dirname(file)][1]["secret"]["secretName"] == "zonewise-scheduler-tls"
+    schemes = {container[f"{kind}Probe"]["httpGet"]["scheme"] for kind in ("startup", "liveness", "readiness")}
+    assert schemes == {"HTTPS"}
+    reviews = {"authentication.k8s.io/tokenreviews", "authorization.k8s.io/subjectaccessreviews"}
+    assert rights(manifests, ACCOUNT) == RIGHTS[overlay] | {("create", review, "*") for review in reviews}
+    assert rights(manifests, "zonewise-scheduler-metrics-reader") == {("get", "/metrics", "*")}
+    [monitor] = of_kind(manifests, "PodMonitor")
+    [endpoint] = monitor["spec"]["podMetricsEndpoints"]
+    assert endpoint["authorization"]["credentials"]["name"] == "zonewise-scheduler-metrics-reader"
+    [service] = [one for one in of_kind(manifests, "Service") if one["metadata"]["name"] == "zonewise-scheduler"]
+    assert endpoint["tlsConfig"]["serverName"] == f"{service['metadata']['name']}.{NAMESPACE}.svc"
+    agent = {(one["kind"], one["metadata"]["name"]) for one in objects("overlays/prometheus")}
+    assert not agent & {(one["kind"], one["metadata"]["name"]) for one in manifests}
+
+
 # --- docs/guides/deploy.md
 
 
@@ -260,11 +302,13 @@ def test_its_kustomizations() -> None:
     blocks = [block for block in re.findall(r"```yaml\n(.*?)```", DEPLOY, re.DOTALL) if "kustomization.yaml" in block]
     rendered = [kustomized(yaml.safe_load(block.replace("zonewise/manifests", "."))) for block in blocks]
     assert len(rendered) == 3
-    nodes = [pod_of(made).get("nodeName") for made in rendered if of_kind(made, "Deployment")]
+    nodes = [pod_of(manifests).get("nodeName") for manifests in rendered if of_kind(manifests, "Deployment")]
     assert nodes == [None, "control-plane-1"]
-    for made, block in zip(rendered, blocks, strict=True):
+    for manifests, block in zip(rendered, blocks, strict=True):
         chosen = {f"{one.get('newName', one['name'])}:{one['newTag']}" for one in yaml.safe_load(block)["images"]}
-        assert chosen <= {container["image"] for one in made if one["kind"] in WORKLOADS for container in of_pod(one)}
+        assert chosen <= {
+            container["image"] for one in manifests if one["kind"] in WORKLOADS for container in of_pod(one)
+        }
 
 
 def of_pod(one: Object) -> list[Object]:
@@ -278,6 +322,7 @@ def test_its_messages() -> None:
             *diagnosis.LEDGER_REASONS.values(),
             diagnosis.NO_REPORT,
             diagnosis.STALE_REPORT,
+            REASONS[NOMINATED],
             "would reject it: needs 6 CPUs",
         )
     )
@@ -324,10 +369,10 @@ def shaken_hands(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> b
 
 def beside(*, bind: bool = False) -> tuple[Object, Object]:
     """Return the container of the kube-scheduler in our pod, and its configuration."""
-    made = made_of(BOTH, bind=bind)
-    [container] = [one for one in pod_of(made)["containers"] if one["name"] == "kube-scheduler"]
+    manifests = made_of(BOTH, bind=bind)
+    [container] = [one for one in pod_of(manifests)["containers"] if one["name"] == "kube-scheduler"]
     [config] = [one.removeprefix("--config=") for one in container["args"] if one.startswith("--config=")]
-    return container, yaml.safe_load(files_of(made, os.path.dirname(config))[os.path.basename(config)])
+    return container, yaml.safe_load(files_of(manifests, os.path.dirname(config))[os.path.basename(config)])
 
 
 def example() -> Object:
@@ -355,12 +400,12 @@ def test_its_probes() -> None:
 @each_way
 def test_the_configuration_is_for_this_extender(*, bind: bool) -> None:
     """It asks where the extender listens, only for pods that name its profile, and elects no leader."""
-    _, made = beside(bind=bind)
-    [asked] = made["extenders"]
+    _, manifests = beside(bind=bind)
+    [asked] = manifests["extenders"]
     assert asked["urlPrefix"] == f"http://{ExtenderSettings().listen}"
     assert asked.get("bindVerb") == ("bind" if bind else None)
-    assert [profile["schedulerName"] for profile in made["profiles"]] == ["zonewise"]
-    assert made["leaderElection"] == {"leaderElect": False}
+    assert [profile["schedulerName"] for profile in manifests["profiles"]] == ["zonewise"]
+    assert manifests["leaderElection"] == {"leaderElect": False}
 
 
 def test_binding_changes_nothing_else() -> None:
@@ -383,16 +428,17 @@ def test_the_example_is_for_the_overlay() -> None:
     assert {"caFile", "certFile", "keyFile"} < set(tls)
 
 
-@pytest.mark.parametrize("made", [beside, example])
-def test_what_both_ask_alike(made: Any) -> None:
+@pytest.mark.parametrize("configuration", [beside, example])
+def test_what_both_ask_alike(configuration: Any) -> None:
     """Every node and every pod is asked about, by names alone, and nothing passes while the extender is away."""
-    found: Object = made()[1] if made is beside else made()
+    found: Object = configuration()[1] if configuration is beside else configuration()
     [asked] = found["extenders"]
     assert found["percentageOfNodesToScore"] == 100
     assert (asked["filterVerb"], asked["prioritizeVerb"], asked["weight"]) == ("filter", "prioritize", 1)
     assert asked["nodeCacheCapable"] is True
     assert asked["ignorable"] is False
-    assert not {"managedResources", "preemptVerb"} & set(asked)
+    assert asked["preemptVerb"] == "preempt"
+    assert "managedResources" not in asked
 
 
 @pytest.mark.parametrize("bind", [False, True, None], ids=["", "bind", "example"])

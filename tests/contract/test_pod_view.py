@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from support.manifests import MANIFESTS
+from support.manifests import MANIFESTS, combined, containers
 from support.pod_view import PodView, why_not
 
 if TYPE_CHECKING:
@@ -57,18 +57,45 @@ print(json.dumps({"heard": connection.recv(9).decode(), "state": open(kubelet + 
 """
 
 
+LOOK_BY_DEFAULT = """
+import json, os, socket
+kubelet = root + "/var/lib/kubelet"
+print(json.dumps({name: sorted(os.listdir(kubelet + "/" + name)) for name in sorted(os.listdir(kubelet))}), flush=True)
+input()
+os.chdir(kubelet + "/pod-resources")
+connection = socket.socket(socket.AF_UNIX)
+connection.connect("kubelet.sock")
+print(connection.recv(9).decode(), open(kubelet + "/device-plugins/kubelet_internal_checkpoint").read())
+"""
+
+
 def pod() -> Any:
     return yaml.safe_load((MANIFESTS / "base/daemonset/daemonset.yaml").read_text())["spec"]["template"]["spec"]
+
+
+def pod_with_state() -> Any:
+    """The pod with the component that mounts the kubelet's state files."""
+    [(with_state, _)] = containers(combined("overlays/default", "components/kubelet-state"))
+    return with_state
 
 
 @pytest.fixture
 def kubelet(tmp_path: Path) -> Path:
     """A kubelet's directory, with what nobody else shall see."""
     directory = tmp_path / "kubelet"
-    for name in ("pods/uid/volumes/secret", "plugins/driver", "plugins_registry", "pki", "pod-resources"):
+    for name in (
+        "pods/uid/volumes/secret",
+        "plugins/driver",
+        "plugins_registry",
+        "pki",
+        "pod-resources",
+        "device-plugins",
+    ):
         (directory / name).mkdir(parents=True)
     (directory / "pods/uid/volumes/secret/password").write_text("a secret")
     (directory / "pki/kubelet-client-current.pem").write_text("a key")
+    for name in ("kubeconfig", "bootstrap-kubeconfig", "config.json"):
+        (directory / name).write_text("a credential")
     (directory / "cpu_manager_state").write_text("old")
     return directory
 
@@ -94,13 +121,25 @@ def test_it_sees_the_machine(tmp_path: Path, kubelet: Path) -> None:
     assert seen == there
 
 
-def test_it_sees_the_kubelet_and_no_secret(tmp_path: Path, kubelet: Path) -> None:
+def test_it_sees_no_credential_of_the_kubelet(tmp_path: Path, kubelet: Path) -> None:
+    """By default it sees three directories, with the socket and the checkpoint that the kubelet makes anew."""
+    process = PodView(tmp_path, pod(), {KUBELET: kubelet}).start(LOOK_BY_DEFAULT)
+    assert first_look(process) == {"device-plugins": [], "pod-resources": [], "pods-api": []}
+    with socket.socket(socket.AF_UNIX) as listener:
+        listen_near(listener, kubelet / "pod-resources" / "kubelet.sock")
+        (kubelet / "new").write_text("devices")
+        (kubelet / "new").rename(kubelet / "device-plugins" / "kubelet_internal_checkpoint")
+        look_again(process)
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(b"resources")
+            assert finished(process) == "resources devices\n"
+
+
+def test_with_state_it_sees_no_volume_and_no_key(tmp_path: Path, kubelet: Path) -> None:
     """Sockets and state that the kubelet makes anew are seen; volumes, keys and drivers are not, nor can it write."""
-    process = PodView(tmp_path, pod(), {KUBELET: kubelet}).start(LOOK)
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    assert line, process.communicate(timeout=LIMIT)[1]
-    told = json.loads(line)
+    process = PodView(tmp_path, pod_with_state(), {KUBELET: kubelet}).start(LOOK)
+    told = first_look(process)
     assert told["inside"] == {"pods": [], "plugins": [], "plugins_registry": [], "pki": []}
     assert told["refusals"].pop("take a cover away") == "Operation not permitted"
     assert set(told["refusals"].values()) == {"Read-only file system"}
@@ -109,13 +148,26 @@ def test_it_sees_the_kubelet_and_no_secret(tmp_path: Path, kubelet: Path) -> Non
         listen_near(listener, kubelet / "pod-resources" / "kubelet.sock")
         (kubelet / "new").write_text("new")
         (kubelet / "new").rename(kubelet / "cpu_manager_state")
-        assert process.stdin is not None
-        process.stdin.write("\n")
-        process.stdin.flush()
+        look_again(process)
         connection, _ = listener.accept()
         with connection:
             connection.sendall(b"resources")
             assert json.loads(finished(process)) == {"heard": "resources", "state": "new"}
+
+
+def first_look(process: subprocess.Popen[str]) -> Any:
+    """Return what the process sees before it waits for us."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line, process.communicate(timeout=LIMIT)[1]
+    return json.loads(line)
+
+
+def look_again(process: subprocess.Popen[str]) -> None:
+    """Let the process look a second time."""
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
 
 
 def listen_near(listener: socket.socket, path: Path) -> None:

@@ -67,12 +67,6 @@ class Simulating(CliRunner):
         assert (printed.status, printed.err) == (0, "")
         return [" ".join(entry.split()) for entry in printed.out.splitlines()]
 
-    def usage_error(self, *arguments: object) -> str:
-        """The one line in which it is said why not."""
-        printed = self.run(*arguments)
-        assert (printed.status, printed.out, printed.err.count("\n")) == (2, "", 1)
-        return printed.err.removeprefix("zonewise: error: ").rstrip("\n")
-
 
 @pytest.fixture
 def simulating(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Simulating:
@@ -351,7 +345,7 @@ def test_libraries_that_are_not_installed(
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert done.stderr.count("install") == 1
     assert missing in done.stderr
-    assert f"pip install 'zonewise[{extra}]'" in done.stderr
+    assert f"install zonewise with its extra: [{extra}]" in done.stderr
 
 
 # --- help

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -43,6 +44,8 @@ pytestmark = pytest.mark.skipif(skip_reason() is not None, reason=str(skip_reaso
 DEVICES = (Device("a", (0,)), Device("b", (1,)), Device("none"))
 """No two of one kind: which of several a kubelet takes is random."""
 
+SINGLE = Settings(topology="single-numa-node")
+
 
 class Want(NamedTuple):
     """What a container wants."""
@@ -76,8 +79,50 @@ def test_same_amounts(topology: str, scope: str) -> None:
                 assert left(told(kubelet, client, observer)) == left(observer.usage()), name
 
 
+def test_files_keep_stopped_pods_until_the_next_admission() -> None:
+    """No reconcile period ends meanwhile. A rejected pod clears the CPUs and memory of stopped ones as well."""
+    wants = {"stops": (Want(2000, gpus=1),), "rejected": (Want(20000),), "again": (Want(3000, gpus=1),)}
+    with running_node(SINGLE._replace(reconcile="10h")) as node, observing(node) as observer:
+        node.plug(GPU, DEVICES)
+        with simulated(node.hardware, observer) as (kubelet, _):
+            for name, requests in wants.items():
+                status = node.offer(pod(name, *(real(index, want) for index, want in enumerate(requests))))
+                started = starts(kubelet, name, requests)
+                assert started == (status["phase"] == "Running")
+                assert entries(kubelet.directory) == entries(node.kubelet.directory), name
+                if started:
+                    node.end(name)
+                    kubelet.stop(f"uid-of-{name}")
+                    assert entries(kubelet.directory) == entries(node.kubelet.directory) == (1, 1), name
+
+
+def test_the_reconcile_period_clears_cpus_alone() -> None:
+    with (
+        running_node(SINGLE._replace(reconcile="1s")) as node,
+        observing(node) as observer,
+        simulated(node.hardware, observer, reconcile_period=1.0) as (kubelet, _),
+    ):
+        node.run(pod("stops", real(0, Want(2000))))
+        assert starts(kubelet, "stops", (Want(2000),))
+        node.end("stops")
+        kubelet.stop("uid-of-stops")
+        for directory in (node.kubelet.directory, kubelet.directory):
+            node.kubelet.until(lambda root=directory: entries(root)[0] == 0, "reconciliation")
+            assert entries(directory) == (0, 1)
+
+
+def entries(directory: Path) -> tuple[int, int]:
+    """Return how many pods cpu_manager_state and memory_manager_state have."""
+    files = read_state(str(directory)).files
+    assert files.cpu is not None
+    assert files.memory is not None
+    return len(files.cpu.entries), len(files.memory.entries)
+
+
 @contextlib.contextmanager
-def simulated(hardware: Hardware, observer: Observer) -> Generator[tuple[SimulatedKubelet, PodResourcesClient]]:
+def simulated(
+    hardware: Hardware, observer: Observer, *, reconcile_period: float = math.inf
+) -> Generator[tuple[SimulatedKubelet, PodResourcesClient]]:
     """A simulated kubelet on the same hardware, with the same configuration and devices."""
     zones = [
         SimulatedZone(zone, hardware.cpus(zone), {"memory": memory, **bytes_of(pages)})
@@ -86,7 +131,9 @@ def simulated(hardware: Hardware, observer: Observer) -> Generator[tuple[Simulat
     devices = [SimulatedDevice(GPU, device.id, device.zones or ()) for device in DEVICES]
     with (
         tempfile.TemporaryDirectory() as directory,
-        SimulatedKubelet(Path(directory), zones, observer.config, devices=devices) as kubelet,
+        SimulatedKubelet(
+            Path(directory), zones, observer.config, devices=devices, reconcile_period=reconcile_period
+        ) as kubelet,
         contextlib.closing(PodResourcesClient(str(kubelet.socket))) as client,
     ):
         yield kubelet, client

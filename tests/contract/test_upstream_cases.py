@@ -21,7 +21,7 @@ from zonewise_scheduler.nodes.noderesourcetopology import FilterStatus, filter_n
 DIFFERENT = {
     "filter-034": "requests of devices without limits, which the plugin compares: the kubelet gives devices by limits "
     "(and the API server takes no such pod)",
-    "filter-047": "only zone 75 has enough: the plugin passes over zones above 64",
+    "filter-045": "a kubelet with a zone of id 75 panics, since its bit masks have 64 bits: the plugin passes over it",
 }
 """The cases in which the exact mode answers otherwise, and why."""
 

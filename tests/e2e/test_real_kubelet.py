@@ -34,6 +34,8 @@ pytestmark = pytest.mark.skipif(skip_reason() is not None, reason=str(skip_reaso
 
 RESTRICTED = Settings(topology="restricted")
 SINGLE = Settings(topology="single-numa-node")
+NEVER = "1h"
+"""A reconcile period that no test lives to see: only an admission cleans the files."""
 
 
 NOTHING = pod("nothing", container())
@@ -167,17 +169,60 @@ def test_hugepages() -> None:
 
 
 def test_rejected_pods() -> None:
-    """CPUs of a rejected pod's first container stay allocated until the kubelet releases them."""
+    """CPUs of a rejected pod's first container are free, though the file keeps them until the next admission."""
     two = pod("two", container("c1", cpu="4", memory="1Gi"), container("c2", cpu="40", memory="1Gi"))
-    with running_node(SINGLE._replace(reconcile="1s")) as node, observing(node) as observer:
+    with running_node(SINGLE._replace(reconcile=NEVER)) as node, observing(node) as observer:
         before = observer.usage()
         status = node.offer(two)
         assert reason(status) == "TopologyAffinityError"
         assert truth(node)[0]["cpu"].available == 10
-        assert observer.usage().zones[0].amounts["cpu"].available == 10
-        node.kubelet.until(lambda: truth(node)[0]["cpu"].available == 14, "reconciliation")
         assert observer.usage() == before
-        node.run(NOTHING)
+        node.run(pod("whole", container(cpu="14", memory="1Gi")))
+        assert_true(node, observer.usage())
+
+
+def whole_zone(name: str, **resources: str) -> Object:
+    """A pod of all CPUs and all of the memory but 1 GiB that a zone of the node gives."""
+    return pod(name, container(cpu="14", memory="254Gi", **resources))
+
+
+def test_ended_pods_of_a_full_node() -> None:
+    """Whatever ended counts as free at once, though all files keep it, and a pod that needs all of it is admitted."""
+    with running_node(SINGLE._replace(reconcile=NEVER)) as node, observing(node) as observer:
+        node.plug(GPU, [Device("a", (0,)), Device("b", (1,))])
+        node.run(whole_zone("first", gpu="1"), whole_zone("second", gpu="1"))
+        assert {zone.amounts["cpu"].available for zone in observer.usage().zones} <= {0, 2}
+        for number, (ended, successor) in enumerate([("first", "third"), ("second", "fourth"), ("third", "fifth")]):
+            held = truth(node)
+            node.kubelet.remove(ended)
+            node.kubelet.until(
+                lambda name=ended: f"{name}-node-1" not in {listed.name for listed in observer.client.list()},
+                f"end of {ended}",
+            )
+            reported = observer.usage()
+            assert truth(node) == held, number
+            freed = [zone for zone in reported.zones if zone.amounts["cpu"].available >= 14]
+            assert [zone.amounts[GPU].available for zone in freed] == [1]
+            assert [zone.amounts["memory"].available >= 254 * GIB for zone in freed] == [True]
+            node.run(whole_zone(successor, gpu="1"))
+            assert_true(node, observer.usage())
+
+
+def test_ended_pods_without_their_init_containers() -> None:
+    """An entry of an init container stays held with its pod, beside a listed pod that could have it, and after it."""
+    idle = pod("idle", container("other"))
+    leaves = pod("leaves", container("c", cpu="1500m", memory="1Gi"), inits=(init("i", cpu="6", memory="1Gi"),))
+    with running_node(RESTRICTED._replace(reconcile=NEVER)) as node, observing(node) as observer:
+        node.run(leaves)
+        held = observer.usage()
+        assert_true(node, held)
+        assert sum(zone.amounts["cpu"].available for zone in held.zones) == 24
+        node.run(idle)
+        node.end("leaves")
+        assert sum(zone.amounts["cpu"].available for zone in observer.usage().zones) == 24  # it could be of `idle`
+        node.end("idle")
+        assert sum(zone.amounts["cpu"].available for zone in observer.usage().zones) == 30
+        node.run(whole_zone("whole"))
         assert_true(node, observer.usage())
 
 

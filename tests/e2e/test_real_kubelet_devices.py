@@ -13,6 +13,12 @@ from support.e2e.plugin import Device
 from support.e2e.pods import GPU, container, init, pod
 from support.e2e.published import assert_true, observing
 from support.e2e.settings import Settings
+from zonewise.objects.nrt import machine_to_nrt
+from zonewise.usage.types import Usage
+from zonewise_scheduler.admission.admit import admit
+from zonewise_scheduler.admission.pod_spec import read_pod
+from zonewise_scheduler.admission.report.interning import KindInterner
+from zonewise_scheduler.admission.report.node_report import read_nrt
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,6 +62,23 @@ def test_devices_of_no_zone_under_a_policy() -> None:
         status = node.offer(pod("a", container(cpu="1", memory="1Gi", gpu="1")))
         assert status["reason"] == "TopologyAffinityError"
         assert_true(node, observer.usage())
+
+
+@pytest.mark.parametrize("policy", ["best-effort", "restricted", "single-numa-node"])
+@pytest.mark.parametrize("zone", [-1, 9])
+def test_the_verdict_on_devices_of_absent_zones(policy: str, zone: int) -> None:
+    """What the scheduler reads of our object decides as the kubelet does, and without alignment the pod runs."""
+    with running_node(Settings(topology=policy)) as node, observing(node) as observer:
+        node.plug(GPU, [Device("a", (zone,)), Device("b", (zone,))])
+        offered = pod("a", container(cpu="1", memory="1Gi", gpu="1"))
+        usage = observer.account()
+        assert isinstance(usage, Usage)
+        nrt = machine_to_nrt(observer.machine, "n", usage, observer.report().config)
+        state = read_nrt(nrt, KindInterner()).state
+        assert state is not None
+        verdict = admit(state, read_pod(offered))
+        assert verdict.reason == node.offer(offered).get("reason", "")
+        assert verdict.admitted == (policy == "best-effort")
 
 
 def test_device_that_falls_ill() -> None:

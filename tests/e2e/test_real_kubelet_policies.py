@@ -15,8 +15,15 @@ from support.e2e.settings import Settings
 
 pytestmark = pytest.mark.skipif(skip_reason() is not None, reason=str(skip_reason()))
 
-TOPOLOGY = ("none", "best-effort", "restricted", "single-numa-node")
-POLICIES = tuple(itertools.product(TOPOLOGY, ("container", "pod"), ("static", "none"), ("Static", "None")))
+TOPOLOGY = ("single-numa-node", "restricted", "best-effort", "none")
+SCOPES, CPU, MEMORY = ("container", "pod"), ("static", "none"), ("Static", "None")
+POLICIES = tuple(itertools.product(TOPOLOGY, SCOPES, CPU, MEMORY))
+PAIRS = {
+    (topology, SCOPES[row], CPU[row ^ number & 1], MEMORY[row ^ number >> 1])
+    for number, topology in enumerate(TOPOLOGY)
+    for row in range(2)
+}
+"""An orthogonal array: any two settings meet in all of their values. All settings together are for the long run."""
 PODS = (
     pod("whole", container(cpu="4", memory="1Gi")),
     pod("fraction", container(cpu="1500m", memory="1Gi")),
@@ -33,7 +40,15 @@ NOTHING = pod("nothing", container())
 """Holds nothing, yet the kubelet clears what is gone out of its files when it admits it."""
 
 
-@pytest.mark.parametrize(("topology", "scope", "cpu", "memory"), POLICIES)
+def test_any_two_settings_meet_in_all_values() -> None:
+    for first, second in itertools.combinations(range(4), 2):
+        assert {(row[first], row[second]) for row in PAIRS} == {(row[first], row[second]) for row in POLICIES}
+
+
+@pytest.mark.parametrize(
+    ("topology", "scope", "cpu", "memory"),
+    [pytest.param(*policies, marks=() if policies in PAIRS else pytest.mark.long) for policies in POLICIES],
+)
 def test_zones(topology: str, scope: str, cpu: str, memory: str) -> None:
     """Whatever the policies let the same pods have, we tell it as the kubelet's files do."""
     with running_node(Settings(topology=topology, scope=scope, cpu=cpu, memory=memory)) as node:

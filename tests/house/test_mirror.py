@@ -6,15 +6,12 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-UNIT = ROOT / "tests/unit"
-SOURCES = {
-    "common": ROOT / "common/zonewise_common",
-    "agent": ROOT / "agent/zonewise",
-    "scheduler": ROOT / "scheduler/zonewise_scheduler",
-    "sandbox": ROOT / "sandbox/zonewise_sandbox",
-    "benchmarks": ROOT / "benchmarks",
-}
+from support.snapshots import PROJECT
+from support.source_roots import SOURCES
+
+UNIT = PROJECT / "tests/unit"
+TESTED = {**SOURCES, "benchmarks": PROJECT / "benchmarks"}
+"""Folders below tests/unit, and what each mirrors."""
 
 
 def _modules(package: Path) -> set[str]:
@@ -26,8 +23,8 @@ def _modules(package: Path) -> set[str]:
 def test_each_unit_test_names_its_module(test: str) -> None:
     """`tests/unit/<root>/<package>/test_<module>[_<aspect>].py`, where the module or package exists."""
     root, *folders = Path(test).parent.parts
-    package = SOURCES[root].joinpath(*folders)
-    assert package.is_dir(), f"{test}: there is no package {package.relative_to(ROOT)}"
+    package = TESTED[root].joinpath(*folders)
+    assert package.is_dir(), f"{test}: there is no package {package.relative_to(PROJECT)}"
     name = Path(test).stem.removeprefix("test_")
     modules = _modules(package)
     assert any(name == module or name.startswith(f"{module}_") for module in modules), (
@@ -36,18 +33,18 @@ def test_each_unit_test_names_its_module(test: str) -> None:
 
 
 def _packages() -> list[str]:
-    files = [file for name, root in SOURCES.items() if name != "benchmarks" for file in root.rglob("__init__.py")]
-    return sorted(str(file.parent.relative_to(ROOT)) for file in files)
+    files = [file for root in SOURCES.values() for file in root.rglob("__init__.py")]
+    return sorted(str(file.parent.relative_to(PROJECT)) for file in files)
 
 
 @pytest.mark.parametrize("package", _packages())
 def test_each_package_with_code_has_unit_tests_at_its_path(package: str) -> None:
     """In the folder of the package, or as `test_<package>*.py` beside it."""
-    path = ROOT / package
+    path = PROJECT / package
     modules = [file for file in path.glob("*.py") if not file.stem.startswith("_") and not file.stem.endswith("_pb2")]
     if not modules:
         return
     root = next(name for name, source in SOURCES.items() if path.is_relative_to(source))
     mirrored = UNIT / root / path.relative_to(SOURCES[root])
     found = [*mirrored.glob("test_*.py"), *mirrored.parent.glob(f"test_{path.name}*.py")]
-    assert found, f"no test in {mirrored.relative_to(ROOT)}"
+    assert found, f"no test in {mirrored.relative_to(PROJECT)}"

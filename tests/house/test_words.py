@@ -8,21 +8,17 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from support.snapshots import PROJECT
+from support.source_roots import SOURCES
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-SOURCES = {
-    "common": ROOT / "common/zonewise_common",
-    "agent": ROOT / "agent/zonewise",
-    "scheduler": ROOT / "scheduler/zonewise_scheduler",
-    "sandbox": ROOT / "sandbox/zonewise_sandbox",
-}
 _WORDS = """
     found made given told asked taken kept seen wanted here there
     foretell foretells foretold prophecy promise promises promised opinion opinions agreed compromise
@@ -51,7 +47,12 @@ PROSE = re.compile(
 """Struck-off words and phrases that no docstring, comment, message or page may have."""
 _EXTERNAL_NAME = re.compile(r"""(["'`])[\w./-]+\1""")
 """A quoted name: a JSON key, an annotation, a command or an option that older versions had."""
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    PROJECT / "README.md",
+    PROJECT / "CONTRIBUTING.md",
+    PROJECT / "SECURITY.md",
+    *sorted((PROJECT / "docs").rglob("*.md")),
+]
 
 
 def _modules(root: Path) -> list[Path]:
@@ -107,7 +108,7 @@ def test_public_names_use_the_words_of_the_field(package: str) -> None:
     path = SOURCES[root] / child
     struck_off: list[str] = []
     for file in [path] if path.is_file() else _modules(path):
-        relative = file.relative_to(ROOT)
+        relative = file.relative_to(PROJECT)
         module_name = file.parent.name if file.stem == "__init__" else file.stem
         struck_off += [f"{relative}: module {module_name}"] if _is_struck_off(module_name) else []
         names = _public_names(ast.parse(file.read_text()))
@@ -130,7 +131,7 @@ def test_pages_use_the_words_of_the_field() -> None:
 
 def _struck_off_prose(file: Path) -> list[str]:
     return [
-        f"{file.relative_to(ROOT)}:{number}: {match[0]}"
+        f"{file.relative_to(PROJECT)}:{number}: {match[0]}"
         for number, line in enumerate(file.read_text().splitlines(), 1)
         if (match := PROSE.search(_EXTERNAL_NAME.sub("", line)))
     ]
@@ -142,7 +143,7 @@ def test_no_class_name_occurs_twice_in_a_source_root(root: str) -> None:
     for file in _modules(SOURCES[root]):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.ClassDef):
-                files_by_name[node.name].append(str(file.relative_to(ROOT)))
+                files_by_name[node.name].append(str(file.relative_to(PROJECT)))
     assert {name: files for name, files in files_by_name.items() if len(files) > 1} == {}
 
 

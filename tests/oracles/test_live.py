@@ -15,6 +15,7 @@ import pytest
 
 from support.lstopo import lstopo
 from support.views import cache_tuples, core_sets, package_sets, zone_sizes
+from zonewise.machine.collectors.memory.zones import MAX_DIFFERENCE
 from zonewise.machine.discover import discover
 from zonewise.machine.files import DirectoryFiles
 from zonewise_common.k8s.cpuset import CpuSet
@@ -64,6 +65,8 @@ def test_psutil_memory() -> None:
     """
     machine = live()
     assert machine.swap == psutil.swap_memory().total
+    total = psutil.virtual_memory().total
+    assert machine.memory == pytest.approx(total, rel=MAX_DIFFERENCE)
     assert 0 < sum(zone.memory or 0 for zone in machine.zones) <= psutil.virtual_memory().total
 
 

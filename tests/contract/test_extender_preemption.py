@@ -1,0 +1,206 @@
+"""Preemption by `zonewise scheduler --extender-only`: its own evictions, and the verb `preempt` over HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from support.extender import Caller, Extender, ExtenderCluster, build_nrt, build_pod, new_cluster, running_extender
+from support.ledger_kubelets import SHARED, SINGLE, Kubelet, node_kind, pod_shape
+from support.pod_groups import POD_GROUP_CRD, pod_group
+from support.waiting import eventually
+from zonewise_common.k8s.cpuset import CpuSet
+from zonewise_common.nrt import names
+from zonewise_common.nrt.holdings import Holdings, holdings_key, write_holdings
+from zonewise_scheduler.admission.node import idle_node
+from zonewise_scheduler.nodes.assumed.types import PendingPod
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from zonewise_scheduler.admission.pod import PodShape
+
+KIND = node_kind(SINGLE, gpus=0)
+"""Two zones of eight CPUs."""
+FIVE, SIX = pod_shape((5, 0)), pod_shape((6, 0))
+ZONES = {zone: CpuSet.from_bits(bits) for zone, bits in KIND.cpus.zones}
+CRDS = "apiextensions.k8s.io/v1/customresourcedefinitions"
+GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/lab/podgroups"
+Json = dict[str, Any]
+BUDGETS: Json = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "poddisruptionbudgets.policy"},
+    "spec": {
+        "group": "policy",
+        "names": {"kind": "PodDisruptionBudget", "plural": "poddisruptionbudgets"},
+        "scope": "Namespaced",
+        "versions": [
+            {
+                "name": "v1", "served": True, "storage": True, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}  # fmt: skip
+"""The server in memory does not have this kind of its own."""
+
+
+class Site:
+    """A node whose two zones have a pod of five CPUs each, and an extender that knows it."""
+
+    def __init__(self, world: ExtenderCluster, extender: Extender, caller: Caller) -> None:
+        self.world, self.extender, self.caller = world, extender, caller
+        self.kubelet = Kubelet("n", idle_node(KIND))
+        self.running = {name: self._run(name, priority) for name, priority in (("a", 2), ("b", 1))}
+        self.report()
+        extender.until(lambda: extender.state("n").get("freeCpus", {}).get("zone 1") == "13-15")
+
+    def _run(self, name: str, priority: int) -> Json:
+        """Let a pod run on the node."""
+        pod = self.create(name, FIVE, priority)
+        self.world.bind(pod, "n")
+        assert self.kubelet.decide(PendingPod(pod["metadata"]["uid"], "lab", name, FIVE)).admitted
+        self.world.set_status(pod, phase="Running", startTime="2026-01-01T00:00:00Z")
+        return pod
+
+    def create(self, name: str, shape: PodShape, priority: int, *, group: str = "") -> Json:
+        """Create a pod of a priority, and of a PodGroup if one is named."""
+        pod = build_pod(name, shape)
+        pod["spec"]["priority"] = priority
+        if group:
+            pod["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": group}
+        return self.world.create(pod)
+
+    def report(self) -> None:
+        """Publish what each pod holds."""
+        report = self.kubelet.report()
+        assert report.state is not None
+        nrt = build_nrt("n", report.state, report.fingerprints)
+        held = (
+            (holdings_key(pod.namespace, pod.name), Holdings(self.kubelet.held[uid].cpus))
+            for uid, pod in self.kubelet.pods.items()
+        )
+        for zone, text in write_holdings(held, ZONES).items():
+            owner = next((each for each in nrt["zones"] if each["name"] == f"node-{zone}"), nrt)
+            owner["attributes"].append({"name": names.HOLDINGS, "value": text})
+        self.world.publish(nrt)
+
+    def uid(self, name: str) -> str:
+        return self.running[name]["metadata"]["uid"]
+
+    def remaining(self) -> set[str]:
+        """Return the running pods that nothing has evicted."""
+        pods = {name: self.world.api.get(f"/api/v1/namespaces/lab/pods/{name}") for name in self.running}
+        return {
+            name for name, pod in pods.items() if pod.status == 200 and "deletionTimestamp" not in pod.body["metadata"]
+        }
+
+    def preempt(self, pod: Json, victims: dict[str, list[str]]) -> Json:
+        """Let kube-scheduler propose victims by node; return the response."""
+        proposed = {
+            node: {"Pods": [{"UID": self.uid(name)} for name in pods], "NumPDBViolations": 0}
+            for node, pods in victims.items()
+        }
+        return self.caller.call("preempt", {"Pod": pod, "NodeNameToMetaVictims": proposed}).json
+
+
+@contextlib.contextmanager
+def new_site(*flags: str, budgets: bool = True) -> Generator[Site]:
+    with new_cluster() as world:
+        if budgets:
+            world.api.post(f"/apis/{CRDS}", BUDGETS).ok()
+        world.api.post(f"/apis/{CRDS}", yaml.safe_load(POD_GROUP_CRD.read_text())).ok()
+        world.add_node("n")
+        with running_extender("--api-server", world.server.url, *flags) as extender:
+            extender.until(extender.ready)
+            with contextlib.closing(Caller(extender)) as caller:
+                yield Site(world, extender, caller)
+                extender.close()
+
+
+@pytest.fixture
+def site() -> Generator[Site]:
+    with new_site() as built:
+        yield built
+
+
+def test_a_rejected_pod_preempts(site: Site) -> None:
+    """The node has six free CPUs, but no zone has: the lowest pod is evicted, and the node is nominated."""
+    pod = site.create("high", SIX, 10)
+    assert site.caller.filter(pod, ["n"]).selected_node == ""
+    eventually(lambda: site.remaining() == {"a"})
+    assert site.world.pod("high")["status"]["nominatedNodeName"] == "n"
+    site.extender.until(lambda: site.extender.metric('zonewise_preemption_victims_total{by="zonewise"}') == 1)
+    site.kubelet.end_pod(site.uid("b"))
+    site.world.delete(site.running["b"])
+    site.report()
+    eventually(lambda: site.world.pod("high")["spec"].get("nodeName") == "n")
+
+
+def test_without_disruption_budgets() -> None:
+    """A server that does not serve PodDisruptionBudgets has none to keep."""
+    with new_site(budgets=False) as site:
+        assert site.caller.filter(site.create("high", SIX, 10), ["n"]).selected_node == ""
+        eventually(lambda: site.remaining() == {"a"})
+
+
+def test_a_gang_preempts(site: Site) -> None:
+    """Two members need both zones of the node: both pods are evicted for them, and none for a gang of three."""
+    for name, size in (("three", 3), ("two", 2)):
+        site.world.api.post(GROUPS, pod_group(name, size)).ok()
+        pods = [site.create(f"{name}-{number}", SIX, 10, group=name) for number in range(size)]
+        eventually(lambda pod=pods[0]: "does not fit" in str(site.caller.filter(pod, ["n"]).reasons))
+    eventually(lambda: site.remaining() == set())
+    assert site.world.pod("two-0")["status"]["nominatedNodeName"] == "n"
+    assert "nominatedNodeName" not in site.world.pod("three-0").get("status", {})
+
+
+def test_pods_that_preempt_nothing(site: Site) -> None:
+    """No pod ends for one of an equal priority, nor for one whose policy is Never."""
+    low, never = site.create("low", SIX, 1), build_pod("never", SIX)
+    never["spec"] |= {"priority": 10, "preemptionPolicy": "Never"}
+    for pod in (low, site.world.create(never)):
+        assert site.caller.filter(pod, ["n"]).selected_node == ""
+    high = site.create("high", SIX, 10)  # the loop has looked at all three once its pod is evicted
+    assert site.caller.filter(high, ["n"]).selected_node == ""
+    eventually(lambda: site.remaining() == {"a"})
+    site.extender.until(lambda: site.extender.metric('zonewise_preemptions_total{by="zonewise"}') == 1)
+
+
+def test_the_verb(site: Site) -> None:
+    """kube-scheduler's victims are replaced by those of the zone that suffices, on its nodes only."""
+    pod = site.create("high", SIX, 10)
+    victims = {"n": {"Pods": [{"UID": site.uid("b")}], "NumPDBViolations": 0}}
+    eventually(lambda: site.preempt(pod, {"n": ["a"]})["NodeNameToMetaVictims"] == victims)  # the pod is observed
+    assert site.remaining() == {"a", "b"}, "kube-scheduler evicts them"
+    assert site.preempt(pod | {"spec": pod["spec"] | {"priority": 1}}, {"n": ["a"]}) == {"NodeNameToMetaVictims": {}}
+
+
+def test_the_verb_for_other_pods(site: Site) -> None:
+    """The victims for a pod that no kubelet aligns stay; for a member of a gang no pod ends."""
+    shared = site.create("shared", SHARED, 10)
+    [victims] = site.preempt(shared, {"n": ["a"]})["NodeNameToMetaVictims"].values()
+    assert [each["UID"] for each in victims["Pods"]] == [site.uid("a")]
+    member = build_pod("member", SIX)
+    member["metadata"] |= {"uid": "uid-member", "labels": {"scheduling.x-k8s.io/pod-group": "g"}}
+    assert site.preempt(member, {"n": ["a"]}) == {"NodeNameToMetaVictims": {}}
+
+
+def test_the_verb_without_preemption() -> None:
+    """With preemption turned off, the victims are kube-scheduler's own."""
+    with new_site("--preemption", "false") as site:
+        [victims] = site.preempt(site.create("high", SIX, 10), {"n": ["a"]})["NodeNameToMetaVictims"].values()
+        assert [each["UID"] for each in victims["Pods"]] == [site.uid("a")]
+
+
+def test_invalid_requests(site: Site) -> None:
+    """A request that is not of the protocol names its field."""
+    for body in (b"", b"{}", b'{"Pod": {}, "NodeNameToMetaVictims": 1}'):
+        assert site.caller.send("/preempt", body).status == 400
+    reply = site.caller.call("preempt", {"Pod": {"metadata": {}}, "NodeNameToMetaVictims": {}})
+    assert reply.status == 400
+    assert "metadata.uid" in reply.text

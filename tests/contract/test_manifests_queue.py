@@ -1,0 +1,359 @@
+"""The queue's manifests: rights, a cluster that cannot lock itself out, and the webhooks on a real API server."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+import yaml
+
+from support.admission_reviews import QUEUE, job, pod
+from support.apiserver import RealServer, real_server
+from support.manifests import MANIFESTS, NAMESPACE, Object, apply, combined, objects, of_kind, rendered, rights
+from support.waiting import eventually
+from zonewise_common.kube.client import Client
+from zonewise_common.kube.config import Config
+from zonewise_scheduler.controller.jobs.registry import adapters_by_kind, discover_adapters
+from zonewise_scheduler.controller.kueue.kueue_lease import DEFAULT_LEASE
+from zonewise_scheduler.controller.main import LEASE
+from zonewise_scheduler.controller.planning.checkpoint_object import NAME as CHECKPOINT
+from zonewise_scheduler.controller.pods.pod_names import ADMISSION_GATE, TOPOLOGY_GATE
+from zonewise_scheduler.controller.webhooks.handler import WebhookHandler
+from zonewise_scheduler.controller.webhooks.rules import AdmissionRules, suspend_paths
+from zonewise_scheduler.controller.webhooks.webhook_server import WebhookOptions, WebhookServer
+from zonewise_scheduler.quota.api.amount import UNLIMITED
+from zonewise_scheduler.quota.api.declared_walltime import parse_walltime
+from zonewise_scheduler.quota.api.queue_reader import read_cluster_queue, read_resource_flavor
+from zonewise_scheduler.quota.api.resource_quota import resource_quotas
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from support.api import Api
+
+__all__ = ["real_server"]
+
+ACCOUNT = "zonewise-controller"
+OPTIONS = WebhookOptions()
+WRITTEN = {"/secrets", "/configmaps", "coordination.k8s.io/leases"}
+CONFIGURATIONS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+
+
+def made() -> list[Object]:
+    return objects("queue")
+
+
+def webhooks() -> list[Object]:
+    return [webhook for kind in CONFIGURATIONS for one in of_kind(made(), kind) for webhook in one["webhooks"]]
+
+
+# --- rights
+
+
+def test_it_reads_no_secret_but_its_own() -> None:
+    """Rights to Secrets, ConfigMaps and leases are for its own names in its own namespace. Kueue's Lease is read."""
+    [role] = of_kind(made(), "ClusterRole")
+    [kueue] = [rule for rule in role["rules"] if "leases" in rule["resources"]]
+    assert (kueue["resourceNames"], kueue["verbs"]) == ([DEFAULT_LEASE.partition("/")[2]], ["get"])
+    found = {right for right in rights(made(), ACCOUNT) if right[1] in WRITTEN} - {
+        ("get", "coordination.k8s.io/leases", "*")
+    }
+    assert {namespace for _, _, namespace in found} == {NAMESPACE}
+    assert {verb for verb, kind, _ in found if kind == "/secrets"} == {"get", "update"}
+    for role in of_kind(made(), "Role"):
+        named = [rule.get("resourceNames") for rule in role["rules"] if rule["verbs"] != ["create"]]
+        assert named == [[LEASE], [CHECKPOINT], [OPTIONS.secret]]
+
+
+def test_it_changes_no_queue() -> None:
+    """Queues are the administrator's: it writes their status, and Workloads."""
+    found = {(verb, kind) for verb, kind, _ in rights(made(), ACCOUNT) if kind.startswith("kueue.x-k8s.io/")}
+    written = {kind.removeprefix("kueue.x-k8s.io/") for verb, kind in found if verb not in {"get", "list", "watch"}}
+    assert {kind for kind in written if not kind.endswith("/status")} == {"workloads"}
+
+
+def test_it_may_run_each_kind_of_job() -> None:
+    """Each adapter's kind may be watched, started and stopped."""
+    found = rights(made(), ACCOUNT)
+    for adapter in discover_adapters():
+        kind = f"{adapter.resource.group}/{adapter.resource.plural}"
+        assert {(verb, kind, "*") for verb in ("get", "list", "watch", "patch")} <= found
+
+
+def test_it_may_ask_the_cluster_autoscaler_for_nodes() -> None:
+    """It makes requests and their PodTemplates, which are deleted with the objects that own them."""
+    found = {(verb, kind) for verb, kind, _ in rights(made(), ACCOUNT)}
+    request, template = ("autoscaling.x-k8s.io/provisioningrequests", "/podtemplates")
+    assert {verb for verb, kind in found if kind == request} == {"list", "watch", "create", "delete"}
+    assert {verb for verb, kind in found if kind == template} == {"list", "watch", "create", "patch", "delete"}
+    assert ("patch", "kueue.x-k8s.io/admissionchecks/status") in found
+
+
+def test_it_binds_pods_with_the_component_alone() -> None:
+    with_component = combined("queue", "queue/components/bind")
+    assert rights(with_component, ACCOUNT) - rights(made(), ACCOUNT) == {("create", "/pods/binding", "*")}
+
+
+def test_configurations_are_its_own() -> None:
+    [role] = of_kind(made(), "ClusterRole")
+    [rule] = [rule for rule in role["rules"] if rule["apiGroups"] == ["admissionregistration.k8s.io"]]
+    assert rule["resourceNames"] == [OPTIONS.configuration]
+    assert rule["verbs"] == ["get", "patch"]
+    assert {one["metadata"]["name"] for kind in CONFIGURATIONS for one in of_kind(made(), kind)} == {ACCOUNT}
+
+
+# --- no lock-out
+
+
+def test_only_new_jobs_of_a_queue_can_be_stopped() -> None:
+    """A webhook that fails rejects creations with the label, outside of kube-system and its own namespace."""
+    for webhook in webhooks():
+        assert webhook["timeoutSeconds"] == 5
+        if webhook["failurePolicy"] == "Ignore":
+            continue
+        assert {verb for rule in webhook["rules"] for verb in rule["operations"]} == {"CREATE"}
+        assert webhook["objectSelector"] == {"matchExpressions": [{"key": QUEUE, "operator": "Exists"}]}
+        [excluded] = webhook["namespaceSelector"]["matchExpressions"]
+        assert excluded["operator"] == "NotIn"
+        assert set(excluded["values"]) == {"kube-system", NAMESPACE}
+
+
+def test_no_webhook_matches_what_carries_the_cluster() -> None:
+    """Nodes, leases, Secrets and workloads of other groups are not looked at."""
+    found = {f"{group}/{kind}" for one in webhooks() for rule in one["rules"] for group in rule["apiGroups"]
+             for kind in rule["resources"]}  # fmt: skip
+    assert {kind for kind in found if kind.startswith("/")} == {"/pods"}
+    assert not any("*" in kind for kind in found)
+
+
+def test_names_agree() -> None:
+    """The program's defaults are the manifests' names, ports and places."""
+    [service] = [one for one in of_kind(made(), "Service") if one["metadata"]["name"] == OPTIONS.service]
+    assert {webhook["clientConfig"]["service"]["name"] for webhook in webhooks()} == {service["metadata"]["name"]}
+    [deployment] = of_kind(made(), "Deployment")
+    assert deployment["spec"]["replicas"] == 2
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert OPTIONS.listen == f":{ports['webhooks']}"
+    assert OPTIONS.directory in {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
+    [secret] = of_kind(made(), "Secret")
+    assert secret["metadata"]["name"] == OPTIONS.secret
+    assert "data" not in secret
+
+
+# --- the default queue
+
+
+def test_the_default_queue_takes_all_nodes() -> None:
+    """Its quotas never bind, and its objects have no problems."""
+    queues = objects("queue/examples/default-queue")
+    [queue], [flavor] = of_kind(queues, "ClusterQueue"), of_kind(queues, "ResourceFlavor")
+    value, problems = read_cluster_queue(queue)
+    assert problems == ()
+    assert {quota.nominal for _, quota in resource_quotas(value.resource_groups)} == {UNLIMITED}
+    assert read_resource_flavor(flavor)[1] == ()
+
+
+# --- on a real API server
+
+
+class Live(NamedTuple):
+    """A server with the manifests, and the webhooks on this machine."""
+
+    admin: Api
+    namespace: str
+    server: WebhookServer
+
+    @property
+    def jobs(self) -> str:
+        return f"/apis/batch/v1/namespaces/{self.namespace}/jobs"
+
+    def create(self, body: Object, namespace: str = "") -> Any:
+        made: Object = {**body, "metadata": {**body["metadata"], "name": "", "generateName": "job-"}}
+        made["spec"] = {**made["spec"]}
+        if body["kind"] == "Job":
+            template = made["spec"]["template"]
+            made["spec"]["template"] = {**template, "spec": {**template["spec"], "restartPolicy": "Never"}}
+            return self.admin.post(f"/apis/batch/v1/namespaces/{namespace or self.namespace}/jobs", made)
+        return self.admin.post(f"/api/v1/namespaces/{namespace or self.namespace}/pods", made)
+
+
+@pytest.fixture(scope="module")
+def live(real_server: RealServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """The manifests, whose webhooks are called by an address on loopback instead of by their Service."""
+    namespace = yaml.safe_dump({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    apply(real_server, f"{namespace}---\n{rendered('queue')}")
+    apply(real_server, rendered("queue/examples/default-queue"))
+    directory = str(tmp_path_factory.mktemp("webhooks"))
+    options = OPTIONS._replace(listen="127.0.0.1:0", directory=directory, names=("localhost",))
+    own = real_server.new_namespace("jobs")
+    token = real_server.service_account_token(NAMESPACE, ACCOUNT)
+    with contextlib.closing(Client(Config.from_url(real_server.url, token, ca=real_server.ca))) as client:
+        handler = WebhookHandler(AdmissionRules(suspend_paths(adapters_by_kind()), _has_no_default_queue))
+        server = WebhookServer(client, handler, options, is_leader=lambda: True, clock=time.time)
+        server.step()
+        _call_at(real_server.admin, f"https://localhost:{server.port}")
+        server.step()
+        made = Live(real_server.admin, own, server)
+        eventually(lambda: made.create(job("q")).body.get("spec", {}).get("suspend") is True)
+        yield made
+        server.__exit__(None, None, None)
+        _call_nothing(real_server.admin)
+
+
+def _has_no_default_queue(_namespace: str) -> bool:
+    return False
+
+
+def _paths() -> list[str]:
+    group = "/apis/admissionregistration.k8s.io/v1"
+    return [f"{group}/{kind.lower()}s/{ACCOUNT}" for kind in CONFIGURATIONS]
+
+
+def _call_at(admin: Api, url: str) -> None:
+    for path in _paths():
+        configuration = admin.get(path).ok()
+        for webhook in configuration["webhooks"]:
+            called = webhook["clientConfig"].pop("service")
+            webhook["clientConfig"]["url"] = f"{url}{called['path']}"
+        admin.put(path, configuration).ok()
+
+
+def _call_nothing(admin: Api) -> None:
+    for path in _paths():
+        admin.delete(path).ok()
+
+
+def test_jobs_of_a_queue_are_suspended(live: Live) -> None:
+    assert live.create(job("q")).ok()["spec"]["suspend"] is True
+    assert "suspend" not in {name for name, value in live.create(job()).ok()["spec"].items() if value}
+
+
+def test_pods_of_a_queue_are_gated(live: Live) -> None:
+    made = live.create(pod("q")).ok()
+    assert made["spec"]["schedulingGates"] == [{"name": ADMISSION_GATE}, {"name": TOPOLOGY_GATE}]
+
+
+def test_invalid_jobs_are_rejected(live: Live) -> None:
+    answer = live.create(job("q", {"zonewise.dev/max-run-seconds": "-5"}))
+    assert "metadata.annotations[zonewise.dev/max-run-seconds]: '-5'" in answer.body["message"]
+    assert answer.status == 422
+
+
+def test_queues_that_contradict_themselves_are_rejected(live: Live) -> None:
+    [queue] = of_kind(objects("queue/examples/default-queue"), "ClusterQueue")
+    queue["metadata"]["name"] = "twice"
+    queue["spec"]["resourceGroups"] *= 2
+    answer = live.admin.post("/apis/kueue.x-k8s.io/v1beta2/clusterqueues", queue)
+    assert "keep it in one" in answer.body["message"]
+
+
+def test_the_policy_holds_while_no_webhook_is_served(live: Live) -> None:
+    """Updates go on without the webhooks, but for what a running job was admitted with."""
+    made = live.create(job("q", {"kueue.x-k8s.io/job-min-parallelism": "2"})).ok()
+    path = f"{live.jobs}/{made['metadata']['name']}"
+    with _no_webhook_served(live):
+        started = live.admin.patch(path, {"spec": {"suspend": False}}).ok()
+        assert started["spec"]["suspend"] is False
+        refused: list[tuple[Object, str]] = [
+            ({"metadata": {"labels": {QUEUE: "other"}}}, "queue-name cannot be changed"),
+            ({"metadata": {"labels": {QUEUE: None}}}, "queue-name cannot be changed"),
+            ({"metadata": {"annotations": {"zonewise.dev/max-run-seconds": "9"}}}, "max-run-seconds cannot be changed"),
+            ({"spec": {"parallelism": 3}}, "spec.parallelism"),
+        ]
+        for patch, words in refused:
+            answer = live.admin.patch(path, patch)
+            assert (answer.status, words in answer.body["message"]) == (422, True), answer.body
+        live.admin.patch(path, {"metadata": {"labels": {"mine": "yes"}}}).ok()
+        live.admin.patch(path, {"spec": {"suspend": True}, "metadata": {"labels": {QUEUE: "other"}}}).ok()
+
+
+def test_the_cluster_is_not_locked_out_while_no_webhook_is_served(live: Live) -> None:
+    """Only what names a queue waits, and not in the namespaces that carry the cluster and the controller itself."""
+    for namespace in ("kube-system", NAMESPACE):
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+        live.admin.post(path, {"metadata": {"name": "default"}})  # no controller manager makes it here
+    with _no_webhook_served(live):
+        eventually(lambda: live.create(job("q")).status == 500)
+        assert live.create(pod("q")).status == 500
+        for body in (job(), pod("")):
+            live.create(body).ok()
+        for namespace in ("kube-system", NAMESPACE):
+            for body in (job(), job("q"), pod(""), pod("q")):
+                live.create(body, namespace).ok()
+        deployment = live.admin.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{ACCOUNT}").ok()
+        template = deployment["spec"]["template"]
+        own = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "own", "labels": template["metadata"]["labels"]}}
+        live.create({**own, "spec": template["spec"]}, NAMESPACE).ok()
+
+
+@pytest.mark.parametrize("text", ["-5", "0", "0h0m", "", "5 minutes", "1h2", "1.5", "90M", "1" * 17])
+def test_walltimes_that_nothing_can_read_are_rejected_while_no_webhook_is_served(live: Live, text: str) -> None:
+    """New jobs are rejected anyhow then. So the policy is shown by updates, and by creations in kube-system."""
+    made = live.create(job("q")).ok()
+    annotations = {"metadata": {"annotations": {"zonewise.dev/max-run-seconds": text}}}
+    with _no_webhook_served(live):
+        answers = [
+            live.admin.patch(f"{live.jobs}/{made['metadata']['name']}", annotations),
+            live.create(job("q", annotations["metadata"]["annotations"]), "kube-system"),
+        ]
+    for answer in answers:
+        words = f"metadata.annotations[zonewise.dev/max-run-seconds]: '{text}' must be above 0"
+        assert words in answer.body["message"]
+        assert answer.status == 422
+
+
+@pytest.mark.parametrize("text", ["1", "90m", "1d12h", "0h1m", "3600s", "0001"])
+def test_the_policy_takes_each_form_of_a_walltime(live: Live, text: str) -> None:
+    live.create(job("q", {"zonewise.dev/max-run-seconds": text})).ok()
+    assert parse_walltime(text) > 0
+
+
+@pytest.mark.parametrize("text", ["0", "00", "1h", "12345678901"])
+def test_the_policy_reads_the_label_of_kueue_too(live: Live, text: str) -> None:
+    answer = live.create(job("q", labels={"kueue.x-k8s.io/max-exec-time-seconds": text}), "kube-system")
+    words = f"metadata.labels[kueue.x-k8s.io/max-exec-time-seconds]: '{text}' must be whole seconds above 0"
+    assert words in answer.body["message"]
+
+
+def test_the_policy_lets_what_was_declared_before_it_be(live: Live) -> None:
+    """A job whose walltime nothing can read, from before the policy, can be changed otherwise."""
+    made = live.create(job(annotations={"zonewise.dev/max-run-seconds": "soon"}, suspend=True)).ok()
+    path = f"{live.jobs}/{made['metadata']['name']}"
+    with _no_webhook_served(live):
+        live.admin.patch(path, {"metadata": {"labels": {QUEUE: "q"}}}).ok()
+
+
+@contextlib.contextmanager
+def _no_webhook_served(live: Live) -> Generator[None]:
+    _point_nowhere(live.admin)
+    try:
+        yield
+    finally:
+        _call_at_again(live)
+
+
+def _point_nowhere(admin: Api) -> None:
+    for path in _paths():
+        configuration = admin.get(path).ok()
+        for webhook in configuration["webhooks"]:
+            webhook["clientConfig"]["url"] = "https://localhost:1/none"
+        admin.put(path, configuration).ok()
+
+
+def _call_at_again(live: Live) -> None:
+    for path in _paths():
+        configuration = live.admin.get(path).ok()
+        for webhook in configuration["webhooks"]:
+            place = "default" if "mutating" in path else "validate"
+            webhook["clientConfig"]["url"] = f"https://localhost:{live.server.port}/{place}"
+        live.admin.put(path, configuration).ok()
+
+
+def test_examples_are_valid(live: Live) -> None:
+    """The example is a Job that the server and the webhooks take."""
+    example = yaml.safe_load((MANIFESTS / "queue" / "examples" / "job.yaml").read_text())
+    example["metadata"]["namespace"] = live.namespace
+    assert live.admin.post(live.jobs, example, fieldValidation="Strict").ok()["spec"]["suspend"] is True

@@ -1,0 +1,81 @@
+"""On a real API server: the commands of the guide give a queue that runs a Job with the rights of its manifests."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from support.autoscaler import Autoscaler
+from support.e2e.cluster import write_kubeconfig
+from support.live_cluster import JOBS, LiveCluster, real_job_servers
+from support.manifests import MANIFESTS, NAMESPACE, apply, rendered
+from support.snapshots import PROJECT
+from support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+ACCOUNT = "zonewise-controller"
+GUIDE = (PROJECT / "docs/guides/live-queue.md").read_text()
+README = (PROJECT / "README.md").read_text()
+COMMANDS = re.findall(r"^\$ kubectl apply -[kf] manifests/(queue\S*)", GUIDE, re.MULTILINE)
+WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations/zonewise-controller"
+LEADER = ("--leader-election", "true", "--namespace", NAMESPACE, "--metrics-listen", "127.0.0.1:0")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Generator[LiveCluster]:
+    """A server with the manifests. Their Service leads nowhere here, so no webhook is called."""
+    with real_job_servers("--enable-admission-plugins=OwnerReferencesPermissionEnforcement") as (server, directory):
+        namespace = yaml.safe_dump({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+        apply(server, f"{namespace}---\n{rendered('queue')}")
+        for kind in ("mutating", "validating"):
+            server.admin.delete(WEBHOOKS.format(kind)).ok()
+        token = server.service_account_token(NAMESPACE, ACCOUNT)
+        flags = ("--kubeconfig", str(write_kubeconfig(server, directory, token)))
+        running = LiveCluster(server.admin, directory, flags, real=True)
+        running.add_nodes(2)
+        apply(server, rendered("queue/examples/default-queue"))
+        job = yaml.safe_load((MANIFESTS / "queue/examples/job.yaml").read_text())
+        job["spec"]["suspend"] = True  # as the webhook does
+        apply(server, yaml.safe_dump(job))
+        yield running
+
+
+def test_the_readme_has_the_commands_of_the_guide() -> None:
+    assert COMMANDS == ["queue", "queue/examples/default-queue", "queue/examples/job.yaml"]
+    assert [command for command in COMMANDS if f"manifests/{command}\n" not in README] == []
+
+
+def test_its_rights_suffice(cluster: LiveCluster) -> None:
+    """The Job of the example starts whole, is placed on nodes, and no request is forbidden."""
+    with cluster.controller(*LEADER) as process:
+        eventually(lambda: len(cluster.running_pods("train")) == 10)
+        nodes = {pod["spec"]["nodeName"] for pod in cluster.running_pods("train")}
+        assert nodes == {"node-0", "node-1"}
+        process.process.terminate()
+        assert process.process.wait(30) == 0
+        process.is_killed = True
+    assert [line for line in process.said.splitlines() if "forbidden" in line.lower()] == []
+    config_map = f"/api/v1/namespaces/{NAMESPACE}/configmaps/zonewise-controller-checkpoint"
+    assert cluster.api.get(config_map).status == 200
+
+
+def test_its_rights_suffice_for_nodes_from_the_cluster_autoscaler(cluster: LiveCluster) -> None:
+    """A request is made, followed, and removed with the quota; no request to the API server is forbidden."""
+    autoscaler = Autoscaler(cluster)
+    autoscaler.add_check(queue="default")
+    job = yaml.safe_load((MANIFESTS / "queue/examples/job.yaml").read_text())
+    job["metadata"]["name"] = "scaled"
+    job["spec"] |= {"suspend": True, "parallelism": 1, "completions": 1}
+    cluster.api.post(JOBS, job).ok()
+    with cluster.controller(*LEADER) as process:
+        request = autoscaler.request()
+        autoscaler.answer(request, "Provisioned")
+        eventually(lambda: not cluster.is_held("scaled"))
+        autoscaler.answer(request, "Provisioned", "CapacityRevoked")
+        eventually(lambda: cluster.is_held("scaled") and not autoscaler.requests())
+    assert [line for line in process.said.splitlines() if "forbidden" in line.lower() or "rejected" in line] == []

@@ -1,0 +1,104 @@
+"""A reflector beside a real API server whose etcd is restored from a backup, and that is down for a while."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from typing import TYPE_CHECKING, Any
+
+from support.apiserver import RealServer, real_apiserver
+from support.kube_faults import as_dict
+from support.waiting import eventually
+from zonewise_common.kube.client import Client
+from zonewise_common.kube.config import Config
+from zonewise_common.kube.reflector import Reflector, Selection
+from zonewise_common.kube.resources import CONFIG_MAPS
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+
+class Copy:
+    """A reflector, and the objects that its changes add up to."""
+
+    def __init__(self, client: Client, namespace: str) -> None:
+        self.client, self.namespace = client, namespace
+        self.mirror: dict[str, dict[str, Any]] = {}
+        self.reflector = Reflector(client, CONFIG_MAPS, as_dict, self._tell, selection=Selection(namespace))
+
+    def _tell(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
+        if old is not None:
+            del self.mirror[old["metadata"]["name"]]
+        if new is not None:
+            self.mirror[new["metadata"]["name"]] = new
+
+    def is_right(self) -> bool:
+        """Tell whether it has exactly the objects of the server."""
+        listed = self.client.list(CONFIG_MAPS, namespace=self.namespace).items
+        expected = {item["metadata"]["name"]: item["data"] for item in listed}
+        return {name: item["data"] for name, item in dict(self.mirror).items()} == expected
+
+    def write(self, name: str, text: str) -> None:
+        self.client.apply(CONFIG_MAPS, config_map(name, text), field_manager="test", namespace=self.namespace)
+
+
+def config_map(name: str, text: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"text": text}}
+
+
+@contextlib.contextmanager
+def copying(server: RealServer) -> Generator[Copy]:
+    client = Client(Config.from_url(server.url, server.token, ca=server.ca))
+    copy = Copy(client, server.new_namespace())
+    copy.write("a", "before")
+    copy.reflector.start()
+    try:
+        eventually(copy.is_right)
+        yield copy
+    finally:
+        copy.reflector.close()
+        client.close()
+
+
+def stop(server: RealServer) -> None:
+    server.apiserver.kill()
+    server.etcd.kill()
+
+
+def start(server: RealServer) -> None:
+    server.etcd.start()
+    server.apiserver.start()
+    server.wait_until_ready()
+
+
+def restore(server: RealServer, backup: Path) -> None:
+    """Put the files of a backup into the place of etcd's."""
+    shutil.rmtree(server.directory / "etcd")
+    shutil.copytree(backup, server.directory / "etcd")
+
+
+def test_lower_versions_are_taken_in() -> None:
+    """What was written after the backup is gone, and what is written after the restoration is known."""
+    with real_apiserver() as server, copying(server) as copy:
+        stop(server)
+        backup = server.directory / "backup"
+        shutil.copytree(server.directory / "etcd", backup)
+        start(server)
+        eventually(lambda: copy.reflector.age == 0.0)
+        for index in range(200):
+            copy.write("a", f"lost {index}")
+        copy.write("lost", "too")
+        eventually(copy.is_right)
+        highest = copy.reflector.resource_version
+        stop(server)
+        eventually(lambda: copy.reflector.age > 0.0)
+        restore(server, backup)
+        start(server)
+        copy.write("b", "after")
+        eventually(lambda: set(copy.mirror) == {"a", "b"} and copy.is_right())
+        assert copy.mirror["a"]["data"] == {"text": "before"}
+        assert copy.reflector.resource_version < highest
+        copy.write("a", "after")
+        eventually(copy.is_right)
+        assert copy.reflector.age == 0.0

@@ -1,0 +1,118 @@
+"""Gangs of plain pods: kube-scheduler and kubelets, all real, with our extender."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from support.e2e.cluster import NAMESPACE, Cluster, extending, running_cluster, scheduling, skip_reason
+from support.e2e.pods import container, pod
+from support.e2e.settings import Settings
+from support.pod_groups import POD_GROUP_CRD, pod_group
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+pytestmark = [pytest.mark.skipif(skip_reason() is not None, reason=str(skip_reason())), pytest.mark.timeout(300)]
+
+Object = dict[str, Any]
+
+NODES = ("n0", "n1", "n2", "n3")
+GROUPS = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{NAMESPACE}/podgroups"
+REJECTION_REASONS = ("TopologyAffinityError", "SMTAlignmentError", "UnexpectedAdmissionError", "OutOfcpu")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Generator[Cluster]:
+    """Four nodes with two zones of 16 CPUs each; the kubelet reserves two of the first zone."""
+    with running_cluster({name: Settings(topology="single-numa-node", reconcile="1s") for name in NODES}) as cluster:
+        cluster.server.admin.post(
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", yaml.safe_load(POD_GROUP_CRD.read_text())
+        ).ok()
+        cluster.until(lambda: cluster.server.admin.get(GROUPS).status == 200, lambda: "PodGroups are not served")
+        yield cluster
+
+
+def guaranteed(name: str, cpus: int, node: str = "") -> Object:
+    obj = pod(name, container(cpu=str(cpus), memory="1Gi"), restart="Never")
+    if node:
+        obj["spec"]["nodeSelector"] = {"kubernetes.io/hostname": node}
+    return obj
+
+
+def members(group: str, count: int, cpus: int) -> list[Object]:
+    pods = [guaranteed(f"{group}-{index}", cpus) for index in range(count)]
+    for obj in pods:
+        obj["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": group}
+    return pods
+
+
+def names(pods: Sequence[Object]) -> list[str]:
+    return [obj["metadata"]["name"] for obj in pods]
+
+
+def runs(obj: Object) -> bool:
+    return obj["status"].get("phase") == "Running"
+
+
+def message(obj: Object) -> str:
+    """Return why kube-scheduler leaves a pod waiting; empty: it has not tried it."""
+    conditions: list[Object] = obj["status"].get("conditions", [])
+    return next((one.get("message", "") for one in conditions if one["type"] == "PodScheduled"), "")
+
+
+def nodes_of(cluster: Cluster, pods: Sequence[Object]) -> list[str]:
+    """Return the nodes of the pods that have one; no kubelet may have rejected any pod."""
+    observed = cluster.pods()
+    reasons = {name: obj["status"].get("reason") for name, obj in observed.items()}
+    assert not [name for name, reason in reasons.items() if reason in REJECTION_REASONS], reasons
+    return [node for name in names(pods) if (node := observed[name]["spec"].get("nodeName", ""))]
+
+
+def test_two_gangs_that_do_not_fit_together(cluster: Cluster) -> None:
+    """Each needs five of eight zones. One runs whole, the other holds nothing, and starts whole when the first ends."""
+    gangs = [members(group, 5, 9) for group in ("red", "blue")]
+    with extending(cluster) as extender, scheduling(cluster, extender=extender):
+        for group in ("red", "blue"):
+            cluster.server.admin.post(GROUPS, pod_group(group, 5)).ok()
+        cluster.create([obj for pair in zip(*gangs, strict=True) for obj in pair])
+
+        def one_is_placed() -> bool:
+            return sorted(len(nodes_of(cluster, gang)) for gang in gangs)[1] == 5
+
+        cluster.until(one_is_placed, lambda: extender.said[-4000:])
+        first, second = sorted(gangs, key=lambda gang: -len(nodes_of(cluster, gang)))
+        cluster.settled(names(first), runs)
+        cluster.settled(names(second)[:1], lambda obj: "does not fit: 3 of 5 pods like" in message(obj))
+        assert nodes_of(cluster, second) == []
+        for name in names(first):
+            cluster.delete(name)
+        cluster.settled(names(second), runs)
+        assert len(nodes_of(cluster, second)) == 5
+        cluster.clear()
+
+
+def test_a_gang_that_fits_by_sums_only(cluster: Cluster) -> None:
+    """Twelve pods of 4 CPUs on four nodes with 12 free CPUs each, 9 and 3 or 7 and 5 in their zones: three fit on a
+    node by the sum of its CPUs, two by its zones. The gang waits as a whole, until two nodes have more.
+    """
+    fillers = [guaranteed(f"filler-{node}-{cpus}", cpus, node) for node in NODES for cpus in (11, 7)]
+    gang = members("green", 12, 4)
+    with extending(cluster) as extender, scheduling(cluster, extender=extender):
+        cluster.create(fillers)
+        cluster.settled(names(fillers), runs)
+        cluster.server.admin.post(GROUPS, pod_group("green", 12)).ok()
+        cluster.create(gang[:11])
+        cluster.settled(names(gang[:1]), lambda obj: "waits for " in message(obj))
+        cluster.create(gang[11:])
+        cluster.settled(
+            names(gang[11:]), lambda obj: "PodGroup lab/green does not fit: 8 of 12 pods like green-" in message(obj)
+        )
+        assert nodes_of(cluster, gang) == []
+        for node in NODES[:2]:
+            cluster.delete(f"filler-{node}-11")
+        cluster.settled(names(gang), runs)
+        assert len(nodes_of(cluster, gang)) == 12
+        cluster.clear()

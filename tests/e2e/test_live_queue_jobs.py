@@ -1,0 +1,74 @@
+"""Policies of Jobs in the live queue: how a Job fails, which of its indexes fail, and how many pods it has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.live_cluster import JOBS, LiveCluster
+from support.live_clusters import cluster, real_cluster, simulated_cluster
+from support.waiting import eventually
+from zonewise_scheduler.controller.workloads.conditions import is_true
+
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["cluster", "real_cluster", "simulated_cluster"]
+
+
+@pytest.fixture(autouse=True)
+def _one_node_and_queue(cluster: LiveCluster) -> None:
+    cluster.add_nodes(1)
+    cluster.add_queue(8)
+
+
+def workload_of(cluster: LiveCluster, job: str) -> dict[str, Any]:
+    [workload] = [obj for obj in cluster.workloads() if obj["metadata"]["ownerReferences"][0]["name"] == job]
+    return workload
+
+
+def test_a_job_that_its_failure_policy_ends_frees_its_quota(cluster: LiveCluster) -> None:
+    on_exit = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}
+    with cluster.controller():
+        cluster.submit("job", 4, pods=2, podFailurePolicy={"rules": [on_exit]}, backoffLimit=6)
+        eventually(lambda: len(cluster.running_pods("job")) == 2)
+        cluster.submit("next", 8)
+        cluster.fail_pod(cluster.running_pods("job")[0], 42)
+        eventually(lambda: is_true(cluster.job("job"), "Failed"))
+        eventually(lambda: is_true(workload_of(cluster, "job"), "Finished"))
+        eventually(lambda: len(cluster.running_pods("next")) == 1)
+        finished = [
+            entry for entry in workload_of(cluster, "job")["status"]["conditions"] if entry["type"] == "Finished"
+        ]
+        assert "exit code 42 matching FailJob rule" in finished[0]["message"]
+
+
+def test_an_index_that_has_failed_for_good_gives_its_quota_back(cluster: LiveCluster) -> None:
+    with cluster.controller():
+        cluster.submit("job", 4, pods=2, backoffLimitPerIndex=0, backoffLimit=6)
+        eventually(lambda: len(cluster.running_pods("job")) == 2)
+        cluster.submit("next", 4)
+        cluster.fail_pod(cluster.running_pods("job")[0], 1)
+        eventually(lambda: len(cluster.running_pods("next")) == 1)
+        assert len(cluster.running_pods("job")) == 1
+        assert workload_of(cluster, "job")["status"]["reclaimablePods"] == [{"name": "main", "count": 1}]
+
+
+def test_an_elastic_job_shrinks_while_it_runs_and_grows_with_new_quota(cluster: LiveCluster) -> None:
+    def resize(pods: int) -> None:
+        cluster.api.patch(f"{JOBS}/job", {"spec": {"parallelism": pods, "completions": pods}}).ok()
+
+    with cluster.controller():
+        cluster.submit("job", 2, pods=4)
+        eventually(lambda: len(cluster.running_pods("job")) == 4)
+        cluster.submit("next", 4)
+        uid = workload_of(cluster, "job")["metadata"]["uid"]
+        resize(2)
+        eventually(lambda: len(cluster.running_pods("next")) == 1)
+        eventually(lambda: len(cluster.running_pods("job")) == 2)
+        assert workload_of(cluster, "job")["metadata"]["uid"] == uid
+        resize(3)
+        eventually(lambda: cluster.is_held("job") and not cluster.pods("job"))
+        cluster.api.delete(f"{JOBS}/next", propagationPolicy="Background").ok()
+        eventually(lambda: len(cluster.running_pods("job")) == 3)

@@ -1,0 +1,190 @@
+"""The live queue on real kubelets of two zones, with a real kube-scheduler: no kubelet rejects a pod of a Job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from support.controller_manager import real_controller_manager
+from support.e2e.cluster import NAMESPACE, Cluster, running_cluster, scheduling, skip_reason
+from support.e2e.pods import container, pod
+from support.e2e.settings import Settings
+from support.live_cluster import KUEUE, QUEUE_LABEL, ControllerProcess
+from support.live_queue import KUEUE_CRDS
+from support.queue_objects import cluster_queue_spec
+from support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+pytestmark = [pytest.mark.skipif(skip_reason() is not None, reason=str(skip_reason())), pytest.mark.timeout(600)]
+
+Object = dict[str, Any]
+
+NODES = ("n0", "n1", "n2", "n3")
+JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
+WORKLOADS = f"{KUEUE}/namespaces/{NAMESPACE}/workloads"
+TOPOLOGY_REQUEST = "kueue.x-k8s.io/podset-unconstrained-topology"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Generator[Cluster]:
+    """Four nodes with two zones of 16 CPUs each; the kubelet reserves two of the first zone. One queue has them all."""
+    settings = Settings(topology="single-numa-node", reconcile="1s")
+    with running_cluster(dict.fromkeys(NODES, settings)) as cluster, real_controller_manager(cluster.server):
+        admin = cluster.server.admin
+        for file in sorted(KUEUE_CRDS.glob("*s.yaml")):
+            definition = yaml.safe_load(file.read_text())
+            admin.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).ok()
+        eventually(lambda: admin.get(f"{KUEUE}/clusterqueues").status == 200)
+        flavor = {"nodeLabels": {"kubernetes.io/os": "linux"}, "topologyName": "nodes"}
+        quotas = {"cpu": "1000", "memory": "1000Ti"}
+        for path, kind, name, spec in (
+            ("topologies", "Topology", "nodes", {"levels": [{"nodeLabel": "kubernetes.io/hostname"}]}),
+            ("resourceflavors", "ResourceFlavor", "all", flavor),
+            ("clusterqueues", "ClusterQueue", "queue", cluster_queue_spec(quotas, "all")),
+            (f"namespaces/{NAMESPACE}/localqueues", "LocalQueue", "queue", {"clusterQueue": "queue"}),
+        ):
+            body = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name}, "spec": spec}
+            admin.post(f"{KUEUE}/{path}", body).ok()
+        yield cluster
+
+
+@pytest.fixture
+def queue(cluster: Cluster) -> Generator[ControllerProcess]:
+    """A controller and a kube-scheduler without our extender: the controller alone answers for nodes and zones."""
+    flags = ("--kubeconfig", str(cluster.kubeconfig), "--leader-election", "false", "--namespace", NAMESPACE,
+             "--requeue-backoff", "2s")  # fmt: skip
+    with scheduling(cluster):
+        process = ControllerProcess(cluster.directory, *flags)
+        try:
+            yield process
+            assert process.process.poll() is None, process.said
+        finally:
+            process.kill()
+    assert "Traceback" not in process.said, process.said
+
+
+def job(name: str, cpus: int, pods: int = 1, node: str = "") -> Object:
+    """A held Job of pods that get whole CPUs of one zone."""
+    spec = pod(name, container(cpu=str(cpus), memory="64Mi"), restart="Never")["spec"]
+    if node:
+        spec["nodeSelector"] = {"kubernetes.io/hostname": node}
+    template = {"metadata": {"annotations": {TOPOLOGY_REQUEST: "true"}}, "spec": spec}
+    return {
+        "metadata": {"name": name, "labels": {QUEUE_LABEL: "queue"}},
+        "spec": {"completionMode": "Indexed", "suspend": True, "parallelism": pods, "completions": pods,
+                 "backoffLimit": 0, "template": template},
+    }  # fmt: skip
+
+
+def condition(obj: Object, kind: str) -> Object:
+    conditions: list[Object] = obj.get("status", {}).get("conditions", [])
+    empty: Object = {}
+    return next((entry for entry in conditions if entry["type"] == kind), empty)
+
+
+def finish_running(cluster: Cluster) -> None:
+    """End the container of each pod that runs."""
+    for node in cluster.nodes.values():
+        for name, own in node.runtime.running():
+            node.runtime.finish(name, own)
+
+
+def clear(cluster: Cluster) -> None:
+    for entry in cluster.server.admin.get(JOBS).ok()["items"]:
+        cluster.server.admin.delete(f"{JOBS}/{entry['metadata']['name']}", propagationPolicy="Background")
+    eventually(lambda: not cluster.server.admin.get(JOBS).ok()["items"])
+    cluster.clear()
+
+
+def test_three_jobs_that_need_most_of_a_zone_each(cluster: Cluster, queue: ControllerProcess) -> None:
+    """A node has two zones: two Jobs start, the third is told why it waits, and starts when one of them has ended."""
+    admin = cluster.server.admin
+    for name in "abc":
+        admin.post(JOBS, job(name, 9, node="n0")).ok()
+
+    def started() -> list[str]:
+        return [each["metadata"]["name"] for each in admin.get(JOBS).ok()["items"] if not each["spec"]["suspend"]]
+
+    def waits_for() -> str:
+        reserved = [condition(each, "QuotaReserved") for each in admin.get(WORKLOADS).ok()["items"]]
+        return next((each["message"] for each in reserved if each.get("status") == "False"), "")
+
+    cluster.until(
+        lambda: len(started()) == 2 and "kubelet: 1" in waits_for(),
+        lambda: f"{started()} {waits_for()} {queue.said[-2000:]}",
+    )
+    cluster.until(lambda: [each["status"].get("phase") for each in cluster.pods().values()] == ["Running"] * 2,
+                  lambda: str(cluster.pods()))  # fmt: skip
+    finish_running(cluster)
+    cluster.until(lambda: len(started()) == 3, lambda: queue.said[-4000:])
+
+    def all_complete() -> bool:
+        finish_running(cluster)
+        return all(condition(each, "Complete").get("status") == "True" for each in admin.get(JOBS).ok()["items"])
+
+    cluster.until(all_complete, lambda: str({name: each["status"] for name, each in cluster.pods().items()}))
+    clear(cluster)
+
+
+def test_a_gang_whose_pods_are_rejected_is_placed_anew(cluster: Cluster, queue: ControllerProcess) -> None:
+    """While its agent is dead, a node gets pods from outside the queue, so that its report is wrong. Its kubelet
+    rejects a pod of a Job, and the replacement. The Job is stopped, and starts once the report is right.
+    """
+    admin = cluster.server.admin
+    cluster.agents["n0"].kill()
+    strangers = [pod(f"stranger-{number}", container(cpu="8", memory="64Mi")) for number in range(2)]
+    for obj in strangers:
+        obj["spec"]["nodeName"] = "n0"
+    cluster.create(strangers)
+    cluster.settled([obj["metadata"]["name"] for obj in strangers], lambda obj: obj["status"]["phase"] == "Running")
+    placed = job("rejected", 9, node="n0")
+    placed["spec"]["backoffLimit"] = 6
+    admin.post(JOBS, placed).ok()
+
+    def messages(reason: str) -> list[str]:
+        events = admin.get(f"/api/v1/namespaces/{NAMESPACE}/events", fieldSelector=f"reason={reason}").ok()["items"]
+        return [each["message"] for each in events]
+
+    cluster.until(lambda: bool(messages("EvictedDueToKubeletRejections")), lambda: queue.said)
+    assert "the kubelet of n0 rejected pod rejected-" in messages("PodRejected")[0]
+    assert "TopologyAffinityError" in messages("EvictedDueToKubeletRejections")[0]
+    for obj in strangers:
+        cluster.delete(obj["metadata"]["name"])
+    cluster.agents["n0"].start()
+
+    def is_complete() -> bool:
+        finish_running(cluster)
+        return condition(admin.get(f"{JOBS}/rejected").ok(), "Complete").get("status") == "True"
+
+    eventually(is_complete)
+    clear(cluster)
+
+
+def test_a_burst_of_200_pods(cluster: Cluster, queue: ControllerProcess) -> None:
+    """Twenty gangs of ten pods at once, of 3 to 7 CPUs, on 120 CPUs: each Job completes without a failed pod, and no
+    pod of a Job that has started waits for room.
+    """
+    admin = cluster.server.admin
+    names = [f"burst-{number}" for number in range(20)]
+    for number, name in enumerate(names):
+        admin.post(JOBS, job(name, 3 + number % 5, pods=10)).ok()
+    unschedulable: set[str] = set()
+
+    def all_complete() -> bool:
+        pods = cluster.pods()
+        unschedulable.update(
+            name for name, each in pods.items() if condition(each, "PodScheduled").get("reason") == "Unschedulable"
+        )
+        finish_running(cluster)
+        jobs = admin.get(JOBS).ok()["items"]
+        failed = [each["metadata"]["name"] for each in jobs if condition(each, "Failed").get("status") == "True"]
+        assert not failed, {name: each["status"] for name, each in pods.items() if each["status"]["phase"] == "Failed"}
+        return all(condition(each, "Complete").get("status") == "True" for each in jobs)
+
+    eventually(all_complete, 400)
+    assert not unschedulable
+    clear(cluster)
