@@ -8,9 +8,12 @@ PREFIX ?= /opt/zonewise
 VERSION ?= $(or $(shell git describe --tags --abbrev=0 2>/dev/null | sed 's/^v//'),0.1.0.dev0)
 SOURCES := agent common sandbox scheduler tests benchmarks tools demo
 
+# tests start hundreds of interpreters, and pytest rewrites 400 modules in each worker: bytecode spares most of that
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help show demo proto reference test test-quick test-long test-random test-servers check docs format image \
-        bench bench-agent bench-fit bench-extender bench-queue bench-client install clean
+        bench bench-agent bench-fit bench-extender bench-queue bench-client bench-churn bench-placing bench-live soak install clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,7 +39,7 @@ test: .venv/.dev ## Pass every test but the long ones
 test-long: .venv/.dev ## Pass the tests that take minutes: many more examples of damage
 	HYPOTHESIS_PROFILE=long $(BIN)/pytest -m long --timeout 1800
 
-test-random: .venv/.dev ## Pass every test but the long ones, on examples that were never tried before
+test-random: .venv/.dev ## Pass every test but the long ones, on three times as many examples that were never tried before
 	HYPOTHESIS_PROFILE=random $(BIN)/pytest
 
 test-servers: .venv/.dev ## Pass the tests on a real API server, kubelet and kube-scheduler; fail where a binary is absent
@@ -72,6 +75,18 @@ bench-queue: .venv/.dev ## ... of the planner, placement, Kueue's generators, lo
 
 bench-client: .venv/.dev ## Measure our API client against the official one; takes minutes
 	$(BIN)/python -m benchmarks.kube_client
+
+bench-churn: .venv/.dev ## ... of CPUs in use under churn, on real kubelets and a real kube-scheduler
+	$(BIN)/python -m benchmarks.report churn
+
+bench-placing: .venv/.dev ## ... of packing bursts, and of the time from room to binding
+	$(BIN)/python -m benchmarks.report placing
+
+bench-live: .venv/.dev ## ... of the live queue, under Kueue's generator on a real API server
+	$(BIN)/python -m benchmarks.report live
+
+soak: .venv/.dev ## Run all on real programs for 20 minutes, under faults and hostile clients; writes docs/performance.md
+	$(BIN)/python -m benchmarks.report soak
 
 install: $(UV) ## Install for service into PREFIX, bytecode compiled
 	UV_PROJECT_ENVIRONMENT=$(PREFIX) $(UV) sync --quiet --locked --no-default-groups --extra agent --no-editable --compile-bytecode

@@ -20,11 +20,18 @@ from zonewise.daemon.metrics import AgentMetrics
 from zonewise.daemon.status import Status
 from zonewise.machine.model.machine import Machine
 from zonewise.usage.types import Usage
+from zonewise_common.kube.client import Client
+from zonewise_common.kube.config import Config
 from zonewise_common.nrt import names
+from zonewise_common.service.metrics import ServiceMetrics, WatchAges
+from zonewise_scheduler.controller import settings as controller_settings
+from zonewise_scheduler.controller.metrics import ControllerMetrics
+from zonewise_scheduler.controller.status.reporter import ControllerSnapshot
 from zonewise_scheduler.extender import settings as scheduler_settings
 from zonewise_scheduler.extender.cache import ExtenderCache
 from zonewise_scheduler.extender.fallback_policy import FallbackPolicy
 from zonewise_scheduler.extender.metrics import ExtenderMetrics
+from zonewise_scheduler.extender.state.report_problems import ReportProblems
 from zonewise_scheduler.nodes.assumed.types import LedgerTimeouts
 
 if TYPE_CHECKING:
@@ -87,6 +94,9 @@ def _settings() -> str:
         "## zonewise scheduler\n",
         f"File: `{scheduler_settings.DEFAULT_FILE}`, or the one that `ZONEWISE_CONFIG` or `--config` names.\n",
         _option_table(scheduler_settings.OPTIONS),
+        "## zonewise controller\n",
+        f"File: `{controller_settings.DEFAULT_FILE}`, or the one that `ZONEWISE_CONFIG` or `--config` names.\n",
+        _option_table(controller_settings.OPTIONS),
     ])  # fmt: skip
 
 
@@ -105,7 +115,17 @@ def _metrics() -> str:
     status.set_snapshot(status.snapshot._replace(machine=Machine(), usage=usage))
     agent_metrics.watch(status)
     scheduler_metrics = ExtenderMetrics()
-    scheduler_metrics.export(ExtenderCache(lambda: 0.0, LedgerTimeouts(), FallbackPolicy(), lambda _: None))
+    scheduler_metrics.export(ExtenderCache(lambda: 0.0, LedgerTimeouts(), FallbackPolicy(), lambda _: None).view)
+    scheduler_metrics.export_watch_ages(dict)
+    # without its context it calls no API server
+    scheduler_metrics.export_report_problems(ReportProblems(Client(Config.from_url("http://127.0.0.1:1", ""))))
+    controller_metrics = ControllerMetrics(lambda: 0.0)
+    controller_metrics.export(ControllerSnapshot)
+    controller_metrics.export_backlogs(inbox=lambda: 0, writes=lambda: 0)
+    controller_metrics.export_kueue(lambda: "")
+    controller_metrics.registry.register(WatchAges(dict))
+    for registry in (agent_metrics.registry, scheduler_metrics.registry, controller_metrics.registry):
+        registry.register(ServiceMetrics(dict))
     return "\n".join([
         "# Metrics\n",
         "Units are base units. An unknown fact has no sample. Names that begin with `node_` are node_exporter's.\n",
@@ -113,6 +133,9 @@ def _metrics() -> str:
         _metric_table(agent_metrics.registry),
         "## Scheduler\n",
         _metric_table(scheduler_metrics.registry),
+        "## Controller\n",
+        "Names that begin with `kueue_` mean what they mean in Kueue.\n",
+        _metric_table(controller_metrics.registry),
     ])  # fmt: skip
 
 
@@ -121,7 +144,7 @@ def _metric_table(registry: CollectorRegistry) -> str:
     rows = [
         (f"`{family.name}{_SUFFIXES.get(family.type, '')}`", family.type, family.documentation)
         for family in families
-        if family.name.startswith(("zonewise_", "node_"))
+        if family.name.startswith(("zonewise_", "node_", "kueue_"))
     ]
     return _table(("metric", "type", "meaning"), rows)
 
