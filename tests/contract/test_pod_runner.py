@@ -29,19 +29,30 @@ def runner(cluster: Cluster) -> Iterator[PodRunner]:
         yield running
 
 
+@pytest.fixture(autouse=True)
+def stray_pod(cluster: Cluster) -> Iterator[None]:
+    """Create a pod that waits, as tests of other files leave them on the server that all share."""
+    stray = pod("stray")
+    stray["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "2"}}
+    cluster.api.post(cluster.pods, stray).ok()
+    yield
+    cluster.api.delete(f"{cluster.pods}/stray", {"gracePeriodSeconds": 0}).ok()
+
+
 @pytest.fixture
 def node(cluster: Cluster) -> Iterator[str]:
-    """Create a node of two CPUs that the tests of other namespaces do not use."""
+    """Create a node of two CPUs whose taint keeps the pods of all other namespaces away, also those that wait."""
     name = f"node-{secrets.token_hex(4)}"
     status = {"allocatable": {"cpu": "2", "pods": "110"}, "capacity": {"cpu": "2", "pods": "110"}}
     cluster.api.post("/api/v1/nodes", {"metadata": {"name": name, "labels": {"only": name}}, "status": status}).ok()
-    cluster.api.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": []}}).ok()
+    cluster.api.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": [{"key": name, "effect": "NoSchedule"}]}}).ok()
     yield name
     cluster.api.delete(f"/api/v1/nodes/{name}").ok()
 
 
 def body(name: str, node: str, annotations: dict[str, str] | None = None, **spec: Any) -> Json:
-    made = pod(name, nodeSelector={"only": node}, restartPolicy="Never", **spec)
+    tolerations = [{"key": node, "operator": "Exists"}]
+    made = pod(name, nodeSelector={"only": node}, tolerations=tolerations, restartPolicy="Never", **spec)
     made["metadata"]["annotations"] = annotations or {}
     made["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
     return made
@@ -69,8 +80,9 @@ def test_a_pod_waits_for_its_gate_and_for_room(cluster: Cluster, node: str, runn
         cluster.api.patch(f"{cluster.pods}/{name}", {"spec": {"schedulingGates": []}}).ok()
     eventually(lambda: phase(cluster, "one") == phase(cluster, "two") == "Running")
     assert phase(cluster, "three") == "Pending"
+    waiting = runner.waiting
     cluster.api.patch(f"{cluster.pods}/three", {"spec": {"schedulingGates": []}}).ok()
-    eventually(lambda: runner.waiting > 0)
+    eventually(lambda: runner.waiting > waiting)
     cluster.api.delete(f"{cluster.pods}/one").ok()
     eventually(lambda: phase(cluster, "three") == "Running")
 
