@@ -326,6 +326,8 @@ def measure() -> ClusterResult:
                 times = process.cpu_times()
                 for i in range(ENDS):
                     passes = log.read_text().count("pass\n")
+                    for pod in _ended_pods(i, names):
+                        server.change("pods", pod)
                     server.change("workloads", _ended(i, names))
                     _until(program, log, passes + 1)
                 resident = process.memory_info().rss
@@ -333,6 +335,16 @@ def measure() -> ClusterResult:
                 program.terminate()
         measured: Json = json.loads(log.read_text().partition("measured ")[2].splitlines()[0])
     return ClusterResult(times.user + times.system, resident, measured["pauses"], measured["passes"][1:])
+
+
+def _ended_pods(number: int, names: list[str]) -> Generator[Json]:
+    """Yield the pods of a Workload after their end. While one is active, the quota of the Workload is held."""
+    template = TemplatePod()
+    for i in range(number * GANG, (number + 1) * GANG):
+        pod = _pod(template, i, names)
+        pod["metadata"]["resourceVersion"] = str(_VERSION + 1 + i)
+        pod["status"]["phase"] = "Succeeded"
+        yield pod
 
 
 def _ended(number: int, names: list[str]) -> Json:
