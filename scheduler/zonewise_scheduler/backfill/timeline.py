@@ -75,8 +75,7 @@ class Timeline:
         """Yield the state at each reserved start, ascending."""
         end_by_key = {workload.key: step.time for step in self._steps for workload in step.ends}
         preempted: dict[str, list[Workload]] = {}
-        last = max((index for index, step in enumerate(self._steps) if step.starts), default=-1)
-        for step in self._steps[: last + 1]:
+        for step in self._steps_until_last_start():
             self._end_workloads(step)
             if not step.starts:
                 continue
@@ -93,7 +92,7 @@ class Timeline:
     def infeasible_reservations(self) -> list[Reservation]:
         """Return the reservations that cannot be kept beside all earlier ones that can."""
         infeasible: list[Reservation] = []
-        for step in self._steps:
+        for step in self._steps_until_last_start():
             self._end_workloads(step)
             for reservation in step.starts:
                 victims, workload = self._remove_victims(reservation), reservation.workload
@@ -189,6 +188,10 @@ class Timeline:
         return victims
 
     # --- through time
+
+    def _steps_until_last_start(self) -> list[_Step]:
+        last = max((index for index, step in enumerate(self._steps) if step.starts), default=-1)
+        return self._steps[: last + 1]
 
     def _move(self, index: int) -> None:
         """Bring the snapshot to a step; workloads end on the way, none starts."""
