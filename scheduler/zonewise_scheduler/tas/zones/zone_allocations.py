@@ -68,7 +68,7 @@ class _RemovedPods(NamedTuple):
 
 
 class _Removal(NamedTuple):
-    """The removal of pods from a node, kept since timelines end the same workloads again and again."""
+    """The removal of pods from a node, kept since trials remove the same pods, and add them, again and again."""
 
     before: NodeAllocations
     after: NodeAllocations
@@ -85,6 +85,7 @@ class ZoneAllocations:
     1. A removed pod releases exactly its allocation, which is kept under its row and key.
     2. An added pod first gets a kept allocation of its row and key, unless another pod has part of it.
     3. Undoing a trial first removes the pods that the trial added; by 1 they no longer have part of it.
+    4. Pods that are added to the very node that their removal has left restore the node from before the removal.
     A pod that was unallocated may get the released resources; then the removed pod gets what its kubelet assigns next.
 
     Invariant: each added pod counts once, and so does each reported one, whichever comes first.
@@ -152,6 +153,11 @@ class ZoneAllocations:
     def add(self, row: int, key: PodSetKey, shape: PodShape, count: int) -> None:
         """Add pods to a node."""
         node = self._node(row)
+        removal = self._removals.get((row, key, count))
+        if removal is not None and removal.after is node and removal.before.pod_sets[key].shape == shape:
+            self._take_removed(row, key)
+            self._set_node(row, removal.before)
+            return
         pods = node.pod_sets.get(key, PodSetAllocations(shape))
         node = _claim(node, key, pods._replace(unallocated=pods.unallocated + count))
         pods, state = node.pod_sets[key], node.state
