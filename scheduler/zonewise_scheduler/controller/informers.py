@@ -5,7 +5,6 @@ Kinds that a cluster need not have are probed with one request now and then, and
 
 from __future__ import annotations
 
-import gc
 import logging
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -112,7 +111,6 @@ class ObjectInformers:
         """Wait until each first list is complete; False where `stop` is set before."""
         while self.unsynced and not stop.is_set():
             stop.wait(_SYNC_PERIOD)
-            gc.freeze()  # a collection over all of these objects takes up to half a second, and finds no garbage
         return not stop.is_set()
 
     def _run(self) -> None:

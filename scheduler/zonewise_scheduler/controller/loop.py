@@ -2,6 +2,7 @@
 
 Reflectors and writers only put messages into the inbox. So the controller needs no lock, and a step sees all that has
 come until then. Between two steps passes at least BATCH_TIME, so that a burst of events costs one scheduling pass.
+A program that has disabled the collection of garbage for its start gets it enabled after the first step.
 """
 
 from __future__ import annotations
@@ -154,7 +155,6 @@ class ControllerLoop:
         return self._inbox.qsize()
 
     def _run(self) -> None:
-        gc.disable()
         while not self._stopping.is_set():
             self._receive()
             try:
@@ -164,11 +164,10 @@ class ControllerLoop:
                     self._reporter.step(self._clock())
             except Exception:  # a bug must not end the loop; the next step starts from the objects
                 log.exception("a step of the controller failed")
-            if not gc.isenabled():  # after the first step: what it has built stays, and no collection has to search it
+            if not gc.isenabled():  # the first step: what it has built stays, and no collection has to search it
                 gc.freeze()
                 gc.enable()
             self._stopping.wait(BATCH_TIME)
-        gc.enable()
 
     def _receive(self) -> None:
         """Wait for a message, or until the controller wants to be woken; then take all messages that are there."""

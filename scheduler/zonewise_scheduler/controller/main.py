@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import socket
 import time
@@ -157,6 +158,8 @@ def run_controller(settings: ControllerSettings) -> int:
             stale_after=settings.watch_stale_after,
         )
         serve_status(settings, client, metrics.registry, handler, stack)
+        gc.disable()  # the loop enables it: until its first step there is no garbage, and each collection searches all
+        stack.callback(gc.enable)
         stack.enter_context(informers)
         if settings.webhook_listen:
             stack.enter_context(_webhooks(settings, client, adapters, configuration, election, guard))
