@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -49,7 +50,7 @@ def test_outputs_are_printed(command: str, capsys: pytest.CaptureFixture[str], m
     """Line for line, but for the speed; of an output that is shown in parts ("..."), each part in its order."""
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.chdir(PROJECT)
-    assert main(command.split()) == 0
+    assert main(shlex.split(command)) == 0
     said = capsys.readouterr()
     assert said.err == ""
     rest = _CLOCK.sub("", said.out)
@@ -63,7 +64,7 @@ def test_outputs_are_printed(command: str, capsys: pytest.CaptureFixture[str], m
 
 def test_names_exist(capsys: pytest.CaptureFixture[str]) -> None:
     """Policies, mixes, options, scenarios, annotations: all by the names that the program has."""
-    assert len(OUTPUTS) == 3
+    assert len(OUTPUTS) == 4
     assert set(WAITS_BY_POLICY) == {name.replace("-K", "-4") for name in POLICY_NAMES}
     assert next(iter(WAITS_BY_POLICY)) == DEFAULT_POLICY
     assert {name for name in MIXES if f"`{name}`" in SIMULATOR} == set(MIXES)
@@ -102,7 +103,7 @@ def test_a_cluster_as_kubectl_prints_it(
     assert {plural(one["kind"]) for one in items} == set(kinds.split(","))
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": items}))
     monkeypatch.chdir(tmp_path)
-    assert main(command.split()) == 0
+    assert main(shlex.split(command)) == 0
     said = capsys.readouterr()
     assert said.err == ""
     assert re.search(r"^jobs done +2 +2$", said.out, re.MULTILINE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -361,7 +362,7 @@ def test_help_names_what_there_is(simulating: Simulating) -> None:
     parser = ArgumentParser()
     simulate.COMMAND.add_arguments(parser)
     for example in simulate.EXAMPLES:
-        parser.parse_args(example.split())
+        parser.parse_args(shlex.split(example))
 
 
 def test_help_on_a_narrow_terminal(simulating: Simulating, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,8 @@ from argparse import ArgumentTypeError
 from datetime import datetime
 from math import inf
 
+from zonewise_scheduler.simulator.advice.goal import Goal, parse_goal
+
 _UNITS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|)", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,15})?", re.ASCII)
@@ -69,6 +71,22 @@ def count(text: str) -> int:
     if not _is_count(text):
         raise ArgumentTypeError(f"{text!r} is no whole number from 1")
     return int(text)
+
+
+def advised_setting(text: str) -> tuple[str, str]:
+    """Return the setting of nodes, reserve-after, quota or quota:QUEUE:RESOURCE:FLAVOR, and what follows the colon."""
+    setting, colon, target = text.partition(":")
+    if setting not in ("nodes", "quota", "reserve-after") or (colon and (setting != "quota" or not target)):
+        raise ArgumentTypeError(f"{text!r} is no setting: write nodes, reserve-after or quota:QUEUE:RESOURCE:FLAVOR")
+    return setting, target
+
+
+def goal(text: str) -> Goal:
+    """Return a goal such as "p95 wait of queue gpu <= 1h"."""
+    try:
+        return parse_goal(text, duration)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from error
 
 
 def names(text: str) -> list[str]:

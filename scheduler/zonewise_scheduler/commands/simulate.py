@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING
 from zonewise_common.cli.command import Command, CommandError, require_extra
 from zonewise_common.cli.output import STANDARD_OUTPUT
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
-from zonewise_scheduler.commands.arguments import count, duration, moment, names, positive, rate, span
+from zonewise_scheduler.commands.arguments import (
+    advised_setting,
+    count,
+    duration,
+    goal,
+    moment,
+    names,
+    positive,
+    rate,
+    span,
+)
+from zonewise_scheduler.simulator.advice.goal import EXAMPLE
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -38,6 +49,8 @@ EXAMPLES = {
     "KTH-SP2.swf.gz --forecast --plot run.svg": "how good forecasts of starts are, and a picture",
     "generator.yaml --start-latency 1-2s --rate 50/100": "Kueue's performance test, with the delays of a live cluster",
     "jobs.yaml --nodes 100x64x256Gi --json out.json": "your own jobs on a hundred nodes, as numbers",
+    "jobs.yaml --nodes 64x48 --advise nodes --goal 'p95 wait <= 1h'": "the fewest nodes at which 95 % of the jobs "
+    "start within an hour",
     "- --nodes nodes.yaml --forecast 1": "objects of a cluster, piped in from `kubectl get ... -A -o yaml`",
 }
 _INTERRUPTED = 130
@@ -66,9 +79,20 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--jobs", metavar="N", type=count, help="the number of jobs of a mix; the first N of any other trace")
     add("--load", metavar="X", type=positive, help="of a mix: submitted work, as a share of the capacity")
     add("--seed", metavar="N", type=int, help="seed of all random numbers (default: 0)")
+    _add_advice(parser)
     _add_live(parser)
     _add_replay(parser)
     _add_output(parser)
+
+
+def _add_advice(parser: ArgumentParser) -> None:
+    add = parser.add_argument_group("the smallest value of a setting that meets a goal, by a search").add_argument
+    add("--advise", metavar="SETTING", type=advised_setting, help="nodes (of --nodes; processors of a log), "
+        "quota:QUEUE:RESOURCE:FLAVOR (a nominal quota), or reserve-after; status 1 where no value meets the goal; "
+        "--plot draws the curve")  # fmt: skip
+    add("--goal", metavar="GOAL", type=goal, help="STATISTIC wait [of queue|kind|resource NAME] <= DURATION, where "
+        "STATISTIC is mean, longest or pN: 'p95 wait of queue gpu <= 1h' is met where 95 %% of these jobs start within "
+        "an hour; jobs that never start miss it")  # fmt: skip
 
 
 def _add_live(parser: ArgumentParser) -> None:
@@ -112,6 +136,10 @@ def run(arguments: Namespace) -> int:
                 from zonewise_scheduler.commands.replay import run_replay
 
                 return run_replay(arguments)
+            if arguments.advise is not None:
+                from zonewise_scheduler.commands.advice import run_advice
+
+                return run_advice(arguments)
             from zonewise_scheduler.commands.simulation import run_simulation
 
             run_simulation(arguments)
@@ -122,6 +150,10 @@ def run(arguments: Namespace) -> int:
 
 
 def _check_source(arguments: Namespace) -> None:
+    if (arguments.advise is None) != (arguments.goal is None):
+        raise CommandError(f"--advise and --goal go together: write --advise nodes --goal '{EXAMPLE}'")
+    if arguments.replay is not None and arguments.advise is not None:
+        raise CommandError("--advise goes with a TRACE, not with --replay")
     if arguments.replay is not None and arguments.trace is not None:
         raise CommandError(f"{arguments.trace}: a trace goes without --replay")
     if arguments.replay is None:
@@ -140,8 +172,8 @@ def _epilog() -> str:
     width = get_terminal_size((_WIDTH, 24)).columns - 2
     examples = {f"zonewise simulate {arguments}": meaning for arguments, meaning in EXAMPLES.items()}
     notes = wrap(
-        "A DURATION is 90, 90s, 15m, 24h or 7d. Status 0: the simulation ran; 1: as --replay says; 2: an argument is "
-        "invalid, or a file cannot be read or written; 130: interrupted.", width
+        "A DURATION is 90, 90s, 15m, 24h or 7d. Status 0: the simulation ran; 1: as --replay and --advise say; "
+        "2: an argument is invalid, or a file cannot be read or written; 130: interrupted.", width
     )  # fmt: skip
     return "\n".join(
         [

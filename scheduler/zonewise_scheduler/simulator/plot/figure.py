@@ -78,10 +78,15 @@ def write_figure(
     with warnings.catch_warnings(), styles.context(["default", style.STYLE]):
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # the reader of an SVG may have a font with it
         figure = _draw_figure(spec)
-        if file_format == "svg":
-            path.write_text(_svg(figure, spec.title), encoding="utf-8")
-        else:
-            figure.savefig(path, format=file_format, metadata={"Software": "zonewise"})
+        save_figure(figure, path, file_format, spec.title)
+
+
+def save_figure(figure: Figure, path: Path, file_format: str, title: str) -> None:
+    """Write a figure as svg or png; the bytes are deterministic."""
+    if file_format == "svg":
+        path.write_text(_svg(figure, title), encoding="utf-8")
+    else:
+        figure.savefig(path, format=file_format, metadata={"Software": "zonewise"})
 
 
 def _svg(figure: Figure, title: str) -> str:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from zonewise_scheduler.simulator.advice.curve import AdviceCurve
     from zonewise_scheduler.simulator.history import History
 
 SUFFIXES = (".svg", ".png")
@@ -40,3 +41,14 @@ def draw_plot(
     from zonewise_scheduler.simulator.plot.figure import write_figure  # takes half a second, for pictures only
 
     write_figure(history, path, form, (title, caption), compare)
+
+
+def draw_advice_plot(curve: AdviceCurve, path: Path) -> None:
+    """Draw the waits by the values of a setting, with the bound of the goal; the bytes are deterministic.
+
+    Raises as draw_plot does.
+    """
+    form = check_plot_path(path)
+    from zonewise_scheduler.simulator.plot.advice_curve import write_advice_figure
+
+    write_advice_figure(curve, path, form)

@@ -56,12 +56,17 @@ def build_document(subject: TraceInfo, results: Sequence[PolicyResult], *, with_
             "name": subject.name,
             "jobs": len(first.jobs),
             "capacity": _amounts(first.capacity),
-            "options": {_camel(name): _plain(value) for name, value in subject.options.items()},
+            "options": options_object(subject.options),
             "problems": list(subject.problems),
             "partial": subject.partial,
         },
         "results": [_result(result, with_jobs=with_jobs) for result in results],
     }
+
+
+def options_object(options: Mapping[str, object]) -> Object:
+    """Return options of the command by their names in camelCase."""
+    return {_camel(name): _plain(value) for name, value in options.items()}
 
 
 def render(document: Object) -> Iterator[str]:

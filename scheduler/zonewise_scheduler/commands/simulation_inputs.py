@@ -1,0 +1,106 @@
+"""What the arguments of `zonewise simulate` select: policies, delays, and the trace with its problems."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zonewise_common.cli.command import CommandError
+from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, DEFAULT_RESERVE_AFTER, policy_named
+from zonewise_scheduler.simulator.inputs.loader import load_scenario
+from zonewise_scheduler.simulator.inputs.source_files import InputError, source_name
+from zonewise_scheduler.simulator.latency import Latency
+from zonewise_scheduler.simulator.pool_log import MAX_PROCESSORS
+from zonewise_scheduler.simulator.report.notes import bullet_list, count_noun
+from zonewise_scheduler.simulator.report.result import TraceInfo
+from zonewise_scheduler.simulator.runner import RunOptions
+from zonewise_scheduler.simulator.swf import SwfLog
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from zonewise_scheduler.backfill.policies import BackfillPolicy
+    from zonewise_scheduler.simulator.scenario import Scenario
+
+_DELAYS = ("start_latency", "rate", "release_latency", "grace", "deadlines")
+"""Options without a meaning for a log on one pool: its jobs are numbers of processors that run as long as they ran."""
+_OPTIONS = ("nodes", "jobs", "load", "seed", "exact", "whole_nodes", "forecast", *_DELAYS)
+"""Arguments that the JSON document repeats, where they were used."""
+
+
+def selected_policies(arguments: Namespace) -> dict[str, BackfillPolicy]:
+    """Return the policies by name, in the order of the columns."""
+    first: list[str] = [arguments.policy] if arguments.policy else []
+    selected = list(dict.fromkeys([*first, *arguments.compare])) or [DEFAULT_POLICY]
+    if arguments.reserve_after is not None and DEFAULT_POLICY not in selected:
+        raise CommandError(f"--reserve-after is of {DEFAULT_POLICY}, not of {', '.join(selected)}")
+    after = DEFAULT_RESERVE_AFTER if arguments.reserve_after is None else arguments.reserve_after
+    try:
+        return {name: policy_named(name, after) for name in selected}
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+
+
+def load_trace(arguments: Namespace) -> SwfLog | Scenario:
+    """Return the trace. Raises CommandError with the argument, the file and the field."""
+    try:
+        source = load_scenario(
+            arguments.trace, arguments.nodes, seed=arguments.seed, jobs=arguments.jobs, load=arguments.load,
+            exact=bool(arguments.exact), whole_nodes=bool(arguments.whole_nodes),
+        )  # fmt: skip
+    except InputError as error:
+        raise CommandError(str(error)) from error
+    if isinstance(source, SwfLog):
+        _check_log(source, arguments)
+    return source
+
+
+def _check_log(log: SwfLog, arguments: Namespace) -> None:
+    trace = source_name(arguments.trace)
+    if not log.jobs:
+        raise CommandError(f"{trace}: holds no jobs{f': {log.problems[0]}' if log.problems else ''}")
+    for name in (*_DELAYS, "whole_nodes"):
+        if getattr(arguments, name) is not None:
+            flag = name.replace("_", "-")
+            raise CommandError(f"--{flag} is not of a log on one pool of processors: say --nodes, such as 100x64, too")
+    if log.processors is None:
+        raise CommandError(f"{trace}: header: neither MaxProcs nor MaxNodes: say --nodes PROCESSORS")
+    if log.processors > MAX_PROCESSORS:
+        raise CommandError(
+            f"{trace}: header: MaxProcs: not from 1 to {MAX_PROCESSORS}: {log.processors}: say --nodes PROCESSORS"
+        )
+
+
+def trace_info(arguments: Namespace, source: SwfLog | Scenario) -> TraceInfo:
+    """Return the name of the trace, the options that the arguments set, and its problems."""
+    options = {name: getattr(arguments, name) for name in _OPTIONS if getattr(arguments, name) is not None}
+    file = Path(source_name(arguments.trace)).name or str(arguments.trace)
+    if isinstance(source, SwfLog):
+        return TraceInfo(file, file, options, [str(problem) for problem in source.problems], source.partial)
+    return TraceInfo(file, source.name, options, source.problems)
+
+
+def print_problems(trace: TraceInfo, source: SwfLog | Scenario, *, whole: bool) -> None:
+    """List problems of the trace on standard error, the first few or all."""
+    number = len(trace.problems)
+    what = f"{count_noun(number, 'line')} left out" if isinstance(source, SwfLog) else count_noun(number, "problem")
+    if number:
+        sys.stderr.write(bullet_list(f"{trace.trace}: {what}", trace.problems, whole=whole))
+    if trace.partial:
+        lines = count_noun(trace.partial, "line")
+        sys.stderr.write(f"{trace.trace}: {lines} of parts of jobs left out: the log has lines of the whole jobs\n")
+
+
+def run_options(arguments: Namespace) -> RunOptions:
+    """Return the options of every policy."""
+    return RunOptions(bool(arguments.exact), arguments.forecast or 0, _latency(arguments))
+
+
+def _latency(arguments: Namespace) -> Latency:
+    low, high = arguments.start_latency or (0.0, 0.0)
+    latency = Latency(
+        low, high, release=arguments.release_latency or 0.0, grace=arguments.grace or 0.0,
+        enforce_deadlines=arguments.deadlines is not False, seed=arguments.seed or 0,
+    )  # fmt: skip
+    return latency if arguments.rate is None else latency._replace(rate=arguments.rate[0], burst=arguments.rate[1])

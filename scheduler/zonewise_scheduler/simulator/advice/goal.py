@@ -1,0 +1,117 @@
+"""A goal of waits: "p95 wait of queue gpu <= 1h".
+
+    goal       = statistic "wait" [ "of" ( "queue" | "kind" | "resource" ) name ] "<=" duration
+    statistic  = "mean" | "longest" | "p" percent
+
+`p95 wait` is the shortest time within which at least 95 % of the jobs start: an order statistic, not an interpolation,
+so that the goal says of how many jobs it is true. A job that never starts waits for ever.
+"""
+
+from __future__ import annotations
+
+import re
+from math import ceil, inf
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from zonewise_scheduler.simulator.history import History, JobHistory
+
+EXAMPLE = "p95 wait of queue gpu <= 1h"
+_GOAL = re.compile(
+    r"(?P<statistic>mean|longest|p(?P<percent>\d{1,2}(?:\.\d{1,3})?|100))\s+wait"
+    r"(?:\s+of\s+(?P<group>queue|kind|resource)\s+(?P<name>\S+))?\s*<=\s*(?P<bound>\S+)",
+    re.ASCII,
+)
+
+
+class JobSelection(NamedTuple):
+    """The jobs that a goal is about."""
+
+    group: str = ""
+    """queue: of a ClusterQueue; kind: of a class of a mix or a job file; resource: that request it; "": all."""
+    name: str = ""
+
+    def includes(self, job: JobHistory) -> bool:
+        """Return whether the goal counts this job."""
+        match self.group:
+            case "queue":
+                return job.queue == self.name
+            case "kind":
+                return job.kind == self.name
+            case "resource":
+                return bool(job.amounts.get(self.name))
+            case _:
+                return True
+
+
+class Goal(NamedTuple):
+    """An upper bound on a statistic of waits."""
+
+    statistic: str
+    """As in the text: mean, longest, p95."""
+    percent: float
+    """Of pN the N; 100 for longest, 0 for mean."""
+    selection: JobSelection
+    bound: float
+    """Seconds."""
+    text: str
+    """The goal as it was written, with single blanks."""
+
+    @property
+    def label(self) -> str:
+        """Return the statistic and its jobs: "p95 wait of queue gpu"."""
+        return self.text.partition("<=")[0].strip()
+
+
+class Measurement(NamedTuple):
+    """The statistic of a goal in one simulation."""
+
+    wait: float
+    """Seconds; infinite where jobs that never start decide it."""
+    jobs: int
+    """Jobs that the goal counts."""
+    met: bool
+
+
+def parse_goal(text: str, parse_duration: Callable[[str], float]) -> Goal:
+    """Return the goal of a text.
+
+    Raises ValueError with the expected form, and the errors of `parse_duration` for its bound.
+    """
+    match = _GOAL.fullmatch(text.strip())
+    if match is None or match["percent"] == "0":
+        raise ValueError(
+            f"{text!r} is no goal: write STATISTIC wait [of queue|kind|resource NAME] <= DURATION, where STATISTIC is "
+            f"mean, longest or pN; such as {EXAMPLE!r}"
+        )
+    percent = float(match["percent"]) if match["percent"] else {"longest": 100.0, "mean": 0.0}[match["statistic"]]
+    selection = JobSelection(match["group"] or "", match["name"] or "")
+    return Goal(match["statistic"], percent, selection, parse_duration(match["bound"]), " ".join(text.split()))
+
+
+def measure(goal: Goal, history: History) -> Measurement:
+    """Return the statistic of a history. Raises ValueError where no job is of the goal's selection."""
+    jobs = [job for job in history.jobs if goal.selection.includes(job)]
+    if not jobs:
+        group, name = goal.selection
+        names = _names(group, history.jobs)
+        known = f"there are {', '.join(names)}" if names else "the trace names none"
+        raise ValueError(f"no job of {group} {name}: {known}" if group else "the trace has no jobs")
+    waits = [inf if job.wait is None else job.wait for job in jobs]
+    wait = sum(waits) / len(waits) if goal.statistic == "mean" else order_statistic(waits, goal.percent)
+    return Measurement(wait, len(jobs), wait <= goal.bound)
+
+
+def order_statistic(values: Sequence[float], percent: float) -> float:
+    """Return the smallest value that at least so many percent of the values do not exceed."""
+    return sorted(values)[max(ceil(round(len(values) * percent / 100, 9)), 1) - 1]
+
+
+def _names(group: str, jobs: Iterable[JobHistory]) -> list[str]:
+    """Return the names that a selection of this group could have."""
+    names: set[str] = set()
+    for job in jobs:
+        names.update(job.amounts if group == "resource" else [job.queue if group == "queue" else job.kind])
+    return sorted(names - {""})

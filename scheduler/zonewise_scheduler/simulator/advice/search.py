@@ -1,0 +1,107 @@
+"""The smallest value of a setting that meets a goal, found by few simulations.
+
+1. A ladder of values is climbed until a rung meets the goal, or descended until one misses it.
+2. Between the last rung that misses and the first that meets, the interval is halved.
+3. The neighbours of the result are checked. Outcomes of a simulation need not be monotone: a larger machine may start
+   jobs in another order, and end later (Graham, SIAM J. Appl. Math. 17(2), 1969). Where a smaller neighbour meets the
+   goal too, it is the result, and its neighbours are checked next. Where a larger one misses, the result has a warning.
+
+Bisection and neighbours prove nothing about values further away. The result lists every value that was simulated.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from zonewise_scheduler.simulator.advice.goal import Measurement
+
+NEIGHBOURS = 2
+"""Values that are checked on each side of the result."""
+
+
+class SearchResult(NamedTuple):
+    """The result of a search over positions, ascending whole numbers that stand for values."""
+
+    smallest: int | None
+    """The smallest position that meets the goal, of those that were simulated next to it; None: no rung meets it."""
+    measured: dict[int, Measurement]
+    """Every position that was simulated, ascending."""
+    missing_neighbours: tuple[int, ...] = ()
+    """Neighbours above the result that miss the goal."""
+
+    @property
+    def meets_from(self) -> int | None:
+        """Return the position from which every simulated one meets the goal; None: the highest misses it."""
+        lasting: int | None = None
+        for position, measured in reversed(self.measured.items()):
+            if not measured.met:
+                break
+            lasting = position
+        return lasting
+
+
+class _PositionSearch:
+    """The measurements of one search; each position is simulated once."""
+
+    def __init__(self, evaluate: Callable[[int], Measurement], bounds: tuple[int, int]) -> None:
+        self._evaluate = evaluate
+        self._lowest, self._highest = bounds
+        self.measured: dict[int, Measurement] = {}
+
+    def meets(self, position: int) -> bool:
+        if position not in self.measured:
+            self.measured[position] = self._evaluate(position)
+        return self.measured[position].met
+
+    def climb(self, ladder: Sequence[int], rung: int) -> tuple[int, int] | None:
+        """Return neighbouring rungs, of which only the second meets the goal; (lowest - 1, lowest) where it meets."""
+        if self.meets(ladder[rung]):
+            while rung and self.meets(ladder[rung - 1]):
+                rung -= 1
+        else:
+            rung = next((above for above in range(rung + 1, len(ladder)) if self.meets(ladder[above])), len(ladder))
+        if rung == len(ladder):
+            return None
+        return ladder[rung - 1] if rung else self._lowest - 1, ladder[rung]
+
+    def halve(self, missed: int, met: int) -> int:
+        """Return a position that meets the goal, above one that misses it or the lowest of all."""
+        while met - missed > 1:
+            middle = (missed + met) // 2
+            missed, met = (missed, middle) if self.meets(middle) else (middle, met)
+        return met
+
+    def descend(self, position: int) -> int:
+        """Return the position, or a smaller one, whose neighbours below all miss the goal."""
+        while True:
+            below = range(max(position - NEIGHBOURS, self._lowest), position)
+            smaller = next((neighbour for neighbour in below if self.meets(neighbour)), None)
+            if smaller is None:
+                return position
+            position = smaller
+
+    def missing_above(self, position: int) -> tuple[int, ...]:
+        above = range(position + 1, min(position + NEIGHBOURS, self._highest) + 1)
+        return tuple(neighbour for neighbour in above if not self.meets(neighbour))
+
+
+def smallest_meeting(ladder: Sequence[int], start: int, evaluate: Callable[[int], Measurement]) -> SearchResult:
+    """Search the smallest position that meets a goal.
+
+    `ladder` is ascending, its ends are the bounds of the search; `start` is the index of the rung to begin at.
+    `evaluate` simulates a position. It is called once for each.
+    """
+    search = _PositionSearch(evaluate, (ladder[0], ladder[-1]))
+    rungs = search.climb(ladder, start)
+    if rungs is None:
+        return SearchResult(None, _ascending(search.measured))
+    smallest = search.descend(search.halve(*rungs))
+    missing = search.missing_above(smallest)
+    return SearchResult(smallest, _ascending(search.measured), missing)
+
+
+def _ascending(measured: dict[int, Measurement]) -> dict[int, Measurement]:
+    return dict(sorted(measured.items()))
