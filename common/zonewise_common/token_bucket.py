@@ -33,6 +33,12 @@ class TokenBucket:
             self._consume(now)
             return wait
 
+    @property
+    def delay(self) -> float:
+        """Return after how many seconds a token that is reserved now may be used."""
+        with self._lock:
+            return self._wait(self._clock())
+
     def try_acquire(self) -> bool:
         """Consume a token if there is one now; return whether there was."""
         with self._lock:

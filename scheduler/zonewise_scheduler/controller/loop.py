@@ -2,6 +2,7 @@
 
 Reflectors and writers only put messages into the inbox. So the controller needs no lock, and a step sees all that has
 come until then. Between two steps passes at least BATCH_TIME, so that a burst of events costs one scheduling pass.
+While the rate of writes keeps new ones waiting, it is up to MAX_BATCH_TIME: a sooner decision is written no sooner.
 A program that has disabled the collection of garbage for its start gets it enabled after the first step.
 """
 
@@ -32,6 +33,8 @@ log = logging.getLogger(__name__)
 
 BATCH_TIME = 0.01
 """Seconds."""
+MAX_BATCH_TIME = 0.1
+"""Seconds: a question of another thread waits no longer."""
 MAX_WAIT = 1.0
 """Seconds between two steps without any message: leadership and timers are looked at then."""
 _STOP_TIMEOUT = 2.0
@@ -110,11 +113,14 @@ class ControllerLoop:
         submit: Callable[[Write], object],
         clock: Callable[[], float],
         reporter: StatusReporter | None = None,
+        write_delay: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """`submit` takes a write; `clock` returns seconds since 1970 and never goes back.
 
-        `reporter`: tells about the queue after each step.
+        `reporter`: tells about the queue after each step. `write_delay`: the seconds that a write waits which is
+        submitted now.
         """
+        self._write_delay = write_delay
         self._reporter = reporter
         self._controller = controller
         self._submit = submit
@@ -167,7 +173,7 @@ class ControllerLoop:
             if not gc.isenabled():  # the first step: what it has built stays, and no collection has to search it
                 gc.freeze()
                 gc.enable()
-            self._stopping.wait(BATCH_TIME)
+            self._stopping.wait(min(MAX_BATCH_TIME, max(BATCH_TIME, self._write_delay())))
 
     def _receive(self) -> None:
         """Wait for a message, or until the controller wants to be woken; then take all messages that are there."""

@@ -127,7 +127,7 @@ def run_controller(settings: ControllerSettings) -> int:
         reporter = StatusReporter(
             controller, writer.submit, events.submit, metrics, time.perf_counter, fair_sharing=settings.fair_sharing
         )
-        loop = ControllerLoop(controller, writer.submit, clock, reporter)
+        loop = ControllerLoop(controller, writer.submit, clock, reporter, lambda: writer.delay)
         informers = ObjectInformers(client, *_watched_kinds(adapters, loop))
         export_state(metrics, reporter, loop, writer, informers)
 

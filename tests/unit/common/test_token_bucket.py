@@ -65,3 +65,13 @@ def test_no_unnecessary_wait() -> None:
     assert [bucket.reserve() for _ in range(7)] == [0, 0, 0, 0, 0, Fraction(1, 20), Fraction(1, 10)]
     clock.now += 60
     assert [bucket.reserve() for _ in range(6)] == [0, 0, 0, 0, 0, Fraction(1, 20)]
+
+
+@given(PAUSES, st.integers(1, 50), st.integers(1, 8))
+def test_the_delay_is_that_of_the_next_reservation(pauses: list[Fraction], rate: int, burst: int) -> None:
+    """And to ask for it consumes nothing."""
+    clock = Clock()
+    bucket = TokenBucket(Fraction(rate), burst, clock)  # type: ignore[arg-type]
+    for pause in pauses:
+        clock.now += pause
+        assert bucket.delay == bucket.delay == bucket.reserve()

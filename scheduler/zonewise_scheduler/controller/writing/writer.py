@@ -80,6 +80,11 @@ class Writer:
         with self._condition:
             return self._backlog
 
+    @property
+    def delay(self) -> float:
+        """Return the seconds that the rate keeps a write waiting which is submitted now."""
+        return self._bucket.delay
+
     def drain(self, timeout: float) -> bool:
         """Wait until no write is on its way, at most so many seconds; return whether none is."""
         with self._condition:
