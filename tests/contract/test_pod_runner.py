@@ -87,6 +87,23 @@ def test_a_pod_waits_for_its_gate_and_for_room(cluster: Cluster, node: str, runn
     eventually(lambda: phase(cluster, "three") == "Running")
 
 
+def test_a_pod_of_a_gang_works_once_all_run(cluster: Cluster, node: str, runner: PodRunner) -> None:
+    annotations = {"zonewise.dev/simulated-run-seconds": "0", "zonewise.dev/simulated-gang-pods": "2"}
+
+    def member(name: str, **spec: Any) -> Json:
+        made = body(name, node, annotations, **spec)
+        made["metadata"]["labels"] = {"batch.kubernetes.io/job-name": "gang"}
+        return made
+
+    cluster.api.post(cluster.pods, member("one")).ok()
+    cluster.api.post(cluster.pods, member("two", schedulingGates=GATES)).ok()
+    cluster.api.post(cluster.pods, body("alone", node, {"zonewise.dev/simulated-run-seconds": "0"})).ok()
+    eventually(lambda: phase(cluster, "alone") == "Succeeded")
+    eventually(lambda: phase(cluster, "one") == "Running")
+    cluster.api.patch(f"{cluster.pods}/two", {"spec": {"schedulingGates": []}}).ok()
+    eventually(lambda: phase(cluster, "one") == phase(cluster, "two") == "Succeeded")
+
+
 def test_a_deleted_pod_ends_before_it_is_removed(cluster: Cluster, node: str, runner: PodRunner) -> None:
     made = body("one", node)
     made["metadata"]["finalizers"] = ["example.com/hold"]

@@ -6,7 +6,7 @@ One pod is in the hands of one worker at a time. Its next step follows from the 
 |---|---|
 | schedulable, a node has room | bind it |
 | bound and Pending, for the start delay | Running, Ready |
-| Running, for its run time | Succeeded or Failed |
+| Running, for its run time, once its gang is whole | Succeeded or Failed |
 | deleted and not ended, for its stop time | Failed |
 | deleted and ended | remove it, with a grace period of 0 |
 """
@@ -26,6 +26,7 @@ from zonewise_common.kube.errors import Conflict, KubeError, NotFound
 from zonewise_common.kube.reflector import Reflector
 from zonewise_common.kube.resources import NODES, PODS
 from zonewise_sandbox.podrunner.binder import Binder
+from zonewise_sandbox.podrunner.gangs import RunningGangs
 from zonewise_sandbox.podrunner.statuses import ended_status, running_status
 from zonewise_sandbox.podrunner.types import RUN_SECONDS, STOP_SECONDS, RunnerNode, RunnerPod
 from zonewise_sandbox.workqueue import Controller, Key
@@ -62,8 +63,9 @@ class PodRunner(Controller):
         """Take the API server, and the time in seconds since 1970. After a jump of the clock call wake()."""
         self._settings = settings or RunnerSettings()
         super().__init__(config, "pod-runner", clock, self._settings.workers)
-        self._lock = threading.Lock()  # around the binder, the choices and the times
+        self._lock = threading.Lock()  # around the binder, the gangs, the choices and the times
         self._binder = Binder()
+        self._gangs = RunningGangs()
         self._chosen: dict[Key, tuple[str, str]] = {}
         """By pod: its UID and its node, until the binding is observed."""
         self._since: dict[Key, tuple[str, float]] = {}
@@ -109,6 +111,8 @@ class PodRunner(Controller):
                 self._since.pop(pod.key, None)
             else:
                 self._note_state(new)
+            for key in self._gangs.observe(pod, self._clock(), exists=new is not None):
+                self._queue.add(key)
         if new is not None:
             self._queue.add(pod.key)
 
@@ -154,7 +158,9 @@ class PodRunner(Controller):
             self._write_at(pod, self._settings.start_delay, lambda now: running_status(pod, now))
         elif pod.status.phase == "Running":
             seconds = pod.seconds(RUN_SECONDS)
-            if seconds is not None:
+            with self._lock:
+                waits = self._gangs.waits(pod)
+            if seconds is not None and not waits:
                 self._write_at(pod, seconds, lambda now: ended_status(pod, now, killed=False))
 
     def _bind(self, pod: RunnerPod) -> None:
@@ -180,9 +186,9 @@ class PodRunner(Controller):
         self._write_at(pod, seconds, lambda now: ended_status(pod, now, killed=True))
 
     def _write_at(self, pod: RunnerPod, seconds: float, status: Callable[[float], dict[str, object]]) -> None:
-        """Write a status `seconds` after the pod came into its state; until then, wait."""
+        """Write a status `seconds` after the pod came into its state, and its gang was whole; until then, wait."""
         with self._lock:
-            _, since = self._since.get(pod.key, ("", self._clock()))
+            since = self._gangs.begin(pod, self._since.get(pod.key, ("", self._clock()))[1])
         now = self._clock()
         if now < since + seconds:
             self._queue.add_at(pod.key, since + seconds)

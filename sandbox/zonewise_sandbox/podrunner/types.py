@@ -21,6 +21,9 @@ from zonewise_common.k8s.taints import (
 
 RUN_SECONDS = "zonewise.dev/simulated-run-seconds"
 EXIT_CODE = "zonewise.dev/simulated-exit-code"
+GANG_PODS = "zonewise.dev/simulated-gang-pods"
+"""The pods of a Job that must run for any of them to do its work."""
+JOB_LABEL = "batch.kubernetes.io/job-name"
 STOP_SECONDS = "zonewise.dev/simulated-stop-seconds"
 """How long a deleted pod takes to end; its grace period limits it."""
 
