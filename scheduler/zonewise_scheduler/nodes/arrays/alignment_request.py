@@ -55,7 +55,8 @@ class AlignmentRequest(NamedTuple):
     impossible: bool = False
     """Every kubelet of this layout rejects such a pod."""
     exact: bool = True
-    """False: arrays do not suffice. It is then necessary that each step alone fits on the node as it is."""
+    """False: arrays do not suffice. It is then necessary that each step alone fits on the node as it is. With scope pod
+    there is one step, of what the pod requests at least."""
     counts_cpus: bool = True
     """False: the kubelet may admit the pod though so many CPUs are not free. Then `exact` is False."""
     reuses: bool = False
@@ -83,21 +84,21 @@ def alignment_request(layout: Layout, pod: PodShape) -> AlignmentRequest:
     exact = all(count for _, amounts in requesting for _, count in amounts.devices) and _is_pinned_throughout(
         amounts_by_container, pod, policies
     )
-    separate = _without_repeated_inits([_step(amounts, layout, container) for container, amounts in requesting], layout)
     if policies.topology == "none" or policies.scope != "pod":
-        return _request(requesting, separate, layout, exact=exact)
+        steps = [_step(amounts, layout, container) for container, amounts in requesting]
+        return _request(requesting, _without_repeated_inits(steps, layout), layout, exact=exact)
     own_memory = [
         _step(_ContainerAmounts(0, amounts.memory, ()), layout, container)
         for container, amounts in requesting
         if amounts.memory
     ]
     sums_memory = len(own_memory) > 1
-    if exact and _peak_is_pod_request(requesting):
-        step = _step(_peak(requesting), layout)
+    step = _step(_peak(requesting), layout)
+    is_pod_request = _peak_is_pod_request(requesting)
+    if exact and is_pod_request:
         return _request(requesting, [step._replace(own_memory=tuple(own_memory)) if sums_memory else step], layout)
-    if sums_memory:
-        separate = [_step(amounts._replace(memory=()), layout, container) for container, amounts in requesting]
-    return _request(requesting, separate, layout, exact=False)
+    least = _least_pod_request(requesting, with_memory=is_pod_request and not sums_memory)
+    return _request(requesting, [_step(least, layout)], layout, exact=False)
 
 
 def _request(
@@ -157,6 +158,18 @@ def _peak_is_pod_request(requesting: list[tuple[Container, _ContainerAmounts]]) 
     """Tell whether the pod's request is its peak: memory types of sidecars and init containers alone are dropped."""
     app_types = {name for container, amounts in requesting if container.role == "app" for name, _ in amounts.memory}
     return all(name in app_types for _, amounts in requesting for name, _ in amounts.memory)
+
+
+def _least_pod_request(
+    requesting: list[tuple[Container, _ContainerAmounts]], *, with_memory: bool
+) -> _ContainerAmounts:
+    """Return amounts for which a pod needs a common set of zones, whatever makes its request irregular.
+
+    Memory of several containers is not among them: if their sum has no hint, the kubelet does not align it.
+    """
+    peak = _peak(requesting)
+    devices = tuple(device for device in peak.devices if device[1])
+    return _ContainerAmounts(peak.cpus, peak.memory if with_memory else (), devices)
 
 
 def _peak(requesting: Iterable[tuple[Container, _ContainerAmounts]]) -> _ContainerAmounts:

@@ -1,0 +1,128 @@
+"""Pods that are aligned as a whole (scope pod): the arrays against whole admissions.
+
+Pods that need several zones are drawn often. Each container alone would need fewer.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.any_nodes import GPU, NIC, UNIT, cpu_topology, kinds, state
+from support.fit_nodes import STATIC, container, node, pod, zone_cpus
+from zonewise_scheduler.admission.admit import admit
+from zonewise_scheduler.admission.node import DeviceClass, NodeKind, NodeState, Policies
+from zonewise_scheduler.admission.pod import Container, PodShape
+from zonewise_scheduler.nodes.arrays.state_table import NodeStateTable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zonewise_common.k8s.podspec import Role
+
+
+def _table(states: Sequence[NodeState]) -> NodeStateTable:
+    table = NodeStateTable()
+    table.set_rows(dict(enumerate(states)))
+    return table
+
+
+@st.composite
+def wide_pods(draw: st.DrawFn) -> PodShape:
+    """Draw Guaranteed pods whose sum often needs more zones than each container."""
+    first: list[Role] = ["init", "init", "sidecar"]
+    apps: list[Role] = ["app"]
+    seldom = st.sampled_from([False, False, False, True])
+    roles = draw(st.lists(st.sampled_from(first), max_size=3)) + apps * draw(st.integers(1, 4))
+    drawn: list[Container] = []
+    without_memory = draw(st.sampled_from([-1, -1, len(roles) - 1, draw(st.integers(0, len(roles) - 1))]))
+    for number, role in enumerate(roles):
+        memory = {"memory": draw(st.sampled_from([1, 2, 3, 4, 5, 7])) * UNIT}
+        if number == without_memory:
+            memory = {}
+        if draw(seldom):
+            memory["hugepages-2Mi"] = draw(st.integers(1, 3)) * UNIT
+        devices = {name: draw(st.sampled_from([0, 1, 1, 2, 3])) for name in (GPU, NIC) if draw(seldom)}
+        cpus = draw(st.sampled_from([1, 2, 2, 3, 4, 5, 6]))
+        drawn.append(
+            Container(f"c{number}", role, 1000 * cpus, tuple(sorted(memory.items())), tuple(sorted(devices.items())))
+        )
+    return PodShape(tuple(drawn), "Guaranteed")
+
+
+@st.composite
+def nodes(draw: st.DrawFn) -> list[NodeState]:
+    """Draw states of one regular kind, each zone used in part."""
+    zones = tuple(range(draw(st.sampled_from([2, 2, 3, 4]))))
+    policies = Policies(
+        topology=draw(st.sampled_from(["restricted", "restricted", "single-numa-node", "best-effort"])),
+        scope="pod",
+        cpu="static",
+        memory=draw(st.sampled_from(["None", "Static", "Static"])),
+        full_cores=draw(st.booleans()),
+        release=draw(st.sampled_from([(1, 31), (1, 34), (1, 36)])),
+    )
+    cores, threads = draw(st.sampled_from([(4, 1), (8, 1), (4, 2)]))
+    memory = ((draw(st.integers(0, 6)) * UNIT, draw(st.sampled_from([4, 8, 12, 40])) * UNIT),) * len(zones)
+    devices = tuple(
+        DeviceClass(name, 1 << zone, count, count) for name in (GPU, NIC) if (count := draw(st.integers(0, 3)))
+        for zone in zones
+    )  # fmt: skip
+    kind = NodeKind(
+        policies,
+        zones,
+        tuple(tuple(10 if a == b else 20 for b in zones) for a in zones),
+        cpu_topology(zones, cores, threads, 1, 0),
+        ("hugepages-2Mi", "memory"),
+        memory,
+        devices,
+    )
+    source = random.Random(draw(st.integers(0, 1 << 32)))
+    return [_state(kind, source) for _ in range(12)]
+
+
+def _state(kind: NodeKind, source: random.Random) -> NodeState:
+    """Make a state with each zone used by up to a half, and at times any state."""
+    if source.random() < 0.3:
+        return state(kind, source)
+    busy = sum(core for _, core in kind.cpus.cores if source.random() < 0.3)
+    memory = tuple(
+        tuple(size - source.randint(0, size // UNIT // 2) * UNIT for size in row) for row in kind.allocatable
+    )
+    assigned = sum(1 << zone for zone in kind.zones if source.random() < 0.2)
+    devices = tuple(source.randint(each.healthy // 2, each.healthy) for each in kind.devices)
+    groups = tuple(1 << zone for zone in kind.zones)
+    return NodeState(kind, kind.cpus.cpus & ~busy, memory, groups, assigned, devices)
+
+
+@settings(max_examples=300)
+@given(nodes(), wide_pods())
+def test_no_verdict_is_wrong(states: list[NodeState], shape: PodShape) -> None:
+    fits = _table(states).fits(shape).tolist()
+    for verdict, each in zip(fits, states, strict=True):
+        assert verdict in {-1, admit(each, shape).admitted}
+
+
+@given(kinds(("restricted", "single-numa-node", "best-effort")), st.integers(0, 1 << 32), wide_pods())
+def test_no_verdict_is_wrong_on_any_node(kind: NodeKind, seed: int, shape: PodShape) -> None:
+    """Irregular machines, groups of memory and devices of several zones too."""
+    kind = replace(kind, policies=kind.policies._replace(scope="pod", cpu="static", memory="Static"))
+    source = random.Random(seed)
+    states = [state(kind, source) for _ in range(8)]
+    for verdict, each in zip(_table(states).fits(shape).tolist(), states, strict=True):
+        assert verdict in {-1, admit(each, shape).admitted}
+
+
+def test_containers_that_alone_prefer_one_zone() -> None:
+    """12 CPUs alone would need one zone of 16; 18 CPUs need two, which have 10 free each."""
+    idle = node(2, 8, topology="restricted", scope="pod", **STATIC)
+    busy = sum(zone_cpus(idle, zone) & 0b111111 << 16 * zone for zone in (0, 1))
+    one = idle._replace(free_cpus=idle.free_cpus & ~busy)
+    apps = container("a", cpus=12, gib=9), container("b", cpus=6, gib=9)
+    for shape in (pod(*apps, container("c")), pod(container("i", cpus=1, gib=1, pages=1, role="init"), *apps)):
+        assert admit(one, shape).admitted == bool(_table([one]).admitted(shape)[0])
+    assert admit(one, pod(*apps, container("c"))).admitted
