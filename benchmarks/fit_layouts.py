@@ -100,6 +100,26 @@ def shapes() -> dict[str, PodShape]:
         "3 on shared CPUs": _on_shared_cpus(3, 2),
         "24 on shared CPUs": _on_shared_cpus(24, 2),
         "24 on shared CPUs that fit alone only": _on_shared_cpus(24, 30),
+        "2 wider than a zone": PodShape(tuple(_container(f"c{n}", 36, 130 + n) for n in range(2)), "Guaranteed"),
+        "24, the first one wider than a zone": PodShape(
+            (_container("w", 36, 130), *(_container(f"c{n}", 2, 2 + n) for n in range(23))), "Guaranteed"
+        ),
+        "init container wider than a zone, 3 containers": PodShape(
+            (_container("i", 36, 130, "init"), *many[:3]), "Guaranteed"
+        ),
+        "init container of much memory, 2 containers": PodShape(
+            (_container("i", 8, 200, "init"), _container("a", 24, 100), _container("b", 24, 110)), "Guaranteed"
+        ),
+        "2 init containers, CPUs across zones": PodShape(
+            (_container("i", 20, 8, "init"), _container("j", 40, 8, "init"), *many[:3]), "Guaranteed"
+        ),
+        "hugepages of an init container only": PodShape(
+            (_container("i", 8, 16, "init"),
+             *(Container(f"c{n}", "app", 22000, (("memory", 90 * GIB),)) for n in range(2))), "Guaranteed"
+        ),
+        "3 containers, one with no devices": PodShape(
+            (Container("z", "app", 22000, (("memory", 90 * GIB),), ((GPU, 0),)), *many[:2]), "Guaranteed"
+        ),
         "800 init containers": PodShape(
             (*(_container(f"i{n}", 2 + 2 * (n % 6), 4 + n % 7, "init") for n in range(800)), main), "Guaranteed"
         ),
