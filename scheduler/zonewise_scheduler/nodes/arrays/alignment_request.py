@@ -129,7 +129,7 @@ def _request(
         and layout.has_verdicts
         and counts_cpus
         and not unknown_memory
-        and (cpus.reuse_known or len(steps) < 2 or not hints_cpus)
+        and (cpus.reuse_known or layout.fills_packages or len(steps) < 2 or not hints_cpus)
         and _counts_decide(steps, layout),
         counts_cpus=counts_cpus,
         reuses=any(container.role == "init" for container, _ in requesting),
@@ -245,6 +245,6 @@ def _counts_decide(steps: list[AlignmentStep], layout: Layout) -> bool:
         return False
     hinted = [index for step in steps for index in {index for index, _ in step.hinted}]
     sensitive = {index for index in hinted if layout.localities[index] is ZoneLocality.MIXED}
-    if policies.align_by_package and (not layout.fills_packages or any(step.is_init for step in steps)):
+    if policies.align_by_package and not layout.fills_packages:
         sensitive.add(CPU)
     return all(hinted.count(index) == 1 for index in sensitive)

@@ -7,6 +7,7 @@ same set (policy_restricted.go).
 
 from __future__ import annotations
 
+from collections import defaultdict
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from zonewise_scheduler.nodes.arrays.layout import CPU, ZoneLocality
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from zonewise_scheduler.nodes.arrays.alignment_request import IndexedAmounts
+    from zonewise_scheduler.nodes.arrays.alignment_request import AlignmentStep, IndexedAmounts
     from zonewise_scheduler.nodes.arrays.array_view import ArrayView
     from zonewise_scheduler.nodes.arrays.failed_rows import FailedRows
     from zonewise_scheduler.nodes.arrays.layout import Layout
@@ -35,8 +36,7 @@ _NOT_IN_SETS = -(1 << 58)
 def multi_zone_rows(failed: FailedRows, *, may_reuse: bool) -> tuple[Bools, Bools]:
     """Return the failed rows that a set of several zones can serve, and the rows that the arrays cannot decide.
 
-    `may_reuse`: an init container may have left amounts to be reused. The Memory Manager does not count reusable memory
-    of several zones as free (isAffinitySatisfyRequest).
+    `may_reuse`: an init container may have left amounts to be reused.
     """
     view, amounts = failed.view, failed.step.hinted
     fits, undecided = failed.none(), failed.none()
@@ -48,8 +48,7 @@ def multi_zone_rows(failed: FailedRows, *, may_reuse: bool) -> tuple[Bools, Bool
     pinned = any(layout.is_memory(index) for index, _ in hinted)
     mixed = any(layout.localities[index] is ZoneLocality.MIXED for index, _ in hinted)
     unevenly = layout.policies.distribute_across_zones and any(index == CPU for index, _ in hinted)
-    reuses_memory = any(step.is_init for step in failed.step.own_memory)
-    if view.zones > MAX_ZONES or mixed or unevenly or may_reuse or reuses_memory:
+    if view.zones > MAX_ZONES or mixed or unevenly or may_reuse:
         undecided[rows] = True
         return fits, undecided
     candidates = failed.select(rows)
@@ -62,10 +61,30 @@ def multi_zone_rows(failed: FailedRows, *, may_reuse: bool) -> tuple[Bools, Bool
         if layout.localities[index] is ZoneLocality.ANYWHERE:
             candidate_fits &= left.available[index][0] >= amount
     if pinned:
-        undecided[rows] = candidate_view.grouped
-        candidate_fits &= ~candidate_view.grouped
+        unclear = candidate_view.grouped
+        if _requires_more(failed.step.own_memory, dict(hinted)):
+            unclear |= candidate_fits
+        undecided[rows] = unclear
+        candidate_fits &= ~unclear
     fits[rows] = candidate_fits
     return fits, undecided
+
+
+def _requires_more(containers: tuple[AlignmentStep, ...], amounts: dict[int, int]) -> bool:
+    """Tell whether containers of one pod require more memory to be free than the pod's amounts.
+
+    All are allocated from the same zones. Of several zones, the Memory Manager does not count reusable memory as free
+    (isAffinitySatisfyRequest): each container's own amount must be free before it takes what it may reuse.
+    """
+    held: dict[int, int] = defaultdict(int)
+    reusable: dict[int, int] = defaultdict(int)
+    for container in containers:
+        for index, amount in container.hinted:
+            if held[index] + amount > amounts[index]:
+                return True
+            held[index] += max(0, amount - reusable[index])
+            reusable[index] = max(reusable[index], amount) if container.is_init else max(0, reusable[index] - amount)
+    return False
 
 
 def _without_single_zones(failed: FailedRows, hinted: IndexedAmounts) -> I64:

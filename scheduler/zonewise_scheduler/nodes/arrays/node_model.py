@@ -163,10 +163,11 @@ class NodeModel:
         """Return Layout.cpu_unit, by cpu_assignment.go takeByTopologyNUMAPacked.
 
         Within a zone, whole free cores are taken by their ids, then CPUs of the cores with the fewest free ones. A zone
-        of several packages, cores of several sizes and groups of caches have orders that depend on the number.
+        of several packages, cores of several sizes and groups of caches have orders that depend on the number. With
+        distribute-cpus-across-numa, CPUs of a single zone are taken in the same order.
         """
         policies, cpus = self.policies, self.cpus
-        by_number = policies.align_by_cache or policies.distribute_across_zones or self._aligns_by_package
+        by_number = policies.align_by_cache or self._aligns_by_package
         if by_number or not self._is_even or not self._zones_in_one_package:
             return 0
         return 1 if policies.distribute_across_cores else cpus.cpus_per_core

@@ -4,6 +4,9 @@ Ordinary init containers leave amounts that later containers of the pod may reus
 initContainersReusableMemory). So an init container changes nothing of what the pod can still get from a zone. But a
 hint for CPUs or devices must contain all zones with reusable ones. They are in one zone, since the next step with the
 same resource is bound to it.
+
+With align-by-socket CPUs come from all zones of a package, so reusable ones are counted by zone. Of each zone whole
+cores are taken in one order. So the reusable ones are always the first, and a step that takes `n` takes `n` of them.
 """
 
 from __future__ import annotations
@@ -47,7 +50,9 @@ class ZoneAmounts:
     reusable: dict[int, I64] = field(default_factory=dict[int, "I64"])
     """By resource, (rows,): reusable CPUs or devices."""
     reusable_zones: dict[int, ZoneBits] = field(default_factory=dict[int, "ZoneBits"])
-    """By resource: the zone with reusable units, all zones without such units."""
+    """By resource: the zone with reusable units, all zones without such units, no zone where several have some."""
+    reusable_cpus: I64 | None = None
+    """(zones, rows): reusable CPUs, with align-by-socket; None: there are none."""
 
     @classmethod
     def from_view(cls, view: ArrayView) -> ZoneAmounts:
@@ -65,6 +70,7 @@ class ZoneAmounts:
             set(selected),
             {index: reusable[rows] for index, reusable in self.reusable.items() if index in selected},
             {index: zones[rows] for index, zones in self.reusable_zones.items() if index in selected},
+            None if self.reusable_cpus is None else self.reusable_cpus.take(rows, axis=1),
         )
 
     def suffices(self, amounts: IndexedAmounts) -> Bools:
@@ -97,13 +103,14 @@ class ZoneAmounts:
         positions = zone[rows].astype(np.int64)
         cells = positions * zone.size + rows
         for index, amount in step.hinted:
+            if index == CPU and self.layout.packages:
+                self._subtract_from_packages(amount, zone, is_init=step.is_init)
+                continue
             anywhere = self.layout.localities[index] is ZoneLocality.ANYWHERE
             if not step.is_init:
                 available = self._own(index)
                 if anywhere:
                     available[:, rows] -= amount
-                elif index == CPU and self.layout.packages:
-                    take_from_packages(self.layout.packages, available, self.zone_cpus, amount, zone)
                 else:
                     available.reshape(-1)[cells] -= amount
             if not anywhere and not self.layout.is_memory(index) and (step.is_init or index in self.reusable):
@@ -111,6 +118,29 @@ class ZoneAmounts:
         if any(self.layout.is_memory(index) for index, _ in step.hinted):
             self.assigned = self.assigned.copy()
             self.assigned[rows] |= 1 << positions
+
+    def _subtract_from_packages(self, amount: int, zone: I8, *, is_init: bool) -> None:
+        """Allocate CPUs from the packages of zones."""
+        if self.reusable_cpus is None:
+            if not is_init:
+                take_from_packages(self.layout.packages, self._own(CPU), self.zone_cpus, amount, zone)
+                return
+            self.reusable_cpus = np.zeros_like(self.available[CPU])
+        before = self.available[CPU]
+        after = before.copy()
+        take_from_packages(self.layout.packages, after, self.zone_cpus, amount, zone)
+        taken = before - after
+        if is_init:
+            reusable = np.maximum(self.reusable_cpus, taken)
+        else:
+            reusable = np.maximum(self.reusable_cpus - taken, 0)
+            self.available[CPU] = after
+            self.changed.add(CPU)
+        self.reusable_cpus = reusable
+        zones = _bits(reusable > 0)
+        is_empty, has_several = zones == 0, zones & (zones - 1) > 0
+        zones[is_empty], zones[has_several] = _bits(np.ones((len(before), 1), np.bool_))[0], 0
+        self.reusable_zones[CPU] = zones
 
     def _own(self, index: int) -> I64:
         """Return an array that may be changed; its cells are contiguous."""

@@ -7,20 +7,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.any_nodes import cpu_topology, kinds, pods, state
-from support.fit_nodes import container, pod
+from support.fit_nodes import GIB, container, pod
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.admission.cpumanager.policy_static import allocate_cpus
 from zonewise_scheduler.admission.node import NodeKind, NodeState, Policies
+from zonewise_scheduler.admission.pod import PodShape
 from zonewise_scheduler.nodes.arrays.package_order import take_from_packages
 from zonewise_scheduler.nodes.arrays.state_table import NodeStateTable
 
 if TYPE_CHECKING:
+    from zonewise_common.k8s.podspec import Role
     from zonewise_scheduler.admission.cpu_topology import CpuTopology
-    from zonewise_scheduler.admission.pod import PodShape
 
 ALIGNED = Policies(topology="restricted", cpu="static", full_cores=True, align_by_package=True)
 
@@ -75,6 +76,56 @@ def test_containers_of_cpus_never_need_admit(topology: CpuTopology, busy: list[b
         assert fits in {-1, expected}
         if len(shape.containers) == 1 or max(cores) * topology.cpus_per_core <= topology.smallest_zone:
             assert fits == expected
+
+
+_ROLES: st.SearchStrategy[Role] = st.sampled_from(["init", "init", "sidecar"])
+_STEPS = st.lists(st.tuples(_ROLES, st.integers(1, 5)), min_size=1, max_size=4)
+
+
+@settings(max_examples=200)
+@given(topologies(), st.integers(0, 1 << 32), _STEPS, st.lists(st.integers(1, 5), min_size=1, max_size=3))
+def test_reused_cpus(topology: CpuTopology, seed: int, first: list[tuple[Role, int]], apps: list[int]) -> None:
+    """Zones of a package leave CPUs to later containers, whose hints must contain all of these zones."""
+    source = random.Random(seed)
+    kind = replace(kind_of(topology), policies=ALIGNED._replace(memory=source.choice(["None", "Static"])))
+    kind = replace(kind, memory_types=("memory",), allocatable=((64 * GIB,),) * len(kind.zones))
+    roles: list[tuple[Role, int]] = [*first, *(("app", cores) for cores in apps)]
+    shape = PodShape(
+        tuple(
+            container(f"c{number}", cpus=cores * topology.cpus_per_core, gib=1, role=role)
+            for number, (role, cores) in enumerate(roles)
+        ),
+        "Guaranteed",
+    )
+    share = source.choice([0.1, 0.3, 0.6])
+    nodes = [
+        NodeState(kind, with_busy_cores(topology, [source.random() < share for _ in topology.cores]), kind.allocatable,
+                  tuple(1 << zone for zone in kind.zones))
+        for _ in range(8)
+    ]  # fmt: skip
+    table = NodeStateTable()
+    table.set_rows(dict(enumerate(nodes)))
+    for fits, each in zip(table.fits(shape).tolist(), nodes, strict=True):
+        assert fits in {-1, admit(each, shape).admitted}
+
+
+def test_init_containers_with_memory_never_need_admit() -> None:
+    """Each container has memory of one zone, and so prefers one zone."""
+    topology = cpu_topology((0, 1, 2, 3), 8, 2, 2, 0)
+    kind = replace(kind_of(topology, ALIGNED._replace(memory="Static")), memory_types=("memory",),
+                   allocatable=((64 * GIB,),) * 4)  # fmt: skip
+    source = random.Random(1)
+    nodes = [
+        NodeState(kind, with_busy_cores(topology, [source.random() < source.random() for _ in topology.cores]),
+                  kind.allocatable, (1, 2, 4, 8)) for _ in range(100)
+    ]  # fmt: skip
+    inits = (container(f"i{number}", cpus=2 + 2 * number, gib=1, role="init") for number in range(3))
+    shape = pod(*inits, container("a", cpus=4, gib=1), container("b", cpus=4, gib=1))
+    table = NodeStateTable()
+    table.set_rows(dict(enumerate(nodes)))
+    fits = table.fits(shape).tolist()
+    assert set(fits) == {0, 1}
+    assert fits == [admit(each, shape).admitted for each in nodes]
 
 
 @given(kinds(("restricted", "best-effort")), st.integers(0, 1 << 32), pods())

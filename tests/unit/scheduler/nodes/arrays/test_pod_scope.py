@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.fit_cluster import TWO_ZONES, kind
+from benchmarks.fit_cluster import states as node_states
 from support.any_nodes import GPU, NIC, UNIT, cpu_topology, kinds, state
 from support.fit_nodes import STATIC, container, node, pod, zone_cpus
 from zonewise_scheduler.admission.admit import admit
@@ -108,11 +110,11 @@ def test_no_verdict_is_wrong(states: list[NodeState], shape: PodShape) -> None:
 
 
 @given(kinds(("restricted", "single-numa-node", "best-effort")), st.integers(0, 1 << 32), wide_pods())
-def test_no_verdict_is_wrong_on_any_node(kind: NodeKind, seed: int, shape: PodShape) -> None:
+def test_no_verdict_is_wrong_on_any_node(drawn: NodeKind, seed: int, shape: PodShape) -> None:
     """Irregular machines, groups of memory and devices of several zones too."""
-    kind = replace(kind, policies=kind.policies._replace(scope="pod", cpu="static", memory="Static"))
+    drawn = replace(drawn, policies=drawn.policies._replace(scope="pod", cpu="static", memory="Static"))
     source = random.Random(seed)
-    states = [state(kind, source) for _ in range(8)]
+    states = [state(drawn, source) for _ in range(8)]
     for verdict, each in zip(_table(states).fits(shape).tolist(), states, strict=True):
         assert verdict in {-1, admit(each, shape).admitted}
 
@@ -126,3 +128,16 @@ def test_containers_that_alone_prefer_one_zone() -> None:
     for shape in (pod(*apps, container("c")), pod(container("i", cpus=1, gib=1, pages=1, role="init"), *apps)):
         assert admit(one, shape).admitted == bool(_table([one]).admitted(shape)[0])
     assert admit(one, pod(*apps, container("c"))).admitted
+
+
+def test_init_containers_of_several_zones_never_need_admit() -> None:
+    """Arrays suffice where later containers require no more free memory than the pod requests."""
+    spec = TWO_ZONES._replace(memory=100)
+    base = kind(spec, "restricted")
+    states = node_states(replace(base, policies=base.policies._replace(scope="pod")), spec, 200)
+    apps = container("a", cpus=60, gib=30), container("b", cpus=40, gib=40)
+    for gib in (20, 60):
+        shape = pod(container("i", cpus=20, gib=gib, role="init"), *apps)
+        states = [each._replace(memory_assigned=0) for each in states]
+        fits = _table(states).fits(shape).tolist()
+        assert fits == [admit(each, shape).admitted for each in states]

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.fit_cluster import GIB, TWO_ZONES, kind, pod, states
+from benchmarks.fit_cluster import EIGHT_ZONES, GIB, TWO_ZONES, kind, pod, states
 from benchmarks.fit_layouts import cluster as sample_cluster
 from support.any_nodes import clusters, pods
 from support.fit_nodes import admitted_in_sequence
@@ -121,8 +122,10 @@ def test_init_containers_never_need_admit() -> None:
     common = pod(4).containers[0]
     inits = tuple(common._replace(name=f"i{count}", role="init", milli_cpus=2000 * count) for count in (1, 3, 2, 2))
     shape = PodShape((*inits, common, common._replace(name="b")), "Guaranteed")
-    for topology in ("single-numa-node", "restricted"):
-        cluster = states(kind(TWO_ZONES, topology), TWO_ZONES, 50)
+    for topology, distribute in product(("single-numa-node", "restricted"), (False, True)):
+        node_kind = kind(EIGHT_ZONES, topology)
+        node_kind = replace(node_kind, policies=node_kind.policies._replace(distribute_across_zones=distribute))
+        cluster = states(node_kind, EIGHT_ZONES, 50)
         fits = _table(cluster).fits(shape).tolist()
         assert fits == _admit_each(cluster, shape)
         assert set(fits) == {0, 1}
