@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.configuration import QuotaSettings
     from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
     from zonewise_scheduler.quota.api.workload_types import Workload
-    from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologySnapshot
+    from zonewise_scheduler.quota.hierarchy.topology_snapshot import SentPods, TopologySnapshot
 
 Json = dict[str, Any]
 
@@ -182,6 +182,10 @@ class PlannerFeed:
         """Return what the pods of a running workload will be assigned (TopologySnapshot); {}: it does not run."""
         run = self.state.running.get(key)
         return {} if run is None else self.state.snapshot.tas_snapshot.predicted_admissions(run.workload)
+
+    def admits_next(self, key: tuple[str, str], node: str, sent: Mapping[tuple[str, str], SentPods]) -> bool:
+        """Tell whether a kubelet will admit all pods placed on its node if one more is sent now (TopologySnapshot)."""
+        return self.state.snapshot.tas_snapshot.admits_next(key, node, sent)
 
     def apply(self, entry: Json) -> None:
         """Apply any entry but a pass. Raises as the methods above, and ValueError for an unknown entry."""

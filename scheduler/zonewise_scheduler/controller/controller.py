@@ -181,7 +181,7 @@ class QueueController:
             self._planner.note_configuration()
             self._workload_reconciler.mark(keys_with_pending_checks(self.feed.state))
             self._pods.binder.mark_all()
-        self._pods.binder.mark_nodes(self._nodes.tracker.take_relieved())
+        self._pods.mark_nodes(self._nodes.tracker.take_relieved(), now)
         self._workload_reconciler.mark(self._planner.sync(now))
         if self._nodes.feed(self.feed):
             self._planner.note_change()
@@ -262,8 +262,15 @@ class QueueController:
 
     def _pod_writes(self) -> list[Write]:
         nodes, workloads = self._nodes, self._workloads.by_key
-        find, predicted = self.configuration.find, self.feed.predicted_admissions
-        context = PodContext(workloads, nodes.names_by_hostname, predicted, find, nodes.node_info)
+        context = PodContext(
+            workloads,
+            nodes.names_by_hostname,
+            self.feed.predicted_admissions,
+            self.feed.admits_next,
+            self._now,
+            self.configuration.find,
+            nodes.node_info,
+        )
         writes = self._pods.writes(context)
         self._gate.claim_all(writes)
         return writes + self._pods.binder.writes(context, self.claim)

@@ -42,13 +42,14 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.quota.api.workload_types import TopologyRequest, Workload
-    from zonewise_scheduler.quota.hierarchy.topology_snapshot import PlacementRequest, TopologyAssignments
+    from zonewise_scheduler.quota.hierarchy.topology_snapshot import PlacementRequest, SentPods, TopologyAssignments
     from zonewise_scheduler.tas.flavor_topology import FlavorTopology
     from zonewise_scheduler.tas.placement.flavor_assignments import TASAssignments
     from zonewise_scheduler.tas.placements import Placement
     from zonewise_scheduler.tas.snapshot.flavor_snapshot import NodeTASFlavorSnapshot
     from zonewise_scheduler.tas.types import TASPodSetRequests
     from zonewise_scheduler.tas.zones.kubelet_states import KubeletStates
+    from zonewise_scheduler.tas.zones.pod_allocation import PodSetKey
 
 _DEFAULTS = TASFeatureGates()
 
@@ -219,6 +220,13 @@ class TASSnapshot:
                     if allocation.assignments is not None
                 )
         return admissions
+
+    def admits_next(self, key: PodSetKey, node: str, sent: Mapping[PodSetKey, SentPods]) -> bool:
+        """Tell whether a node's kubelet will admit all pods placed on it if one of a pod set is sent to it now."""
+        if self._allocations is None or not self._flavor_topologies:
+            return True
+        row = next(iter(self._flavor_topologies.values())).nodes.find_row(node)
+        return row is None or self._allocations.admits_next(row, key, sent)
 
     # --- the search
 

@@ -41,6 +41,8 @@ class ManagedPod(msgspec.Struct, frozen=True):
     rejection_message: str = ""
     node: str = ""
     """"": not bound."""
+    started: float = 0.0
+    """When its kubelet admitted it, seconds since 1970; 0: it has not yet."""
     terminating: bool = False
     """It has a deletionTimestamp."""
     gates: tuple[str, ...] = ()
@@ -93,6 +95,7 @@ def read_managed_pod(pod: Mapping[str, Any]) -> ManagedPod | None:
         reason if is_rejected else "",
         status.text("message") if is_rejected else "",
         spec.text("nodeName"),
+        status.time("startTime") or 0.0,
         metadata.has("deletionTimestamp"),
         tuple(gate.text("name") for gate in spec.children("schedulingGates")),
         labels,

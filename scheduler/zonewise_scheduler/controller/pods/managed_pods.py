@@ -14,7 +14,11 @@ Kueue's store of expectations by UID (pkg/util/expectations), with the domain of
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
+
+from zonewise_common.k8s.fields import FieldError
+from zonewise_scheduler.controller.pods.node_pin import pinned_node
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +35,9 @@ class ManagedPods:
         """Observed pods by UID."""
         self._assumed: dict[str, ManagedPod] = {}
         self._by_workload: dict[str, dict[str, None]] = {}
+        self._by_node: dict[str, dict[str, None]] = {}
+        """UIDs of the pods that no gate holds from a node, and that have not ended."""
+        self._node_of: dict[str, str] = {}
 
     def observe(self, pod: ManagedPod) -> None:
         """Take a pod from a watch. A response to a patch is not needed, and may be older than what the watch shows."""
@@ -43,6 +50,7 @@ class ManagedPods:
             self._assumed.pop(pod.uid, None)
         self._pods[pod.uid] = pod
         self._by_workload.setdefault(pod.workload_key, {})[pod.uid] = None
+        self._index_node(pod.uid)
 
     def observed(self, uid: str) -> ManagedPod | None:
         """Return a pod as it was observed last; None: it is gone, or of no workload."""
@@ -52,6 +60,7 @@ class ManagedPods:
         """Take the deletion of a pod, managed or not."""
         self._assumed.pop(uid, None)
         pod = self._pods.pop(uid, None)
+        self._index_node(uid)
         if pod is None:
             return
         uids = self._by_workload[pod.workload_key]
@@ -62,10 +71,31 @@ class ManagedPods:
     def assume(self, ungating: Ungating) -> None:
         """Count a pod as ungated from now on: its patch is on its way."""
         self._assumed[ungating.pod.uid] = ungating.pod_after
+        self._index_node(ungating.pod.uid)
 
     def forget(self, uid: str) -> None:
         """Count a pod as observed again: its patch has failed."""
         self._assumed.pop(uid, None)
+        self._index_node(uid)
+
+    def on_node(self, node: str) -> Sequence[ManagedPod]:
+        """Return the pods that no gate holds from a node, and that have not ended."""
+        return [self._assumed.get(uid) or self._pods[uid] for uid in self._by_node.get(node, ())]
+
+    def _index_node(self, uid: str) -> None:
+        pod = self._assumed.get(uid) or self._pods.get(uid)
+        node = ""
+        if pod is not None and not pod.is_held and not pod.is_terminated:
+            with suppress(FieldError):  # an affinity that the API server would reject names no node
+                node = pinned_node(pod)
+        old = self._node_of.pop(uid, "")
+        if old and old != node:
+            del self._by_node[old][uid]
+            if not self._by_node[old]:
+                del self._by_node[old]
+        if node:
+            self._node_of[uid] = node
+            self._by_node.setdefault(node, {})[uid] = None
 
     def of_workload(self, key: str) -> Sequence[ManagedPod]:
         """Return the pods of a Workload, by its namespace and name."""

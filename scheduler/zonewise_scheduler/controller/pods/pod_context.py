@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from zonewise_common.kube.resources import Resource
     from zonewise_scheduler.controller.types import Json
     from zonewise_scheduler.nodes.node.node_info import NodeInfo
+    from zonewise_scheduler.quota.hierarchy.topology_snapshot import SentPods
 
 
 class PodContext(NamedTuple):
@@ -21,6 +22,12 @@ class PodContext(NamedTuple):
     """Names of nodes by hostname."""
     predicted: Callable[[str], Mapping[tuple[str, str], Sequence[str]]] = lambda _workload: {}
     """Returns for the key of a workload what kubelets will assign, by pod set and node (predicted_admissions.py)."""
+    admits_next: Callable[[tuple[str, str], str, Mapping[tuple[str, str], SentPods]], bool] = (
+        lambda _key, _node, _sent: True
+    )
+    """Tells whether one more pod may be sent to a node now (TopologySnapshot.admits_next)."""
+    now: float = 0.0
+    """Seconds since 1970."""
     find: Callable[[Resource, str, str], Json | None] = lambda _resource, _namespace, _name: None
     """Returns a LocalQueue or ClusterQueue by namespace and name."""
     node_info: Callable[[str], NodeInfo | None] = lambda _name: None

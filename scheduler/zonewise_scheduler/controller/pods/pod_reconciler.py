@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import FieldError
+from zonewise_scheduler.controller.pods.arrival_gate import ArrivalGate
 from zonewise_scheduler.controller.pods.managed_pods import ManagedPods
 from zonewise_scheduler.controller.pods.pod_binder import BIND, PodBinder
 from zonewise_scheduler.controller.pods.pod_rejections import PodRejections
@@ -34,6 +35,7 @@ class PodReconciler:
         self._pods = ManagedPods()
         self._uids: dict[tuple[str, str], tuple[str, str]] = {}
         """UID and workload of each managed pod, by namespace and name."""
+        self._gate = ArrivalGate(self._pods)
         self._dirty: dict[str, None] = {}
         self._failed: dict[str, set[str]] = {}
         """UIDs of pods of which a write has failed, by workload: they stay held until something changes."""
@@ -43,6 +45,7 @@ class PodReconciler:
         uid, workload = self._uids.pop((namespace, name), ("", ""))
         if uid and (pod is None or pod.uid != uid):
             self._pods.remove(uid)
+            self._gate.forget(uid)
             self.binder.remove(uid)
             self._retry(workload, uid)
         if pod is not None:
@@ -60,6 +63,12 @@ class PodReconciler:
             self._failed.pop(key, None)
             self._dirty[key] = None
             self.binder.mark_workload(key)
+
+    def mark_nodes(self, nodes: Iterable[str], now: float) -> None:
+        """Look at the pods that wait for these nodes, which have changed."""
+        names = list(nodes)
+        self.binder.mark_nodes(names)
+        self._dirty.update(dict.fromkeys(self._gate.take_due(names, now)))
 
     def forget_marks(self) -> None:
         """Look for no writes, and count no rejections: this replica does not lead."""
@@ -82,8 +91,9 @@ class PodReconciler:
                 log.warning("workload=%s its pods stay held: %s", key, error)
                 continue
             for ungating in ungatings:
-                self._pods.assume(ungating)
-                writes.append(ungate_write(ungating))
+                if self._gate.lets_pass(ungating, context):
+                    self._pods.assume(ungating)
+                    writes.append(ungate_write(ungating))
         return writes
 
     def end_write(self, write: Write, *, done: bool) -> None:

@@ -119,6 +119,11 @@ class NodeInfoTable:
         info = self.infos[row]
         return "" if info is None else info.name
 
+    def find_row(self, name: str) -> int | None:
+        """Return the row of a node; None: there is no such node."""
+        self._flush()
+        return self._row_by_name.get(name)
+
     def label_column(self, key: str) -> Column[str | None]:
         """Return the values of a label by row, None where a node lacks it; later changes of nodes update the column."""
         self._flush()

@@ -48,6 +48,14 @@ class TopologyPlacementFailure(NamedTuple):
     """What that node lacks: "needs 6 CPUs in one zone; zone 0 has 4 free, zone 1 has 4"."""
 
 
+class SentPods(NamedTuple):
+    """The pods of one pod set that no gate holds from one node, and that have not ended."""
+
+    pods: int
+    settled: int = 0
+    """Those that the kubelet has admitted so long ago that the node's report has them."""
+
+
 TopologyAssignments = dict[str, TopologyAssignment]
 """By pod set: where its pods go."""
 
@@ -103,6 +111,13 @@ class TopologySnapshot(Protocol):
         """
         ...
 
+    def admits_next(self, key: tuple[str, str], node: str, sent: Mapping[tuple[str, str], SentPods]) -> bool:
+        """Tell whether the kubelet of a node will admit all pods placed there if one more is sent to it now.
+
+        `key`: of the pod's workload, and its pod set; `sent`: the pods on the node by the same keys.
+        """
+        ...
+
     def copy(self) -> TopologySnapshot:
         """Return a copy that changes independently."""
         ...
@@ -154,6 +169,10 @@ class EmptyTopologySnapshot:
     def predicted_admissions(self, workload: Workload) -> Mapping[tuple[str, str], Sequence[str]]:  # noqa: ARG002
         """Nothing is predicted."""
         return {}
+
+    def admits_next(self, key: tuple[str, str], node: str, sent: Mapping[tuple[str, str], SentPods]) -> bool:  # noqa: ARG002
+        """Nothing is predicted."""
+        return True
 
     def copy(self) -> TopologySnapshot:
         """Return another empty snapshot."""

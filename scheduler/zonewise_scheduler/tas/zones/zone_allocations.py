@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise_scheduler.nodes.assumed.arrival_orders import extend_orders, initial_orders
 from zonewise_scheduler.nodes.assumed.assumed_state import exhausted
 from zonewise_scheduler.tas.zones.kubelet_states import NodeStateOverlay
 from zonewise_scheduler.tas.zones.node_filling import predict_admission
@@ -12,11 +13,12 @@ from zonewise_scheduler.tas.zones.pod_allocation import memory_zones, pod_alloca
 from zonewise_scheduler.tas.zones.reported_node import is_admitted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.admission.pod import PodShape
     from zonewise_scheduler.nodes.arrays.state_table import NodeStateTable
+    from zonewise_scheduler.quota.hierarchy.topology_snapshot import SentPods
     from zonewise_scheduler.tas.zones.kubelet_states import KubeletStates
     from zonewise_scheduler.tas.zones.pod_allocation import Allocation, PodSetKey
 
@@ -144,11 +146,33 @@ class ZoneAllocations:
 
         Nothing changes, so that later decisions do not depend on the call.
         """
-        node = self._node(row)
-        for other, pods in node.pod_sets.items():
-            if pods.unallocated:
-                node = _allocate(node, other, pods)
+        node = self._allocated_node(row)
         return node.pod_sets[key].allocations if key in node.pod_sets else ()
+
+    def admits_next(self, row: int, key: PodSetKey, sent: Mapping[PodSetKey, SentPods]) -> bool:
+        """Tell whether a node's kubelet will admit all of its pods if one of `key` is sent to it now.
+
+        Pods that were sent may arrive in any order, and the kubelet gives each the best zones at that moment. So each
+        order must admit them all, and then all others in the order in which they were added. So once the sent pods
+        have arrived, the first of the others can be sent. True for a node without a report. Nothing changes.
+        """
+        node = self._allocated_node(row)
+        if node.state is None or key not in node.pod_sets:
+            return True
+        if any(pods.unallocated for pods in node.pod_sets.values()):
+            return False
+        in_flight, held = _not_arrived(node, sent)
+        if not held.get(key):
+            return True
+        shapes = {node.pod_sets[other].shape for other in in_flight}
+        if shapes <= {node.pod_sets[key].shape} and key == next(iter(held)):
+            return True
+        base = node
+        for other, count in (*in_flight.items(), *held.items()):
+            base = self._removal(row, base, other, count).after
+        in_flight[key] = in_flight.get(key, 0) + 1
+        held[key] -= 1
+        return base.state is not None and _admits_in_any_order(base.state, node, in_flight, held)
 
     def add(self, row: int, key: PodSetKey, shape: PodShape, count: int) -> None:
         """Add pods to a node."""
@@ -211,6 +235,14 @@ class ZoneAllocations:
             for key, pods in node.pod_sets.items():
                 rebuilt = _claim(rebuilt, key, PodSetAllocations(pods.shape, (), pods.pod_count))
         return rebuilt
+
+    def _allocated_node(self, row: int) -> NodeAllocations:
+        """Return a node by its last report, its pods allocated as far as they fit. Nothing changes."""
+        node = self._node(row)
+        for key, pods in node.pod_sets.items():
+            if pods.unallocated:
+                node = _allocate(node, key, pods)
+        return node
 
     def _pods(self, row: int, key: PodSetKey) -> PodSetAllocations | None:
         node = self._nodes.get(row)
@@ -306,6 +338,51 @@ def _allocate(node: NodeAllocations, key: PodSetKey, pods: PodSetAllocations) ->
         unallocated -= 1
     pods = PodSetAllocations(pods.shape, tuple(allocations), unallocated)
     return node._replace(state=state, pod_sets={**node.pod_sets, key: pods})
+
+
+def _not_arrived(
+    node: NodeAllocations, sent: Mapping[PodSetKey, SentPods]
+) -> tuple[dict[PodSetKey, int], dict[PodSetKey, int]]:
+    """Return by pod set the pods that are on their way to a node, and those that are held, as far as there are any."""
+    in_flight: dict[PodSetKey, int] = {}
+    held: dict[PodSetKey, int] = {}
+    for key, pods in node.pod_sets.items():
+        reported = sum(allocation.assignments is None for allocation in pods.allocations)
+        count, settled = sent.get(key, (0, 0))
+        arrived = min(max(reported, settled), pods.pod_count)
+        on_way = min(max(count - arrived, 0), pods.pod_count - arrived)
+        if on_way:
+            in_flight[key] = on_way
+        if pods.pod_count > arrived + on_way:
+            held[key] = pods.pod_count - arrived - on_way
+    return in_flight, held
+
+
+def _admits_in_any_order(
+    state: NodeState, node: NodeAllocations, in_flight: Mapping[PodSetKey, int], held: Mapping[PodSetKey, int]
+) -> bool:
+    """Tell whether the pods on their way are admitted in each order of arrival, and then the held ones in theirs.
+
+    `state`: without all of these pods.
+    """
+    orders = initial_orders(state)
+    for key, count in in_flight.items():
+        for _ in range(count):
+            extended = extend_orders(orders, node.pod_sets[key].shape, predict_admission)
+            if isinstance(extended, str):
+                return False
+            orders = extended
+    shapes = [node.pod_sets[key].shape for key, count in held.items() for _ in range(count)]
+    return all(_admits_in_sequence(after, shapes) for after in orders.reachable[orders.pods])
+
+
+def _admits_in_sequence(state: NodeState, shapes: Iterable[PodShape]) -> bool:
+    for shape in shapes:
+        after = predict_admission(state, shape).after
+        if after is None:
+            return False
+        state = after
+    return True
 
 
 def _release_all(state: NodeState, allocations: Sequence[Allocation], zones_in_use: int) -> NodeState:
