@@ -23,7 +23,7 @@ GROUPS = {
     "extender": ("extender", "extender_shapes", "connections"),
     "queue": ("tas", "kueue", "planner", "backfill"),
     "churn": ("churn",),
-    "live": ("live_queue", "live_cluster", "gang_start"),
+    "live": ("live_queue", "live_cluster", "gang_start", "thousand_jobs"),
     "placing": ("packing", "bursts", "room_to_binding"),
     "soak": ("soak",),
 }

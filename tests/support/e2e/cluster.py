@@ -157,13 +157,7 @@ def scheduling(
     cluster: Cluster, *, extender: Extender | None = None, percentage: int = 100
 ) -> Generator[RestartableProcess]:
     """Run kube-scheduler, with an extender where one is given; it looks at so many percent of nodes (0: it decides)."""
-    config: Object = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "leaderElection": {"leaderElect": False},
-        "clientConnection": {"kubeconfig": str(cluster.kubeconfig), "qps": 5000, "burst": 10000},
-        "percentageOfNodesToScore": percentage,
-    }
+    config: Object = {"percentageOfNodesToScore": percentage}
     if extender is not None:
         config["extenders"] = [
             {
@@ -172,10 +166,27 @@ def scheduling(
                 "nodeCacheCapable": True, "httpTimeout": "10s",
             }
         ]  # fmt: skip
-    file = cluster.directory / "scheduler.json"
+    name = f"kube-scheduler-{extender is not None}"
+    with running_scheduler(cluster.kubeconfig, cluster.directory, name=name, **config) as process:
+        yield process
+
+
+@contextlib.contextmanager
+def running_scheduler(
+    kubeconfig: Path, directory: Path, *, name: str = "kube-scheduler", **fields: object
+) -> Generator[RestartableProcess]:
+    """Run kube-scheduler, with more fields of its configuration; `name`: of its log in the directory."""
+    config: Object = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "clientConnection": {"kubeconfig": str(kubeconfig), "qps": 5000, "burst": 10000},
+        **fields,
+    }
+    file = directory / "scheduler.json"
     file.write_text(json.dumps(config))
-    access = [f"--{name}-kubeconfig={cluster.kubeconfig}" for name in ("authentication", "authorization")]
-    log = cluster.directory / f"kube-scheduler-{extender is not None}.log"
+    access = [f"--{purpose}-kubeconfig={kubeconfig}" for purpose in ("authentication", "authorization")]
+    log = directory / f"{name}.log"
     command = [
         str(find_program("kube-scheduler")),
         f"--config={file}",
