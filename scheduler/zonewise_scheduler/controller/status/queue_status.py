@@ -1,7 +1,8 @@
 """The statuses of ClusterQueues, LocalQueues and Cohorts, as writes, coalesced.
 
 A status is written once it has not changed for SETTLED seconds, and at the latest DELAY seconds after it first changed.
-So a queue in which many workloads start costs one write in DELAY seconds, and one at rest has an exact status.
+So a queue in which many workloads start costs one write in DELAY seconds, and one at rest has an exact status. While
+many other writes are on their way, BUSY_DELAY counts instead: admissions go first.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ SETTLED = 1.0
 """Seconds."""
 DELAY = 5.0
 """Seconds. 60 queues cost 12 writes a second at most."""
+BUSY_DELAY = 15.0
+"""Seconds."""
 
 
 def cluster_queue_status(observed: Json, summary: ClusterQueueSummary, now: float, *, fair_sharing: bool) -> Json:
@@ -89,9 +92,13 @@ class QueueStatuses:
         self._changes: dict[ObjectKey, _Change] = {}
 
     def due(
-        self, summaries: QueueSummaries, objects: Callable[[Resource], Iterable[Json]], now: float
+        self, summaries: QueueSummaries, objects: Callable[[Resource], Iterable[Json]], now: float, *, busy: bool
     ) -> Iterator[Write]:
-        """Yield the writes that are due; `objects`: the observed objects of a kind."""
+        """Yield the writes that are due; `objects`: the observed objects of a kind.
+
+        `busy`: many other writes are on their way.
+        """
+        delay = BUSY_DELAY if busy else DELAY
         changes: dict[ObjectKey, _Change] = {}
         for key, observed, status in self._statuses(summaries, objects, now):
             body = status_patch(observed, status)
@@ -100,7 +107,7 @@ class QueueStatuses:
             old = self._changes.get(key)
             first_at = now if old is None else old.first_at
             last_at = old.last_at if old is not None and _same(old.body, body) else now
-            if now >= last_at + SETTLED or now >= first_at + DELAY:
+            if now >= last_at + SETTLED or now >= first_at + delay:
                 yield _write(key, observed, body)
             else:
                 changes[key] = _Change(body, first_at, last_at)

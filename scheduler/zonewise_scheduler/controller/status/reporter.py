@@ -42,7 +42,7 @@ PERIOD = 1.0
 BUDGET = 0.05
 """or the time that one takes, divided by this, whichever is longer."""
 MAX_IN_FLIGHT = 20
-"""Writes on their way beyond which no notes are written."""
+"""Writes on their way beyond which no notes are written, and statuses of queues seldom."""
 REJECTED_PAUSE = 60.0
 """Seconds before a status that the server has rejected is tried again."""
 
@@ -134,8 +134,12 @@ class StatusReporter:
                 self._report_overruns(now)
                 self._observer.observe_reservations(self._controller, self.forecasts)
             self._next_at = now + max(PERIOD, (self._timer() - begin) / BUDGET)
-        if self._controller.leads and self._controller.in_flight < MAX_IN_FLIGHT:
+        if self._controller.leads and not self._is_busy:
             self._write_notes(now)
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._controller.in_flight >= MAX_IN_FLIGHT
 
     def end_write(self, write: Write, outcome: Outcome, now: float) -> bool:
         """Take the outcome of any write; return whether it was one of a status, so that the controller needs it not."""
@@ -186,7 +190,8 @@ class StatusReporter:
 
     def _write_statuses(self, now: float) -> None:
         self._paused = {key: until for key, until in self._paused.items() if until > now}
-        for write in self._statuses.due(self.snapshot.queues, self._controller.configuration.objects, now):
+        objects = self._controller.configuration.objects
+        for write in self._statuses.due(self.snapshot.queues, objects, now, busy=self._is_busy):
             if write.key not in self._in_flight and write.key not in self._paused:
                 self._in_flight.add(write.key)
                 self._submit(write)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from support.queue_objects import resource_groups
 from zonewise_common.kube.resources import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, RESOURCE_FLAVORS, Resource
 from zonewise_sandbox.apiserver.merge_patch import merge_patch
 from zonewise_scheduler.controller.status.queue_status import (
+    BUSY_DELAY,
     DELAY,
     SETTLED,
     QueueStatuses,
@@ -166,8 +168,8 @@ def test_a_status_that_was_written_is_not_written_again(
     assert [each["name"] for each in written["status"]["flavorsUsage"]] == ["f"]
 
 
-@given(st.lists(st.tuples(st.floats(0.05, 3.0), st.integers(0, 3)), max_size=60))
-def test_statuses_are_coalesced_and_exact_at_rest(changes: list[tuple[float, int]]) -> None:
+@given(st.lists(st.tuples(st.floats(0.05, 3.0), st.integers(0, 3)), max_size=60), st.booleans())
+def test_statuses_are_coalesced_and_exact_at_rest(changes: list[tuple[float, int]], busy: bool) -> None:
     """Within DELAY there is at most one write of a queue that keeps changing, and none of one that does not change."""
     observed: Json = {"metadata": {"name": "q"}}
     statuses = QueueStatuses()
@@ -181,7 +183,7 @@ def test_statuses_are_coalesced_and_exact_at_rest(changes: list[tuple[float, int
         nonlocal observed
         counts = WorkloadCounts(reserving=reserving)
         summary = ClusterQueueSummary("q", "", READY, counts, {}, DRS())
-        for write in statuses.due(QueueSummaries({"q": summary}), objects, now):
+        for write in statuses.due(QueueSummaries({"q": summary}), objects, now, busy=busy):
             assert isinstance(write.body, dict)
             observed = merge_patch(observed, write.body)
             writes.append(now)
@@ -202,19 +204,24 @@ def test_statuses_are_coalesced_and_exact_at_rest(changes: list[tuple[float, int
     assert len(writes) == count
 
 
-def test_a_queue_that_keeps_changing_is_written_once_in_a_delay() -> None:
+@pytest.mark.parametrize(("busy", "delay"), [(False, DELAY), (True, BUSY_DELAY)])
+def test_a_queue_that_keeps_changing_is_written_once_in_a_delay(busy: bool, delay: float) -> None:
     observed: Json = {"metadata": {"name": "q"}}
     statuses = QueueStatuses()
     times: list[float] = []
     for tick in range(200):
         now = NOW + tick * 0.5
         summary = ClusterQueueSummary("q", "", READY, WorkloadCounts(active=tick + 1), {}, DRS())
-        objects = {CLUSTER_QUEUES: [observed]}
-        for write in statuses.due(QueueSummaries({"q": summary}), lambda kind, all_=objects: all_.get(kind, []), now):
+        all_objects = {CLUSTER_QUEUES: [observed]}
+
+        def objects(kind: Resource, by_kind: dict[Resource, list[Json]] = all_objects) -> list[Json]:
+            return by_kind.get(kind, [])
+
+        for write in statuses.due(QueueSummaries({"q": summary}), objects, now, busy=busy):
             assert isinstance(write.body, dict)
             observed = merge_patch(observed, write.body)
             times.append(now)
-    assert len(times) == 200 * 0.5 // (DELAY + 0.5)
+    assert len(times) == 200 * 0.5 // (delay + 0.5)
 
 
 def test_a_check_that_is_missing_or_not_active_is_named() -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from support.model_cluster import NAMESPACE, ModelCluster
 from support.reported_queue import ReportedQueue
-from zonewise_common.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES
-from zonewise_scheduler.controller.status.queue_status import PURPOSE
-from zonewise_scheduler.controller.types import ObjectKey
+from zonewise_common.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
+from zonewise_scheduler.controller.status.queue_status import BUSY_DELAY, DELAY, PURPOSE
+from zonewise_scheduler.controller.status.reporter import MAX_IN_FLIGHT
+from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
 from zonewise_scheduler.controller.workloads.conditions import find_condition
 
 Json = dict[str, Any]
@@ -37,6 +40,19 @@ def test_statuses_follow_and_rest() -> None:
     for _ in range(30):
         queue.tick(1.0)
     assert len([write for write in queue.writes if write.purpose == PURPOSE]) == 2
+
+
+@pytest.mark.parametrize(("in_flight", "delay"), [(MAX_IN_FLIGHT - 1, DELAY), (MAX_IN_FLIGHT, BUSY_DELAY)])
+def test_statuses_are_seldom_while_many_writes_are_on_their_way(in_flight: int, delay: float) -> None:
+    queue = ReportedQueue(ModelCluster(), NOW)
+    for i in range(in_flight):
+        key = ObjectKey(WORKLOADS, NAMESPACE, f"other-{i}")
+        assert queue.controller.claim(Write(Verb.MERGE_PATCH, key, "admit"))
+    for i in range(60):
+        queue.cluster.submit(f"j{i}", 6, at=i)  # the number of pending workloads changes all the time
+        queue.tick(0.9)
+    written = [write for write in queue.writes if write.purpose == PURPOSE and write.key == QUEUE]
+    assert 60 * 0.9 // (delay + 2.0) <= len(written) <= 60 * 0.9 // delay
 
 
 def test_a_workload_that_waits_is_told_why_once() -> None:
