@@ -2,7 +2,7 @@
 
 A status is written once it has not changed for SETTLED seconds, and at the latest DELAY seconds after it first changed.
 So a queue in which many workloads start costs one write in DELAY seconds, and one at rest has an exact status. While
-many other writes are on their way, BUSY_DELAY counts instead: admissions go first.
+many other writes are on their way, BUSY_SETTLED and BUSY_DELAY count instead: admissions go first.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SETTLED = 1.0
 """Seconds."""
 DELAY = 5.0
 """Seconds. 60 queues cost 12 writes a second at most."""
-BUSY_DELAY = 15.0
+BUSY_SETTLED, BUSY_DELAY = 5.0, 15.0
 """Seconds."""
 
 
@@ -98,7 +98,7 @@ class QueueStatuses:
 
         `busy`: many other writes are on their way.
         """
-        delay = BUSY_DELAY if busy else DELAY
+        settled, delay = (BUSY_SETTLED, BUSY_DELAY) if busy else (SETTLED, DELAY)
         changes: dict[ObjectKey, _Change] = {}
         for key, observed, status in self._statuses(summaries, objects, now):
             body = status_patch(observed, status)
@@ -107,7 +107,7 @@ class QueueStatuses:
             old = self._changes.get(key)
             first_at = now if old is None else old.first_at
             last_at = old.last_at if old is not None and _same(old.body, body) else now
-            if now >= last_at + SETTLED or now >= first_at + delay:
+            if now >= last_at + settled or now >= first_at + delay:
                 yield _write(key, observed, body)
             else:
                 changes[key] = _Change(body, first_at, last_at)

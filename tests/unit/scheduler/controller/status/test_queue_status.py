@@ -16,6 +16,7 @@ from zonewise_common.kube.resources import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES
 from zonewise_sandbox.apiserver.merge_patch import merge_patch
 from zonewise_scheduler.controller.status.queue_status import (
     BUSY_DELAY,
+    BUSY_SETTLED,
     DELAY,
     SETTLED,
     QueueStatuses,
@@ -196,7 +197,7 @@ def test_statuses_are_coalesced_and_exact_at_rest(changes: list[tuple[float, int
         tick()
         now += 1.0
     assert observed["status"].get("reservingWorkloads", 0) == reserving
-    assert all(later - earlier >= SETTLED for earlier, later in pairwise(writes))
+    assert all(later - earlier >= (BUSY_SETTLED if busy else SETTLED) for earlier, later in pairwise(writes))
     count = len(writes)
     for _ in range(20):
         tick()
