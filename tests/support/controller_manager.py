@@ -50,8 +50,8 @@ def real_controller_manager(server: RealServer, *flags: str) -> Generator[Restar
             "--bind-address=127.0.0.1",
             f"--secure-port={port}",
             f"--cert-dir={server.directory}",
-            "--kube-api-qps=200",
-            "--kube-api-burst=400",
+            "--kube-api-qps=2000",
+            "--kube-api-burst=4000",
             *flags,
         ]
         with RestartableProcess(command, server.directory / "controller-manager.log") as process:
