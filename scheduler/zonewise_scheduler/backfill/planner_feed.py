@@ -208,20 +208,11 @@ class PlannerFeed:
         self._flavors = tuple(self._read(entry, "resourceFlavors", read_resource_flavor))
         topologies = self._read(entry, "topologies", read_topology)
         self._topologies = {topology.name: topology.levels for topology in topologies if topology.levels}
-        self._note_missing_topologies()
         local_queues = self._read(entry, "localQueues", read_local_queue)
         configuration = QueueConfiguration(
             tuple(cluster_queues), tuple(cohorts), self._flavors, tuple(local_queues), entry["namespaces"]
         )
         events.reconfigure(self.state, configuration, self._placements())
-
-    def _note_missing_topologies(self) -> None:
-        """Note flavors whose Topology is absent, or has no levels: no pod can be placed on their nodes."""
-        for flavor in self._flavors:
-            if flavor.topology_name and flavor.topology_name not in self._topologies:
-                name = f"resourceFlavors/{flavor.name}"
-                problem = f"spec.topologyName: there is no Topology {flavor.topology_name!r:.80} with levels"
-                self.problems[name] = (*self.problems.get(name, ()), problem)
 
     def _change_nodes(self, entry: Json) -> None:
         if self._nodes is None:

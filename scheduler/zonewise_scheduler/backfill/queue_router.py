@@ -58,12 +58,17 @@ def rebuild_snapshot(
     removed = [
         node.spec._replace(stop_policy="Hold") for name, node in old.cluster_queues.items() if name in used - configured
     ]
-    new = Snapshot([*configuration.cluster_queues, *removed], configuration.cohorts, configuration.flavors)
+    new = Snapshot(
+        [*configuration.cluster_queues, *removed],
+        configuration.cohorts,
+        configuration.flavors,
+        tas_snapshot=old.tas_snapshot if placements is None else placements,
+    )
     new.inactive |= {spec.name: "it has been deleted" for spec in removed}
-    new.add_workloads(running)
-    if placements is not None:
-        placements.add_all(running)
-    new.tas_snapshot = old.tas_snapshot if placements is None else placements
+    if placements is None:
+        new.add_placed_workloads(running)
+    else:
+        new.add_workloads(running)
     new.preemption_graph, new.not_preempted = old.preemption_graph, old.not_preempted
     return new, used - configured
 

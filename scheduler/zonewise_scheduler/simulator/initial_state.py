@@ -27,7 +27,12 @@ def initial_snapshot(scenario: Scenario) -> Snapshot:
 
     A flavor without a described Topology has quotas only. So do all flavors where there are no nodes.
     """
-    return Snapshot(scenario.queues, scenario.cohorts, scenario.flavors or None, tas_snapshot=_tas_snapshot(scenario))
+    tas_snapshot = _tas_snapshot(scenario)
+    flavors = [
+        flavor._replace(topology_name="") if tas_snapshot is None or tas_snapshot.lacks_topology(flavor) else flavor
+        for flavor in scenario.flavors
+    ]
+    return Snapshot(scenario.queues, scenario.cohorts, flavors or None, tas_snapshot=tas_snapshot)
 
 
 def _tas_snapshot(scenario: Scenario) -> TASSnapshot | None:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 
     from zonewise_scheduler.admission.node import NodeState
+    from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
     from zonewise_scheduler.quota.api.workload_types import TopologyRequest, Workload
     from zonewise_scheduler.quota.hierarchy.topology_snapshot import PlacementRequest, SentPods, TopologyAssignments
     from zonewise_scheduler.tas.flavor_topology import FlavorTopology
@@ -86,6 +87,10 @@ class TASSnapshot:
     def has_topology(self, flavor: str) -> bool:
         """Tell whether the flavor has a topology that is known."""
         return flavor in self._flavor_topologies
+
+    def lacks_topology(self, flavor: ResourceFlavor) -> bool:
+        """Tell whether the flavor names a Topology that is absent or invalid."""
+        return bool(flavor.topology_name) and not self.has_topology(flavor.name)
 
     def has_level(self, flavor: str, request: TopologyRequest) -> bool:
         """Tell whether the flavor's topology has the levels of the request."""

@@ -27,6 +27,7 @@ _INACTIVE_REASONS = {
     "missing ResourceFlavors": "FlavorNotFound",
     "missing AdmissionChecks": "AdmissionCheckNotFound",
     "inactive AdmissionChecks": "AdmissionCheckInactive",
+    "there is no Topology": "TopologyNotFound",
 }
 """By a part of the message of a Snapshot."""
 

@@ -80,13 +80,17 @@ class Snapshot:
 
     def add_workloads(self, workloads: Collection[Workload]) -> None:
         """Add several workloads. Their usage is summed up first, queue by queue."""
+        self.add_placed_workloads(workloads)
+        self.tas_snapshot.add_all(workloads)
+
+    def add_placed_workloads(self, workloads: Iterable[Workload]) -> None:
+        """Add several workloads whose placements the topologies have already."""
         for name, queue_workloads in self._by_queue(workloads).items():
             queue = self.cluster_queues[name]
             for workload in queue_workloads:
                 self.workloads_by_queue[name][workload.key] = workload
                 queue.count_workload(workload)
             queue.add_usage(_sum_usage(queue_workloads))
-        self.tas_snapshot.add_all(workloads)
 
     def remove_workloads(self, workloads: Collection[Workload]) -> None:
         """Remove several workloads."""
@@ -181,18 +185,25 @@ class Snapshot:
             node.parent.child_cqs.append(node)
 
     def _inactive_reason(self, spec: ClusterQueue) -> str:
-        if spec.stop_policy != "None":
-            return f"stopPolicy is {spec.stop_policy}"
-        if self.resource_flavors is not None:
-            missing = {
-                name
-                for group in spec.resource_groups
-                for name in group.flavor_names
-                if name not in self.resource_flavors
-            }
-            if missing:
-                return f"references missing ResourceFlavors: {', '.join(sorted(missing))}"
-        return _check_problem(spec)
+        """Return all reasons in the order of Kueue's pkg/cache/scheduler/clusterqueue.go inactiveReason; "": none."""
+        stopped = f"stopPolicy is {spec.stop_policy}" if spec.stop_policy != "None" else ""
+        problems = (stopped, self._flavor_problem(spec), _check_problem(spec), self._topology_problem(spec))
+        return ", ".join(filter(None, problems))
+
+    def _flavor_problem(self, spec: ClusterQueue) -> str:
+        if self.resource_flavors is None:
+            return ""
+        missing = _flavor_names(spec) - self.resource_flavors.keys()
+        return f"references missing ResourceFlavors: {', '.join(sorted(missing))}" if missing else ""
+
+    def _topology_problem(self, spec: ClusterQueue) -> str:
+        """Return which Topologies of a queue's flavors are missing; "": none."""
+        flavors = [(self.resource_flavors or {}).get(name) for name in sorted(_flavor_names(spec))]
+        return ", ".join(
+            f"there is no Topology {flavor.topology_name} for ResourceFlavor {flavor.name}"
+            for flavor in flavors
+            if flavor is not None and self.tas_snapshot.lacks_topology(flavor)
+        )
 
     def _queues_by_cohort(self) -> Mapping[str, list[ClusterQueueSnapshot]]:
         """Return all queues by the name of their cohort, inactive queues too."""
@@ -201,6 +212,10 @@ class Snapshot:
             if node.parent is not None:
                 by_cohort.setdefault(node.parent.name, []).append(node)
         return by_cohort
+
+
+def _flavor_names(spec: ClusterQueue) -> set[str]:
+    return {name for group in spec.resource_groups for name in group.flavor_names}
 
 
 def _check_problem(spec: ClusterQueue) -> str:

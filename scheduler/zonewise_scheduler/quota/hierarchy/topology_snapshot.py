@@ -12,6 +12,7 @@ from zonewise_scheduler.quota.topology.types import TopologyAssignment
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence, Set
 
+    from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
     from zonewise_scheduler.quota.api.workload_types import PodSet, TopologyRequest, Workload
 
 
@@ -65,6 +66,10 @@ class TopologySnapshot(Protocol):
 
     def has_topology(self, flavor: str) -> bool:
         """Tell whether the flavor has a topology that is known."""
+        ...
+
+    def lacks_topology(self, flavor: ResourceFlavor) -> bool:
+        """Tell whether the flavor names a Topology that is absent or invalid. False: or nothing is placed at all."""
         ...
 
     def has_level(self, flavor: str, request: TopologyRequest) -> bool:
@@ -128,6 +133,10 @@ class EmptyTopologySnapshot:
 
     def has_topology(self, flavor: str) -> bool:  # noqa: ARG002 -- no flavor has one
         """No flavor has a topology."""
+        return False
+
+    def lacks_topology(self, flavor: ResourceFlavor) -> bool:  # noqa: ARG002 -- quotas alone decide
+        """No flavor needs one."""
         return False
 
     def has_level(self, flavor: str, request: TopologyRequest) -> bool:  # noqa: ARG002 -- no flavor has one

@@ -191,8 +191,10 @@ def test_a_topology_deleted_under_running_gangs_stops_none_of_them() -> None:
     assert not runs(cluster, later)
     feed = queue.controller.feed
     activity = summarize_queues(feed.state, feed.problems).cluster_queues["q"].activity
-    assert "ResourceFlavor f: spec.topologyName: there is no Topology 't' with levels" in activity.message
+    assert (activity.is_active, activity.reason) == (False, "TopologyNotFound")
+    assert activity.message == "Can't admit new workloads: there is no Topology t for ResourceFlavor f"
     cluster.create(TOPOLOGIES, "", "t", spec=spec)
     queue.settle(cluster.sync_jobs)
+    assert summarize_queues(feed.state, feed.problems).cluster_queues["q"].activity.is_active
     assert runs(cluster, later)
     assert cluster.nodes_of(gang) == nodes

@@ -58,6 +58,12 @@ def test_places_are_placed_where_nodes_exist() -> None:
         initial_snapshot(case._replace(topologies={"hosts": ()}))
 
 
+def test_a_flavor_without_a_described_topology_has_quotas_only() -> None:
+    snapshot = initial_snapshot(with_nodes(scenario(), ("n", 4))._replace(topologies={}))
+    assert not snapshot.tas_snapshot.has_topology("default")
+    assert not snapshot.inactive
+
+
 def test_what_is_possible_where_nothing_runs() -> None:
     """By borrowing, too; in a queue on hold, once it is held no longer."""
     queues = queue("q", 4, "all"), queue("r", 4, "all"), queue("held", 2, stop_policy="Hold")

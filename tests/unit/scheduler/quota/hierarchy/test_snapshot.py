@@ -7,6 +7,7 @@ import pytest
 from support.quota_strategies import CPU, cpu_queue
 from zonewise_scheduler.quota.api.queue_types import Cohort, ResourceFlavor
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+from zonewise_scheduler.tas.tas_snapshot import TASSnapshot
 
 
 def test_a_cycle_of_cohorts_makes_queues_inactive() -> None:
@@ -30,6 +31,19 @@ def test_a_queue_with_a_missing_flavor_is_inactive() -> None:
     queues = [cpu_queue("q", 3, cohort="")]
     assert "any" in Snapshot(queues, resource_flavors=[]).inactive["q"]
     assert not Snapshot(queues, resource_flavors=[ResourceFlavor("any")]).inactive
+
+
+def test_a_queue_without_the_topology_of_a_flavor_is_inactive() -> None:
+    queues, flavors = [cpu_queue("q", 3, cohort="")], [ResourceFlavor("any", topology_name="racks")]
+    message = "there is no Topology racks for ResourceFlavor any"
+    assert Snapshot(queues, resource_flavors=flavors, tas_snapshot=TASSnapshot(())).inactive == {"q": message}
+    assert not Snapshot(queues, resource_flavors=flavors).inactive, "quotas alone decide"
+
+
+def test_an_inactive_queue_has_all_its_reasons_in_order() -> None:
+    queues = [cpu_queue("q", 3, cohort="")._replace(stop_policy="Hold")]
+    reason = Snapshot(queues, resource_flavors=[]).inactive["q"]
+    assert reason == "stopPolicy is Hold, references missing ResourceFlavors: any"
 
 
 def test_a_cohort_without_a_spec_exists() -> None:
