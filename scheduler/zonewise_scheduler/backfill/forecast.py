@@ -151,6 +151,8 @@ class _Play:
         """Run passes until no workload is preempted; return when the next pass is due without any event."""
         while True:
             plan = schedule(self._state, self._now)
+            if self._state.assumed is not None:
+                self._state.assumed.clear()  # admissions are observed at once
             for workload in plan.admitted:
                 self._starts.setdefault(workload.key, self._now)
                 self._push_end(workload.key, self._now + self._run_times.by_key[workload.key][self._play])

@@ -154,6 +154,7 @@ class PlannerState:
         other.running_workloads = self.running_workloads.copy()
         other.active_queues, other.freed_queues = dict(self.active_queues), set(self.freed_queues)
         other.young = dict(self.young)
+        other.assumed = None if self.assumed is None else set(self.assumed)
         other.unreported_stops, other.removed_queues = list(self.unreported_stops), set(self.removed_queues)
         other.fair_sharing = None if self.fair_sharing is None else self.fair_sharing.copy()
         return other

@@ -31,6 +31,10 @@ class FlavorTopology:
         self.empty_snapshot = NodeTASFlavorSnapshot(tree, nodes, tolerations=flavor.tolerations)
         """The snapshot without TAS usage; pods get the flavor's tolerations in addition to their own."""
 
+    def with_nodes(self, nodes: NodeInfoTable) -> FlavorTopology:
+        """Return the same tree over a copy of its nodes; the two share no cache."""
+        return FlavorTopology(self.flavor, self.tree, nodes)
+
 
 def build_flavor_topology(
     flavor: ResourceFlavor, levels: Sequence[str], nodes: NodeInfoTable, ready: NDArray[np.bool_] | None = None

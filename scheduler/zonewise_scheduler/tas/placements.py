@@ -33,7 +33,10 @@ _EMPTY = Placement((), (), stale=False, pod_sets=())
 
 
 class Placements:
-    """A cache of the placements of workloads; copies of a TASSnapshot share it."""
+    """A cache of the placements of workloads; copies of a TASSnapshot share it, also among threads.
+
+    A placement follows from the workload and the trees alone, which do not change. The cache is never iterated.
+    """
 
     def __init__(self, flavor_topologies: Mapping[str, FlavorTopology]) -> None:
         self._flavor_topologies = flavor_topologies

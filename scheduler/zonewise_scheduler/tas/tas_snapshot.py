@@ -179,6 +179,18 @@ class TASSnapshot:
         copied._allocations = None if self._allocations is None else self._allocations.copy()
         return copied
 
+    def copy_for_thread(self) -> TASSnapshot:
+        """Return an independent copy that shares no nodes and no caches but those of placements."""
+        copied = self.copy()
+        tables = {id(topology.nodes): topology.nodes for topology in self._flavor_topologies.values()}
+        copies = {number: nodes.copy() for number, nodes in tables.items()}
+        copied._flavor_topologies = {
+            name: topology.with_nodes(copies[id(topology.nodes)]) for name, topology in self._flavor_topologies.items()
+        }
+        copied._snapshots, copied._results = {}, {}
+        copied._allocations = None if self._allocations is None else self._allocations.copy_for_thread()
+        return copied
+
     def node_state(self, row: int) -> NodeState | None:
         """Return the predicted state of a node with all its placed pods.
 

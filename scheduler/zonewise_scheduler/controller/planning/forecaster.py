@@ -44,8 +44,10 @@ class ForecastBasis(NamedTuple):
 
 
 def copy_basis(state: PlannerState, history: RunTimeHistory, now: float) -> ForecastBasis:
-    """Return copies, for a question to the controller."""
-    return ForecastBasis(state.copy(MAX_RESERVATION_DEPTH), history.copy(), now)
+    """Return copies that the forecaster's thread may use, for a question to the controller."""
+    copied = state.copy(MAX_RESERVATION_DEPTH)
+    copied.snapshot.tas_snapshot = copied.snapshot.tas_snapshot.copy_for_thread()
+    return ForecastBasis(copied, history.copy(), now)
 
 
 def forecast_first(basis: ForecastBasis) -> Mapping[str, Forecast]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
@@ -56,6 +57,12 @@ class Column(Generic[V]):
         """Without duplicates; some may have no row any more."""
         self._codes: dict[V, int] = {value: 0}
 
+    def copy(self) -> Column[V]:
+        """Return an independent copy."""
+        copied = copy(self)
+        copied.codes, copied.values, copied._codes = self.codes.copy(), list(self.values), dict(self._codes)
+        return copied
+
     def set(self, rows: Sequence[int], values: Iterable[V]) -> None:
         """Set the values of some rows."""
         if len(self.values) >= 2 * len(self.codes) + _SPARE_CODES:
@@ -107,6 +114,18 @@ class NodeInfoTable:
 
     def __len__(self) -> int:
         return len(self.infos)
+
+    def copy(self) -> NodeInfoTable:
+        """Return an independent copy."""
+        self._flush()
+        copied = copy(self)
+        copied.infos, copied._names, copied._pending_rows = list(self.infos), list(self._names), set[int]()
+        copied._row_by_name, copied._resource_index = dict(self._row_by_name), dict(self._resource_index)
+        copied._available, copied._has_node = self._available.copy(), self._has_node.copy()
+        copied._unschedulable = self._unschedulable.copy()
+        copied._taints, copied._ports = self._taints.copy(), self._ports.copy()
+        copied._labels = {key: column.copy() for key, column in self._labels.items()}
+        return copied
 
     def set(self, row: int, info: NodeInfo | None) -> None:
         """Set the node of a row; None: no node."""

@@ -127,6 +127,10 @@ class TopologySnapshot(Protocol):
         """Return a copy that changes independently."""
         ...
 
+    def copy_for_thread(self) -> TopologySnapshot:
+        """Return a copy that another thread may use while this one changes, and so may its nodes."""
+        ...
+
 
 class EmptyTopologySnapshot:
     """A cluster without topologies."""
@@ -184,5 +188,9 @@ class EmptyTopologySnapshot:
         return True
 
     def copy(self) -> TopologySnapshot:
+        """Return another empty snapshot."""
+        return EmptyTopologySnapshot()
+
+    def copy_for_thread(self) -> TopologySnapshot:
         """Return another empty snapshot."""
         return EmptyTopologySnapshot()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,7 @@ class NodeStateOverlay:
 class KubeletStates:
     """The last reports of nodes by row, with and without the queue's pods, and the states under an overlay.
 
-    A cluster has one instance, which copies of the allocations share. The arrays hold one overlay at a time; the
+    A cluster has one instance in each thread, which copies of the allocations share. The arrays hold one overlay at a time; the
     differences are written when another one is requested.
     """
 
@@ -50,12 +51,24 @@ class KubeletStates:
         """(rows,): the revision of the last report."""
         self.versions = count()
         """Unique version numbers for allocations."""
-        self._table = _build_table(states)
+        self._table: NodeStateTable | None = _build_table(states)
+        """None: to be built."""
         self._empty_table: NodeStateTable | None = None
         self._overlay: NodeStateOverlay | None = None
         """The overlay in the arrays."""
         self._outdated_rows: set[int] = set()
         """Rows of the arrays that were reported since they were written."""
+
+    def copy(self) -> KubeletStates:
+        """Return a copy that changes independently; its arrays are built at their first use.
+
+        Both take version numbers from one sequence.
+        """
+        copied = copy(self)
+        copied._reports, copied._outdated_rows = list(self._reports), set()
+        copied.has_report, copied._revisions = self.has_report.copy(), self._revisions.copy()
+        copied._table = copied._empty_table = copied._overlay = None
+        return copied
 
     def report(self, row: int, report: ReportedNode) -> None:
         """Use a new report of a node."""
@@ -87,6 +100,8 @@ class KubeletStates:
 
     def table(self, overlay: NodeStateOverlay) -> NodeStateTable:
         """Return all nodes under an overlay; valid until the next call."""
+        if self._table is None:
+            self._table = _build_table([report.state for report in self._reports])
         previous, self._overlay = self._overlay, overlay
         rows: Iterable[int] = overlay.changed_rows | self._outdated_rows
         if previous is not overlay:

@@ -125,12 +125,20 @@ class ZoneAllocations:
 
     def copy(self) -> ZoneAllocations:
         """Return an independent copy."""
+        copied = self._copy(self.kubelet_states)
+        copied._removals = self._removals
+        return copied
+
+    def copy_for_thread(self) -> ZoneAllocations:
+        """Return a copy for another thread, with kubelet states of its own."""
+        return self._copy(self.kubelet_states.copy())
+
+    def _copy(self, kubelet_states: KubeletStates) -> ZoneAllocations:
         self._allocate_pending()
-        copied = ZoneAllocations(self.kubelet_states)
+        copied = ZoneAllocations(kubelet_states)
         copied._nodes = dict(self._nodes)
         copied._overlay = NodeStateOverlay(self._overlay.states, self._overlay.changed_rows)
         copied._version, copied._revision = self._version, self._revision
-        copied._removals = self._removals
         return copied
 
     def zones(self, row: int, key: PodSetKey) -> list[int]:

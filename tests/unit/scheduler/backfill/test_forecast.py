@@ -126,6 +126,23 @@ def test_a_grain_merges_ends_that_are_close() -> None:
     assert (exact["/next"].latest, exact["/z"].latest) == (99, 109)
 
 
+def test_a_workload_that_starts_in_the_play_may_be_preempted_later() -> None:
+    """Also where admissions count as assumed until they are observed, which happens at once in a play."""
+    specs = [queue("q", 8, preemption=ClusterQueuePreemption("LowerPriority"))]
+    planner = new_state(Snapshot(specs), policy_named("greedy", 0.0))
+    planner.assumed = set()
+    for each in (
+        submission("first", 4, 100, priority=9),
+        submission("wide", 8, 100, priority=9),
+        submission("before", 4, 10),
+        submission("low", 4, 1000),
+    ):
+        events.submit(planner, each.workload, each.queue)
+        schedule(planner, 0)
+    forecasts = forecast_starts(planner, 0, RunTimeHistory())
+    assert (forecasts["/low"].likely, forecasts["/wide"].likely) == (10, 100)
+
+
 # --- random histories
 
 

@@ -1,0 +1,93 @@
+"""A forecast in a thread of its own changes nothing of the planner, and the planner nothing of it."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from support.node_changes import node_change, report_change, usage_change
+from unit.scheduler.backfill.test_planner_feed_nodes import decisions, feed, workload
+from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
+from zonewise_scheduler.controller.planning.forecaster import copy_basis, forecast_first
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zonewise_scheduler.backfill.planner_feed import PlannerFeed
+
+NODES = [f"n{i}" for i in range(6)]
+ROUNDS = 12
+
+
+@pytest.fixture
+def frequent_switches() -> Iterator[None]:
+    """Threads switch after each few instructions."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+def job(name: str, pods: int, cpus: int) -> dict[str, Any]:
+    """A Workload that runs for ten minutes at most."""
+    obj = workload(name, pods, cpus)
+    obj["spec"]["maximumExecutionTimeSeconds"] = 600
+    return obj
+
+
+def new_queue() -> PlannerFeed:
+    """Workloads run on all nodes, admitted but not observed yet, and more of them wait."""
+    fed = feed()
+    fed.change_nodes([change for name in NODES for change in (node_change(name), report_change(name, 0))])
+    for i in range(24):
+        fed.submit(job(f"w{i:02}", 1 + i % 2, 6))
+    fed.run_pass(1.0)
+    return fed
+
+
+def go_on(fed: PlannerFeed, number: int) -> Any:
+    """Workloads end and arrive, a report and a usage change, a node goes, and a pass follows."""
+    fed.change_nodes([report_change(NODES[number % 5], number % 3), usage_change(NODES[number % 4], 1000 * number)])
+    fed.change_nodes([node_change(NODES[5], ready="True" if number % 3 else "False")])
+    for key in list(fed.state.running)[:2]:
+        fed.confirm(key)
+        fed.finish(key)
+    fed.submit(job(f"later{number:02}", 1 + number % 2, 4))
+    return decisions(fed.run_pass(2.0 + number))
+
+
+def test_a_forecast_leaves_the_planner_as_it_was() -> None:
+    fed = new_queue()
+    assumed, protected = set(fed.state.assumed or ()), set(fed.state.snapshot.not_preempted)
+    assert assumed
+    assert forecast_first(copy_basis(fed.state, RunTimeHistory(), 2.0))
+    assert fed.state.assumed == assumed
+    assert fed.state.snapshot.not_preempted == protected
+
+
+def test_a_forecast_is_of_the_nodes_of_its_copy() -> None:
+    fed, same = new_queue(), new_queue()
+    basis = copy_basis(fed.state, RunTimeHistory(), 2.0)
+    fed.change_nodes([change for name in NODES for change in (usage_change(name, 14_000), report_change(name, 2))])
+    forecasts = forecast_first(basis)
+    assert forecasts == forecast_first(copy_basis(same.state, RunTimeHistory(), 2.0))
+    assert all(forecast.latest < inf for forecast in forecasts.values())
+
+
+@pytest.mark.usefixtures("frequent_switches")
+def test_planner_and_forecasts_at_the_same_time_are_as_one_after_the_other() -> None:
+    alone, beside = new_queue(), new_queue()
+    with ThreadPoolExecutor(1) as forecasts:
+        for number in range(ROUNDS):
+            expected = forecast_first(copy_basis(alone.state, RunTimeHistory(), 2.0 + number))
+            result = forecasts.submit(forecast_first, copy_basis(beside.state, RunTimeHistory(), 2.0 + number))
+            while True:
+                decided = go_on(beside, number)
+                assert decided == go_on(alone, number)
+                if result.done():
+                    break
+            assert result.result() == expected
