@@ -32,8 +32,8 @@ class NodeStateOverlay:
 class KubeletStates:
     """The last reports of nodes by row, with and without the queue's pods, and the states under an overlay.
 
-    A cluster has one instance in each thread, which copies of the allocations share. The arrays hold one overlay at a time; the
-    differences are written when another one is requested.
+    A cluster has one instance in each thread, which copies of the allocations share. The arrays hold one overlay at a
+    time; the differences are written when another one is requested.
     """
 
     def __init__(self, states: Sequence[NodeState | None], *, allow_unknown: bool = True) -> None:
