@@ -251,6 +251,7 @@ STORIES: dict[str, tuple[Callable[[ControllerStory], None], Json]] = {
     "declare otherwise": (declare_otherwise, {}),
     "enforce walltimes": (enforce_walltimes, PREEMPTING),
     "lose the Workload": (lose_the_workload, {}),
+    "lose the Workload of pods that end slowly": (lose_the_workload, {"stop_steps": 6}),
     "queued after a run": (queued_after_a_run, {}),
     "pods not ready in time": (pods_not_ready_in_time, {}),
     "pods do not recover": (pods_do_not_recover, {}),

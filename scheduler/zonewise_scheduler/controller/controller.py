@@ -231,6 +231,9 @@ class QueueController:
             if new is None:
                 self._plain_pods.invalid.pop(key, None)
             self._jobs.change(key, old, new)
+            lost = self._active_jobs.set_job(key, new)
+            if lost and lost not in self.feed.state.running and self._active_jobs.is_active(lost):
+                self._planner.change(lost)
         self._mark_dirty(key)
 
     def _mark_dirty(self, key: ObjectKey) -> None:

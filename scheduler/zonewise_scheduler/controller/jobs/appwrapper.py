@@ -57,13 +57,13 @@ class AppWrapper(SuspendableJob):
         return JobPatch("start", merge_patch(job, started))
 
     def next_stop(self, job: Json, original: Sequence[PodSetManifest]) -> JobPatch | None:  # noqa: ARG002 -- of the interface
-        """Return the write that suspends the AppWrapper, and drops what was added."""
+        """Return the write that suspends the AppWrapper, and drops what was added; then the annotation of the start."""
         if self.finished(job) is not None:
             return None
         stopped = _without_infos(job)
         if not self.is_suspended(job):
             stopped = with_value(stopped, self.suspend_path, True)
-        if is_injected(job):
+        if is_injected(job) and not self.is_active(job):
             stopped = with_value(stopped, ("metadata", "annotations", INJECTED_ANNOTATION), None)
         change = merge_patch(job, stopped)
         return JobPatch("stop: suspend and drop what was added", change) if change else None

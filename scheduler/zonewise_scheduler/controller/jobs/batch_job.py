@@ -88,7 +88,7 @@ class BatchJob:
             return JobPatch("stop: suspend", body)
         change = self._restoring_change(job, original)
         annotations = [name for name in _START_ANNOTATIONS if name in _annotations(job)]
-        if (not change and not annotations) or _active_pods(job):
+        if (not change and not annotations) or _has_pods(job):
             return None
         if object_in(job, "status", "").get("startTime") is not None:
             return _reset_start_time(job, "stop")
@@ -106,7 +106,7 @@ class BatchJob:
             and not _is_suspension_confirmed(job)
             and self.finished(job) is None
         )
-        return bool(_active_pods(job) or status.count("terminating")) or unconfirmed
+        return _has_pods(job) or unconfirmed
 
     def pods_ready(self, job: Json) -> bool:
         """Tell whether as many pods as run at a time are ready or have succeeded."""
@@ -183,6 +183,11 @@ def _reset_start_time(job: Json, purpose: str) -> JobPatch | None:
 
 def _active_pods(job: Json) -> int:
     return read_strictly(job, lambda reader: reader.child("status").count("active", 0) or 0)
+
+
+def _has_pods(job: Json) -> bool:
+    """Tell whether pods run or terminate."""
+    return bool(_active_pods(job) or read_strictly(job, lambda reader: reader.child("status").count("terminating")))
 
 
 def _counts(job: Json, pods: int) -> Json:

@@ -108,12 +108,15 @@ class SuspendableJob(ABC):
         return JobPatch("start", merge_patch(job, started))
 
     def next_stop(self, job: Json, original: Sequence[PodSetManifest]) -> JobPatch | None:
-        """Return the write that suspends the job and restores its templates, where their number is the same."""
+        """Return the write that suspends the job and restores its templates, where their number is the same.
+
+        A second one removes the annotation of the start, once no pod is active.
+        """
         if self.finished(job) is not None:
             return None
         stopped = job if self.is_suspended(job) else with_value(job, self.suspend_path, True)
         templates = self._templates(job)
-        if is_injected(job):
+        if is_injected(job) and not self.is_active(job):
             stopped = with_value(stopped, ("metadata", "annotations", INJECTED_ANNOTATION), None)
         if len(original) == len(templates):
             for item, pod_set in zip(templates, original, strict=True):

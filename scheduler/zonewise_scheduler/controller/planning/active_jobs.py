@@ -1,7 +1,7 @@
 """Whether pods of a Workload are active: while they are, its quota is held, whatever its object says.
 
 A user may delete or change the Workload of a job that runs. The job is stopped then, and until its last pod has ended
-nothing else may have its quota.
+nothing else may have its quota. A job notes its admission, so the next leader knows it too (lost_workload.py).
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import FieldError
-from zonewise_scheduler.controller.cluster_cache import owner_uid
+from zonewise_scheduler.controller.cluster_cache import owner_uid, uid_of
+from zonewise_scheduler.controller.jobs.injected import INJECTED_ANNOTATION, is_injected
+from zonewise_scheduler.controller.jobs.job_fields import annotation_of
 from zonewise_scheduler.controller.jobs.registry import adapter_of_job, group_kind
+from zonewise_scheduler.controller.planning.lost_workload import lost_workload, noted_workload_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,11 +40,47 @@ class ActiveJobs:
         self._pods = pods
         self._owners: dict[str, str] = {}
         """UIDs of the jobs that own Workloads, by key of the Workload; also of deleted Workloads."""
+        self._noted: dict[ObjectKey, tuple[str, str]] = {}
+        """By started job: the annotation of its start, and the key of the Workload that it names."""
 
     def set_owner(self, key: str, workload: Json | None) -> None:
         """Take a Workload; None: it was deleted, and is known until forget()."""
         if workload is not None:
             self._owners[key] = owner_uid(workload)
+
+    def set_job(self, job_key: ObjectKey, job: Json | None) -> str:
+        """Take a job; None: it was deleted. Return the key of the Workload that it was started by; "": it notes none.
+
+        The Workload need not exist.
+        """
+        text = "" if job is None else annotation_of(job, INJECTED_ANNOTATION)
+        if job is None or not text:
+            self._noted.pop(job_key, None)
+            return ""
+        noted = self._noted.get(job_key)
+        if noted is None or noted[0] != text:
+            name = noted_workload_name(job)
+            noted = self._noted[job_key] = text, f"{job_key.namespace}/{name}" if name else ""
+        if noted[1]:
+            self._owners.setdefault(noted[1], uid_of(job))
+        return noted[1]
+
+    def lost_workload(self, key: str) -> Json | None:
+        """Return the admitted Workload that an active job was started by and that has no quota by its object.
+
+        None: its job is unknown, not active, or does not note its admission.
+        """
+        job_key = self._job_by_uid.get(self._owners.get(key, ""))
+        job = None if job_key is None else self._find(job_key)
+        adapter = None if job_key is None else self._adapters.get(group_kind(job_key.resource))
+        if job is None or adapter is None or not is_injected(job) or not self.is_active(key):
+            return None
+        try:
+            of_job = adapter_of_job(adapter, job, self._find)
+            lost = None if of_job is None else lost_workload(job, adapter.resource, of_job.pod_sets(job))
+        except FieldError:
+            return None
+        return lost if lost is not None and noted_workload_name(job) == key.partition("/")[2] else None
 
     def forget(self, key: str) -> None:
         """Drop a Workload that was deleted."""

@@ -103,6 +103,7 @@ class WorkloadPlanner:
         self._holds.set(key, None)
         self.invalid.pop(key, None)
         obj = self._workloads.get(key)
+        self._restore_lost(key, obj)
         if self._holds_quota(key, obj):
             self._intents.pop(key, None)
             self._stopping[key] = None
@@ -121,6 +122,20 @@ class WorkloadPlanner:
         self._holds.set(key, hold)
         self._note_placement(key)
         self._pass_due_at = -inf
+
+    def _restore_lost(self, key: str, obj: Json | None) -> None:
+        """Give the planner what a job runs by, where an earlier leader has held its quota without its object."""
+        if key in self.feed.state.running or (obj is not None and has_quota(obj)):
+            return
+        lost = self._jobs.lost_workload(key)
+        if lost is None:
+            return
+        try:
+            self.feed.adopt(lost)
+        except ValueError as error:  # its ClusterQueue or a flavor is gone, and with it its quota
+            log.warning("workload=%s is lost: %s", key, error)
+            return
+        self._note_placement(key)
 
     def _holds_quota(self, key: str, obj: Json | None) -> bool:
         """Tell whether a workload has no quota by its object, and its pods are active nevertheless."""

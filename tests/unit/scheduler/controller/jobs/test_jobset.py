@@ -13,6 +13,7 @@ from support.controller_jobs import pod_set_infos, templates
 from support.json_edits import without_absent_fields
 from zonewise_common.k8s.fields import FieldError
 from zonewise_sandbox.apiserver.merge_patch import merge_patch as apply_merge_patch
+from zonewise_scheduler.controller.jobs.injected import INJECTED_ANNOTATION
 from zonewise_scheduler.controller.jobs.interface import FinishedJob, PodSetInfo, StartConflict
 from zonewise_scheduler.controller.jobs.jobset import ADAPTER, JOB_INDEX_LABEL
 from zonewise_scheduler.controller.workloads.manifest import ManifestOptions, build_workload
@@ -153,3 +154,19 @@ def test_a_success_policy_ends_a_jobset_while_other_jobs_are_active() -> None:
     job["status"]["conditions"] = [{"type": "Completed", "status": "True", "message": "jobset completed successfully"}]
     assert ADAPTER.finished(job) == FinishedJob(True, "jobset completed successfully")
     assert ADAPTER.is_active(job), "its pods hold their quota until they have ended"
+
+
+def test_the_annotation_of_a_start_stays_until_no_pod_is_active() -> None:
+    """It tells which quota the pods have, also where the Workload is lost."""
+    job = jobset(replicated_job("workers"), suspend=False, status={"replicatedJobsStatus": [{"active": 1}]})
+    job["metadata"]["annotations"] = {INJECTED_ANNOTATION: "{}"}
+    first = ADAPTER.next_stop(job, ADAPTER.pod_sets(job))
+    assert first is not None
+    job = patched(job, first.body)
+    assert ADAPTER.is_suspended(job)
+    assert INJECTED_ANNOTATION in job["metadata"]["annotations"]
+    assert ADAPTER.next_stop(job, ADAPTER.pod_sets(job)) is None
+    job["status"] = {}
+    second = ADAPTER.next_stop(job, ADAPTER.pod_sets(job))
+    assert second is not None
+    assert INJECTED_ANNOTATION not in patched(job, second.body)["metadata"].get("annotations", {})

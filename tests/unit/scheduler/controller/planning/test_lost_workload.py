@@ -1,0 +1,62 @@
+"""The Workload of a started job, by what its start has noted."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from support.controller_stories import ControllerStory
+from support.model_cluster import ModelCluster
+from zonewise_common.kube.resources import JOBS
+from zonewise_scheduler.controller.jobs.batch_job import ADAPTER
+from zonewise_scheduler.controller.jobs.injected import INJECTED_ANNOTATION
+from zonewise_scheduler.controller.planning.lost_workload import lost_workload, noted_workload_name
+from zonewise_scheduler.quota.api.workload_reader import read_workload
+
+Json = dict[str, Any]
+
+
+def started_job() -> tuple[Json, Json]:
+    """A Job of three pods that the live queue has started, and its Workload."""
+    story = ControllerStory(ModelCluster())
+    key = story.cluster.submit("j", 2, pods=3)
+    story.settle()
+    (workload,) = story.cluster.workloads()
+    return story.cluster.get(key), workload
+
+
+def test_it_has_the_name_the_pods_and_the_quota_of_the_workload() -> None:
+    job, workload = started_job()
+    lost = lost_workload(job, JOBS, ADAPTER.pod_sets(job))
+    assert lost is not None
+    for part in ("name", "namespace", "ownerReferences"):
+        assert lost["metadata"][part] == workload["metadata"][part]
+    assert noted_workload_name(job) == workload["metadata"]["name"]
+    read, original = read_workload(lost).workload, read_workload(workload).workload
+    assert read is not None
+    assert original is not None
+    assert read.uid == job["metadata"]["uid"] != original.uid
+    assert (read.usage, read.queue_name) == (original.usage, original.queue_name)
+    assert [(each.name, each.pods, each.requests) for each in read.pod_sets] == [
+        (each.name, each.pods, each.requests) for each in original.pod_sets
+    ]
+    assert dict(read.usage)
+    assert read.admission is not None
+    assert original.admission is not None
+    assert read.admission.cluster_queue == original.admission.cluster_queue
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "{}", '{"main":{"annotations":{"kueue.x-k8s.io/workload":"w"}}}'])
+def test_there_is_none_without_a_noted_admission(text: str) -> None:
+    job, _ = started_job()
+    job["metadata"]["annotations"] = {INJECTED_ANNOTATION: text}
+    assert lost_workload(job, JOBS, ADAPTER.pod_sets(job)) is None
+
+
+def test_the_placement_is_not_noted() -> None:
+    """Where the planner has no placement of a pod, the pod counts on its node by itself."""
+    job, _ = started_job()
+    noted = json.loads(job["metadata"]["annotations"][INJECTED_ANNOTATION])
+    assert noted["main"]["admission"].keys() == {"clusterQueue", "flavors", "resourceUsage", "count"}
