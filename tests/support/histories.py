@@ -45,7 +45,7 @@ PREEMPTED = history(
     job("f", 155, 9, outcome="refused"),
     job("g", 160, 1, run(160, 188, 161), outcome="failed", walltime=28),
 )
-"""One job starts at once, one is preempted, one waits for a promised start; one waits for ever."""
+"""One job starts at once, one is preempted, one waits for a reserved start; one waits for ever."""
 
 
 @st.composite

@@ -31,6 +31,17 @@ Json = dict[str, Any]
 PREEMPTING: Json = {"preemption": {"withinClusterQueue": "LowerPriority"}}
 
 
+def end(story: ControllerStory, job: ObjectKey) -> None:
+    """End the run of a Job, and let all settle."""
+    story.cluster.complete(job)
+    story.settle()
+
+
+def assert_all_finished(story: ControllerStory) -> None:
+    """Each Workload has ended."""
+    assert all(is_true(obj, "Finished") for obj in story.cluster.workloads())
+
+
 def run_and_end(story: ControllerStory) -> None:
     """Two Jobs fit, one waits, all end."""
     jobs = [story.cluster.submit(f"j{i}", 4, at=i) for i in range(3)]
@@ -54,13 +65,11 @@ def preempt_and_resume(story: ControllerStory) -> None:
     assert not story.cluster.get(high)["spec"]["suspend"]
     (workload,) = (obj for obj in story.cluster.workloads() if "low" in owners(obj))
     assert (find_condition(workload, "PodsReady") or {})["status"] == "False"
-    story.cluster.complete(high)
-    story.settle()
+    end(story, high)
     assert not story.cluster.get(low)["spec"]["suspend"]
     assert story.cluster.starts == {"low": 2, "high": 1}
-    story.cluster.complete(low)
-    story.settle()
-    assert all(is_true(obj, "Finished") for obj in story.cluster.workloads())
+    end(story, low)
+    assert_all_finished(story)
 
 
 def hold_drain_and_release(story: ControllerStory) -> None:
@@ -192,7 +201,7 @@ def lose_the_workload(story: ControllerStory) -> None:
         for key in runs:
             story.cluster.complete(key)
         story.settle()
-    assert all(is_true(obj, "Finished") for obj in story.cluster.workloads())
+    assert_all_finished(story)
 
 
 def declare_otherwise(story: ControllerStory) -> None:
@@ -212,11 +221,9 @@ def declare_otherwise(story: ControllerStory) -> None:
     story.cluster.change(running, {"metadata": {"labels": {PRIORITY_CLASS_LABEL: "low"}}})
     story.settle()
     assert {owners(obj)[0]: obj["spec"]["priority"] for obj in story.cluster.workloads()}["running"] == 1
-    story.cluster.complete(running)
-    story.settle()
+    end(story, running)
     (first,) = (job for job in jobs if not story.cluster.get(job)["spec"]["suspend"])
-    story.cluster.complete(first)
-    story.settle()
+    end(story, first)
     assert story.cluster.starts == {"running": 1, "j0": 1, "j1": 1}
 
 
@@ -236,8 +243,7 @@ def enforce_walltimes(story: ControllerStory) -> None:
     assert SUBMITTED_DEADLINE_ANNOTATION not in story.cluster.get(low)["metadata"]["annotations"]
     assert story.cluster.get(high)["spec"]["activeDeadlineSeconds"] == 50
     assert all(len(obj["metadata"]["ownerReferences"]) == 1 for obj in story.cluster.workloads())
-    story.cluster.complete(high)
-    story.settle()
+    end(story, high)
     assert story.cluster.get(low)["spec"]["activeDeadlineSeconds"] == 600
     assert story.cluster.starts == {"low": 2, "high": 1}
 

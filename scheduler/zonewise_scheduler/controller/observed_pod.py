@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from zonewise_scheduler.controller.cluster_cache import drop_managed_fields
 from zonewise_scheduler.controller.nodes.observed_objects import decode_pod
 from zonewise_scheduler.controller.pods.managed_pod import read_managed_pod
 from zonewise_scheduler.controller.pods.pod_group import is_queued_pod
@@ -39,8 +40,7 @@ def decode_observed_pod(raw: msgspec.Raw) -> WatchedPod:
     tracked, text = decode_pod(raw), bytes(raw)
     if not tracked.workload and _MANAGED not in text and _ANTI_AFFINITY not in text:
         return WatchedPod(tracked, None)
-    obj = _ANY.decode(raw)
-    obj.get("metadata", {}).pop("managedFields", None)
+    obj = drop_managed_fields(_ANY.decode(raw))
     managed = read_managed_pod(obj) if tracked.workload else None
     anti_affinity = read_anti_affinity(obj) if tracked.active else ()
     return WatchedPod(tracked, managed, obj if is_queued_pod(obj) else None, anti_affinity)

@@ -27,9 +27,10 @@ from zonewise_common.kube.resources import PODS
 from zonewise_scheduler.controller.pods.assumed_pods import AssumedPods
 from zonewise_scheduler.controller.pods.bind_rules import ANTI_AFFINITY, UNASSIGNED, BindVerdict, judge_binding
 from zonewise_scheduler.controller.pods.node_pin import pinned_node
-from zonewise_scheduler.controller.pods.ungate import assigned_nodes, may_run
+from zonewise_scheduler.controller.pods.ungate import assigned_nodes
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
 from zonewise_scheduler.controller.workloads.queue_annotations import binds_pods
+from zonewise_scheduler.controller.workloads.status import may_run
 from zonewise_scheduler.nodes.filters.anti_affinity import AntiAffinityIndex
 from zonewise_scheduler.nodes.node.node_info import add_resources
 

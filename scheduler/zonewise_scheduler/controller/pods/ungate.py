@@ -30,7 +30,8 @@ from zonewise_scheduler.controller.pods.pod_names import (
 from zonewise_scheduler.controller.pods.pod_patch import remove_gates, set_pairs, set_value
 from zonewise_scheduler.controller.pods.ranks import RankLabels, read_ranks
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
-from zonewise_scheduler.controller.workloads.conditions import condition_time, is_true
+from zonewise_scheduler.controller.workloads.conditions import condition_time
+from zonewise_scheduler.controller.workloads.status import may_run
 from zonewise_scheduler.quota.api.job_pod_sets import PodIndexes
 from zonewise_scheduler.quota.topology.assignment_reader import read_topology_assignment
 from zonewise_scheduler.quota.topology.types import HOSTNAME
@@ -128,11 +129,6 @@ def assigned_nodes(workload: Json, node_names: Mapping[str, str]) -> dict[str, f
         )
         for name, of_pod_set in pins.items()
     }
-
-
-def may_run(workload: Json) -> bool:
-    """Tell whether pods of a Workload may be ungated and bound: it is admitted, and neither evicted nor finished."""
-    return is_true(workload, "Admitted") and not is_true(workload, "Evicted") and not is_true(workload, "Finished")
 
 
 def ungate_write(ungating: Ungating) -> Write:

@@ -58,6 +58,7 @@ from zonewise_scheduler.controller.workloads.queue_annotations import queues_of
 from zonewise_scheduler.controller.workloads.status import (
     finish,
     finish_for,
+    may_run,
     release_quota,
     set_pods_ready,
     set_reclaimable_pods,
@@ -158,7 +159,7 @@ def _with_workload(
     if finished is not None:
         body = None if is_true(workload, "Finished") else finish(workload, finished, context.now)
         return patch_status(workload, name, "finish", body)
-    if not is_true(workload, "Admitted") or is_true(workload, "Evicted") or is_true(workload, "Finished"):
+    if not may_run(workload):
         return _without_admission(state, context, name, workload)
     if state.adapter.is_suspended(state.job):
         return _start(state, context, name, workload)

@@ -173,6 +173,11 @@ def has_quota(workload: Mapping[str, object]) -> bool:
     return is_true(workload, QUOTA_RESERVED) and FieldReader(workload, "", []).child("status").has("admission")
 
 
+def may_run(workload: Mapping[str, object]) -> bool:
+    """Tell whether the pods of a Workload may run: it is admitted, and neither evicted nor finished."""
+    return is_true(workload, ADMITTED) and not is_true(workload, EVICTED) and not is_true(workload, FINISHED)
+
+
 def withdraw_quota(workload: Mapping[str, object], now: float) -> Json | None:
     """Return the patch of a Workload that has lost one of QuotaReserved, its admission and Admitted, but not all."""
     message = "The reservation of quota was removed from the status"

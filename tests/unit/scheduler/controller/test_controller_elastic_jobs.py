@@ -52,13 +52,19 @@ def used_cpus(queue: LiveQueue) -> int:
     return sum(sum(dict(item.requests)["cpu"] for item in run.workload.total_requests) for run in running) // 1000
 
 
-def test_a_job_that_shrinks_runs_on_and_its_quota_is_free_at_once() -> None:
-    cluster = ModelCluster()
+def running_and_waiting(cluster: ModelCluster) -> tuple[LiveQueue, ObjectKey, ObjectKey]:
+    """Return the queue, a Job that uses all of its quota, and one that waits."""
     queue = live_queue(cluster)
     job = submit(cluster, "job", 8)
     queue.settle(cluster.sync_jobs)
     other = submit(cluster, "other", 5, at=1)
     queue.settle(cluster.sync_jobs)
+    return queue, job, other
+
+
+def test_a_job_that_shrinks_runs_on_and_its_quota_is_free_at_once() -> None:
+    cluster = ModelCluster()
+    queue, job, other = running_and_waiting(cluster)
     assert (runs(cluster, job), runs(cluster, other)) == (True, False)
     uid = workload_of(cluster, job)["metadata"]["uid"]
     resize(cluster, job, 3)
@@ -87,11 +93,7 @@ def test_a_job_that_grows_is_stopped_and_starts_with_its_new_size() -> None:
 
 def test_a_job_that_has_given_quota_back_needs_new_quota_to_grow_again() -> None:
     cluster = ModelCluster()
-    queue = live_queue(cluster)
-    job = submit(cluster, "job", 8)
-    queue.settle(cluster.sync_jobs)
-    other = submit(cluster, "other", 5, at=1)
-    queue.settle(cluster.sync_jobs)
+    queue, job, other = running_and_waiting(cluster)
     resize(cluster, job, 3)
     queue.settle(cluster.sync_jobs)
     resize(cluster, job, 8)

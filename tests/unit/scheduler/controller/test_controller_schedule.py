@@ -42,7 +42,7 @@ class Schedule:
         self.now = EPOCH
         self.starts: dict[str, float] = {}
         """When each job started first, in seconds from the beginning."""
-        self.promises: dict[str, float] = {}
+        self.reserved_starts: dict[str, float] = {}
         """The first reserved start of each job that ever had a reservation."""
         self._runs: dict[str, int] = {}
         self._ends: dict[str, float] = {}
@@ -58,7 +58,7 @@ class Schedule:
         return key
 
     def settle(self) -> None:
-        """Let all act at this moment, and note what starts and what is promised."""
+        """Let all act at this moment, and note what starts and each reserved start."""
         self._queue.settle(self.cluster.sync_jobs)
         for key in self.cluster.jobs:
             held = self.cluster.get(key)["spec"]["suspend"]
@@ -69,7 +69,7 @@ class Schedule:
                 self._ends[key.name] = self.now + self._runs[key.name]
         state = self._queue.controller.feed.state
         for name, reservation in state.reservations.by_key.items():
-            self.promises.setdefault(self._job_of(name), reservation.start - EPOCH)
+            self.reserved_starts.setdefault(self._job_of(name), reservation.start - EPOCH)
 
     def advance(self, until: float = inf) -> None:
         """Go to the next end of a job, or wake of the controller, or to `until`, seconds from the beginning."""
@@ -109,7 +109,7 @@ def test_a_backfilled_job_ends_before_the_reserved_start() -> None:
     schedule = Schedule(BackfillPolicy())
     first, wide = Submission(0, 6, 100), Submission(1, 8, 50)
     schedule.play([first, wide, Submission(2, 2, 200), Submission(3, 2, 90)])
-    assert schedule.promises["j1"] == 100
+    assert schedule.reserved_starts["j1"] == 100
     assert schedule.starts == {"j0": 0, "j3": 3, "j1": 100, "j2": 150}
 
 
@@ -125,7 +125,9 @@ def test_reserved_starts_are_met_to_the_second(jobs: list[Submission], policy: B
     schedule = Schedule(policy)
     schedule.play(jobs)
     assert schedule.starts.keys() == {f"j{number}" for number in range(len(jobs))}
-    late = {name: (schedule.starts[name], at) for name, at in schedule.promises.items() if schedule.starts[name] > at}
+    late = {
+        name: (schedule.starts[name], at) for name, at in schedule.reserved_starts.items() if schedule.starts[name] > at
+    }
     assert not late
 
 
