@@ -11,8 +11,9 @@ from zonewise_common.cli.command import Command, CommandError, require_extra
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
+    from zonewise_scheduler.controller.jobs.interface import JobAdapter
     from zonewise_scheduler.controller.kueue.handover import Handover, HandoverOptions
     from zonewise_scheduler.controller.types import Write
 
@@ -31,6 +32,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--back", action="store_true", help="give the queues back to Kueue; start it afterwards")
     add("--dry-run", action="store_true", help="print what would change, and change nothing")
     add("--force", action="store_true", help="adopt in spite of the obstacles that are printed: jobs may be stopped")
+    add("--config", metavar="FILE", default="", help="the settings of the controller: jobs of its `jobKinds` are "
+        "handed over too (default: none)")  # fmt: skip
     add("--kubeconfig", metavar="FILE", default="", help="reach the API server as this kubeconfig says (default: as a "
         "pod of the cluster)")  # fmt: skip
     add("--api-server", metavar="URL", default="", help="reach the API server there, without credentials")
@@ -45,12 +48,12 @@ def run(arguments: Namespace) -> int:
         from zonewise_common.kube.errors import KubeError
         from zonewise_common.service.api_client import open_client
         from zonewise_common.service.options import SettingsError
-        from zonewise_scheduler.controller.jobs.registry import adapters_by_kind
         from zonewise_scheduler.controller.kueue.handover import Handover, HandoverError
     options = _options(arguments)
     try:
+        adapters = _adapters(arguments.config)
         with closing(open_client(arguments.api_server, arguments.kubeconfig)) as client:
-            handover = Handover(client, adapters_by_kind(), options, time.sleep)
+            handover = Handover(client, adapters, options, time.sleep)
             handover.read()
             return _give_back(handover, arguments) if arguments.back else _adopt(handover, arguments)
     except SettingsError as error:
@@ -75,6 +78,16 @@ def _options(arguments: Namespace) -> HandoverOptions:
         raise CommandError(f"--kueue-lease: {error}") from error
     assert lease is not None  # noqa: S101 -- the text is not empty
     return HandoverOptions(lease, arguments.namespace)
+
+
+def _adapters(config: str) -> Mapping[tuple[str, str], JobAdapter]:
+    """Return the adapters of all kinds that the controller queues. Raises SettingsError."""
+    from zonewise_common.service.options import read_settings_file
+    from zonewise_scheduler.controller.jobs.registry import adapters_of_settings
+    from zonewise_scheduler.controller.settings import DEFAULT_FILE, read_settings
+
+    content = read_settings_file(config, DEFAULT_FILE) if config else None
+    return adapters_of_settings(read_settings({}, {}, content, config).job_kinds)
 
 
 def _adopt(handover: Handover, arguments: Namespace) -> int:

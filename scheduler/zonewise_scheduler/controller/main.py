@@ -25,8 +25,7 @@ from zonewise_scheduler.backfill.recording import RecordingHeader
 from zonewise_scheduler.controller.admissionchecks.provisioning_reconciler import WATCHED as PROVISIONING_KINDS
 from zonewise_scheduler.controller.controller import ControllerOptions, QueueController
 from zonewise_scheduler.controller.informers import ObjectInformers, WatchedKind, watched_objects
-from zonewise_scheduler.controller.jobs.configured_job import ConfiguredJob
-from zonewise_scheduler.controller.jobs.registry import adapters_by_kind
+from zonewise_scheduler.controller.jobs.registry import adapters_of_settings
 from zonewise_scheduler.controller.kueue.kueue_guard import KueueGuard
 from zonewise_scheduler.controller.kueue.kueue_lease import parse_lease_name
 from zonewise_scheduler.controller.kueue.managed_condition import ManagedConditions
@@ -98,7 +97,7 @@ def run_controller(settings: ControllerSettings) -> int:
             ClusterNodes(),
             None if recorder is None else recorder.record,
         )
-        adapters, configuration = _adapters(settings), ConfigurationObjects()
+        adapters, configuration = adapters_of_settings(settings.job_kinds), ConfigurationObjects()
         metrics = ControllerMetrics(time.perf_counter)
         metrics.settings.info({"hash": settings_digest(settings)})
         controller = QueueController(
@@ -201,13 +200,6 @@ def _readiness(settings: ControllerSettings) -> ReadinessLimits:
         settings.requeue_backoff,
         settings.requeue_backoff_max,
     )
-
-
-def _adapters(settings: ControllerSettings) -> dict[tuple[str, str], JobAdapter]:
-    try:
-        return adapters_by_kind(map(ConfiguredJob, settings.job_kinds))
-    except ValueError as error:
-        raise SettingsError(f"jobKinds: {error}") from error
 
 
 def _webhooks(

@@ -10,8 +10,10 @@ import pkgutil
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
+from zonewise_common.service.options import SettingsError
 from zonewise_scheduler.controller import jobs
 from zonewise_scheduler.controller.cluster_cache import owner_uid, uid_of
+from zonewise_scheduler.controller.jobs.configured_job import ConfiguredJob
 from zonewise_scheduler.controller.jobs.interface import ParentAdapter
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from zonewise_common.kube.resources import Resource
     from zonewise_scheduler.controller.jobs.interface import JobAdapter
+    from zonewise_scheduler.controller.jobs.job_kind import JobKind
     from zonewise_scheduler.controller.types import Json, ObjectKey
 
 
@@ -43,6 +46,14 @@ def adapters_by_kind(configured: Iterable[JobAdapter] = ()) -> dict[tuple[str, s
             raise ValueError(f"kind {key[1]} of group {key[0]!r} has two adapters")
         adapters[key] = adapter
     return adapters
+
+
+def adapters_of_settings(kinds: Iterable[JobKind]) -> dict[tuple[str, str], JobAdapter]:
+    """Return all adapters, also of the kinds that the settings describe. Raises SettingsError for two of one kind."""
+    try:
+        return adapters_by_kind(map(ConfiguredJob, kinds))
+    except ValueError as error:
+        raise SettingsError(f"jobKinds: {error}") from error
 
 
 def adapter_of_job(adapter: JobAdapter, job: Json, get: Callable[[ObjectKey], Json | None]) -> JobAdapter | None:

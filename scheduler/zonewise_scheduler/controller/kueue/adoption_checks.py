@@ -14,6 +14,7 @@ from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.controller.cluster_cache import WorkloadIndex, uid_of
 from zonewise_scheduler.controller.informers import object_key
 from zonewise_scheduler.controller.jobs.job_fields import has_managed_owner
+from zonewise_scheduler.controller.jobs.registry import adapter_of_job
 from zonewise_scheduler.controller.planning.configuration import RESOURCES, ConfigurationObjects
 from zonewise_scheduler.controller.planning.workload_sync import sync_workload
 from zonewise_scheduler.controller.workloads.conditions import is_true
@@ -84,16 +85,19 @@ def _jobs_to_stop(
     index = WorkloadIndex()
     for obj in objects[WORKLOADS]:
         index.set(object_key(WORKLOADS, obj).namespaced_name, obj)
+    kinds = [adapter.resource for adapter in adapters.values()]
+    by_key = {object_key(resource, obj): obj for resource in kinds for obj in objects.get(resource, ())}
     for adapter in adapters.values():
         for job in objects.get(adapter.resource, ()):
             key = object_key(adapter.resource, job)
             workloads = list(index.owned_by(uid_of(job)).values())
             try:
-                if not _is_running(job, adapter, adapters):
+                of_job = adapter_of_job(adapter, job, by_key.get)
+                if of_job is None or not _is_running(job, of_job, adapters):
                     continue
                 if not workloads:
                     yield f"{key}: it runs without a Workload"
-                elif not any(matches(workload, adapter, job) for workload in workloads):
+                elif not any(matches(workload, of_job, job) for workload in workloads):
                     yield f"{key}: it runs with another request than Workload {workloads[0]['metadata']['name']} has"
                 elif len(workloads) > 1:
                     yield f"{key}: it has {len(workloads)} Workloads, of which one would be kept"

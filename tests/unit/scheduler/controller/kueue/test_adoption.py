@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from support.kueue_beside import FINALIZER, kueue_lease
 from zonewise_common.kube.resources import (
     CLUSTER_QUEUES,
+    JOB_SETS,
     JOBS,
     RESOURCE_FLAVORS,
     VALIDATING_WEBHOOK_CONFIGURATIONS,
@@ -19,6 +20,7 @@ from zonewise_common.kube.resources import (
     Resource,
 )
 from zonewise_sandbox.apiserver.merge_patch import merge_patch
+from zonewise_scheduler.controller.jobs import trainjob
 from zonewise_scheduler.controller.jobs.registry import adapters_by_kind
 from zonewise_scheduler.controller.kueue.adoption import (
     adoption_writes,
@@ -147,3 +149,37 @@ def test_a_job_of_no_queue_and_one_that_is_held_or_has_ended_are_no_obstacles() 
     assert obstacles(jobs=[{"metadata": {"name": "d", **named}, "spec": spec}]) == [
         "Job ns/d: it runs without a Workload"
     ]
+
+
+def test_a_train_job_that_runs_by_the_request_of_its_job_set_is_no_obstacle() -> None:
+    """Its pods follow from the JobSet that the trainer has made of it."""
+    job: Json = {
+        "metadata": {"name": "t", "namespace": "ns", "uid": "t", "labels": {"kueue.x-k8s.io/queue-name": "l"}},
+        "spec": {"suspend": False},
+    }
+    template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}
+    replicated = {"name": "node", "replicas": 1, "template": {"spec": {"template": template}}}
+    owner = {
+        "name": "t",
+        "uid": "t",
+        "controller": True,
+        "kind": "TrainJob",
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+    }
+    metadata = {"namespace": "ns", "ownerReferences": [{**owner, "controller": True}]}
+    job_set: Json = {
+        "metadata": {**metadata, "name": "t", "uid": "s"},
+        "spec": {"suspend": False, "replicatedJobs": [replicated]},
+    }
+    adapter = trainjob.ADAPTER.with_child(job_set)
+    pod_sets = [pod_set.as_object() for pod_set in adapter.pod_sets(job)]
+    workload: Json = {"metadata": {**metadata, "name": "w", "uid": "w"}, "spec": {"podSets": pod_sets}}
+    objects: dict[Resource, list[Json]] = {
+        CLUSTER_QUEUES: [],
+        WORKLOADS: [workload],
+        adapter.resource: [job],
+        JOB_SETS: [job_set],
+    }
+    assert not [line for line in adoption_obstacles(objects, ADAPTERS, 0.0) if "TrainJob" in line]
+    objects[WORKLOADS] = []
+    assert list(adoption_obstacles(objects, ADAPTERS, 0.0)) == ["TrainJob ns/t: it runs without a Workload"]
