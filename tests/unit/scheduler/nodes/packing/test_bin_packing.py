@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import cache
 from itertools import product
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zonewise_scheduler.nodes.packing.bin_packing import Counts, PackBin, PackItem, pack
+from zonewise_scheduler.nodes.packing import bin_packing
+from zonewise_scheduler.nodes.packing.bin_packing import Amounts, Counts, PackBin, PackItem, pack
 
 BINS = st.lists(st.tuples(st.integers(0, 15), st.integers(0, 4)), min_size=1, max_size=4)
 ITEMS = st.lists(
@@ -64,6 +66,25 @@ def test_nothing_is_left_out_that_fits(bins: list[int], items: list[tuple[int, i
         left = free - sum(count * size for count, (size, _) in zip(counts, items, strict=True))
         assert left >= 0
         assert not any(count and size <= left for count, (size, _) in zip(unused, items, strict=True))
+
+
+@pytest.mark.parametrize(("bins", "kinds"), [(8, 4), (96, 6), (96, 24), (384, 50)])
+def test_work_is_bounded(bins: int, kinds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many bins and kinds there are: about as many looks at a kind as for few of them."""
+    looks: list[int] = []
+    original = bin_packing.fitting
+
+    def fitting(free: Amounts, amounts: Amounts | None) -> int:
+        looks.append(1)
+        return original(free, amounts)
+
+    monkeypatch.setattr(bin_packing, "fitting", fitting)
+    packed = pack(
+        [PackBin(0, (40 + number % 25,)) for number in range(bins)],
+        [PackItem(((5 + kind,),), 5 + kind, 8 * bins // kinds) for kind in range(kinds)],
+    )
+    assert any(map(any, packed))
+    assert len(looks) < 80_000
 
 
 def test_whole_bins_stay_free() -> None:
