@@ -16,9 +16,10 @@ from zonewise.daemon.pod_labels import PodLabels, pod_exclusion
 from zonewise.kubelet.types import PodResources
 from zonewise.objects.features import node_features
 from zonewise.objects.labels import machine_to_labels
+from zonewise.objects.node_feature import object_name
 from zonewise.objects.nrt import machine_to_nrt
 from zonewise.publish.label_publisher import LabelPublisher
-from zonewise.publish.node_feature import LabelTarget, object_name
+from zonewise.publish.node_feature import LabelTarget
 from zonewise.publish.nrt_publisher import NrtPublisher
 from zonewise_common.kube.client import Client
 from zonewise_common.kube.config import Config

@@ -42,7 +42,13 @@ def add_arguments(parser: ArgumentParser) -> None:
         help=f"{', '.join(FORMATS)}; to a file, or to standard output")  # fmt: skip
     add("--explain", metavar="PATH", help="where a fact is from: zones.1.memory, pci.0000:3b:00.0, all; with -o json "
         "and yaml, added to the machine as its key `sources`")  # fmt: skip
-    add("--node-name", metavar="NAME", help="of the object that -o nrt makes (default: $NODE_NAME, or the hostname)")
+    add(
+        "--node-name",
+        metavar="NAME",
+        help="of the objects that -o nrt and -o nodefeature make (default: $NODE_NAME, or the hostname)",
+    )
+    add("--features", type=_groups, default=(), metavar="GROUP,...", help="groups of raw features that -o nodefeature "
+        "has besides: all, kernel.config, kernel.enabledmodule, network.pods")  # fmt: skip
     add("--width", type=_width, metavar="COLUMNS", help="of the picture (default: the terminal's)")
     add("--color", choices=("auto", "always", "never"), default="auto", help="in the picture (default: auto)")
     add("--ascii", action="store_true", help="draw with ASCII characters only")
@@ -151,6 +157,17 @@ def _labels(scan: Scan, arguments: Namespace) -> str:  # noqa: ARG001 -- a forma
     return render_labels(machine_to_labels(scan.machine))
 
 
+def _node_feature(scan: Scan, arguments: Namespace) -> str:
+    from zonewise.objects.features import node_features
+    from zonewise.objects.labels import build_labels
+    from zonewise.objects.node_feature import node_feature
+    from zonewise.objects.yaml_text import render_yaml
+
+    features = node_features(scan.machine, arguments.features)
+    labels = build_labels(scan.machine, features).values
+    return render_yaml(node_feature(_node_name(scan, arguments), labels, features))
+
+
 def _nccl(scan: Scan, arguments: Namespace) -> str:  # noqa: ARG001 -- a format
     from zonewise.objects.nccl import machine_to_nccl
 
@@ -170,6 +187,7 @@ FORMATS: dict[str, Callable[[Scan, Namespace], str]] = {
     "yaml": _yaml,
     "nrt": _nrt,
     "labels": _labels,
+    "nodefeature": _node_feature,
     "nccl": _nccl,
 }
 
@@ -189,6 +207,17 @@ def _node_name(scan: Scan, arguments: Namespace) -> str:
     if len(name) > MAX_NODE_NAME or not re.fullmatch(_NODE_NAME, name):
         raise CommandError(f"{name!r} is no name of a node (DNS-1123): name the node by --node-name")
     return name
+
+
+def _groups(text: str) -> tuple[str, ...]:
+    from argparse import ArgumentTypeError
+
+    from zonewise.objects.feature_groups import parse_feature_groups
+
+    try:
+        return parse_feature_groups(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from error
 
 
 def _width(text: str) -> int:

@@ -80,6 +80,8 @@ class AgentOptions(NamedTuple):
     excluded: Callable[[PodResources], bool]
     interval: float
     """Seconds after which to scan again without any event."""
+    feature_groups: tuple[str, ...] = ()
+    """Groups of raw features that are published besides."""
 
 
 class Agent:
@@ -179,7 +181,7 @@ class Agent:
             machine = self._memory.apply(scan.machine)
             self._scan = scan if machine is scan.machine else scan._replace(machine=machine)
             if before is None or before.machine is not self._scan.machine:
-                self._features = node_features(self._scan.machine)
+                self._features = node_features(self._scan.machine, self._options.feature_groups)
                 self._labels = build_labels(self._scan.machine, self._features)
         return self._scan
 

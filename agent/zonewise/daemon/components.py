@@ -132,7 +132,8 @@ def make_agent(
         raise SettingsError(str(error)) from error
     labels = PodLabels(client) if client is not None and settings.exclude.needs_labels() else None
     nrt_options = NrtOptions(settings.exclude.resource_patterns(settings.node_name), settings.fingerprint)
-    options = AgentOptions(settings.node_name, nrt_options, pod_exclusion(settings.exclude, labels), settings.interval)
+    excluded = pod_exclusion(settings.exclude, labels)
+    options = AgentOptions(settings.node_name, nrt_options, excluded, settings.interval, settings.publish_features)
     return Agent(scanner, kubelet, publishing.sinks, options, status, meters)
 
 

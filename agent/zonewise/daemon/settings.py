@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.daemon.exclusions import Exclusions, parse_exclusions
+from zonewise.objects.feature_groups import FEATURE_GROUPS, parse_feature_groups
 from zonewise_common.service.options import (
     Option,
     Options,
@@ -48,6 +49,7 @@ class Settings(NamedTuple):
     notify_file: str = ""
     publish_nrt: bool = True
     publish_labels: str = "auto"
+    publish_features: tuple[str, ...] = ()
     fingerprint: str = "with-exclusive-resources"
     listen: str = ":9809"
     tls_cert: str = ""
@@ -114,6 +116,8 @@ OPTIONS = Options((
     Option("publish.nrt", boolean, "publish the NodeResourceTopology (default: true)", "true|false"),
     Option("publish.labels", choice("auto", "nodefeature", "node", "off"), "labels: through NFD's master, directly on "
            "the Node, or the first where it is served (default: auto)", "auto|nodefeature|node|off"),
+    Option("publish.features", parse_feature_groups, "groups of raw features that the NodeFeature has besides: all, "
+           f"none, or some of {','.join(FEATURE_GROUPS)} (default: none)", "GROUP,..."),
     Option("fingerprint", choice("with-exclusive-resources", "all"), "the pods that the standard fingerprint covers "
            "(default: with-exclusive-resources)", "with-exclusive-resources|all"),
     Option("listen", listen_address, 'serve metrics and health there (default: ":9809"; "" for no server)',

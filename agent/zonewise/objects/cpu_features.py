@@ -88,9 +88,11 @@ def cpu_attributes(machine: Machine) -> dict[str, Values]:
 
 
 def _topology(machine: Machine) -> Values:
-    threads = [len(core.cpus) for core in machine.cores]
+    # NFD asks whether the kernel lists siblings of any CPU, as it does for the two cores of an AMD module
+    siblings = any(len(core.cpus) > 1 for core in machine.cores)
+    modules = any(cluster.kind == "module" for cluster in machine.clusters)
     return {
-        "hardware_multithreading": max(threads) > 1 if threads else None,
+        "hardware_multithreading": siblings or modules if machine.cores else None,
         "socket_count": len(machine.packages) or None,
     }
 

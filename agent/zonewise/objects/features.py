@@ -3,14 +3,9 @@
 A feature has a name "domain.feature". It is a set of names (a flag feature), names with values (attributes), or a list
 of such (instances); NFD's api/nfd/v1alpha1/types.go, and source/*/*.go for each. An unknown feature is absent.
 
-Some features are not written, so that the features do not depend on the pods that come and go:
-
-- network.virtual, except interfaces that an administrator configures (bonds, bridges, VLANs);
-- virtual functions in network.device;
-- repetitions in any list of instances, which no rule can tell apart.
-
-Not read, hence absent: kernel.enabledmodule, the DAX and zone attributes of storage.block, cpu.rdt's
-RDTL3CA_NUM_CLOSID, serial numbers of USB devices.
+Large features, and those that change with pods, are written by groups (zonewise.objects.feature_groups). Not read,
+hence absent: cpu.rdt's RDTL3CA_NUM_CLOSID; serial numbers and asset tags, which name a thing that someone owns; block
+devices that software makes (loop, RAM disks, device mapper).
 """
 
 from __future__ import annotations
@@ -21,22 +16,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.objects.cpu_features import cpu_attributes
 from zonewise.objects.cpuid import cpuid_features
+from zonewise.objects.device_features import device_features
+from zonewise.objects.feature_groups import KERNEL_CONFIG, KERNEL_ENABLED_MODULE, NETWORK_PODS
+from zonewise.objects.feature_values import Attributes, known_attributes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
-    from zonewise.machine.model.host import Firmware
+    from zonewise.machine.model.host import Firmware, Kernel
     from zonewise.machine.model.machine import Machine
-    from zonewise.machine.model.network import Nic
-    from zonewise.machine.model.pci import PciFunction
-
-Attributes = dict[str, str]
-Values = dict[str, object]
-"""By name; None is unknown."""
+    from zonewise.objects.feature_values import Values
 
 _VERSION = re.compile(r"(?P<major>\d+)(\.(?P<minor>\d+))?(\.(?P<revision>\d+))?(-.*)?")
 _VERSION_ID = re.compile(r"(?P<major>\d+)(\.(?P<minor>\d+))?(\..*)?")
-_CONFIGURED_KINDS = ("bond", "bridge", "vlan")
 
 _DMI_NAMES = {
     "bios_date": "bios_date",
@@ -48,7 +40,9 @@ _DMI_NAMES = {
     "chassis_type": "chassis_type",
     "chassis_vendor": "chassis_vendor",
     "chassis_version": "chassis_version",
+    "product_family": "family",
     "product_name": "product",
+    "product_sku": "sku",
     "product_version": "version",
     "sys_vendor": "vendor",
 }
@@ -63,46 +57,52 @@ class Features(NamedTuple):
     instances: dict[str, tuple[Attributes, ...]]
 
 
-def node_features(machine: Machine) -> Features:
-    """Return all known features in canonical order: the same machine gives the same value."""
+def node_features(machine: Machine, groups: Collection[str] = ()) -> Features:
+    """Return all known features, and those of the groups, in canonical order.
+
+    The same machine gives the same value.
+    """
     flags = {
         "cpu.cpuid": tuple(cpuid_features(machine.architecture, machine.model)),
+        "kernel.enabledmodule": _enabled_modules(machine.kernel) if KERNEL_ENABLED_MODULE in groups else (),
         "kernel.loadedmodule": machine.kernel.modules or (),
     }
     attributes = {
         **cpu_attributes(machine),
-        **_kernel(machine),
+        **_kernel(machine, all_options=KERNEL_CONFIG in groups),
         **_memory(machine),
         "system.dmiid": _dmi(machine.firmware),
         "system.osrelease": _os_release(machine.os_release or {}),
     }
+    instances = device_features(machine, with_pods=NETWORK_PODS in groups)
     return Features(
         {name: elements for name, elements in sorted(flags.items()) if elements},
-        {name: elements for name, values in sorted(attributes.items()) if (elements := _known(values))},
-        {name: elements for name, elements in sorted(_instances(machine).items()) if elements},
+        {name: elements for name, values in sorted(attributes.items()) if (elements := known_attributes(values))},
+        {name: elements for name, elements in sorted(instances.items()) if elements},
     )
 
 
-def _known(values: Mapping[str, object]) -> Attributes:
-    """Return values as NFD writes them (Go's %v), sorted by name and without unknown ones."""
-    return {
-        name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in sorted(values.items())
-        if value is not None
-    }
-
-
-# --- kernel, memory, system
-
-
-def _kernel(machine: Machine) -> dict[str, Values]:
+def _kernel(machine: Machine, *, all_options: bool) -> dict[str, Values]:
     kernel, security = machine.kernel, machine.security
     return {
-        "kernel.config": {name: value for name, value in (kernel.config or {}).items() if value != "n"},
+        "kernel.config": dict(_options(kernel, all_options=all_options)),
         "kernel.kvm": {"enabled": security.kvm},
         "kernel.selinux": {"enabled": security.selinux},
         "kernel.version": {} if kernel.release is None else _version(kernel.release),
     }
+
+
+def _options(kernel: Kernel, *, all_options: bool) -> dict[str, str]:
+    if all_options:
+        return {name: value for name, _, value in (line.partition("=") for line in kernel.config_lines.splitlines())}
+    return {name: value for name, value in (kernel.config or {}).items() if value != "n"}
+
+
+def _enabled_modules(kernel: Kernel) -> tuple[str, ...]:
+    # as NFD has it, there is no such feature where the modules linked into the kernel are unknown
+    if kernel.builtin_modules is None:
+        return ()
+    return tuple(sorted({*kernel.builtin_modules, *(kernel.modules or ())}))
 
 
 def _version(release: str) -> Values:
@@ -117,7 +117,7 @@ def _memory(machine: Machine) -> dict[str, Values]:
         page_counts.update(zone.hugepages)
     counts = {f"hugepages-{size}": count for size, count in page_counts.items()}
     return {
-        "memory.hugepages": {"enabled": any(page_counts.values()), **counts} if page_counts else {},
+        "memory.hugepages": {"enabled": any(page_counts.values()), **counts} if zones else {},
         "memory.numa": {"is_numa": len(zones) > 1, "node_count": len(zones)} if zones else {},
         "memory.swap": {"enabled": None if machine.swap is None else machine.swap > 0},
     }
@@ -130,53 +130,3 @@ def _dmi(firmware: Firmware) -> Values:
 def _os_release(fields: Mapping[str, str]) -> Values:
     parts = _VERSION_ID.fullmatch(fields.get("VERSION_ID", ""))
     return {**fields, **({f"VERSION_ID.{name}": text for name, text in parts.groupdict().items()} if parts else {})}
-
-
-# --- devices
-
-
-def _instances(machine: Machine) -> dict[str, tuple[Attributes, ...]]:
-    nics = [nic for nic in machine.nics if nic.presence == "netdev"]
-    own = [nic for nic in nics if not nic.virtual and nic.physical_function is None]
-    return {
-        "memory.nv": _distinct(
-            {"name": nvdimm.name, "devtype": nvdimm.type, "mode": nvdimm.mode} for nvdimm in machine.nvdimms
-        ),
-        "network.device": _distinct({**_nic(nic), **_sriov(nic)} for nic in own),
-        "network.virtual": _distinct(_nic(nic) for nic in nics if nic.virtual and nic.kind in _CONFIGURED_KINDS),
-        "pci.device": _distinct(_function(function) for function in machine.pci),
-        "storage.block": _distinct(
-            {"name": drive.name, "rotational": None if drive.rotational is None else int(drive.rotational)}
-            for drive in machine.block_devices
-        ),
-        "usb.device": _distinct(
-            {"class": kind, "vendor": device.vendor, "device": device.device}
-            for device in machine.usb
-            for kind in device.classes
-        ),
-    }
-
-
-def _nic(nic: Nic) -> Values:
-    return {"name": nic.name, "operstate": nic.state, "speed": nic.speed_mbps, "mtu": nic.mtu}
-
-
-def _sriov(nic: Nic) -> Values:
-    return {} if nic.sriov is None else {"sriov_numvfs": nic.sriov.enabled, "sriov_totalvfs": nic.sriov.total}
-
-
-def _function(function: PciFunction) -> Values:
-    return {
-        "class": function.pci_class,
-        "vendor": function.vendor,
-        "device": function.device,
-        "subsystem_vendor": function.subsystem_vendor,
-        "subsystem_device": function.subsystem_device,
-        "sriov_totalvfs": None if function.sriov is None else function.sriov.total,
-    }
-
-
-def _distinct(instances: Iterable[Mapping[str, object]]) -> tuple[Attributes, ...]:
-    """Return instances in order, each once, without unknown values."""
-    unique = {tuple(_known(instance).items()) for instance in instances}
-    return tuple(dict(instance) for instance in sorted(unique))

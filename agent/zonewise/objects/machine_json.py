@@ -24,6 +24,8 @@ SCHEMA = "zonewise.dev/machine/v1"
 
 _RENAMED = {"pci_class": "class"}
 """Fields whose name in JSON is a word reserved in Python."""
+_LEFT_OUT = frozenset({"builtin_modules", "config_lines"})
+"""Fields of thousands of words, which are of use to rules only."""
 
 
 def machine_to_json(machine: Machine, sources: Mapping[str, Source] | None = None) -> dict[str, Any]:
@@ -71,7 +73,9 @@ def _translation(kind: type) -> Callable[[Any], Json]:
     fields: tuple[str, ...] | None = getattr(kind, "_fields", None)
     if fields is None:
         return lambda value: [plain(element) for element in value]
-    names = [_RENAMED.get(name, name) for name in fields]
+    names = {_RENAMED.get(name, name): index for index, name in enumerate(fields) if name not in _LEFT_OUT}
+    if len(names) < len(fields):
+        return lambda value: {name: plain(value[index]) for name, index in names.items()}
     return lambda value: dict(zip(names, map(plain, value), strict=True))
 
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from zonewise.objects.features import Attributes, Features
+    from zonewise.objects.feature_values import Attributes
+    from zonewise.objects.features import Features
 
 PREFIX = "feature.node.kubernetes.io"
 

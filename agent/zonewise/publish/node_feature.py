@@ -7,12 +7,12 @@ run.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
+from zonewise.objects.node_feature import node_feature, object_name
 from zonewise.publish.json_patch import json_patch
 from zonewise.publish.nrt_publisher import FIELD_MANAGER
 from zonewise_common.kube.client import PatchKind
@@ -26,10 +26,6 @@ if TYPE_CHECKING:
     from zonewise_common.kube.resources import Resource
 
 log = logging.getLogger(__name__)
-
-NODE_NAME = "nfd.node.kubernetes.io/node-name"
-
-_MAX_NAME = 253  # characters of an object's name (RFC 1123 subdomain)
 
 Object = dict[str, Any]
 
@@ -71,38 +67,6 @@ class LabelTarget(NamedTuple):
     """Of the object; empty where the agent runs outside of the cluster."""
     pod: str = ""
     """The agent's own, in that namespace."""
-
-
-def object_name(node: str) -> str:
-    """Return the name of a node's object."""
-    name = f"zonewise-{node}"
-    return name if len(name) <= _MAX_NAME else f"zonewise-{hashlib.sha256(node.encode()).hexdigest()}"
-
-
-def node_feature(target: LabelTarget, owners: list[Object], labels: Mapping[str, str], features: Features) -> Object:
-    """Return the object; the same features give the same bytes."""
-    attributes = {**features.attributes, "system.name": {"nodename": target.node}}
-    return {
-        "apiVersion": NODE_FEATURES.api_version,
-        "kind": NODE_FEATURES.kind,
-        "metadata": {
-            "name": object_name(target.node),
-            "namespace": target.namespace,
-            "labels": {NODE_NAME: target.node},
-            "ownerReferences": owners,
-        },
-        "spec": {
-            "features": {
-                "flags": {name: {"elements": {key: {} for key in keys}} for name, keys in features.flags.items()},
-                "attributes": {name: {"elements": values} for name, values in sorted(attributes.items())},
-                "instances": {
-                    name: {"elements": [{"attributes": elements} for elements in instances]}
-                    for name, instances in features.instances.items()
-                },
-            },
-            "labels": dict(labels),
-        },
-    }
 
 
 def owner_references(pod: Mapping[str, Any]) -> list[Object]:
@@ -165,7 +129,8 @@ class FeatureWriter:
             if not error.details.get("name"):  # where only the object is missing, the server names it
                 raise NotServed(str(error)) from error
             current = None
-        obj = node_feature(self._target, self._owner_references(), labels, features)
+        owners = self._owner_references()
+        obj = node_feature(self._target.node, labels, features, namespace=namespace, owners=owners)
         if current is None:
             self._client.create(NODE_FEATURES, obj, namespace=namespace)
             return len(msgspec.json.encode(obj))

@@ -14,10 +14,14 @@ class Kernel(NamedTuple):
     """Names of loaded modules, sorted."""
     config: dict[str, str] | None = None
     """The options that matter to zonewise, without CONFIG_: "NUMA": "y", "m", "n" or a value."""
+    config_lines: str = ""
+    """All options that are set, as lines of "NUMA=y": one text, since 1,700 options as a dict weigh four times that."""
     page_size: int | None = None
     """Bytes."""
     huge_page_sizes: tuple[int, ...] = ()
     """Bytes, ascending; none without hugetlbfs."""
+    builtin_modules: tuple[str, ...] | None = None
+    """Names of modules that are linked into the kernel, sorted; None where modules.builtin cannot be read."""
 
 
 class Firmware(NamedTuple):
@@ -36,6 +40,9 @@ class Firmware(NamedTuple):
     board_version: str | None = None
     chassis_vendor: str | None = None
     chassis_version: str | None = None
+    family: str | None = None
+    sku: str | None = None
+    """The vendor's number of the product, of all its machines alike."""
     platform: str | None = None
     """The platform of the kernel's POWER port: "PowerNV", "pSeries"."""
     compatible: tuple[str, ...] = ()
@@ -78,7 +85,7 @@ class Security(NamedTuple):
     """What the kernel enforces, and how it can shield virtual machines from their host."""
 
     selinux: bool | None = None
-    """Whether SELinux enforces; None also where the kernel runs without."""
+    """Whether SELinux enforces; False also where the kernel runs without."""
     kvm: bool | None = None
     """Whether KVM is at hand (/dev/kvm)."""
     tdx: bool | None = None
@@ -102,7 +109,7 @@ class UsbDevice(NamedTuple):
     """4 hexadecimal digits."""
     device: str | None
     classes: tuple[str, ...]
-    """Its class, 2 hexadecimal digits; of a device that leaves that to its interfaces theirs, ascending."""
+    """Its class, 2 hexadecimal digits; of a device that leaves that to its interfaces that of each, in order."""
 
 
 class Nvdimm(NamedTuple):
@@ -128,6 +135,12 @@ class BlockDevice(NamedTuple):
     model: str | None
     transport: str | None
     """"nvme", "virtio", "scsi", "pmem" or None."""
+    dax: bool | None = None
+    """Whether files on it can be mapped without a copy in the page cache."""
+    zoned: str | None = None
+    """"none", "host-aware" or "host-managed": whether it is written zone by zone (SMR, ZNS)."""
+    zone_count: int | None = None
+    """How many such zones it has: 0 without."""
 
 
 class DaxDevice(NamedTuple):

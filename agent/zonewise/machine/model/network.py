@@ -48,6 +48,8 @@ class Nic(NamedTuple):
     """
     rdma_port: int | None = None
     """Which port of the RDMA device `rdma` it shares."""
+    printed_speed: int | None = None
+    """The speed as the kernel prints it: -1 where the driver has none; None where reading it fails (link down)."""
 
 
 class Gid(NamedTuple):

@@ -65,6 +65,10 @@ class PciFunction(NamedTuple):
     """Below a host bridge that is itself inside a PCI function (Intel VMD), the address of that function."""
     buses: tuple[int, int] | None = None
     """For a bridge, the first and the last bus below it; (0, 0) where it is not configured."""
+    iommu_type: str | None = None
+    """How its IOMMU group translates addresses: "DMA", "DMA-FQ", "identity", ..."""
+    iommu_version: str | None = None
+    """The version of Intel's IOMMU above it: "5:0"."""
 
 
 class Link(NamedTuple):

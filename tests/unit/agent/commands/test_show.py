@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import json
 import os
 import sys
@@ -24,7 +25,7 @@ from zonewise_common.cli import output
 if TYPE_CHECKING:
     from pathlib import Path
 
-FORMATS = ("text", "svg", "json", "yaml", "nrt", "labels", "nccl")
+FORMATS = ("text", "svg", "json", "yaml", "nrt", "labels", "nodefeature", "nccl")
 
 
 # --- formats
@@ -69,6 +70,24 @@ def test_nrt(server: str, capsys: pytest.CaptureFixture[str]) -> None:
     obj = yaml.safe_load(run(capsys, "show", "--root", server, "-o", "nrt", "--node-name", "node-7"))
     assert list(refusals(obj, NODE_RESOURCE_TOPOLOGY)) == []
     assert obj["metadata"]["name"] == "node-7"
+
+
+@pytest.mark.parametrize(("groups", "options"), [([], False), (["--features", "kernel.config"], True)])
+def test_node_feature(groups: list[str], options: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The object that the agent would write: labels, and features with the groups that are asked for."""
+    tree = server_tree() | {"proc/config.gz": gzip.compress(b"CONFIG_NUMA=y\nCONFIG_XFS_FS=m\n")}
+    root = str(lay_out(tree, tmp_path))
+    obj = yaml.safe_load(run(capsys, "show", "--root", root, "-o", "nodefeature", "--node-name", "node-7", *groups))
+    assert (obj["kind"], obj["metadata"]["name"]) == ("NodeFeature", "zonewise-node-7")
+    assert obj["spec"]["labels"]["zonewise.dev/packages"] == "2"
+    config = obj["spec"]["features"]["attributes"]["kernel.config"]["elements"]
+    assert config == ({"NUMA": "y", "XFS_FS": "m"} if options else {"NUMA": "y"})
+
+
+def test_unknown_groups(server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A group that does not exist is an error of the command line."""
+    error = run_rejected(capsys, "show", "--root", server, "-o", "nodefeature", "--features", "kernel")
+    assert "'kernel' is no group of features" in error
 
 
 def test_svg_is_xml(server: str, capsys: pytest.CaptureFixture[str]) -> None:

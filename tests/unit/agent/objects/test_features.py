@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from support.any_machines import any_machines
 from support.machine_parts import cpus
 from support.machines import gpu_server, small_vm
-from zonewise.machine.model.cpu import CoreKind, Model
-from zonewise.machine.model.host import Accelerator, Firmware, Power, Security, UsbDevice
+from zonewise.machine.model.cpu import Cluster, Core, CoreKind, Model
+from zonewise.machine.model.host import Accelerator, Firmware, Kernel, Power, Security, UsbDevice
 from zonewise.machine.model.machine import Machine
 from zonewise.machine.model.network import Nic
+from zonewise.objects.feature_groups import FEATURE_GROUPS, KERNEL_CONFIG, KERNEL_ENABLED_MODULE
 from zonewise.objects.features import Features, node_features
 from zonewise.objects.labels import validate_labels
 from zonewise.objects.nfd_labels import nfd_labels
@@ -180,7 +181,8 @@ def test_usb() -> None:
                UsbDevice("1-3", None, "6014", ("ff",)), UsbDevice("usb1", "1d6b", "0002", ("09",)))  # fmt: skip
     machine = Machine(usb=devices)
     assert labels(machine) == {"usb-0e_046d_0825.present": "true", "usb-ff_0403_6014.present": "true"}
-    assert {"class": "09", "vendor": "1d6b", "device": "0002"} in node_features(machine).instances["usb.device"]
+    hub = {"name": "usb1", "class": "09", "vendor": "1d6b", "device": "0002"}
+    assert hub in node_features(machine).instances["usb.device"]
 
 
 def test_dmi() -> None:
@@ -202,40 +204,81 @@ def test_pods_that_come_and_go_change_nothing() -> None:
     """Neither their netdevs nor the virtual functions of pods are features."""
     machine = gpu_server()
     before = node_features(machine)
-    own = machine.nics[0]
+    own = next(nic for nic in machine.nics if nic.address is not None)
     more = (*machine.nics, *map(veth, range(200)), own._replace(name="vf0", physical_function=own.address))
     assert node_features(machine._replace(nics=more)) == before
 
 
 def test_a_bond_is_a_feature() -> None:
     """What an administrator makes stays."""
-    bond = Nic("bond0", None, None, None, 50000, "up", None, "Ethernet", None, None, 9000, virtual=True, kind="bond")
+    bond = Nic("bond0", None, None, None, 50000, "up", None, "Ethernet", None, None, 9000, virtual=True, kind="bond",
+               printed_speed=50000)  # fmt: skip
     assert node_features(Machine(nics=(bond,))).instances == {
         "network.virtual": ({"mtu": "9000", "name": "bond0", "operstate": "up", "speed": "50000"},)
     }
 
 
-def test_equal_functions_once() -> None:
-    """Eight GPUs of one model are one instance: a rule could not distinguish them."""
-    functions = node_features(gpu_server()).instances["pci.device"]
-    assert len([entry for entry in functions if entry["vendor"] == "10de"]) == 1
-
-
 @pytest.mark.parametrize("machine", [gpu_server(), small_vm()])
 def test_size(machine: Machine) -> None:
-    """An object of a node is a few KB, not the 130 KB of NFD's worker."""
-    assert len(json.dumps(node_features(machine))) < 8000
+    """An object of a node is some KB, not the 130 KB of NFD's worker."""
+    assert len(json.dumps(node_features(machine))) < 20_000
+
+
+def test_options_of_the_kernel() -> None:
+    """Those that matter to placement; all that are set, with the group."""
+    lines = "NUMA=y\nXFS_FS=m\nLOCALVERSION=\nA=b=c"
+    machine = Machine(kernel=Kernel("6.8.0", config={"NUMA": "y", "NO_HZ": "n"}, config_lines=lines))
+    assert node_features(machine).attributes["kernel.config"] == {"NUMA": "y"}
+    assert node_features(machine, (KERNEL_CONFIG,)).attributes["kernel.config"] == {
+        "A": "b=c",
+        "LOCALVERSION": "",
+        "NUMA": "y",
+        "XFS_FS": "m",
+    }
+
+
+@pytest.mark.parametrize(
+    ("builtin", "groups", "expected"),
+    [
+        (("ext4", "nvme"), (KERNEL_ENABLED_MODULE,), ("ext4", "nvme", "xfs")),
+        (("ext4", "nvme"), (), None),
+        (None, (KERNEL_ENABLED_MODULE,), None),
+    ],
+)
+def test_enabled_modules(
+    builtin: tuple[str, ...] | None, groups: tuple[str, ...], expected: tuple[str, ...] | None
+) -> None:
+    """Loaded or built in; absent where the latter are unknown."""
+    machine = Machine(kernel=Kernel("6.8.0", modules=("nvme", "xfs"), builtin_modules=builtin))
+    assert node_features(machine, groups).flags.get("kernel.enabledmodule") == expected
+
+
+def test_cores_that_are_modules() -> None:
+    """The kernel lists the two cores of a module as siblings, and so they are threads to NFD."""
+    cores = (Core(0, 0, 0, cpus("0")), Core(1, 0, 0, cpus("1")))
+    machine = Machine(cores=cores)
+    assert node_features(machine).attributes["cpu.topology"] == {"hardware_multithreading": "false"}
+    for kind, expected in (("module", "true"), ("cluster", "false")):
+        with_pair = machine._replace(clusters=(Cluster(None, 0, cpus("0-1"), kind),))
+        assert node_features(with_pair).attributes["cpu.topology"] == {"hardware_multithreading": expected}
+
+
+def test_a_kernel_without_huge_pages() -> None:
+    """NFD says that none is enabled."""
+    machine = Machine(zones=tuple(zone._replace(hugepages={}) for zone in gpu_server().zones))
+    assert node_features(machine).attributes["memory.hugepages"] == {"enabled": "false"}
 
 
 @settings(max_examples=50)  # to draw a machine takes far longer than to describe it
 @given(any_machines())
 def test_any_machine_has_features(machine: Machine) -> None:
     """Whatever the machine holds: names in order, values that are texts, nothing empty, and valid labels."""
-    features = node_features(machine)
+    features = node_features(machine, FEATURE_GROUPS)
     for part in features:
         assert list(part) == sorted(part)
         assert all(part.values())
         assert all(name.count(".") == 1 and name == name.lower() for name in part)
     assert all(isinstance(text, str) for values in features.attributes.values() for text in values.values())
-    assert features == node_features(machine)
+    assert features == node_features(machine, FEATURE_GROUPS)
+    assert len(features.instances.get("pci.device", ())) == len(machine.pci)
     validate_labels(nfd_labels(features))

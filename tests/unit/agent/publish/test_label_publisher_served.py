@@ -13,8 +13,9 @@ from support.apiserver import RealServer, real_server
 from support.clock import Clock
 from support.waiting import PATIENCE
 from zonewise.objects.features import Features
+from zonewise.objects.node_feature import object_name
 from zonewise.publish.label_publisher import MASTER_TIMEOUT, LabelPublisher
-from zonewise.publish.node_feature import LabelTarget, object_name
+from zonewise.publish.node_feature import LabelTarget
 from zonewise.publish.node_labels import ANNOTATION
 from zonewise_common.kube.client import Client
 from zonewise_common.kube.config import Config

@@ -35,6 +35,9 @@ _GROUPS = (
 The kernel stores every string of a structure, empty ones too (drivers/firmware/dmi_scan.c dmi_save_ident()).
 """
 
+_LATER = {"product_family": "family", "product_sku": "sku"}
+"""Attributes of kernels from 4.12 and 4.18 on; they may be blank."""
+
 _MODALIAS = {
     "sys_vendor": "svn",
     "product_name": "pn",
@@ -104,7 +107,10 @@ def _dmi(read: Reader) -> Firmware | None:
             blank = [(name, field) for group in groups for name, field in group.items() if fields[field] is None]
             if blank:
                 _report_lost(read, directory, blank)
-            return Firmware()._replace(**fields)
+            later = {
+                field: _attribute(read, directory, name, field) for name, field in _LATER.items() if name in present
+            }
+            return Firmware()._replace(**fields, **later)
     return None
 
 

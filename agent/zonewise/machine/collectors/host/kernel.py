@@ -23,6 +23,7 @@ SYSCTL = "proc/sys/kernel"
 VERSION = "proc/version"
 COMMAND_LINE = "proc/cmdline"
 MODULES = "proc/modules"
+BUILTIN = "modules.builtin"
 CPUINFO = "proc/cpuinfo"
 UNAME = "proc/hwloc-nofile-info"
 """The file in which hwloc-gather-topology, the tool behind many captures, stores the output of uname."""
@@ -39,6 +40,7 @@ _SECRET_NAME = re.compile(
 )
 _USER_INFORMATION = re.compile(r"(://|:)[^/@:\s]+:[^/@\s]+@")  # iscsi:user:secret@host, https://user:secret@host
 _MODULE = re.compile(rb"^(\w[\w-]{0,63}) \d", re.MULTILINE)
+_BUILTIN_MODULE = re.compile(rb"^[ \t]*(?:\S*/)?([\w-]{1,64})\.ko[ \t]*$", re.MULTILINE)
 
 _PAGE_SIZES = {"x86_64": 4096, "i686": 4096, "i386": 4096, "s390x": 4096, "riscv64": 4096, "sparc64": 8192}
 """Bytes, of architectures with one page size only."""
@@ -66,9 +68,19 @@ def _collect(read: Reader, machine: Machine) -> Machine:
         sources, "version", "OSVersion", "kernel.version", sources.banner and sources.banner[1]
     )
     config = read_kernel_config(read, release)
+    options = None if config is None else config.options
     architecture = _architecture(sources, release)
-    page_size = _page_size(sources, architecture, config)
-    kernel = Kernel(release, version, _command_line(sources), _modules(read), config, page_size, _huge_page_sizes(read))
+    kernel = Kernel(
+        release,
+        version,
+        _command_line(sources),
+        _modules(read),
+        options,
+        "" if config is None else config.lines,
+        _page_size(sources, architecture, options),
+        _huge_page_sizes(read),
+        _builtin_modules(read, release),
+    )
     return machine._replace(architecture=architecture, hostname=_hostname(sources), kernel=kernel)
 
 
@@ -203,6 +215,19 @@ def _modules(read: Reader) -> tuple[str, ...] | None:
         read.problem(MODULES, f"names a module in {len(modules)} of its {lines} lines only", "those")
     read.source("kernel.modules", MODULES, len(modules), "the first word of each line")
     return modules
+
+
+def _builtin_modules(read: Reader, release: str | None) -> tuple[str, ...] | None:
+    """Return the modules in the list that the build of a kernel leaves behind (Makefile, modules.builtin)."""
+    if release is None or "/" in release:
+        return None
+    for path in (f"lib/modules/{release}/{BUILTIN}", f"usr/lib/modules/{release}/{BUILTIN}"):
+        content = read.raw(path)
+        if content is not None:
+            names = {match[1].decode("ascii") for match in _BUILTIN_MODULE.finditer(content)}
+            read.source("kernel.builtin_modules", path, len(names), "the names of the files")
+            return tuple(sorted(names))
+    return None
 
 
 def _volatile(peek: Peek) -> Hashable:

@@ -1,9 +1,9 @@
-"""The options that the kernel was built with, as far as they matter to the placement of jobs."""
+"""The options that the kernel was built with: all that are set, and by name those that matter to placement."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from zonewise.machine.reader import Reader
@@ -24,18 +24,27 @@ _RELEASE = re.compile(r"[\w.+~-]{1,128}")
 _SET = re.compile(rb"^(?:CONFIG_(\w+)=(.*)|# CONFIG_(\w+) is not set)$", re.MULTILINE)
 
 
-def read_kernel_config(read: Reader, release: str | None) -> dict[str, str] | None:
-    """Return the options by name: "y", "m", "n" or a value; None where no configuration is to be found."""
+class KernelConfig(NamedTuple):
+    """A kernel's configuration."""
+
+    options: dict[str, str]
+    """OPTIONS by name: "y", "m", "n" or a value."""
+    lines: str
+    """All options that are set, as lines of "NUMA=y"; quotes around a value are left out."""
+
+
+def read_kernel_config(read: Reader, release: str | None) -> KernelConfig | None:
+    """Return the configuration; None where there is none."""
     for path in (EMBEDDED, *_paths(release)):
         content = read.raw(path)
         if content is not None and path == EMBEDDED:
             content = _unpacked(read, content)
         if content is None:
             continue
-        options = _options(content)
-        if options:
-            read.source("kernel.config", path, f"{len(options)} of {len(content)} bytes", "those of interest")
-            return options
+        config = _parsed(content)
+        if config.options:
+            read.source("kernel.config", path, f"{len(config.options)} of {len(content)} bytes", "those of interest")
+            return config
         read.problem(path, "has no option", "another copy, if there is one")
     return None
 
@@ -66,11 +75,15 @@ def _unpacked(read: Reader, content: bytes) -> bytes | None:
         return None
 
 
-def _options(content: bytes) -> dict[str, str]:
+def _parsed(content: bytes) -> KernelConfig:
     names = frozenset(OPTIONS)
     options: dict[str, str] = {}
-    for name, value, unset in _SET.findall(content):
-        key = (name or unset).decode("ascii", "replace")
-        if key in names:
-            options[key] = value.decode("ascii", "replace").strip('"') if name else "n"
-    return options
+    lines: list[str] = []
+    for match in _SET.finditer(content):
+        name, value, unset = (part.decode("ascii", "replace") for part in match.groups(b""))
+        text = value.strip('"')
+        if name:
+            lines.append(f"{name}={text}")
+        if name in names or unset in names:
+            options[name or unset] = text if name else "n"
+    return KernelConfig(options, "\n".join(lines))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from zonewise.machine.reader import Reader
 
 SELINUX = "sys/fs/selinux"
+FILE_SYSTEMS = "proc/filesystems"
 KVM = "sys/devices/virtual/misc/kvm"
 SECURE_EXECUTION = "sys/firmware/uv/prot_virt_host"
 CAPACITIES = ("sys/fs/cgroup/misc.capacity", "sys/fs/cgroup/misc/misc.capacity")
@@ -39,7 +40,7 @@ def _collect(read: Reader, machine: Machine) -> Machine:
     parameters = {field: _switch(read, path, field) for field, path in _PARAMETERS.items()}
     return machine._replace(
         security=Security(
-            selinux=_switch(read, f"{SELINUX}/enforce", "selinux"),
+            selinux=_selinux(read),
             kvm=_has_kvm(read),
             secure_execution=_switch(read, SECURE_EXECUTION, "secure_execution"),
             capacities=_capacities(read),
@@ -58,6 +59,21 @@ def _switch(read: Reader, path: str, field: str) -> bool | None:
     if text not in _SWITCHES:
         read.problem(path, f"says {text[:60]!r}, neither on nor off", f"security.{field} is unknown")
     return _SWITCHES.get(text)
+
+
+def _selinux(read: Reader) -> bool | None:
+    """Return whether SELinux enforces: not where the kernel has registered no selinuxfs.
+
+    It does so only where SELinux is switched on (security/selinux/selinuxfs.c, init_sel_fs()).
+    """
+    enforces = _switch(read, f"{SELINUX}/enforce", "selinux")
+    if enforces is not None or read.has(SELINUX):
+        return enforces
+    text = read.text(FILE_SYSTEMS)
+    if text is None or "selinuxfs" in text.split():
+        return None
+    read.source("security.selinux", FILE_SYSTEMS, False, "no selinuxfs: the kernel runs without SELinux")
+    return False
 
 
 def _has_kvm(read: Reader) -> bool | None:

@@ -38,15 +38,15 @@ def _collect(read: Reader, machine: Machine) -> Machine:
 
 def _device(read: Reader, name: str, interfaces: list[str]) -> UsbDevice:
     own = _digits(read, f"{DEVICES}/{name}/bDeviceClass", 2, f"class of USB device {name}")
-    classes = {own}
+    classes = [own]
     if own == _BY_INTERFACE:
         what = f"class of an interface of USB device {name}"
-        classes = {_digits(read, f"{DEVICES}/{interface}/bInterfaceClass", 2, what) for interface in interfaces}
+        classes = [_digits(read, f"{DEVICES}/{interface}/bInterfaceClass", 2, what) for interface in interfaces]
     return UsbDevice(
         name,
         _digits(read, f"{DEVICES}/{name}/idVendor", 4, f"vendor of USB device {name}"),
         _digits(read, f"{DEVICES}/{name}/idProduct", 4, f"product of USB device {name}"),
-        tuple(sorted(usb_class for usb_class in classes if usb_class is not None)),
+        tuple(usb_class for usb_class in classes if usb_class is not None),
     )
 
 

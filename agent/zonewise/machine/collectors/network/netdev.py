@@ -44,8 +44,8 @@ def vlans(read: Reader) -> dict[str, str]:
     return {row[0]: row[2] for row in rows if len(row) == 3}
 
 
-def speed_mbps(attributes: Attributes, link_type: int | None) -> int | None:
-    """Return Mb/s, None for a link that is down or without a known speed.
+def printed_speed(attributes: Attributes, link_type: int | None) -> int | None:
+    """Return the speed as the kernel prints it, in Mb/s; -1 where the driver has none, None for a link that is down.
 
     Reading `speed` fails with EINVAL where the device is down or has no link settings. Copies of a machine's files hold
     an empty file then; `duplex` is from the same settings, so that it is empty as well (net/core/net-sysfs.c).
@@ -53,7 +53,7 @@ def speed_mbps(attributes: Attributes, link_type: int | None) -> int | None:
     if link_type == _LOOPBACK:
         return None
     read, duplex = attributes.read, f"{attributes.path}/duplex"
-    speed = attributes.integer(
+    return attributes.integer(
         "speed",
         "speed_mbps",
         lowest=-1,
@@ -62,7 +62,11 @@ def speed_mbps(attributes: Attributes, link_type: int | None) -> int | None:
         needed=False,
         no_number=lambda content: not content and read.raw(duplex) == b"",
     )
-    return None if speed in _UNKNOWN_SPEEDS else speed
+
+
+def speed_mbps(printed: int | None) -> int | None:
+    """Return a printed speed in Mb/s; None for the numbers by which kernels and drivers say that they have none."""
+    return None if printed in _UNKNOWN_SPEEDS else printed
 
 
 def mac(attributes: Attributes, link_type: int | None) -> str | None:

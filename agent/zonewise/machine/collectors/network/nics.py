@@ -191,12 +191,13 @@ def _nic(entry: _Entry, facts: _Facts) -> Nic:
     link_type = attributes.integer("type", "link_layer", highest=0xFFFF, rule="1: Ethernet, 32: InfiniBand (if_arp.h)")
     below = netdev.lower(attributes, entry.name, facts.vlans)
     function = facts.functions.get(entry.address or "")
+    speed = netdev.printed_speed(attributes, link_type)
     return Nic(
         name=entry.name,
         address=entry.address,
         zone=_zone(entry, function, facts),
         driver=_driver(entry, function),
-        speed_mbps=netdev.speed_mbps(attributes, link_type),
+        speed_mbps=netdev.speed_mbps(speed),
         state=attributes.text("operstate", "state"),
         mac=netdev.mac(attributes, link_type),
         link_layer=netdev.LINK_LAYERS.get(link_type or 0),
@@ -209,6 +210,7 @@ def _nic(entry: _Entry, facts: _Facts) -> Nic:
         lower=below,
         port=None if entry.virtual else netdev.port(attributes, link_type, facts.port_attribute),
         physical_function=function and function.physical_function,
+        printed_speed=speed,
     )
 
 

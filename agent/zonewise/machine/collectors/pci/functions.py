@@ -82,6 +82,8 @@ def _function(read: Reader, entry: PciEntry, titles: dict[str, str]) -> PciFunct
         numa_node=_numa_node(read, entry),
         host_function=location and location.host_function,
         buses=_buses(read, entry) if class_full and class_full[:4] in BRIDGES else None,
+        iommu_type=_behind_link(read, entry, "iommu_group", "type", "iommu_type"),
+        iommu_version=_behind_link(read, entry, "iommu", "intel-iommu/version", "iommu_version"),
     )
 
 
@@ -114,6 +116,17 @@ def _linked(read: Reader, entry: PciEntry, name: str, parse: Callable[[str], T],
         return None
     read.source(f"pci.{entry.address}.{field}", path, target, "what the link leads to")
     return value
+
+
+def _behind_link(read: Reader, entry: PciEntry, link: str, name: str, field: str) -> str | None:
+    """Return an attribute of what a link in the function's directory leads to; None where there is no such attribute.
+
+    The type of a group came with kernel 4.11; only Intel's driver has a version (drivers/iommu/iommu.c,
+    drivers/iommu/intel/iommu.c).
+    """
+    if link not in entry.attributes:
+        return None
+    return read.text(f"{entry.path}/{link}/{name}", fact=f"pci.{entry.address}.{field}", rule="as the kernel prints it")
 
 
 def _address(name: str) -> str:

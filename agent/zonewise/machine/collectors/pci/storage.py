@@ -92,9 +92,14 @@ def _block_device(
         address=address,
         zone=zones_by_address.get(address) if address is not None else _own_zone(read, disk, transport, zones),
         size=_size(read, disk),
-        rotational=_rotational(read, disk),
+        rotational=_switch(read, disk, "rotational", needed=f"rotational of {disk.name}"),
         model=read.text(f"{disk.path}/device/model", fact=f"{fact}.model", needed=needed),
         transport=transport,
+        dax=_switch(read, disk, "dax"),
+        zoned=read.text(f"{disk.path}/queue/zoned", fact=f"{fact}.zoned"),
+        zone_count=read.integer(
+            f"{disk.path}/queue/nr_zones", fact=f"{fact}.zone_count", rule="the number in the file"
+        ),
     )
 
 
@@ -138,11 +143,12 @@ def _size(read: Reader, disk: _Disk) -> int | None:
     return sectors * _SECTOR
 
 
-def _rotational(read: Reader, disk: _Disk) -> bool | None:
-    path, needed = f"{disk.path}/queue/rotational", f"rotational of {disk.name}"
-    value = read.integer(path, fact=f"block_devices.{disk.name}.rotational", rule="1 is yes", needed=needed)
+def _switch(read: Reader, disk: _Disk, name: str, *, needed: str = "") -> bool | None:
+    """Return an attribute of the device's queue that is 0 or 1; `needed` where every kernel has it."""
+    path = f"{disk.path}/queue/{name}"
+    value = read.integer(path, fact=f"block_devices.{disk.name}.{name}", rule="1 is yes", needed=needed)
     if value is not None and value not in (0, 1):
-        read.problem(path, f"says {value}, neither 0 nor 1", f"{needed} is unknown")
+        read.problem(path, f"says {value}, neither 0 nor 1", f"{name} of {disk.name} is unknown")
         return None
     return None if value is None else bool(value)
 

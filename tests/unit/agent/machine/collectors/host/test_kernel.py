@@ -66,6 +66,7 @@ def test_a_running_kernel() -> None:
     assert kernel.command_line == ("root=/dev/sda1", "ro", "isolcpus=2-7", 'dyndbg="file a.c +p"', "quiet")
     assert kernel.modules == ("mlx5_core", "nvidia")
     assert kernel.config == {"NUMA": "y", "NO_HZ_FULL": "n", "HZ": "250"}
+    assert kernel.config_lines == "NUMA=y\nHZ=250\nXYZ=m"
     assert (kernel.page_size, kernel.huge_page_sizes) == (4096, (2 << 20, 1 << 30))
     assert machine.problems == ()
 
@@ -140,6 +141,15 @@ def test_a_garbled_list_of_parameters_is_reported(content: bytes) -> None:
     """Noise, and a list that ends without a line end, are damage."""
     machine = discover_host(host_tree() | {"proc/cmdline": content})
     assert [problem.path for problem in machine.problems] == ["/proc/cmdline"]
+
+
+@pytest.mark.parametrize("directory", ["lib", "usr/lib"])
+def test_modules_in_the_kernel(directory: str) -> None:
+    """The build leaves a list of files behind, beside the modules that can be loaded."""
+    content = b"kernel/fs/ext4/ext4.ko\nkernel/drivers/nvme/host/nvme-core.ko\n\nkernel/no-module\n"
+    tree = host_tree() | {f"{directory}/modules/{RELEASE}/modules.builtin": content}
+    assert discover_host(tree).kernel.builtin_modules == ("ext4", "nvme-core")
+    assert discover_host(host_tree()).kernel.builtin_modules is None
 
 
 def test_configuration_beside_the_kernel() -> None:

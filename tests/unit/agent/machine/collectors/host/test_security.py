@@ -97,6 +97,22 @@ def test_damage_fails_nothing(damages: dict[str, Damage]) -> None:
     assert [run for run in scan(amd_host(), damages).runs if run.outcome == "failed"] == []
 
 
+@pytest.mark.parametrize(
+    ("tree", "selinux"),
+    [
+        ({"proc/filesystems": b"nodev\tsysfs\n\text4\n"}, False),
+        ({"proc/filesystems": b"nodev\tsysfs\nnodev\tselinuxfs\n"}, None),
+        ({"proc/filesystems": b"nodev\tsysfs\n", "sys/fs/selinux/enforce": b"1"}, True),
+        ({"proc/filesystems": b"nodev\tsysfs\n", "sys/fs/selinux/status": b""}, None),
+        ({}, None),
+    ],
+)
+def test_a_kernel_without_selinux(tree: Contents, selinux: bool | None) -> None:
+    """A kernel that registers no selinuxfs enforces nothing; one that has it unmounted may."""
+    security, problems = scan_security(tree)
+    assert (security.selinux, problems) == (selinux, ())
+
+
 def test_selinux_is_switched_while_the_machine_runs() -> None:
     """Enforcing and permissive give different signatures."""
     before, after = (Peek(MemoryFiles([("sys/fs/selinux/enforce", text)])) for text in (b"0", b"1"))

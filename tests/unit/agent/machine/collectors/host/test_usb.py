@@ -41,10 +41,10 @@ def scan(contents: Contents, damages: dict[str, Damage] | None = None) -> Scan:
 
 
 def test_devices() -> None:
-    """A device that leaves its class to its interfaces has theirs, each once."""
+    """A device that leaves its class to its interfaces has that of each."""
     machine = scan(tree()).machine
     assert machine.usb == (
-        UsbDevice("1-1", "046d", "0825", ("01", "0e")),
+        UsbDevice("1-1", "046d", "0825", ("0e", "0e", "01")),
         UsbDevice("1-2.1", "0403", "6014", ("ff",)),
         UsbDevice("usb1", "1d6b", "0002", ("09",)),
     )

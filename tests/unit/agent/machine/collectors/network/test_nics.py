@@ -80,14 +80,15 @@ def test_a_nic_whose_function_is_not_known_has_no_zone() -> None:
 def test_notations_for_an_unknown_speed(speed: int) -> None:
     """SPEED_UNKNOWN in each width that kernels printed it in, and 0, are no speed, and no damage either."""
     discovered = find(nic_tree(speed=speed), known())
-    assert discovered.nics["eth0"].speed_mbps is None
+    assert (discovered.nics["eth0"].speed_mbps, discovered.nics["eth0"].printed_speed) == (None, speed)
     assert discovered.problems == []
 
 
 def test_a_link_that_is_down_has_no_speed() -> None:
     """Reading the speed of a device that is down fails with EINVAL: a value, and no problem."""
     discovered = find(nic_tree(operstate="down"), known(), {eth0_path("speed"): errno.EINVAL})
-    assert (discovered.nics["eth0"].speed_mbps, discovered.nics["eth0"].state) == (None, "down")
+    nic = discovered.nics["eth0"]
+    assert (nic.speed_mbps, nic.printed_speed, nic.state) == (None, None, "down")
     assert discovered.problems == []
 
 

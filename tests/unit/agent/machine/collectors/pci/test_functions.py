@@ -29,8 +29,12 @@ def test_a_function_with_everything() -> None:
     )
     tree.link(NIC, "driver", "../../../../bus/pci/drivers/mlx5_core")
     tree.link(NIC, "iommu_group", "../../../../kernel/iommu_groups/12")
+    tree.contents["sys/kernel/iommu_groups/12/type"] = b"DMA-FQ\n"
+    tree.link(NIC, "iommu", "../../../virtual/iommu/dmar3")
+    tree.contents["sys/devices/virtual/iommu/dmar3/intel-iommu/version"] = b"5:0\n"
     discovered = tree.collect()
     nic = discovered.function(NIC)
+    assert (nic.iommu_type, nic.iommu_version) == ("DMA-FQ", "5:0")
     assert (nic.pci_class, nic.class_full) == ("0200", "020000")
     assert (nic.vendor, nic.device, nic.subsystem_vendor, nic.subsystem_device) == ("15b3", "1021", "15b3", "0023")
     assert (nic.driver, nic.iommu_group, nic.physical_function) == ("mlx5_core", 12, None)

@@ -58,6 +58,25 @@ def ssd_tree() -> DiskTree:
     return tree
 
 
+@pytest.mark.parametrize(
+    ("queue", "expected"),
+    [
+        ({}, (None, None, None)),
+        ({"queue/dax": 0, "queue/zoned": "none", "queue/nr_zones": 0}, (False, "none", 0)),
+        ({"queue/dax": 1, "queue/zoned": "host-managed", "queue/nr_zones": 904}, (True, "host-managed", 904)),
+    ],
+)
+def test_a_queue(queue: dict[str, object], expected: tuple[bool | None, str | None, int | None]) -> None:
+    """Whether files can be mapped, and whether it is written zone by zone; older kernels say neither."""
+    tree = DiskTree()
+    tree.add(ROOT, BRIDGE, node=1, cpus="8-15")
+    tree.add(SSD, NVME, node=1, cpus="8-15")
+    tree.disk(f"{SSD}/nvme/nvme0/nvme0n1", model="X", **queue)
+    drive = tree.only()
+    assert (drive.dax, drive.zoned, drive.zone_count) == expected
+    assert tree.collect().problems == []
+
+
 def test_an_nvme_namespace() -> None:
     """Size in bytes from sectors of 512, the model without padding, the function and its zone."""
     tree = ssd_tree()

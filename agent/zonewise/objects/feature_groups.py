@@ -1,0 +1,28 @@
+"""Groups of raw features that are large or change often, and that are published on request only.
+
+Without them the object of a node is a few KB. NFD's worker writes all of them: 60 KB for the options of a kernel alone.
+"""
+
+from __future__ import annotations
+
+KERNEL_CONFIG = "kernel.config"
+"""All options of the kernel; without the group, those that matter to the placement of jobs."""
+KERNEL_ENABLED_MODULE = "kernel.enabledmodule"
+"""The modules that are loaded or linked into the kernel."""
+NETWORK_PODS = "network.pods"
+"""Interfaces that come and go with pods: veth pairs and virtual functions. Each pod is a change of the object."""
+
+FEATURE_GROUPS = (KERNEL_CONFIG, KERNEL_ENABLED_MODULE, NETWORK_PODS)
+
+ALL, NONE = "all", "none"
+
+
+def parse_feature_groups(value: object) -> tuple[str, ...]:
+    """Return the groups that a setting names: "all", "none", or names with commas between. Raises ValueError."""
+    if value == ALL:
+        return FEATURE_GROUPS
+    names = [] if value in (NONE, "") else str(value).split(",")
+    chosen = {name.strip() for name in names}
+    if unknown := sorted(chosen.difference(FEATURE_GROUPS)):
+        raise ValueError(f"{unknown[0]!r} is no group of features: there is {', '.join((ALL, NONE, *FEATURE_GROUPS))}")
+    return tuple(group for group in FEATURE_GROUPS if group in chosen)

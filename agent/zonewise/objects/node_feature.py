@@ -1,0 +1,53 @@
+"""The NodeFeature object: labels and raw features of a node, for the master of Node Feature Discovery and its rules."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zonewise.objects.features import Features
+
+API_VERSION, KIND = "nfd.k8s-sigs.io/v1alpha1", "NodeFeature"
+NODE_NAME = "nfd.node.kubernetes.io/node-name"
+
+_MAX_NAME = 253  # characters of an object's name (RFC 1123 subdomain)
+
+Object = dict[str, Any]
+
+
+def object_name(node: str) -> str:
+    """Return the name of a node's object."""
+    name = f"zonewise-{node}"
+    return name if len(name) <= _MAX_NAME else f"zonewise-{hashlib.sha256(node.encode()).hexdigest()}"
+
+
+def node_feature(
+    node: str, labels: Mapping[str, str], features: Features, *, namespace: str = "", owners: Sequence[Object] = ()
+) -> Object:
+    """Return the object; the same features give the same bytes. Without a namespace it has none."""
+    attributes = {**features.attributes, "system.name": {"nodename": node}}
+    metadata: Object = {"name": object_name(node)}
+    if namespace:
+        metadata["namespace"] = namespace
+    metadata["labels"] = {NODE_NAME: node}
+    if owners:
+        metadata["ownerReferences"] = list(owners)
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": metadata,
+        "spec": {
+            "features": {
+                "flags": {name: {"elements": {key: {} for key in keys}} for name, keys in features.flags.items()},
+                "attributes": {name: {"elements": values} for name, values in sorted(attributes.items())},
+                "instances": {
+                    name: {"elements": [{"attributes": elements} for elements in instances]}
+                    for name, instances in features.instances.items()
+                },
+            },
+            "labels": dict(labels),
+        },
+    }

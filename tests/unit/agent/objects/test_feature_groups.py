@@ -1,0 +1,28 @@
+"""Groups of features by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from zonewise.objects.feature_groups import FEATURE_GROUPS, parse_feature_groups
+
+
+@pytest.mark.parametrize(
+    ("value", "groups"),
+    [
+        ("none", ()),
+        ("", ()),
+        ("all", FEATURE_GROUPS),
+        ("network.pods, kernel.config", ("kernel.config", "network.pods")),
+    ],
+)
+def test_groups(value: str, groups: tuple[str, ...]) -> None:
+    """All, none, or some, in canonical order."""
+    assert parse_feature_groups(value) == groups
+
+
+@pytest.mark.parametrize("value", ["kernel", "kernel.config,", 7, None])
+def test_no_groups(value: object) -> None:
+    """What is no group is named, with those that there are."""
+    with pytest.raises(ValueError, match=r"is no group of features: there is all, none, kernel\.config"):
+        parse_feature_groups(value)

@@ -1,0 +1,11 @@
+"""Values as NFD writes them."""
+
+from __future__ import annotations
+
+from zonewise.objects.feature_values import known_attributes
+
+
+def test_texts() -> None:
+    """Go prints booleans in small letters; what is unknown is absent, and what is empty is not."""
+    values = {"b": True, "a": False, "number": -1, "text": "", "unknown": None}
+    assert list(known_attributes(values).items()) == [("a", "false"), ("b", "true"), ("number", "-1"), ("text", "")]
