@@ -144,9 +144,9 @@ def _host_bridges(machine: Machine) -> Iterable[tuple[str, str | None, str, int 
 
 
 def grade_pci_links(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
-    """Relations of every pair that hwloc's tree tells; where it does not, "unknown" or what else we know."""
+    """Relations of every pair that hwloc's tree tells; where it does not, None or what else we know."""
     expected = {
-        (a, b): "unknown" if relation == "SYS?" else relation
+        (a, b): None if relation == "SYS?" else relation
         for a, b, relation in snapshot.expected["pci_links"]
         if relation != "UNGRADED"
     }

@@ -155,7 +155,7 @@ RDMA = st.builds(
 DRIVES = st.builds(
     BlockDevice, NAMES, ADDRESSES | st.none(), ZONE_IDS, SIZES, st.none(), NAMES | st.none(), NAMES | st.none()
 )
-RELATIONS = st.sampled_from(["SAME", "PIX", "PXB", "PHB", "NODE", "SYS", "NV2", "NV18", "unknown"])
+RELATIONS = st.sampled_from(["SAME", "PIX", "PXB", "PHB", "NODE", "SYS", "NV2", "NV18", None])
 
 
 @st.composite

@@ -147,13 +147,13 @@ def with_links(machine: Machine) -> Machine:
     return machine._replace(links=tuple(links))
 
 
-def relation(a: PciFunction, b: PciFunction) -> str:
+def relation(a: PciFunction, b: PciFunction) -> str | None:
     """Tell how close two PCI functions are."""
     if a.address[:-2] == b.address[:-2]:
         return "SAME"
     if a.root != b.root:
         if a.zone is None or b.zone is None:
-            return "unknown"
+            return None
         return "NODE" if a.zone == b.zone else "SYS"
     common = 0
     while common < min(len(a.bridges), len(b.bridges)) and a.bridges[common] == b.bridges[common]:

@@ -64,7 +64,7 @@ class _Relations:
             for second in b.addresses:
                 relation = self._by_pair.get(frozenset((first, second)))
                 if relation:
-                    return _UNKNOWN if relation == "unknown" else relation
+                    return relation
         return _UNKNOWN
 
 

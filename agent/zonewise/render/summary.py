@@ -125,7 +125,11 @@ def notes(machine: Machine, devices: Sequence[Device]) -> tuple[str, ...]:
 def _nvlinks(machine: Machine) -> Iterator[str]:
     """Yield which GPUs are linked by NVLink, GPUs with equal partners together."""
     names = GpuNames(machine)
-    pairs = {frozenset((link.a, link.b)): link.relation for link in machine.links if link.relation.startswith("NV")}
+    pairs = {
+        frozenset((link.a, link.b)): link.relation
+        for link in machine.links
+        if link.relation is not None and link.relation.startswith("NV")
+    }
     yield from _clique_notes("NVLink", pairs, names)
     if not pairs:
         yield from _switch_notes(machine, names)

@@ -44,7 +44,7 @@ class PciFunction(NamedTuple):
     zone_source: str | None
     """Where `zone` is from: "numa_node", "local_cpus", "distance", "physfn", "parent", "nvml", "single" or None."""
     cpus: CpuSet | None
-    """local_cpulist: the nearest CPUs by the kernel."""
+    """The nearest CPUs: local_cpulist, or those of the nearest zone for a function whose zone has none."""
     parent: str | None
     """The bridge above it; None right below the host bridge."""
     root: str | None
@@ -77,5 +77,5 @@ class Link(NamedTuple):
     a: str
     """PCI address."""
     b: str
-    relation: str
-    """"SAME", "PIX", "PXB", "PHB", "NODE", "SYS", "NV<n>", or "unknown"."""
+    relation: str | None
+    """"SAME", "PIX", "PXB", "PHB", "NODE", "SYS" or "NV<n>"; None across host bridges one of which has no zone."""

@@ -134,7 +134,7 @@ def test_distances_that_nccl_finds() -> None:
                 or relations[device.address or "", gpu.address or ""]
             )
             common = [a for a, b in zip(above_gpu, above_net, strict=False) if a == b]
-            assert len(common) == {"PIX": 2, "NODE": 1, "SYS": 0}[relation]
+            assert len(common) == {"PIX": 2, "NODE": 1, "SYS": 0}[relation or ""]
 
 
 def test_a_device_on_a_root_port() -> None:

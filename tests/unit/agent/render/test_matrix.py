@@ -100,7 +100,7 @@ def test_each_device_shows_its_zone_and_cpus() -> None:
 def test_unknown_relations_are_question_marks() -> None:
     """Both relations that the machine calls unknown and absent ones."""
     machine = hybrid()
-    unknown = machine._replace(links=tuple(link._replace(relation="unknown") for link in machine.links))
+    unknown = machine._replace(links=tuple(link._replace(relation=None) for link in machine.links))
     for candidate in (unknown, machine._replace(links=())):
         assert read(render_matrix(candidate, 80))["GPU0", "nvme0"] == "?"
         assert "not known" in render_matrix(candidate, 80)

@@ -1,7 +1,7 @@
 """How close any two endpoint devices are, in the words of `nvidia-smi topo -m`, for devices of any vendor.
 
 Endpoints are what work is placed close to: GPUs, network and RDMA functions, disks, accelerators. Below one host bridge
-the tree of bridges decides their relation. Across host bridges their zones decide, and the relation is "unknown" where
+the tree of bridges decides their relation. Across host bridges their zones decide, and the relation is unknown where
 one of the zones is.
 
 Three kinds of hardware show bridges that are no switch (NCCL, src/graph/topo.cc, has the same corrections). AMD GPUs
@@ -42,7 +42,7 @@ _RULES = {
     "PHB": "the same host bridge, and no bridge in common",
     "NODE": "different host bridges, the same zone",
     "SYS": "different zones",
-    "unknown": "different host bridges, and one of the zones is unknown",
+    None: "different host bridges, and one of the zones is unknown",
 }
 
 
@@ -147,12 +147,12 @@ def _pex_generation(bridge: PciFunction | None, level: int) -> int | None:
     return None
 
 
-def _relation(a: _End, b: _End) -> str:
+def _relation(a: _End, b: _End) -> str | None:
     if a.adapter == b.adapter:
         return "SAME"
     if a.root is None or a.root != b.root:
         if a.zone is None or b.zone is None:
-            return "unknown"
+            return None
         return "NODE" if a.zone == b.zone else "SYS"
     above_a, above_b = a.bridges, b.bridges
     common = 0

@@ -75,6 +75,10 @@ class _ZoneResolver:
             or self._by_elimination()
         )
 
+    def zone_cpus(self, zone: int) -> CpuSet:
+        """Return the CPUs of a zone."""
+        return self._zones[zone].cpus
+
     def memory_zone(self, function: PciFunction) -> int | None:
         """Return the zone that is a GPU's own memory, None for any other function."""
         if function.pci_class is None or function.pci_class[:2] not in (DISPLAY, PROCESSING_ACCELERATOR):
@@ -103,7 +107,8 @@ class _ZoneResolver:
             rule = "the zone with CPUs that is nearest by distance to the zone in the file, which has none"
             return None if near is None else _ZoneEvidence(near, "distance", path, node, rule)
         local = (function.cpus or EMPTY) & self._cpus
-        if local and local.isdisjoint(zone.cpus):
+        if not local <= zone.cpus:
+            # the kernel derives the CPUs from the node (drivers/pci/pci-sysfs.c, pci_dev_show_local_cpu())
             self._complain(function, f"zone {node} in numa_node, and local CPUs of other zones", "numa_node")
         return _ZoneEvidence(node, "numa_node", path, node, "the zone in the file")
 
@@ -173,7 +178,13 @@ def _placed(read: Reader, judge: _ZoneResolver, function: PciFunction) -> PciFun
     if evidence is None:
         return function._replace(memory_zone=memory_zone)
     read.source(f"pci.{function.address}.zone", evidence.path, evidence.value, evidence.rule)
-    return function._replace(zone=evidence.zone, zone_source=evidence.source, memory_zone=memory_zone)
+    cpus = function.cpus
+    if evidence.source == "distance" and cpus == EMPTY:
+        # of a zone without CPUs, such as the memory of a coherent GPU, the kernel's list of local CPUs is empty
+        cpus = judge.zone_cpus(evidence.zone)
+        rule = f"the CPUs of zone {evidence.zone}, which is nearest: the file names none"
+        read.source(f"pci.{function.address}.cpus", f"{DEVICES}/{function.address}/local_cpulist", cpus, rule)
+    return function._replace(zone=evidence.zone, zone_source=evidence.source, memory_zone=memory_zone, cpus=cpus)
 
 
 def _listed(addresses: list[str]) -> str:

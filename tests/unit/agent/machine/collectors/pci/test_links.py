@@ -68,7 +68,7 @@ def test_classes(a: str, b: str, relation: str) -> None:
 
 
 def test_across_host_bridges_zones_decide() -> None:
-    """The same zone, different zones, and unknown where either is."""
+    """The same zone, different zones, and None, which is unknown, where either is."""
     tree = PciTree()
     near = tree.add("pci0000:10/0000:10:00.0", GPU, node=0)
     also = tree.add("pci0000:20/0000:20:00.0", GPU, node=0)
@@ -78,7 +78,7 @@ def test_across_host_bridges_zones_decide() -> None:
     discovered = tree.collect(TWO_ZONES)
     assert discovered.relation(near, also) == "NODE"
     assert discovered.relation(near, far) == "SYS"
-    assert {discovered.relation(backward, lost) for backward in (near, also, far, lost_too)} == {"unknown"}
+    assert {discovered.relation(backward, lost) for backward in (near, also, far, lost_too)} == {None}
 
 
 def test_a_single_zone_relates_all_devices() -> None:
@@ -245,7 +245,7 @@ def test_an_endpoint_without_a_location() -> None:
     machine = tree.collect(TWO_ZONES).machine
     broken = tuple(f._replace(root=None, zone=None) if f.address == b else f for f in machine.pci)
     discovered = run(MemoryFiles([]), machine._replace(pci=broken), (COLLECTOR,))
-    assert (discovered.relation(a, b), discovered.relation(b, c)) == ("SAME", "unknown")
+    assert (discovered.relation(a, b), discovered.relation(b, c)) == ("SAME", None)
 
 
 # --- virtual functions
@@ -399,9 +399,9 @@ def test_consistency(functions: tuple[PciFunction, ...]) -> None:
     for pair, relation in relations.items():
         a, b = (by_address[address] for address in pair)
         assert (relation in SAME_ROOT) == (a.root == b.root)
-        assert (relation == "unknown") == (a.root != b.root and None in (a.zone, b.zone))
+        assert (relation is None) == (a.root != b.root and None in (a.zone, b.zone))
     for trio in combinations(by_address, 3):
-        ranks = sorted(RANKS.get(relations[frozenset(pair)], 9) for pair in combinations(trio, 2))
+        ranks = sorted(RANKS.get(relations[frozenset(pair)] or "", 9) for pair in combinations(trio, 2))
         # a tree of switches is an ultrametric space: of three distances the two largest are equal
         assert ranks[1] == ranks[2] or 9 in ranks
 

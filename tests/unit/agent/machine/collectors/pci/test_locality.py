@@ -106,7 +106,21 @@ def test_memory_of_a_coherent_gpu(node: int, nearest: int) -> None:
     function = discovered.function(gpu)
     assert (function.zone, function.zone_source, function.memory_zone) == (nearest, "distance", node)
     assert discovered.function("0008:00:00.0").memory_zone is None
+    # the kernel lists no local CPUs of a zone without any; those of the nearest zone are
+    assert function.cpus == next(each.cpus for each in GRACE if each.id == nearest)
     assert discovered.problems == []
+
+
+@pytest.mark.parametrize("cpus", ["0-15", "7-8", "8-15"])
+def test_local_cpus_outside_of_the_zone(cpus: str) -> None:
+    """The kernel derives them from the zone: more or other CPUs are a contradiction, which is told."""
+    tree = PciTree()
+    gpu = tree.add("pci0000:10/0000:10:00.0", GPU, node=0, cpus=cpus)
+    discovered = tree.collect(TWO_ZONES)
+    assert (discovered.function(gpu).zone, discovered.function(gpu).zone_source) == (0, "numa_node")
+    assert [problem.problem for problem in discovered.problems] == [
+        f"1 function(s), {gpu}: zone 0 in numa_node, and local CPUs of other zones"
+    ]
 
 
 def test_memory_of_a_gpu_from_its_driver() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,7 +68,7 @@ def ssd_tree() -> DiskTree:
         ({"queue/dax": 1, "queue/zoned": "host-managed", "queue/nr_zones": 904}, (True, "host-managed", 904)),
     ],
 )
-def test_a_queue(queue: dict[str, object], expected: tuple[bool | None, str | None, int | None]) -> None:
+def test_a_queue(queue: dict[str, Any], expected: tuple[bool | None, str | None, int | None]) -> None:
     """Whether files can be mapped, and whether it is written zone by zone; older kernels say neither."""
     tree = DiskTree()
     tree.add(ROOT, BRIDGE, node=1, cpus="8-15")
