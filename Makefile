@@ -12,7 +12,7 @@ SOURCES := agent common sandbox scheduler tests benchmarks tools demo
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help show demo proto reference test test-quick test-long test-random test-servers check docs format image \
+.PHONY: help show demo proto reference test test-quick test-long test-random test-mutants test-servers check docs format image \
         bench bench-agent bench-fit bench-extender bench-queue bench-client bench-churn bench-placing bench-live soak install clean
 
 help: ## List the targets
@@ -41,6 +41,9 @@ test-long: .venv/.dev ## Pass the tests that take minutes: many more examples of
 
 test-random: .venv/.dev ## Pass every test but the long ones, on three times as many examples that were never tried before
 	HYPOTHESIS_PROFILE=random $(BIN)/pytest
+
+test-mutants: .venv/.dev ## Change the code of admission, backfill and quota, and list what no unit test notices: hours, or SAMPLE=60 SEED=0 AREAS=quota
+	nice -n 19 $(BIN)/python -m tools.mutants --sample $(or $(SAMPLE),0) --seed $(or $(SEED),0) $(if $(AREAS),--areas $(AREAS))
 
 test-servers: .venv/.dev ## Pass the tests on a real API server, kubelet and kube-scheduler; fail where a binary is absent
 	ZONEWISE_REQUIRE_SERVERS=1 $(BIN)/pytest tests/contract tests/e2e

@@ -1,0 +1,102 @@
+"""The mutation run: what counts as a mutant, which tests it runs, and what its report accepts."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.snapshots import PROJECT
+from tools import mutants
+from tools.mutants import Mutant, MutantResult, accepts, find_changes, make_mutant, render_report, targets_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MODULE = "scheduler/zonewise_scheduler/quota/queue/heads.py"
+MUTANT = Mutant(MODULE, "core/AddNot", 0, 7, "if a:", "if not a:")
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project of one module and its test."""
+    package = tmp_path / "scheduler/zonewise_scheduler/quota"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").touch()
+    (package / "__init__.py").touch()
+    (package / "sums.py").write_text(
+        '"""Sums."""\nfrom __future__ import annotations\n\n\ndef plus(a: int | None, b: int) -> int | None:\n'
+        "    return a + b if a is not None else None\n\n\ndef unused(a: int) -> int:\n    return a - 1\n"
+    )
+    tests = tmp_path / "tests/unit/scheduler/quota"
+    tests.mkdir(parents=True)
+    (tests / "test_sums.py").write_text(
+        "from zonewise_scheduler.quota.sums import plus\n\n\ndef test_plus():\n    assert plus(2, 3) == 5\n"
+        "    assert plus(None, 3) is None\n"
+    )
+    (tmp_path / "pyproject.toml").write_text('[tool.pytest.ini_options]\naddopts = ["--import-mode=importlib"]\n')
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    monkeypatch.setattr(mutants, "PROJECT", tmp_path)
+    monkeypatch.setattr(mutants, "NAMED", tmp_path / "named.toml")
+    (tmp_path / "named.toml").write_text("")
+    return tmp_path
+
+
+def test_annotations_are_no_mutants(tree: Path) -> None:
+    """Of the four signs | in annotations none is a mutant; a sum and a condition are."""
+    changes = find_changes("scheduler/zonewise_scheduler/quota/sums.py")
+    found = [mutant for change in changes if (mutant := make_mutant(change)) is not None]
+    assert len(found) < len(changes)
+    assert {mutant.line for mutant in found} == {6, 10}
+    assert ("return a + b if a is not None else None", "return a - b if a is not None else None") in {
+        (mutant.before, mutant.after) for mutant in found
+    }
+
+
+def test_a_run_names_what_no_test_notices(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each change of plus() is killed, each of unused() survives; with a reason for each, 3 % is still too much."""
+    report = tree / "report.md"
+    arguments = ["--areas", "quota", "--sample", "6", "--seed", "1", "--workers", "1", "--report", str(report)]
+    assert mutants.main(arguments) == 1
+    lines = [line for line in report.read_text().splitlines() if line.startswith("- ")]
+    assert lines
+    assert all("quota/sums.py:10: return a - 1  ->  " in line and "NOT NAMED" in line for line in lines)
+    outcomes = [line for line in capsys.readouterr().out.splitlines() if " killed: " in line]
+    assert outcomes
+    assert all("quota/sums.py:6: " in line for line in outcomes)
+    assert (tree / "scheduler/zonewise_scheduler/quota/sums.py").read_text().endswith("return a - 1\n")
+
+
+def test_tests_that_fail_without_a_mutant_end_the_run(tree: Path) -> None:
+    (tree / "tests/unit/scheduler/quota/test_sums.py").write_text("def test_plus():\n    assert False\n")
+    with pytest.raises(SystemExit, match="the tests fail without a mutant"):
+        mutants.main(["--areas", "quota", "--sample", "1", "--workers", "1"])
+
+
+def test_an_unknown_area() -> None:
+    with pytest.raises(SystemExit, match="--areas quotas: there is no such package or module"):
+        mutants.main(["--areas", "quotas"])
+
+
+def test_mirrored_tests_come_before_those_of_the_area() -> None:
+    assert targets_of(MODULE) == [["tests/unit/scheduler/quota/queue/test_heads.py"], ["tests/unit/scheduler/quota"]]
+    unmirrored = MODULE.replace("heads", "no_such")
+    assert targets_of(unmirrored) == [["tests/unit/scheduler/quota"]]
+
+
+@pytest.mark.parametrize(
+    ("survivors", "reason", "expected"), [(0, "", True), (3, "equal", True), (3, "", False), (4, "equal", False)]
+)
+def test_at_most_three_percent_survive_each_with_a_reason(survivors: int, reason: str, *, expected: bool) -> None:
+    tested = [MutantResult(MUTANT, "survived", reason)] * survivors
+    tested += [MutantResult(MUTANT, "killed")] * (100 - survivors)
+    assert accepts(tested) == expected
+    assert f"{survivors} survived ({survivors}.0 %)" in render_report(tested, 0)
+
+
+def test_named_survivors_are_in_the_code() -> None:
+    """A name whose line is gone is stale."""
+    for module, before, _ in mutants.named_reasons():
+        lines = [line.strip() for line in (PROJECT / module).read_text().splitlines()]
+        assert before in lines, f"{module}: {before}"

@@ -1,0 +1,306 @@
+"""A mutation run: changes one operator, number or condition at a time, and lists the changes that no unit test notices.
+
+    make test-mutants                       all mutants of admission, backfill and quota: hours
+    make test-mutants SAMPLE=60 SEED=3      sixty of them, drawn by a seed
+    make test-mutants AREAS=quota           of one package
+
+The operators are those of cosmic-ray. Each mutant runs in a copy of the tree, against the unit tests that mirror its
+module: tests/unit/scheduler/quota/queue/test_heads*.py for quota/queue/heads.py. Where these pass, the unit tests of
+its area run too. Tests over data beside the project do not count: the copy has none. Changes of annotations alone are
+no mutants. A survivor that changes no behaviour is named, with the reason, in tests/mutants.toml.
+
+The report names every survivor with its change. Status 0: at most 3 % survive, and each is named; 1: otherwise.
+"""
+
+# cosmic-ray has no types
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from cosmic_ray.ast import ast_nodes, get_ast
+from cosmic_ray.mutating import mutate_code
+from cosmic_ray.plugins import get_operator, operator_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+PROJECT = Path(__file__).resolve().parent.parent
+PACKAGE = Path("scheduler/zonewise_scheduler")
+UNIT_TESTS = Path("tests/unit/scheduler")
+AREAS = ("admission", "backfill", "quota")
+NAMED = PROJECT / "tests/mutants.toml"
+MAX_SURVIVING = 0.03
+TIMEOUT = 300.0
+"""Seconds of one test run: a mutant may never end."""
+_PASSED, _NO_TESTS = 0, 5
+"""Exit statuses of pytest."""
+
+Outcome = Literal["killed", "timeout", "survived"]
+
+
+class Change(NamedTuple):
+    """One position of one operator of cosmic-ray."""
+
+    module: str
+    """Path from the project."""
+    operator: str
+    occurrence: int
+
+
+class Mutant(NamedTuple):
+    """A change of a module's behaviour."""
+
+    module: str
+    operator: str
+    occurrence: int
+    line: int
+    before: str
+    after: str
+    """The changed lines, stripped."""
+
+    def __str__(self) -> str:
+        return f"{self.module}:{self.line}: {self.before}  ->  {self.after}"
+
+
+class MutantResult(NamedTuple):
+    """A mutant with its outcome."""
+
+    mutant: Mutant
+    outcome: Outcome
+    reason: str = ""
+    """Why a survivor changes no behaviour, as tests/mutants.toml has it."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run, and write the report."""
+    options = _parse(arguments)
+    changes = [change for area in options.areas for module in _modules(area) for change in find_changes(module)]
+    random.Random(options.seed).shuffle(changes)  # noqa: S311 -- a sample that a seed repeats
+    mutants = (mutant for change in changes if (mutant := make_mutant(change)) is not None)
+    sample = sorted(islice(mutants, options.sample or None))
+    print(f"{len(sample)} mutants of {', '.join(options.areas)}, seed {options.seed}", flush=True)
+    tested = _test_all(sample, options.workers)
+    report = render_report(tested, options.seed)
+    options.report.write_text(report)
+    print(report)
+    return 0 if accepts(tested) else 1
+
+
+def find_changes(module: str) -> list[Change]:
+    """Return all changes of a module that the operators offer, those of annotations too."""
+    nodes = list(ast_nodes(get_ast((PROJECT / module).read_text())))
+    changes: list[Change] = []
+    for name in operator_names():
+        operator_class = get_operator(name)
+        if operator_class.arguments():  # of names that a caller lists; there are none
+            continue
+        operator = operator_class()
+        positions = sum(1 for node in nodes for _ in operator.mutation_positions(node))
+        changes += [Change(module, name, occurrence) for occurrence in range(positions)]
+    return changes
+
+
+def make_mutant(change: Change) -> Mutant | None:
+    """Return the mutant of a change; None: it changes annotations only, or is no Python."""
+    source = (PROJECT / change.module).read_text()
+    changed = _changed(source, change.operator, change.occurrence)
+    if _behaviour(changed) in ("", _behaviour(source)):
+        return None
+    return Mutant(*change, *_difference(source, changed))
+
+
+def targets_of(module: str) -> list[list[str]]:
+    """Return the tests of a module in the order of their runs: those that mirror it, and those of its area."""
+    path = Path(module).relative_to(PACKAGE)
+    mirrored = sorted((PROJECT / UNIT_TESTS / path.parent).glob(f"test_{path.stem}*.py"))
+    area = [str(UNIT_TESTS / path.parts[0])]
+    return [[str(test.relative_to(PROJECT)) for test in mirrored], area] if mirrored else [area]
+
+
+def accepts(tested: Sequence[MutantResult]) -> bool:
+    """Return whether at most 3 % survive, each with a reason."""
+    survivors = [entry for entry in tested if entry.outcome == "survived"]
+    return len(survivors) <= MAX_SURVIVING * len(tested) and all(entry.reason for entry in survivors)
+
+
+def render_report(tested: Sequence[MutantResult], seed: int) -> str:
+    """Return the report as Markdown."""
+    survivors = [entry for entry in tested if entry.outcome == "survived"]
+    counts = {outcome: sum(entry.outcome == outcome for entry in tested) for outcome in ("killed", "timeout")}
+    share = f"{100 * len(survivors) / max(len(tested), 1):.1f} %"
+    head = f"{len(tested)} mutants (seed {seed}): {counts['killed']} killed, {counts['timeout']} never ended"
+    entries = [
+        f"- `{entry.mutant}` ({entry.mutant.operator}): {entry.reason or 'NOT NAMED: write a test'}"
+        for entry in survivors
+    ]
+    return "\n".join(["# Mutants", "", f"{head}, {len(survivors)} survived ({share}).", "", *entries, ""])
+
+
+# --- mutants
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Run unit tests against mutants.")
+    parser.add_argument("--areas", type=lambda text: text.split(","), default=list(AREAS))
+    parser.add_argument("--sample", type=int, default=0, help="so many mutants; 0: all")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--report", type=Path, default=PROJECT / "mutants.md")
+    return parser.parse_args(arguments)
+
+
+def _modules(area: str) -> list[str]:
+    """Return the modules of a path below the package: an area, a package of it, or one module."""
+    path = PROJECT / PACKAGE / area
+    files = [path] if path.is_file() else sorted(path.rglob("*.py"))
+    if not files:
+        raise SystemExit(f"--areas {area}: there is no such package or module in {PACKAGE}")
+    return [str(file.relative_to(PROJECT)) for file in files if file.name != "__init__.py"]
+
+
+def _changed(source: str, operator: str, occurrence: int) -> str:
+    """Return the source with one change; the source itself where the operator changes nothing."""
+    changed: str | None = mutate_code(source, get_operator(operator)(), occurrence)
+    return source if changed is None else changed
+
+
+class _BehaviourOnly(ast.NodeTransformer):
+    """Removes what has no effect at run time: annotations, docstrings, imports for the type checker."""
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        return ast.AnnAssign(node.target, ast.Constant(None), node.value, node.simple)
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        return ast.arg(node.arg)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        return self.generic_visit(node)
+
+    def visit_If(self, node: ast.If) -> ast.AST:
+        names = {part.id for part in ast.walk(node.test) if isinstance(part, ast.Name)}
+        return ast.Pass() if "TYPE_CHECKING" in names else self.generic_visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        return ast.Pass() if isinstance(node.value, ast.Constant) else self.generic_visit(node)
+
+
+def _behaviour(source: str) -> str:
+    """Return a text of what a module does; "" where it cannot be parsed."""
+    try:
+        return ast.dump(_BehaviourOnly().visit(ast.parse(source)))
+    except SyntaxError:
+        return ""
+
+
+def _difference(source: str, changed: str) -> tuple[int, str, str]:
+    """Return the first line that differs, from 1, and both versions of it."""
+    before, after = source.splitlines(), changed.splitlines()
+    index = next(
+        (row for row, (old, new) in enumerate(zip(before, after, strict=False)) if old != new),
+        min(len(before), len(after)) - 1,
+    )
+    return index + 1, before[index].strip(), after[index].strip() if index < len(after) else ""
+
+
+# --- tests
+
+
+def _test_all(mutants: Sequence[Mutant], workers: int) -> list[MutantResult]:
+    """Test mutants, each worker in a copy of its own. Raises SystemExit where the tests fail without a mutant."""
+    reasons = named_reasons()
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        copies: SimpleQueue[Path] = SimpleQueue()
+        for number in range(workers):
+            copies.put(_copy_tree(Path(folder) / str(number)))
+        _check_unchanged(copies, mutants)
+        with ThreadPoolExecutor(workers) as pool:
+            tested: list[MutantResult] = []
+            for entry in pool.map(partial(_test_in, copies, reasons), mutants):
+                tested.append(entry)
+                print(f"{len(tested)}/{len(mutants)} {entry.outcome}: {entry.mutant}", flush=True)
+    return tested
+
+
+def _copy_tree(folder: Path) -> Path:
+    """Copy the files that git has or would add."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=PROJECT, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    for name in listed.stdout.splitlines():
+        source = PROJECT / name
+        if source.is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, folder / name)
+    return folder
+
+
+def _check_unchanged(copies: SimpleQueue[Path], mutants: Iterable[Mutant]) -> None:
+    """Raise SystemExit where the mirrored tests do not pass on the unchanged tree: then no mutant could survive."""
+    tests = sorted({test for mutant in mutants for test in targets_of(mutant.module)[0]})
+    folder = copies.get()
+    status = _run_tests(folder, tests, timeout=None)
+    copies.put(folder)
+    if status != _PASSED:
+        raise SystemExit(f"the tests fail without a mutant: pytest {' '.join(tests)}")
+
+
+def _test_in(copies: SimpleQueue[Path], reasons: dict[tuple[str, str, str], str], mutant: Mutant) -> MutantResult:
+    folder = copies.get()
+    path = folder / mutant.module
+    source = path.read_text()
+    try:
+        path.write_text(_changed(source, mutant.operator, mutant.occurrence))
+        for tests in targets_of(mutant.module):
+            status = _run_tests(folder, tests, TIMEOUT)
+            if status is None:
+                return MutantResult(mutant, "timeout")
+            if status not in (_PASSED, _NO_TESTS):
+                return MutantResult(mutant, "killed")
+        return MutantResult(mutant, "survived", reasons.get((mutant.module, mutant.before, mutant.after), ""))
+    finally:
+        path.write_text(source)
+        copies.put(folder)
+
+
+def _run_tests(folder: Path, tests: Sequence[str], timeout: float | None) -> int | None:
+    """Return pytest's status in a copy; None: it did not end. Sources of the copy come before installed ones."""
+    roots = [str(folder / name) for name in ("scheduler", "common", "agent", "sandbox")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(roots), "PYTHONDONTWRITEBYTECODE": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *tests], cwd=folder,
+        env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        return process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return None
+
+
+def named_reasons() -> dict[tuple[str, str, str], str]:
+    """Return the reasons of named survivors by module and change."""
+    named = tomllib.loads(NAMED.read_text()).get("mutant", [])
+    return {(entry["module"], entry["before"], entry["after"]): entry["reason"] for entry in named}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
