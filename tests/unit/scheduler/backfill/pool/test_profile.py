@@ -45,6 +45,7 @@ def drawn(profile: AvailabilityProfile) -> list[int]:
     """Return what the profile says of each second."""
     steps = list(profile.steps())
     assert all(one[1] != other[1] for one, other in pairwise(steps)), "two steps are one"
+    assert all(one[0] < other[0] for one, other in pairwise(steps)), "a step begins before the one in front of it"
     return [
         CPUS.unpack_available(next(available for time, available in reversed(steps) if time <= second))["cpu"]
         for second in range(int(steps[0][0]), END + 1)
