@@ -34,3 +34,12 @@ def test_a_queue_without_weight_has_an_infinite_share_once_it_borrows() -> None:
     assert borrower.comparison_key < larger.comparison_key
     assert within.precise_weighted_share == 0
     assert NEGATIVE_DRS.comparison_key < within.comparison_key < borrower.comparison_key
+
+
+def test_requests_count_where_nothing_is_in_use() -> None:
+    """Of 3 CPUs that are requested, 1 of the 8 that the cohort can lend is borrowed."""
+    idle = snapshot(1.0, 0).cluster_queues["q"]
+    idle.usage.clear()
+    [key] = idle.subtree_quota
+    assert dominant_resource_share(idle, {key: 3}).precise_weighted_share == 125
+    assert dominant_resource_share(idle, {key: 2}).precise_weighted_share == 0

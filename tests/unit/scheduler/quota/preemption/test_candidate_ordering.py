@@ -60,3 +60,9 @@ def test_a_policy_names_the_candidates(
     preemptor = pending_workload("preemptor", 1, priority=1, created=5.0)
     candidate = running_workload("candidate", "q", KEYS[0], 1, priority, submitted)
     assert satisfies_preemption_policy(policy, preemptor, candidate) == expected
+
+
+@given(st.permutations(WORKLOADS))
+def test_usage_of_other_local_queues_changes_no_order(workloads: list[Workload]) -> None:
+    """The comparison of pairs, which usage needs, is the same order as that of keys."""
+    assert sort_candidates(workloads, "q0", {"ns/other": 1.0}) == sort_candidates(workloads, "q0", {})
