@@ -1,23 +1,36 @@
 """Predicted run times of workloads, from those of similar ones: for forecasts only, never for a decision.
 
 A user's next job runs about as long as the last ones (Tsafrir, Etsion and Feitelson, TPDS 2007), the more so within a
-queue or a template. So each group keeps its last run times, and the narrowest group with enough samples predicts.
+queue or a template. So each group keeps its last runs, and the narrowest group with enough of them predicts. The last
+runs of all users with about the same walltime count as well, with the weight of two runs.
+
+A run is scaled by the walltime: a job that declares twice as much as an earlier one is predicted to run twice as long.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import accumulate
+from math import inf, log2
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Sequence
 
-SAMPLES_PER_GROUP = 10
-"""How many run times a group keeps."""
+SAMPLES_PER_GROUP = 32
+"""How many runs a group keeps."""
+SAMPLES_PER_WALLTIME = 32
+"""How many runs are kept of all users with about the same walltime."""
 MAX_GROUPS = 20_000
 """How many groups are kept; the group that was first observed longest ago is forgotten first."""
 MIN_SAMPLES = 3
-"""How many run times a group needs to predict."""
+"""How many runs a narrow group needs to predict."""
+SAME_WALLTIME_WEIGHT = 20.0
+"""The weight of a run that declared the same walltime: it is likely another run of the same program."""
+POOLED_WEIGHT = 2.0
+"""The weight of all users together; a run of the group with another walltime has the weight 1."""
 _SHORT_QUANTILE, _LIKELY_QUANTILE = 0.1, 0.5
+_WALLTIMES = "walltime"
 
 
 class RunTimeEstimate(NamedTuple):
@@ -27,6 +40,19 @@ class RunTimeEstimate(NamedTuple):
     likely: float
     longest: float
     """The walltime."""
+
+
+class RunTimeDistribution(NamedTuple):
+    """A weighted sample of whole run times, seconds."""
+
+    run_times: Sequence[float]
+    """Ascending."""
+    weights: Sequence[float]
+    """Cumulative."""
+
+    def quantile(self, level: float) -> float:
+        """Return the run time below which this share of the weight lies; `level` is less than 1."""
+        return self.run_times[bisect_right(self.weights, level * self.weights[-1], hi=len(self.weights) - 1)]
 
 
 class WalltimeSubject(Protocol):
@@ -43,40 +69,87 @@ class WalltimeSubject(Protocol):
         ...
 
 
-class RunTimeHistory:
-    """The last run times of each group."""
+class _Run(NamedTuple):
+    run_time: float
+    walltime: float
 
-    __slots__ = ("_run_times",)
+
+class RunTimeHistory:
+    """The last runs of each group."""
+
+    __slots__ = ("_runs",)
 
     def __init__(self) -> None:
-        self._run_times: dict[tuple[Hashable, ...], tuple[float, ...]] = {}
+        self._runs: dict[tuple[Hashable, ...], tuple[_Run, ...]] = {}
         """The last comes last. Tuples, which copies share."""
 
     def observe(self, subject: WalltimeSubject, run_time: float) -> None:
         """Add a finished run, in seconds, to its groups."""
+        run = _Run(run_time, subject.walltime)
         for size in range(1, len(subject.history_keys) + 1):
             group = subject.history_keys[:size]
-            self._run_times[group] = (*self._run_times.get(group, ()), run_time)[-SAMPLES_PER_GROUP:]
-        while len(self._run_times) > MAX_GROUPS:
-            del self._run_times[next(iter(self._run_times))]
+            self._runs[group] = (*self._runs.get(group, ()), run)[-SAMPLES_PER_GROUP:]
+        if subject.walltime < inf:
+            group = _walltime_group(subject.walltime)
+            self._runs[group] = (*self._runs.get(group, ()), run)[-SAMPLES_PER_WALLTIME:]
+        while len(self._runs) > MAX_GROUPS:
+            del self._runs[next(iter(self._runs))]
 
     def copy(self) -> RunTimeHistory:
         """Return an independent copy."""
         other = RunTimeHistory()
-        other._run_times = dict(self._run_times)
+        other._runs = dict(self._runs)
         return other
 
     def estimate(self, subject: WalltimeSubject, elapsed: float = 0.0) -> RunTimeEstimate:
-        """Return the predicted run time of a subject that has run for `elapsed` seconds; shorter samples do not count.
+        """Return the predicted run time of a subject that has run for `elapsed` seconds; shorter runs do not count.
 
-        Without enough samples it may end at once, or run for its walltime.
+        Without any sample it may end at once, or run for its walltime.
         """
         longest = max(subject.walltime, elapsed)
+        distribution = self.distribution(subject, elapsed)
+        if distribution is None:
+            return RunTimeEstimate(elapsed, longest, longest)
+        short, likely = distribution.quantile(_SHORT_QUANTILE), distribution.quantile(_LIKELY_QUANTILE)
+        return RunTimeEstimate(short, likely, longest)
+
+    def distribution(self, subject: WalltimeSubject, elapsed: float = 0.0) -> RunTimeDistribution | None:
+        """Return the predicted run times of a subject that has run for `elapsed` seconds; None without any sample."""
+        samples = self._group_samples(subject, elapsed)
+        if subject.walltime < inf:
+            pooled = self._samples(_walltime_group(subject.walltime), subject, elapsed)
+            samples += [(run_time, POOLED_WEIGHT / len(pooled)) for run_time, _ in pooled]
+        if not samples:
+            return None
+        samples.sort()
+        return RunTimeDistribution(
+            [run_time for run_time, _ in samples], list(accumulate(weight for _, weight in samples))
+        )
+
+    def _group_samples(self, subject: WalltimeSubject, elapsed: float) -> list[tuple[float, float]]:
+        """Return the samples of the narrowest group that has enough of them, else those of the widest."""
+        samples: list[tuple[float, float]] = []
         for size in range(len(subject.history_keys), 0, -1):
-            group = subject.history_keys[:size]
-            samples = sorted(run_time for run_time in self._run_times.get(group, ()) if run_time >= elapsed)
+            samples = self._samples(subject.history_keys[:size], subject, elapsed)
             if len(samples) >= MIN_SAMPLES:
-                short = samples[int(_SHORT_QUANTILE * len(samples))]
-                likely = samples[int(_LIKELY_QUANTILE * len(samples))]
-                return RunTimeEstimate(min(short, longest), min(likely, longest), longest)
-        return RunTimeEstimate(elapsed, longest, longest)
+                break
+        return samples
+
+    def _samples(
+        self, group: tuple[Hashable, ...], subject: WalltimeSubject, elapsed: float
+    ) -> list[tuple[float, float]]:
+        """Return the runs of a group and their weights, scaled to a subject's walltime; none is below `elapsed`."""
+        walltime = subject.walltime
+        longest = max(walltime, elapsed)
+        samples: list[tuple[float, float]] = []
+        for run_time, declared in self._runs.get(group, ()):
+            scaled = run_time * walltime / declared if declared < inf and walltime < inf else run_time
+            if scaled >= elapsed:
+                weight = SAME_WALLTIME_WEIGHT if declared == walltime else 1.0
+                samples.append((min(scaled, longest), weight))
+        return samples
+
+
+def _walltime_group(walltime: float) -> tuple[Hashable, ...]:
+    """Return the group of all subjects with about this walltime: within a factor of the square root of 2."""
+    return (_WALLTIMES, int(2 * log2(max(walltime, 1.0))))

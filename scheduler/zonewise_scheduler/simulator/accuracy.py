@@ -11,6 +11,13 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulator.history import History, JobHistory
 
 
+FIRST_FORECASTS = 7 * 24 * 3600.0
+"""Seconds from the first submission in which forecasts are still being calibrated. Where there are later forecasts,
+relative errors, coverage and width are of these."""
+SHORT_WAIT = 2 * 3600.0
+"""Seconds."""
+
+
 class ForecastError(NamedTuple):
     """Of jobs that were pending, as forecast at submission; seconds, infinite where no forecast was known."""
 
@@ -20,10 +27,14 @@ class ForecastError(NamedTuple):
     mean: float
     """Mean absolute error of the likely start."""
     median: float
-    declared_mean: float
-    """Mean absolute error of the latest start, which is by walltimes, for comparison."""
+    relative: float
+    """Median of the absolute error of the likely start, as a share of the wait."""
+    short_median: float
+    """Median absolute error of jobs that waited for less than SHORT_WAIT; 0 where there is none."""
     within: float
     """Share of jobs that started between the earliest and the latest start."""
+    width: float
+    """Median of the time from the earliest to the latest start, as a share of the wait."""
 
 
 class ReservationAccuracy(NamedTuple):
@@ -40,18 +51,31 @@ class ReservationAccuracy(NamedTuple):
 
 def forecast_error(history: History) -> ForecastError | None:
     """Compare forecasts with the first starts; None where no started job had a forecast."""
-    forecasts = [(job.forecast, job.runs[0].start) for job in history.jobs if job.forecast is not None and job.runs]
-    if not forecasts:
-        return None
-    known = [(forecast, start) for forecast, start in forecasts if forecast[2] < inf]
+    forecasts = [
+        (job.forecast, job.submitted, job.runs[0].start)
+        for job in history.jobs
+        if job.forecast is not None and job.runs
+    ]
+    known = [forecast for forecast in forecasts if forecast[0][2] < inf]
     if not known:
-        return ForecastError(len(forecasts), len(forecasts), inf, inf, inf, inf)
-    likely = np.array([abs(forecast[1] - start) for forecast, start in known])
-    declared = np.array([abs(forecast[2] - start) for forecast, start in known])
-    within = sum(forecast[0] <= start <= forecast[2] for forecast, start in known) / len(known)
-    unknown = len(forecasts) - len(known)
+        return ForecastError(len(forecasts), len(forecasts), inf, inf, inf, inf, inf, inf) if forecasts else None
+    settled_at = min(job.submitted for job in history.jobs) + FIRST_FORECASTS
+    settled = [forecast for forecast in known if forecast[1] >= settled_at] or known
+    errors = np.array([abs(forecast[1] - start) for forecast, _, start in known])
+    earliest, likely, latest = np.array([forecast for forecast, _, _ in settled]).T
+    starts = np.array([start for _, _, start in settled])
+    waits = starts - np.array([submitted for _, submitted, _ in settled])
+    settled_errors, shares = np.abs(likely - starts), np.maximum(waits, 1.0)
+    short = settled_errors[waits < SHORT_WAIT]
     return ForecastError(
-        len(forecasts), unknown, float(likely.mean()), float(np.median(likely)), float(declared.mean()), within
+        len(forecasts),
+        len(forecasts) - len(known),
+        float(errors.mean()),
+        float(np.median(errors)),
+        float(np.median(settled_errors / shares)),
+        float(np.median(short)) if len(short) else 0.0,
+        float(((earliest <= starts) & (starts <= latest)).mean()),
+        float(np.median((latest - earliest) / shares)),
     )
 
 

@@ -59,11 +59,6 @@ class ConservativeBackfill:
         """Up to this time the profile may have amounts to which not every reservation has been brought forward."""
 
     @property
-    def overtaking(self) -> bool:
-        """A job may start wherever it fits beside the reservations."""
-        return True
-
-    @property
     def eager(self) -> bool:
         """A job that does not fit gets its reservation on arrival."""
         return True
@@ -72,6 +67,13 @@ class ConservativeBackfill:
     def reserved_starts(self) -> Mapping[Job, float]:
         """The reserved starts; infinite where unknown."""
         return self._starts
+
+    def fork(self) -> ConservativeBackfill:
+        """Return an independent copy of the reservations, for a copy of the state."""
+        other = ConservativeBackfill(self._depth, self._reserve_after, shortest_first=self._shortest_first)
+        other._reserved_jobs, other._starts = self._reserved_jobs[:], self._starts.copy()
+        other._profile, other._freed_until = self._profile.copy(), self._freed_until
+        return other
 
     def resume(self, starts: Mapping[Job, float], now: float, state: PoolState) -> None:
         """Restore the reservations of pending jobs; if they do not all fit, the next decision moves some."""
@@ -108,12 +110,6 @@ class ConservativeBackfill:
                 jobs_by_end.setdefault(start + job.walltime, []).append(job)
         reserved = ((job, self._starts[job]) for job in self._reserved_jobs)
         return [PoolReservation(job, start, tuple(jobs_by_end.get(start, ()))) for job, start in reserved]
-
-    def trial_order(self, now: float, state: PoolState) -> list[Job]:
-        """Return the reserved jobs, those that have waited long enough for a reservation, then the others."""
-        first = dict.fromkeys([*self._reserved_jobs, *aged_jobs(now, state.pending, self._reserve_after)])
-        rest = [job for job in state.pending if job not in first]
-        return [*first, *(sorted(rest, key=walltime_order) if self._shortest_first else rest)]
 
     # --- changes since the last decision
 

@@ -52,6 +52,10 @@ class EasyBackfill(NamedTuple):
         """A reservation is made when it is needed, not on arrival."""
         return False
 
+    def fork(self) -> EasyBackfill:
+        """Return itself, since it remembers nothing."""
+        return self
+
     def decide(self, now: float, state: PoolState) -> PoolDecision:
         """Return what starts now."""
         starts, reserved_job, available = self._start_in_order(now, state)
@@ -81,13 +85,6 @@ class EasyBackfill(NamedTuple):
         if job is None:
             return []
         return [earliest_reservation(job, now, state.available, state.running)]
-
-    def trial_order(self, now: float, state: PoolState) -> list[Job]:
-        """Return the reserved job, those that have waited long enough, then the others."""
-        first = dict.fromkeys([] if state.reserved_job is None else [state.reserved_job])
-        first |= dict.fromkeys(aged_jobs(now, state.pending, self.reserve_after))
-        rest = [job for job in state.pending if job not in first]
-        return [*first, *(sorted(rest, key=walltime_order) if self.shortest_first else rest)]
 
     def _start_in_order(self, now: float, state: PoolState) -> tuple[list[Job], Job | None, int]:
         """Return the jobs that start in the order of the queue, the reserved job, and what is then available."""

@@ -1,65 +1,202 @@
-"""Forecasts of a pool: its pending jobs, played forward on the availability profile.
+"""Forecasts of a pool: its policy, played forward on copies of its state.
 
-They are played three times. Every job runs as long as the short ones of its group did, as long as the median one, or
-for its walltime (run_time_history.py). Jobs that arrive later are ignored, so `latest` is an upper bound only for a
-job with a reservation.
+Each play has other run times, drawn from those of similar jobs (run_time_history.py), and the submissions of another
+week (arrival_history.py). A start in each play is a sample; forecast_calibration.py makes an interval of them.
+The jobs of a user are alike: half of the draws of a play are at the same quantile for all jobs of a user.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from heapq import heapify, heappop, heappush
+from itertools import count
 from math import inf
-from typing import TYPE_CHECKING
+from random import Random
+from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.backfill.pool.profile import AvailabilityProfile
-from zonewise_scheduler.backfill.run_time_history import RunTimeEstimate
-from zonewise_scheduler.backfill.types import Forecast
+from zonewise_scheduler.backfill.pool.arrival_history import ArrivalHistory
+from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Hashable, Iterator
 
+    from zonewise_scheduler.backfill.pool.arrival_history import PastArrival
     from zonewise_scheduler.backfill.pool.pool_state import Job, PoolPolicy, PoolState
-    from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
+    from zonewise_scheduler.backfill.run_time_history import RunTimeDistribution
+
+SAMPLES = 16
+"""Plays of a forecast,"""
+MIN_SAMPLES = 3
+"""fewer where many jobs are pending or run, but not fewer than these:"""
+MAX_JOBS_PLAYED = 4000
+"""the jobs of all plays together, so that the cost of a forecast is bounded."""
+HORIZON = 30 * 24 * 3600.0
+"""Seconds; a job that has not started by then has an unknown start in a play."""
+MAX_DECISIONS = 20_000
+"""Decisions of each play, as another bound."""
+_COMMON_SHARE = 0.5
+"""The share of draws at the same quantile for all jobs of a user."""
+_FIRST_SERIAL = 1 << 60
+"""Serials of jobs of earlier weeks, later than all others."""
 
 
-def forecast_pool(now: float, state: PoolState, policy: PoolPolicy, history: RunTimeHistory) -> dict[Job, Forecast]:
-    """Return the predicted starts of the pending jobs, in the policy's trial order; between two decisions."""
-    running = {job: history.estimate(job, now - start) for job, (start, _) in state.run_spans.items()}
-    pending = [(job, history.estimate(job)) for job in policy.trial_order(now, state)]
-    reserved_starts = {reservation.job: reservation.start for reservation in policy.reservations(now, state)}
-    plays = [
-        _play(now, state, pending, running, play, overtaking=policy.overtaking)
-        for play in range(len(RunTimeEstimate._fields))
-    ]
-    forecasts: dict[Job, Forecast] = {}
-    for (job, _), *starts in zip(pending, *plays, strict=True):
-        earliest, likely, latest = sorted(starts)
-        bound = reserved_starts.get(job, inf)
-        forecasts[job] = Forecast(min(earliest, bound), min(likely, bound), min(latest, bound))
-    return forecasts
+class PoolHistory(NamedTuple):
+    """What was observed of a pool so far."""
+
+    run_times: RunTimeHistory
+    arrivals: ArrivalHistory
 
 
-def _play(
-    now: float,
-    state: PoolState,
-    pending: Iterable[tuple[Job, RunTimeEstimate]],
-    running: dict[Job, RunTimeEstimate],
-    play: int,
-    *,
-    overtaking: bool,
-) -> list[float]:
-    """Return the starts of the pending jobs if every job runs as long as this play's estimate."""
-    ends = sorted(
-        (max(start + running[job][play], now), job.serial, job) for job, (start, _) in state.run_spans.items()
-    )
-    profile = AvailabilityProfile(now, state.available, ends)
-    starts: list[float] = []
-    for job, estimate in pending:
-        predicted = replace(job, walltime=estimate[play])
-        start = profile.earliest(predicted)
-        if start < inf:
-            profile.add(start, start + predicted.walltime, -predicted.request)
-            if not overtaking:
-                profile.advance(start)
-        starts.append(start)
+def new_history() -> PoolHistory:
+    """Return an empty history."""
+    return PoolHistory(RunTimeHistory(), ArrivalHistory())
+
+
+def sample_starts(
+    now: float, state: PoolState, policy: PoolPolicy, history: PoolHistory, jobs: Collection[Job] | None = None
+) -> dict[Job, list[float]]:
+    """Return the start of each pending job in each play, between two decisions; the state is not changed.
+
+    `jobs`: of these alone, None: of all. A start is infinite where a job does not start within a play, and not later
+    than reserved. The same arguments give the same samples.
+    """
+    starts: dict[Job, list[float]] = {job: [] for job in (state.pending if jobs is None else jobs)}
+    bounds = {reservation.job: max(reservation.start, now) for reservation in policy.reservations(now, state)}
+    draws = _RunTimes(now, state, history.run_times)
+    size = len(state.pending) + len(state.run_spans) + 1
+    for sample in range(max(MIN_SAMPLES, min(SAMPLES, MAX_JOBS_PLAYED // size))):
+        play = _Play(now, state.copy(), policy.fork(), draws.draw(sample), history.arrivals.replay(now, sample))
+        played = play.run(starts)
+        for job, sampled in starts.items():
+            sampled.append(min(played.get(job, inf), bounds.get(job, inf)))
     return starts
+
+
+class _RunTimes:
+    """The predicted run times of the jobs of a forecast, shared by its plays."""
+
+    def __init__(self, now: float, state: PoolState, history: RunTimeHistory) -> None:
+        self._history = history
+        self._whole: dict[tuple[tuple[Hashable, ...], float], RunTimeDistribution | None] = {}
+        """Of jobs that have not started, by their history keys and walltime."""
+        self.running = {
+            job: (start, history.distribution(job, now - start)) for job, (start, _) in state.run_spans.items()
+        }
+
+    def draw(self, sample: int) -> _Draw:
+        """Return the draws of one play."""
+        return _Draw(self, Random(sample))  # noqa: S311 -- no secret; the same sample is drawn again
+
+    def whole(self, job: Job) -> RunTimeDistribution | None:
+        """Return the run times of a job that has not started."""
+        key = (job.history_keys, job.walltime)
+        if key not in self._whole:
+            self._whole[key] = self._history.distribution(job)
+        return self._whole[key]
+
+
+class _Draw:
+    """The run times of one play."""
+
+    def __init__(self, run_times: _RunTimes, random: Random) -> None:
+        self._run_times = run_times
+        self._random = random
+        self._levels: dict[tuple[Hashable, ...], float] = {}
+        """The common quantile of each user."""
+
+    def whole(self, job: Job) -> float:
+        """Return the run time of a job that starts, seconds; its walltime where nothing similar has run."""
+        return self._value(job, self._run_times.whole(job))
+
+    def ends(self) -> Iterator[tuple[float, Job]]:
+        """Yield the end of each running job."""
+        for job, (start, distribution) in self._run_times.running.items():
+            yield start + self._value(job, distribution), job
+
+    def _value(self, job: Job, distribution: RunTimeDistribution | None) -> float:
+        if distribution is None:
+            return job.walltime
+        random = self._random.random
+        if random() >= _COMMON_SHARE:
+            return distribution.quantile(random())
+        user = job.history_keys[:1]
+        level = self._levels.get(user)
+        if level is None:
+            level = self._levels[user] = random()
+        return distribution.quantile(level)
+
+
+class _Play:
+    """A copy of a pool on a virtual clock."""
+
+    def __init__(
+        self, now: float, state: PoolState, policy: PoolPolicy, draw: _Draw, arrivals: Iterator[PastArrival]
+    ) -> None:
+        self._now = now
+        self._until = now + HORIZON
+        self._state = state
+        self._policy = policy
+        self._draw = draw
+        self._arrivals = arrivals
+        self._arrival = next(arrivals, None)
+        self._serials = count(_FIRST_SERIAL)
+        self._known_run_times: dict[Job, float] = {}
+        """Of jobs of an earlier week that have ended."""
+        self._ends = [(max(end, now), job.serial, job) for end, job in draw.ends() if end < inf]
+        heapify(self._ends)
+        self._wake_at = inf
+
+    def run(self, jobs: Collection[Job]) -> dict[Job, float]:
+        """Play until the jobs have started or nothing more happens; return all starts."""
+        starts: dict[Job, float] = {}
+        not_started = set(jobs)
+        must_decide = True
+        for _ in range(MAX_DECISIONS):
+            if must_decide:
+                not_started.difference_update(self._decide(starts))
+            self._now = self._next_event()
+            if not not_started or self._now > self._until:
+                break
+            ended, arrived = self._end_due(), self._submit_due()
+            must_decide = ended or arrived or self._now >= self._wake_at
+        return starts
+
+    def _next_event(self) -> float:
+        end = self._ends[0][0] if self._ends else inf
+        arrival = inf if self._arrival is None else self._arrival.time
+        return min(end, arrival, self._wake_at)
+
+    def _end_due(self) -> bool:
+        """End the jobs whose time has come; return whether there are any. The others may overrun their walltimes."""
+        ended = False
+        while self._ends and self._ends[0][0] <= self._now:
+            self._state.end(heappop(self._ends)[2])
+            ended = True
+        self._state.extend_overrun(self._now)
+        return ended
+
+    def _submit_due(self) -> bool:
+        """Submit the jobs whose time has come; return whether any of them needs a decision."""
+        state, needed = self._state, False
+        while self._arrival is not None and self._arrival.time <= self._now:
+            job = replace(self._arrival.job, serial=next(self._serials), submitted=self._arrival.time)
+            if state.fits_capacity(job):
+                state.submit(job)
+                needed |= self._policy.eager or (state.available - job.request) & job.guards == job.guards
+                if self._arrival.run_time is not None:
+                    self._known_run_times[job] = self._arrival.run_time
+            self._arrival = next(self._arrivals, None)
+        return needed
+
+    def _decide(self, starts: dict[Job, float]) -> Collection[Job]:
+        """Start what the policy decides; return it."""
+        decision = self._policy.decide(self._now, self._state)
+        self._state.apply(decision, self._now)
+        self._wake_at = decision.wake_at
+        for job in decision.starts:
+            starts[job] = self._now
+            run_time = self._known_run_times.get(job)
+            end = self._now + (self._draw.whole(job) if run_time is None else run_time)
+            if end < inf:
+                heappush(self._ends, (end, job.serial, job))
+        return decision.starts

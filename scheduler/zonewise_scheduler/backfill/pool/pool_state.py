@@ -65,13 +65,12 @@ class PoolPolicy(Protocol):
     """Decides which pending jobs start."""
 
     @property
-    def overtaking(self) -> bool:
-        """Whether a job may start before an earlier one that does not fit."""
-        ...
-
-    @property
     def eager(self) -> bool:
         """Whether the arrival of a job that does not fit needs a decision at once, to make its reservation."""
+        ...
+
+    def fork(self) -> PoolPolicy:
+        """Return a policy that decides about a copy of the state, and knows what this one knows."""
         ...
 
     def decide(self, now: float, state: PoolState) -> PoolDecision:
@@ -80,10 +79,6 @@ class PoolPolicy(Protocol):
 
     def reservations(self, now: float, state: PoolState) -> list[PoolReservation]:
         """Return the reservations as of the last decision."""
-        ...
-
-    def trial_order(self, now: float, state: PoolState) -> list[Job]:
-        """Return the pending jobs in the order in which the policy tries them."""
         ...
 
 
@@ -120,6 +115,16 @@ class PoolState:
         """Whether something unexpected has happened: an overrun, a start without a decision, another capacity."""
         self.must_retry = True
         """Whether jobs that did not fit may fit now."""
+
+    def copy(self) -> PoolState:
+        """Return an independent copy; the jobs are the same."""
+        other = PoolState(self.capacity)
+        other.available = self.available
+        other.pending, other.running, other.run_spans = self.pending[:], self.running[:], self.run_spans.copy()
+        other.reserved_job = self.reserved_job
+        other.new_jobs, other.ended, other.withdrawn = self.new_jobs[:], self.ended[:], self.withdrawn[:]
+        other.must_rebuild, other.must_retry = self.must_rebuild, self.must_retry
+        return other
 
     def submit(self, job: Job) -> None:
         """Add a pending job."""

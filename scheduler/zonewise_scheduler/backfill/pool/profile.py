@@ -34,6 +34,12 @@ class AvailabilityProfile:
                 self._times.append(deadline)
                 self._available.append(available)
 
+    def copy(self) -> AvailabilityProfile:
+        """Return an independent copy."""
+        other = AvailabilityProfile(self._times[0], self._available[0])
+        other._times, other._available = self._times[:], self._available[:]
+        return other
+
     def steps(self) -> Iterator[tuple[float, int]]:
         """Yield the start of each step, and what is available in it."""
         return zip(self._times, self._available, strict=True)

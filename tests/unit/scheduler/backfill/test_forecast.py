@@ -34,7 +34,7 @@ def learned(*runs: float) -> RunTimeHistory:
     """A history of the run times of ann."""
     times = RunTimeHistory()
     for run in runs:
-        times.observe(ann_submits("before", 1, 1).workload, run)
+        times.observe(ann_submits("before", 1, 100).workload, run)
     return times
 
 

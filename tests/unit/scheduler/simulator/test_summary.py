@@ -92,9 +92,30 @@ def test_forecasts_are_of_the_first_start() -> None:
         job("d", forecast=(1, 2, 3)),
     )
     unknown = job("e", JobRun(1, 2, 1), forecast=(0, inf, inf))
-    assert forecast_error(history(*jobs, unknown)) == ForecastError(3, 1, 4, 4, 5, 0.5)
-    assert forecast_error(history(unknown)) == ForecastError(1, 1, inf, inf, inf, inf)
+    assert forecast_error(history(*jobs, unknown)) == ForecastError(
+        3,
+        1,
+        mean=4,
+        median=4,
+        relative=(2 / 12 + 6 / 30) / 2,
+        short_median=4,
+        within=0.5,
+        width=(15 / 12 + 23 / 30) / 2,
+    )
+    assert forecast_error(history(unknown)) == ForecastError(1, 1, inf, inf, inf, inf, inf, inf)
     assert forecast_error(history(jobs[2])) is None
+
+
+def test_shares_of_the_wait_are_of_the_second_week_on() -> None:
+    """A forecast of the first week is wrong by a day; the later one by an hour of ten, and thrice as wide."""
+    day, hour, later = 86400.0, 3600.0, 8 * 86400.0
+    first = job("a", JobRun(2 * day, 3 * day, 2 * day), forecast=(0, day, day))
+    run = JobRun(later + 10 * hour, later + day, later + 10 * hour)
+    second = job("b", run, forecast=(later, later + 9 * hour, later + 30 * hour))
+    second = second._replace(submitted=later)
+    assert forecast_error(history(first, second)) == ForecastError(
+        2, 0, mean=12.5 * hour, median=12.5 * hour, relative=0.1, short_median=0, within=1, width=3
+    )
 
 
 def test_a_reservation_is_kept_by_the_first_start_after_it() -> None:

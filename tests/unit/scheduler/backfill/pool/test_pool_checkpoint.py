@@ -15,7 +15,7 @@ from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
 from zonewise_scheduler.backfill.pool.pool_state import PoolState
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.backfill.pool.pool_state import Job, PoolDecision, PoolReservation
+    from zonewise_scheduler.backfill.pool.pool_state import PoolDecision, PoolPolicy, PoolReservation
 
 NAMES = ["fifo", "greedy", "easy", "easy-sjbf", DEFAULT_POLICY, "depth-1", "depth-2", "conservative"]
 
@@ -26,11 +26,14 @@ class Restarted:
     def __init__(self, case: PoolCase, name: str, reserve_after: float, restarts: set[int]) -> None:
         self.new = lambda: pool_policy_named(name, reserve_after)
         self.policy = self.new()
-        self.overtaking, self.eager = self.policy.overtaking, self.policy.eager
+        self.eager = self.policy.eager
         self.capacity = case.capacity
         self.own = PoolState(case.capacity)
         self.restarts = restarts
         self.decisions = 0
+
+    def fork(self) -> PoolPolicy:
+        return self.policy.fork()
 
     def decide(self, now: float, state: PoolState) -> PoolDecision:
         """Apply the events since the last decision, decide, apply the decision, and restart."""
@@ -59,9 +62,6 @@ class Restarted:
 
     def reservations(self, now: float, state: PoolState) -> list[PoolReservation]:
         return self.policy.reservations(now, self.own)
-
-    def trial_order(self, now: float, state: PoolState) -> list[Job]:
-        return self.policy.trial_order(now, self.own)
 
 
 @given(pool_cases(), st.sampled_from(NAMES), st.sampled_from([0.0, 5.0]), st.sets(st.integers(1, 30)))

@@ -1,71 +1,37 @@
-"""Forecasts of pending jobs, and run times predicted from similar jobs."""
+"""Samples of starts: a pool played forward."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from support.pool_jobs import PoolCase, cpus, job, pool_cases
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
-from zonewise_scheduler.backfill.pool.pool_forecast import forecast_pool
+from zonewise_scheduler.backfill.pool.arrival_history import DAY
+from zonewise_scheduler.backfill.pool.pool_forecast import MIN_SAMPLES, SAMPLES, new_history, sample_starts
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
 from zonewise_scheduler.backfill.pool.pool_state import PoolState
-from zonewise_scheduler.backfill.run_time_history import SAMPLES_PER_GROUP, RunTimeEstimate, RunTimeHistory
-from zonewise_scheduler.backfill.types import Forecast
-from zonewise_scheduler.simulator.pool_simulation import simulate_pool
+from zonewise_scheduler.simulator.pool_simulation import Task, simulate_pool
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from zonewise_scheduler.backfill.pool.pool_forecast import PoolHistory
     from zonewise_scheduler.backfill.pool.pool_state import Job, PoolDecision, PoolPolicy
+    from zonewise_scheduler.simulator.pool_simulation import PoolResult
 
-ANN, BEN = ("ann", "q", "solve"), ("ben", "q", "solve")
-
-
-def learned(**runs: Sequence[float]) -> RunTimeHistory:
-    """A history of the run times of ann and ben."""
-    times = RunTimeHistory()
-    for user, lengths in runs.items():
-        for run in lengths:
-            times.observe(job(0, 1, history_keys=(user, "q", "solve")), run)
-    return times
+ANN = ("ann", "q", "solve")
+POLICIES = ["fifo", "greedy", "easy-sjbf", "conservative", "depth-2", DEFAULT_POLICY]
 
 
-# --- run times
-
-
-def test_the_narrowest_group_with_enough_samples_predicts() -> None:
-    times = learned(ann=[10, 20, 30])
-    times.observe(job(0, 1, history_keys=("ann", "q", "other")), 500)
-    times.observe(job(0, 1, history_keys=("ann", "q", "other")), 600)
-    assert times.estimate(job(1, 1, 100, history_keys=ANN)) == RunTimeEstimate(10, 20, 100)
-    assert times.estimate(job(1, 1, 1000, history_keys=("ann", "q", "other"))) == RunTimeEstimate(10, 30, 1000)
-
-
-def test_without_samples_a_job_may_end_at_once_or_take_its_walltime() -> None:
-    assert learned(ann=[10, 20]).estimate(job(1, 1, 100, history_keys=ANN)) == RunTimeEstimate(0, 100, 100)
-    assert learned(ann=[10, 20, 30]).estimate(job(1, 1, 100, history_keys=BEN)) == RunTimeEstimate(0, 100, 100)
-    assert learned(ann=[10, 20, 30]).estimate(job(1, 1)) == RunTimeEstimate(0, inf, inf)
-
-
-def test_no_estimate_exceeds_the_walltime() -> None:
-    assert learned(ann=[10, 20, 30]).estimate(job(1, 1, 15, history_keys=ANN)) == RunTimeEstimate(10, 15, 15)
-
-
-def test_shorter_samples_do_not_count_for_a_running_job() -> None:
-    times = learned(ann=[10, 20, 30, 40])
-    assert times.estimate(job(1, 1, 100, history_keys=ANN), elapsed=15) == RunTimeEstimate(20, 30, 100)
-    assert times.estimate(job(1, 1, 100, history_keys=ANN), elapsed=35) == RunTimeEstimate(35, 100, 100)
-
-
-def test_only_the_last_run_times_count() -> None:
-    assert learned(ann=[1] * 50 + [9] * SAMPLES_PER_GROUP).estimate(job(1, 1, 100, history_keys=ANN)).short == 9
-
-
-# --- forecasts
+def learned(*runs: float) -> PoolHistory:
+    """A history of the run times of ann, who declares 100 s."""
+    history = new_history()
+    for run in runs:
+        history.run_times.observe(job(0, 1, 100, history_keys=ANN), run)
+    return history
 
 
 def running(*jobs: tuple[int, int, float]) -> PoolState:
@@ -76,73 +42,159 @@ def running(*jobs: tuple[int, int, float]) -> PoolState:
     return state
 
 
-def test_a_forecast_is_the_queue_played_forward() -> None:
-    """The jobs of ann declare 100 s and take 10 to 30 s; two of them precede the last."""
+def starts_by_serial(state: PoolState, policy: str, history: PoolHistory | None = None) -> dict[int, set[float]]:
+    """The distinct sampled starts of each pending job, at 0."""
+    sampled = sample_starts(0, state, pool_policy_named(policy), history or new_history())
+    return {job.serial: set(starts) for job, starts in sampled.items()}
+
+
+def test_a_sample_is_the_queue_played_forward() -> None:
+    """The jobs of ann declare 100 s and take 10, 20 or 30 s; two of them precede the last."""
     state = running((0, 8, 100))
     for serial in (1, 2):
         state.submit(job(serial, 8, 100, history_keys=ANN))
-    found = forecast_pool(5, state, pool_policy_named("greedy"), learned(ann=[10, 20, 30]))
-    assert list(found.items()) == [
-        (state.pending[0], Forecast(10, 20, 100)),
-        (state.pending[1], Forecast(20, 40, 200)),
-    ]
+    sampled = starts_by_serial(state, "greedy", learned(10, 20, 30))
+    assert sampled[1] == {10, 20, 30}
+    assert {20, 60} < sampled[2] <= {20, 30, 40, 50, 60}
 
 
-def test_a_forecast_follows_the_trial_order() -> None:
-    state = running((0, 8, 10))
-    for serial, limit in ((1, 50), (2, 5)):
-        state.submit(job(serial, 8, limit))
-    by_serial = {
-        job.serial: forecast.latest
-        for job, forecast in forecast_pool(0, state, pool_policy_named(DEFAULT_POLICY), RunTimeHistory()).items()
-    }
-    assert by_serial == {2: 10, 1: 15}
-    by_serial = {
-        job.serial: forecast.latest
-        for job, forecast in forecast_pool(0, state, pool_policy_named("fifo"), RunTimeHistory()).items()
-    }
-    assert by_serial == {1: 10, 2: 60}
+def test_a_play_decides_by_walltimes() -> None:
+    """Ann always takes 10 s. A job that declares 100 s still may not start before the reservation at 50 s."""
+    state = running((0, 4, 50))
+    state.submit(job(1, 8, 10, history_keys=("ben",)))
+    state.submit(job(2, 4, 100, history_keys=ANN))
+    assert starts_by_serial(state, "easy", learned(10, 10, 10)) == {1: {5}, 2: {15}}
 
 
-def _forecasts(state: PoolState, policy: str) -> list[Forecast]:
-    return list(forecast_pool(0, state, pool_policy_named(policy), RunTimeHistory()).values())
+def test_samples_follow_the_policy() -> None:
+    def pending() -> PoolState:
+        state = running((0, 8, 10))
+        for serial, limit in ((1, 50), (2, 5)):
+            state.submit(job(serial, 8, limit))
+        return state
 
-
-def test_a_forecast_of_fifo_has_no_overtaking() -> None:
-    state = running((0, 5, 10))
-    state.submit(job(1, 8, 10))
-    state.submit(job(2, 1, 1))
-    assert [forecast.latest for forecast in _forecasts(state, "fifo")] == [10, 20]
-    assert [forecast.latest for forecast in _forecasts(state, "greedy")] == [10, 0]
+    assert starts_by_serial(pending(), DEFAULT_POLICY) == {1: {15}, 2: {10}}
+    assert starts_by_serial(pending(), "fifo") == {1: {10}, 2: {60}}
 
 
 def test_a_start_that_depends_on_unknown_run_times_is_unknown() -> None:
     state = running((0, 5, inf))
     state.submit(job(1, 8, 10))
     state.submit(job(2, 3, 10))
-    assert _forecasts(state, "greedy") == [Forecast(0, inf, inf), Forecast(0, 0, 0)]
+    assert starts_by_serial(state, "greedy") == {1: {inf}, 2: {0}}
 
 
-class Asking:
-    """Forecasts at every arrival."""
+def test_a_job_that_never_fits_has_an_unknown_start() -> None:
+    state = running((0, 8, 5))
+    state.submit(job(1, 9, 10))
+    assert starts_by_serial(state, "greedy") == {1: {inf}}
+
+
+def test_an_overrun_job_is_expected_to_end_soon() -> None:
+    state = running((0, 8, 10))
+    state.submit(job(1, 8, 10))
+    (starts,) = sample_starts(500, state, pool_policy_named("easy"), new_history()).values()
+    assert set(starts) == {500}
+
+
+def test_the_jobs_of_the_day_before_come_again() -> None:
+    """Each day at the same hour, ten shorter jobs come and delay the longer one."""
+    history = new_history()
+    for serial in range(10):
+        earlier = job(serial, 8, 60, DAY / 2 + serial, history_keys=("ben",))
+        history.arrivals.observe(earlier, earlier.submitted)
+        history.arrivals.observe_end(earlier, 60)
+    now = DAY * 1.5 - 100
+    state = PoolState(cpus(8))
+    state.start(job(100, 8, 200), now)
+    state.submit(job(101, 8, 300, now))
+    state.submit(job(102, 8, 10, now))
+    sampled = sample_starts(now, state, pool_policy_named(DEFAULT_POLICY), history)
+    # without them, the first day's history has no shift: a day has not passed since its first submission
+    assert {job.serial: {start - now for start in starts} for job, starts in sampled.items()} == {
+        101: {210},
+        102: {200},
+    }
+    now += 100
+    later = PoolState(cpus(8))
+    later.start(job(100, 8, 200), now)
+    later.submit(job(101, 8, 300, now))
+    sampled = sample_starts(now, later, pool_policy_named(DEFAULT_POLICY), history)
+    assert {start - now for starts in sampled.values() for start in starts} == {200 + 9 * 60}
+
+
+def test_the_same_question_has_the_same_answer_and_changes_nothing() -> None:
+    state = running((0, 8, 100))
+    state.submit(job(1, 8, 100, history_keys=ANN))
+    history = learned(10, 20, 30, 40, 50)
+    before = (state.available, list(state.pending), list(state.running), list(state.new_jobs))
+    policy = pool_policy_named("depth-2")
+    assert sample_starts(0, state, policy, history) == sample_starts(0, state, policy, history)
+    assert before == (state.available, list(state.pending), list(state.running), list(state.new_jobs))
+
+
+def test_many_jobs_are_played_less_often() -> None:
+    state = running((0, 8, 100))
+    for serial in range(1, 3):
+        state.submit(job(serial, 8, 1))
+    assert {len(starts) for starts in sample_starts(0, state, pool_policy_named("fifo"), new_history()).values()} == {
+        SAMPLES
+    }
+    for serial in range(3, 2000):
+        state.submit(job(serial, 8, 1))
+    few = sample_starts(0, state, pool_policy_named("fifo"), new_history(), state.pending[:2])
+    assert {len(starts) for starts in few.values()} == {MIN_SAMPLES}
+
+
+# --- random histories
+
+
+class Sampling:
+    """Samples at every arrival; by the declared run times, since it learns none."""
 
     def __init__(self, policy: PoolPolicy) -> None:
         self.policy = policy
+        self.sampled: list[tuple[float, dict[Job, list[float]]]] = []
 
     def arrived(self, now: float, state: PoolState, job: Job) -> None:
         reserved_starts = {reservation.job: reservation.start for reservation in self.policy.reservations(now, state)}
-        found = forecast_pool(now, state, self.policy, RunTimeHistory())
-        assert found.keys() == set(state.pending)
-        for waiting, forecast in found.items():
-            bound = reserved_starts.get(waiting, inf)
-            assert now <= forecast.earliest <= forecast.likely <= forecast.latest <= bound
+        sampled = sample_starts(now, state, self.policy, new_history())
+        assert sampled.keys() == set(state.pending)
+        for pending, starts in sampled.items():
+            assert all(now <= start <= max(reserved_starts.get(pending, inf), now) for start in starts)
+        self.sampled.append((now, sampled))
 
     def decided(self, now: float, state: PoolState, decision: PoolDecision) -> None: ...
 
     def ended(self, now: float, job: Job, run: float) -> None: ...
 
 
-@given(pool_cases(), st.sampled_from(["fifo", "greedy", "easy-sjbf", "conservative", "depth-2", DEFAULT_POLICY]))
-def test_no_forecast_is_later_than_the_reservation(case: PoolCase, name: str) -> None:
+def simulated(case: PoolCase, name: str, *, sampling: bool) -> tuple[PoolResult, Sampling]:
     policy = pool_policy_named(name, 5.0)
-    simulate_pool(case.tasks, case.capacity, policy, Asking(policy))
+    observer = Sampling(policy)
+    return simulate_pool(case.tasks, case.capacity, policy, observer if sampling else None), observer
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@given(pool_cases(most=10))
+def test_samples_change_no_decision_and_respect_reservations(name: str, case: PoolCase) -> None:
+    assert simulated(case, name, sampling=True)[0].starts == simulated(case, name, sampling=False)[0].starts
+
+
+@pytest.mark.parametrize("name", ["fifo", "greedy", "easy-sjbf", DEFAULT_POLICY])
+@given(pool_cases(most=10, declared=True))
+def test_with_exact_run_times_and_no_later_jobs_a_sample_is_exact(name: str, case: PoolCase) -> None:
+    """At the last arrival, and where no two events are at one time, whose order is the simulator's own."""
+    case = case._replace(tasks=[_apart(task) for task in case.tasks])
+    result, observer = simulated(case, name, sampling=True)
+    last = case.tasks[-1].job
+    for _, sampled in observer.sampled[-1:] if last in result.starts else []:
+        for pending, starts in sampled.items():
+            assert set(starts) == {result.starts[pending]}
+
+
+def _apart(task: Task) -> Task:
+    """A job that no other is submitted or ends with, and that runs for its walltime."""
+    serial = task.job.serial
+    walltime = task.job.walltime * 37 + serial / 1024
+    return Task(replace(task.job, submitted=100 * serial + serial / 64, walltime=walltime), walltime)

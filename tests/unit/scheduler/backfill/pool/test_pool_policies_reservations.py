@@ -69,11 +69,12 @@ def test_conservative_equals_its_definition(case: PoolCase) -> None:
 class Thorough:
     """Looks at all jobs every time."""
 
-    overtaking = True
-
     def __init__(self, policy: PoolPolicy, *, eager: bool) -> None:
         self.policy = policy
         self.eager = eager
+
+    def fork(self) -> Thorough:
+        return Thorough(self.policy.fork(), eager=self.eager)
 
     def decide(self, now: float, state: PoolState) -> PoolDecision:
         state.must_retry = True
@@ -82,17 +83,19 @@ class Thorough:
     def reservations(self, now: float, state: PoolState) -> list[PoolReservation]:
         return self.policy.reservations(now, state)
 
-    def trial_order(self, now: float, state: PoolState) -> list[Job]:
-        return self.policy.trial_order(now, state)
-
 
 class Plain:
     """Conservative backfilling, word by word; sizes and times are small."""
 
-    eager, overtaking = True, True
+    eager = True
 
     def __init__(self) -> None:
         self.reserved_starts: dict[Job, float] = {}
+
+    def fork(self) -> Plain:
+        other = Plain()
+        other.reserved_starts = self.reserved_starts.copy()
+        return other
 
     def decide(self, now: float, state: PoolState) -> PoolDecision:
         if any(latest > now for _, latest in state.ended):
@@ -125,6 +128,3 @@ class Plain:
 
     def reservations(self, now: float, state: PoolState) -> list[PoolReservation]:
         return []
-
-    def trial_order(self, now: float, state: PoolState) -> list[Job]:
-        return state.pending

@@ -66,7 +66,16 @@ def test_no_field_is_renamed_or_removed() -> None:
     assert all(set(entry) >= JOB for entry in actual["jobs"])
     reported = history(job("a", 0, 8, run(5, 9), forecast=(1, 2, 3), kind="big"))
     actual = built(result(reported))["results"][0]
-    assert set(actual["summary"]["forecast"]) >= {"jobs", "unknown", "mean", "median", "declaredMean", "within"}
+    assert set(actual["summary"]["forecast"]) >= {
+        "jobs",
+        "unknown",
+        "mean",
+        "median",
+        "relative",
+        "shortMedian",
+        "within",
+        "width",
+    }
     assert set(actual["kinds"]["big"]) >= SUMMARY
 
 

@@ -149,7 +149,12 @@ def test_reservations_and_forecasts_are_reported_where_they_exist() -> None:
     assert built[start + 1 :][:3] == ["jobs 1 -", "started late 0 -", "earlier by, mean 30.0 s -"]
     start = built.index("forecasts")
     assert built[start + 1 :][:4] == ["jobs 1 -", "unknown 0 -", "error, mean 10.0 s -", "error, median 10.0 s -"]
-    assert built[start + 5 :][:2] == ["by walltime, mean 40.0 s -", "within bounds 100.0 % -"]
+    assert built[start + 5 :][:4] == [
+        "error by wait 20.0 % -",
+        "error below 2 h 10.0 s -",
+        "within bounds 100.0 % -",
+        "width by wait 160.0 % -",
+    ]
 
 
 def test_of_no_jobs_at_all_there_is_a_table_too() -> None:

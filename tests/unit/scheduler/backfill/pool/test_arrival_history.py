@@ -1,0 +1,76 @@
+"""Submissions of earlier weeks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from support.pool_jobs import job
+from zonewise_scheduler.backfill.pool import arrival_history
+from zonewise_scheduler.backfill.pool.arrival_history import DAY, MAX_SPAN, WEEK, ArrivalHistory
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def observed(*times: float) -> ArrivalHistory:
+    history = ArrivalHistory()
+    for serial, time in enumerate(times):
+        history.observe(job(serial, 1, 10), time)
+    return history
+
+
+def replayed(history: ArrivalHistory, now: float, sample: int = 0) -> list[tuple[int, float]]:
+    return [(arrival.job.serial, arrival.time) for arrival in history.replay(now, sample)]
+
+
+def test_on_the_first_day_nothing_comes_again() -> None:
+    assert replayed(ArrivalHistory(), 5) == []
+    assert replayed(observed(0, 10), DAY - 1) == []
+
+
+def test_in_the_first_week_days_come_again() -> None:
+    """In turn the last day and the one before it."""
+    history = observed(0, 5, DAY + 7)
+    now = 2 * DAY
+    assert replayed(history, now, 0) == replayed(history, now, 2) == [(2, now + 7)]
+    assert replayed(history, now, 1) == replayed(history, now, 3) == [(1, now + 5), (2, now + DAY + 7)]
+
+
+def test_later_weeks_come_again() -> None:
+    """Of three weeks in turn; a job of a later day than MAX_SPAN is left out."""
+    history = observed(0, WEEK + 50, 2 * WEEK + 100)
+    now = 3 * WEEK
+    assert replayed(history, now, 0) == replayed(history, now, 3) == [(2, now + 100)]
+    assert replayed(history, now, 1) == [(1, now + 50)]
+    assert replayed(history, now, 2) == []
+
+
+def test_at_most_four_weeks_come_again() -> None:
+    now = 9 * WEEK
+    history = observed(*(week * WEEK + 10.0 for week in range(9)))
+    assert [replayed(history, now, sample)[0][0] for sample in range(5)] == [8, 7, 6, 5, 8]
+
+
+def test_a_run_time_is_known_once_the_job_has_ended() -> None:
+    history = ArrivalHistory()
+    jobs = [job(serial, 1, 10) for serial in range(3)]
+    for serial, one in enumerate(jobs):
+        history.observe(one, float(serial))
+    history.observe_end(jobs[1], 7)
+    assert [(arrival.job, arrival.run_time) for arrival in history.replay(DAY, 0)] == [(jobs[1], 7), (jobs[2], None)]
+
+
+def test_only_some_days_ahead_are_played() -> None:
+    history = observed(0, 5, MAX_SPAN - 1, MAX_SPAN + 1)
+    assert [serial for serial, _ in replayed(history, WEEK)] == [1, 2]
+
+
+def test_old_jobs_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest stay; without a bound there would be 1,000."""
+    monkeypatch.setattr(arrival_history, "MAX_ARRIVALS", 100)
+    step = DAY / 1000
+    history = observed(*(index * step for index in range(1000)))
+    serials = [serial for serial, _ in replayed(history, 999 * step + DAY - step * 200)]
+    assert serials == []  # the oldest job that is left is less than a day old
+    serials = [serial for serial, _ in replayed(history, 999 * step + DAY - step * 50)]
+    assert serials == list(range(950, 1000))

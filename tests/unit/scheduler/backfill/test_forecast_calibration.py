@@ -1,0 +1,141 @@
+"""Intervals by what earlier forecasts were wrong by."""
+
+from __future__ import annotations
+
+from math import inf
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise_scheduler.backfill import forecast_calibration
+from zonewise_scheduler.backfill.forecast_calibration import (
+    CLAIMED_COVERAGE,
+    MIN_GROUP_SCORES,
+    MIN_SCORES,
+    WINDOW,
+    ForecastCalibration,
+)
+from zonewise_scheduler.backfill.types import Forecast
+
+
+def calibrated(waits: list[float], samples: tuple[float, ...] = (50.0, 100.0, 200.0)) -> ForecastCalibration:
+    """After workloads of the queue q with these samples waited so long."""
+    calibration = ForecastCalibration()
+    for index, wait in enumerate(waits):
+        calibration.forecast(index, "q", 1000.0 * index, [1000.0 * index + sample for sample in samples])
+        calibration.started(index, 1000.0 * index + wait)
+    return calibration
+
+
+def test_without_scores_the_samples_are_the_interval() -> None:
+    assert calibrated([70] * (MIN_SCORES - 1)).forecast("new", "q", 0, [300, 100, 200]) == Forecast(100, 200, 300)
+
+
+def test_what_was_wrong_before_is_corrected() -> None:
+    """All waited for thrice the median sample, so the next is forecast to do so."""
+    forecast = calibrated([300] * 50).forecast("new", "q", 10, [60, 110, 210])
+    assert forecast.likely == pytest.approx(310)
+    assert forecast == (310, pytest.approx(310), pytest.approx(311, abs=1))
+
+
+def test_a_start_that_is_unknown_stays_so() -> None:
+    calibration = calibrated([100] * 50)
+    assert calibration.forecast("new", "q", 5, [20, inf, inf]) == Forecast(5, inf, inf)
+    assert calibration.forecast("other", "q", 5, [20, inf, inf], bound=40) == Forecast(5, 40, 40)
+    calibration.started("new", 50)  # an unknown start has no score
+
+
+def test_a_median_is_known_though_a_play_has_no_start() -> None:
+    forecast = calibrated([100] * 50).forecast("new", "q", 0, [50, 100, inf])
+    assert forecast.latest < inf
+
+
+def test_no_forecast_is_later_than_the_reservation() -> None:
+    calibration = calibrated([100, 900] * 50)
+    assert calibration.forecast("new", "q", 0, [50, 100, 200]).latest > 800
+    assert calibration.forecast("other", "q", 0, [50, 100, 200], bound=150).latest == 150
+
+
+def test_a_queue_with_enough_forecasts_has_its_own_scores() -> None:
+    calibration = calibrated([100] * (2 * MIN_GROUP_SCORES))
+    for index in range(MIN_GROUP_SCORES):
+        assert calibration.forecast((index, "s"), "s", 0, [50, 100, 200]).likely < 150
+        calibration.started((index, "s"), 1000)
+    assert calibration.forecast("new", "s", 0, [50, 100, 200]).likely == pytest.approx(1000)
+    assert calibration.forecast("new", "q", 0, [50, 100, 200]).likely == pytest.approx(100)
+
+
+def test_the_first_forecast_of_a_workload_is_scored_and_a_withdrawn_one_is_not() -> None:
+    calibration = ForecastCalibration()
+    for index in range(20):
+        calibration.forecast(index, "q", 0, [100] * 3)
+        calibration.forecast(index, "q", 500, [9999] * 3)
+        if index % 2:
+            calibration.forget(index)
+        calibration.started(index, 700 if index % 2 else 100)
+    assert calibration.forecast("new", "q", 0, [100] * 3).latest == pytest.approx(101, abs=1)
+
+
+def test_only_the_last_scores_count() -> None:
+    calibration = calibrated([5000.0] * WINDOW + [100.0] * WINDOW)
+    assert calibration.forecast("new", "q", 0, [50, 100, 200]).latest < 110
+
+
+def test_the_first_of_too_many_open_forecasts_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forecast_calibration, "MAX_OPEN", 20)
+    calibration = ForecastCalibration()
+    for index in range(60):
+        calibration.forecast(index, "q", 0, [100] * 3)
+    for index in range(60):
+        calibration.started(index, 100 if index >= 40 else 9000)
+    assert calibration.forecast("new", "q", 0, [100] * 3).latest == pytest.approx(100, abs=1)
+
+
+def test_too_many_queues_share_their_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three queues only two have their own; the waits of each differ."""
+    monkeypatch.setattr(forecast_calibration, "MAX_GROUPS", 2)
+    calibration = ForecastCalibration()
+    for index in range(3 * MIN_GROUP_SCORES):
+        queue = index % 3
+        calibration.forecast(index, queue, 0, [100] * 3)
+        calibration.started(index, 1000 * (1 + queue))
+    likely = [calibration.forecast("new", queue, 0, [100] * 3).likely for queue in range(3)]
+    assert likely == [pytest.approx(1000), pytest.approx(2000), pytest.approx(2000)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("error", [0.3, 1.0, 1.5])
+def test_the_interval_has_the_coverage_that_it_claims(error: float, seed: int) -> None:
+    """Whatever the samples are worth: too wide, too narrow, and early by a factor; for waits that overlap."""
+    random = Random(seed)
+    calibration = ForecastCalibration()
+    open_until: list[tuple[float, int]] = []
+    hits: list[bool] = []
+    for index in range(4000):
+        now = 600.0 * index
+        for start, key in sorted(open_until):
+            if start <= now:
+                calibration.started(key, start)
+                open_until.remove((start, key))
+        centre = 3600 * random.lognormvariate(0, 1.5)
+        forecast = calibration.forecast(
+            index, "q", now, [now + centre * random.lognormvariate(0, 1) for _ in range(16)]
+        )
+        start = now + 2 * centre * random.lognormvariate(0, error)
+        hits.append(forecast.earliest <= start <= forecast.latest)
+        open_until.append((start, index))
+    coverage = sum(hits[1000:]) / len(hits[1000:])
+    assert CLAIMED_COVERAGE - 0.03 <= coverage <= CLAIMED_COVERAGE + 0.03
+
+
+@given(
+    st.lists(st.floats(0, 1e7), max_size=40),
+    st.lists(st.one_of(st.floats(0, 1e8), st.just(inf)), min_size=3, max_size=20),
+    st.floats(0, 1e8),
+)
+def test_starts_ascend(waits: list[float], samples: list[float], bound: float) -> None:
+    earliest, likely, latest = calibrated(waits).forecast("new", "q", 0, samples, bound)
+    assert 0 <= earliest <= likely <= latest
+    assert latest <= bound

@@ -1,0 +1,112 @@
+"""Run times predicted from similar jobs."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.pool_jobs import job
+from zonewise_scheduler.backfill import run_time_history
+from zonewise_scheduler.backfill.run_time_history import (
+    SAMPLES_PER_GROUP,
+    SAMPLES_PER_WALLTIME,
+    RunTimeEstimate,
+    RunTimeHistory,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ANN, BEN = ("ann", "q", "solve"), ("ben", "q", "solve")
+
+
+def learned(walltime: float = inf, **runs: Sequence[float]) -> RunTimeHistory:
+    """A history of the run times of ann and ben, who declare this walltime."""
+    times = RunTimeHistory()
+    for user, lengths in runs.items():
+        for run in lengths:
+            times.observe(job(0, 1, walltime, history_keys=(user, "q", "solve")), run)
+    return times
+
+
+def test_the_narrowest_group_with_enough_samples_predicts() -> None:
+    times = learned(ann=[10, 20, 30])
+    times.observe(job(0, 1, history_keys=("ann", "q", "other")), 500)
+    times.observe(job(0, 1, history_keys=("ann", "q", "other")), 600)
+    assert times.estimate(job(1, 1, 100, history_keys=ANN)) == RunTimeEstimate(10, 20, 100)
+    assert times.estimate(job(1, 1, 1000, history_keys=("ann", "q", "other"))) == RunTimeEstimate(10, 30, 1000)
+
+
+def test_without_samples_a_job_may_end_at_once_or_take_its_walltime() -> None:
+    assert learned(ann=[10, 20, 30]).estimate(job(1, 1, 100, history_keys=BEN)) == RunTimeEstimate(0, 100, 100)
+    assert learned(ann=[10, 20, 30]).estimate(job(1, 1)) == RunTimeEstimate(0, inf, inf)
+    assert RunTimeHistory().distribution(job(1, 1, 100, history_keys=ANN)) is None
+
+
+def test_no_estimate_exceeds_the_walltime() -> None:
+    assert learned(ann=[10, 20, 30]).estimate(job(1, 1, 15, history_keys=ANN)) == RunTimeEstimate(10, 15, 15)
+
+
+def test_shorter_samples_do_not_count_for_a_running_job() -> None:
+    times = learned(ann=[10, 20, 30, 40])
+    assert times.estimate(job(1, 1, 100, history_keys=ANN), elapsed=15) == RunTimeEstimate(20, 30, 100)
+    assert times.estimate(job(1, 1, 100, history_keys=ANN), elapsed=50) == RunTimeEstimate(50, 100, 100)
+
+
+def test_only_the_last_run_times_count() -> None:
+    assert learned(ann=[1] * 50 + [9] * SAMPLES_PER_GROUP).estimate(job(1, 1, 100, history_keys=ANN)).short == 9
+
+
+def test_a_run_is_scaled_by_the_walltime() -> None:
+    """Ann takes a quarter of what she declares; whoever declares about as much is predicted to do the same."""
+    times = learned(100, ann=[25, 25, 25])
+    assert times.estimate(job(1, 1, 400, history_keys=ANN)).likely == 100
+    assert times.estimate(job(1, 1, 101, history_keys=BEN)).likely == pytest.approx(25.25)
+    assert times.estimate(job(1, 1, 400, history_keys=BEN)).likely == 400
+
+
+def test_runs_with_the_same_walltime_weigh_more() -> None:
+    times = learned(100, ann=[10] * 5)
+    times.observe(job(0, 1, 1000, history_keys=ANN), 900)
+    assert times.estimate(job(1, 1, 1000, history_keys=ANN)).likely == 900
+    assert times.estimate(job(1, 1, 100, history_keys=ANN)).likely == 10
+
+
+def test_all_users_together_weigh_as_much_as_two_other_runs() -> None:
+    """One run of ann with another walltime: the three of ben have two thirds of the weight."""
+    times = learned(100, ben=[50, 60, 70])
+    times.observe(job(0, 1, 1000, history_keys=ANN), 10)
+    distribution = times.distribution(job(1, 1, 100, history_keys=ANN))
+    assert distribution is not None
+    assert [distribution.quantile(level) for level in (0.3, 0.34, 0.6, 0.99)] == [1, 50, 60, 70]
+
+
+def test_old_groups_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_time_history, "MAX_GROUPS", 6)
+    times = learned(ann=[10, 20, 30], ben=[40, 50, 60], cid=[70, 80, 90])
+    assert times.distribution(job(1, 1, 100, history_keys=ANN)) is None
+    assert times.distribution(job(1, 1, 100, history_keys=BEN)) is not None
+
+
+@given(
+    st.lists(st.tuples(st.floats(1, 1e6), st.floats(0, 1e6)), max_size=60), st.floats(1, 1e6), st.floats(0, 2e6),
+    st.floats(0, 0.999),
+)  # fmt: skip
+def test_a_prediction_is_between_the_time_elapsed_and_the_walltime(
+    runs: list[tuple[float, float]], walltime: float, elapsed: float, level: float
+) -> None:
+    times = RunTimeHistory()
+    for declared, run in runs:
+        times.observe(job(0, 1, declared, history_keys=ANN), run)
+    subject = job(1, 1, walltime, history_keys=ANN)
+    distribution = times.distribution(subject, elapsed)
+    if distribution is not None:
+        assert elapsed <= distribution.quantile(level) <= max(walltime, elapsed)
+        assert len(distribution.run_times) <= SAMPLES_PER_GROUP + SAMPLES_PER_WALLTIME
+        assert list(distribution.run_times) == sorted(distribution.run_times)
+    short, likely, longest = times.estimate(subject, elapsed)
+    assert elapsed <= short <= likely <= longest
