@@ -62,17 +62,17 @@ def sample_starts(
     """
     starts: dict[Job, list[float]] = {job: [] for job in (state.pending if jobs is None else jobs)}
     bounds = {reservation.job: max(reservation.start, now) for reservation in policy.reservations(now, state)}
-    draws = _RunTimes(now, state, history.run_times)
+    draws = _SampledRunTimes(now, state, history.run_times)
     size = len(state.pending) + len(state.run_spans) + 1
     for sample in range(max(MIN_SAMPLES, min(SAMPLES, MAX_JOBS_PLAYED // size))):
-        play = _Play(now, state.copy(), policy.fork(), draws.draw(sample), history.arrivals.replay(now, sample))
+        play = _PoolPlay(now, state.copy(), policy.fork(), draws.draw(sample), history.arrivals.replay(now, sample))
         played = play.run(starts)
         for job, sampled in starts.items():
             sampled.append(min(played.get(job, inf), bounds.get(job, inf)))
     return starts
 
 
-class _RunTimes:
+class _SampledRunTimes:
     """The predicted run times of the jobs of a forecast, shared by its plays."""
 
     def __init__(self, now: float, state: PoolState, history: RunTimeHistory) -> None:
@@ -98,7 +98,7 @@ class _RunTimes:
 class _Draw:
     """The run times of one play."""
 
-    def __init__(self, run_times: _RunTimes, random: Random) -> None:
+    def __init__(self, run_times: _SampledRunTimes, random: Random) -> None:
         self._run_times = run_times
         self._random = random
         self._levels: dict[tuple[Hashable, ...], float] = {}
@@ -126,7 +126,7 @@ class _Draw:
         return distribution.quantile(level)
 
 
-class _Play:
+class _PoolPlay:
     """A copy of a pool on a virtual clock."""
 
     def __init__(
