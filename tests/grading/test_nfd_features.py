@@ -1,6 +1,7 @@
 """Features graded against Node Feature Discovery's sources on the same trees: every element of each feature.
 
-The recordings hold the raw features of its commit 76e6cc8c (after v0.19) for each captured machine. Where a capture lacks the links of /sys/bus/cpu and
+The recordings hold the raw features of its commit 76e6cc8c (after v0.19) for each captured machine. Where a capture
+lacks the links of /sys/bus/cpu and
 /sys/bus/node, which every kernel has, they were added for the recording. A deliberate difference has an entry below.
 """
 
