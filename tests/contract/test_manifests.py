@@ -92,9 +92,12 @@ def test_every_component_is_documented() -> None:
 
 @pytest.mark.parametrize("file", sorted(MANIFESTS.rglob("agent.yaml")), ids=lambda file: file.parent.name)
 def test_settings_are_settings(file: Any) -> None:
-    """The agent takes the files of settings as they are, and they only repeat defaults, but for format and labels."""
-    settings = read_settings({}, {}, file.read_text())
-    assert settings._replace(log_format="text", publish_labels="auto") == read_settings({}, {}, None)
+    """The agent takes the files of settings as they are, and they only repeat defaults, but for format, labels and
+    features.
+    """
+    defaults, settings = read_settings({}, {}, None), read_settings({}, {}, file.read_text())
+    chosen = {"publish_labels": defaults.publish_labels, "publish_features": defaults.publish_features}
+    assert settings._replace(log_format="text", **chosen) == defaults
 
 
 @pytest.mark.parametrize(

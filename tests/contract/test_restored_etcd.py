@@ -11,12 +11,16 @@ from support.kube_faults import as_dict
 from support.waiting import eventually
 from zonewise_common.kube.client import Client
 from zonewise_common.kube.config import Config
-from zonewise_common.kube.reflector import Reflector, Selection
+from zonewise_common.kube.reflector import Reflector, Selection, WatchTimes
 from zonewise_common.kube.resources import CONFIG_MAPS
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
+
+
+_TIMES = WatchTimes(idle_timeout=5.0)
+"""A silent watch counts as dead sooner than by default, so that the test takes seconds."""
 
 
 class Copy:
@@ -25,7 +29,9 @@ class Copy:
     def __init__(self, client: Client, namespace: str) -> None:
         self.client, self.namespace = client, namespace
         self.mirror: dict[str, dict[str, Any]] = {}
-        self.reflector = Reflector(client, CONFIG_MAPS, as_dict, self._tell, selection=Selection(namespace))
+        self.reflector = Reflector(
+            client, CONFIG_MAPS, as_dict, self._tell, selection=Selection(namespace), times=_TIMES
+        )
 
     def _tell(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
         if old is not None:
