@@ -14,7 +14,7 @@ from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.kube.errors import Forbidden, NotFound
-from zonewise_common.kube.resources import ADMISSION_CHECKS, CONFIG_MAPS, LEASES, WORKLOADS
+from zonewise_common.kube.resources import ADMISSION_CHECKS, CONFIG_MAPS, WORKLOADS
 from zonewise_scheduler.controller.kueue.adoption import (
     WEBHOOK_CONFIGURATIONS,
     adoption_writes,
@@ -24,7 +24,16 @@ from zonewise_scheduler.controller.kueue.adoption import (
     webhook_writes,
 )
 from zonewise_scheduler.controller.kueue.adoption_checks import adoption_obstacles
-from zonewise_scheduler.controller.kueue.kueue_lease import GUARD_PERIOD, duration, holder, is_adopted, renewal
+from zonewise_scheduler.controller.kueue.kueue_lease import (
+    GUARD_PERIOD,
+    LeaseName,
+    duration,
+    holder,
+    is_adopted,
+    read_lease,
+    renewal,
+    runs_without_lease,
+)
 from zonewise_scheduler.controller.planning.checkpoint_object import NAME as CHECKPOINT
 from zonewise_scheduler.controller.planning.configuration import RESOURCES
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
@@ -36,7 +45,6 @@ if TYPE_CHECKING:
     from zonewise_common.kube.client import Client
     from zonewise_common.kube.resources import Resource
     from zonewise_scheduler.controller.jobs.interface import JobAdapter
-    from zonewise_scheduler.controller.kueue.kueue_lease import LeaseName
     from zonewise_scheduler.controller.types import Json
 
 OWN_NAME = "zonewise-controller"
@@ -81,7 +89,7 @@ class Handover:
 
     def read(self) -> None:
         """Read all objects. Raises KubeError."""
-        self.lease = self._get_lease(self._options.lease.namespace, self._options.lease.name)
+        self.lease = read_lease(self._client, self._options.lease)
         optional = [adapter.resource for adapter in self._adapters.values()]
         for resource in (*RESOURCES, WORKLOADS, ADMISSION_CHECKS, *WEBHOOK_CONFIGURATIONS):
             self.objects[resource] = list(self._client.list(resource).items)
@@ -92,12 +100,17 @@ class Handover:
                 self.objects[resource] = []
 
     def kueue_runs(self) -> bool:
-        """Tell whether Kueue renews its Lease: wait as long as a renewal may take. Raises KubeError."""
+        """Tell whether Kueue renews its Lease: wait as long as a renewal may take. Raises KubeError.
+
+        Without a Lease its Deployment tells.
+        """
         lease = self.lease
-        if lease is None or is_adopted(lease) or not holder(lease):
+        if lease is None:
+            return runs_without_lease(self._client, self._options.lease)
+        if is_adopted(lease) or not holder(lease):
             return False
         self._sleep(duration(lease) + _MARGIN)
-        self.lease = self._get_lease(self._options.lease.namespace, self._options.lease.name)
+        self.lease = read_lease(self._client, self._options.lease)
         return self.lease is not None and renewal(self.lease) != renewal(lease)
 
     def obstacles(self, now: float) -> list[str]:
@@ -138,7 +151,7 @@ class Handover:
 
     def _wait_released(self) -> None:
         for _ in range(ceil(_STOP_TIMEOUT)):
-            lease = self._get_lease(self._options.namespace, OWN_NAME)
+            lease = read_lease(self._client, LeaseName(self._options.namespace, OWN_NAME))
             if lease is None or not holder(lease):
                 return
             self._sleep(1)
@@ -164,9 +177,3 @@ class Handover:
                 raise HandoverError(
                     f"{write.key.resource.kind} {name}: {write.purpose}: {outcome.message}; run this again"
                 )
-
-    def _get_lease(self, namespace: str, name: str) -> Json | None:
-        try:
-            return self._client.get(LEASES, name, namespace=namespace)
-        except NotFound:
-            return None

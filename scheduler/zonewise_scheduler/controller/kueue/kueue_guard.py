@@ -11,9 +11,8 @@ import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from zonewise_common.kube.errors import KubeError, NotFound
-from zonewise_common.kube.resources import LEASES
-from zonewise_scheduler.controller.kueue.kueue_lease import GUARD_PERIOD, kueue_claim
+from zonewise_common.kube.errors import KubeError
+from zonewise_scheduler.controller.kueue.kueue_lease import GUARD_PERIOD, kueue_claim, read_lease, runs_without_lease
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,14 +99,13 @@ class KueueGuard:
         if self._lease is None:
             return ""
         try:
-            lease = self._client.get(LEASES, self._lease.name, namespace=self._lease.namespace)
-        except NotFound:
-            lease = None
+            lease = read_lease(self._client, self._lease)
+            without_lease = lease is None and runs_without_lease(self._client, self._lease)
         except KubeError as error:
             log.warning("Lease %s cannot be read: %s", self._lease, error)
             return self.claim if self._is_known else f"Lease {self._lease} cannot be read: {error}"
         self._is_known = True
-        return kueue_claim(self._lease, lease)
+        return kueue_claim(self._lease, lease, without_lease=without_lease)
 
     def _end(self) -> None:
         leading, self._leading = self._leading, None

@@ -1,7 +1,8 @@
 """Who manages the queues of a cluster, by the Lease of Kueue's leader election.
 
     Lease                                     who
-    none                                      zonewise: Kueue has never led here
+    none, and Kueue's Deployment is ready     Kueue, without leader election
+    none, otherwise                           zonewise: Kueue has never led here
     adopted, and not renewed since            zonewise
     not adopted, or renewed since             Kueue, whether it runs at the moment or not
 
@@ -21,12 +22,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.k8s.fields import FieldReader
+from zonewise_common.kube.errors import Forbidden, NotFound
+from zonewise_common.kube.resources import DEPLOYMENTS, LEASES
 
 if TYPE_CHECKING:
+    from zonewise_common.kube.client import Client
     from zonewise_scheduler.controller.types import Json
 
 DEFAULT_LEASE = "kueue-system/c1f6bfd2.kueue.x-k8s.io"
 """Kueue's default namespace, and apis/config/v1beta2/defaults.go DefaultLeaderElectionID."""
+DEPLOYMENT = "kueue-controller-manager"
+"""Kueue's Deployment, in the namespace of its Lease (config/default, charts/kueue)."""
 ADOPTED_ANNOTATION = "zonewise.dev/adopted-renew-time"
 GUARD_PERIOD = 2.0
 """Seconds between two readings of the Lease: as long as client-go's period of renewals."""
@@ -75,8 +81,34 @@ def is_adopted(lease: Json) -> bool:
     return annotations.get(ADOPTED_ANNOTATION) == renewal(lease)
 
 
-def kueue_claim(name: LeaseName, lease: Json | None) -> str:
-    """Return why Kueue manages the queues; "": it does not. The text is the same from one renewal to the next."""
+def read_lease(client: Client, name: LeaseName) -> Json | None:
+    """Return Kueue's Lease; None: there is none. Raises KubeError."""
+    try:
+        return client.get(LEASES, name.name, namespace=name.namespace)
+    except NotFound:
+        return None
+
+
+def runs_without_lease(client: Client, name: LeaseName) -> bool:
+    """Tell whether Kueue's Deployment has ready pods; to be asked where there is no Lease. Raises KubeError.
+
+    A cluster may have a Kueue of another name. It is noticed by its Lease alone.
+    """
+    try:
+        deployment = client.get(DEPLOYMENTS, DEPLOYMENT, namespace=name.namespace)
+    except (NotFound, Forbidden):
+        return False
+    return bool(FieldReader(deployment, "", []).child("status").count("readyReplicas"))
+
+
+def kueue_claim(name: LeaseName, lease: Json | None, *, without_lease: bool = False) -> str:
+    """Return why Kueue manages the queues; "": it does not. The text is the same from one renewal to the next.
+
+    `without_lease`: Kueue runs though there is no Lease.
+    """
+    if lease is None and without_lease:
+        deployment = f"{name.namespace}/{DEPLOYMENT}"
+        return f"Kueue manages the queues: Deployment {deployment} is ready, and has no Lease. Scale it to 0"
     if lease is None or is_adopted(lease):
         return ""
     leader = holder(lease) or "a Kueue that has released it"

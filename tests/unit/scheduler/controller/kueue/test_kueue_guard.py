@@ -8,18 +8,38 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.api import Api
+from support.clusters import DEFINITIONS
 from support.kueue_beside import LEASE_NAME, LEASES, kueue_lease, lease, renew, start_kueue
 from support.waiting import eventually
 from zonewise_common.kube.client import Client
 from zonewise_common.kube.config import Config
 from zonewise_sandbox.apiserver import ApiServer
 from zonewise_scheduler.controller.kueue.kueue_guard import KueueGuard
-from zonewise_scheduler.controller.kueue.kueue_lease import ADOPTED_ANNOTATION, LeaseName, renewal
+from zonewise_scheduler.controller.kueue.kueue_lease import ADOPTED_ANNOTATION, DEPLOYMENT, LeaseName, renewal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 QUICK = 0.02
+DEPLOYMENT_DEFINITION = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "deployments.apps"},
+    "spec": {
+        "group": "apps",
+        "scope": "Namespaced",
+        "names": {"plural": "deployments", "kind": "Deployment"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+"""Stands for the built-in kind, which the API server in memory lacks."""
 
 
 class Replica:
@@ -103,6 +123,26 @@ def test_what_it_knows_outlives_an_outage(server: ApiServer, client: Client) -> 
         for _ in range(2):
             replica.guard.step()
         assert replica.done == ["lead"]
+
+
+def test_it_stands_by_for_a_kueue_without_leader_election(server: ApiServer, client: Client) -> None:
+    api = Api(server.url)
+    api.post(DEFINITIONS, DEPLOYMENT_DEFINITION).ok()
+    api.post("/api/v1/namespaces", {"metadata": {"name": LEASE_NAME.namespace}}).ok()
+    eventually(lambda: api.serves("apps", "v1", "deployments"))
+    path = f"/apis/apps/v1/namespaces/{LEASE_NAME.namespace}/deployments"
+    kind = {"apiVersion": "apps/v1", "kind": "Deployment"}
+    api.post(path, {**kind, "metadata": {"name": DEPLOYMENT}, "status": {"readyReplicas": 1}}).ok()
+    replica = Replica(client)
+    with replica.guard:
+        assert "has no Lease. Scale it to 0" in replica.guard.claim
+        assert replica.done == []
+        api.patch(f"{path}/{DEPLOYMENT}", {"status": {"readyReplicas": None}}).ok()
+        eventually(lambda: replica.done == ["lead"])
+        api.patch(f"{path}/{DEPLOYMENT}", {"status": {"readyReplicas": 1}}).ok()
+        eventually(lambda: replica.done == ["lead", "stand by", "end"])
+        api.post(LEASES, kueue_lease(annotations={ADOPTED_ANNOTATION: renewal(kueue_lease())})).ok()
+        eventually(lambda: replica.done[-1] == "lead")
 
 
 def test_it_looks_for_no_kueue_where_the_setting_says_so(server: ApiServer, client: Client) -> None:
