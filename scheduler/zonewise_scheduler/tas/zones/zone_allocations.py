@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.nodes.assumed.arrival_orders import extend_orders, initial_orders
-from zonewise_scheduler.nodes.assumed.assumed_state import exhausted
+from zonewise_scheduler.nodes.assumed.assumed_state import AssumedState, exhausted
 from zonewise_scheduler.tas.zones.kubelet_states import NodeStateOverlay
 from zonewise_scheduler.tas.zones.node_filling import predict_admission
 from zonewise_scheduler.tas.zones.pod_allocation import memory_zones, pod_allocation, reallocate, release
 from zonewise_scheduler.tas.zones.reported_node import is_admitted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.admission.pod import PodShape
@@ -373,24 +372,16 @@ def _admits_in_any_order(
 
     `state`: without all of these pods.
     """
-    orders = initial_orders(state)
-    for key, count in in_flight.items():
-        for _ in range(count):
-            extended = extend_orders(orders, node.pod_sets[key].shape, predict_admission)
-            if isinstance(extended, str):
-                return False
-            orders = extended
-    shapes = [node.pod_sets[key].shape for key, count in held.items() for _ in range(count)]
-    return all(_admits_in_sequence(after, shapes) for after in orders.reachable[orders.pods])
+    on_way = AssumedState.from_shapes(state, _shapes(node, in_flight), predict_admission)
+    states = on_way.final_states(predict_admission)
+    shapes = _shapes(node, held)
+    return bool(states) and all(
+        AssumedState.from_shapes(after, shapes, predict_admission).state is not None for after in states
+    )
 
 
-def _admits_in_sequence(state: NodeState, shapes: Iterable[PodShape]) -> bool:
-    for shape in shapes:
-        after = predict_admission(state, shape).after
-        if after is None:
-            return False
-        state = after
-    return True
+def _shapes(node: NodeAllocations, counts: Mapping[PodSetKey, int]) -> list[PodShape]:
+    return [node.pod_sets[key].shape for key, count in counts.items() for _ in range(count)]
 
 
 def _release_all(state: NodeState, allocations: Sequence[Allocation], zones_in_use: int) -> NodeState:
