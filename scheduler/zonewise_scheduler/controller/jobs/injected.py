@@ -62,13 +62,18 @@ def is_injected(job: Json) -> bool:
     return bool(annotation_of(job, INJECTED_ANNOTATION))
 
 
-def without_injected(job: Json, pod_sets: Sequence[PodSetManifest]) -> tuple[PodSetManifest, ...]:
-    """Return the pod sets of a job without what its annotation tells. A value that was changed since is kept."""
+def read_injected(job: Json) -> FieldReader:
+    """Return what the annotation tells, by pod set; nothing where it cannot be read."""
     try:
         parsed: object = json.loads(annotation_of(job, INJECTED_ANNOTATION) or "{}")
     except ValueError:
         parsed = {}
-    added = FieldReader(cast("Json", parsed) if isinstance(parsed, dict) else {}, "", [])
+    return FieldReader(cast("Json", parsed) if isinstance(parsed, dict) else {}, "", [])
+
+
+def without_injected(job: Json, pod_sets: Sequence[PodSetManifest]) -> tuple[PodSetManifest, ...]:
+    """Return the pod sets of a job without what its annotation tells. A value that was changed since is kept."""
+    added = read_injected(job)
     return tuple(_without(pod_set, added.child(pod_set.name)) for pod_set in pod_sets)
 
 

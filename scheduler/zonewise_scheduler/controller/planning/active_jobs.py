@@ -70,17 +70,15 @@ class ActiveJobs:
 
         None: its job is unknown, not active, or does not note its admission.
         """
-        job_key = self._job_by_uid.get(self._owners.get(key, ""))
-        job = None if job_key is None else self._find(job_key)
-        adapter = None if job_key is None else self._adapters.get(group_kind(job_key.resource))
-        if job is None or adapter is None or not is_injected(job) or not self.is_active(key):
+        found = self._find_job(key)
+        if found is None or not is_injected(found[0]) or not self.is_active(key):
             return None
+        job, adapter = found
         try:
-            of_job = adapter_of_job(adapter, job, self._find)
-            lost = None if of_job is None else lost_workload(job, adapter.resource, of_job.pod_sets(job))
+            lost = lost_workload(job, adapter.resource, adapter.pod_sets(job))
         except FieldError:
             return None
-        return lost if lost is not None and noted_workload_name(job) == key.partition("/")[2] else None
+        return lost if lost is not None and lost["metadata"]["name"] == key.partition("/")[2] else None
 
     def forget(self, key: str) -> None:
         """Drop a Workload that was deleted."""
@@ -90,13 +88,24 @@ class ActiveJobs:
         """Tell whether a pod of a Workload is active, or its job says so. The end of a job counts before its pods."""
         if self._pods.active_pods(key):
             return True
+        found = self._find_job(key)
+        if found is None:
+            return False
+        job, adapter = found
+        try:
+            return adapter.finished(job) is None and adapter.is_active(job)
+        except FieldError:
+            return False
+
+    def _find_job(self, key: str) -> tuple[Json, JobAdapter] | None:
+        """Return the job that owns a Workload, and its adapter; None: one of them is unknown."""
         job_key = self._job_by_uid.get(self._owners.get(key, ""))
         job = None if job_key is None else self._find(job_key)
         adapter = None if job_key is None else self._adapters.get(group_kind(job_key.resource))
         if job is None or adapter is None:
-            return False
+            return None
         try:
             of_job = adapter_of_job(adapter, job, self._find)
-            return of_job is not None and of_job.finished(job) is None and of_job.is_active(job)
         except FieldError:
-            return False
+            return None
+        return None if of_job is None else (job, of_job)

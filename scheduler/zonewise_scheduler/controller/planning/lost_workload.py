@@ -7,19 +7,17 @@ assignment is left out: pods that the planner has no placement of count as usage
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from zonewise_common.k8s.fields import FieldReader
 from zonewise_common.kube.resources import WORKLOADS
-from zonewise_scheduler.controller.jobs.injected import INJECTED_ANNOTATION, NOTED_ADMISSION, without_injected
-from zonewise_scheduler.controller.jobs.job_fields import annotation_of
+from zonewise_scheduler.controller.jobs.injected import NOTED_ADMISSION, read_injected, without_injected
 from zonewise_scheduler.controller.pods.pod_names import WORKLOAD_ANNOTATION
 from zonewise_scheduler.controller.workloads.manifest import owner_reference
 from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from zonewise_common.kube.resources import Resource
     from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
@@ -29,8 +27,7 @@ Json = dict[str, Any]
 
 def noted_workload_name(job: Json) -> str:
     """Return the name of the Workload by which a job was started; "": the job notes none."""
-    names = (pod_set.child("annotations").text(WORKLOAD_ANNOTATION) for pod_set in _noted(job).values())
-    return next(filter(None, names), "")
+    return _workload_name(_noted(job))
 
 
 def lost_workload(job: Json, resource: Resource, pod_sets: Sequence[PodSetManifest]) -> Json | None:
@@ -38,7 +35,8 @@ def lost_workload(job: Json, resource: Resource, pod_sets: Sequence[PodSetManife
 
     `pod_sets`: of the job as it is. The UID is that of the job, so no Workload object has it.
     """
-    noted, name = _noted(job), noted_workload_name(job)
+    noted = _noted(job)
+    name = _workload_name(noted)
     admissions = {pod_set: item.child(NOTED_ADMISSION) for pod_set, item in noted.items() if item.has(NOTED_ADMISSION)}
     if not name or not admissions:
         return None
@@ -68,12 +66,12 @@ def lost_workload(job: Json, resource: Resource, pod_sets: Sequence[PodSetManife
     }
 
 
+def _workload_name(noted: Mapping[str, FieldReader]) -> str:
+    names = (pod_set.child("annotations").text(WORKLOAD_ANNOTATION) for pod_set in noted.values())
+    return next(filter(None, names), "")
+
+
 def _noted(job: Json) -> dict[str, FieldReader]:
-    """Return by pod set what the annotation of a start tells; nothing where it cannot be read."""
-    try:
-        parsed: object = json.loads(annotation_of(job, INJECTED_ANNOTATION) or "{}")
-    except ValueError:
-        parsed = {}
-    pod_sets = cast("Json", parsed) if isinstance(parsed, dict) else {}
-    reader = FieldReader(pod_sets, "", [])
-    return {name: reader.child(name) for name in pod_sets}
+    """Return by pod set what the annotation of a start tells."""
+    reader = read_injected(job)
+    return {name: reader.child(name) for name in reader.obj}
