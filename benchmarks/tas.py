@@ -53,7 +53,7 @@ BLOCK, RACK = "cloud.example/block", "cloud.example/rack"
 KEYS = (BLOCK, RACK, HOSTNAME)
 NODES, PODS, BALANCED = 65_000, 8_192, 512
 OF_RACK, OF_BLOCK = 32, 4096
-PROMISE, FASTER = 1000, 5
+MAX_MS, FASTER = 1000, 5
 FEW, KEPT = 8, 2
 RUNS = 5
 T = TypeVar("T")
@@ -95,7 +95,7 @@ def _measure() -> Iterator[Row]:
         pods = TASPodSetRequests("workers", size, REQUESTS, request)
         ours, found = _timed(partial(_anew, tree, nodes, pods, options))
         assert isinstance(found, TASAssignments)
-        yield Row(f"{size:,} pods, {what}, CPU", f"{ours:.0f} ms", f"<= {PROMISE:,} ms", ours <= PROMISE)
+        yield Row(f"{size:,} pods, {what}, CPU", f"{ours:.0f} ms", f"<= {MAX_MS:,} ms", ours <= MAX_MS)
         if not request.slice_constraints and not options.balanced_placement:
             yield _against_walk(nodes, pods, ours, found)
     yield from _again(tree, nodes)
@@ -180,7 +180,7 @@ def _plans(nodes: NodeInfoTable) -> Iterator[Row]:
         ("a plan with zones as a fourth level: by twos", wide, True),
     ):
         plan, after = _plan(nodes, request, states if known else None)
-        yield Row(f"{PODS:,} pods, {what}, CPU", f"{plan:.0f} ms", f"<= {PROMISE:,} ms", plan <= PROMISE)
+        yield Row(f"{PODS:,} pods, {what}, CPU", f"{plan:.0f} ms", f"<= {MAX_MS:,} ms", plan <= MAX_MS)
         what = " (the first refusal reads all kubelets once more, as if idle)" if known else ""
         yield Row(f"... and a next one that is rejected{what}", f"{after:.0f} ms")
 

@@ -119,7 +119,7 @@ def test_why_the_default_is_the_default() -> None:
 
 
 @logs
-def test_how_good_promises_and_forecasts_are(tmp_path: Path) -> None:
+def test_how_good_reservations_and_forecasts_are(tmp_path: Path) -> None:
     easy, ours = (summary(tmp_path, KTH, "--policy", policy, "--forecast") for policy in ("easy", DEFAULT_POLICY))
     assert easy["promises"]["broken"] == 0
     assert f"by {easy['promises']['earlyMean'] / 60:.0f} min in the mean" in QUEUE

@@ -54,7 +54,7 @@ def random_shape(rng: random.Random) -> PodShape:
 class Arrival(NamedTuple):
     """A pod that its kubelet has not seen yet."""
 
-    promise: PendingPod
+    pending: PendingPod
     pod: Json
     kubelet: Kubelet
 
@@ -79,8 +79,8 @@ class Burst:
     def bind(self, pod: Json, shape: PodShape, name: str) -> None:
         self.world.bind(pod, name)
         metadata = pod["metadata"]
-        promise = PendingPod(metadata["uid"], metadata["namespace"], metadata["name"], shape)
-        self.arriving.append(Arrival(promise, pod, self.kubelets[name]))
+        pending = PendingPod(metadata["uid"], metadata["namespace"], metadata["name"], shape)
+        self.arriving.append(Arrival(pending, pod, self.kubelets[name]))
 
     def step(self) -> None:
         """Let a kubelet admit a pod, an agent observe, a report be published, a pod end; or none of these."""
@@ -92,7 +92,7 @@ class Burst:
         if not self.arriving:
             return
         arrival = self.arriving.pop(self.rng.randrange(len(self.arriving)))
-        verdict = arrival.kubelet.decide(arrival.promise)
+        verdict = arrival.kubelet.decide(arrival.pending)
         if verdict.admitted:
             self.running.append(arrival)
             now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -105,7 +105,7 @@ class Burst:
     def end_next(self) -> None:
         if self.running and self.rng.random() < 0.3:
             arrival = self.running.pop(self.rng.randrange(len(self.running)))
-            arrival.kubelet.end_pod(arrival.promise.uid)
+            arrival.kubelet.end_pod(arrival.pending.uid)
             self.world.set_status(arrival.pod, phase="Succeeded")
             self.done += 1
             self.observe(arrival.kubelet.node)

@@ -44,7 +44,7 @@ def site() -> Generator[Site]:
     with new_cluster() as world:
         for name in NODES:
             world.add_node(name)
-            # large enough for all promises of all these tests, in whatever order and time they run
+            # large enough for all assumed pods of all these tests, in whatever order and time they run
             world.publish(build_nrt(name, idle_node(node_kind(SINGLE, gpus=0, cpus=500))))
         with running_extender("--api-server", world.server.url, "--bind", "true", "--assume-timeout", "1s") as extender:
             extender.until(extender.ready)

@@ -169,7 +169,7 @@ def test_the_pod_is_locked(overlay: str) -> None:
 
 @each_overlay
 def test_there_is_one(overlay: str) -> None:
-    """Never two of them, which would promise the same zones; from a node that is gone it soon moves."""
+    """Never two of them, which would assign the same zones; from a node that is gone it soon moves."""
     manifests = objects(overlay)
     [deployment] = of_kind(manifests, "Deployment")
     assert deployment["spec"]["replicas"] == 1

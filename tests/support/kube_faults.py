@@ -77,7 +77,7 @@ class Exchange:
         self.send(b"0\r\n\r\n")
 
     def hang_up(self) -> None:
-        """Close the connection (FIN), whatever was promised."""
+        """Close the connection (FIN), whatever length was sent."""
         self.keep = False
 
     def reset(self) -> None:

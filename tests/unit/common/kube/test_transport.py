@@ -294,7 +294,7 @@ def test_a_request_ends_in_time(hang: Answer) -> None:
 
 
 def test_a_response_cut_short() -> None:
-    """Less than was promised is no answer."""
+    """Less than its length says is no response."""
 
     def cut(exchange: Exchange) -> None:
         exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{}")

@@ -62,7 +62,7 @@ def test_only_the_last_run_times_count() -> None:
 
 
 def test_a_run_is_scaled_by_the_walltime() -> None:
-    """Ann takes a quarter of what she declares; whoever declares about as much is predicted to do the same."""
+    """Ann takes a quarter of what she declares; a job of Ben with about that walltime is predicted alike."""
     times = learned(100, ann=[25, 25, 25])
     assert times.estimate(job(1, 1, 400, history_keys=ANN)).likely == 100
     assert times.estimate(job(1, 1, 101, history_keys=BEN)).likely == pytest.approx(25.25)

@@ -133,7 +133,7 @@ def test_scores() -> None:
     assert 0 <= scores[0] < scores[2] <= 100
 
 
-# --- what becomes of promises
+# --- what becomes of assumed pods
 
 
 def test_a_pod_bound_elsewhere_is_assumed_there() -> None:

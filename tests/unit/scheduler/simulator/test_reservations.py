@@ -18,9 +18,9 @@ from zonewise_scheduler.simulator.summary import summarise
 def reserved(tasks: list[Task], policy: str) -> dict[int, tuple[float, float]]:
     """By serial."""
     rules = pool_policy_named(policy)
-    promises = ReservationRecorder(rules)
-    simulate_pool(tasks, cpus(8), rules, promises)
-    return {entry.serial: built for entry, built in promises.first_reservations.items()}
+    recorder = ReservationRecorder(rules)
+    simulate_pool(tasks, cpus(8), rules, recorder)
+    return {entry.serial: built for entry, built in recorder.first_reservations.items()}
 
 
 def test_easy_reserves_where_it_decides() -> None:
@@ -56,20 +56,20 @@ def test_an_unknown_start_is_not_reserved() -> None:
 
 @given(pool_cases(declared=True, priorities=False))
 def test_reservations_are_kept(case: PoolCase) -> None:
-    """Where declared run times are upper bounds, nobody starts later than first promised."""
+    """Where declared run times are upper bounds, no job starts later than its first reserved start."""
     for name in ("easy", "easy-sjbf", "shortest-reserving", "conservative", "depth-2"):
         policy = pool_policy_named(name)
-        promises = ReservationRecorder(policy)
-        outcome = simulate_pool(case.tasks, case.capacity, policy, promises)
-        for entry, (at, start) in promises.first_reservations.items():
+        recorder = ReservationRecorder(policy)
+        outcome = simulate_pool(case.tasks, case.capacity, policy, recorder)
+        for entry, (at, start) in recorder.first_reservations.items():
             assert entry.submitted <= at <= outcome.starts[entry] <= start
 
 
 def test_they_are_part_of_the_history() -> None:
     policy = pool_policy_named("conservative")
-    promises = ReservationRecorder(policy)
-    outcome = simulate_pool([task(0, 8, 10, run=4), task(1, 8, 5, 1)], cpus(8), policy, promises)
-    result = build_pool_history(outcome, CPUS, cpus(8), reservations=promises.first_reservations)
+    recorder = ReservationRecorder(policy)
+    outcome = simulate_pool([task(0, 8, 10, run=4), task(1, 8, 5, 1)], cpus(8), policy, recorder)
+    result = build_pool_history(outcome, CPUS, cpus(8), reservations=recorder.first_reservations)
     assert [entry.reservation for entry in result.jobs] == [None, (1, 10)]
     retained = summarise(result).reservations
     assert retained is not None

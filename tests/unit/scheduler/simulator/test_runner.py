@@ -24,7 +24,7 @@ def test_a_log_runs_on_its_processors() -> None:
 
 
 def test_observers_change_nothing() -> None:
-    """Promises, forecasts and progress are told beside the same starts."""
+    """Reservations, forecasts and progress are recorded beside the same starts."""
     rules = policy_named("easy")
     single = run_policy(LOG, rules, RunOptions())
     watched = run_policy(LOG, rules, RunOptions(forecast_every=2), lambda done, total, now: None)

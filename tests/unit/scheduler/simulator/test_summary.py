@@ -80,7 +80,7 @@ def test_each_kind_by_itself() -> None:
     assert {kind: (entry.jobs, entry.wait_mean) for kind, entry in result.items()} == {"small": (2, 3), "large": (1, 0)}
 
 
-# --- what was foretold, and what was promised
+# --- forecasts and reservations
 
 
 def test_forecasts_are_of_the_first_start() -> None:

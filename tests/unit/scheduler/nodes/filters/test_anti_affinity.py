@@ -1,4 +1,4 @@
-"""Whom the required anti-affinity of other pods may exclude."""
+"""Pods that the required anti-affinity of other pods may exclude."""
 
 from __future__ import annotations
 

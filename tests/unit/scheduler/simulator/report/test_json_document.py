@@ -1,4 +1,4 @@
-"""The JSON document: its keys are a promise, and its values are JSON's."""
+"""The JSON document: its keys stay, and its values are JSON's."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_each_policy_has_its_result() -> None:
 
 
 def test_a_job() -> None:
-    """Never is null; CPUs are CPUs; a promise says when it was made."""
+    """Never is null; CPUs are CPUs; a reservation says when it was made."""
     entry = job("a", 3, 1500, run(4, 6, whole=False), run(7, 9, 8), reservation=(3, 7), forecast=(4, 5, inf), kind="k")
     assert built(result(history(entry)), with_jobs=True)["results"][0]["jobs"] == [
         {
