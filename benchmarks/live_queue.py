@@ -9,6 +9,9 @@ The floor is what the servers alone need for these Workloads: each is created, a
 minimal client (minimal_client.py), whatever quota says. The CPU time of the servers tells why makespans differ: other
 programs on the machine take CPUs away, and what waits then for longer has the status of its queue written more often.
 
+With `--peer FILE`, a manager of Kueue's is measured in the same way, after the controller: a binary of
+test/performance/scheduler/minimalkueue, with the limit of requests that it was built with.
+
 The binaries of kube-apiserver and etcd are needed.
 """
 
@@ -17,6 +20,7 @@ from __future__ import annotations
 import argparse
 import heapq
 import json
+import math
 import os
 import re
 import subprocess
@@ -46,6 +50,8 @@ Json = dict[str, Any]
 COHORTS, QUEUES = 5, 6
 KUEUE_RATE, KUEUE_BURST = 50, 100
 """Of Kueue's minimal manager (test/performance/scheduler/minimalkueue/main.go)."""
+KUEUE_SECONDS = 82.0
+"""What this manager takes with that limit, on two cores."""
 MAX_SECONDS = 20.0
 MAX_CPU_MS = 5.0
 MAX_WRITES = 1.3
@@ -268,8 +274,8 @@ def _create(server: RealServer, path: str, obj: Json) -> None:
     server.admin.post(path, obj).ok()
 
 
-def run_load(server: RealServer, *flags: str) -> LoadResult:
-    """Run all Workloads through a controller with some flags."""
+def run_load(server: RealServer, *flags: str, peer: str = "") -> LoadResult:
+    """Run all Workloads through a controller with some flags, or through Kueue's manager."""
     from support.e2e.cluster import write_kubeconfig
     from zonewise_common.kube.client import Client
     from zonewise_common.kube.config import Config
@@ -279,12 +285,13 @@ def run_load(server: RealServer, *flags: str) -> LoadResult:
 
     kubeconfig = str(write_kubeconfig(server, server.directory))
     client = Client(Config.from_kubeconfig(kubeconfig))
-    command = [str(PROJECT / ".venv" / "bin" / "zonewise"), "controller", "--kubeconfig", kubeconfig,
-               "--leader-election", "false", "--metrics-listen", "", "--policy", "greedy", *flags]  # fmt: skip
+    own = [str(PROJECT / ".venv" / "bin" / "zonewise"), "controller", "--leader-election", "false",
+           "--metrics-listen", "", "--policy", "greedy"]  # fmt: skip
+    command = [*([peer] if peer else own), "--kubeconfig", kubeconfig, *flags]
     runner = Runner(client)
     log = server.directory / "controller.log"
     with log.open("w") as output, subprocess.Popen(command, stdout=output, stderr=output) as controller:
-        while "the controller starts" not in log.read_text():
+        while not _are_queues_active(server):
             if controller.poll() is not None:
                 raise RuntimeError(f"the controller has ended: {log.read_text()}")
             time.sleep(0.1)
@@ -331,6 +338,14 @@ def run_floor(server: RealServer) -> FloorResult:
     return FloorResult(seconds, cpu)
 
 
+def _are_queues_active(server: RealServer) -> bool:
+    """Tell whether a controller has taken in every ClusterQueue."""
+    from zonewise_scheduler.controller.workloads.conditions import is_true
+
+    queues = server.admin.get("/apis/kueue.x-k8s.io/v1beta2/clusterqueues").ok()["items"]
+    return all(is_true(queue, "Active") for queue in queues)
+
+
 def _floor_writes(entry: WorkloadClass, obj: Json) -> list[PreparedWrite]:
     """Return the creation, the admission and the end of a Workload."""
     from zonewise_common.kube.client import PatchKind
@@ -371,24 +386,31 @@ def main(arguments: Sequence[str]) -> int:
     from support.apiserver import binaries, real_apiserver
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.live_queue", description=__doc__)
-    parser.add_argument("--only", choices=("floor", "free", "limited"))
+    parser.add_argument("--only", choices=("floor", "free", "limited", "peer"))
+    parser.add_argument("--peer", metavar="FILE", help="the binary of Kueue's minimal manager")
     options = parser.parse_args(arguments)
     found = binaries()
     if isinstance(found, str):
         return skip(found)
     rows: list[Row] = []
-    chosen = (options.only,) if options.only else ("floor", "free", "limited")
-    limits = {"free": (10_000, 10_000), "limited": (KUEUE_RATE, KUEUE_BURST)}
+    chosen = (options.only,) if options.only else ("floor", "free", "limited", *(("peer",) if options.peer else ()))
     for name in chosen:
         with real_apiserver() as server:
             _prepare(server)
-            if name == "floor":
-                rows += _floor_rows(run_floor(server))
-            else:
-                rate, burst = map(str, limits[name])
-                result = run_load(server, "--writes-per-second", rate, "--write-burst", burst)
-                rows += _rows(result, limited=name == "limited")
+            rows += _measure(server, name, options.peer or "")
     return show(rows)
+
+
+def _measure(server: RealServer, name: str, peer: str) -> list[Row]:
+    if name == "floor":
+        return _floor_rows(run_floor(server))
+    if name == "peer":
+        return _rows("Kueue's manager", run_load(server, peer=peer), math.inf)
+    if name == "limited":
+        flags = "--writes-per-second", str(KUEUE_RATE), "--write-burst", str(KUEUE_BURST)
+        return _rows(f"at {KUEUE_RATE} writes a second", run_load(server, *flags), KUEUE_SECONDS)
+    flags = "--writes-per-second", "10000", "--write-burst", "10000"
+    return _rows("without a limit", run_load(server, *flags), MAX_SECONDS)
 
 
 def _floor_rows(floor: FloorResult) -> list[Row]:
@@ -399,18 +421,24 @@ def _floor_rows(floor: FloorResult) -> list[Row]:
     ]
 
 
-def _rows(result: LoadResult, *, limited: bool) -> list[Row]:
-    seconds, writes, resident = result.seconds, result.writes, result.resident
-    bar, cpu = 82.0 if limited else MAX_SECONDS, result.cpu_seconds
-    title = f"at {KUEUE_RATE} writes a second" if limited else "without a limit"
+def _rows(title: str, result: LoadResult, max_seconds: float) -> list[Row]:
+    """Return the rows of a controller. An infinite `max_seconds` stands for no targets: the peer has none."""
+    has_targets = max_seconds < math.inf
+
+    def row(label: str, measured: str, value: float, target: str, limit: float) -> Row:
+        return Row(label, measured, target, value <= limit) if has_targets else Row(label, measured)
+
+    cpu_ms, resident = result.cpu_seconds / TOTAL * 1000, result.resident
     return [
-        Row(f"{title}: {TOTAL:,} Workloads, makespan", f"{seconds:.1f} s", f"<= {bar:.0f} s", seconds <= bar),
-        Row("... Workloads a second", f"{TOTAL / seconds:.0f}"),
-        Row("... CPU time of the controller by Workload", _ms_by_workload(cpu), f"<= {MAX_CPU_MS:.0f} ms",
-            cpu / TOTAL * 1000 <= MAX_CPU_MS),
+        row(f"{title}: {TOTAL:,} Workloads, makespan", f"{result.seconds:.1f} s", result.seconds,
+            f"<= {max_seconds:.0f} s", max_seconds),
+        Row("... Workloads a second", f"{TOTAL / result.seconds:.0f}"),
+        row("... CPU time of the controller by Workload", f"{cpu_ms:.1f} ms", cpu_ms, f"<= {MAX_CPU_MS:.0f} ms",
+            MAX_CPU_MS),
         Row("... CPU time of kube-apiserver and etcd by Workload", _ms_by_workload(result.server_cpu)),
-        Row("... writes by Workload, without events", f"{writes:.2f}", f"<= {MAX_WRITES}", writes <= MAX_WRITES),
-        Row("... resident memory", f"{resident >> 20} MiB", f"<= {MAX_RESIDENT >> 20} MiB", resident <= MAX_RESIDENT),
+        row("... writes by Workload, without events", f"{result.writes:.2f}", result.writes, f"<= {MAX_WRITES}",
+            MAX_WRITES),
+        row("... resident memory", f"{resident >> 20} MiB", resident, f"<= {MAX_RESIDENT >> 20} MiB", MAX_RESIDENT),
         Row(f"... load average of these {os.cpu_count()} CPUs at the end", f"{os.getloadavg()[0]:.1f}"),
     ]  # fmt: skip
 
