@@ -191,7 +191,8 @@ class _Soak:
             self.counts = self.counts._replace(longest_wait=longest)
             if waited > MAX_WAIT:
                 del self._fitting_since[name]
-                text = f"{name} of {waiting[name]} CPUs fits on {node} with {room[node]} free"
+                said = _why_unscheduled(pods[name])
+                text = f"{name} of {waiting[name]} CPUs fits on {node} with {room[node]} free; the pod says: {said}"
                 self.counts = self.counts._replace(late=(*self.counts.late, text))
 
     def _largest_free(self, node: str, pods: dict[str, Json]) -> int:
@@ -306,6 +307,11 @@ def _get_health(port: int) -> None:
 
 def _node_of(pod: Json) -> str:
     return pod["spec"].get("nodeName", "")
+
+
+def _why_unscheduled(pod: Json) -> str:
+    conditions: list[Json] = pod["status"].get("conditions") or []
+    return next((one.get("message", "") for one in conditions if one["type"] == "PodScheduled"), "nothing")
 
 
 def _is_active(pod: Json) -> bool:
