@@ -206,14 +206,14 @@ def live(real_server: RealServer, tmp_path_factory: pytest.TempPathFactory) -> I
 
 def _wait_for_policies(admin: Api) -> None:
     """The server holds a policy a moment after it was applied. In kube-system no webhook decides instead of it."""
-    jobs = "/apis/batch/v1/namespaces/kube-system/jobs"
     body = job("q")
     body["metadata"] |= {"name": "", "generateName": "policy-"}
     body["spec"]["template"]["spec"]["restartPolicy"] = "Never"
-    made = admin.post(jobs, body).ok()["metadata"]["name"]
+    jobs = "/apis/batch/v1/namespaces/kube-system/jobs"
+    path = f"{jobs}/{admin.post(jobs, body).ok()['metadata']['name']}"
     unreadable = {"annotations": {"zonewise.dev/max-run-seconds": "soon"}}
     for change in ({"labels": {QUEUE: "other"}}, unreadable):
-        eventually(lambda change=change: admin.patch(f"{jobs}/{made}", {"metadata": change}, dryRun="All").status == 422)
+        eventually(lambda change=change: admin.patch(path, {"metadata": change}, dryRun="All").status == 422)
 
 
 def _has_no_default_queue(_namespace: str) -> bool:
