@@ -156,7 +156,7 @@ class ClusterState:
         if pod.rejected:
             return self.ledger.reject_pod(pod.uid, pod.reason, pod.message, now)
         if pod.terminal:
-            self.ledger.remove_pod(pod.uid, now, terminated=True)
+            self.ledger.remove_pod(pod.uid, now)
         elif pod.node:
             self._add_bound(pod, now)
         elif pod.shape is not None and pod.scheduling is not None:

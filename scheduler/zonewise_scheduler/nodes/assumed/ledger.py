@@ -115,18 +115,15 @@ class Ledger:
         self._unsettled.add(pod.node)
         self._touched.add(pod.node)
 
-    def remove_pod(self, uid: str, at: float, *, terminated: bool = False) -> None:
-        """Mark a pod that was deleted from the API or will never run again.
-
-        `terminated`: the kubelet has reported the end (phase Succeeded or Failed), so the pod holds nothing any more.
-        """
+    def remove_pod(self, uid: str, at: float) -> None:
+        """Mark a pod that the API deleted, or whose kubelet has reported the end (phase Succeeded or Failed)."""
         tracked = self._pods.get(uid)
         if tracked is None or tracked.removed_at is not None:
             return
         if not tracked.bound and not tracked.covered:
             self.forget(uid, at)
             return
-        tracked.removed_at, tracked.terminated = at, terminated
+        tracked.removed_at = at
         node_ledger = self._node_ledgers[tracked.node]
         node_ledger.invalidate()
         node_ledger.retry_match()

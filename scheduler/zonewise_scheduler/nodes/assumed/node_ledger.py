@@ -18,23 +18,22 @@ subtracted only by one of these rules. No pod is subtracted forever, so no capac
    kubelet's status was stored. Either one is enough, and the clock of the node does not count. Where the agent is down
    no report has arrived. So the report must have been published after the start as well. This start is an estimate,
    which may be too early by the time from binding to admission: a node's clock that is behind shows the binding.
-3. A pod whose kubelet reported its end or rejected it leaves at once: the kubelet released its resources first. A pod
-   that the API deleted without such a report leaves LedgerTimeouts.report_lag later, since its kubelet may still be
-   stopping it.
+3. A pod that ended, was rejected or was deleted leaves at once. Its kubelet may still be stopping it. But the next
+   admission releases first what pods hold that the API no longer has (removeStaleState() in cpu_manager.go and
+   memory_manager.go, UpdateAllocatedDevices() in devicemanager/manager.go; kubelet_pods.go, GetActivePods()). The
+   kubelet sees the deletion before it sees a pod that was bound later.
 4. A pod that is assumed and not bound leaves when it is forgotten, or once LedgerTimeouts.assume_timeout has passed.
 
-State machine. A rejection by the kubelet removes a pod in any state. An ending pod was deleted from the API, but its
-kubelet may still be stopping it: it is still subtracted. An ended pod is not. "-" stands for no change.
+State machine. A rejection by the kubelet removes a pod in any state. "-" stands for no change.
 
-| state            | report includes it | report lacks it | kubelet ended it | API deleted it | time             |
-|------------------|--------------------|-----------------|------------------|----------------|------------------|
-| assumed, unbound | covered            | -               | removed          | removed        | removed (rule 4) |
-| assumed, bound   | covered            | -               | ended            | ending         | covered (rule 2) |
-| covered          | -                  | assumed again   | ended            | ended          | -                |
-| assumed again    | covered            | -               | removed          | removed        | covered (rule 2) |
-| ending           | ended              | -               | -                | -              | removed (rule 3) |
-| ended, covered   | -                  | removed         | -                | -              | removed          |
-| ended, uncovered | ended, covered     | -               | -                | -              | removed          |
+| state            | report includes it | report lacks it | ended or deleted | time             |
+|------------------|--------------------|-----------------|------------------|------------------|
+| assumed, unbound | covered            | -               | removed          | removed (rule 4) |
+| assumed, bound   | covered            | -               | ended, uncovered | covered (rule 2) |
+| covered          | -                  | assumed again   | ended, covered   | -                |
+| assumed again    | covered            | -               | removed          | covered (rule 2) |
+| ended, covered   | -                  | removed         | -                | removed          |
+| ended, uncovered | ended, covered     | -               | -                | removed          |
 
 An ended pod is remembered for LedgerTimeouts.report_lag, since a late report may still include it.
 """

@@ -45,8 +45,6 @@ class PodState:
     """When the ledger first saw that it had started."""
     removed_at: float | None = None
     """When the API deleted it or showed it as finished."""
-    terminated: bool = False
-    """The kubelet has reported the end of the pod, so the pod holds nothing any more."""
     covered: bool = False
     """The numbers of the current report include it."""
     was_covered: bool = False
@@ -70,7 +68,7 @@ class PodState:
     @property
     def is_assumed(self) -> bool:
         """Tell whether the pod must be subtracted from the report (the rules are in node_ledger.py)."""
-        return not self.covered and not (self.removed_at is not None and (self.terminated or self.was_covered))
+        return not self.covered and self.removed_at is None
 
     def is_tracked(self, at: float, timeouts: LedgerTimeouts) -> bool:
         """Tell whether the ledger must still remember the pod (the rules are in node_ledger.py)."""

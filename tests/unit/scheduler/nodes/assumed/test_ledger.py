@@ -204,19 +204,35 @@ def test_bound_pod_is_not_forgotten_and_does_not_expire() -> None:
 
 
 def test_pod_deleted_before_it_is_covered() -> None:
-    """A pod that its kubelet ended leaves at once. A pod that only the API deleted leaves after report_lag."""
-    ledger = reported(fresh())
+    """It leaves at once. A late report may still include it, until another one lacks it."""
+    kubelet = fresh()
+    ledger = reported(kubelet)
     before = ledger.state("n1")
-    for name in "ab":
-        ledger.assume(pod(name), "n1", 1.0)
-        ledger.add_pod(bound_pod(pod(name), "n1"), 2.0)
-    ledger.remove_pod("uid-a", 3.0, terminated=True)
-    ledger.remove_pod("uid-b", 3.0)
-    assert [entry.name for entry in ledger.assumed_pods("n1")] == ["b"]
-    ledger.tick(92.9)
-    assert [entry.name for entry in ledger.assumed_pods("n1")] == ["b"]
-    ledger.tick(93.0)
+    ledger.assume(pod("a"), "n1", 1.0)
+    ledger.add_pod(bound_pod(pod("a"), "n1"), 2.0)
+    ledger.remove_pod("uid-a", 3.0)
+    assert (ledger.assumed_pods("n1"), ledger.state("n1")) == ((), before)
+    kubelet.decide(pod("a"))
+    ledger.update_report(kubelet.report(), 4.0)
+    assert ledger.state("n1") == kubelet.state != before
+    kubelet.end_pod("uid-a")
+    ledger.update_report(kubelet.report(), 5.0)
     assert ledger.state("n1") == before
+
+
+def test_what_a_deleted_pod_held_is_free_for_the_next_pod() -> None:
+    """No report has included it, and its kubelet may be stopping it. The kubelet releases it before it decides."""
+    kubelet = fresh()
+    ledger = reported(kubelet)
+    for name in "ab":
+        assert ledger.assume(pod(name), "n1", 1.0).admitted
+        ledger.add_pod(bound_pod(pod(name), "n1"), 2.0)
+        kubelet.decide(pod(name))
+    assert not ledger.assume(pod("c"), "n1", 3.0).admitted
+    ledger.remove_pod("uid-a", 4.0)
+    assert ledger.assume(pod("c"), "n1", 4.0).admitted
+    kubelet.end_pod("uid-a")
+    assert kubelet.decide(pod("c")).admitted
 
 
 def test_deleted_unbound_pod_is_forgotten() -> None:
@@ -342,7 +358,7 @@ def test_changed_nodes() -> None:
     assert ledger.changed_nodes() == frozenset()
     ledger.remove_report("n1", 6.0)
     assert ledger.changed_nodes() == {"n1"}
-    ledger.remove_pod("uid-a", 7.0, terminated=True)
+    ledger.remove_pod("uid-a", 7.0)
     ledger.tick(1000.0)
     assert (ledger.changed_nodes(), ledger.state("n1"), ledger.assumed_pods("n1")) == (frozenset(), None, ())
 

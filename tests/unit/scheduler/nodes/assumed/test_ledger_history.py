@@ -76,7 +76,9 @@ class Pod:
     """The kubelet has admitted or rejected it."""
     started: float | None = None
     deleted: float | None = None
-    """By force: the kubelet has yet to stop it."""
+    """By force: the kubelet has yet to stop it, or releases what it holds before it decides on a pod bound later."""
+    written: int = 0
+    """The number of the write by which it was bound, or deleted by force."""
     disturbed: bool = False
     """A pod of others came after it was assumed, or before without the ledger's knowledge."""
 
@@ -99,6 +101,7 @@ class History(RuleBasedStateMachine):
         self.node_errors: dict[str, float] = {}
         self.has_others = has_others
         self.last_uid = 0
+        self.writes = 0
         self.ledger = Ledger()
         self.last_states: dict[str, NodeState | None] = {}
         self.mispredictions = 0
@@ -197,14 +200,13 @@ class History(RuleBasedStateMachine):
     @rule(which=st.integers(0, 99))
     def pod_is_deleted_by_force(self, which: int) -> None:
         for pod in self._pick(which, lambda pod: pod.started is not None and pod.deleted is None):
-            pod.deleted = self.at
+            pod.deleted, pod.written = self.at, self._next_write()
             self.events.append(("deleted", pod, None))
 
     @rule(which=st.integers(0, 99))
     def kubelet_stops_deleted_pod(self, which: int) -> None:
         for pod in self._pick(which, lambda pod: pod.deleted is not None):
-            self._stop(pod)
-            self.living.remove(pod)
+            self._stop_deleted(pod)
 
     @rule(node=st.integers(0, 1))
     def agent_publishes(self, node: int) -> None:
@@ -286,8 +288,7 @@ class History(RuleBasedStateMachine):
             self.ledger.forget(pod.pending.uid, self.now)
             self.living.remove(pod)
         for pod in [pod for pod in self.living if pod.deleted is not None and pod.deleted + DELIVERY_TIME <= self.at]:
-            self._stop(pod)
-            self.living.remove(pod)
+            self._stop_deleted(pod)
         if self.events:
             self._deliver_all()
         for node, since in list(self.unpublished.items()):
@@ -366,11 +367,14 @@ class History(RuleBasedStateMachine):
         return [candidates[which % len(candidates)]] if candidates else []
 
     def _bind(self, pod: Pod) -> None:
-        pod.bound, pod.bound_at = True, self.at
+        pod.bound, pod.bound_at, pod.written = True, self.at, self._next_write()
         self.events.append(("bound", pod, None))
 
     def _decide(self, pod: Pod) -> None:
         kubelet = self.kubelets[pod.node]
+        for deleted in [other for other in self.living if other.node == pod.node and other.deleted is not None]:
+            if deleted.written < pod.written:
+                self._stop_deleted(deleted)
         verdict = kubelet.decide(pod.pending)
         pod.decided = True
         self.unpublished.setdefault(pod.node, self.at)
@@ -385,6 +389,14 @@ class History(RuleBasedStateMachine):
     def _stop(self, pod: Pod) -> None:
         self.kubelets[pod.node].end_pod(pod.pending.uid)
         self.unpublished.setdefault(pod.node, self.at)
+
+    def _stop_deleted(self, pod: Pod) -> None:
+        self._stop(pod)
+        self.living.remove(pod)
+
+    def _next_write(self) -> int:
+        self.writes += 1
+        return self.writes
 
     def publish(self, node: str) -> None:
         self.unpublished.pop(node, None)
@@ -411,7 +423,7 @@ class History(RuleBasedStateMachine):
             misprediction = self.ledger.reject_pod(pod.pending.uid, "TopologyAffinityError", "", self.now)
             self.mispredictions += misprediction is not None
         else:
-            self.ledger.remove_pod(pod.pending.uid, self.now, terminated=kind == "ended")
+            self.ledger.remove_pod(pod.pending.uid, self.now)
 
 
 TestHistory = History.TestCase

@@ -183,7 +183,7 @@ def test_successor_with_the_same_name() -> None:
     ledger.update_report(kubelet.report(), 1.0)
     late = kubelet.report()
     kubelet.end_pod("old")
-    ledger.remove_pod("old", 2.0, terminated=True)
+    ledger.remove_pod("old", 2.0)
     ledger.assume(pod("web-0", uid="new"), "n1", 3.0)
     ledger.add_pod(bound_pod(pod("web-0", uid="new"), "n1"), 3.0)
     ledger.update_report(late, 4.0)
