@@ -9,7 +9,7 @@ The floor is what the servers alone need for these Workloads: each is created, a
 minimal client (minimal_client.py), whatever quota says. The CPU time of the servers tells why makespans differ: other
 programs on the machine take CPUs away, and what waits then for longer has the status of its queue written more often.
 
-With `--peer FILE`, a manager of Kueue's is measured in the same way, after the controller: a binary of
+Kueue's minimal manager is measured in the same way where its binary is found: a build of
 test/performance/scheduler/minimalkueue, with the limit of requests that it was built with.
 
 The binaries of kube-apiserver and etcd are needed.
@@ -50,6 +50,7 @@ Json = dict[str, Any]
 COHORTS, QUEUES = 5, 6
 KUEUE_RATE, KUEUE_BURST = 50, 100
 """Of Kueue's minimal manager (test/performance/scheduler/minimalkueue/main.go)."""
+PEER = "minimalkueue"
 KUEUE_SECONDS = 82.0
 """What this manager takes with that limit, on two cores."""
 MAX_SECONDS = 20.0
@@ -274,8 +275,8 @@ def _create(server: RealServer, path: str, obj: Json) -> None:
     server.admin.post(path, obj).ok()
 
 
-def run_load(server: RealServer, *flags: str, peer: str = "") -> LoadResult:
-    """Run all Workloads through a controller with some flags, or through Kueue's manager."""
+def run_load(server: RealServer, *command: str) -> LoadResult:
+    """Run all Workloads through a controller, which is started by a command."""
     from support.e2e.cluster import write_kubeconfig
     from zonewise_common.kube.client import Client
     from zonewise_common.kube.config import Config
@@ -285,12 +286,12 @@ def run_load(server: RealServer, *flags: str, peer: str = "") -> LoadResult:
 
     kubeconfig = str(write_kubeconfig(server, server.directory))
     client = Client(Config.from_kubeconfig(kubeconfig))
-    own = [str(PROJECT / ".venv" / "bin" / "zonewise"), "controller", "--leader-election", "false",
-           "--metrics-listen", "", "--policy", "greedy"]  # fmt: skip
-    command = [*([peer] if peer else own), "--kubeconfig", kubeconfig, *flags]
     runner = Runner(client)
     log = server.directory / "controller.log"
-    with log.open("w") as output, subprocess.Popen(command, stdout=output, stderr=output) as controller:
+    with (
+        log.open("w") as output,
+        subprocess.Popen([*command, "--kubeconfig", kubeconfig], stdout=output, stderr=output) as controller,
+    ):
         while not _are_queues_active(server):
             if controller.poll() is not None:
                 raise RuntimeError(f"the controller has ended: {log.read_text()}")
@@ -384,20 +385,21 @@ def _status_writes(server: RealServer) -> int:
 def main(arguments: Sequence[str]) -> int:
     """Measure all, print the table; return 1 where a target is missed, 2 where a binary is absent."""
     from support.apiserver import binaries, real_apiserver
+    from support.programs import find_program, missing_program
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.live_queue", description=__doc__)
     parser.add_argument("--only", choices=("floor", "free", "limited", "peer"))
-    parser.add_argument("--peer", metavar="FILE", help="the binary of Kueue's minimal manager")
     options = parser.parse_args(arguments)
-    found = binaries()
+    found, peer = binaries(), find_program(PEER)
     if isinstance(found, str):
         return skip(found)
+    if options.only == "peer" and peer is None:
+        return skip(missing_program(PEER))
     rows: list[Row] = []
-    chosen = (options.only,) if options.only else ("floor", "free", "limited", *(("peer",) if options.peer else ()))
-    for name in chosen:
+    for name in (options.only,) if options.only else ("floor", "free", "limited", *(("peer",) if peer else ())):
         with real_apiserver() as server:
             _prepare(server)
-            rows += _measure(server, name, options.peer or "")
+            rows += _measure(server, name, str(peer))
     return show(rows)
 
 
@@ -405,12 +407,14 @@ def _measure(server: RealServer, name: str, peer: str) -> list[Row]:
     if name == "floor":
         return _floor_rows(run_floor(server))
     if name == "peer":
-        return _rows("Kueue's manager", run_load(server, peer=peer), math.inf)
+        return _rows("Kueue's manager", run_load(server, peer), math.inf)
+    own = [str(PROJECT / ".venv" / "bin" / "zonewise"), "controller", "--leader-election", "false",
+           "--metrics-listen", "", "--policy", "greedy"]  # fmt: skip
     if name == "limited":
         flags = "--writes-per-second", str(KUEUE_RATE), "--write-burst", str(KUEUE_BURST)
-        return _rows(f"at {KUEUE_RATE} writes a second", run_load(server, *flags), KUEUE_SECONDS)
+        return _rows(f"at {KUEUE_RATE} writes a second", run_load(server, *own, *flags), KUEUE_SECONDS)
     flags = "--writes-per-second", "10000", "--write-burst", "10000"
-    return _rows("without a limit", run_load(server, *flags), MAX_SECONDS)
+    return _rows("without a limit", run_load(server, *own, *flags), MAX_SECONDS)
 
 
 def _floor_rows(floor: FloorResult) -> list[Row]:
