@@ -23,11 +23,15 @@ from zonewise.kubelet.state import device_checkpoint_path
 from zonewise.machine.capture.recording import RecordingFiles
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import MemoryFiles
+from zonewise.nfd.feature_files import FEATURES_DIRECTORY
 from zonewise.objects.labels import machine_to_labels
 from zonewise_common.service.handlers import UNAUTHENTICATED_PATHS
 
 KUBELET_PATHS = {f"/var/lib/kubelet/{name}" for name in ("pod-resources", "pods-api", "device-plugins")}
 HOST_PATHS = {"/sys", "/etc/os-release", "/boot", "/lib/modules"} | KUBELET_PATHS
+FEATURE_FILES = f"/{FEATURES_DIRECTORY}"
+OF_NFD = ["overlays/with-nfd", "overlays/without-nfd"]
+"""Overlays that take the place of NFD's workers, and read feature files."""
 GPU_LABELS = ("feature.node.kubernetes.io/pci-0300_10de.present", "feature.node.kubernetes.io/pci-0302_10de.present")
 
 each_overlay = pytest.mark.parametrize("overlay", overlays())
@@ -67,10 +71,17 @@ def test_the_mounts(overlay: str) -> None:
         mounts = mounts_of(pod, container)
         assert all(mount["readOnly"] is True and "mountPropagation" not in mount for mount, _ in mounts.values())
         of_host = {volume["hostPath"]["path"]: mount for mount, volume in mounts.values() if "hostPath" in volume}
-        assert set(of_host) == HOST_PATHS
+        assert set(of_host) == HOST_PATHS | ({FEATURE_FILES} if overlay in OF_NFD else set())
         # a file has no mounts below it
         recursive = {path for path, mount in of_host.items() if mount.get("recursiveReadOnly") == "IfPossible"}
-        assert recursive == HOST_PATHS - {"/etc/os-release"}
+        assert recursive == set(of_host) - {"/etc/os-release"}
+
+
+@pytest.mark.parametrize("overlay", OF_NFD)
+def test_feature_files_are_where_the_agent_reads_them(overlay: str) -> None:
+    for pod, container in containers(objects(overlay)):
+        directory = os.path.join(parsed(container["args"]).root, FEATURES_DIRECTORY)
+        assert mounts_of(pod, container)[directory][1]["hostPath"]["path"] == FEATURE_FILES
 
 
 def test_what_is_mounted_is_read() -> None:

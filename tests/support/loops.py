@@ -19,6 +19,7 @@ from zonewise.kubelet.types import Allocatable, KubeletReport, PodResources, Sta
 from zonewise.kubelet.unreported_devices import UnreportedDevices
 from zonewise.machine.discover import Scan, Scanner
 from zonewise.machine.files import MemoryFiles
+from zonewise.nfd.types import NO_LOCAL_FEATURES
 from zonewise.objects.nrt import NrtOptions
 from zonewise.usage.node_usage import exclude_none
 from zonewise_sandbox.kubelet import STATIC, SimulatedDevice, even_zones
@@ -193,7 +194,8 @@ class Loop:
             (OWN.namespace, OWN.name),
         )
         self._kubelet = KubeletPoller(sources, self.meters, self.clock)
-        self._wishes = AgentOptions(NODE, options, excluded, INTERVAL)
+        self.local_features = NO_LOCAL_FEATURES
+        self._wishes = AgentOptions(NODE, options, excluded, INTERVAL, local_features=lambda: self.local_features)
         self.agent = self.agent_for(self.sink)
 
     def agent_for(self, *sinks: Sink) -> Agent:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from zonewise.machine.discover import Run, Scan
     from zonewise.machine.files import Files
+    from zonewise.nfd.types import LocalFeatures
 
 DEFAULT_FORMAT = "text"
 DEFAULT_WIDTH = 100
@@ -151,10 +152,12 @@ def _nrt(scan: Scan, arguments: Namespace) -> str:
     return render_yaml(machine_to_nrt(scan.machine, _node_name(scan, arguments)))
 
 
-def _labels(scan: Scan, arguments: Namespace) -> str:  # noqa: ARG001 -- a format
-    from zonewise.objects.labels import machine_to_labels, render_labels
+def _labels(scan: Scan, arguments: Namespace) -> str:
+    from zonewise.objects.features import node_features
+    from zonewise.objects.labels import build_labels, render_labels
 
-    return render_labels(machine_to_labels(scan.machine))
+    local = _local_features(arguments)
+    return render_labels(build_labels(scan.machine, node_features(scan.machine, (), local), local).values)
 
 
 def _node_feature(scan: Scan, arguments: Namespace) -> str:
@@ -163,9 +166,21 @@ def _node_feature(scan: Scan, arguments: Namespace) -> str:
     from zonewise.objects.node_feature import node_feature
     from zonewise.objects.yaml_text import render_yaml
 
-    features = node_features(scan.machine, arguments.features)
-    labels = build_labels(scan.machine, features).values
+    local = _local_features(arguments)
+    features = node_features(scan.machine, arguments.features, local)
+    labels = build_labels(scan.machine, features, local).values
     return render_yaml(node_feature(_node_name(scan, arguments), labels, features))
+
+
+def _local_features(arguments: Namespace) -> LocalFeatures:
+    from datetime import UTC, datetime
+
+    from zonewise.nfd.feature_files import FEATURES_DIRECTORY, read_local_features
+    from zonewise.nfd.types import NO_LOCAL_FEATURES
+
+    if not os.path.isdir(arguments.root):  # an archive has what discovery reads, and no feature files
+        return NO_LOCAL_FEATURES
+    return read_local_features(_open_files(arguments.root), FEATURES_DIRECTORY, datetime.now(UTC))
 
 
 def _nccl(scan: Scan, arguments: Namespace) -> str:  # noqa: ARG001 -- a format

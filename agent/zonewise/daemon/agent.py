@@ -12,6 +12,7 @@ from zonewise.daemon.events import Reason
 from zonewise.daemon.settled_memory import SettledMemory
 from zonewise.daemon.status import Snapshot
 from zonewise.kubelet.errors import KubeletError
+from zonewise.nfd.types import NO_LOCAL_FEATURES
 from zonewise.objects.features import Features, node_features
 from zonewise.objects.labels import Labels, build_labels
 from zonewise.objects.nrt import NrtOptions, machine_to_nrt
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from zonewise.kubelet.types import PodResources
     from zonewise.machine.discover import Scan
     from zonewise.machine.model.machine import Machine
+    from zonewise.nfd.types import LocalFeatures
     from zonewise.usage.types import Usage
 
 log = logging.getLogger(__name__)
@@ -82,6 +84,8 @@ class AgentOptions(NamedTuple):
     """Seconds after which to scan again without any event."""
     feature_groups: tuple[str, ...] = ()
     """Groups of raw features that are published besides."""
+    local_features: Callable[[], LocalFeatures] = lambda: NO_LOCAL_FEATURES
+    """Return the content of the feature files now."""
 
 
 class Agent:
@@ -109,6 +113,7 @@ class Agent:
         self._draw = draw
         self._scan: Scan | None = None
         self._memory = SettledMemory()
+        self._local: LocalFeatures | None = None
         self._features = Features({}, {}, {})
         self._labels = Labels({})
         self._failures = 0
@@ -180,9 +185,11 @@ class Agent:
             scan = self._scanner.scan()
             machine = self._memory.apply(scan.machine)
             self._scan = scan if machine is scan.machine else scan._replace(machine=machine)
-            if before is None or before.machine is not self._scan.machine:
-                self._features = node_features(self._scan.machine, self._options.feature_groups)
-                self._labels = build_labels(self._scan.machine, self._features)
+            local = self._options.local_features()
+            if before is None or before.machine is not self._scan.machine or local != self._local:
+                self._local = local
+                self._features = node_features(self._scan.machine, self._options.feature_groups, local)
+                self._labels = build_labels(self._scan.machine, self._features, local)
         return self._scan
 
     def _poll_kubelet(self, reasons: frozenset[Reason]) -> tuple[PollResult | None, tuple[str, ...]]:

@@ -8,6 +8,7 @@ import logging
 import os
 import time
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.daemon.agent import Agent, AgentOptions
@@ -28,7 +29,8 @@ from zonewise.kubelet.pods.watch import PodWatch
 from zonewise.kubelet.state import StateReader, device_checkpoint_path
 from zonewise.kubelet.unreported_devices import UnreportedDevices
 from zonewise.machine.discover import Scanner
-from zonewise.machine.files import DirectoryFiles, RootError
+from zonewise.machine.files import LIVE_ROOT, DirectoryFiles, RootError
+from zonewise.nfd.feature_files import read_local_features
 from zonewise.objects.nrt import NrtOptions
 from zonewise_common.service.authorizer import Authorizer
 from zonewise_common.service.http_server import serving
@@ -130,10 +132,18 @@ def make_agent(
         scanner = Scanner(DirectoryFiles(settings.root, live=True))
     except RootError as error:
         raise SettingsError(str(error)) from error
+    host = DirectoryFiles(LIVE_ROOT)
     labels = PodLabels(client) if client is not None and settings.exclude.needs_labels() else None
     nrt_options = NrtOptions(settings.exclude.resource_patterns(settings.node_name), settings.fingerprint)
     excluded = pod_exclusion(settings.exclude, labels)
-    options = AgentOptions(settings.node_name, nrt_options, excluded, settings.interval, settings.publish_features)
+    options = AgentOptions(
+        settings.node_name,
+        nrt_options,
+        excluded,
+        settings.interval,
+        settings.publish_features,
+        local_features=lambda: read_local_features(host, os.path.abspath(settings.nfd_features_dir), datetime.now(UTC)),
+    )
     return Agent(scanner, kubelet, publishing.sinks, options, status, meters)
 
 
@@ -172,6 +182,7 @@ def watch_rules(settings: Settings, settings_file: str = "") -> Iterator[WatchRu
         yield _file(settings.kubelet_config, Reason.CONFIG)
     if settings.kubelet_config_drop_ins:
         yield WatchRule(settings.kubelet_config_drop_ins, ("*.conf", _REPLACED), Reason.CONFIG)
+    yield WatchRule(settings.nfd_features_dir, ("[!.]*", _REPLACED), Reason.FEATURES)
     if settings.notify_file:
         yield _file(settings.notify_file, Reason.NOTIFY)._replace(touched=True)
     if settings_file:

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.daemon.exclusions import Exclusions, parse_exclusions
+from zonewise.nfd.feature_files import FEATURES_DIRECTORY
 from zonewise.objects.feature_groups import FEATURE_GROUPS, parse_feature_groups
 from zonewise_common.service.options import (
     Option,
@@ -50,6 +51,7 @@ class Settings(NamedTuple):
     publish_nrt: bool = True
     publish_labels: str = "auto"
     publish_features: tuple[str, ...] = ()
+    nfd_features_dir: str = ""
     fingerprint: str = "with-exclusive-resources"
     listen: str = ":9809"
     tls_cert: str = ""
@@ -66,8 +68,10 @@ class Settings(NamedTuple):
             "podresources_socket": self.podresources_socket or f"{self.kubelet_dir}/pod-resources/kubelet.sock",
             "pods_api_socket": self.pods_api_socket or f"{self.kubelet_dir}/pods-api/pods-api.sock",
         }
+        features_dir = self.nfd_features_dir or os.path.join(self.root, FEATURES_DIRECTORY)
         config = self.kubelet_config or self._configz() or f"{self.kubelet_dir}/config.yaml"
-        return self._replace(**sockets, kubelet_config=config, node_name=self.node_name or os.uname().nodename.lower())
+        name = self.node_name or os.uname().nodename.lower()
+        return self._replace(**sockets, kubelet_config=config, nfd_features_dir=features_dir, node_name=name)
 
     def digest(self) -> str:
         """Return a hash of the settings, except those that name the node and the pod."""
@@ -118,6 +122,8 @@ OPTIONS = Options((
            "the Node, or the first where it is served (default: auto)", "auto|nodefeature|node|off"),
     Option("publish.features", parse_feature_groups, "groups of raw features that the NodeFeature has besides: all, "
            f"none, or some of {','.join(FEATURE_GROUPS)} (default: none)", "GROUP,..."),
+    Option("nfd.featuresDir", text, "the directory of feature files, which add features and labels (default: "
+           f"ROOT/{FEATURES_DIRECTORY})", "PATH"),
     Option("fingerprint", choice("with-exclusive-resources", "all"), "the pods that the standard fingerprint covers "
            "(default: with-exclusive-resources)", "with-exclusive-resources|all"),
     Option("listen", listen_address, 'serve metrics and health there (default: ":9809"; "" for no server)',

@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise.nfd.types import NO_LOCAL_FEATURES
 from zonewise.objects.cpu_features import cpu_attributes
 from zonewise.objects.cpuid import cpuid_features
 from zonewise.objects.device_features import device_features
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from zonewise.machine.model.host import Firmware, Kernel
     from zonewise.machine.model.machine import Machine
+    from zonewise.nfd.types import LocalFeatures
     from zonewise.objects.feature_values import Values
 
 _VERSION = re.compile(r"(?P<major>\d+)(\.(?P<minor>\d+))?(\.(?P<revision>\d+))?(-.*)?")
@@ -57,10 +59,10 @@ class Features(NamedTuple):
     instances: dict[str, tuple[Attributes, ...]]
 
 
-def node_features(machine: Machine, groups: Collection[str] = ()) -> Features:
-    """Return all known features, and those of the groups, in canonical order.
+def node_features(machine: Machine, groups: Collection[str] = (), local: LocalFeatures = NO_LOCAL_FEATURES) -> Features:
+    """Return all known features, those of the groups, and those of feature files, in canonical order.
 
-    The same machine gives the same value.
+    The same machine and files give the same value.
     """
     flags = {
         "cpu.cpuid": tuple(cpuid_features(machine.architecture, machine.model)),
@@ -71,6 +73,8 @@ def node_features(machine: Machine, groups: Collection[str] = ()) -> Features:
         **cpu_attributes(machine),
         **_kernel(machine, all_options=KERNEL_CONFIG in groups),
         **_memory(machine),
+        "local.feature": {**local.features},
+        "local.label": {name: label.value for name, label in local.labels.items()},
         "system.dmiid": _dmi(machine.firmware),
         "system.osrelease": _os_release(machine.os_release or {}),
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise.nfd.types import NO_LOCAL_FEATURES
 from zonewise.objects.amd_labels import amd_labels
 from zonewise.objects.features import node_features
 from zonewise.objects.gfd_labels import gfd_labels
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zonewise.machine.model.machine import Machine
+    from zonewise.nfd.types import LocalFeatures
     from zonewise.objects.features import Features
 
 MAX_LENGTH = 63
@@ -50,11 +52,17 @@ def machine_to_labels(machine: Machine) -> dict[str, str]:
     return build_labels(machine, node_features(machine)).values
 
 
-def build_labels(machine: Machine, features: Features) -> Labels:
-    """Return the labels of a machine whose raw features are known already."""
-    return validate_labels(
+def build_labels(machine: Machine, features: Features, local: LocalFeatures = NO_LOCAL_FEATURES) -> Labels:
+    """Return the labels of a machine whose raw features are known already, and those of feature files.
+
+    Labels of files override those of the hardware, as NFD's local source does by its priority.
+    """
+    discovered = validate_labels(
         {**nfd_labels(features), **gfd_labels(machine), **amd_labels(machine), **zonewise_labels(machine)}
     )
+    from_files = _validate_local_labels(local)
+    values = dict(sorted({**discovered.values, **from_files.values}.items()))
+    return Labels(values, (*discovered.problems, *local.problems, *from_files.problems))
 
 
 def validate_labels(labels: Mapping[str, str]) -> Labels:
@@ -74,6 +82,24 @@ def validate_labels(labels: Mapping[str, str]) -> Labels:
             problems.append(f"label {name}: {text[:100]!r} is no value of a label, {value!r} is used")
         else:
             problems.append(f"label {name} is left out: {text[:100]!r} is no value of a label")
+    return Labels(valid, tuple(problems))
+
+
+def _validate_local_labels(local: LocalFeatures) -> Labels:
+    """Return the valid labels of feature files; the others are dropped, whatever their namespace.
+
+    A name without a prefix gets NFD's (pkg/nfd-master/nfd-master.go, addNs).
+    """
+    valid: dict[str, str] = {}
+    problems: list[str] = []
+    for name, label in local.labels.items():
+        full = name if "/" in name else f"{NFD}/{name}"
+        if wrong := _name_error(full):
+            problems.append(f"{label.origin}: label {name[:300]!r} is left out: {wrong}")
+        elif not is_label_value(label.value):
+            problems.append(f"{label.origin}: label {name} is left out: {label.value[:100]!r} is no value of a label")
+        else:
+            valid[full] = label.value
     return Labels(valid, tuple(problems))
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import msgspec
 
 from zonewise.objects.labels import is_label_value, validate_labels
+from zonewise.objects.nfd_labels import PREFIX as NFD
 from zonewise.objects.zonewise_labels import PREFIX as OWN
 from zonewise.publish.node_feature import FeatureWriter, NotServed
 from zonewise.publish.node_labels import claimed_by_nfd, node_labels_patch, owned_labels
@@ -39,6 +40,9 @@ all nodes at about 50 a second after its start. Also how often the Node and the 
 not change."""
 _ATTEMPTS = 4
 """Others write as well: the kubelet to its Node every few minutes, or every few seconds under pressure."""
+
+_POLICY_PREFIXES = tuple(f"{prefix}/" for prefix in (NFD, "nvidia.com", "amd.com", OWN))
+"""The labels that manifests/base/own-node.yaml lets an agent write. Feature files may set others."""
 
 Object = dict[str, Any]
 T = TypeVar("T")
@@ -132,6 +136,19 @@ class LabelPublisher:
         return _PathResult(problems=() if self._mode == AUTO else (f"there is no NodeFeature: {reason}",))
 
     def _label_node(self, labels: Mapping[str, str], served: bool) -> _PathResult:
+        """Label the Node; where that is forbidden, without the labels that an admission policy may reject."""
+        try:
+            return self._label_node_with(labels, served)
+        except Forbidden as error:
+            accepted = {name: value for name, value in labels.items() if name.startswith(_POLICY_PREFIXES)}
+            if len(accepted) == len(labels):
+                raise
+            result = self._label_node_with(accepted, served)
+            rejected = ", ".join(sorted(labels.keys() - accepted.keys()))
+            problem = f"the Node cannot have the labels {rejected[:300]} of feature files: {error}"
+            return result._replace(problems=(*result.problems, problem))
+
+    def _label_node_with(self, labels: Mapping[str, str], served: bool) -> _PathResult:
         def attempt() -> _PathResult:
             metadata: Object = self._client.get(NODES, self._target.node)["metadata"]
             desired = labels

@@ -29,6 +29,8 @@ class Reason(StrEnum):
     """The kernel reported a change of a device, a CPU or memory."""
     NOTIFY = "notify"
     """The notification file was touched."""
+    FEATURES = "features"
+    """A feature file of Node Feature Discovery's local source."""
     RELOAD = "reload"
     """The agent's own settings, or SIGHUP."""
     STOP = "stop"

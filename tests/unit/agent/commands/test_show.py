@@ -19,6 +19,7 @@ from support.disk import lay_out
 from support.trees import server_tree
 from zonewise import cli
 from zonewise.commands import show
+from zonewise.nfd.feature_files import FEATURES_DIRECTORY
 from zonewise.objects.machine_json import SCHEMA
 from zonewise_common.cli import output
 
@@ -240,3 +241,15 @@ def test_another_machine_is_not_called_like_the_pods_node(
 def test_formats_are_those_that_are_documented() -> None:
     """The list in the help is the list of this test."""
     assert tuple(show.FORMATS) == FORMATS
+
+
+def test_feature_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those below the root count in labels and raw features."""
+    lay_out({**server_tree(), f"{FEATURES_DIRECTORY}/rack": b"rack=r7\n# +no-label\nnote=a b\n"}, tmp_path)
+    root = str(tmp_path)
+    assert "feature.node.kubernetes.io/rack=r7\n" in run(capsys, "show", "--root", root, "-o", "labels")
+    [document] = yaml.safe_load_all(run(capsys, "show", "--root", root, "-o", "nodefeature", "--node-name", "node"))
+    attributes = document["spec"]["features"]["attributes"]
+    assert attributes["local.feature"]["elements"] == {"note": "a b", "rack": "r7"}
+    assert attributes["local.label"]["elements"] == {"rack": "r7"}
+    assert document["spec"]["labels"]["feature.node.kubernetes.io/rack"] == "r7"

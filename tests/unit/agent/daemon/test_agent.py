@@ -19,6 +19,7 @@ from zonewise.daemon.exclusions import Exclusions, PodPattern
 from zonewise.daemon.pod_labels import pod_exclusion
 from zonewise.daemon.sinks import PublishingSink
 from zonewise.machine.model.problem import Problem
+from zonewise.nfd.types import LocalFeatures, LocalLabel
 from zonewise.objects.nrt import NrtOptions, machine_to_nrt
 from zonewise.publish.nrt_publisher import NO_WRITE, WriteResult
 from zonewise.usage.node_usage import node_usage
@@ -389,3 +390,23 @@ def test_publishing_goes_on_in_a_thread_of_its_own() -> None:
         assert len(published) <= 2
     finally:
         sink.close()
+
+
+# --- feature files
+
+
+def test_a_feature_file_that_changes_is_published() -> None:
+    """At the event, and not at one that says nothing about files; its problems are among the snapshot's."""
+    loop = Loop()
+    loop.run_once(START)
+    loop.local_features = LocalFeatures({"rack": "r7"}, {"rack": LocalLabel("r7", "/f:1")}, ("/f:2: is no UTF-8",))
+    loop.run_once(STATE)
+    assert "local.feature" not in loop.sink.snapshots[-1].features.attributes
+    loop.run_once(Reason.FEATURES)
+    last = loop.sink.snapshots[-1]
+    assert last.features.attributes["local.feature"] == {"rack": "r7"}
+    assert (last.labels or {})["feature.node.kubernetes.io/rack"] == "r7"
+    assert "/f:2: is no UTF-8" in last.problems
+    loop.local_features = LocalFeatures()
+    loop.run_once(Reason.TIMER)
+    assert loop.sink.snapshots[-1] == loop.sink.snapshots[0]

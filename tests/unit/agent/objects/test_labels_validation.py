@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise.objects.labels import is_allowed_label, validate_labels
+from support.machines import gpu_server
+from zonewise.nfd.types import LocalFeatures, LocalLabel
+from zonewise.objects.features import node_features
+from zonewise.objects.labels import Labels, build_labels, is_allowed_label, machine_to_labels, validate_labels
 
 NAME = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
@@ -72,3 +75,48 @@ def test_only_valid_labels_are_left(labels: dict[str, str]) -> None:
     changed = {name for name, text in labels.items() if result.values.get(name) != text}
     assert len(result.problems) == len(changed)
     assert validate_labels(result.values) == (result.values, ())
+
+
+# --- of feature files
+
+
+def local_of(lines: dict[str, str]) -> Labels:
+    local = LocalFeatures(lines, {name: LocalLabel(text, f"/f:{n}") for n, (name, text) in enumerate(lines.items(), 1)})
+    machine = gpu_server()
+    features = node_features(machine, (), local)
+    assert features.attributes["local.label"] == dict(sorted(lines.items()))
+    return build_labels(machine, features, local)
+
+
+def test_labels_of_files_override() -> None:
+    """As in NFD, where the local source has the highest priority; one without a prefix gets NFD's."""
+    name = "feature.node.kubernetes.io/pci-0302_10de.present"
+    plain = machine_to_labels(gpu_server())
+    labels = local_of({name: "no", "rack": "r7", "example.com/a": ""}).values
+    assert plain[name] == "true"
+    assert labels == {**plain, name: "no", "feature.node.kubernetes.io/rack": "r7", "example.com/a": ""}
+    assert list(labels) == sorted(labels)
+
+
+def test_bad_labels_of_files_cost_themselves() -> None:
+    """Also those of other namespaces than NFD's are dropped, not sanitized."""
+    result = local_of({
+        "kubernetes.io/a": "1", "a b": "2", "": "3", "example.com/v": "a b", "x/y/z": "4", "x": "5", "-": "6",
+    })  # fmt: skip
+    assert result.values == {**machine_to_labels(gpu_server()), "feature.node.kubernetes.io/x": "5"}
+    assert result.problems == (
+        "/f:1: label 'kubernetes.io/a' is left out: the namespace kubernetes.io is reserved",
+        "/f:2: label 'a b' is left out: it is no qualified name with a prefix",
+        "/f:3: label '' is left out: it is no qualified name with a prefix",
+        "/f:4: label example.com/v is left out: 'a b' is no value of a label",
+        "/f:5: label 'x/y/z' is left out: it is no qualified name with a prefix",
+        "/f:7: label '-' is left out: it is no qualified name with a prefix",
+    )
+
+
+@given(st.dictionaries(st.text(max_size=8), st.text(max_size=8), min_size=1))
+def test_any_local_labels(lines: dict[str, str]) -> None:
+    """Each line gives a label or a problem, and no label of the hardware is lost."""
+    result = local_of(lines)
+    assert set(machine_to_labels(gpu_server())) <= set(result.values)
+    assert all(NAME.fullmatch(name) and VALUE.fullmatch(value) for name, value in result.values.items())

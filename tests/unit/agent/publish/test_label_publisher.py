@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -22,6 +22,8 @@ from zonewise_common.kube.resources import NODE_FEATURES, NODES, PODS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from zonewise_common.kube.resources import Resource
 
 A, B, CPUID = "zonewise.dev/a", "nvidia.com/b", "feature.node.kubernetes.io/cpu-cpuid.AVX"
 LABELS = {A: "1", B: "x", CPUID: "true"}
@@ -389,3 +391,38 @@ def test_a_whole_server() -> None:
     done = Agent(cluster).publish(labels.values, features)
     assert labels.problems == ()
     assert done.bytes < 20_000
+
+
+class PolicyCluster(Cluster):
+    """With the admission policy of an agent's own Node: labels of other prefixes are rejected."""
+
+    def patch(self, resource: Resource, name: str, patch: Any, **options: Any) -> dict[str, Any]:
+        labels = patch["metadata"].get("labels", {})
+        if any(not label.startswith(("feature.node", "nvidia.com", "zonewise.dev")) for label in labels):
+            raise Forbidden(403, "Forbidden", "an agent may change labels that begin with zonewise.dev/, and no others")
+        return super().patch(resource, name, patch, **options)
+
+
+def test_a_label_of_a_file_that_is_forbidden_costs_itself() -> None:
+    """The others are written, and those of the file are told."""
+    cluster = PolicyCluster(kinds=(NODES, PODS))
+    agent = Agent(cluster, "node")
+    done = agent.publish({**LABELS, "example.com/rack": "r7"})
+    assert cluster.labels == FOREIGN | LABELS
+    assert done.counts == (("nodefeature", 0), ("node", len(LABELS)))
+    [problem] = done.problems
+    assert problem.startswith("the Node cannot have the labels example.com/rack of feature files: ")
+
+
+def test_labels_that_are_forbidden_altogether_are_an_error() -> None:
+    cluster = without_nfd()
+    cluster.forbidden.add(("patch", NODES.kind))
+    for labels in (LABELS, {**LABELS, "example.com/rack": "r7"}):
+        with pytest.raises(Forbidden):
+            Agent(cluster, "node").publish(labels)
+
+
+def test_labels_of_files_are_written_where_that_is_permitted() -> None:
+    cluster = without_nfd()
+    assert Agent(cluster, "node").publish({**LABELS, "example.com/rack": "r7"}).problems == ()
+    assert cluster.labels["example.com/rack"] == "r7"

@@ -308,13 +308,23 @@ def reasons_for(path: str, settings: Settings, settings_file: str = "") -> set[R
         ("/k/device-plugins/nvidia-gpu.sock", {Reason.DEVICES}),
         ("/k/pod-resources/kubelet.sock", {Reason.SOCKET}),
         ("/k/pods-api/pods-api.sock", {Reason.SOCKET}),
+        ("/etc/kubernetes/node-feature-discovery/features.d/rack", {Reason.FEATURES}),
+        ("/etc/kubernetes/node-feature-discovery/features.d/..data", {Reason.FEATURES}),
     ],
 )
-def test_the_kubelets_files(path: str, reasons: set[Reason]) -> None:
+def test_watched_files(path: str, reasons: set[Reason]) -> None:
     assert reasons_for(path, SETTINGS) == reasons
 
 
-@pytest.mark.parametrize("path", ["/k/pod_status_manager_state", "/k/config.yaml", "/k/device-plugins/.123"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/k/pod_status_manager_state",
+        "/k/config.yaml",
+        "/k/device-plugins/.123",
+        "/etc/kubernetes/node-feature-discovery/features.d/.rack.new",
+    ],
+)
 def test_irrelevant_files(path: str) -> None:
     """Its configuration files are irrelevant where /configz is used."""
     assert reasons_for(path, SETTINGS) == set()
