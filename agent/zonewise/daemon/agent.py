@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-KUBELET_BACKOFF = Backoff(base=0.1, cap=5.0)
+KUBELET_BACKOFF = Backoff(base=0.1, cap=1.0)
 """Pauses between two polls of a kubelet that is down or not ready. It starts within a second or so, and often a device
 plugin follows. Its socket and files wake the loop as well; the pauses cover changes that leave no trace in a file."""
 

@@ -6,6 +6,7 @@ start, NewPods the milliseconds between a pod's admission and its cgroup.
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,7 +14,7 @@ from zonewise.daemon.ended_pods import EndedPods
 from zonewise.daemon.events import Reason
 from zonewise.kubelet.errors import KubeletError, Unsettled
 from zonewise.kubelet.types import KubeletReport
-from zonewise.usage.pod_matching import incomplete_list_reason, is_listed
+from zonewise.usage.pod_matching import incomplete_list_reason, is_listed, match_pods
 from zonewise.usage.policies import not_ready_reason
 
 if TYPE_CHECKING:
@@ -148,6 +149,9 @@ SETTLING_SECONDS = 10.0
 """Seconds. List is complete a second or two after the kubelet's managers run. Within ten seconds they remove deleted
 pods from cpu_manager_state (cpuManagerReconcilePeriod). After that the report is accepted even if it seems incomplete.
 """
+STEADY_SECONDS = 3.0
+"""Seconds without a new pod in List, after which it has all pods, if it has any of the API server's. The kubelet takes
+these over in one step, and lists each before it admits it (pkg/kubelet/kubelet.go HandlePodAdditions)."""
 
 _ALWAYS = float("-inf")
 
@@ -160,11 +164,13 @@ class KubeletStart:
     | any | restart noted, or managers not ready, or own pod vanished from List or returned | starting, no deadline |
     | starting | first report of ready managers | starting, deadline in SETTLING_SECONDS |
     | starting | complete report | settled |
+    | starting | no new pod for STEADY_SECONDS, and List has some of the API server's pods | settled |
     | starting | deadline passed, own pod was listed before and is not | starting, sources not ready |
     | starting | deadline passed, otherwise | settled |
 
     A kubelet whose sources are not ready has not heard of the API server's pods since its start, and releases nothing
-    (pkg/kubelet/config SourcesReady). The agent's own pod is alive, so a List without it proves that.
+    (pkg/kubelet/config SourcesReady). The agent's own pod is alive, so a List without it proves that. Where that pod is
+    not known, a listed pod that holds what the checkpoints have is one of the API server's: static pods rarely do.
     """
 
     def __init__(self, clock: Callable[[], float], own_pod: PodName | None) -> None:
@@ -176,10 +182,15 @@ class KubeletStart:
         self._settled = True
         self._end: float | None = None
         """When an incomplete report is accepted; None before the managers run."""
+        self._names: frozenset[PodName] = frozenset()
+        """Of the pods that List has had since the start."""
+        self._steady_at = math.inf
+        """When List has had no new pod for STEADY_SECONDS."""
 
     def note_restart(self) -> None:
         """Enter the state "starting": the kubelet restarted, or may have."""
         self._settled, self._end = False, None
+        self._names, self._steady_at = frozenset(), math.inf
 
     def check(self, report: KubeletReport) -> bool:
         """Return whether the kubelet's sources are ready. Raise Unsettled where a report may lack pods.
@@ -196,12 +207,25 @@ class KubeletStart:
         self._own_seen |= listed
         if self._settled:
             return True
-        self._end = self._clock() + SETTLING_SECONDS if self._end is None else self._end
+        now = self._clock()
+        self._end = now + SETTLING_SECONDS if self._end is None else self._end
         reason = incomplete_list_reason(report, self._own_pod)
-        if reason is not None and self._clock() < self._end:
+        if reason is not None and now < self._end and not self._is_steady(report, now):
             raise Unsettled(reason)
         self._settled = listed or not self._own_seen
         return self._settled
+
+    def _is_steady(self, report: KubeletReport, now: float) -> bool:
+        names = frozenset((pod.namespace, pod.name) for pod in report.pods)
+        if math.isinf(self._steady_at) or not names <= self._names:
+            self._names |= names
+            self._steady_at = now + STEADY_SECONDS
+        return now >= self._steady_at and self._has_pods_of_the_server(report)
+
+    def _has_pods_of_the_server(self, report: KubeletReport) -> bool:
+        if self._own_pod is not None:
+            return is_listed(self._own_pod, report.pods)
+        return bool(match_pods(report.pods, report.state, report.active).pods)
 
 
 class NewPods:

@@ -11,12 +11,21 @@ from support.kubelet_reports import CONFIG, NodeHistory, Record, make_node
 from support.kubelets import pod
 from support.loops import DOWN, OK, STARTING, Loop
 from zonewise.daemon.events import Reason
-from zonewise.daemon.kubelet_poller import SETTLING_SECONDS, KubeletStart, NewPods
+from zonewise.daemon.kubelet_poller import SETTLING_SECONDS, STEADY_SECONDS, KubeletStart, NewPods
 from zonewise.kubelet.errors import Unsettled
 from zonewise.kubelet.types import Allocatable, ContainerResources, KubeletReport, PodResources
 from zonewise_common.k8s.cpuset import CpuSet
 
 OWN = ("zonewise", "agent-x")
+THREE = NodeHistory(
+    make_node((0, 1)),
+    tuple(
+        Record(name, PodResources("ns", name, (ContainerResources("c", CpuSet((cpu,))),)))
+        for name, cpu in (("a", 1), ("b", 2), ("c", 3))
+    ),
+).report()
+PART_OF_THREE = THREE._replace(pods=THREE.pods[:1])
+MOST_OF_THREE = THREE._replace(pods=THREE.pods[:2])
 ALL = NodeHistory(
     make_node((0, 1)),
     tuple(
@@ -25,6 +34,7 @@ ALL = NodeHistory(
     ),
 ).report()
 PART = ALL._replace(pods=ALL.pods[:1])
+NONE = ALL._replace(pods=())
 UNREADY = KubeletReport((), Allocatable(), CONFIG)
 
 
@@ -62,11 +72,45 @@ def test_the_wait_is_bounded(clock: Clock) -> None:
     start.note_restart()
     assert believed(start, UNREADY)
     clock.advance(3 * SETTLING_SECONDS)
-    assert not believed(start, PART)
+    assert not believed(start, NONE)
     clock.advance(SETTLING_SECONDS - 0.1)
+    assert not believed(start, NONE)
+    clock.advance(0.1)
+    assert believed(start, NONE)
+
+
+@pytest.mark.parametrize("own", [None, ("ns", "a")])
+def test_a_list_without_new_pods_is_complete(clock: Clock, own: tuple[str, str] | None) -> None:
+    """The kubelet takes the API server's pods over in one step: what is still missing has ended while it was down."""
+    start = KubeletStart(clock, own)
+    start.note_restart()
+    assert not believed(start, PART)
+    clock.advance(STEADY_SECONDS - 0.1)
     assert not believed(start, PART)
     clock.advance(0.1)
-    assert believed(start, PART)
+    assert start.check(PART)
+
+
+def test_a_new_pod_begins_the_wait_anew(clock: Clock) -> None:
+    start = KubeletStart(clock, None)
+    start.note_restart()
+    assert not believed(start, PART_OF_THREE)
+    clock.advance(STEADY_SECONDS - 0.1)
+    assert not believed(start, MOST_OF_THREE)
+    clock.advance(STEADY_SECONDS - 0.1)
+    assert not believed(start, MOST_OF_THREE)
+    clock.advance(0.1)
+    assert believed(start, MOST_OF_THREE)
+
+
+def test_static_pods_alone_prove_nothing(clock: Clock) -> None:
+    """They are listed before the API server's pods, and hold nothing that the checkpoints have."""
+    static = NONE._replace(pods=(PodResources("kube-system", "etcd", (ContainerResources("c"),)),))
+    start = KubeletStart(clock, None)
+    start.note_restart()
+    assert not believed(start, static)
+    clock.advance(STEADY_SECONDS)
+    assert not believed(start, static)
 
 
 def test_managers_that_do_not_run_yet_are_a_start(clock: Clock) -> None:
