@@ -14,12 +14,13 @@ from zonewise_scheduler.nodes.filters.constraints import (
 from zonewise_scheduler.quota.api.pod_group_key import read_group_key
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from zonewise_scheduler.quota.api.pod_group_key import GroupKey
 
 _WORKLOAD_REF = "workloadRef"
 """The field of the spec that made a pod part of a gang in release 1.35 (k8s.io/api/core/v1)."""
+_UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
 
 
 class SchedulingSpec(NamedTuple):
@@ -37,6 +38,8 @@ class SchedulingSpec(NamedTuple):
     """The PodGroup that it names."""
     has_workload: bool = False
     """It is part of a gang by an API that only kube-scheduler knows."""
+    unschedulable: bool = False
+    """Its scheduler has found no node for it, as the condition PodScheduled says."""
 
     @property
     def is_exact(self) -> bool:
@@ -61,4 +64,10 @@ def read_scheduling_spec(pod: Mapping[str, Any], created: float) -> SchedulingSp
         gated=bool(spec.get("schedulingGates")) or metadata.get("deletionTimestamp") is not None,
         group=read_group_key(pod),
         has_workload=bool(spec.get(_WORKLOAD_REF)),
+        unschedulable=_is_unschedulable(object_in(pod, "status", "")),
     )
+
+
+def _is_unschedulable(status: Mapping[str, Any]) -> bool:
+    conditions: Iterable[Any] = status.get("conditions") or ()
+    return any(_UNSCHEDULABLE.items() <= condition.items() for condition in conditions)

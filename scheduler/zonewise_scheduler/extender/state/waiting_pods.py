@@ -11,8 +11,6 @@ from zonewise_scheduler.extender.objects.pod_limits import may_be_aligned
 from zonewise_scheduler.nodes.filters.anti_affinity import AntiAffinityIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from zonewise_scheduler.extender.objects.scheduling_spec import SchedulingSpec
     from zonewise_scheduler.nodes.assumed.types import PendingPod
     from zonewise_scheduler.nodes.filters.anti_affinity import AntiAffinityTerm
@@ -52,14 +50,19 @@ class PodUnit(NamedTuple):
 
 
 class WaitingPods:
-    """See the module. kube-scheduler has filtered the requested pods; the others are only known to exist."""
+    """See the module. kube-scheduler has tried the requested pods; the others are only known to exist.
+
+    It has tried a pod if it has called the filter for it. It makes no such call where its own filters reject every
+    node. The pod's condition then says so, and counts if that scheduler has called the filter for any pod before.
+    """
 
     def __init__(self) -> None:
         self._pods: dict[str, WaitingPod] = {}
         self._requested: dict[str, float] = {}  # by UID: when kube-scheduler filtered it first
         self._calls: dict[str, float] = {}  # the same of pods whose first filter call waits
+        self._withdrawn: set[str] = set()
         self._anti_affinity = AntiAffinityIndex()
-        self._schedulers: set[str] = set()
+        self._schedulers: set[str] = set()  # that call the filter
         self._last_arrival = 0.0
         self._sequence = 0
         self.version = 0
@@ -92,12 +95,14 @@ class WaitingPods:
         """Remove a pod that is bound, assumed or gone, if present."""
         self._requested.pop(uid, None)
         self._calls.pop(uid, None)
+        self._withdrawn.discard(uid)
         if self._pods.pop(uid, None) is not None:
             self.version += 1
 
     def request(self, uid: str, at: float) -> None:
         """Note that kube-scheduler has filtered a pod; it may know the pod earlier than we do."""
         self._calls.pop(uid, None)
+        self._withdrawn.discard(uid)
         self._learn_scheduler(uid)
         if uid not in self._requested:
             self._requested[uid] = at
@@ -114,12 +119,13 @@ class WaitingPods:
 
     def _learn_scheduler(self, uid: str) -> None:
         waiting = self._pods.get(uid)
-        if waiting is not None:
+        if waiting is not None and waiting.spec.scheduler not in self._schedulers:
             self._schedulers.add(waiting.spec.scheduler)
+            self.version += 1
 
     def fresh(self, at: float) -> list[WaitingPod]:
         """Return the new pods that kube-scheduler will soon filter, and that may be bound then."""
-        recent = (pod for pod in reversed(self._pods.values()) if pod.pod.uid not in self._requested)
+        recent = (pod for pod in reversed(self._pods.values()) if not self._is_requested(pod))
         pods: list[WaitingPod] = []
         for pod in recent:
             if pod.observed + FRESH <= at:
@@ -137,8 +143,9 @@ class WaitingPods:
 
     def withdraw(self, uid: str) -> None:
         """Leave a pod to kube-scheduler until that filters it again."""
-        if self._requested.pop(uid, None) is not None:
-            self.version += 1
+        self._requested.pop(uid, None)
+        self._withdrawn.add(uid)
+        self.version += 1
 
     # --- anti-affinity of any pod, bound or not
 
@@ -156,19 +163,22 @@ class WaitingPods:
     def is_bindable(self, pod: WaitingPod) -> bool:
         """Tell whether a pod may be bound without kube-scheduler.
 
-        kube-scheduler has filtered it, so a profile is responsible for it, and our own filters decide exactly.
+        kube-scheduler has tried it, so a profile is responsible for it, and our own filters decide exactly.
         """
-        return pod.pod.uid in self._requested and self._is_exact(pod)
+        return self._is_requested(pod) and self._is_exact(pod)
+
+    def _is_requested(self, pod: WaitingPod) -> bool:
+        uid, spec = pod.pod.uid, pod.spec
+        if uid in self._requested:
+            return True
+        return spec.unschedulable and spec.scheduler in self._schedulers and uid not in self._withdrawn
 
     def _is_exact(self, pod: WaitingPod) -> bool:
         return pod.spec.is_exact and not pod.spec.gated and not self.may_be_excluded(pod)
 
     def units(self) -> list[PodUnit]:
-        """Return the units that a pass may bind: kube-scheduler has filtered each of their pods; best rank first."""
-        return sorted((PodUnit((pod,)) for pod in self._requested_pods() if self.is_bindable(pod)), key=_rank)
-
-    def _requested_pods(self) -> Iterator[WaitingPod]:
-        return (self._pods[uid] for uid in self._requested if uid in self._pods)
+        """Return the units that a pass may bind: kube-scheduler has tried each of their pods; best rank first."""
+        return sorted((PodUnit((pod,)) for pod in self._pods.values() if self.is_bindable(pod)), key=_rank)
 
 
 def _rank(unit: PodUnit) -> tuple[int, float, int]:

@@ -62,6 +62,17 @@ def test_constraints_that_only_kube_scheduler_checks(spec: Json) -> None:
     assert not read(spec).is_exact
 
 
+@pytest.mark.parametrize(
+    ("status", "reason", "is_unschedulable"),
+    [("False", "Unschedulable", True), ("False", "SchedulerError", False), ("True", "", False)],
+)
+def test_a_pod_without_a_node(status: str, reason: str, is_unschedulable: bool) -> None:
+    """An error is no answer of the scheduler."""
+    conditions = [{"type": "Ready", "status": "False"}, {"type": "PodScheduled", "status": status, "reason": reason}]
+    spec = read_scheduling_spec({**pod(), "status": {"conditions": conditions}}, 5.0)
+    assert spec.unschedulable == is_unschedulable
+
+
 def test_a_pod_of_a_group() -> None:
     """The constraints of the pod alone are exact; a gang of release 1.35 is kube-scheduler's."""
     spec = read(labels={LABEL: "g"})

@@ -52,6 +52,24 @@ def test_only_pods_that_kube_scheduler_has_filtered() -> None:
     assert names(pods) == []
 
 
+def test_a_pod_that_kube_scheduler_rejects_by_its_own_filters() -> None:
+    """No filter call comes for it. Its condition counts once its scheduler has called the filter for any pod."""
+    pods = WaitingPods()
+    pods.observe(pod("a"), SPEC._replace(unschedulable=True), 0.0)
+    pods.observe(pod("other"), SPEC._replace(unschedulable=True, scheduler="other"), 0.0)
+    pods.observe(pod("untried"), SPEC, 0.0)
+    assert names(pods) == []
+    pods.observe(pod("b"), SPEC, 1.0)
+    version = pods.version
+    pods.request("b", 1.0)
+    assert (names(pods), pods.version > version) == (["a", "b"], True)
+    pods.withdraw("a")
+    pods.observe(pod("a"), SPEC._replace(unschedulable=True, priority=1), 2.0)
+    assert names(pods) == ["b"], "its condition is the old one"
+    pods.request("a", 3.0)
+    assert names(pods) == ["a", "b"]
+
+
 def test_a_pod_that_is_filtered_before_it_is_observed() -> None:
     """kube-scheduler may know a pod earlier. A pod that is not observed for a minute is gone."""
     pods = WaitingPods()
