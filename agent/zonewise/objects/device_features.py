@@ -1,6 +1,7 @@
 """The devices of a machine as instances of Node Feature Discovery's raw features.
 
-Every device is an instance, in NFD's order (that of its directory listing), with NFD's attributes. Beside these it has
+Every device is an instance, in NFD's order (that of its directory listing), with NFD's attributes. NFD has no
+`rdma.device`. Beside these it has
 what NFD lacks and placement needs: `address`, `numa_node`, `driver`, the PCI Express link, the RDMA device and firmware
 of a NIC. The current speed of a link is left out: idle devices lower it, and each change would be a write.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise.objects.feature_values import known_attributes
+from zonewise.objects.uniform_value import uniform_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -40,6 +42,7 @@ def device_features(machine: Machine, *, with_pods: bool) -> dict[str, tuple[Att
         ),
         "network.virtual": _instances(_interface(nic) for nic in _by_name(nics) if nic.virtual),
         "pci.device": _instances(map(_function, sorted(machine.pci, key=lambda function: function.address))),
+        "rdma.device": _instances(_rdma_devices(machine, with_pods=with_pods)),
         "storage.block": _instances(map(_block_device, sorted(machine.block_devices, key=lambda device: device.name))),
         "usb.device": _instances(_usb_interfaces(machine)),
     }
@@ -72,6 +75,24 @@ def _hardware(nic: Nic, firmware: Mapping[str, str | None]) -> Values:
         "link_layer": nic.link_layer,
         "rdma": nic.rdma,
     }
+
+
+def _rdma_devices(machine: Machine, *, with_pods: bool) -> Iterator[Values]:
+    functions = {function.address: function for function in machine.pci}
+    for device in sorted(machine.infiniband, key=lambda device: device.name):
+        function = functions.get(device.address or "")
+        if function is not None and function.physical_function is not None and not with_pods:
+            continue
+        yield {
+            "name": device.name,
+            "address": device.address,
+            "numa_node": device.zone,
+            "driver": function and function.driver,
+            "firmware": device.firmware,
+            "board": device.board,
+            "link_layer": uniform_value(port.link_layer for port in device.ports),
+            "software": device.software,
+        }
 
 
 def _function(function: PciFunction) -> Values:

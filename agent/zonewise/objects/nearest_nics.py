@@ -37,5 +37,6 @@ def nearest_nics(machine: Machine) -> dict[str, NearestNics]:
 
 def _candidates(machine: Machine) -> set[str]:
     virtual = {function.address for function in machine.pci if function.physical_function is not None}
-    rdma = {device.address for device in machine.infiniband if device.address is not None} - virtual
+    rdma = {device.address for device in machine.infiniband if device.address is not None and not device.software}
+    rdma -= virtual
     return rdma or {nic.address for nic in machine.nics if nic.address is not None} - virtual

@@ -131,8 +131,10 @@ def _system(features: Features) -> Iterator[tuple[str, str]]:
 
 
 def _rdma(features: Features) -> Iterator[tuple[str, str]]:
-    # the two rules that are built into NFD (source/custom/static_features.go); the first matches one vendor only
-    if any(device.get("vendor") == _MELLANOX for device in _instances(features, "pci.device")):
+    # The two rules that are built into NFD (source/custom/static_features.go). Its first matches one vendor only; RDMA
+    # devices tell the others.
+    capable = any(device.get("software") == "false" for device in _instances(features, "rdma.device"))
+    if capable or any(device.get("vendor") == _MELLANOX for device in _instances(features, "pci.device")):
         yield "rdma.capable", "true"
     if {"ib_uverbs", "rdma_ucm"} <= set(features.flags.get("kernel.loadedmodule", ())):
         yield "rdma.available", "true"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from zonewise.objects.gfd_labels import sanitized_name
 from zonewise.objects.nearest_nics import CLOSEST_FIRST, nearest_nics
 from zonewise.objects.uniform_value import uniform_value
 
@@ -18,10 +19,13 @@ if TYPE_CHECKING:
 
 PREFIX = "zonewise.dev"
 
+_MAX_NAME = 63
+"""Characters of a label's name after the prefix."""
+
 
 def zonewise_labels(machine: Machine) -> dict[str, str]:
     """Return the labels by name."""
-    pairs = [*_processor(machine), *_zones(machine), *_gpus(machine), *_rdma(machine)]
+    pairs = [*_processor(machine), *_zones(machine), *_gpus(machine), *_gpus_by_zone(machine), *_rdma(machine)]
     return {f"{PREFIX}/{name}": str(value) for name, value in pairs if value is not None}
 
 
@@ -67,10 +71,23 @@ def _gpus(machine: Machine) -> Iterator[tuple[str, object]]:
         yield "gpu-nic", max((near.relation for near in nearest.values()), key=CLOSEST_FIRST.index)
 
 
+def _gpus_by_zone(machine: Machine) -> Iterator[tuple[str, object]]:
+    """Yield the GPUs of each model in each zone that has some: gpus-of-zone-0.NVIDIA-H100-80GB-HBM3."""
+    names = Counter(
+        f"gpus-of-zone-{gpu.zone}.{sanitized_name(gpu.model)}"[:_MAX_NAME].rstrip("-_.")
+        for gpu in machine.gpus
+        if gpu.model is not None and gpu.zone is not None and sanitized_name(gpu.model)
+    )
+    yield from sorted(names.items())
+
+
 def _rdma(machine: Machine) -> Iterator[tuple[str, object]]:
-    if not machine.infiniband:
+    """Yield what the ports of physical devices offer; those of software and of virtual functions add no bandwidth."""
+    virtual = {function.address for function in machine.pci if function.physical_function is not None}
+    physical = [each for each in machine.infiniband if not each.software and each.address not in virtual]
+    if not physical:
         return
-    active = [(device, port) for device in machine.infiniband for port in device.ports if port.state == "ACTIVE"]
+    active = [(device, port) for device in physical for port in device.ports if port.state == "ACTIVE"]
     yield "rdma-ports", len(active)
     # slower NICs for storage and management are ignored where GPUs have NICs of their own
     gpu_nics = {nic for near in nearest_nics(machine).values() for nic in near.nics}

@@ -93,7 +93,7 @@ class RdmaDevice(NamedTuple):
 
     name: str
     address: str | None
-    """PCI address; None for a virtual device (rxe, siw)."""
+    """PCI address; None for a virtual device, and for one of another bus."""
     zone: int | None
     node_guid: str | None
     firmware: str | None
@@ -107,6 +107,8 @@ class RdmaDevice(NamedTuple):
     """The netdevs of its ports, and bonds and VLANs upon them, as far as they are in the namespace that was read."""
     sys_image_guid: str | None = None
     """The same for the functions of one adapter, even where each is below another package."""
+    software: bool = False
+    """A driver emulates it upon a netdev (rxe, siw). Before kernel 5.11 it has the PCI address of that netdev."""
 
 
 class Rdma(NamedTuple):

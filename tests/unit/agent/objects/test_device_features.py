@@ -5,7 +5,7 @@ from __future__ import annotations
 from support.machines import gpu_server
 from zonewise.machine.model.host import BlockDevice
 from zonewise.machine.model.machine import Machine
-from zonewise.machine.model.network import Nic, RdmaDevice
+from zonewise.machine.model.network import Nic, Port, RdmaDevice
 from zonewise.machine.model.pci import PciFunction, PciLink, Sriov
 from zonewise.objects.device_features import device_features
 
@@ -73,6 +73,30 @@ def test_a_nic() -> None:
             "sriov_totalvfs": "256",
         },
     )
+
+
+def test_rdma_devices() -> None:
+    """Of every vendor, and of software, with driver and firmware; those of virtual functions are there on request."""
+    function = PciFunction(ADDRESS, "0200", "020000", "8086", "1592", "8086", "0001", "ice", 1, "numa_node", None, None,
+                           "pci0000:3a", PciLink(8.0, 16, 16.0, 16), 7, None)  # fmt: skip
+    virtual = function._replace(address="0000:3b:01.0", physical_function=ADDRESS)
+    port = Port(1, "ACTIVE", "LinkUp", 100.0, "Ethernet", None, None, (), {}, {})
+    machine = Machine(
+        pci=(function, virtual),
+        infiniband=(
+            RdmaDevice("rxe0", None, None, None, None, None, (port,), software=True),
+            RdmaDevice("irdma1", virtual.address, 1, None, "1.70", None, (port,)),
+            RdmaDevice("irdma0", ADDRESS, 1, None, "1.70", None, (port, port._replace(number=2))),
+        ),
+    )
+    irdma = {
+        "address": ADDRESS, "driver": "ice", "firmware": "1.70", "link_layer": "Ethernet", "name": "irdma0",
+        "numa_node": "1", "software": "false",
+    }  # fmt: skip
+    rxe = {"link_layer": "Ethernet", "name": "rxe0", "software": "true"}
+    assert instances(machine, "rdma.device") == (irdma, rxe)
+    with_pods = instances(machine, "rdma.device", with_pods=True)
+    assert with_pods == (irdma, {**irdma, "name": "irdma1", "address": virtual.address}, rxe)
 
 
 def test_a_speed_that_the_driver_does_not_know() -> None:

@@ -8,11 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.any_machines import any_machines
+from support.machine_parts import Slot, function
 from support.machines import ALL, MIB, big_machine, gpu_server, grace_blackwell, hybrid, small_vm, tiered_memory
 from zonewise.machine.model.cpu import Model
 from zonewise.machine.model.gpu import Mig, MigInstance
 from zonewise.machine.model.host import Firmware, Kernel, Nvdimm, Virtualization
 from zonewise.machine.model.machine import Machine
+from zonewise.machine.model.network import RdmaDevice
+from zonewise.objects.gfd_labels import sanitized_name
 from zonewise.objects.labels import machine_to_labels, render_labels, sanitized_label_value
 
 NAME = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -333,6 +337,10 @@ def test_shape_of_a_gpu_server() -> None:
         "gpu-models": "1",
         "gpu-nic": "PIX",
         "gpus": "8",
+        "gpus-of-zone-0.NVIDIA-H100-80GB-HBM3": "2",
+        "gpus-of-zone-1.NVIDIA-H100-80GB-HBM3": "2",
+        "gpus-of-zone-2.NVIDIA-H100-80GB-HBM3": "2",
+        "gpus-of-zone-3.NVIDIA-H100-80GB-HBM3": "2",
         "gpus-per-zone": "2",
         "l3-cpus": "112",
         "l3-groups": "2",
@@ -381,6 +389,63 @@ def test_the_rate_is_that_of_the_gpus_nics() -> None:
     assert (own(both)["rdma-gbps"], own(both)["rdma-ports"]) == ("400", "9")
     assert own(both._replace(gpus=()))["rdma-gbps"] == "25"
     assert "rdma-link-layer" not in own(both._replace(gpus=()))
+
+
+def test_gpus_of_each_model_and_zone() -> None:
+    """Each model has a label in each zone that has some of it; a GPU of unknown model or zone is in none."""
+    first, second, third, *_ = gpu_server().gpus
+    gpus = (
+        first._replace(model="NVIDIA RTX A6000", zone=0),
+        second._replace(model="NVIDIA L40S", zone=0),
+        third._replace(model="NVIDIA L40S", zone=None),
+        first._replace(model=None, zone=0),
+        first._replace(model="?!", zone=0),
+        first._replace(model="X" * 70, zone=12),
+    )
+    labels = own(gpu_server()._replace(gpus=gpus))
+    assert {name: value for name, value in labels.items() if name.startswith("gpus-of-zone")} == {
+        "gpus-of-zone-0.NVIDIA-L40S": "1",
+        "gpus-of-zone-0.NVIDIA-RTX-A6000": "1",
+        f"gpus-of-zone-12.{'X' * 47}": "1",
+    }
+
+
+@given(any_machines())
+def test_no_gpu_is_in_two_labels(machine: Machine) -> None:
+    """The labels of models and zones add up to the GPUs of which both are known."""
+    labels = own(machine)
+    total = sum(int(value) for name, value in labels.items() if name.startswith("gpus-of-zone-"))
+    assert total == sum(bool(sanitized_name(gpu.model or "")) and gpu.zone is not None for gpu in machine.gpus)
+
+
+def test_ports_that_add_no_bandwidth_are_not_counted() -> None:
+    """Devices of software, also upon a PCI function, and virtual functions share the ports of others."""
+    machine = gpu_server()
+    plain, first = own(machine), machine.infiniband[0]
+    port = first.ports[0]._replace(rate_gbps=2.5, link_layer="Ethernet")
+    virtual = "0000:99:00.1"
+    slot = Slot("pci0000:99", (), 0)
+    shown = machine._replace(
+        pci=(*machine.pci, function(virtual, "0207", ("15b3", "101e"), slot, physical_function=first.address)),
+        infiniband=(
+            *machine.infiniband,
+            first._replace(name="rxe0", address=None, zone=None, ports=(port,), software=True),
+            first._replace(name="siw0", address="0000:02:00.0", zone=None, ports=(port,), software=True),
+            first._replace(name="mlx5_9", address=virtual, zone=None, ports=(port,)),
+        ),
+    )
+    assert own(shown) == plain
+    assert own(shown._replace(gpus=())).get("rdma-gbps") == "400"
+    software = [each for each in shown.infiniband if each.software]
+    labels = own(shown._replace(gpus=(), infiniband=tuple(software)))
+    assert not any(name.startswith("rdma") for name in labels)
+
+
+@pytest.mark.parametrize(("software", "capable"), [(False, True), (True, False)])
+def test_rdma_of_every_vendor(software: bool, capable: bool) -> None:
+    """A device of another vendor than NFD's rule knows has the label; one of software has not."""
+    device = RdmaDevice("irdma0", None, 0, None, None, None, (), software=software)
+    assert ("rdma.capable" in nfd(Machine(infiniband=(device,)))) == capable
 
 
 def test_few_labels() -> None:

@@ -30,10 +30,14 @@ if TYPE_CHECKING:
     from zonewise.machine.reader import Reader
 
 CLASS = "sys/class/infiniband"
+_VIRTUAL = netdev.VIRTUAL_DEVICES.removeprefix("sys/")
 
 _ALWAYS = ("node_guid", "node_type", "ports")
 _BY_DRIVER = ("sys_image_guid", "fw_ver", "hca_type", "board_id")
 _PORT = re.compile(r"[0-9]{1,3}")  # the number of a port has 8 bits on the wire, and 0 on switches
+
+_SOFTWARE_DESCRIPTIONS = ("rxe", "Software iWARP stack")
+"""node_desc of rxe (drivers/infiniband/sw/rxe/rxe_verbs.c) and siw (drivers/infiniband/sw/siw/siw_main.c)."""
 
 _GUID = re.compile(r"[0-9a-f]{4}(?::[0-9a-f]{4}){3}")
 _NO_GUID = "0000:0000:0000:0000"
@@ -129,6 +133,7 @@ def _device(device: _Listed) -> RdmaDevice:
         node_type=rdma_port.state_name(attributes, "node_type", "node_type"),
         netdevs=_parent(attributes),
         sys_image_guid=_guid(attributes, "sys_image_guid"),
+        software=_is_software(attributes, device.address),
     )
 
 
@@ -140,6 +145,23 @@ def _guid(attributes: Attributes, name: str) -> str | None:
         attributes.read.problem(f"{attributes.path}/{name}", f"is no GUID: {text[:60]!r}", f"{name} is unknown")
         return None
     return text
+
+
+def _is_software(attributes: Attributes, address: str | None) -> bool:
+    """Return whether a driver emulates the device upon a netdev.
+
+    Such a device has the attribute `parent` (rxe), or it is among the virtual devices. Older kernels place it below the
+    PCI function of the netdev; then its description tells. The drivers have no hca_type, so hardware is not read.
+    """
+    if "parent" in attributes.names:
+        return True
+    place = attributes.read.link(attributes.path) or attributes.path
+    if address is None and _VIRTUAL in place:
+        return True
+    if "hca_type" in attributes.names:
+        return False
+    rule = f"{' or '.join(_SOFTWARE_DESCRIPTIONS)}: emulated upon a netdev"
+    return attributes.text("node_desc", "software", rule) in _SOFTWARE_DESCRIPTIONS
 
 
 def _parent(attributes: Attributes) -> tuple[str, ...]:

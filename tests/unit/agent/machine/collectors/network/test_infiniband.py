@@ -108,6 +108,30 @@ def test_a_device_of_software_has_no_function() -> None:
     assert discovered.problems == []
 
 
+@pytest.mark.parametrize(
+    ("files", "software"),
+    [
+        ({"parent": "eth0"}, True),
+        ({"node_desc": "rxe"}, True),
+        ({"node_desc": "Software iWARP stack"}, True),
+        ({"node_desc": "node-7 mlx5_0"}, False),
+        ({}, False),
+        # hardware has a type; what an administrator wrote into its description is irrelevant
+        ({"node_desc": "rxe", "hca_type": "MT4129"}, False),
+    ],
+)
+def test_devices_of_software(files: dict[str, str], software: bool) -> None:
+    """Also upon a PCI function, where kernels before 5.11 have them."""
+    plain = {"hca_type": None, "board_id": None, "sys_image_guid": None}
+    tree = function_tree(FIRST) | rdma_device("any", OWNER, **{**plain, **files}) | port_tree("any", OWNER)
+    assert find(loopback() | tree, known()).rdma["any"].software == software
+
+
+def test_virtual_devices_are_of_software() -> None:
+    tree = rdma_device("siw0", hca_type=None, board_id=None, node_type="4: RNIC") | port_tree("siw0")
+    assert find(tree).rdma["siw0"].software
+
+
 def test_an_omni_path_device_without_own_facts() -> None:
     """A capture that was cut down to what one tool reads says in one line per device what it lacks."""
     tree = lines("sys/class/infiniband/hfi1_0", {"board_id": "Omni-Path Adapter", "ports/1/state": "4: ACTIVE"})
