@@ -16,6 +16,7 @@ from zonewise_common.nrt.podfingerprint import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from support.agents import AgentProcess
     from support.api import Json
@@ -176,6 +177,19 @@ def test_dry_run(site: Site) -> None:
     assert available(topology) == (15, 16)
     assert (node["kind"], node["metadata"]["name"]) == ("Node", NODE)
     assert site.version() == before
+
+
+def test_dry_run_without_reports(site: Site, tmp_path: Path) -> None:
+    """It needs neither a kubelet nor an API server, and prints what the settings would publish."""
+    nowhere = ("--kubelet-dir", str(tmp_path), "--podresources-socket", str(tmp_path / "no.sock"))
+    flags = ("--dry-run", "--oneshot", "--api-server", "http://127.0.0.1:1", "--publish-nrt", "false", *nowhere)
+    agent = site.start(*flags, "--publish-labels", "nodefeature")
+    assert agent.ended() == 0
+    [feature] = documents(agent.printed)
+    assert feature["kind"] == "NodeFeature"
+    numa = feature["spec"]["features"]["attributes"]["memory.numa"]["elements"]
+    assert feature["spec"]["labels"]["zonewise.dev/zones"] == numa["node_count"]
+    assert "kubelet" not in agent.said
 
 
 def documents(text: str) -> list[Json]:

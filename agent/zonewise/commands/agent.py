@@ -22,7 +22,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add("--config", metavar="FILE", help=f"settings, re-read when the file changes (default: ${CONFIG_VARIABLE}, or "
         f"{DEFAULT_FILE} where it is)")  # fmt: skip
-    add("--oneshot", action="store_true", help="scan and publish once, and end: status 0, or 1 where that failed")
+    add(
+        "--oneshot",
+        action="store_true",
+        help="scan and publish once, and end: status 0, or 1 where that failed; "
+        "needs no kubelet with --publish-nrt=false",
+    )
     add("--dry-run", action="store_true", help="write nothing to the API server; show what would be written")
     add("--output", metavar="FILE", help='write the objects there too, at each change, as YAML ("-": standard output)')
     OPTIONS.add_arguments(parser)

@@ -94,7 +94,7 @@ class Agent:
     def __init__(
         self,
         scanner: MachineScanner,
-        kubelet: KubeletPoller,
+        kubelet: KubeletPoller | None,
         sinks: tuple[Sink, ...],
         options: AgentOptions,
         status: Status,
@@ -103,6 +103,7 @@ class Agent:
         clock: Callable[[], float] = time.monotonic,
         draw: Callable[[], float] = random.random,
     ) -> None:
+        """Make an agent; without a kubelet it publishes no usage and no report."""
         self._scanner = scanner
         self._kubelet = kubelet
         self._sinks = sinks
@@ -177,7 +178,7 @@ class Agent:
             sink.submit(snapshot)
         self._meters.scan_seconds.observe(self._clock() - started)
         self._log_problems(snapshot.problems)
-        return self._retry_delay(usage is not None)
+        return self._retry_delay(usage is not None or self._kubelet is None)
 
     def _rescan(self, reasons: frozenset[Reason]) -> Scan:
         if self._scan is None or not reasons <= KUBELET_ONLY:
@@ -193,6 +194,8 @@ class Agent:
         return self._scan
 
     def _poll_kubelet(self, reasons: frozenset[Reason]) -> tuple[PollResult | None, tuple[str, ...]]:
+        if self._kubelet is None:
+            return None, ()
         if self._failures:
             reasons |= {Reason.RETRY}  # beside the other reasons: cached responses are not valid any more
         try:

@@ -32,6 +32,7 @@ from zonewise.machine.discover import Scanner
 from zonewise.machine.files import LIVE_ROOT, DirectoryFiles, RootError
 from zonewise.nfd.feature_files import read_local_features
 from zonewise.objects.nrt import NrtOptions
+from zonewise.publish.label_publisher import OFF
 from zonewise_common.service.authorizer import Authorizer
 from zonewise_common.service.http_server import serving
 from zonewise_common.service.metrics import ServiceMetrics
@@ -88,11 +89,11 @@ def open_publishing(
         workers: list[PublishingSink] = []
         if client is not None and settings.publish_nrt:
             workers.append(NrtSink(client, settings.node_name, status, meters))
-        if client is not None and settings.publish_labels != "off":
+        if client is not None and settings.publish_labels != OFF:
             workers.append(labels_sink(client, settings, status, meters))
         for worker in workers:
             stack.callback(worker.close)
-        files = [FileSink(output, status)] if output else []
+        files = [FileSink(output, status, settings)] if output else []
         status.expect([sink.name for sink in (*workers, *files)])
         yield Publishers((*workers, *files), tuple(workers))
 
@@ -120,13 +121,13 @@ def open_kubelet(settings: Settings, meters: AgentMetrics) -> KubeletPoller:
 
 def make_agent(
     settings: Settings,
-    kubelet: KubeletPoller,
+    kubelet: KubeletPoller | None,
     client: Client | None,
     publishing: Publishers,
     status: Status,
     meters: AgentMetrics,
 ) -> Agent:
-    """Return the loop. Raises SettingsError."""
+    """Return the loop; without a kubelet it reports no usage. Raises SettingsError."""
     try:
         # a root other than "/" is the host's file system seen from a container: still the live machine
         scanner = Scanner(DirectoryFiles(settings.root, live=True))

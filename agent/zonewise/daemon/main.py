@@ -138,8 +138,10 @@ def _open_components(
     client = None
     if not program.mode.dry_run:
         client = stack.enter_context(closing(open_client(settings.api_server, settings.kubeconfig, _OR_DRY)))
-    kubelet = open_kubelet(settings, program.meters)
-    stack.callback(kubelet.close)
+    kubelet = None
+    if settings.publish_nrt or not program.mode.oneshot:  # metrics of a lasting agent show usage as well
+        kubelet = open_kubelet(settings, program.meters)
+        stack.callback(kubelet.close)
     output, status, meters = program.mode.output, program.status, program.meters
     publishing = stack.enter_context(open_publishing(settings, client, output, status, meters))
     return make_agent(settings, kubelet, client, publishing, status, meters), publishing, client

@@ -9,8 +9,10 @@ import tempfile
 import time
 from typing import TYPE_CHECKING, Any
 
+from zonewise.daemon.settings import Settings
+from zonewise.objects.node_feature import node_feature
 from zonewise.objects.yaml_text import render_yaml
-from zonewise.publish.label_publisher import LabelPublisher
+from zonewise.publish.label_publisher import NODE_FEATURE, OFF, LabelPublisher
 from zonewise.publish.node_feature import LabelTarget
 from zonewise.publish.nrt_publisher import NO_WRITE, NrtPublisher, WriteResult
 from zonewise.publish.object_watch import WATCH_TIMES, ObjectWatch
@@ -24,13 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zonewise.daemon.metrics import AgentMetrics
-    from zonewise.daemon.settings import Settings
     from zonewise.daemon.status import Snapshot, Status
     from zonewise.publish.nrt_publisher import ForeignChange
     from zonewise_common.kube.client import Client
     from zonewise_common.kube.reflector import WatchTimes
 
 log = logging.getLogger(__name__)
+
+_DEFAULTS = Settings()
 
 
 class PublishingSink:
@@ -156,9 +159,10 @@ class FileSink:
 
     name = "file"
 
-    def __init__(self, path: str, status: Status) -> None:
-        """Write to the path; "-" is standard output."""
+    def __init__(self, path: str, status: Status, settings: Settings = _DEFAULTS) -> None:
+        """Write the objects that the settings publish to the path; "-" is standard output."""
         self._path = path
+        self._settings = settings
         self._status = status
         self._last = ""
         self._nrt: dict[str, Any] | None = None
@@ -170,7 +174,8 @@ class FileSink:
         While the kubelet is down, the last NodeResourceTopology stays: an unknown allocation is not an empty one.
         """
         self._nrt = snapshot.nrt or self._nrt
-        text = "".join(f"---\n{render_yaml(document)}" for document in documents(snapshot._replace(nrt=self._nrt)))
+        objects = documents(snapshot._replace(nrt=self._nrt), self._settings)
+        text = "".join(f"---\n{render_yaml(document)}" for document in objects)
         try:
             if text != self._last:
                 self._write(text)
@@ -178,7 +183,7 @@ class FileSink:
             self._warn(f"cannot write to {self._path}: {error.strerror or error}")
             return
         self._last, self._last_warning = text, ""
-        if snapshot.nrt is not None:
+        if snapshot.nrt is not None or not self._settings.publish_nrt:
             self._status.published(self.name)
 
     def _warn(self, warning: str) -> None:
@@ -210,10 +215,19 @@ class FileSink:
             raise
 
 
-def documents(snapshot: Snapshot) -> list[dict[str, Any]]:
-    """Return the published objects of a snapshot: the NodeResourceTopology, and the labels as a Node to apply."""
-    result = [snapshot.nrt] if snapshot.nrt is not None else []
-    if snapshot.labels is not None:
+def documents(snapshot: Snapshot, settings: Settings = _DEFAULTS) -> list[dict[str, Any]]:
+    """Return the objects of a snapshot that the settings publish.
+
+    These are the NodeResourceTopology, and the labels as a Node to apply or, with the mode "nodefeature", as that
+    object. Its owners are left out, since only the API server knows them.
+    """
+    result = [snapshot.nrt] if snapshot.nrt is not None and settings.publish_nrt else []
+    if snapshot.labels is None or settings.publish_labels == OFF:
+        return result
+    if settings.publish_labels == NODE_FEATURE:
+        name, namespace = snapshot.node_name, settings.namespace
+        result.append(node_feature(name, snapshot.labels, snapshot.features, namespace=namespace))
+    else:
         node = {"name": snapshot.node_name, "labels": snapshot.labels}
         result.append({"apiVersion": "v1", "kind": "Node", "metadata": node})
     return result

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 AUTO, NODE_FEATURE, NODE = "auto", "nodefeature", "node"
+OFF = "off"
+"""No labels are published; there is no publisher then."""
 
 MASTER_TIMEOUT = 300.0
 """Seconds that a master has to set labels. It labels a node within a second or two of a new object, and works through

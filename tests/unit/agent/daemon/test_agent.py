@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.kubelets import GPU, pod
 from support.loops import DOWN, FORGETFUL, GARBLED, INTERVAL, NODE, OK, OWN, SCAN, STARTING, FakeEvents, Loop
 from support.waiting import PATIENCE, eventually
-from zonewise.daemon.agent import KUBELET_BACKOFF
+from zonewise.daemon.agent import KUBELET_BACKOFF, Agent, AgentOptions
 from zonewise.daemon.events import Reason
 from zonewise.daemon.exclusions import Exclusions, PodPattern
 from zonewise.daemon.pod_labels import pod_exclusion
@@ -22,7 +22,7 @@ from zonewise.machine.model.problem import Problem
 from zonewise.nfd.types import LocalFeatures, LocalLabel
 from zonewise.objects.nrt import NrtOptions, machine_to_nrt
 from zonewise.publish.nrt_publisher import NO_WRITE, WriteResult
-from zonewise.usage.node_usage import node_usage
+from zonewise.usage.node_usage import exclude_none, node_usage
 from zonewise.usage.types import Usage
 from zonewise_common.kube.errors import TransportError
 from zonewise_sandbox.kubelet import DoesNotFit
@@ -410,3 +410,15 @@ def test_a_feature_file_that_changes_is_published() -> None:
     loop.local_features = LocalFeatures()
     loop.run_once(Reason.TIMER)
     assert loop.sink.snapshots[-1] == loop.sink.snapshots[0]
+
+
+def test_without_a_kubelet() -> None:
+    """Labels are published, no report is, and nothing is tried again."""
+    loop = Loop()
+    options = AgentOptions(NODE, NrtOptions(), exclude_none, INTERVAL)
+    agent = Agent(loop.scanner, None, (loop.sink,), options, loop.status, loop.meters, clock=loop.clock)
+    assert agent.run_once(frozenset({START})) is None
+    [snapshot] = loop.sink.snapshots
+    assert snapshot.labels
+    assert (snapshot.nrt, snapshot.usage, snapshot.problems) == (None, None, ())
+    assert loop.kubelet.calls == []

@@ -13,8 +13,11 @@ import yaml
 
 from support.waiting import PATIENCE, eventually
 from zonewise.daemon.metrics import AgentMetrics
+from zonewise.daemon.settings import Settings
 from zonewise.daemon.sinks import FileSink, NrtSink, PublishingSink, documents
 from zonewise.daemon.status import Snapshot, Status
+from zonewise.objects.features import Features
+from zonewise.objects.node_feature import node_feature
 from zonewise.publish.nrt_publisher import DELETED, EDITED, NO_WRITE, ForeignChange, WriteResult
 from zonewise.publish.repair_pauses import AT_ONCE
 from zonewise_common.kube.backoff import Backoff
@@ -94,6 +97,33 @@ def test_nothing_is_left_beside_a_file_that_cannot_be_replaced(tmp_path: Path) -
     (tmp_path / "out.yaml").mkdir()
     FileSink(str(tmp_path / "out.yaml"), a_status()).submit(SNAPSHOT)
     assert [path.name for path in tmp_path.iterdir()] == ["out.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "kinds"),
+    [
+        (Settings(), ["NodeResourceTopology", "Node"]),
+        (Settings(publish_labels="node"), ["NodeResourceTopology", "Node"]),
+        (Settings(publish_labels="off"), ["NodeResourceTopology"]),
+        (Settings(publish_nrt=False), ["Node"]),
+        (Settings(publish_nrt=False, publish_labels="nodefeature"), ["NodeFeature"]),
+        (Settings(publish_nrt=False, publish_labels="off"), []),
+    ],
+)
+def test_objects_are_those_that_the_settings_publish(settings: Settings, kinds: list[str]) -> None:
+    assert [document["kind"] for document in documents(SNAPSHOT, settings)] == kinds
+
+
+def test_a_node_feature_has_labels_and_features() -> None:
+    settings = Settings(publish_nrt=False, publish_labels="nodefeature", namespace="zonewise")
+    snapshot = SNAPSHOT._replace(features=Features({"cpu.cpuid": ("AVX",)}, {}, {}))
+    assert documents(snapshot, settings) == [node_feature("n1", {"a": "b"}, snapshot.features, namespace="zonewise")]
+
+
+def test_without_reports_labels_alone_count_as_published(tmp_path: Path) -> None:
+    status = a_status()
+    FileSink(str(tmp_path / "out.yaml"), status, Settings(publish_nrt=False)).submit(SNAPSHOT._replace(nrt=None))
+    assert status.age() == 0.0
 
 
 def test_the_file_keeps_the_last_report(tmp_path: Path) -> None:
