@@ -27,7 +27,7 @@ class PendingQueue:
     def __init__(self, spec: ClusterQueue, policy: BackfillPolicy, settings: QuotaSettings) -> None:
         spec = spec if policy.overtaking else spec._replace(queueing_strategy="StrictFIFO")
         self.heap = PendingWorkloads(
-            spec, requeue_from_eviction=settings.requeue_from_eviction, shortest_first=policy.shortest_first
+            spec, requeue_from_eviction=settings.requeue_from_eviction, backfill_key=policy.backfill_key
         )
         self._policy = policy
         self._requeue_from_eviction = settings.requeue_from_eviction
@@ -55,7 +55,7 @@ class PendingQueue:
         if self._policy.reserves:
             timestamp = workload.queue_order_timestamp(requeue_from_eviction=self._requeue_from_eviction)
             order = (-workload.priority, timestamp, workload.uid, workload.key)
-            heappush(self._aging, (timestamp + self._policy.reserve_after, order))
+            heappush(self._aging, (timestamp + self._policy.reserve_age(workload.walltime), order))
 
     def next_due(
         self, now: float, reservations: Iterable[Reservation], tries: Mapping[str, int], admissions: int

@@ -26,8 +26,8 @@ from bisect import insort
 from math import inf
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH
-from zonewise_scheduler.backfill.pool.easy import aged_jobs, walltime_order
+from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy
+from zonewise_scheduler.backfill.pool.easy import due_jobs, sort_for_backfill
 from zonewise_scheduler.backfill.pool.pool_state import PoolDecision, PoolReservation, queue_order
 from zonewise_scheduler.backfill.pool.profile import AvailabilityProfile
 
@@ -37,19 +37,18 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.pool.pool_state import Job, PoolState
 
 
+_RESERVES_ALL = BackfillPolicy(depth=UNLIMITED_DEPTH, eager=True)
+
+
 class ConservativeBackfill:
     """Holds the reservations of one PoolState."""
 
     __slots__ = (
-        "_depth", "_freed_until", "_profile", "_reserve_after", "_reserved_jobs", "_shortest_first", "_starts",
+        "_freed_until", "_policy", "_profile", "_reserved_jobs", "_starts",
     )  # fmt: skip
 
-    def __init__(
-        self, depth: int = UNLIMITED_DEPTH, reserve_after: float = 0.0, *, shortest_first: bool = False
-    ) -> None:
-        self._depth = depth
-        self._reserve_after = reserve_after
-        self._shortest_first = shortest_first
+    def __init__(self, policy: BackfillPolicy = _RESERVES_ALL) -> None:
+        self._policy = policy
         self._reserved_jobs: list[Job] = []
         """The jobs that have reservations, in the order of the queue."""
         self._starts: dict[Job, float] = {}
@@ -70,7 +69,7 @@ class ConservativeBackfill:
 
     def fork(self) -> ConservativeBackfill:
         """Return an independent copy of the reservations, for a copy of the state."""
-        other = ConservativeBackfill(self._depth, self._reserve_after, shortest_first=self._shortest_first)
+        other = ConservativeBackfill(self._policy)
         other._reserved_jobs, other._starts = self._reserved_jobs[:], self._starts.copy()
         other._profile, other._freed_until = self._profile.copy(), self._freed_until
         return other
@@ -93,7 +92,7 @@ class ConservativeBackfill:
         profile = self._refresh(now, state)
         starts = self._start_reserved(now, state, profile)
         self._make_reservations(now, state, profile, starts)
-        if self._depth < UNLIMITED_DEPTH or self._reserve_after:
+        if not self._reserves_at_once:
             self._backfill(now, state, profile, starts)
         wake_at = self._first_start()
         if wake_at <= now:  # it waits for jobs that must end at this very time and have not ended yet
@@ -198,7 +197,7 @@ class ConservativeBackfill:
         started = set(starts)
         available = state.available - sum(job.request for job in starts)
         for job in self._without_reservation(now, state):
-            if len(self._reserved_jobs) >= self._depth:
+            if len(self._reserved_jobs) >= self._policy.depth:
                 return
             if job in self._starts or job in started or not state.fits_capacity(job):
                 continue
@@ -216,8 +215,7 @@ class ConservativeBackfill:
         available = state.available - sum(job.request for job in starts)
         candidates = state.pending if state.must_retry else state.new_jobs
         rest = [job for job in candidates if job not in self._starts and job not in started]
-        if self._shortest_first:
-            rest.sort(key=walltime_order)
+        sort_for_backfill(rest, self._policy)
         for job in rest:
             if (available - job.request) & job.guards == job.guards and profile.fits(job, now):
                 profile.add(now, now + job.walltime, -job.request)
@@ -226,9 +224,14 @@ class ConservativeBackfill:
 
     def _without_reservation(self, now: float, state: PoolState) -> Iterable[Job]:
         """Return the jobs that may lack a reservation, in the order of the queue: where all get one, the new jobs."""
-        if self._depth < UNLIMITED_DEPTH or self._reserve_after or state.must_rebuild:
-            return aged_jobs(now, state.pending, self._reserve_after)
+        if not self._reserves_at_once or state.must_rebuild:
+            return due_jobs(now, state.pending, self._policy)
         return sorted(state.new_jobs, key=queue_order)
+
+    @property
+    def _reserves_at_once(self) -> bool:
+        """Whether each job gets a reservation on arrival."""
+        return self._policy.depth >= UNLIMITED_DEPTH and self._policy.reserve_after <= 0
 
     def _first_start(self) -> float:
         """Return the earliest reserved start; infinite if there is none."""

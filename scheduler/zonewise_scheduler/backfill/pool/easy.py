@@ -1,12 +1,12 @@
 """Policies with one reservation or none: FIFO, greedy, EASY and its variants.
 
-1. Jobs that have waited for `reserve_after` start in the order of the queue while they fit. The first of them that does
-   not fit has the reservation. Its shadow time is the earliest time at which it fits if running jobs end at their
+1. Jobs that are due (BackfillPolicy.reserve_age) start in the order of the queue while they fit. The first of them that
+   does not fit has the reservation. Its shadow time is the earliest time at which it fits if running jobs end at their
    deadlines. The extra amounts are what is available beside it from then on.
-2. Every other job, in the order of the queue or the shortest first, starts if it fits and either ends by the shadow
-   time, or fits into the extra amounts, which it uses up.
+2. Every other job, in the order of the queue or the shortest first (BackfillPolicy.backfill_key), starts if it fits and
+   either ends by the shadow time, or fits into the extra amounts, which it uses up.
 
-With `reserve_after` of zero that is EASY; if it is infinite there are no reservations.
+Where all jobs are due at once, that is EASY. Where none ever is, there are no reservations.
 
 Invariant: where walltimes are upper bounds, no job that starts ever delays the reservation.
 
@@ -28,6 +28,7 @@ from heapq import merge
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.backfill.pool.pool_state import Job, PoolDecision
 from zonewise_scheduler.backfill.pool.shadow import earliest_reservation, shadow_time
 
@@ -38,14 +39,10 @@ if TYPE_CHECKING:
 
 
 class EasyBackfill(NamedTuple):
-    """The parameters of the policy; it remembers nothing between two decisions."""
+    """It remembers nothing between two decisions."""
 
-    reserve_after: float = 0.0
-    """Seconds that a job waits before it may have the reservation."""
-    shortest_first: bool = False
-    """Whether the other jobs are tried by walltime (SJBF) within a priority, not in the order of the queue."""
-    overtaking: bool = True
-    """Whether the other jobs are tried at all. If not: FIFO (Kueue's StrictFIFO), without reservations."""
+    policy: BackfillPolicy = BackfillPolicy()
+    """Its depth is one. Without overtaking: FIFO (Kueue's StrictFIFO), without reservations."""
 
     @property
     def eager(self) -> bool:
@@ -59,7 +56,7 @@ class EasyBackfill(NamedTuple):
     def decide(self, now: float, state: PoolState) -> PoolDecision:
         """Return what starts now."""
         starts, reserved_job, available = self._start_in_order(now, state)
-        if not self.overtaking:
+        if not self.policy.overtaking:
             return PoolDecision(starts)
         candidates = state.pending if state.must_retry else state.new_jobs
         rest = [
@@ -71,8 +68,7 @@ class EasyBackfill(NamedTuple):
             started = set(starts)
             rest = [job for job in rest if job not in started]
         if rest:
-            if self.shortest_first and len(rest) > 1:
-                rest.sort(key=walltime_order)
+            sort_for_backfill(rest, self.policy)
             if reserved_job is None:
                 _start_fitting(rest, available, starts)
             else:
@@ -95,7 +91,7 @@ class EasyBackfill(NamedTuple):
                 return starts, reserved_job, available
             starts.append(reserved_job)
             available -= reserved_job.request
-        for job in aged_jobs(now, state.pending, self.reserve_after):
+        for job in due_jobs(now, state.pending, self.policy):
             if job is reserved_job:
                 continue
             if (available - job.request) & job.guards == job.guards:
@@ -106,18 +102,18 @@ class EasyBackfill(NamedTuple):
         return starts, None, available
 
 
-def aged_jobs(now: float, pending: Sequence[Job], reserve_after: float) -> Iterator[Job]:
-    """Yield the jobs that have waited for `reserve_after` seconds, in the order of the queue.
-
-    They are the first of each priority.
-    """
+def due_jobs(now: float, pending: Sequence[Job], policy: BackfillPolicy) -> Iterator[Job]:
+    """Yield the jobs that have waited long enough for a reservation, in the order of the queue."""
+    youngest = policy.shortest_reserve_age
     index = 0
-    while index < len(pending) and reserve_after < inf:
+    while index < len(pending) and policy.reserve_after < inf:
         job = pending[index]
-        if now - job.submitted >= reserve_after:
-            yield job
+        age = now - job.submitted
+        if age >= youngest:
+            if age >= policy.reserve_age(job.walltime):
+                yield job
             index += 1
-        else:
+        else:  # all later ones of this priority are younger
             index = bisect_right(pending, -job.priority, index, key=_falling_priority)
 
 
@@ -157,9 +153,10 @@ def _running_with(now: float, state: PoolState, starts: list[Job]) -> Sequence[t
     return list(merge(state.running, sorted((now + job.walltime, job.serial, job) for job in starts)))
 
 
-def walltime_order(job: Job) -> tuple[int, float]:
-    """Return the sort key of jobs that are tried shortest first."""
-    return (-job.priority, job.walltime)
+def sort_for_backfill(jobs: list[Job], policy: BackfillPolicy) -> None:
+    """Sort jobs that are not due by the policy's order; they come in the order of the queue."""
+    if policy.shortest_first and len(jobs) > 1:
+        jobs.sort(key=lambda job: (-job.priority, policy.backfill_key(job.walltime, job.submitted)))
 
 
 def _falling_priority(job: Job) -> int:

@@ -23,6 +23,4 @@ def pool_policy_named(name: str, reserve_after: float = DEFAULT_RESERVE_AFTER) -
 
 def pool_policy(policy: BackfillPolicy) -> PoolPolicy:
     """Return what decides by a policy, for one PoolState."""
-    if policy.eager or policy.depth != 1:
-        return ConservativeBackfill(policy.depth, policy.reserve_after, shortest_first=policy.shortest_first)
-    return EasyBackfill(policy.reserve_after, shortest_first=policy.shortest_first, overtaking=policy.overtaking)
+    return ConservativeBackfill(policy) if policy.eager or policy.depth != 1 else EasyBackfill(policy)

@@ -34,7 +34,7 @@ from zonewise_scheduler.quota.flavorassigner.assignment import NO_LAST_ASSIGNMEN
 from zonewise_scheduler.quota.queue.shape_groups import PendingEntry, ShapeGroup, WalltimeGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from zonewise_scheduler.quota.api.queue_types import ClusterQueue
     from zonewise_scheduler.quota.api.workload_types import Workload
@@ -47,14 +47,27 @@ _REQUEUED_ACTIVE = {"FailedAfterNomination", "PendingPreemption"}
 _REQUEUED_INADMISSIBLE = {"NoFit", "NoCandidates", "Reserved"}
 
 
+def _in_order_of_time(walltime: float, timestamp: float) -> float:  # noqa: ARG001 -- as BackfillPolicy.backfill_key
+    return 0.0
+
+
 class PendingWorkloads:
     """The pending workloads of one ClusterQueue."""
 
-    def __init__(self, spec: ClusterQueue, *, requeue_from_eviction: bool = True, shortest_first: bool = False) -> None:
-        """Create an empty queue; `shortest_first`: within a priority, a shorter walltime comes first."""
+    def __init__(
+        self,
+        spec: ClusterQueue,
+        *,
+        requeue_from_eviction: bool = True,
+        backfill_key: Callable[[float, float], float] = _in_order_of_time,
+    ) -> None:
+        """Create an empty queue. By default the order is Kueue's.
+
+        `backfill_key`: what precedes the time in the order within a priority, of a walltime and that time, in seconds.
+        """
         self.spec = spec
         self._requeue_from_eviction = requeue_from_eviction
-        self._shortest_first = shortest_first
+        self._backfill_key = backfill_key
         self._entries: dict[str, PendingEntry] = {}
         """All but those that are inadmissible alone, by key."""
         self._inadmissible_alone: dict[str, Workload] = {}
@@ -228,9 +241,9 @@ class PendingWorkloads:
         self._push_head(shape)
 
     def _rank(self, workload: Workload) -> Rank:
-        walltime = workload.walltime if self._shortest_first else 0.0
         timestamp = workload.queue_order_timestamp(requeue_from_eviction=self._requeue_from_eviction)
-        return -workload.priority, walltime, timestamp, workload.uid, workload.key
+        backfill_key = self._backfill_key(workload.walltime, timestamp)
+        return -workload.priority, backfill_key, timestamp, workload.uid, workload.key
 
     def _insert(self, workload: Workload) -> PendingEntry:
         shape = self._own(self._shape_number(workload))

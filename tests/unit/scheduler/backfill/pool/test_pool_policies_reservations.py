@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.pool_jobs import PoolCase, pool_cases, starts, watch_reservations
+from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.backfill.pool.conservative import ConservativeBackfill
 from zonewise_scheduler.backfill.pool.easy import EasyBackfill
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
@@ -48,15 +49,15 @@ def test_policies_without_reservations_start_every_job(case: PoolCase, name: str
 @given(pool_cases(declared=True), st.booleans(), st.sampled_from([0.0, 5.0]))
 def test_one_reservation_is_easy(case: PoolCase, shortest: bool, reserve_after: float) -> None:
     """Shadow time and extra amounts say what the profile says."""
-    one = EasyBackfill(reserve_after, shortest_first=shortest)
-    other = ConservativeBackfill(1, reserve_after, shortest_first=shortest)
+    policy = BackfillPolicy(reserve_after, shortest_first=shortest)
+    one, other = EasyBackfill(policy), ConservativeBackfill(policy)
     assert starts(case.tasks, case.capacity, Thorough(one, eager=True)) == starts(case.tasks, case.capacity, other)
 
 
 @given(pool_cases(), st.sampled_from([0.0, 5.0, inf]), st.booleans())
 def test_jobs_that_did_not_fit_are_not_tried_again(case: PoolCase, reserve_after: float, shortest: bool) -> None:
     """Looking only at new jobs, while nothing becomes available, changes nothing."""
-    policy = EasyBackfill(reserve_after, shortest_first=shortest)
+    policy = EasyBackfill(BackfillPolicy(reserve_after, shortest_first=shortest))
     assert starts(case.tasks, case.capacity, policy) == starts(case.tasks, case.capacity, Thorough(policy, eager=False))
 
 

@@ -60,7 +60,16 @@ def test_no_field_is_renamed_or_removed() -> None:
     """Whoever reads version 1 finds all of these."""
     actual = built(result(PREEMPTED), with_jobs=True)["results"][0]
     assert list(actual) == ["policy", "rules", "decisions", "seconds", "summary", "kinds", "jobs"]
-    assert set(actual["rules"]) == {"reserveAfter", "depth", "shortestFirst", "overtaking", "eager"}
+    assert set(actual["rules"]) == {
+        "reserveAfter",
+        "reserveAfterBase",
+        "reserveAfterWalltimes",
+        "depth",
+        "shortestFirst",
+        "ageWeight",
+        "overtaking",
+        "eager",
+    }
     assert set(actual["summary"]) >= SUMMARY
     assert set(actual["summary"]["promises"]) >= {"jobs", "broken", "earlyMean"}
     assert all(set(entry) >= JOB for entry in actual["jobs"])
@@ -83,7 +92,7 @@ def test_each_policy_has_its_result() -> None:
     names = ["greedy", "conservative", DEFAULT_POLICY]
     actual = built(*(result(PREEMPTED, name) for name in names))["results"]
     assert [entry["policy"] for entry in actual] == names
-    assert [entry["rules"]["reserveAfter"] for entry in actual] == [None, 0.0, 86_400.0]
+    assert [entry["rules"]["reserveAfter"] for entry in actual] == [None, 0.0, 259_200.0]
     assert [entry["rules"]["depth"] for entry in actual] == [1, None, 1]
     assert "jobs" not in actual[0]
 
