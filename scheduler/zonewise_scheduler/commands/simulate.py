@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 POLICIES = {
-    DEFAULT_POLICY: "any job that fits starts, the shortest first; after a wait of 24 h (--reserve-after) a job has a "
-    "reservation",
+    DEFAULT_POLICY: "any job that fits starts, the shortest less half of its wait first; after a wait of 6 h and six "
+    "walltimes, at most 3 d (--reserve-after), a job has a reservation",
     "fifo": "jobs start in order of submission: Kueue's StrictFIFO",
     "greedy": "any job that fits starts: Kueue's BestEffortFIFO, Volcano, YuniKorn",
     "easy": "any job that fits starts, unless it delays the first that does not fit, which has a reservation",
@@ -71,7 +71,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "input")  # fmt: skip
     add("--policy", metavar="NAME", help=f"see below (default: {DEFAULT_POLICY})")
     add("--compare", metavar="A,B,...", type=names, default=[], help="several policies, side by side")
-    add("--reserve-after", metavar="DURATION", type=duration, help=f"of {DEFAULT_POLICY} (default: 24h; or never)")
+    add("--reserve-after", metavar="DURATION", type=duration, help=f"of {DEFAULT_POLICY} (default: 72h; or never)")
     add("--nodes", metavar="SPEC", help="processors (100), nodes (100x64, 100x64x256Gi), a fleet file, or "
         "NodeResourceTopologies (default: those of the trace)")  # fmt: skip
     add("--exact", action="store_true", default=None, help="jobs declare their true run times")

@@ -181,7 +181,7 @@ class NominalQuota(NamedTuple):
 
 
 class ReserveAfter(NamedTuple):
-    """The wait after which the default policy reserves: 15 min to 14 d, in steps that grow with it."""
+    """The wait after which the default policy reserves at the latest: 15 min to 14 d, in steps that grow with it."""
 
     source: SwfLog | Scenario
     after: float

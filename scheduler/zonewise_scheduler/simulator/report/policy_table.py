@@ -86,6 +86,9 @@ def _waits_by_kind(results: Sequence[PolicyResult]) -> Iterator[Row]:
     yield Row("mean wait of")
     for kind, summaries in summaries_by_kind.items():
         yield Row(f"{_INDENT}{kind}", format_durations([summary and summary.wait_mean for summary in summaries]))
+    yield Row("95th percentile of")
+    for kind, summaries in summaries_by_kind.items():
+        yield Row(f"{_INDENT}{kind}", format_durations([summary and summary.wait_p95 for summary in summaries]))
     yield Row("longest wait of")
     for kind, summaries in summaries_by_kind.items():
         yield Row(f"{_INDENT}{kind}", format_durations([summary and summary.wait_max for summary in summaries]))

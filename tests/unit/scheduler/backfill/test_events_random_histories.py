@@ -32,6 +32,7 @@ POLICIES = [
     BackfillPolicy(depth=2),
     BackfillPolicy(depth=UNLIMITED_DEPTH),
     BackfillPolicy(5.0, shortest_first=True),
+    BackfillPolicy(12.0, 1.0, 1.0, shortest_first=True, age_weight=0.5),
     BackfillPolicy(reserve_after=float("inf")),
 ]
 NAMES = "abc"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from support.planner_stories import Submission, queue, story, submission
 from support.pool_jobs import CPUS, cpus, task
-from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, policy_named
+from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, BackfillPolicy, policy_named
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy
 from zonewise_scheduler.simulator.pool_simulation import simulate_pool
 
@@ -35,7 +35,16 @@ def task_lists(draw: st.DrawFn) -> list[Task]:
 @pytest.mark.parametrize("name", ["fifo", "greedy", "easy", "easy-sjbf", DEFAULT_POLICY])
 @given(task_lists(), st.sampled_from([0.0, 2.0, 10.0]))
 def test_starts_equal_those_of_the_pool(name: str, tasks: list[Task], reserve_after: float) -> None:
-    policy = policy_named(name, reserve_after)
+    assert_equal_starts(tasks, policy_named(name, reserve_after))
+
+
+@given(task_lists(), st.sampled_from([0.0, 2.0]), st.sampled_from([0.0, 1.0, 3.0]), st.sampled_from([0.0, 0.5, 2.0]))
+def test_ages_count_alike(tasks: list[Task], base: float, walltimes: float, age_weight: float) -> None:
+    """The default's rule at the scale of these walltimes."""
+    assert_equal_starts(tasks, BackfillPolicy(30.0, base, walltimes, shortest_first=True, age_weight=age_weight))
+
+
+def assert_equal_starts(tasks: list[Task], policy: BackfillPolicy) -> None:
     expected = simulate_pool(tasks, cpus(SIZE), pool_policy(policy)).starts
     played = story([queue("q", SIZE)], [as_submission(task_) for task_ in tasks], policy, lazy=True).starts
     assert [expected.get(one.job) for one in tasks] == [played.get(f"/{one.job.serial:03}") for one in tasks]

@@ -39,7 +39,7 @@ def test_a_job_that_ends_when_it_declared_has_freed_its_quota_for_jobs_submitted
 
 def test_a_submission_is_before_an_early_end_of_the_same_time() -> None:
     """So the shorter job that comes at 10 is there to be chosen when the machine is free."""
-    tasks = [task(0, 8, 20, run=10), task(1, 8, 5), task(2, 8, 1, 10)]
+    tasks = [task(0, 8, 20, run=10), task(1, 8, 7), task(2, 8, 1, 10)]
     assert starts(tasks, cpus(8), pool_policy_named(DEFAULT_POLICY)) == [0, 11, 10]
 
 

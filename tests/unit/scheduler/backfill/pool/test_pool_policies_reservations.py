@@ -12,7 +12,7 @@ from support.pool_jobs import PoolCase, pool_cases, starts, watch_reservations
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.backfill.pool.conservative import ConservativeBackfill
 from zonewise_scheduler.backfill.pool.easy import EasyBackfill
-from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
+from zonewise_scheduler.backfill.pool.pool_policies import pool_policy, pool_policy_named
 from zonewise_scheduler.backfill.pool.pool_state import PoolDecision
 
 if TYPE_CHECKING:
@@ -22,11 +22,31 @@ reserving = st.sampled_from(
     ["easy", "easy-sjbf", "shortest-reserving", "depth-1", "depth-2", "depth-3", "conservative"]
 )
 
+policies = st.builds(
+    lambda after, base, walltimes, shortest, age: BackfillPolicy(
+        after, base, walltimes, shortest_first=shortest, age_weight=age
+    ),
+    st.sampled_from([0.0, 5.0, 20.0, inf]),
+    st.sampled_from([inf, 1.0]),
+    st.sampled_from([0.0, 1.0]),
+    st.booleans(),
+    st.sampled_from([0.0, 0.5, 2.0]),
+)
+"""With one reservation at most, which may come with age and walltime."""
+
 
 @given(pool_cases(), reserving, st.sampled_from([0.0, 5.0, inf]))
 def test_no_start_delays_a_reservation(case: PoolCase, name: str, reserve_after: float) -> None:
     """With one resource or two, priorities and jobs without a walltime; and every job starts at last."""
     outcome, watcher = watch_reservations(case, pool_policy_named(name, reserve_after))
+    assert len(outcome.starts) == len(case.tasks)
+    for job, start in watcher.first_start.items():
+        assert outcome.starts[job] <= start
+
+
+@given(pool_cases(), policies)
+def test_no_start_delays_a_reservation_that_comes_with_age(case: PoolCase, policy: BackfillPolicy) -> None:
+    outcome, watcher = watch_reservations(case, pool_policy(policy))
     assert len(outcome.starts) == len(case.tasks)
     for job, start in watcher.first_start.items():
         assert outcome.starts[job] <= start
@@ -46,18 +66,17 @@ def test_policies_without_reservations_start_every_job(case: PoolCase, name: str
     assert watcher.first_start == {}
 
 
-@given(pool_cases(declared=True), st.booleans(), st.sampled_from([0.0, 5.0]))
-def test_one_reservation_is_easy(case: PoolCase, shortest: bool, reserve_after: float) -> None:
+@given(pool_cases(declared=True), policies)
+def test_one_reservation_is_easy(case: PoolCase, policy: BackfillPolicy) -> None:
     """Shadow time and extra amounts say what the profile says."""
-    policy = BackfillPolicy(reserve_after, shortest_first=shortest)
     one, other = EasyBackfill(policy), ConservativeBackfill(policy)
     assert starts(case.tasks, case.capacity, Thorough(one, eager=True)) == starts(case.tasks, case.capacity, other)
 
 
-@given(pool_cases(), st.sampled_from([0.0, 5.0, inf]), st.booleans())
-def test_jobs_that_did_not_fit_are_not_tried_again(case: PoolCase, reserve_after: float, shortest: bool) -> None:
+@given(pool_cases(), policies)
+def test_jobs_that_did_not_fit_are_not_tried_again(case: PoolCase, rule: BackfillPolicy) -> None:
     """Looking only at new jobs, while nothing becomes available, changes nothing."""
-    policy = EasyBackfill(BackfillPolicy(reserve_after, shortest_first=shortest))
+    policy = EasyBackfill(rule)
     assert starts(case.tasks, case.capacity, policy) == starts(case.tasks, case.capacity, Thorough(policy, eager=False))
 
 

@@ -121,7 +121,8 @@ def test_kinds_have_their_waits() -> None:
     built = [" ".join(line.split()) for line in lines(result(*jobs), result(*other, policy="fifo"))]
     start = built.index("mean wait of")
     assert built[start:][:3] == ["mean wait of", "small 4.00 s 4.00 s", "large 10.0 s -"]
-    assert built[start:][3:6] == ["longest wait of", "small 8.00 s 8.00 s", "large 10.0 s -"]
+    assert built[start:][3:6] == ["95th percentile of", "small 7.60 s 7.60 s", "large 10.0 s -"]
+    assert built[start:][6:9] == ["longest wait of", "small 8.00 s 8.00 s", "large 10.0 s -"]
 
 
 def test_jobs_of_one_kind_are_all_jobs() -> None:
