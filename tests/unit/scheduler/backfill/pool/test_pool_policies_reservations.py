@@ -22,17 +22,17 @@ reserving = st.sampled_from(
     ["easy", "easy-sjbf", "shortest-reserving", "depth-1", "depth-2", "depth-3", "conservative"]
 )
 
-policies = st.builds(
-    lambda after, base, walltimes, shortest, age: BackfillPolicy(
-        after, base, walltimes, shortest_first=shortest, age_weight=age
-    ),
-    st.sampled_from([0.0, 5.0, 20.0, inf]),
-    st.sampled_from([inf, 1.0]),
-    st.sampled_from([0.0, 1.0]),
-    st.booleans(),
-    st.sampled_from([0.0, 0.5, 2.0]),
-)
-"""With one reservation at most, which may come with age and walltime."""
+
+@st.composite
+def policies(draw: st.DrawFn) -> BackfillPolicy:
+    """With one reservation at most, which may come with age and walltime."""
+    return BackfillPolicy(
+        draw(st.sampled_from([0.0, 5.0, 20.0, inf])),
+        draw(st.sampled_from([inf, 1.0])),
+        draw(st.sampled_from([0.0, 1.0])),
+        shortest_first=draw(st.booleans()),
+        age_weight=draw(st.sampled_from([0.0, 0.5, 2.0])),
+    )
 
 
 @given(pool_cases(), reserving, st.sampled_from([0.0, 5.0, inf]))
@@ -44,7 +44,7 @@ def test_no_start_delays_a_reservation(case: PoolCase, name: str, reserve_after:
         assert outcome.starts[job] <= start
 
 
-@given(pool_cases(), policies)
+@given(pool_cases(), policies())
 def test_no_start_delays_a_reservation_that_comes_with_age(case: PoolCase, policy: BackfillPolicy) -> None:
     outcome, watcher = watch_reservations(case, pool_policy(policy))
     assert len(outcome.starts) == len(case.tasks)
@@ -66,14 +66,14 @@ def test_policies_without_reservations_start_every_job(case: PoolCase, name: str
     assert watcher.first_start == {}
 
 
-@given(pool_cases(declared=True), policies)
+@given(pool_cases(declared=True), policies())
 def test_one_reservation_is_easy(case: PoolCase, policy: BackfillPolicy) -> None:
     """Shadow time and extra amounts say what the profile says."""
     one, other = EasyBackfill(policy), ConservativeBackfill(policy)
     assert starts(case.tasks, case.capacity, Thorough(one, eager=True)) == starts(case.tasks, case.capacity, other)
 
 
-@given(pool_cases(), policies)
+@given(pool_cases(), policies())
 def test_jobs_that_did_not_fit_are_not_tried_again(case: PoolCase, rule: BackfillPolicy) -> None:
     """Looking only at new jobs, while nothing becomes available, changes nothing."""
     policy = EasyBackfill(rule)
