@@ -90,7 +90,8 @@ def _model(gpus: list[Gpu]) -> Iterator[tuple[str, str]]:
     if memory is not None:
         yield "gpu.memory", str(memory // _MIB)
     capability = uniform_value(gpu.compute_capability for gpu in gpus)
-    if capability is not None and re.fullmatch(r"\d+\.\d+", capability):
+    # GFD describes no capability 0 (newArchitectureLabels)
+    if capability is not None and re.fullmatch(r"[1-9]\d*\.\d+", capability):
         major, minor = capability.split(".")
         yield "gpu.family", _family(major, int(minor))
         yield from _numbered("gpu.compute", {"major": major, "minor": minor})

@@ -275,6 +275,32 @@ def test_families(capability: str, family: str) -> None:
     assert gfd(Machine(gpus=(gpu,)))["gpu.family"] == family
 
 
+SOURCE_FAMILIES = """
+    1.0-1.9 tesla  2.0-2.9 fermi  3.0-3.9 kepler  5.0-5.9 maxwell  6.0-6.9 pascal  7.0-7.4 volta  7.5-7.9 turing
+    8.0-8.8 ampere  8.9-8.9 ada-lovelace  9.0-9.9 hopper  10.0-10.9 blackwell  12.0-12.9 blackwell  13.0-13.9 rubin
+"""
+"""The table of k8s-device-plugin, internal/lm/resource.go getArchFamily, at commit 1b826acc."""
+
+
+def test_families_are_those_of_the_source() -> None:
+    """Of every compute capability up to 15.9; GFD has no such labels for a capability that begins with 0."""
+    words = iter(SOURCE_FAMILIES.split())
+    expected: dict[str, str] = {}
+    for interval, family in zip(words, words, strict=True):
+        (major, first), (_, last) = (end.split(".") for end in interval.split("-"))
+        expected |= {f"{major}.{minor}": family for minor in range(int(first), int(last) + 1)}
+    for capability in (f"{major}.{minor}" for major in range(16) for minor in range(10)):
+        gpu = gpu_server().gpus[0]._replace(compute_capability=capability)
+        labels = gfd(Machine(gpus=(gpu,)))
+        major, minor = capability.split(".")
+        described = {name: labels.get(f"gpu.{name}") for name in ("family", "compute.major", "compute.minor")}
+        if major == "0":
+            assert described == dict.fromkeys(described)
+        else:
+            family = expected.get(capability, "undefined")
+            assert described == {"family": family, "compute.major": major, "compute.minor": minor}
+
+
 def test_a_driver_version_of_two_parts() -> None:
     """Its revision is an empty label, as GFD has it."""
     gpu = gpu_server().gpus[0]._replace(driver_version="570.86")
