@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.planner_state import new_state
+from zonewise_scheduler.backfill.policies import OVERRUN_EXTENSION
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption, LocalQueue
@@ -93,8 +94,10 @@ class Story:
         self.plans: list[tuple[float, Plan]] = []
         self.usage: list[tuple[float, dict[str, int]]] = []
         """CPUs used in each queue, after each pass."""
-        self._ends: list[tuple[float, float, str, int]] = []
-        """By true end, then arrival."""
+        self._ends: list[tuple[float, int, str]] = []
+        """By true end, then start."""
+        self._deadlines: dict[str, float] = {}
+        """Of each workload that has started, as a pool has them: each event extends those that have passed."""
         self._serial = 0
 
     def play(self, submissions: Iterable[Submission]) -> Story:
@@ -111,7 +114,7 @@ class Story:
                 if self._fits(submission) or not self._lazy:
                     self._schedule(at)
                 continue
-            _, _, key, serial = heappop(self._ends)
+            _, serial, key = heappop(self._ends)
             if self._serials.get(key) == serial and key in self.planner.running:
                 events.finish(self.planner, key)
             self._schedule(at)
@@ -123,9 +126,10 @@ class Story:
         return all(pod_set.requests["cpu"] * pod_set.pods <= available for pod_set in pod_sets)
 
     def _settle(self, now: float) -> None:
-        """End the workloads whose deadline has come at this very time."""
-        for key, run in list(self.planner.running.items()):
-            if run.deadline <= now and self.starts[key] + self._run_times[key] <= now:
+        """End the workloads whose deadline has come, if they end at this very time; extend the other deadlines."""
+        for key in [key for key, deadline in self._deadlines.items() if deadline <= now]:
+            self._deadlines[key] = now + OVERRUN_EXTENSION
+            if key in self.planner.running and self.starts[key] + self._run_times[key] <= now:
                 events.finish(self.planner, key)
 
     def _schedule(self, now: float) -> None:
@@ -139,7 +143,8 @@ class Story:
                 reserved_starts = [reservation.start for _, reservation in self.reservations.pop(key, [])]
                 self.reserved_starts.append((key, reserved_starts, now))
                 self._serials[key] = self._serial
-                heappush(self._ends, (now + self._run_times[key], workload.created_at, key, self._serial))
+                self._deadlines[key] = now + workload.max_duration
+                heappush(self._ends, (now + self._run_times[key], self._serial, key))
             for reservation in self.planner.reservations_by_start:
                 reservations = self.reservations.setdefault(reservation.workload.key, [])
                 if not reservations or reservations[-1][1].start != reservation.start:

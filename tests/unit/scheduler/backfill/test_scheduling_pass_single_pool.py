@@ -15,25 +15,28 @@ from zonewise_scheduler.backfill.pool.pool_policies import pool_policy
 from zonewise_scheduler.simulator.pool_simulation import simulate_pool
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from zonewise_scheduler.simulator.pool_simulation import Task
 
 SIZE = 8
 
 
 @st.composite
-def task_lists(draw: st.DrawFn) -> list[Task]:
+def task_lists(draw: st.DrawFn, overruns: Sequence[int] = ()) -> list[Task]:
+    """Jobs that end by their deadlines, but for those whose walltime is shorter than their run time by an overrun."""
     drawn: list[Task] = []
     now = 0
     for serial in range(draw(st.integers(1, 12))):
         now += draw(st.integers(0, 4))
         run = draw(st.integers(1, 12))
-        limit = run + draw(st.sampled_from([0, 0, 1, 3, 10, float("inf")]))
+        limit = max(1, run + draw(st.sampled_from([0, 0, 1, 3, 10, float("inf"), *overruns])))
         drawn.append(task(serial, draw(st.integers(1, SIZE)), limit, now, run))
     return drawn
 
 
 @pytest.mark.parametrize("name", ["fifo", "greedy", "easy", "easy-sjbf", DEFAULT_POLICY])
-@given(task_lists(), st.sampled_from([0.0, 2.0, 10.0]))
+@given(task_lists() | task_lists(overruns=(-1, -3, -10)), st.sampled_from([0.0, 2.0, 10.0]))
 def test_starts_equal_those_of_the_pool(name: str, tasks: list[Task], reserve_after: float) -> None:
     assert_equal_starts(tasks, policy_named(name, reserve_after))
 

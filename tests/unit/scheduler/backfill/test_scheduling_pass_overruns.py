@@ -1,0 +1,70 @@
+"""A workload that outlives its walltime changes the future that reservations were computed for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.planner_stories import make_planner, queue, submission
+from zonewise_scheduler.backfill import events
+from zonewise_scheduler.backfill.policies import OVERRUN_EXTENSION, policy_named
+from zonewise_scheduler.backfill.scheduling_pass import schedule
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.backfill.planner_state import PlannerState
+
+LATE = 12.0
+"""Two seconds after the deadline of the first workload, which runs on."""
+
+
+def planner_of(policy: str, *workloads: tuple[str, int, float]) -> PlannerState:
+    """A queue of 8 CPUs after its first pass; `workloads`: name, CPUs, walltime."""
+    planner = make_planner([queue("q", 8)], policy_named(policy))
+    for name, cpus, walltime in workloads:
+        events.submit(planner, submission(name, cpus, walltime).workload, "q")
+    schedule(planner, 0)
+    return planner
+
+
+def reserved_starts(planner: PlannerState) -> dict[str, float]:
+    """The reserved start of each workload that has one, by key."""
+    return {reservation.workload.key: reservation.start for reservation in planner.reservations_by_start}
+
+
+@pytest.mark.parametrize("policy", ["easy", "depth-2", "conservative"])
+def test_an_overrun_moves_the_reservation_and_what_may_start_beside_it(policy: str) -> None:
+    """The second waits for the first. The third would have delayed it, and ends before it once the first overruns."""
+    planner = planner_of(policy, ("first", 5, 10), ("second", 8, 10), ("third", 3, 40))
+    assert set(planner.running) == {"/first"}
+    assert reserved_starts(planner)["/second"] == 10
+    schedule(planner, LATE)
+    assert set(planner.running) == {"/first", "/third"}
+    assert reserved_starts(planner)["/second"] == LATE + OVERRUN_EXTENSION
+    schedule(planner, LATE + 5)
+    assert reserved_starts(planner)["/second"] == LATE + OVERRUN_EXTENSION
+
+
+def test_a_workload_that_comes_after_an_overrun_uses_what_is_left() -> None:
+    """It ends before the reservation, which has moved with the deadline of the first."""
+    planner = planner_of("easy", ("first", 5, 10), ("second", 8, 10))
+    schedule(planner, LATE)
+    events.submit(planner, submission("third", 3, 40, at=LATE).workload, "q")
+    schedule(planner, LATE)
+    assert set(planner.running) == {"/first", "/third"}
+
+
+def test_after_an_overrun_a_long_workload_still_delays_the_reservation() -> None:
+    """The control of the tests above: 61 s are longer than the extension."""
+    planner = planner_of("easy", ("first", 5, 10), ("second", 8, 10), ("third", 3, OVERRUN_EXTENSION + 1))
+    schedule(planner, LATE)
+    assert set(planner.running) == {"/first"}
+
+
+def test_a_reserved_workload_starts_although_another_overruns() -> None:
+    """Its start has come, and the overrun takes nothing that it needs."""
+    planner = planner_of("easy", ("first", 5, 10), ("other", 3, 10), ("second", 5, 10))
+    events.finish(planner, "/first")
+    schedule(planner, LATE)
+    assert set(planner.running) == {"/other", "/second"}
+    assert reserved_starts(planner) == {}
