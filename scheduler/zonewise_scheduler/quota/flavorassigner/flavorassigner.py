@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_scheduler.quota.api.amount import hash_resource_name, plus
 from zonewise_scheduler.quota.api.resource_quota import FlavorResource
+from zonewise_scheduler.quota.api.workload_types import PodSetAdmission
 from zonewise_scheduler.quota.flavorassigner.assignment import (
     Assignment,
     FlavorAssignment,
@@ -27,7 +28,7 @@ from zonewise_scheduler.quota.flavorassigner.tas_flavorassigner import update_as
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from zonewise_scheduler.quota.api.workload_types import PodSetResources
+    from zonewise_scheduler.quota.api.workload_types import PodSetResources, Workload
     from zonewise_scheduler.quota.flavorassigner.assignment import ConsideredFlavor, NoFitReason
     from zonewise_scheduler.quota.flavorassigner.flavor_scan import FlavorAssigner
 
@@ -40,7 +41,22 @@ FlavorAlternatives = tuple[FlavorRequests, ...]
 
 
 def assign_flavors(assigner: FlavorAssigner, counts: Sequence[int] | None = None) -> Assignment:
-    """Return the flavors of a workload; `counts` of pods by pod set, None: all pods."""
+    """Return the flavors of a workload; `counts` of pods by pod set, None: all pods.
+
+    A workload with quota is a head again only for its placement. It keeps the flavors of its admission, and gets no
+    other, whatever quotas its queue has by now.
+    """
+    workload = assigner.workload
+    assignment = _scan_flavors(assigner, counts) if workload.admission is None else _admitted_assignment(workload)
+    if assignment.representative_mode != FlavorAssignmentMode.NO_FIT:
+        assignment = update_assignment_for_tas(assigner, assignment)
+    if assignment.representative_mode != FlavorAssignmentMode.NO_FIT:
+        return assignment
+    return replace(assignment, no_fit_reason=_resolve_no_fit_reason(assigner, assignment))
+
+
+def _scan_flavors(assigner: FlavorAssigner, counts: Sequence[int] | None) -> Assignment:
+    """Return the flavors of a workload without quota, and no placements yet."""
     requests = assigner.workload.total_requests
     if counts is not None:
         requests = tuple(pod_set.scaled_to(count) for pod_set, count in zip(requests, counts, strict=True))
@@ -53,12 +69,30 @@ def assign_flavors(assigner: FlavorAssigner, counts: Sequence[int] | None = None
             _add_usage(assigner, by_index[i], usage)
         if any(by_index[i].representative_mode == FlavorAssignmentMode.NO_FIT for i in indices):
             break
-    assignment = Assignment(tuple(by_index[i] for i in sorted(by_index)), usage)
-    if assignment.representative_mode != FlavorAssignmentMode.NO_FIT:
-        assignment = update_assignment_for_tas(assigner, assignment)
-    if assignment.representative_mode != FlavorAssignmentMode.NO_FIT:
-        return assignment
-    return replace(assignment, no_fit_reason=_resolve_no_fit_reason(assigner, assignment))
+    return Assignment(tuple(by_index[i] for i in sorted(by_index)), usage)
+
+
+def _admitted_assignment(workload: Workload) -> Assignment:
+    """Return flavors, pods and placements as admitted (pkg/workload/workload.go totalRequestsFromAdmission).
+
+    The pods with quota may be fewer than those of the pod set; none has quota where the admission lacks the pod set.
+    """
+    admitted_pod_sets = (
+        workload.admitted_pod_sets.get(pod_set.name, PodSetAdmission(pod_set.name, {}, {}, 0))
+        for pod_set in workload.pod_sets
+    )
+    pod_sets = tuple(
+        PodSetAssignment(
+            admitted.name,
+            admitted.pods,
+            admitted.usage,
+            {name: FlavorAssignment(flavor, FlavorAssignmentMode.FIT) for name, flavor in admitted.flavors.items()},
+            topology_assignment=admitted.topology_assignment,
+            delayed_topology_request=admitted.delayed_topology_request,
+        )
+        for admitted in admitted_pod_sets
+    )
+    return Assignment(pod_sets, workload.usage)
 
 
 def flavor_alternatives(assigner: FlavorAssigner) -> FlavorAlternatives | None:
@@ -137,7 +171,7 @@ def _scan_resources(
 ) -> FlavorScan:
     """Return the flavors of a podset group, resource by resource; no flavors where one resource gets none."""
     rg_by_resource = assigner.queue.rg_by_resource
-    flavors = _admitted_flavors(assigner, indices)
+    flavors: dict[str, FlavorAssignment] = {}
     statuses: list[FlavorStatus] = []
     considered_flavors: list[ConsideredFlavor] = []
     for resource in sorted(sums, key=hash_resource_name):
@@ -153,19 +187,6 @@ def _scan_resources(
         flavors |= scan.flavors
         statuses += scan.statuses
     return FlavorScan(flavors, tuple(statuses), tuple(considered_flavors))
-
-
-def _admitted_flavors(assigner: FlavorAssigner, indices: list[int]) -> dict[str, FlavorAssignment]:
-    """Return the flavors of the admission: a workload with quota is a head again only for its placement."""
-    flavors: dict[str, FlavorAssignment] = {}
-    for i in indices:
-        admitted = assigner.workload.admitted_pod_sets.get(assigner.workload.pod_sets[i].name)
-        if admitted is not None:
-            flavors |= {
-                resource: FlavorAssignment(name, FlavorAssignmentMode.FIT)
-                for resource, name in admitted.flavors.items()
-            }
-    return flavors
 
 
 def _resolve_pod_set_flavors(

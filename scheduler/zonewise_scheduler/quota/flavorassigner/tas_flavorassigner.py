@@ -109,8 +109,7 @@ def _with_placement_requests(assigner: FlavorAssigner, assignment: Assignment) -
     requests: dict[str, list[PlacementRequest]] = {}
     pod_sets: list[PodSetAssignment] = []
     unhealthy = tas_snapshot.pod_sets_on_unhealthy_nodes(workload)
-    for spec, assigned in zip(workload.pod_sets, assignment.pod_sets, strict=True):
-        pod_set = _with_admitted_values(workload, assigned)
+    for spec, pod_set in zip(workload.pod_sets, assignment.pod_sets, strict=True):
         names = sorted({flavor.name for flavor in pod_set.flavors.values() if tas_snapshot.has_topology(flavor.name)})
         keeps_placement = pod_set.topology_assignment is not None and (
             pod_set.name not in unhealthy or workload.owned_by_single_pod
@@ -126,23 +125,6 @@ def _with_placement_requests(assigner: FlavorAssigner, assignment: Assignment) -
             problem = f"flavors with different topologies: {', '.join(names)}" if names else "no flavor with a topology"
             pod_sets.append(replace(pod_set, error=problem))
     return replace(assignment, pod_sets=tuple(pod_sets), placement_requests=requests)
-
-
-def _with_admitted_values(workload: Workload, pod_set: PodSetAssignment) -> PodSetAssignment:
-    """Return an assignment with the pods, the requests and the placement of the admission, if there is one.
-
-    The pods with quota may be fewer: workload.go totalRequestsFromAdmission.
-    """
-    admitted = workload.admitted_pod_sets.get(pod_set.name)
-    if admitted is None:
-        return pod_set
-    return replace(
-        pod_set,
-        pods=admitted.pods,
-        requests=admitted.usage,
-        topology_assignment=admitted.topology_assignment,
-        delayed_topology_request=admitted.delayed_topology_request,
-    )
 
 
 def _needs_placement(assigner: FlavorAssigner, spec: PodSet) -> bool:

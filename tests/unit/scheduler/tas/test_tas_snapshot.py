@@ -10,6 +10,7 @@ import pytest
 from support.tas_clusters import Host, hosts_of, job, pods_of, preempting_queue, snapshot_of
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS, QuotaSettings
 from zonewise_scheduler.quota.api.queue_types import AdmissionCheckStrategyRule
+from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
 from zonewise_scheduler.quota.api.workload_types import PodSet
 from zonewise_scheduler.quota.cycle.entry import Head
 from zonewise_scheduler.quota.cycle.scheduling_cycle import run_cycle
@@ -212,6 +213,23 @@ def test_pods_without_a_replacement(fail_fast: bool, status: str, hosts: tuple[s
         (),
         hosts_of(workload),
     )
+
+
+@pytest.mark.parametrize("quota", [9, 0])
+def test_a_replaced_node_adds_no_flavor(quota: int) -> None:
+    """The queue has got quota of GPUs since the admission. The workload keeps its flavors, and runs on."""
+    before, hosts = preempting_queue("a", 9), [Host("one", "x", 2), Host("two", "x", 2)]
+    gpus = resource_group(FlavorQuotas("fast", (("gpu", ResourceQuota(quota)),)))
+    after = before._replace(resource_groups=(*before.resource_groups, gpus))
+    settings = DEFAULT_SETTINGS._replace(ignore_undeclared_resources=True)
+    new = job("one", pods_of(2)._replace(requests={"cpu": 2, "gpu": 1}, node_requests={"cpu": 2}))
+    admitted = run_one_cycle(snapshot_of([before], hosts), ("a", new), settings=settings)["one"].workload
+    snapshot = snapshot_of([after], hosts)
+    snapshot.add_workload(admitted)
+    moved = with_unhealthy_nodes(snapshot, admitted, "one")
+    decision = run_one_cycle(snapshot, ("a", moved), settings=settings)["one"]
+    assert (decision.status, hosts_of(decision.workload)) == ("admitted", {"main": {"two": 1}})
+    assert decision.workload.usage == admitted.usage == {FlavorResource("all", "cpu"): 2}
 
 
 def test_replacement_on_the_same_node_uses_its_capacity() -> None:
