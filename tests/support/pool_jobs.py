@@ -63,6 +63,18 @@ def pool_cases(draw: st.DrawFn, *, declared: bool = False, priorities: bool = Tr
     return PoolCase(packing, whole, tasks)
 
 
+@st.composite
+def late_filler_cases(draw: st.DrawFn) -> PoolCase:
+    """A job ends, and several fit that end after the reserved start: beside the reserved job there is room for one."""
+    long = draw(st.integers(2, SIZE - 2))
+    rest = SIZE - long
+    extra = draw(st.integers(1, min(long - 1, rest // 2)))
+    fillers = draw(st.lists(st.integers(extra // 2 + 1, extra), min_size=2, max_size=4))
+    tasks = [task(0, long, 20), task(1, rest, draw(st.integers(1, 9))), task(2, SIZE - extra, 5)]
+    tasks += [task(3 + index, size, draw(st.integers(20, 40))) for index, size in enumerate(fillers)]
+    return PoolCase(CPUS, cpus(SIZE), tasks)
+
+
 class ReservationWatcher:
     """Checks at every decision that no reservation moves to a later start and that nothing is overcommitted."""
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.pool_jobs import PoolCase, pool_cases, starts, watch_reservations
+from support.pool_jobs import PoolCase, late_filler_cases, pool_cases, starts, watch_reservations
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.backfill.pool.conservative import ConservativeBackfill
 from zonewise_scheduler.backfill.pool.easy import EasyBackfill
@@ -18,9 +19,8 @@ from zonewise_scheduler.backfill.pool.pool_state import PoolDecision
 if TYPE_CHECKING:
     from zonewise_scheduler.backfill.pool.pool_state import Job, PoolPolicy, PoolReservation, PoolState
 
-reserving = st.sampled_from(
-    ["easy", "easy-sjbf", "shortest-reserving", "depth-1", "depth-2", "depth-3", "conservative"]
-)
+RESERVING = ["easy", "easy-sjbf", "shortest-reserving", "depth-1", "depth-2", "depth-3", "conservative"]
+reserving = st.sampled_from(RESERVING)
 
 
 @st.composite
@@ -50,6 +50,15 @@ def test_no_start_delays_a_reservation_that_comes_with_age(case: PoolCase, polic
     assert len(outcome.starts) == len(case.tasks)
     for job, start in watcher.first_start.items():
         assert outcome.starts[job] <= start
+
+
+@pytest.mark.parametrize("name", RESERVING)
+@given(case=late_filler_cases())
+def test_late_fillers_of_one_decision_delay_no_reservation(name: str, case: PoolCase) -> None:
+    """Each alone would end beside the reserved job, two together would not."""
+    outcome, watcher = watch_reservations(case, pool_policy_named(name, 0.0))
+    assert watcher.first_start[case.tasks[2].job] == 20
+    assert outcome.starts[case.tasks[2].job] == 20
 
 
 @given(pool_cases(declared=True))
