@@ -40,6 +40,11 @@ def test_what_was_wrong_before_is_corrected() -> None:
     assert forecast == (310, pytest.approx(310), pytest.approx(311, abs=1))
 
 
+def test_who_starts_at_once_has_waited_for_nothing() -> None:
+    forecast = calibrated([0] * 50).forecast("new", "q", 10, [60, 110, 210])
+    assert (forecast.earliest, forecast.likely) == (10, pytest.approx(10, abs=1e-6))
+
+
 def test_a_start_that_is_unknown_stays_so() -> None:
     calibration = calibrated([100] * 50)
     assert calibration.forecast("new", "q", 5, [20, inf, inf]) == Forecast(5, inf, inf)

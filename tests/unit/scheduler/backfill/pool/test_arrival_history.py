@@ -74,3 +74,11 @@ def test_old_jobs_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     assert serials == []  # the oldest job that is left is less than a day old
     serials = [serial for serial, _ in replayed(history, 999 * step + DAY - step * 50)]
     assert serials == list(range(950, 1000))
+
+
+def test_the_oldest_jobs_are_forgotten_once_there_are_twice_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrival_history, "MAX_ARRIVALS", 2)
+    times = [float(serial) for serial in range(5)]
+    assert [serial for serial, _ in replayed(observed(*times[:4]), DAY + 1)] == [2, 3]
+    assert replayed(observed(*times), DAY + 1) == []  # the oldest job that is left is less than a day old
+    assert [serial for serial, _ in replayed(observed(*times), DAY + 3)] == [4]

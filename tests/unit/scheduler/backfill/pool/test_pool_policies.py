@@ -207,6 +207,38 @@ def test_a_late_reservation_keeps_its_whole_walltime() -> None:
     assert state.running[0][0] == 20.5
 
 
+def test_reservations_behind_a_withdrawn_one_are_brought_forward() -> None:
+    state = waiting(8, job(0, 8, 10), job(1, 8, 10), job(2, 8, 10))
+    policy = pool_policy_named("conservative")
+    decide(policy, 0, state)
+    assert [reservation.start for reservation in policy.reservations(0, state)] == [10, 20]
+    state.withdraw(state.pending[0])
+    decide(policy, 1, state)
+    assert [(one.job.serial, one.start) for one in policy.reservations(1, state)] == [(2, 10)]
+
+
+@pytest.mark.parametrize("name", ["depth-1", "conservative"])
+def test_a_new_job_does_not_use_what_a_late_job_still_holds(name: str) -> None:
+    """Of two jobs that end at 10 s one has ended. A reserved job starts; beside it the new one lacks 2 CPUs."""
+    state = waiting(8, job(0, 3, 10), job(1, 5, 10), job(2, 3, 10), job(3, 8, 10))
+    policy = pool_policy_named(name)
+    first = decide(policy, 0, state)
+    state.end(first[1])
+    state.submit(job(4, 4, 10, 10))
+    assert [one.serial for one in decide(policy, 10, state)] == [2]
+    assert state.available == cpus(2)
+
+
+def test_the_next_job_gets_the_one_reservation_when_the_first_starts() -> None:
+    state = waiting(8, job(0, 8, 10), job(1, 8, 10), job(2, 8, 10))
+    policy = pool_policy_named("depth-1")
+    first = decide(policy, 0, state)
+    assert [(one.job.serial, one.start) for one in policy.reservations(0, state)] == [(1, 10)]
+    state.end(first[0])
+    assert [one.serial for one in decide(policy, 10, state)] == [1]
+    assert [(one.job.serial, one.start) for one in policy.reservations(10, state)] == [(2, 20)]
+
+
 # --- explanations
 
 
