@@ -11,9 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.planner_stories import CPU, Story, Submission, make_planner, queue, story, submission
+from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy
+from zonewise_scheduler.backfill.reservation import ReservationTable
+from zonewise_scheduler.backfill.scheduling_pass import schedule
+from zonewise_scheduler.backfill.types import Reservation
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption
 from zonewise_scheduler.quota.api.workload_types import Admission, PodSetAdmission, Workload
+from zonewise_scheduler.quota.cycle.entry import Head
 
 if TYPE_CHECKING:
     from zonewise_scheduler.backfill.planner_state import PlannerState
@@ -141,9 +146,37 @@ def test_max_available_beside_reservations(
 
 def taking(name: str, amount: int, limit: float) -> Workload:
     """A workload that would start now."""
-    new = submission("new", amount, 0, limit=limit).workload
+    new = submission(f"new-{name}", amount, 0, limit=limit).workload
     pods = PodSetAdmission("main", {"cpu": "all"}, {"cpu": amount}, 1)
     return replace(new, admission=Admission(name, (pods,), 0))
+
+
+def test_the_earliest_reservations_of_each_queue() -> None:
+    """In the order in which they were made."""
+    reservations = [
+        Reservation(one, Head(one, name), start)
+        for name, start in (("q", 30), ("q", 10), ("q", 20), ("other", 40))
+        for one in [taking(f"{name}-{start}", 1, 5)]
+    ]
+    table = ReservationTable(reservations)
+    assert [(one.queue, one.start) for one in table.first_per_queue(2)] == [("q", 10), ("q", 20), ("other", 40)]
+
+
+def test_what_a_deferred_workload_will_use_is_reserved() -> None:
+    """One victim frees enough for two: the first preempts it, the second waits for its end, and no third may."""
+    reclaims = ClusterQueuePreemption(reclaim_within_cohort="Any")
+    specs = [queue(name, 2, cohort="team", preemption=reclaims) for name in "ab"]
+    planner = make_planner([*specs, queue("guest", 0, cohort="team")], BackfillPolicy())
+    events.submit(planner, submission("large", 4, 100).workload, "guest")
+    schedule(planner, 0)
+    for at, name in enumerate("ab"):
+        events.submit(planner, submission(f"of-{name}", 2, 10, at=at + 1).workload, name)
+    plan = schedule(planner, 3)
+    assert {key: decision.status for key, decision in plan.decisions.items()} == {
+        "/of-a": "preempting",
+        "/of-b": "deferred",
+    }
+    assert [(one.workload.key, one.start) for one in planner.reservations_by_start] == [("/of-a", 3), ("/of-b", 3)]
 
 
 def test_a_reservation_is_made_beside_a_preemptor_of_its_cycle() -> None:

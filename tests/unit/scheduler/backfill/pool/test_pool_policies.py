@@ -178,6 +178,13 @@ def test_an_overrun_deadline_is_extended(name: str) -> None:
     assert 2 in {one.serial for _, _, one in state.running}  # it ends before that
 
 
+def test_only_the_deadlines_that_have_passed_are_extended() -> None:
+    state = waiting(8, job(0, 3, 10), job(1, 3, 100))
+    decide(pool_policy_named("easy"), 0, state)
+    state.extend_overrun(12)
+    assert [(deadline, serial) for deadline, serial, _ in state.running] == [(12 + OVERRUN_EXTENSION, 0), (100, 1)]
+
+
 @pytest.mark.parametrize("name", ["depth-2", "conservative"])
 def test_feasible_reservations_stay_under_a_smaller_capacity(name: str) -> None:
     """A job that exceeds the capacity loses its own; the others are as early as possible, at no other one's cost."""

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from support.quota_strategies import CPU, cpu_queue, pending_workload, running_workload
 from zonewise_scheduler.quota.api.configuration import QuotaSettings
-from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption
+from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption, Cohort
+from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.quota.preemption.fair_preemption import fair_preemptions
 from zonewise_scheduler.quota.preemption.preemption_context import PreemptionContext
@@ -40,3 +41,14 @@ def test_borrowers_end_with_equal_shares() -> None:
         snapshot.add_workload(running_workload(f"w{i}", "b", CPU, 1, at=i))
     assert target_names(snapshot, "a", pending_workload("new", 2), 2) == {"w3", "w2"}
     assert not target_names(snapshot, "a", pending_workload("new", 3), 3)
+
+
+def test_a_cohort_beside_that_of_the_preemptor_loses_what_it_borrows() -> None:
+    """The root lends 4 CPUs, all to the left cohort. The right one, which uses none, gets half of them."""
+    lent = (resource_group(FlavorQuotas("any", (("cpu", ResourceQuota(4)),))),)
+    cohorts = [Cohort("root", "", lent), Cohort("left", "root"), Cohort("right", "root")]
+    queues = [cpu_queue("borrower", 0, PREEMPTION, "left"), cpu_queue("preemptor", 0, PREEMPTION, "right")]
+    snapshot = Snapshot(queues, cohorts)
+    for i in range(4):
+        snapshot.add_workload(running_workload(f"w{i}", "borrower", CPU, 1, at=i))
+    assert target_names(snapshot, "preemptor", pending_workload("new", 2), 2) == {"w3", "w2"}
