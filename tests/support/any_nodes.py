@@ -60,6 +60,7 @@ def policies(draw: st.DrawFn, topologies: Sequence[str] = ("none", "best-effort"
         prefer_closest=draw(maybe),
         cpu=draw(st.sampled_from(["static", "static", "static", "none"])),
         full_cores=not across_cores and draw(maybe),
+        distribute_across_zones=draw(seldom),
         align_by_package=topology != "single-numa-node" and draw(seldom),
         distribute_across_cores=across_cores,
         memory=draw(st.sampled_from(["None", "Static"])),

@@ -5,8 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.admission.cpumanager import guaranteed_cpus, uses_pod_level_managers
-from zonewise_scheduler.admission.memorymanager.memory_requests import memory_request, pins_memory
+from zonewise_scheduler.admission.cpumanager import guaranteed_cpus, pod_guaranteed_cpus, uses_pod_level_managers
+from zonewise_scheduler.admission.memorymanager.memory_requests import (
+    memory_request,
+    pins_memory,
+    pod_memory_request,
+)
+from zonewise_scheduler.admission.pod import Container
+from zonewise_scheduler.admission.pod_level_managers import empty_shared_pools
 from zonewise_scheduler.admission.pod_requests import aggregate_container_requests
 from zonewise_scheduler.admission.resource_names import CPU as _CPUS
 from zonewise_scheduler.admission.resource_names import MEMORY
@@ -17,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from zonewise_scheduler.admission.node import Policies
-    from zonewise_scheduler.admission.pod import Amounts, Container, PodShape
+    from zonewise_scheduler.admission.pod import Amounts, PodShape
     from zonewise_scheduler.nodes.arrays.layout import Layout
 
 IndexedAmounts = tuple[tuple[int, int], ...]
@@ -36,6 +42,9 @@ class AlignmentStep(NamedTuple):
     align the pod's memory. Each container may then still be allocated its own."""
     is_init: bool = False
     """An ordinary init container: later steps may reuse its amounts."""
+    unhinted_memory: IndexedAmounts = ()
+    """Memory types of init containers and sidecars only. The kubelet aligns the whole pod without them, and allocates
+    them from the pod's zone nevertheless (getPodRequestedResources)."""
 
     @property
     def sums_memory(self) -> bool:
@@ -55,8 +64,7 @@ class AlignmentRequest(NamedTuple):
     impossible: bool = False
     """Every kubelet of this layout rejects such a pod."""
     exact: bool = True
-    """False: arrays do not suffice. It is then necessary that each step alone fits on the node as it is. With scope pod
-    there is one step, of what the pod requests at least."""
+    """False: arrays do not suffice. It is then necessary that each step alone fits on the node as it is."""
     counts_cpus: bool = True
     """False: the kubelet may admit the pod though so many CPUs are not free. Then `exact` is False."""
     reuses: bool = False
@@ -77,8 +85,6 @@ def alignment_request(layout: Layout, pod: PodShape) -> AlignmentRequest:
     getPodRequestedResources() and getPodDeviceRequest() of the three managers.
     """
     policies = layout.policies
-    if uses_pod_level_managers(pod, policies):
-        return AlignmentRequest((), (), exact=False)
     amounts_by_container = [(container, _container_amounts(container, pod, layout)) for container in pod.containers]
     requesting = [(container, amounts) for container, amounts in amounts_by_container if any(amounts)]
     exact = all(count for _, amounts in requesting for _, count in amounts.devices) and _is_pinned_throughout(
@@ -87,18 +93,46 @@ def alignment_request(layout: Layout, pod: PodShape) -> AlignmentRequest:
     if policies.topology == "none" or policies.scope != "pod":
         steps = [_step(amounts, layout, container) for container, amounts in requesting]
         return _request(requesting, _without_repeated_inits(steps, layout), layout, exact=exact)
-    own_memory = [
+    if uses_pod_level_managers(pod, policies):
+        return _pod_level_request(pod, _peak(requesting), layout)
+    return _request(requesting, [_pod_step(requesting, layout)], layout, exact=exact)
+
+
+def _pod_step(requesting: list[tuple[Container, _ContainerAmounts]], layout: Layout) -> AlignmentStep:
+    """Return what is aligned of a whole pod: its peak, without memory types of init containers and sidecars alone."""
+    peak = _peak(requesting)
+    app_types = {name for container, amounts in requesting if container.role == "app" for name, _ in amounts.memory}
+    hinted_memory = tuple(entry for entry in peak.memory if entry[0] in app_types)
+    unhinted_memory = tuple(entry for entry in peak.memory if entry[0] not in app_types)
+    own_memory = tuple(
         _step(_ContainerAmounts(0, amounts.memory, ()), layout, container)
         for container, amounts in requesting
         if amounts.memory
-    ]
-    sums_memory = len(own_memory) > 1
-    step = _step(_peak(requesting), layout)
-    is_pod_request = _peak_is_pod_request(requesting)
-    if exact and is_pod_request:
-        return _request(requesting, [step._replace(own_memory=tuple(own_memory)) if sums_memory else step], layout)
-    least = _least_pod_request(requesting, with_memory=is_pod_request and not sums_memory)
-    return _request(requesting, [_step(least, layout)], layout, exact=False)
+    )
+    return _step(peak._replace(memory=hinted_memory), layout)._replace(
+        own_memory=own_memory if len(own_memory) > 1 else (),
+        unhinted_memory=_indexed(_ContainerAmounts(0, unhinted_memory, ()), layout),
+    )
+
+
+def _pod_level_request(pod: PodShape, peak: _ContainerAmounts, layout: Layout) -> AlignmentRequest:
+    """Return the amounts of a pod whose CPUs and memory are allocated as one (AllocatePod).
+
+    `peak` is that of its containers. A lack of devices rejects no such pod, unless they have hints.
+    """
+    policies = layout.policies
+    amounts = _ContainerAmounts(pod_guaranteed_cpus(pod, policies), pod_memory_request(pod, policies), ())
+    devices = tuple(
+        entry for entry in peak.devices if layout.localities[layout.device_index[entry[0]]] is not ZoneLocality.ANYWHERE
+    )
+    is_divisible = not amounts.cpus or (peak.cpus <= amounts.cpus and not policies.distribute_across_zones)
+    request = _request(
+        [(Container("", "app"), amounts)],
+        [_step(amounts._replace(devices=devices), layout)],
+        layout,
+        exact=is_divisible and all(count for _, count in devices),
+    )
+    return request._replace(impossible=request.impossible or bool(empty_shared_pools(pod, policies)))
 
 
 def _request(
@@ -131,7 +165,7 @@ def _request(
         and not unknown_memory
         and (cpus.reuse_known or layout.fills_packages or len(steps) < 2 or not hints_cpus)
         and _counts_decide(steps, layout),
-        counts_cpus=counts_cpus,
+        counts_cpus=counts_cpus or layout.takes_free_cpus,
         reuses=any(container.role == "init" for container, _ in requesting),
     )
 
@@ -152,24 +186,6 @@ def _is_pinned_throughout(
     if not pins_memory(pod, policies):
         return True
     return all(any(name == MEMORY for name, _ in amounts.memory) for _, amounts in amounts_by_container)
-
-
-def _peak_is_pod_request(requesting: list[tuple[Container, _ContainerAmounts]]) -> bool:
-    """Tell whether the pod's request is its peak: memory types of sidecars and init containers alone are dropped."""
-    app_types = {name for container, amounts in requesting if container.role == "app" for name, _ in amounts.memory}
-    return all(name in app_types for _, amounts in requesting for name, _ in amounts.memory)
-
-
-def _least_pod_request(
-    requesting: list[tuple[Container, _ContainerAmounts]], *, with_memory: bool
-) -> _ContainerAmounts:
-    """Return amounts for which a pod needs a common set of zones, whatever makes its request irregular.
-
-    Memory of several containers is not among them: if their sum has no hint, the kubelet does not align it.
-    """
-    peak = _peak(requesting)
-    devices = tuple(device for device in peak.devices if device[1])
-    return _ContainerAmounts(peak.cpus, peak.memory if with_memory else (), devices)
 
 
 def _peak(requesting: Iterable[tuple[Container, _ContainerAmounts]]) -> _ContainerAmounts:

@@ -58,6 +58,8 @@ class Layout:
     counts_cpus: bool
     """Each allocation takes as many free CPUs as it requests. Otherwise the kubelet may take busy ones among them, or
     reject a request that fits if it distributes CPUs across zones."""
+    takes_free_cpus: bool
+    """Each allocation takes free CPUs only, as many as it requests, or the kubelet rejects the pod."""
     cpu_unit: int
     """Multiples of so many CPUs are taken from a zone in one order, whatever their number; 0: there is no such unit.
 

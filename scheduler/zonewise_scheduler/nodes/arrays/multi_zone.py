@@ -8,7 +8,7 @@ same set (policy_restricted.go).
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +18,7 @@ from zonewise_scheduler.nodes.arrays.layout import CPU, ZoneLocality
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from zonewise_scheduler.nodes.arrays.alignment_request import AlignmentStep, IndexedAmounts
+    from zonewise_scheduler.nodes.arrays.alignment_request import AlignmentRequest, AlignmentStep, IndexedAmounts
     from zonewise_scheduler.nodes.arrays.array_view import ArrayView
     from zonewise_scheduler.nodes.arrays.failed_rows import FailedRows
     from zonewise_scheduler.nodes.arrays.layout import Layout
@@ -36,7 +36,11 @@ _NOT_IN_SETS = -(1 << 58)
 def multi_zone_rows(failed: FailedRows, *, may_reuse: bool) -> tuple[Bools, Bools]:
     """Return the failed rows that a set of several zones can serve, and the rows that the arrays cannot decide.
 
-    `may_reuse`: an init container may have left amounts to be reused.
+    A common preference is necessary always, but not enough in these cases:
+
+    - `may_reuse`: an init container may have left amounts. What is reusable counts as free, though not for each set.
+    - CPUs are distributed across zones: the kubelet may not find those that it has counted.
+    - Containers of a pod require more than their sum.
     """
     view, amounts = failed.view, failed.step.hinted
     fits, undecided = failed.none(), failed.none()
@@ -48,7 +52,7 @@ def multi_zone_rows(failed: FailedRows, *, may_reuse: bool) -> tuple[Bools, Bool
     pinned = any(layout.is_memory(index) for index, _ in hinted)
     mixed = any(layout.localities[index] is ZoneLocality.MIXED for index, _ in hinted)
     unevenly = layout.policies.distribute_across_zones and any(index == CPU for index, _ in hinted)
-    if view.zones > MAX_ZONES or mixed or unevenly or may_reuse:
+    if view.zones > MAX_ZONES or mixed:
         undecided[rows] = True
         return fits, undecided
     candidates = failed.select(rows)
@@ -60,18 +64,33 @@ def multi_zone_rows(failed: FailedRows, *, may_reuse: bool) -> tuple[Bools, Bool
     for index, amount in amounts:
         if layout.localities[index] is ZoneLocality.ANYWHERE:
             candidate_fits &= left.available[index][0] >= amount
+    is_hint_only = unevenly or may_reuse or (pinned and _requires_more(failed.step.own_memory, dict(hinted)))
+    unclear = candidate_fits.copy() if is_hint_only else np.zeros_like(candidate_fits)
     if pinned:
-        unclear = candidate_view.grouped
-        if _requires_more(failed.step.own_memory, dict(hinted)):
-            unclear |= candidate_fits
-        undecided[rows] = unclear
-        candidate_fits &= ~unclear
-    fits[rows] = candidate_fits
+        unclear |= candidate_view.grouped
+    undecided[rows] = unclear
+    fits[rows] = candidate_fits & ~unclear
     return fits, undecided
 
 
+def reuse_misaligns(view: ArrayView, request: AlignmentRequest) -> Bools:
+    """Tell which rows reject a pod since an ordinary init container needs more zones than the next step with CPUs.
+
+    A hint of the next step must contain all zones with reusable CPUs, and a preferred one has no more zones than its
+    own CPUs need (generateCPUTopologyHints).
+    """
+    misaligned = np.zeros(view.rows, np.bool_)
+    if view.layout.policies.align_by_package:
+        return misaligned
+    steps = [(step, amount) for step in request.steps for index, amount in step.hinted if index == CPU]
+    for (step, cpus), (_, next_cpus) in pairwise(steps):
+        if step.is_init and next_cpus < cpus:
+            misaligned |= _zones_needed(view, cpus) > _zones_needed(view, next_cpus)
+    return misaligned
+
+
 def _requires_more(containers: tuple[AlignmentStep, ...], amounts: dict[int, int]) -> bool:
-    """Tell whether containers of one pod require more memory to be free than the pod's amounts.
+    """Tell whether containers of one pod require more memory to be free than the pod's amounts, or other types.
 
     All are allocated from the same zones. Of several zones, the Memory Manager does not count reusable memory as free
     (isAffinitySatisfyRequest): each container's own amount must be free before it takes what it may reuse.
@@ -80,7 +99,7 @@ def _requires_more(containers: tuple[AlignmentStep, ...], amounts: dict[int, int
     reusable: dict[int, int] = defaultdict(int)
     for container in containers:
         for index, amount in container.hinted:
-            if held[index] + amount > amounts[index]:
+            if held[index] + amount > amounts.get(index, 0):
                 return True
             held[index] += max(0, amount - reusable[index])
             reusable[index] = max(reusable[index], amount) if container.is_init else max(0, reusable[index] - amount)
@@ -162,10 +181,15 @@ def _has_package_preference(view: ArrayView, left: ZoneAmounts, hinted: IndexedA
     return fits
 
 
-def _cpu_widths(view: ArrayView, cpus: int) -> tuple[I64, I64]:
-    """Return (rows,): the zones that CPUs need by totals (getCPUMinAffinitySize), and the packages of as many zones."""
+def _zones_needed(view: ArrayView, cpus: int) -> I64:
+    """Return (rows,): the zones that CPUs need by totals (getCPUMinAffinitySize)."""
     largest = np.cumsum(np.sort(view.total[CPU], axis=0)[::-1], axis=0)
-    widths = np.minimum(np.count_nonzero(largest < cpus, axis=0) + 1, view.zones)
+    return np.minimum(np.count_nonzero(largest < cpus, axis=0) + 1, view.zones)
+
+
+def _cpu_widths(view: ArrayView, cpus: int) -> tuple[I64, I64]:
+    """Return (rows,): the zones that CPUs need, and the packages of as many zones."""
+    widths = _zones_needed(view, cpus)
     zones_per_package = view.zones // len(view.layout.packages)
     return widths, -(-widths // zones_per_package)
 

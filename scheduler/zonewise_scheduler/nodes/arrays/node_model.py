@@ -74,6 +74,7 @@ class NodeModel:
             packages := self._packages,
             bool(packages) and full_cores and not self.partly_reserved and self._fills_packages,
             self._counts_cpus,
+            self._is_even and self._zones_in_one_package,
             self._cpu_unit,
         )  # fmt: skip
 

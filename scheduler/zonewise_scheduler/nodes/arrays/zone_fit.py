@@ -16,9 +16,10 @@ import numpy as np
 
 from zonewise_scheduler.nodes.arrays.failed_rows import FailedRows
 from zonewise_scheduler.nodes.arrays.layout import CPU, ZoneLocality
-from zonewise_scheduler.nodes.arrays.multi_zone import multi_zone_rows
+from zonewise_scheduler.nodes.arrays.multi_zone import multi_zone_rows, reuse_misaligns
 from zonewise_scheduler.nodes.arrays.unaligned_memory import no_memory_set_rows, own_memory_rows, unaligned_memory_rows
 from zonewise_scheduler.nodes.arrays.uncounted_cpus import with_necessary_cpus
+from zonewise_scheduler.nodes.arrays.unhinted_memory import unhinted_memory_rows
 from zonewise_scheduler.nodes.arrays.zone_amounts import ZoneAmounts
 
 if TYPE_CHECKING:
@@ -77,6 +78,10 @@ def fit_zones(view: ArrayView, request: AlignmentRequest, amounts: ZoneAmounts |
         fits[undecided] = (
             _necessary_fits(view.select(undecided), request) if few else _necessary_fits(view, request)[undecided]
         )
+    if request.steps and request.steps[0].unhinted_memory:
+        rows = np.flatnonzero(fits == ADMITTED)
+        has_memory, unclear = unhinted_memory_rows(view, request.steps[0], rows, zones[0, rows])
+        fits[rows] = np.where(unclear, UNDECIDED, has_memory)
     fits[cores_unclear & (fits == ADMITTED)] = UNDECIDED
     return ZoneFit(fits, zones)
 
@@ -191,6 +196,8 @@ def _necessary_fits(view: ArrayView, request: AlignmentRequest) -> I8:
     for step in request.steps if aligned else _largest_steps(request, view.layout):
         single, zones = request._replace(steps=(step,), exact=True), np.empty((1, view.rows), np.int8)
         fits[_fit_steps(view, single, fits != REJECTED, zones) == REJECTED] = REJECTED
+    if aligned:
+        fits[reuse_misaligns(view, request)] = REJECTED
     return fits
 
 

@@ -18,13 +18,14 @@ from support.any_nodes import GPU, NIC, UNIT, cpu_topology, kinds, state
 from support.fit_nodes import STATIC, container, node, pod, zone_cpus
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.admission.node import DeviceClass, NodeKind, NodeState, Policies
-from zonewise_scheduler.admission.pod import Container, PodShape
+from zonewise_scheduler.admission.pod import Container, PodLevelResources, PodShape
 from zonewise_scheduler.nodes.arrays.state_table import NodeStateTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zonewise_common.k8s.podspec import Role
+    from zonewise_scheduler.admission.pod import Qos
 
 
 def _table(states: Sequence[NodeState]) -> NodeStateTable:
@@ -141,3 +142,53 @@ def test_init_containers_of_several_zones_never_need_admit() -> None:
         states = [each._replace(memory_assigned=0) for each in states]
         fits = _table(states).fits(shape).tolist()
         assert fits == [admit(each, shape).admitted for each in states]
+
+
+@st.composite
+def pods_with_pod_level_resources(draw: st.DrawFn) -> PodShape:
+    """Draw pods whose containers are exclusive or share what is left, with at most what the pod requests."""
+    roles: list[Role] = ["init", "sidecar"]
+    apps: list[Role] = ["app"]
+    containers: list[Container] = []
+    for number, role in enumerate(draw(st.lists(st.sampled_from(roles), max_size=2)) + apps * draw(st.integers(1, 3))):
+        devices = {name: draw(st.sampled_from([0, 1, 1, 2])) for name in (GPU, NIC) if draw(st.booleans())}
+        memory = (("memory", draw(st.sampled_from([1, 1, 2, 3])) * UNIT),)
+        cpus, is_complete = draw(st.sampled_from([1, 2, 2, 3])), draw(st.booleans())
+        containers.append(
+            Container(f"c{number}", role, 1000 * cpus, memory, tuple(sorted(devices.items())), complete=is_complete)
+        )
+    cpus = sum(each.milli_cpus for each in containers if each.complete) // 1000 + draw(st.sampled_from([-1, 0, 1, 4]))
+    memory = {"memory": draw(st.integers(2, 12)) * UNIT}
+    if draw(st.booleans()):
+        memory["hugepages-2Mi"] = draw(st.integers(0, 3)) * UNIT
+    classes: list[Qos] = ["Guaranteed", "Guaranteed", "Burstable"]
+    qos = draw(st.sampled_from(classes))
+    return PodShape(tuple(containers), qos, PodLevelResources(max(cpus, 1) * 1000, tuple(sorted(memory.items()))))
+
+
+@settings(max_examples=300)
+@given(nodes(), pods_with_pod_level_resources(), st.booleans())
+def test_pods_that_are_allocated_as_a_whole(states: list[NodeState], shape: PodShape, whole: bool) -> None:
+    """The gate PodLevelResourceManagers: no verdict is wrong, and scope pod rejects none that fits for its devices."""
+    policies = states[0].kind.policies._replace(
+        pod_level_managers=True, release=(1, 36), scope="pod" if whole else "container"
+    )
+    drawn = replace(states[0].kind, policies=policies)
+    cluster = [each._replace(kind=drawn) for each in states]
+    for verdict, each in zip(_table(cluster).fits(shape).tolist(), cluster, strict=True):
+        assert verdict in {-1, admit(each, shape).admitted}
+
+
+def test_pods_that_are_allocated_as_a_whole_never_need_admit() -> None:
+    """Arrays suffice in scope pod where the pod has as much as its containers; they reject an empty shared pool."""
+    base = kind(TWO_ZONES, "restricted")
+    policies = base.policies._replace(scope="pod", pod_level_managers=True)
+    states = node_states(replace(base, policies=policies), TWO_ZONES, 200)
+    own = container("a", cpus=8, gib=30), container("b", cpus=4, gib=20)
+    shared = own[1]._replace(complete=False)
+    gib = 1 << 30
+    for containers, cpus, admits in ((own, 12, True), ((own[0], shared), 20, True), ((own[0], shared), 8, False)):
+        shape = PodShape(containers, "Guaranteed", PodLevelResources(cpus * 1000, (("memory", 60 * gib),)))
+        fits = _table(states).fits(shape).tolist()
+        assert fits == [admit(each, shape).admitted for each in states]
+        assert (1 in fits) is admits
