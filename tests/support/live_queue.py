@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zonewise_scheduler.backfill.planner_feed import NodeFeed
+    from zonewise_scheduler.backfill.types import Plan
     from zonewise_scheduler.controller.types import ObjectKey, Write
     from zonewise_scheduler.controller.writing.outcome import Outcome
 
@@ -52,19 +53,28 @@ class LiveQueue:
         record: Callable[[Json], object] | None = None,
         options: ControllerOptions = ControllerOptions(),  # noqa: B008 -- immutable
         nodes: NodeFeed | None = None,
+        run_pass: Callable[[PlannerFeed, float, int], Plan] = PlannerFeed.run_pass,
+        report: Callable[[Write, Outcome], bool] = lambda _write, _outcome: False,
     ) -> None:
         """Take how to list all objects and how to send a write.
+
+        `report` takes each outcome before the controller does, and returns whether the controller needs it not.
 
         `writes_left`: after so many writes step() raises Killed; None: never. `nodes`: None: quotas decide alone.
         """
         self.controller = QueueController(
-            PlannerFeed(policy, DEFAULT_SETTINGS, nodes, record), adapters_by_kind(), ConfigurationObjects(), options
+            PlannerFeed(policy, DEFAULT_SETTINGS, nodes, record),
+            adapters_by_kind(),
+            ConfigurationObjects(),
+            options,
+            run_pass,
         )
         self.controller.lead(True)
         self.writes: list[Write] = []
         self.outcomes: list[Outcome] = []
         self._listed = listed
         self._send = send
+        self._report = report
         self._now = now
         self._observed: dict[ObjectKey, Json] = {}
         self._unanswered: list[Write] = []
@@ -112,7 +122,8 @@ class LiveQueue:
             self.outcomes.append(outcome)
             if self._writes_left is not None:
                 self._writes_left -= 1
-            self.controller.end_write(write, outcome, self._now())
+            if not self._report(write, outcome):
+                self.controller.end_write(write, outcome, self._now())
         return len(writes)
 
     def settle(self, others: Callable[[], bool] = bool) -> None:

@@ -51,6 +51,8 @@ class ModelCluster:
         self.jobs: dict[ObjectKey, JobApi] = {}
         self.starts: dict[str, int] = {}
         """How often each Job was started."""
+        self.created = CREATED
+        """The creationTimestamp of new objects."""
         self._version = 0
         self._uids = 0
         self._clears_start_time = clears_start_time
@@ -210,7 +212,7 @@ class ModelCluster:
         if key not in self.objects:
             self._uids += 1
             stored["metadata"] = {
-                "creationTimestamp": CREATED,
+                "creationTimestamp": self.created,
                 **stored["metadata"],
                 "uid": f"u{self._uids}",
             }

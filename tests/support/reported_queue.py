@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from support.live_queue import LiveQueue
+from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.controller.metrics import ControllerMetrics
+from zonewise_scheduler.controller.planning.forecaster import learning_pass
 from zonewise_scheduler.controller.status.reporter import StatusReporter
 
 if TYPE_CHECKING:
@@ -25,7 +27,13 @@ class ReportedQueue:
         """`now`: seconds since 1970; tick() moves the clock."""
         self.cluster = cluster
         self.now = now
-        self.queue = LiveQueue(cluster.listed, cluster.send, now=lambda: self.now)
+        self.queue = LiveQueue(
+            cluster.listed,
+            cluster.send,
+            now=lambda: self.now,
+            run_pass=learning_pass(PlannerFeed.run_pass, lambda: self.reporter.history),
+            report=lambda write, outcome: self.reporter.end_write(write, outcome, self.now),
+        )
         self.metrics = ControllerMetrics(lambda: 0.0)
         self.events: list[Json] = []
         self.writes: list[Write] = []
@@ -35,7 +43,6 @@ class ReportedQueue:
             self.controller, self._submitted.append, self._emit, self.metrics, lambda: 0.0, fair_sharing=False
         )
         self.metrics.export(lambda: self.reporter.snapshot)
-        self._ended = 0
 
     @property
     def controller(self) -> QueueController:
@@ -51,10 +58,6 @@ class ReportedQueue:
         """Let time pass; then let all act until nothing changes any more."""
         self.now += seconds
         self.queue.settle(self.cluster.sync_jobs)
-        ended = list(zip(self.queue.writes, self.queue.outcomes, strict=True))[self._ended :]
-        self._ended = len(self.queue.writes)
-        for write, outcome in ended:
-            self.reporter.end_write(write, outcome, self.now)
         self.reporter.step(self.now)
         submitted, self._submitted[:] = list(self._submitted), []
         for write in submitted:

@@ -1,127 +1,160 @@
-"""Forecasts of starts: the planner itself, played forward on a copy of its state.
+"""Sampled starts: the planner itself, played forward on copies of its state.
 
-It is played three times. Every workload runs as long as the short ones of its group did, as long as the median one, or
-for its walltime (run_time_history.py). The passes on the way decide by walltimes, as they always do. Workloads that
-arrive later are ignored, so `latest` is an upper bound only for a workload with a reservation.
+Each play has other run times, drawn from those of similar workloads (run_time_samples.py), and the submissions of
+another week (arrival_history.py). A start in each play is a sample; forecast_calibration.py makes an interval of them.
+The passes on the way decide by walltimes, as they always do.
 
-A pass takes milliseconds, and there are as many passes as workloads that end. A time grain merges ends: workloads that
-end at about the same time all end at the mean of these times. The further away that is, the more ends are merged.
+A pass takes milliseconds, and there are as many passes as workloads that end or arrive. A time grain merges these
+events: those at about the same time are all at the mean of their times. The further away that is, the more are merged.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from heapq import heappop, heappush
+from itertools import count
 from math import inf
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.backfill.events import evict, finish
-from zonewise_scheduler.backfill.policies import OVERRUN_EXTENSION
-from zonewise_scheduler.backfill.run_time_history import RunTimeEstimate
+from zonewise_scheduler.backfill.events import evict, finish, submit
+from zonewise_scheduler.backfill.run_time_samples import SampledRunTimes
 from zonewise_scheduler.backfill.scheduling_pass import schedule
-from zonewise_scheduler.backfill.types import Forecast
-from zonewise_scheduler.quota.api.workload_types import Eviction
+from zonewise_scheduler.quota.api.workload_types import Eviction, Workload
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Set
+    from collections.abc import Collection, Iterator, Mapping, Set
 
+    from zonewise_scheduler.backfill.arrival_history import ArrivalHistory, PastArrival
     from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
+    from zonewise_scheduler.backfill.run_time_samples import RunTimeDraw
 
+SAMPLES = 16
+"""Plays of a forecast,"""
+MIN_SAMPLES = 3
+"""fewer where many workloads are pending or run, but not fewer than these:"""
+MAX_WORKLOADS_PLAYED = 1000
+"""the workloads of all plays together, so that the cost of a forecast is bounded."""
 MAX_DECISIONS = 10_000
 """Passes of each play; a workload that has not started by then has an unknown start."""
 MAX_RESERVATION_DEPTH = 8
 """Reservations of a queue that are played, the earliest first. More change the forecast little."""
-_PLAYS = len(RunTimeEstimate._fields)
 
 
-def forecast_starts(
+class SubmittedWorkload(NamedTuple):
+    """A workload as it was submitted, without its name."""
+
+    workload: Workload
+    queue: str
+    """The ClusterQueue."""
+
+
+class ForecastInputs(NamedTuple):
+    """What was learned before a forecast."""
+
+    run_times: RunTimeHistory
+    arrivals: ArrivalHistory[SubmittedWorkload]
+
+
+class StartSamples(NamedTuple):
+    """The starts of a pending workload, one of each play; infinite where it does not start within the play."""
+
+    queue: str
+    """The ClusterQueue."""
+    starts: tuple[float, ...]
+    """None is later than `bound`."""
+    bound: float = inf
+    """The reserved start; infinite without a reservation."""
+
+
+class PlayOptions(NamedTuple):
+    """What all plays of a forecast share."""
+
+    time_grain: float = 0.0
+    """Events within this fraction of the time from now on are merged; 0: none are."""
+    max_decisions: int = MAX_DECISIONS
+
+
+EXACT = PlayOptions()
+"""No events are merged."""
+BOUNDED = PlayOptions(time_grain=0.1, max_decisions=300)
+"""Of the live queue, and of the simulator of a cluster."""
+
+
+def sample_starts(
     state: PlannerState,
     now: float,
-    history: RunTimeHistory,
+    inputs: ForecastInputs,
     keys: Collection[str] | None = None,
-    *,
-    time_grain: float = 0.0,
-    max_decisions: int = MAX_DECISIONS,
-) -> dict[str, Forecast]:
-    """Return the predicted starts of pending workloads, by key; the state is not changed.
+    options: PlayOptions = EXACT,
+) -> dict[str, StartSamples]:
+    """Return the sampled starts of pending workloads, by key; the state is not changed.
 
-    `keys`: of these workloads, None: of all; the play ends when they have started. `time_grain`: ends within this
-    fraction of the time from now on are merged; 0: none are. Raises KeyError if one of the keys is not pending.
+    `keys`: of these workloads, None: of all; a play ends when they have started. The same arguments give the same
+    samples. Raises KeyError if one of the keys is not pending.
     """
-    forecast_keys = list(state.pending) if keys is None else [key for key in keys if state.pending[key]]
-    run_times = _RunTimes(state, now, history)
-    options = _Options(set(forecast_keys), time_grain, max_decisions)
+    queues = {key: state.pending[key] for key in (state.pending if keys is None else keys)}
+    run_times = SampledRunTimes(now, _running(state, now), inputs.run_times)
     starts_by_play: list[Mapping[str, float]] = []
-    for play in range(_PLAYS):
-        equal = next((earlier for earlier in range(play) if run_times.equal(earlier, play)), play)
-        starts_by_play.append(
-            starts_by_play[equal] if equal < play else _Play(state, now, run_times, play).run(options)
-        )
+    for sample in range(_plays(state, inputs)):
+        play = _Play(state, now, run_times.draw(sample), inputs.arrivals.replay(now, sample))
+        starts_by_play.append(play.run(queues.keys(), options))
     reservations = state.reservations.by_key
-    forecasts: dict[str, Forecast] = {}
-    for key in forecast_keys:
-        short, likely, longest = (starts.get(key, inf) for starts in starts_by_play)
-        bound = max(reservations[key].start, now) if key in reservations else inf
-        latest = min(max(likely, longest), bound)
-        forecasts[key] = Forecast(min(short, likely, longest, bound), min(likely, bound), latest)
-    return forecasts
-
-
-class _RunTimes:
-    """The predicted run times of all workloads, and the predicted ends of the running ones."""
-
-    def __init__(self, state: PlannerState, now: float, history: RunTimeHistory) -> None:
-        pending = map(state.pending_workload, state.pending)
-        self.by_key = {workload.key: history.estimate(workload) for workload in pending if workload is not None}
-        """Whole run times; also of running workloads, which may be preempted and start again."""
-        self.ends: dict[str, RunTimeEstimate] = {}
-        """When running workloads end, by key."""
-        for key, run in state.running.items():
-            workload = run.workload
-            started_at = now if workload.admission is None else workload.admission.started_at
-            self.by_key[key] = history.estimate(workload)
-            rest = history.estimate(workload, now - started_at)
-            short, likely, _ = (max(started_at + run_time, now) for run_time in rest)
-            deadline = run.deadline if run.deadline > now else now + OVERRUN_EXTENSION
-            self.ends[key] = RunTimeEstimate(short, likely, deadline)
-
-    def equal(self, play: int, other: int) -> bool:
-        """Return whether two plays have the same run times."""
-        return all(
-            estimate[play] == estimate[other]
-            for estimates in (self.by_key, self.ends)
-            for estimate in estimates.values()
+    bounds = {key: max(reservations[key].start, now) for key in queues if key in reservations}
+    return {
+        key: StartSamples(
+            queue,
+            tuple(min(starts.get(key, inf), bounds.get(key, inf)) for starts in starts_by_play),
+            bounds.get(key, inf),
         )
+        for key, queue in queues.items()
+    }
 
 
-class _Options(NamedTuple):
-    """The arguments that all plays share; see forecast_starts."""
+def _plays(state: PlannerState, inputs: ForecastInputs) -> int:
+    if not inputs.run_times.observed and not len(inputs.arrivals):
+        return 1  # nothing is drawn, so all plays are alike
+    workloads = len(state.pending) + len(state.running) + 1
+    return max(MIN_SAMPLES, min(SAMPLES, MAX_WORKLOADS_PLAYED // workloads))
 
-    keys: Set[str]
-    time_grain: float
-    max_decisions: int
+
+def _running(state: PlannerState, now: float) -> Iterator[tuple[Workload, float]]:
+    """Yield the running workloads with their starts."""
+    for run in state.running_workloads:
+        admission = run.workload.admission
+        yield run.workload, now if admission is None else admission.started_at
 
 
 class _Play:
     """A copy of the planner's state on a virtual clock."""
 
-    def __init__(self, state: PlannerState, now: float, run_times: _RunTimes, play: int) -> None:
+    def __init__(
+        self,
+        state: PlannerState,
+        now: float,
+        draw: RunTimeDraw[Workload],
+        arrivals: Iterator[PastArrival[SubmittedWorkload]],
+    ) -> None:
         self._state = state.copy(MAX_RESERVATION_DEPTH)
         self._started_at = self._now = now
-        self._run_times = run_times
-        self._play = play
+        self._draw = draw
+        self._arrivals = arrivals
+        self._arrival = next(arrivals, None)
+        self._numbers = count()
+        self._known_run_times: dict[str, float] = {}
+        """Of workloads of an earlier week that have ended, by key."""
         self._starts: dict[str, float] = {}
         self._ends: list[tuple[float, int, str]] = []
         """A heap of ends: time, serial of the run, key; stale where a workload was preempted."""
 
-    def run(self, options: _Options) -> Mapping[str, float]:
-        """Play until the workloads have started or nothing more happens; return the starts by key."""
-        for key, ends in self._run_times.ends.items():
-            self._push_end(key, ends[self._play])
+    def run(self, keys: Set[str], options: PlayOptions) -> Mapping[str, float]:
+        """Play until these workloads have started or nothing more happens; return the starts by key."""
+        for end, workload in self._draw.ends():
+            self._push_end(workload.key, max(end, self._now))
         for key in list(self._state.running_workloads.stopping):
             self._preempt(key)
-        not_started = set(options.keys)
+        not_started = set(keys)
         for _ in range(options.max_decisions):
             wake_at = self._schedule()
             not_started.difference_update(self._starts)
@@ -135,17 +168,32 @@ class _Play:
         """Return when something happens next; infinite if no workload runs, since then none can start any more."""
         while self._ends and not self._is_current(self._ends[0]):
             heappop(self._ends)
-        return min(self._ends[0][0], wake_at) if self._ends else inf
+        if not self._ends:
+            return inf
+        return min(self._ends[0][0], wake_at, inf if self._arrival is None else self._arrival.time)
 
     def _advance(self, first: float, last: float) -> None:
-        """Move the clock to the first event, and finish the workloads that end until `last`."""
-        ends: list[float] = []
+        """Move the clock to the first event; finish the workloads that end until `last`, and submit those that come."""
+        times: list[float] = []
         while self._ends and self._ends[0][0] <= last:
             end = heappop(self._ends)
             if self._is_current(end):
                 finish(self._state, end[-1])
-                ends.append(end[0])
-        self._now = max(first, fmean(ends)) if ends else first
+                times.append(end[0])
+        while self._arrival is not None and self._arrival.time <= last:
+            self._submit(self._arrival)
+            times.append(self._arrival.time)
+            self._arrival = next(self._arrivals, None)
+        self._now = max(first, fmean(times)) if times else first
+
+    def _submit(self, arrival: PastArrival[SubmittedWorkload]) -> None:
+        """Submit a workload of an earlier week."""
+        workload, queue = arrival.subject
+        name = f"~{next(self._numbers)}"  # no object has such a name
+        again = replace(workload, name=name, uid=name, created_at=arrival.time)
+        if arrival.run_time is not None:
+            self._known_run_times[again.key] = arrival.run_time
+        submit(self._state, again, queue)
 
     def _schedule(self) -> float:
         """Run passes until no workload is preempted; return when the next pass is due without any event."""
@@ -155,7 +203,8 @@ class _Play:
                 self._state.assumed.clear()  # admissions are observed at once
             for workload in plan.admitted:
                 self._starts.setdefault(workload.key, self._now)
-                self._push_end(workload.key, self._now + self._run_times.by_key[workload.key][self._play])
+                run_time = self._known_run_times.get(workload.key)
+                self._push_end(workload.key, self._now + (self._draw.whole(workload) if run_time is None else run_time))
             for victim in plan.victims:
                 self._preempt(victim.workload.key)
             if not plan.victims:

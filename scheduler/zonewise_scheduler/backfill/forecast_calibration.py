@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise_scheduler.backfill.types import Forecast
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Container, Hashable, Sequence
 
 CLAIMED_COVERAGE = 0.9
 """The share of starts that is to lie within the interval."""
@@ -58,6 +58,33 @@ class _Centre(NamedTuple):
     def wait(self, score: float) -> float:
         logarithm = min(self.centre + self.scale * score, log(_MAX_WAIT))
         return max(exp(logarithm) - _SOFTENING, 0.0)
+
+
+class OpenForecast(NamedTuple):
+    """The first forecast of a workload that has not started."""
+
+    key: Hashable
+    group: Hashable
+    time: float
+    """When it was made."""
+    centre: float
+    """Logarithm of the median sampled wait."""
+    scale: float
+
+
+class GroupScores(NamedTuple):
+    """The last scores of a group."""
+
+    group: Hashable
+    """None: of all groups."""
+    scores: tuple[float, ...]
+
+
+class CalibrationState(NamedTuple):
+    """A calibration as plain values."""
+
+    open: tuple[OpenForecast, ...]
+    scores: tuple[GroupScores, ...]
 
 
 class ForecastCalibration:
@@ -105,9 +132,39 @@ class ForecastCalibration:
         if centre.group in self._scores or len(self._scores) <= MAX_GROUPS:
             self._scores.setdefault(centre.group, _Scores()).add(score)
 
-    def forget(self, key: Hashable) -> None:
-        """Leave out the forecast of a workload that will not start."""
-        self._open.pop(key, None)
+    def keep(self, pending: Container[Hashable]) -> None:
+        """Leave out the forecasts of workloads that are not pending any more: these will not start."""
+        self._open = {key: centre for key, centre in self._open.items() if key in pending}
+
+    def copy(self) -> ForecastCalibration:
+        """Return an independent copy."""
+        other = ForecastCalibration()
+        other._open = dict(self._open)
+        other._scores = {group: scores.copy() for group, scores in self._scores.items()}
+        return other
+
+    def state(self, share: float = 1.0) -> CalibrationState:
+        """Return what a restart would lose; `share`: of each kind only so much, the newest, from 0 to 1."""
+        first = len(self._open) - int(share * len(self._open))
+        return CalibrationState(
+            tuple(OpenForecast(key, *centre) for key, centre in list(self._open.items())[first:]),
+            tuple(
+                GroupScores(group, newest)
+                for group, scores in self._scores.items()
+                if (newest := scores.newest(int(share * len(scores))))
+            ),
+        )
+
+    @classmethod
+    def from_state(cls, state: CalibrationState) -> ForecastCalibration:
+        """Return the calibration of a state."""
+        calibration = cls()
+        for key, group, time, centre, scale in state.open:
+            calibration._open[key] = _Centre(group, time, centre, scale)
+        for group, scores in state.scores:
+            for score in scores:
+                calibration._scores.setdefault(group, _Scores()).add(score)
+        return calibration
 
 
 def _centre(group: Hashable, now: float, samples: Sequence[float]) -> _Centre:
@@ -137,6 +194,14 @@ class _Scores:
         insort(self._ascending, score)
         if len(self._last) > WINDOW:
             del self._ascending[bisect_left(self._ascending, self._last.popleft())]
+
+    def newest(self, count: int) -> tuple[float, ...]:
+        return tuple(self._last)[len(self._last) - count :]
+
+    def copy(self) -> _Scores:
+        other = _Scores()
+        other._last, other._ascending = self._last.copy(), self._ascending[:]
+        return other
 
     def quantile(self, level: float) -> float:
         """Return a quantile, interpolated between two scores."""

@@ -10,6 +10,7 @@ A run is scaled by the walltime: a job that declares twice as much as an earlier
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from itertools import accumulate
 from math import inf, log2
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
 SAMPLES_PER_GROUP = 32
-"""How many runs a group keeps."""
-SAMPLES_PER_WALLTIME = 32
-"""How many runs are kept of all users with about the same walltime."""
+"""How many runs a group keeps. All users with about the same walltime are a group as well."""
+MAX_RUNS = 20_000
+"""How many runs are kept for a checkpoint."""
 MAX_GROUPS = 20_000
 """How many groups are kept; the group that was first observed longest ago is forgotten first."""
 MIN_SAMPLES = 3
@@ -29,17 +30,7 @@ SAME_WALLTIME_WEIGHT = 20.0
 """The weight of a run that declared the same walltime: it is likely another run of the same program."""
 POOLED_WEIGHT = 2.0
 """The weight of all users together; a run of the group with another walltime has the weight 1."""
-_SHORT_QUANTILE, _LIKELY_QUANTILE = 0.1, 0.5
 _WALLTIMES = "walltime"
-
-
-class RunTimeEstimate(NamedTuple):
-    """Whole run times, ascending, seconds; infinite where unknown."""
-
-    short: float
-    likely: float
-    longest: float
-    """The walltime."""
 
 
 class RunTimeDistribution(NamedTuple):
@@ -69,52 +60,49 @@ class WalltimeSubject(Protocol):
         ...
 
 
-class _Run(NamedTuple):
+class ObservedRun(NamedTuple):
+    """A run that has ended; a WalltimeSubject as well."""
+
     run_time: float
+    """Seconds."""
     walltime: float
+    history_keys: tuple[Hashable, ...]
 
 
 class RunTimeHistory:
     """The last runs of each group."""
 
-    __slots__ = ("_runs",)
+    __slots__ = ("_runs", "observed")
 
     def __init__(self) -> None:
-        self._runs: dict[tuple[Hashable, ...], tuple[_Run, ...]] = {}
+        self._runs: dict[tuple[Hashable, ...], tuple[ObservedRun, ...]] = {}
         """The last comes last. Tuples, which copies share."""
+        self.observed: deque[ObservedRun] = deque(maxlen=MAX_RUNS)
+        """The last runs of all groups, the last comes last: observed again in this order, they make this history."""
 
     def observe(self, subject: WalltimeSubject, run_time: float) -> None:
         """Add a finished run, in seconds, to its groups."""
-        run = _Run(run_time, subject.walltime)
-        for size in range(1, len(subject.history_keys) + 1):
-            group = subject.history_keys[:size]
+        run = ObservedRun(run_time, subject.walltime, subject.history_keys)
+        self.observed.append(run)
+        groups = [run.history_keys[:size] for size in range(1, len(run.history_keys) + 1)]
+        if run.walltime < inf:
+            groups.append(_walltime_group(run.walltime))
+        for group in groups:
             self._runs[group] = (*self._runs.get(group, ()), run)[-SAMPLES_PER_GROUP:]
-        if subject.walltime < inf:
-            group = _walltime_group(subject.walltime)
-            self._runs[group] = (*self._runs.get(group, ()), run)[-SAMPLES_PER_WALLTIME:]
         while len(self._runs) > MAX_GROUPS:
             del self._runs[next(iter(self._runs))]
 
     def copy(self) -> RunTimeHistory:
         """Return an independent copy."""
         other = RunTimeHistory()
-        other._runs = dict(self._runs)
+        other._runs, other.observed = dict(self._runs), self.observed.copy()
         return other
 
-    def estimate(self, subject: WalltimeSubject, elapsed: float = 0.0) -> RunTimeEstimate:
-        """Return the predicted run time of a subject that has run for `elapsed` seconds; shorter runs do not count.
-
-        Without any sample it may end at once, or run for its walltime.
-        """
-        longest = max(subject.walltime, elapsed)
-        distribution = self.distribution(subject, elapsed)
-        if distribution is None:
-            return RunTimeEstimate(elapsed, longest, longest)
-        short, likely = distribution.quantile(_SHORT_QUANTILE), distribution.quantile(_LIKELY_QUANTILE)
-        return RunTimeEstimate(short, likely, longest)
-
     def distribution(self, subject: WalltimeSubject, elapsed: float = 0.0) -> RunTimeDistribution | None:
-        """Return the predicted run times of a subject that has run for `elapsed` seconds; None without any sample."""
+        """Return the predicted run times of a subject that has run for `elapsed` seconds; None without any sample.
+
+        Shorter runs do not count.
+        """
         samples = self._group_samples(subject, elapsed)
         if subject.walltime < inf:
             pooled = self._samples(_walltime_group(subject.walltime), subject, elapsed)
@@ -142,7 +130,7 @@ class RunTimeHistory:
         walltime = subject.walltime
         longest = max(walltime, elapsed)
         samples: list[tuple[float, float]] = []
-        for run_time, declared in self._runs.get(group, ()):
+        for run_time, declared, _ in self._runs.get(group, ()):
             scaled = run_time * walltime / declared if declared < inf and walltime < inf else run_time
             if scaled >= elapsed:
                 weight = SAME_WALLTIME_WEIGHT if declared == walltime else 1.0

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from zonewise_common.kube.resources import Resource
     from zonewise_scheduler.backfill.checkpoint import Checkpoint
+    from zonewise_scheduler.backfill.forecast_history import ForecastHistory
     from zonewise_scheduler.controller.controller import QueueController
     from zonewise_scheduler.controller.nodes.types import TrackedNode, TrackedReport
     from zonewise_scheduler.controller.observed_pod import WatchedPod
@@ -89,6 +90,8 @@ class Leadership(NamedTuple):
     leads: bool
     checkpoint: Checkpoint | None = None
     """Of the last leader."""
+    forecasts: ForecastHistory | None = None
+    """What forecasts have learned under the last leader."""
 
 
 class Question(NamedTuple):
@@ -198,14 +201,19 @@ class ControllerLoop:
                     self._controller.observe_report(node, report)
                 case WriteEnded(write, outcome):
                     self._end_write(write, outcome)
-                case Leadership(leads, checkpoint):
-                    self._controller.lead(leads, checkpoint)
+                case Leadership():
+                    self._lead(message)
                 case Question():
                     _answer(message, self._controller)
                 case None:
                     pass
         except Exception:  # one object that cannot be handled must not keep others from it
             log.exception("a message to the controller failed: %.200s", message)
+
+    def _lead(self, message: Leadership) -> None:
+        self._controller.lead(message.leads, message.checkpoint)
+        if self._reporter is not None and message.forecasts is not None:
+            self._reporter.history = message.forecasts
 
     def _observe(self, message: Observation | Listing) -> None:
         if isinstance(message, Observation):

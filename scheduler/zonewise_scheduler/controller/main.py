@@ -44,7 +44,13 @@ from zonewise_scheduler.controller.nodes.observed_objects import decode_node, de
 from zonewise_scheduler.controller.observed_pod import decode_observed_pod
 from zonewise_scheduler.controller.planning.checkpoint_store import CheckpointFile, CheckpointStore
 from zonewise_scheduler.controller.planning.configuration import OPTIONAL_RESOURCES, RESOURCES, ConfigurationObjects
-from zonewise_scheduler.controller.planning.forecaster import ForecastBasis, Forecaster, copy_basis
+from zonewise_scheduler.controller.planning.forecaster import (
+    ForecastBasis,
+    Forecaster,
+    SampledForecast,
+    copy_basis,
+    learning_pass,
+)
 from zonewise_scheduler.controller.planning.recorder import Recorder
 from zonewise_scheduler.controller.pods.group_owner import GROUP_RESOURCES
 from zonewise_scheduler.controller.status.reporter import StatusReporter
@@ -105,7 +111,7 @@ def run_controller(settings: ControllerSettings) -> int:
             adapters,
             configuration,
             options=ControllerOptions(int(settings.writes_per_second * _WRITES_AHEAD), _readiness(settings)),
-            run_pass=metrics.run_pass,
+            run_pass=learning_pass(metrics.run_pass, lambda: reporter.history),
         )
 
         election = _Election(is_held=settings.leader_election)
@@ -132,7 +138,7 @@ def run_controller(settings: ControllerSettings) -> int:
 
         def lead(leading: ExitStack) -> None:
             election.competes = True
-            election.elector = _lead(settings, client, loop, leading)
+            election.elector = _lead(settings, client, loop, reporter, leading)
 
         def stand_by() -> None:
             _finish_writes(loop, writer)
@@ -189,7 +195,10 @@ def _forecaster(loop: ControllerLoop, reporter: StatusReporter, clock: Callable[
     def basis(controller: QueueController) -> ForecastBasis | None:
         return copy_basis(controller.feed.state, reporter.history, clock()) if controller.leads else None
 
-    return Forecaster(lambda: loop.call(basis, _ANSWER_TIMEOUT), reporter.publish_forecasts)
+    def publish(sampled: SampledForecast) -> None:
+        loop.call(lambda _: reporter.publish_forecasts(*sampled), _ANSWER_TIMEOUT)
+
+    return Forecaster(lambda: loop.call(basis, _ANSWER_TIMEOUT), publish)
 
 
 def _readiness(settings: ControllerSettings) -> ReadinessLimits:
@@ -272,7 +281,9 @@ class _Election:
         return self.competes and (self.elector.is_leader if self.elector is not None else not self._is_held)
 
 
-def _lead(settings: ControllerSettings, client: Client, loop: ControllerLoop, stack: ExitStack) -> LeaderElector | None:
+def _lead(
+    settings: ControllerSettings, client: Client, loop: ControllerLoop, reporter: StatusReporter, stack: ExitStack
+) -> LeaderElector | None:
     """Lead at once, or compete for the lease until the stack is closed. Before it leads, restore the checkpoint.
 
     The last checkpoint is written before the lease is released: the stack is closed in reverse order.
@@ -280,7 +291,8 @@ def _lead(settings: ControllerSettings, client: Client, loop: ControllerLoop, st
     checkpoints = CheckpointStore(
         CheckpointFile(client, settings.namespace),
         ask=lambda: loop.call(lambda controller: make_checkpoint(controller.feed.state), _ANSWER_TIMEOUT),
-        lead=lambda checkpoint: loop.put(Leadership(leads=True, checkpoint=checkpoint)),
+        lead=lambda checkpoint, forecasts: loop.put(Leadership(True, checkpoint, forecasts)),
+        ask_forecasts=lambda: loop.call(lambda _: reporter.history.copy(), _ANSWER_TIMEOUT),
     )
     if not settings.leader_election:
         checkpoints.start_leading()

@@ -30,7 +30,7 @@ from zonewise_scheduler.simulator.initial_state import (
 from zonewise_scheduler.simulator.latency import NO_LATENCY, TokenBucket, pod_start_delays
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from zonewise_scheduler.backfill.policies import BackfillPolicy
     from zonewise_scheduler.quota.api.workload_types import Amounts, Workload
@@ -120,9 +120,10 @@ class _ClusterSimulation:
             first = self._submitted
             self._submit(now)
             self._release_due(now)
-            self._decide(now)
+            admitted = self._decide(now)
             if self._forecaster is not None:
-                self._forecaster.decided(self._planner, now, [job.key for job in self._jobs[first : self._submitted]])
+                submitted = [job.key for job in self._jobs[first : self._submitted]]
+                self._forecaster.decided(self._planner, now, admitted, submitted)
             if self._progress is not None:
                 self._progress(self._ended, len(self._jobs), now)
         seconds = time.process_time() - cpu_start
@@ -186,7 +187,8 @@ class _ClusterSimulation:
                 events.evict(self._planner, job.key, Eviction("Preempted", now))
             job.run = None
 
-    def _decide(self, now: float) -> None:
+    def _decide(self, now: float) -> Sequence[Workload]:
+        """Run a pass; return what it admits."""
         plan = schedule(self._planner, now)
         self._decisions += 1
         for workload in plan.admitted:
@@ -199,6 +201,7 @@ class _ClusterSimulation:
                 job.reservation = (now, reservation.start)
         ended = self._submitted == len(self._jobs) and not self._events  # a job that cannot start now never will
         self._wake_at = inf if ended else plan.wake_at
+        return plan.admitted
 
     def _start(self, workload: Workload, now: float) -> None:
         job, latency = self._by_key[workload.key], self._latency

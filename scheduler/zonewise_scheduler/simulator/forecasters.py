@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.backfill.forecast import forecast_starts
+from zonewise_scheduler.backfill.forecast import BOUNDED, sample_starts
 from zonewise_scheduler.backfill.forecast_calibration import ForecastCalibration
-from zonewise_scheduler.backfill.pool.pool_forecast import new_history, sample_starts
-from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
+from zonewise_scheduler.backfill.forecast_history import ForecastHistory
+from zonewise_scheduler.backfill.pool import pool_forecast
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.workload_types import Workload
 
 
-_GRAIN = 0.05
-"""Relative grain of time of forecasts in a cluster (backfill.forecast)."""
-
-
 class PoolForecaster:
     """Records a forecast for each submitted job that is pending; on one pool."""
 
@@ -30,19 +26,19 @@ class PoolForecaster:
         self._policy = policy
         self._every = every
         self._pending = 0
-        self._history = new_history()
+        self._history = pool_forecast.new_history()
         self._calibration = ForecastCalibration()
         self.forecasts: dict[Job, Forecast] = {}
         """By job."""
 
     def arrived(self, now: float, state: PoolState, job: Job) -> None:
         """Record the forecast of a job that does not fit now."""
-        self._history.arrivals.observe(job, now)
+        self._history.arrivals.observe(job, job, now)
         if (state.available - job.request) & job.guards == job.guards:
             return
         self._pending += 1
         if self._pending % self._every == 0:
-            starts = sample_starts(now, state, self._policy, self._history, [job])[job]
+            starts = pool_forecast.sample_starts(now, state, self._policy, self._history, [job])[job]
             self.forecasts[job] = self._calibration.forecast(job, job.history_keys[1:2], now, starts)
 
     def decided(self, now: float, state: PoolState, decision: PoolDecision) -> None:  # noqa: ARG002 -- a watcher's
@@ -63,29 +59,24 @@ class ClusterForecaster:
         """Record every `every`th pending job only."""
         self._every = every
         self._pending = 0
-        self._run_times = RunTimeHistory()
-        self._calibration = ForecastCalibration()
-        self._open: dict[str, None] = {}
-        """Keys of the workloads with a forecast that have not started."""
+        self._history = ForecastHistory()
         self.forecasts: dict[str, Forecast] = {}
         """By key of the workload."""
 
-    def decided(self, planner: PlannerState, now: float, submitted: Iterable[str]) -> None:
-        """Score the forecasts of workloads that have started; record those of submitted jobs that are pending."""
-        for key in [key for key in self._open if key in planner.running]:
-            del self._open[key]
-            self._calibration.started(key, now)
+    def decided(
+        self, planner: PlannerState, now: float, admitted: Iterable[Workload], submitted: Iterable[str]
+    ) -> None:
+        """Learn from workloads that a pass has admitted; record the forecasts of submitted jobs that are pending."""
+        self._history.admitted(admitted, now)
         keys: list[str] = []
         for key in submitted:
             if key in planner.pending:
                 self._pending += 1
                 keys += [key] if self._pending % self._every == 0 else []
         if keys:
-            played = forecast_starts(planner, now, self._run_times, keys, time_grain=_GRAIN)
-            for key, starts in played.items():
-                self.forecasts[key] = self._calibration.forecast(key, planner.pending[key], now, starts)
-                self._open[key] = None
+            samples = sample_starts(planner, now, self._history.inputs, keys, BOUNDED)
+            self.forecasts |= self._history.forecasts(now, samples, planner.pending)
 
     def ended(self, workload: Workload, run: float) -> None:
         """Learn the run time of a job."""
-        self._run_times.observe(workload, run)
+        self._history.ended(workload, run)

@@ -1,8 +1,7 @@
 """Forecasts of a pool: its policy, played forward on copies of its state.
 
-Each play has other run times, drawn from those of similar jobs (run_time_history.py), and the submissions of another
+Each play has other run times, drawn from those of similar jobs (run_time_samples.py), and the submissions of another
 week (arrival_history.py). A start in each play is a sample; forecast_calibration.py makes an interval of them.
-The jobs of a user are alike: half of the draws of a play are at the same quantile for all jobs of a user.
 """
 
 from __future__ import annotations
@@ -11,18 +10,18 @@ from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from itertools import count
 from math import inf
-from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.backfill.pool.arrival_history import ArrivalHistory
+from zonewise_scheduler.backfill.arrival_history import ArrivalHistory
 from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
+from zonewise_scheduler.backfill.run_time_samples import SampledRunTimes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterator
+    from collections.abc import Collection, Iterator
 
-    from zonewise_scheduler.backfill.pool.arrival_history import PastArrival
+    from zonewise_scheduler.backfill.arrival_history import PastArrival
     from zonewise_scheduler.backfill.pool.pool_state import Job, PoolPolicy, PoolState
-    from zonewise_scheduler.backfill.run_time_history import RunTimeDistribution
+    from zonewise_scheduler.backfill.run_time_samples import RunTimeDraw
 
 SAMPLES = 16
 """Plays of a forecast,"""
@@ -34,8 +33,6 @@ HORIZON = 30 * 24 * 3600.0
 """Seconds; a job that has not started by then has an unknown start in a play."""
 MAX_DECISIONS = 20_000
 """Decisions of each play, as another bound."""
-_COMMON_SHARE = 0.5
-"""The share of draws at the same quantile for all jobs of a user."""
 _FIRST_SERIAL = 1 << 60
 """Serials of jobs of earlier weeks, later than all others."""
 
@@ -44,7 +41,7 @@ class PoolHistory(NamedTuple):
     """What was observed of a pool so far."""
 
     run_times: RunTimeHistory
-    arrivals: ArrivalHistory
+    arrivals: ArrivalHistory[Job]
 
 
 def new_history() -> PoolHistory:
@@ -62,75 +59,27 @@ def sample_starts(
     """
     starts: dict[Job, list[float]] = {job: [] for job in (state.pending if jobs is None else jobs)}
     bounds = {reservation.job: max(reservation.start, now) for reservation in policy.reservations(now, state)}
-    draws = _SampledRunTimes(now, state, history.run_times)
+    running = ((job, start) for job, (start, _) in state.run_spans.items())
+    run_times = SampledRunTimes(now, running, history.run_times)
     size = len(state.pending) + len(state.run_spans) + 1
     for sample in range(max(MIN_SAMPLES, min(SAMPLES, MAX_JOBS_PLAYED // size))):
-        play = _PoolPlay(now, state.copy(), policy.fork(), draws.draw(sample), history.arrivals.replay(now, sample))
+        play = _PoolPlay(now, state.copy(), policy.fork(), run_times.draw(sample), history.arrivals.replay(now, sample))
         played = play.run(starts)
         for job, sampled in starts.items():
             sampled.append(min(played.get(job, inf), bounds.get(job, inf)))
     return starts
 
 
-class _SampledRunTimes:
-    """The predicted run times of the jobs of a forecast, shared by its plays."""
-
-    def __init__(self, now: float, state: PoolState, history: RunTimeHistory) -> None:
-        self._history = history
-        self._whole: dict[tuple[tuple[Hashable, ...], float], RunTimeDistribution | None] = {}
-        """Of jobs that have not started, by their history keys and walltime."""
-        self.running = {
-            job: (start, history.distribution(job, now - start)) for job, (start, _) in state.run_spans.items()
-        }
-
-    def draw(self, sample: int) -> _Draw:
-        """Return the draws of one play."""
-        return _Draw(self, Random(sample))  # noqa: S311 -- no secret; the same sample is drawn again
-
-    def whole(self, job: Job) -> RunTimeDistribution | None:
-        """Return the run times of a job that has not started."""
-        key = (job.history_keys, job.walltime)
-        if key not in self._whole:
-            self._whole[key] = self._history.distribution(job)
-        return self._whole[key]
-
-
-class _Draw:
-    """The run times of one play."""
-
-    def __init__(self, run_times: _SampledRunTimes, random: Random) -> None:
-        self._run_times = run_times
-        self._random = random
-        self._levels: dict[tuple[Hashable, ...], float] = {}
-        """The common quantile of each user."""
-
-    def whole(self, job: Job) -> float:
-        """Return the run time of a job that starts, seconds; its walltime where nothing similar has run."""
-        return self._value(job, self._run_times.whole(job))
-
-    def ends(self) -> Iterator[tuple[float, Job]]:
-        """Yield the end of each running job."""
-        for job, (start, distribution) in self._run_times.running.items():
-            yield start + self._value(job, distribution), job
-
-    def _value(self, job: Job, distribution: RunTimeDistribution | None) -> float:
-        if distribution is None:
-            return job.walltime
-        random = self._random.random
-        if random() >= _COMMON_SHARE:
-            return distribution.quantile(random())
-        user = job.history_keys[:1]
-        level = self._levels.get(user)
-        if level is None:
-            level = self._levels[user] = random()
-        return distribution.quantile(level)
-
-
 class _PoolPlay:
     """A copy of a pool on a virtual clock."""
 
     def __init__(
-        self, now: float, state: PoolState, policy: PoolPolicy, draw: _Draw, arrivals: Iterator[PastArrival]
+        self,
+        now: float,
+        state: PoolState,
+        policy: PoolPolicy,
+        draw: RunTimeDraw[Job],
+        arrivals: Iterator[PastArrival[Job]],
     ) -> None:
         self._now = now
         self._until = now + HORIZON
@@ -179,7 +128,7 @@ class _PoolPlay:
         """Submit the jobs whose time has come; return whether any of them needs a decision."""
         state, needed = self._state, False
         while self._arrival is not None and self._arrival.time <= self._now:
-            job = replace(self._arrival.job, serial=next(self._serials), submitted=self._arrival.time)
+            job = replace(self._arrival.subject, serial=next(self._serials), submitted=self._arrival.time)
             if state.fits_capacity(job):
                 state.submit(job)
                 needed |= self._policy.eager or (state.available - job.request) & job.guards == job.guards

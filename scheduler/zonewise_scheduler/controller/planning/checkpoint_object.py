@@ -1,7 +1,8 @@
 """The checkpoint as a ConfigMap of bounded size.
 
 The ConfigMap has the checkpoint as JSON, compressed by gzip. A checkpoint that is too large keeps the earliest
-reservations, and an annotation says how many of them.
+reservations, and an annotation says how many of them. A field of its own has what forecasts have learned. It is at most
+MAX_FORECAST_BYTES, less where the checkpoint needs the room; then the newest part of it is written.
 """
 
 from __future__ import annotations
@@ -11,29 +12,45 @@ import binascii
 import gzip
 import zlib
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 
 from zonewise_scheduler.backfill.checkpoint import Checkpoint
+from zonewise_scheduler.backfill.forecast_document import (
+    ForecastDocument,
+    make_forecast_document,
+    read_forecast_document,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from zonewise_scheduler.backfill.checkpoint import CheckpointReservation
+    from zonewise_scheduler.backfill.forecast_history import ForecastHistory
     from zonewise_scheduler.controller.types import Json
 
 NAME = "zonewise-controller-checkpoint"
 MAX_BYTES = 900 * 1024
 """Of the compressed checkpoint. A ConfigMap has at most 1 MiB of data (pkg/apis/core/validation ValidateConfigMap)."""
+MAX_FORECAST_BYTES = 256 * 1024
+"""Of what forecasts have learned, compressed. It is written with each checkpoint, so it has a bound of its own."""
 RESERVATIONS_ANNOTATION = "zonewise.dev/checkpoint-reservations"
 """How many reservations the checkpoint has, of how many: "12 of 12"."""
 _FIELD = "checkpoint.json.gz"
+_FORECAST_FIELD = "forecasts.json.gz"
 _MAX_DECOMPRESSED = 64 * 1024 * 1024
 _LEVEL = 6
 _SHRINK = 0.9
 """Part of the reservations that would fit by their average size, since sizes differ."""
 
+_MIN_SHARE = 1e-6
+"""With a smaller share nothing is left of what forecasts have learned."""
+T = TypeVar("T")
+
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 _DECODER = msgspec.json.Decoder(Checkpoint)
+_FORECAST_DECODER = msgspec.json.Decoder(ForecastDocument)
 
 
 class InvalidCheckpoint(ValueError):
@@ -68,8 +85,22 @@ def encode_checkpoint(checkpoint: Checkpoint, max_bytes: int = MAX_BYTES) -> Enc
         count = min(count - 1, int(count * max_bytes / len(data) * _SHRINK))
 
 
-def write_config_map(namespace: str, encoded: EncodedCheckpoint) -> Json:
-    """Return the ConfigMap of a checkpoint."""
+def encode_forecasts(history: ForecastHistory, max_bytes: int = MAX_FORECAST_BYTES) -> bytes:
+    """Return what forecasts have learned, compressed to at most `max_bytes`; empty where nothing of it fits."""
+    share = 1.0
+    while share > _MIN_SHARE:
+        data = gzip.compress(_ENCODER.encode(make_forecast_document(history, share)), _LEVEL, mtime=0)
+        if len(data) <= max_bytes:
+            return data
+        share *= max_bytes / len(data) * _SHRINK
+    return b""
+
+
+def write_config_map(namespace: str, encoded: EncodedCheckpoint, forecasts: bytes = b"") -> Json:
+    """Return the ConfigMap of a checkpoint; `forecasts`: see encode_forecasts, left out where they do not fit."""
+    fields = {_FIELD: encoded.data}
+    if forecasts and len(forecasts) + len(encoded.data) <= MAX_BYTES:
+        fields[_FORECAST_FIELD] = forecasts
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -78,22 +109,36 @@ def write_config_map(namespace: str, encoded: EncodedCheckpoint) -> Json:
             "namespace": namespace,
             "annotations": {RESERVATIONS_ANNOTATION: f"{encoded.reservations} of {encoded.all_reservations}"},
         },
-        "binaryData": {_FIELD: base64.b64encode(encoded.data).decode()},
+        "binaryData": {field: base64.b64encode(data).decode() for field, data in fields.items()},
     }
 
 
 def read_config_map(config_map: Json) -> Checkpoint:
     """Return the checkpoint of a ConfigMap. Raises InvalidCheckpoint."""
-    field = f"binaryData[{_FIELD}]"
+    return _decode(config_map, _FIELD, _DECODER.decode)
+
+
+def read_forecasts(config_map: Json) -> ForecastHistory | None:
+    """Return what forecasts have learned; None: the ConfigMap has nothing of it. Raises InvalidCheckpoint."""
+    if _FORECAST_FIELD not in (config_map.get("binaryData") or {}):
+        return None
+    return _decode(
+        config_map, _FORECAST_FIELD, lambda encoded: read_forecast_document(_FORECAST_DECODER.decode(encoded))
+    )
+
+
+def _decode(config_map: Json, name: str, decode: Callable[[bytes], T]) -> T:
+    """Decompress and decode a field. Raises InvalidCheckpoint."""
+    field = f"binaryData[{name}]"
     try:
         data: Json = config_map.get("binaryData") or {}
-        compressed = base64.b64decode(data[_FIELD], validate=True)
+        compressed = base64.b64decode(data[name], validate=True)
         stream = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
         encoded = stream.decompress(compressed, _MAX_DECOMPRESSED)
         if stream.unconsumed_tail or not stream.eof:
             raise InvalidCheckpoint(f"{field}: cut off, or larger than {_MAX_DECOMPRESSED} bytes")
-        return _DECODER.decode(encoded)
-    except (KeyError, TypeError, binascii.Error, zlib.error, msgspec.DecodeError) as error:
+        return decode(encoded)
+    except (KeyError, IndexError, TypeError, binascii.Error, zlib.error, msgspec.DecodeError) as error:
         raise InvalidCheckpoint(f"{field}: {error!r:.200}") from error
 
 

@@ -3,6 +3,7 @@
     event                      what happens
     the lease is acquired      the checkpoint is read; then the controller leads, with the checkpoint
     every PERIOD               the checkpoint is written, if it has changed
+    every FORECAST_PERIOD      and with it what forecasts have learned
     the lease is lost          the controller does not lead; nothing is written any more
     the program stops          the checkpoint is written once more; then the lease is released
 
@@ -14,7 +15,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from zonewise_common.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from zonewise_common.kube.resources import CONFIG_MAPS
@@ -22,7 +24,9 @@ from zonewise_scheduler.controller.planning.checkpoint_object import (
     NAME,
     InvalidCheckpoint,
     encode_checkpoint,
+    encode_forecasts,
     read_config_map,
+    read_forecasts,
     write_config_map,
 )
 
@@ -32,15 +36,29 @@ if TYPE_CHECKING:
 
     from zonewise_common.kube.client import Client
     from zonewise_scheduler.backfill.checkpoint import Checkpoint
+    from zonewise_scheduler.backfill.forecast_history import ForecastHistory
 
 log = logging.getLogger(__name__)
 
 PERIOD = 30.0
 """Seconds between two writes. Reservations that are younger are lost by a crash, and made anew."""
+FORECAST_PERIOD = 600.0
+"""Seconds between two writes of what forecasts have learned. It is large, and a crash may lose the last minutes."""
 READ_ATTEMPTS = 5
 """After so many failures to read the checkpoint, the controller leads without it."""
 _RETRY_PAUSE = 1.0
 _STOP_TIMEOUT = 3.0
+
+
+T = TypeVar("T")
+
+
+class StoredCheckpoint(NamedTuple):
+    """What the ConfigMap has; None: nothing that can be read."""
+
+    checkpoint: Checkpoint | None = None
+    forecasts: ForecastHistory | None = None
+    """What forecasts have learned."""
 
 
 class CheckpointFile:
@@ -51,43 +69,51 @@ class CheckpointFile:
         self._namespace = namespace
         self._version: str | None = None
         """None: there is no ConfigMap."""
-        self._data = b""
-        """What was written last."""
+        self._data: tuple[bytes, bytes] = b"", b""
+        """What was written last: checkpoint and forecasts."""
 
-    def read(self) -> Checkpoint | None:
-        """Return the checkpoint; None where there is none that can be read. Raises KubeError."""
-        self._data = b""
+    def read(self) -> StoredCheckpoint:
+        """Return what can be read. Raises KubeError."""
+        self._data = b"", b""
         try:
             config_map = self._client.get(CONFIG_MAPS, NAME, namespace=self._namespace)
         except NotFound:
             self._version = None
-            return None
+            return StoredCheckpoint()
         self._version = config_map["metadata"]["resourceVersion"]
+        return StoredCheckpoint(
+            self._readable(lambda: read_config_map(config_map)), self._readable(lambda: read_forecasts(config_map))
+        )
+
+    def _readable(self, read: Callable[[], T]) -> T | None:
         try:
-            return read_config_map(config_map)
+            return read()
         except InvalidCheckpoint as error:
             log.error("ConfigMap %s/%s is ignored: %s", self._namespace, NAME, error)  # noqa: TRY400 -- no defect
             return None
 
-    def write(self, checkpoint: Checkpoint) -> bool:
+    def write(self, checkpoint: Checkpoint, forecasts: ForecastHistory | None = None) -> bool:
         """Write a checkpoint unless it is the last one; return whether it was written.
+
+        `forecasts`: what they have learned; None: that stays as it was written last.
 
         Raises KubeError: Conflict or AlreadyExists where another replica has written, NotFound where the ConfigMap was
         deleted. Raises InvalidCheckpoint.
         """
         encoded = encode_checkpoint(checkpoint)
-        if encoded.data == self._data:
+        learned = self._data[1] if forecasts is None else encode_forecasts(forecasts)
+        if (encoded.data, learned) == self._data:
             return False
         if encoded.reservations < encoded.all_reservations:
             log.warning("the checkpoint has the earliest %d of %d reservations: more would not fit into a ConfigMap",
                         encoded.reservations, encoded.all_reservations)  # fmt: skip
-        config_map = write_config_map(self._namespace, encoded)
+        config_map = write_config_map(self._namespace, encoded, learned)
         if self._version is None:
             written = self._client.create(CONFIG_MAPS, config_map)
         else:
             config_map["metadata"]["resourceVersion"] = self._version
             written = self._client.replace(CONFIG_MAPS, config_map)
-        self._version, self._data = written["metadata"]["resourceVersion"], encoded.data
+        self._version, self._data = written["metadata"]["resourceVersion"], (encoded.data, learned)
         return True
 
 
@@ -99,13 +125,21 @@ class CheckpointStore:
         file: CheckpointFile,
         *,
         ask: Callable[[], Checkpoint],
-        lead: Callable[[Checkpoint | None], object],
+        lead: Callable[[Checkpoint | None, ForecastHistory | None], object],
+        ask_forecasts: Callable[[], ForecastHistory],
         period: float = PERIOD,
+        forecast_period: float = FORECAST_PERIOD,
         retry_pause: float = _RETRY_PAUSE,
     ) -> None:
-        """`ask` returns the controller's checkpoint, or raises TimeoutError; `lead` makes the controller lead."""
+        """`ask` returns the controller's checkpoint, or raises TimeoutError; so does `ask_forecasts` for a copy of what
+        forecasts have learned. `lead` makes the controller lead.
+        """
         self._file = file
         self._ask = ask
+        self._ask_forecasts = ask_forecasts
+        self._forecast_period = forecast_period
+        self._forecasts_due_at = 0.0
+        """By time.monotonic()."""
         self._lead = lead
         self._period = period
         self._retry_pause = retry_pause
@@ -159,10 +193,10 @@ class CheckpointStore:
             self._condition.wait_for(lambda: self._stopping or self._term != term, seconds)
 
     def _restore(self, term: int) -> None:
-        checkpoint: Checkpoint | None = None
+        stored = StoredCheckpoint()
         for attempt in range(1, READ_ATTEMPTS + 1):
             try:
-                checkpoint = self._file.read()
+                stored = self._read()
                 break
             except KubeError as error:
                 log.warning("the checkpoint cannot be read (attempt %d of %d): %s", attempt, READ_ATTEMPTS, error)
@@ -171,11 +205,11 @@ class CheckpointStore:
                     return
         with self._condition:  # leading may not end between the check and the call
             if self._term == term:
-                self._lead(checkpoint)
+                self._lead(*stored)
 
     def _save(self) -> None:
         try:
-            self._file.write(self._ask())
+            self._write()
         except (AlreadyExists, Conflict) as error:
             log.warning("another client has changed the checkpoint; it is overwritten: %s", error)
             self._read_version()
@@ -187,8 +221,19 @@ class CheckpointStore:
         except Exception:  # a bug must not end the loop
             log.exception("the checkpoint cannot be written")
 
+    def _write(self) -> None:
+        """Write a checkpoint; what forecasts have learned only now and then, and when the program stops."""
+        due = self._stopping or time.monotonic() >= self._forecasts_due_at
+        self._file.write(self._ask(), self._ask_forecasts() if due else None)
+        if due:
+            self._forecasts_due_at = time.monotonic() + self._forecast_period
+
+    def _read(self) -> StoredCheckpoint:
+        self._forecasts_due_at = 0.0  # the next checkpoint is written whole
+        return self._file.read()
+
     def _read_version(self) -> None:
         try:
-            self._file.read()
+            self._read()
         except KubeError as error:
             log.warning("the checkpoint cannot be read: %s", error)

@@ -1,7 +1,8 @@
-"""Forecasts of starts, made in a thread of their own from a copy of the planner's state.
+"""Starts are sampled in a thread of their own, from copies of the planner's state and of what forecasts learn from.
 
-A forecast plays the planner forward, which takes from milliseconds to seconds. So only the first workloads of each
-queue have one, a play ends after MAX_DECISIONS passes, and the thread rests for most of the time.
+The planner is played forward, which takes from milliseconds to seconds. So only the first workloads of each queue have
+a forecast, the passes of a play are bounded, and the thread rests for most of the time. The samples go back to
+the controller's thread, which has the ForecastHistory and makes forecasts of them.
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.backfill.forecast import MAX_RESERVATION_DEPTH, forecast_starts
+from zonewise_scheduler.backfill.forecast import BOUNDED, MAX_RESERVATION_DEPTH, sample_starts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Self
 
+    from zonewise_scheduler.backfill.forecast import ForecastInputs, StartSamples
+    from zonewise_scheduler.backfill.forecast_history import ForecastHistory
+    from zonewise_scheduler.backfill.planner_feed import PlannerFeed
     from zonewise_scheduler.backfill.planner_state import PlannerState
-    from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
-    from zonewise_scheduler.backfill.types import Forecast
+    from zonewise_scheduler.backfill.types import Plan
 
 log = logging.getLogger(__name__)
 
@@ -27,9 +30,6 @@ PERIOD = 30.0
 """Seconds between two forecasts,"""
 REST_RATIO = 20.0
 """or this many times as long as the last one took, whichever is more."""
-MAX_DECISIONS = 300
-TIME_GRAIN = 0.1
-"""Ends of workloads that are within a tenth of the time until then are merged."""
 WORKLOADS_PER_QUEUE = 10
 MAX_WORKLOADS = 200
 _STOP_TIMEOUT = 0.5
@@ -39,26 +39,51 @@ class ForecastBasis(NamedTuple):
     """What a forecast is made from; it is the forecaster's own."""
 
     state: PlannerState
-    history: RunTimeHistory
+    inputs: ForecastInputs
     now: float
 
 
-def copy_basis(state: PlannerState, history: RunTimeHistory, now: float) -> ForecastBasis:
+class SampledForecast(NamedTuple):
+    """The samples of a basis."""
+
+    now: float
+    """The time of the basis."""
+    samples: Mapping[str, StartSamples]
+    """By key of the workload."""
+
+
+NO_SAMPLES = SampledForecast(0.0, {})
+
+
+def copy_basis(state: PlannerState, history: ForecastHistory, now: float) -> ForecastBasis:
     """Return copies that the forecaster's thread may use, for a question to the controller."""
     copied = state.copy(MAX_RESERVATION_DEPTH)
     copied.snapshot.tas_snapshot = copied.snapshot.tas_snapshot.copy_for_thread()
-    return ForecastBasis(copied, history.copy(), now)
+    return ForecastBasis(copied, history.copied_inputs(), now)
 
 
-def forecast_first(basis: ForecastBasis) -> Mapping[str, Forecast]:
-    """Return the forecasts of the first workloads of each queue."""
+def sample_first(basis: ForecastBasis) -> SampledForecast:
+    """Return the sampled starts of the first workloads of each queue."""
     state = basis.state
     keys: list[str] = []
     for name, queue in state.pending_queues.items():
         if name not in state.snapshot.inactive:
             keys += queue.heap.sorted_keys(state.snapshot.local_queue_usage)[:WORKLOADS_PER_QUEUE]
-    return forecast_starts(state, basis.now, basis.history, keys[:MAX_WORKLOADS], time_grain=TIME_GRAIN,
-                           max_decisions=MAX_DECISIONS) if keys else {}  # fmt: skip
+    samples = sample_starts(state, basis.now, basis.inputs, keys[:MAX_WORKLOADS], BOUNDED) if keys else {}
+    return SampledForecast(basis.now, samples)
+
+
+def learning_pass(
+    run_pass: Callable[[PlannerFeed, float, int], Plan], history: Callable[[], ForecastHistory]
+) -> Callable[[PlannerFeed, float, int], Plan]:
+    """Return a scheduling pass that decides as `run_pass` does, and that a history learns from."""
+
+    def run(feed: PlannerFeed, at: float, max_admissions: int) -> Plan:
+        plan = run_pass(feed, at, max_admissions)
+        history().admitted(plan.admitted, at)
+        return plan
+
+    return run
 
 
 class Forecaster:
@@ -67,11 +92,11 @@ class Forecaster:
     def __init__(
         self,
         ask: Callable[[], ForecastBasis | None],
-        publish: Callable[[Mapping[str, Forecast]], object],
+        publish: Callable[[SampledForecast], object],
         *,
         period: float = PERIOD,
     ) -> None:
-        """`ask` returns a basis, or raises TimeoutError; None: this replica does not lead."""
+        """`ask` returns a basis; None: this replica does not lead. Both `ask` and `publish` may raise TimeoutError."""
         self._ask = ask
         self._publish = publish
         self._period = period
@@ -92,7 +117,7 @@ class Forecaster:
             begin = time.monotonic()
             try:
                 basis = self._ask()
-                self._publish({} if basis is None else forecast_first(basis))
+                self._publish(NO_SAMPLES if basis is None else sample_first(basis))
             except TimeoutError as error:
                 log.warning("no forecast: %s", error)
             except Exception:  # a bug must not end the loop; without forecasts the queue works as well

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
+from zonewise_scheduler.backfill.forecast_history import ForecastHistory
 from zonewise_scheduler.controller.reconcile.workload import patch_status, workload_key
 from zonewise_scheduler.controller.status.job_events import (
     EXPLAIN_PURPOSE,
@@ -31,6 +31,7 @@ from zonewise_scheduler.controller.workloads.status import explain_pending
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from zonewise_scheduler.backfill.forecast import StartSamples
     from zonewise_scheduler.backfill.types import Forecast
     from zonewise_scheduler.controller.controller import QueueController
     from zonewise_scheduler.controller.status.pending_note import PendingNote
@@ -98,9 +99,9 @@ class StatusReporter:
         """`submit` takes writes of statuses, `emit` those of Events; `timer` measures seconds."""
         self.snapshot = ControllerSnapshot()
         self.forecasts: Mapping[str, Forecast] = {}
-        """The last forecasts; another thread may replace them."""
-        self.history = RunTimeHistory()
-        """Run times of the workloads that have ended; for the controller's thread."""
+        """The last forecasts; replaced and never changed, so that another thread may read them."""
+        self.history = ForecastHistory()
+        """What forecasts learn from; for the controller's thread."""
         self._controller = controller
         self._submit = submit
         self._emit = emit
@@ -163,14 +164,14 @@ class StatusReporter:
             return True
         return False
 
-    def publish_forecasts(self, forecasts: Mapping[str, Forecast]) -> None:
-        """Replace the forecasts; called by another thread."""
-        self.forecasts = forecasts
+    def publish_forecasts(self, now: float, samples: Mapping[str, StartSamples]) -> None:
+        """Replace the forecasts by those of starts that were sampled; `now`: from the queue of that time."""
+        self.forecasts = self.history.forecasts(now, samples, self._controller.feed.state.pending)
 
     def _observe_run_time(self, key: str, now: float) -> None:
         run = self._controller.feed.state.running.get(key)
         if run is not None and run.workload.admission is not None:
-            self.history.observe(run.workload, now - run.workload.admission.started_at)
+            self.history.ended(run.workload, now - run.workload.admission.started_at)
 
     def _publish(self, now: float) -> None:
         controller, state = self._controller, self._controller.feed.state

@@ -13,12 +13,20 @@ from hypothesis import strategies as st
 from support.planner_stories import Story, queue, submission
 from unit.scheduler.backfill.test_reservation import POLICIES, queue_lists, submission_lists
 from zonewise_scheduler.backfill import events
-from zonewise_scheduler.backfill.forecast import forecast_starts
+from zonewise_scheduler.backfill.arrival_history import DAY, ArrivalHistory
+from zonewise_scheduler.backfill.forecast import (
+    EXACT,
+    MIN_SAMPLES,
+    SAMPLES,
+    ForecastInputs,
+    PlayOptions,
+    SubmittedWorkload,
+    sample_starts,
+)
 from zonewise_scheduler.backfill.planner_state import new_state
-from zonewise_scheduler.backfill.policies import BackfillPolicy, policy_named
+from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, BackfillPolicy, policy_named
 from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
 from zonewise_scheduler.backfill.scheduling_pass import schedule
-from zonewise_scheduler.backfill.types import Forecast
 from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
@@ -30,12 +38,20 @@ if TYPE_CHECKING:
 ANN = ("ann", "q", "solve")
 
 
-def learned(*runs: float) -> RunTimeHistory:
-    """A history of the run times of ann."""
+def learned(*runs: float) -> ForecastInputs:
+    """The run times of ann, who declares 100 s; no submissions."""
     times = RunTimeHistory()
     for run in runs:
         times.observe(ann_submits("before", 1, 100).workload, run)
-    return times
+    return ForecastInputs(times, ArrivalHistory())
+
+
+def starts_by_key(
+    planner: PlannerState, now: float, inputs: ForecastInputs | None = None, options: PlayOptions = EXACT
+) -> dict[str, set[float]]:
+    """The distinct sampled starts of each pending workload."""
+    sampled = sample_starts(planner, now, learned() if inputs is None else inputs, options=options)
+    return {key: set(samples.starts) for key, samples in sampled.items()}
 
 
 def ann_submits(name: str, cpus: int, limit: float, *, at: float = 0) -> Submission:
@@ -54,27 +70,31 @@ def state_after(
     return planner
 
 
-def test_a_forecast_is_the_queue_played_forward() -> None:
+def test_a_sample_is_the_queue_played_forward() -> None:
     """The workloads of ann declare 100 s and take 10 to 30 s; two of them precede the last."""
     planner = state_after(*(ann_submits(name, 8, 100) for name in "abc"))
-    assert forecast_starts(planner, 5, learned(10, 20, 30)) == {
-        "/b": Forecast(10, 20, 100),
-        "/c": Forecast(20, 40, 200),
-    }
+    sampled = starts_by_key(planner, 5, learned(10, 20, 30))
+    assert sampled["/b"] == {10, 20, 30}
+    assert {20, 60} < sampled["/c"] <= {20, 30, 40, 50, 60}
+
+
+def test_without_any_history_all_run_for_their_walltimes() -> None:
+    planner = state_after(*(ann_submits(name, 8, 100) for name in "abc"))
+    assert starts_by_key(planner, 5) == {"/b": {100}, "/c": {200}}
 
 
 def test_a_start_that_depends_on_unknown_run_times_is_unknown() -> None:
     planner = state_after(submission("a", 5, inf), submission("b", 8, 10))
-    assert forecast_starts(planner, 1, RunTimeHistory()) == {"/b": Forecast(1, inf, inf)}
+    assert starts_by_key(planner, 1) == {"/b": {inf}}
 
 
 def test_a_workload_that_never_fits_has_an_unknown_start() -> None:
-    assert forecast_starts(state_after(submission("a", 9, 1)), 1, RunTimeHistory()) == {"/a": Forecast(inf, inf, inf)}
+    assert starts_by_key(state_after(submission("a", 9, 1)), 1) == {"/a": {inf}}
 
 
 def test_an_overrun_workload_is_expected_to_end_soon() -> None:
     planner = state_after(submission("a", 8, 10), submission("b", 8, 10))
-    assert forecast_starts(planner, 50, RunTimeHistory()) == {"/b": Forecast(50, 50, 110)}
+    assert starts_by_key(planner, 50) == {"/b": {50}}
 
 
 def test_victims_are_pending_again_at_once() -> None:
@@ -84,46 +104,84 @@ def test_victims_are_pending_again_at_once() -> None:
         submission("a", 8, 10), submission("high", 8, 20, priority=1), submission("later", 8, 5), queues=specs
     )
     assert planner.running_workloads.stopping == {"/a"}
-    forecasts = forecast_starts(planner, 4, RunTimeHistory())
-    assert forecasts["/high"] == Forecast(4, 4, 4)
-    assert forecasts["/later"] == Forecast(4, 34, 34)
+    sampled = starts_by_key(planner, 4)
+    assert (sampled["/high"], sampled["/later"]) == ({4}, {34})
 
 
-def test_a_reservation_bounds_a_forecast() -> None:
-    """The forecast, too, has no workload start that would delay the reservation."""
+def test_a_reservation_bounds_the_samples() -> None:
+    """In a play, too, no workload starts that would delay the reservation."""
     planner = state_after(submission("a", 6, 10), submission("b", 8, 10), policy="easy")
-    forecasts = forecast_starts(planner, 2, RunTimeHistory())["/b"]
-    assert forecasts.latest == planner.reservations_by_start[0].start == 10
+    sampled = sample_starts(planner, 2, learned())["/b"]
+    assert sampled.bound == max(sampled.starts) == planner.reservations_by_start[0].start == 10
 
 
 def test_the_play_ends_when_the_workloads_have_started() -> None:
     """With only as many decisions as the second workload needs, the later starts are unknown."""
     planner = state_after(*(submission(name, 8, 10) for name in "abcd"))
-    assert forecast_starts(planner, 0, RunTimeHistory(), ["/b"]) == {"/b": Forecast(0, 10, 10)}
-    assert forecast_starts(planner, 0, RunTimeHistory(), max_decisions=2)["/b"].latest == 10
-    assert forecast_starts(planner, 0, RunTimeHistory(), max_decisions=2)["/c"].latest == inf
+    assert sample_starts(planner, 0, learned(), ["/b"]).keys() == {"/b"}
+    sampled = starts_by_key(planner, 0, options=PlayOptions(max_decisions=2))
+    assert (sampled["/b"], sampled["/c"]) == ({10}, {inf})
 
 
-def test_a_workload_that_is_not_pending_has_no_forecast() -> None:
+def test_a_workload_that_is_not_pending_has_no_samples() -> None:
     with pytest.raises(KeyError):
-        forecast_starts(state_after(submission("a", 8, 10)), 0, RunTimeHistory(), ["/a"])
+        sample_starts(state_after(submission("a", 8, 10)), 0, learned(), ["/a"])
+
+
+def test_the_submissions_of_the_day_before_come_again() -> None:
+    """Each day at the same hour, shorter workloads come and delay the longer one; each takes half of its walltime."""
+    arrivals: ArrivalHistory[SubmittedWorkload] = ArrivalHistory()
+    for number in range(5):
+        short = submission("", 8, 60).workload
+        arrivals.observe(number, SubmittedWorkload(short, "q"), 10.0 + number)
+        arrivals.observe_end(number, 30)
+    inputs = ForecastInputs(RunTimeHistory(), arrivals)
+    starts: list[set[float]] = []
+    for now in (0.0, 10.0 + DAY):
+        planner = new_state(Snapshot([queue("q", 8)]), policy_named(DEFAULT_POLICY))
+        for one in (submission("a", 8, 100, at=now), submission("long", 8, 500, at=now)):
+            events.submit(planner, one.workload, one.queue)
+            schedule(planner, now)
+        starts.append({start - now for start in starts_by_key(planner, now, inputs)["/long"]})
+    assert starts == [{100}, {100 + 4 * 30}]
+
+
+def test_a_submission_to_a_queue_that_is_gone_is_no_error() -> None:
+    arrivals: ArrivalHistory[SubmittedWorkload] = ArrivalHistory()
+    arrivals.observe("old", SubmittedWorkload(submission("", 8, 60).workload, "gone"), -DAY + 5.0)
+    planner = state_after(submission("a", 8, 100), submission("b", 8, 500))
+    assert starts_by_key(planner, 0, ForecastInputs(RunTimeHistory(), arrivals)) == {"/b": {100}}
+
+
+def test_many_workloads_are_played_less_often() -> None:
+    few, many = (
+        state_after(*(submission(f"{index}", 8, 1) for index in range(number)), policy="fifo") for number in (3, 400)
+    )
+    inputs = learned(10)
+    assert len(sample_starts(few, 0, inputs, ["/1"])["/1"].starts) == SAMPLES
+    assert len(sample_starts(many, 0, inputs, ["/1"])["/1"].starts) == MIN_SAMPLES
+    assert len(sample_starts(few, 0, learned(), ["/1"])["/1"].starts) == 1
+
+
+def test_the_same_question_has_the_same_answer() -> None:
+    planner = state_after(*(ann_submits(name, 8, 100) for name in "abcd"))
+    inputs = learned(10, 20, 30, 40, 50)
+    assert sample_starts(planner, 0, inputs) == sample_starts(planner, 0, inputs)
 
 
 @given(st.lists(st.integers(1, 1000), min_size=2, max_size=30), st.sampled_from([0.01, 0.05, 0.2]))
 def test_a_grain_changes_nothing_where_ends_are_apart(limits: list[int], grain: float) -> None:
     planner = state_after(*(submission(f"{index:02}", 8, limit) for index, limit in enumerate(limits)))
-    assert forecast_starts(planner, 0, RunTimeHistory(), time_grain=grain) == forecast_starts(
-        planner, 0, RunTimeHistory()
-    )
+    assert starts_by_key(planner, 0, options=PlayOptions(grain)) == starts_by_key(planner, 0)
 
 
 def test_a_grain_merges_ends_that_are_close() -> None:
     first = (submission(f"{end}", 1, end) for end in range(96, 104))
     planner = state_after(*first, submission("next", 4, 10), submission("z", 8, 1))
-    forecasts = forecast_starts(planner, 0, RunTimeHistory(), time_grain=0.1)
-    assert (forecasts["/next"].latest, forecasts["/z"].latest) == (99.5, 109.5)
-    exact = forecast_starts(planner, 0, RunTimeHistory())
-    assert (exact["/next"].latest, exact["/z"].latest) == (99, 109)
+    sampled = starts_by_key(planner, 0, options=PlayOptions(0.1))
+    assert (sampled["/next"], sampled["/z"]) == ({99.5}, {109.5})
+    exact = starts_by_key(planner, 0)
+    assert (exact["/next"], exact["/z"]) == ({99}, {109})
 
 
 def test_a_workload_that_starts_in_the_play_may_be_preempted_later() -> None:
@@ -139,8 +197,8 @@ def test_a_workload_that_starts_in_the_play_may_be_preempted_later() -> None:
     ):
         events.submit(planner, each.workload, each.queue)
         schedule(planner, 0)
-    forecasts = forecast_starts(planner, 0, RunTimeHistory())
-    assert (forecasts["/low"].likely, forecasts["/wide"].likely) == (10, 100)
+    sampled = starts_by_key(planner, 0)
+    assert (sampled["/low"], sampled["/wide"]) == ({10}, {100})
 
 
 # --- random histories
@@ -151,18 +209,18 @@ def test_a_workload_that_starts_in_the_play_may_be_preempted_later() -> None:
 )
 @settings(max_examples=40)  # each forecasts at every pass
 @given(queue_lists(preemption=True), submission_lists(most=7), st.lists(st.integers(1, 10), max_size=10))
-def test_starts_ascend_and_a_forecast_changes_nothing(
+def test_samples_respect_reservations_and_change_nothing(
     policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission], runs: list[int]
 ) -> None:
     def ask(planner: PlannerState, now: float) -> None:
-        forecasts = forecast_starts(planner, now, times)
-        assert forecasts.keys() == planner.pending.keys()
-        for key, one in forecasts.items():
-            assert now <= one.earliest <= one.likely <= one.latest
-            if key in planner.reservations.by_key:
-                assert one.latest <= max(planner.reservations.by_key[key].start, now)
+        sampled = sample_starts(planner, now, inputs)
+        assert sampled.keys() == planner.pending.keys()
+        for key, one in sampled.items():
+            assert all(now <= start <= one.bound for start in one.starts)
+            reservation = planner.reservations.by_key.get(key)
+            assert one.bound == (inf if reservation is None else max(reservation.start, now))
 
-    times = learned(*runs)
+    inputs = learned(*runs)
     submissions = [one._replace(workload=replace(one.workload, history_keys=ANN)) for one in submissions]
     watched = Story(new_state(Snapshot(specs), policy), watch=ask).play(submissions)
     assert as_told(watched) == as_told(Story(new_state(Snapshot(specs), policy)).play(submissions))
@@ -186,18 +244,18 @@ def as_told(played: Story) -> list[object]:
     "policy", [*POLICIES[:-1], BackfillPolicy(reserve_after=inf), BackfillPolicy(overtaking=False)], ids=str
 )
 @given(queue_lists(preemption=True), submission_lists(most=9))
-def test_with_exact_run_times_and_no_later_arrivals_a_forecast_is_exact(
+def test_with_exact_run_times_and_no_later_arrivals_a_sample_is_exact(
     policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission]
 ) -> None:
-    forecasts_by_time: dict[float, dict[str, Forecast]] = {}
+    samples_by_time: dict[float, dict[str, set[float]]] = {}
 
     def ask(planner: PlannerState, now: float) -> None:
         if all(one.workload.key in planner.pending or one.workload.key in planner.running for one in submissions):
-            forecasts_by_time[now] = forecast_starts(planner, now, RunTimeHistory())
+            samples_by_time[now] = starts_by_key(planner, now)
 
     submissions = [one._replace(run=one.workload.walltime) for one in submissions]
     played = Story(new_state(Snapshot(specs), policy), watch=ask).play(submissions)
-    for at, each in forecasts_by_time.items():
+    for at, each in samples_by_time.items():
         for key, one in each.items():
             starts = (now for now, step in played.plans if now > at and key in {new.key for new in step.admitted})
-            assert one.likely == one.latest == next(starts, inf), (at, one)
+            assert one == {next(starts, inf)}, (at, one)

@@ -78,7 +78,7 @@ def test_the_first_forecast_of_a_workload_is_scored_and_a_withdrawn_one_is_not()
         calibration.forecast(index, "q", 0, [100] * 3)
         calibration.forecast(index, "q", 500, [9999] * 3)
         if index % 2:
-            calibration.forget(index)
+            calibration.keep(range(index))
         calibration.started(index, 700 if index % 2 else 100)
     assert calibration.forecast("new", "q", 0, [100] * 3).latest == pytest.approx(101, abs=1)
 

@@ -13,8 +13,6 @@ from support.pool_jobs import job
 from zonewise_scheduler.backfill import run_time_history
 from zonewise_scheduler.backfill.run_time_history import (
     SAMPLES_PER_GROUP,
-    SAMPLES_PER_WALLTIME,
-    RunTimeEstimate,
     RunTimeHistory,
 )
 
@@ -33,47 +31,75 @@ def learned(walltime: float = inf, **runs: Sequence[float]) -> RunTimeHistory:
     return times
 
 
+def short_and_likely(
+    times: RunTimeHistory, walltime: float, keys: tuple[str, ...] = ANN, elapsed: float = 0.0
+) -> tuple[float, float]:
+    """The 10th percentile and the median of the predicted run times."""
+    distribution = times.distribution(job(1, 1, walltime, history_keys=keys), elapsed)
+    assert distribution is not None
+    return distribution.quantile(0.1), distribution.quantile(0.5)
+
+
 def test_the_narrowest_group_with_enough_samples_predicts() -> None:
     times = learned(ann=[10, 20, 30])
     times.observe(job(0, 1, history_keys=("ann", "q", "other")), 500)
     times.observe(job(0, 1, history_keys=("ann", "q", "other")), 600)
-    assert times.estimate(job(1, 1, 100, history_keys=ANN)) == RunTimeEstimate(10, 20, 100)
-    assert times.estimate(job(1, 1, 1000, history_keys=("ann", "q", "other"))) == RunTimeEstimate(10, 30, 1000)
+    assert short_and_likely(times, 100) == (10, 20)
+    assert short_and_likely(times, 1000, ("ann", "q", "other")) == (10, 30)
 
 
-def test_without_samples_a_job_may_end_at_once_or_take_its_walltime() -> None:
-    assert learned(ann=[10, 20, 30]).estimate(job(1, 1, 100, history_keys=BEN)) == RunTimeEstimate(0, 100, 100)
-    assert learned(ann=[10, 20, 30]).estimate(job(1, 1)) == RunTimeEstimate(0, inf, inf)
+def test_without_samples_nothing_is_predicted() -> None:
+    assert learned(ann=[10, 20, 30]).distribution(job(1, 1, 100, history_keys=BEN)) is None
+    assert learned(ann=[10, 20, 30]).distribution(job(1, 1)) is None
     assert RunTimeHistory().distribution(job(1, 1, 100, history_keys=ANN)) is None
 
 
-def test_no_estimate_exceeds_the_walltime() -> None:
-    assert learned(ann=[10, 20, 30]).estimate(job(1, 1, 15, history_keys=ANN)) == RunTimeEstimate(10, 15, 15)
+def test_no_prediction_exceeds_the_walltime() -> None:
+    assert short_and_likely(learned(ann=[10, 20, 30]), 15) == (10, 15)
 
 
 def test_shorter_samples_do_not_count_for_a_running_job() -> None:
     times = learned(ann=[10, 20, 30, 40])
-    assert times.estimate(job(1, 1, 100, history_keys=ANN), elapsed=15) == RunTimeEstimate(20, 30, 100)
-    assert times.estimate(job(1, 1, 100, history_keys=ANN), elapsed=50) == RunTimeEstimate(50, 100, 100)
+    assert short_and_likely(times, 100, elapsed=15) == (20, 30)
+    assert times.distribution(job(1, 1, 100, history_keys=ANN), elapsed=50) is None
 
 
 def test_only_the_last_run_times_count() -> None:
-    assert learned(ann=[1] * 50 + [9] * SAMPLES_PER_GROUP).estimate(job(1, 1, 100, history_keys=ANN)).short == 9
+    assert short_and_likely(learned(ann=[1] * 50 + [9] * SAMPLES_PER_GROUP), 100) == (9, 9)
+
+
+def test_what_was_observed_makes_the_same_history_again() -> None:
+    times, again = learned(100, ann=[25, 35, 45], ben=[90] * 50), RunTimeHistory()
+    times.observe(job(0, 1, 400, history_keys=ANN), 300)
+    for run in times.observed:
+        again.observe(run, run.run_time)
+    for walltime in (100, 400, 1000):
+        for keys in (ANN, BEN):
+            subject = job(1, 1, walltime, history_keys=keys)
+            assert again.distribution(subject) == times.distribution(subject)
+
+
+def test_a_copy_is_independent() -> None:
+    times = learned(ann=[10, 20, 30])
+    copied = times.copy()
+    times.observe(job(0, 1, history_keys=ANN), 5)
+    assert short_and_likely(copied, 100) == (10, 20)
+    assert len(copied.observed) == 3
 
 
 def test_a_run_is_scaled_by_the_walltime() -> None:
     """Ann takes a quarter of what she declares; a job of Ben with about that walltime is predicted alike."""
     times = learned(100, ann=[25, 25, 25])
-    assert times.estimate(job(1, 1, 400, history_keys=ANN)).likely == 100
-    assert times.estimate(job(1, 1, 101, history_keys=BEN)).likely == pytest.approx(25.25)
-    assert times.estimate(job(1, 1, 400, history_keys=BEN)).likely == 400
+    assert short_and_likely(times, 400)[1] == 100
+    assert short_and_likely(times, 101, BEN)[1] == pytest.approx(25.25)
+    assert times.distribution(job(1, 1, 400, history_keys=BEN)) is None
 
 
 def test_runs_with_the_same_walltime_weigh_more() -> None:
     times = learned(100, ann=[10] * 5)
     times.observe(job(0, 1, 1000, history_keys=ANN), 900)
-    assert times.estimate(job(1, 1, 1000, history_keys=ANN)).likely == 900
-    assert times.estimate(job(1, 1, 100, history_keys=ANN)).likely == 10
+    assert short_and_likely(times, 1000)[1] == 900
+    assert short_and_likely(times, 100)[1] == 10
 
 
 def test_all_users_together_weigh_as_much_as_two_other_runs() -> None:
@@ -106,7 +132,5 @@ def test_a_prediction_is_between_the_time_elapsed_and_the_walltime(
     distribution = times.distribution(subject, elapsed)
     if distribution is not None:
         assert elapsed <= distribution.quantile(level) <= max(walltime, elapsed)
-        assert len(distribution.run_times) <= SAMPLES_PER_GROUP + SAMPLES_PER_WALLTIME
+        assert len(distribution.run_times) <= 2 * SAMPLES_PER_GROUP
         assert list(distribution.run_times) == sorted(distribution.run_times)
-    short, likely, longest = times.estimate(subject, elapsed)
-    assert elapsed <= short <= likely <= longest

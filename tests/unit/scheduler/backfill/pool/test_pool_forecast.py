@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 
 from support.pool_jobs import PoolCase, cpus, job, pool_cases
+from zonewise_scheduler.backfill.arrival_history import DAY
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
-from zonewise_scheduler.backfill.pool.arrival_history import DAY
 from zonewise_scheduler.backfill.pool.pool_forecast import MIN_SAMPLES, SAMPLES, new_history, sample_starts
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
 from zonewise_scheduler.backfill.pool.pool_state import PoolState
@@ -102,7 +102,7 @@ def test_the_jobs_of_the_day_before_come_again() -> None:
     history = new_history()
     for serial in range(10):
         earlier = job(serial, 8, 60, DAY / 2 + serial, history_keys=("ben",))
-        history.arrivals.observe(earlier, earlier.submitted)
+        history.arrivals.observe(earlier, earlier, earlier.submitted)
         history.arrivals.observe_end(earlier, 60)
     now = DAY * 1.5 - 100
     state = PoolState(cpus(8))

@@ -6,24 +6,34 @@ import base64
 import gzip
 import json
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.planner_stories import make_workload
+from zonewise_scheduler.backfill.forecast_document import make_forecast_document
+from zonewise_scheduler.backfill.forecast_history import ForecastHistory
 from zonewise_scheduler.controller.planning.checkpoint_object import (
+    MAX_BYTES,
+    MAX_FORECAST_BYTES,
     RESERVATIONS_ANNOTATION,
+    EncodedCheckpoint,
     InvalidCheckpoint,
     encode_checkpoint,
+    encode_forecasts,
     read_config_map,
+    read_forecasts,
     write_config_map,
 )
+from zonewise_scheduler.quota.api.workload_types import Admission
 
 if TYPE_CHECKING:
     from zonewise_scheduler.backfill.checkpoint import Checkpoint, CheckpointReservation
 
-FIELD = "checkpoint.json.gz"
+FIELD, FORECASTS = "checkpoint.json.gz", "forecasts.json.gz"
 
 
 def reservation(name: str, start: float | None) -> CheckpointReservation:
@@ -111,6 +121,85 @@ def test_usage_that_is_too_large_is_an_error() -> None:
 def test_a_damaged_checkpoint_is_an_error_that_names_the_field(data: object) -> None:
     with pytest.raises(InvalidCheckpoint, match=r"checkpoint\.json\.gz"):
         read_config_map({"binaryData": data})
+
+
+# --- what forecasts have learned
+
+
+def learned(workloads: int) -> ForecastHistory:
+    """Of workloads that differ in all that a user may choose."""
+    names, history = random.Random(1), ForecastHistory()
+    for number in range(workloads):
+        walltime = names.randint(1, 100_000)
+        workload = replace(
+            make_workload(f"w{number}", names.randint(1, 64), walltime, at=number, local=f"{names.getrandbits(64):x}"),
+            uid=f"{names.getrandbits(128):x}",
+            history_keys=("ns", "l", f"{names.getrandbits(64):x}"),
+            admission=Admission("q", (), 0.0),
+        )
+        history.admitted([workload], 0.0)
+        if number % 2:
+            history.ended(workload, names.uniform(0, walltime))
+    return history
+
+
+EMPTY: Checkpoint = {"reservations": [], "usage": {}}
+
+
+def test_what_forecasts_have_learned_survives_the_way_through_a_config_map() -> None:
+    history = learned(50)
+    config_map = write_config_map("ns", encode_checkpoint(EMPTY), encode_forecasts(history))
+    restored = read_forecasts(json.loads(json.dumps(config_map)))
+    assert restored is not None
+    assert make_forecast_document(restored) == make_forecast_document(history)
+    assert read_forecasts(write_config_map("ns", encode_checkpoint(EMPTY))) is None
+
+
+@pytest.mark.parametrize("limit", [150, 1000, 10_000])
+def test_forecasts_that_are_too_large_keep_the_newest(limit: int) -> None:
+    history = learned(500)
+    data = encode_forecasts(history, limit)
+    assert len(data) <= limit
+    restored = read_forecasts(write_config_map("ns", encode_checkpoint(EMPTY), data)) if data else ForecastHistory()
+    assert restored is not None
+    count = len(restored.arrivals)
+    assert limit // 400 <= count < 500
+    assert [past.time for past in restored.arrivals.newest(500)] == list(range(500 - count, 500))
+
+
+def test_the_largest_history_fits() -> None:
+    """In at most two attempts at the real limit: a sample of it is enough to know."""
+    assert 0 < len(encode_forecasts(learned(4000))) <= MAX_FORECAST_BYTES
+
+
+def test_nothing_is_written_where_nothing_fits() -> None:
+    assert encode_forecasts(learned(5), 10) == b""
+
+
+def test_a_checkpoint_leaves_forecasts_out_where_both_are_too_large() -> None:
+    encoded = EncodedCheckpoint(bytes(MAX_BYTES - 10), 0, 0)
+    assert list(write_config_map("ns", encoded, bytes(11))["binaryData"]) == [FIELD]
+    assert list(write_config_map("ns", encoded, bytes(10))["binaryData"]) == [FIELD, FORECASTS]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        7,
+        "AAAA",
+        base64.b64encode(gzip.compress(b"{}")).decode(),
+        base64.b64encode(
+            gzip.compress(
+                b'{"templates": [], "arrivals": [[3, 1.0, null, "", ""]], "groups": [], "runs": [], "open": [],'
+                b' "scores": []}'
+            )
+        ).decode(),
+    ],
+    ids=["number", "no-gzip", "empty", "unknown-template"],
+)
+def test_damaged_forecasts_are_an_error_that_names_the_field(data: object) -> None:
+    with pytest.raises(InvalidCheckpoint, match=r"forecasts\.json\.gz"):
+        read_forecasts({"binaryData": {FORECASTS: data}})
 
 
 def _start(each: CheckpointReservation) -> float:

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.planner_stories import make_workload
 from support.waiting import PATIENCE, eventually
-from zonewise_common.kube.client import Client
+from zonewise_common.kube.client import Client, PatchKind
 from zonewise_common.kube.config import Config
 from zonewise_common.kube.errors import AlreadyExists, Conflict, NotFound
 from zonewise_common.kube.resources import CONFIG_MAPS
 from zonewise_sandbox.apiserver import ApiServer
+from zonewise_scheduler.backfill.forecast_history import ForecastHistory
 from zonewise_scheduler.controller.planning.checkpoint_object import NAME
-from zonewise_scheduler.controller.planning.checkpoint_store import CheckpointFile, CheckpointStore
+from zonewise_scheduler.controller.planning.checkpoint_store import CheckpointFile, CheckpointStore, StoredCheckpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from zonewise_scheduler.backfill.checkpoint import Checkpoint
 
@@ -37,11 +39,11 @@ def client() -> Iterator[Client]:
 
 def test_the_file_is_written_only_where_it_changes(client: Client) -> None:
     file = CheckpointFile(client, "default")
-    assert file.read() is None
+    assert file.read() == StoredCheckpoint()
     assert file.write(checkpoint(1.0))
     assert not file.write(checkpoint(1.0))
     assert file.write(checkpoint(2.0))
-    assert CheckpointFile(client, "default").read() == checkpoint(2.0)
+    assert CheckpointFile(client, "default").read().checkpoint == checkpoint(2.0)
 
 
 def test_of_two_replicas_that_believe_to_lead_the_later_write_fails(client: Client) -> None:
@@ -55,7 +57,7 @@ def test_of_two_replicas_that_believe_to_lead_the_later_write_fails(client: Clie
     new.write(checkpoint(2.0))
     with pytest.raises(Conflict):
         old.write(checkpoint(3.0))
-    assert new.read() == checkpoint(2.0)
+    assert new.read().checkpoint == checkpoint(2.0)
 
 
 def test_a_config_map_that_was_deleted_is_created_after_the_next_reading(client: Client) -> None:
@@ -65,53 +67,108 @@ def test_a_config_map_that_was_deleted_is_created_after_the_next_reading(client:
     client.delete(CONFIG_MAPS, NAME, namespace="default")
     with pytest.raises((NotFound, Conflict)):
         file.write(checkpoint(2.0))
-    assert file.read() is None
+    assert file.read() == StoredCheckpoint()
     assert file.write(checkpoint(2.0))
 
 
 def test_a_checkpoint_that_cannot_be_read_is_none(client: Client) -> None:
     client.create(CONFIG_MAPS, {"metadata": {"name": NAME, "namespace": "default"}, "data": {"checkpoint": "by hand"}})
     file = CheckpointFile(client, "default")
-    assert file.read() is None
+    assert file.read() == StoredCheckpoint()
     assert file.write(checkpoint(1.0))
 
 
+class Leader:
+    """What a store asks and tells."""
+
+    def __init__(self, consumed: Callable[[], float] = lambda: 5.0) -> None:
+        self.consumed = consumed
+        self.history = learned(10.0)
+        self.led: queue.SimpleQueue[tuple[Checkpoint | None, ForecastHistory | None]] = queue.SimpleQueue()
+
+    def store(self, client: Client, period: float = LONG) -> CheckpointStore:
+        return CheckpointStore(
+            CheckpointFile(client, "default"),
+            ask=lambda: checkpoint(self.consumed()),
+            lead=lambda restored, forecasts: self.led.put((restored, forecasts)),
+            ask_forecasts=self.history.copy,
+            period=period,
+        )
+
+
+def learned(*runs: float) -> ForecastHistory:
+    history = ForecastHistory()
+    for run in runs:
+        history.ended(make_workload("a", 1000), run)
+    return history
+
+
+def runs_of(forecasts: ForecastHistory | None) -> list[float]:
+    return [] if forecasts is None else [run.run_time for run in forecasts.run_times.observed]
+
+
 def test_the_last_checkpoint_of_a_leader_is_what_the_next_one_restores(client: Client) -> None:
-    restored: queue.SimpleQueue[Checkpoint | None] = queue.SimpleQueue()
-    file = CheckpointFile(client, "default")
-    with CheckpointStore(file, ask=lambda: checkpoint(5.0), lead=restored.put, period=LONG) as store:
+    leader = Leader()
+    with leader.store(client) as store:
         store.start_leading()
-        assert restored.get(timeout=PATIENCE) is None
-    with CheckpointStore(CheckpointFile(client, "default"), ask=dict, lead=restored.put, period=LONG) as store:  # type: ignore[arg-type]
+        assert leader.led.get(timeout=PATIENCE) == (None, None)
+    with leader.store(client) as store:
         store.start_leading()
-        assert restored.get(timeout=PATIENCE) == checkpoint(5.0)
+        restored, forecasts = leader.led.get(timeout=PATIENCE)
+        assert (restored, runs_of(forecasts)) == (checkpoint(5.0), [10.0])
         store.stop_leading()
+
+
+def test_what_forecasts_have_learned_is_seldom_written_and_never_lost(client: Client) -> None:
+    """It is in each version of the ConfigMap, and what was learned later once the program stops."""
+    consumed = iter(range(1_000_000))
+    leader = Leader(lambda: next(consumed))
+    reader = CheckpointFile(client, "default")
+
+    def usage() -> float:
+        read, forecasts = reader.read()
+        assert read is None or runs_of(forecasts) == [10.0]
+        return -1.0 if read is None else read["usage"]["ns/l"]["consumed"]["cpu"]
+
+    with leader.store(client, period=0.01) as store:
+        store.start_leading()
+        eventually(lambda: usage() >= 0)
+        leader.history.ended(make_workload("b", 1000), 20.0)
+        written = usage()
+        eventually(lambda: usage() > written + 2)
+    assert runs_of(reader.read().forecasts) == [10.0, 20.0]
+
+
+def test_forecasts_that_cannot_be_read_leave_the_checkpoint(client: Client) -> None:
+    file = CheckpointFile(client, "default")
+    file.read()
+    file.write(checkpoint(1.0), learned(10.0))
+    patch = {"binaryData": {"forecasts.json.gz": "AAAA"}}
+    client.patch(CONFIG_MAPS, NAME, patch, kind=PatchKind.MERGE, namespace="default")
+    assert file.read() == StoredCheckpoint(checkpoint(1.0))
 
 
 def test_a_leader_writes_again_and_again_also_after_a_conflict(client: Client) -> None:
     consumed = iter(range(1_000_000))
-    led: queue.SimpleQueue[Checkpoint | None] = queue.SimpleQueue()
+    leader = Leader(lambda: next(consumed))
     reader = CheckpointFile(client, "default")
 
     def usage() -> float:
-        read = reader.read()
+        read = reader.read().checkpoint
         return -1.0 if read is None else read["usage"]["ns/l"]["consumed"]["cpu"]
 
-    with CheckpointStore(
-        CheckpointFile(client, "default"), ask=lambda: checkpoint(next(consumed)), lead=led.put, period=0.01
-    ) as store:
+    with leader.store(client, period=0.01) as store:
         store.start_leading()
         eventually(lambda: usage() >= 2)
         client.delete(CONFIG_MAPS, NAME, namespace="default")
         eventually(lambda: usage() >= 3)
+        assert runs_of(reader.read().forecasts) == [10.0]
         store.stop_leading()
 
 
 def test_a_replica_that_does_not_lead_neither_reads_nor_writes(client: Client) -> None:
-    led: queue.SimpleQueue[Checkpoint | None] = queue.SimpleQueue()
-    with CheckpointStore(
-        CheckpointFile(client, "default"), ask=lambda: checkpoint(1.0), lead=led.put, period=0.001
-    ) as store:
+    leader = Leader()
+    with leader.store(client, period=0.001) as store:
         store.stop_leading()
-    assert led.empty()
-    assert CheckpointFile(client, "default").read() is None
+    assert leader.led.empty()
+    assert CheckpointFile(client, "default").read() == StoredCheckpoint()

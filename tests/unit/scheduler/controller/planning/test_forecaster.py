@@ -1,4 +1,4 @@
-"""Forecasts are made beside the controller, from copies."""
+"""Starts are sampled beside the controller, from copies."""
 
 from __future__ import annotations
 
@@ -14,25 +14,24 @@ from support.planner_stories import queue as cluster_queue
 from support.waiting import PATIENCE
 from unit.scheduler.backfill.test_reservation import POLICIES, queue_lists, submission_lists
 from zonewise_scheduler.backfill import events
+from zonewise_scheduler.backfill.forecast_history import ForecastHistory
 from zonewise_scheduler.backfill.planner_state import new_state
 from zonewise_scheduler.backfill.policies import BackfillPolicy
-from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.controller.planning.forecaster import (
+    NO_SAMPLES,
     WORKLOADS_PER_QUEUE,
     ForecastBasis,
     Forecaster,
+    SampledForecast,
     copy_basis,
-    forecast_first,
+    sample_first,
 )
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from support.planner_stories import Submission
     from zonewise_scheduler.backfill.planner_state import PlannerState
-    from zonewise_scheduler.backfill.types import Forecast
     from zonewise_scheduler.quota.api.queue_types import ClusterQueue
 
 NOW = 1000.0
@@ -49,9 +48,10 @@ def planner(waiting: int) -> PlannerState:
 def test_the_first_workloads_of_a_queue_have_forecasts() -> None:
     state = planner(WORKLOADS_PER_QUEUE + 5)
     pending = dict(state.pending)
-    forecasts = forecast_first(copy_basis(state, RunTimeHistory(), NOW))
-    assert len(forecasts) == WORKLOADS_PER_QUEUE
-    assert forecasts["ns/w01"].likely == NOW + 100
+    now, samples = sample_first(copy_basis(state, ForecastHistory(), NOW))
+    assert now == NOW
+    assert len(samples) == WORKLOADS_PER_QUEUE
+    assert set(samples["ns/w01"].starts) == {NOW + 100}
     assert state.pending == pending
 
 
@@ -66,38 +66,40 @@ def test_a_forecast_is_of_the_time_of_its_copy(
     policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission], before: int, runs: list[int]
 ) -> None:
     """Whatever the controller does meanwhile, it is as from a state that shares nothing with another."""
-    state, history = new_state(Snapshot(specs), policy), RunTimeHistory()
+    state, history = new_state(Snapshot(specs), policy), ForecastHistory()
     for run in runs:
-        history.observe(submissions[0].workload, run)
+        history.ended(submissions[0].workload, run)
     for each in submissions[:before]:
         events.submit(state, each.workload, each.queue)
         schedule(state, each.workload.created_at)
-    separate = ForecastBasis(deepcopy(state), deepcopy(history), NOW)
+    separate = ForecastBasis(deepcopy(state), deepcopy(history.inputs), NOW)
     basis = copy_basis(state, history, NOW)
     for key in list(state.running):
         events.finish(state, key)
     for each in submissions[before:]:
         events.submit(state, each.workload, each.queue)
-        history.observe(each.workload, 1.0)
+        history.ended(each.workload, 1.0)
     schedule(state, NOW)
     for key in list(state.pending)[::2]:
         events.withdraw(state, key)
-    assert forecast_first(basis) == forecast_first(separate)
+    assert sample_first(basis) == sample_first(separate)
 
 
 def test_a_copied_history_does_not_follow_the_original() -> None:
-    history = RunTimeHistory()
+    history = ForecastHistory()
     basis = copy_basis(planner(1), history, NOW)
     workload = next(iter(basis.state.running.values())).workload
     for _ in range(5):
-        history.observe(workload, 10.0)
-    assert basis.history.estimate(workload) == RunTimeHistory().estimate(workload)
+        history.ended(workload, 10.0)
+        history.admitted([workload], NOW)
+    assert basis.inputs.run_times.distribution(workload) is None
+    assert len(basis.inputs.arrivals) == 0
 
 
 def test_forecasts_are_published_again_and_again_also_after_failures() -> None:
-    published: queue.SimpleQueue[Mapping[str, Forecast]] = queue.SimpleQueue()
+    published: queue.SimpleQueue[SampledForecast] = queue.SimpleQueue()
     state = planner(1)
-    bases = iter([copy_basis(state, RunTimeHistory(), NOW), TimeoutError("busy"), ZeroDivisionError(), None])
+    bases = iter([copy_basis(state, ForecastHistory(), NOW), TimeoutError("busy"), ZeroDivisionError(), None])
 
     def ask() -> ForecastBasis | None:
         basis = next(bases, None)
@@ -106,5 +108,5 @@ def test_forecasts_are_published_again_and_again_also_after_failures() -> None:
         return basis
 
     with Forecaster(ask, published.put, period=0.001):
-        assert list(published.get(timeout=PATIENCE)) == ["ns/w01"]
-        assert published.get(timeout=PATIENCE) == {}
+        assert list(published.get(timeout=PATIENCE).samples) == ["ns/w01"]
+        assert published.get(timeout=PATIENCE) == NO_SAMPLES

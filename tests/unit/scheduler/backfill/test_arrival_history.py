@@ -5,22 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from support.pool_jobs import job
-from zonewise_scheduler.backfill.pool import arrival_history
-from zonewise_scheduler.backfill.pool.arrival_history import DAY, MAX_SPAN, WEEK, ArrivalHistory
+from zonewise_scheduler.backfill import arrival_history
+from zonewise_scheduler.backfill.arrival_history import DAY, MAX_SPAN, WEEK, ArrivalHistory
 
 if TYPE_CHECKING:
     import pytest
 
+    from zonewise_scheduler.backfill.pool.pool_state import Job
 
-def observed(*times: float) -> ArrivalHistory:
-    history = ArrivalHistory()
+
+def observed(*times: float) -> ArrivalHistory[Job]:
+    history: ArrivalHistory[Job] = ArrivalHistory()
     for serial, time in enumerate(times):
-        history.observe(job(serial, 1, 10), time)
+        history.observe(serial, job(serial, 1, 10), time)
     return history
 
 
-def replayed(history: ArrivalHistory, now: float, sample: int = 0) -> list[tuple[int, float]]:
-    return [(arrival.job.serial, arrival.time) for arrival in history.replay(now, sample)]
+def replayed(history: ArrivalHistory[Job], now: float, sample: int = 0) -> list[tuple[int, float]]:
+    return [(arrival.subject.serial, arrival.time) for arrival in history.replay(now, sample)]
 
 
 def test_on_the_first_day_nothing_comes_again() -> None:
@@ -52,12 +54,35 @@ def test_at_most_four_weeks_come_again() -> None:
 
 
 def test_a_run_time_is_known_once_the_job_has_ended() -> None:
-    history = ArrivalHistory()
+    history: ArrivalHistory[Job] = ArrivalHistory()
     jobs = [job(serial, 1, 10) for serial in range(3)]
     for serial, one in enumerate(jobs):
-        history.observe(one, float(serial))
+        history.observe(one, one, float(serial))
     history.observe_end(jobs[1], 7)
-    assert [(arrival.job, arrival.run_time) for arrival in history.replay(DAY, 0)] == [(jobs[1], 7), (jobs[2], None)]
+    assert [(arrival.subject, arrival.run_time) for arrival in history.replay(DAY, 0)] == [
+        (jobs[1], 7),
+        (jobs[2], None),
+    ]
+
+
+def test_a_submission_that_is_learned_late_has_its_place_and_counts_once() -> None:
+    history = observed(0, 20, 40)
+    for _ in range(2):
+        history.observe("late", job(9, 1, 10), 30)
+    history.observe_end("late", 5)
+    history.observe_end("unknown", 5)
+    assert replayed(history, DAY) == [(1, DAY + 20), (9, DAY + 30), (2, DAY + 40)]
+    assert [(arrival.key, arrival.run_time) for arrival in history.newest(2)] == [("late", 5), (2, None)]
+
+
+def test_a_copied_history_is_independent() -> None:
+    history = observed(0, 20)
+    copied = history.copy()
+    history.observe("new", job(9, 1, 10), 30)
+    history.observe_end(1, 5)
+    assert [arrival.run_time for arrival in copied.replay(DAY, 0)] == [None]
+    copied.observe("new", job(8, 1, 10), 30)
+    assert [serial for serial, _ in replayed(copied, DAY)] == [1, 8]
 
 
 def test_only_some_days_ahead_are_played() -> None:

@@ -1,0 +1,117 @@
+"""The submissions of the last four weeks: forecasts submit them again, shifted by whole weeks.
+
+So a forecast has as many submissions as that hour of the week had, of the same queues, users, widths and walltimes, in
+the same bursts. Feitelson (Workload Modeling for Computer Systems Performance Evaluation, 2015, chapter 9) has the
+daily and the weekly cycle. In the first week of a history the shift is in days, and on its first day nothing is
+submitted.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
+S = TypeVar("S")
+"""What is submitted: a job of a pool, or a workload with its queue."""
+
+DAY = 24 * 3600.0
+WEEK = 7 * DAY
+WEEKS = 4
+MAX_ARRIVALS = 20_000
+"""Submissions that are kept; with more, the first are forgotten."""
+MAX_SPAN = 4 * DAY
+"""From the time of a forecast, so far submissions come again in it."""
+
+
+class PastArrival(NamedTuple, Generic[S]):
+    """A submission of an earlier week."""
+
+    time: float
+    """When it comes again."""
+    subject: S
+    run_time: float | None
+    """Seconds; None: it has not ended yet."""
+
+
+class ObservedArrival(NamedTuple, Generic[S]):
+    """A submission as it was observed."""
+
+    key: Hashable
+    time: float
+    subject: S
+    run_time: float | None
+    """Seconds; None: it has not ended yet."""
+
+
+class ArrivalHistory(Generic[S]):
+    """Submissions by time, each with a unique key."""
+
+    __slots__ = ("_keys", "_known", "_run_times", "_subjects", "_times")
+
+    def __init__(self) -> None:
+        self._times: list[float] = []
+        self._keys: list[Hashable] = []
+        self._subjects: list[S] = []
+        self._known: set[Hashable] = set()
+        """The keys."""
+        self._run_times: dict[Hashable, float] = {}
+
+    def observe(self, key: Hashable, subject: S, time: float) -> None:
+        """Add a submission, unless its key is known."""
+        if key in self._known:
+            return
+        self._known.add(key)
+        index = bisect_right(self._times, time)
+        self._times.insert(index, time)
+        self._keys.insert(index, key)
+        self._subjects.insert(index, subject)
+        if len(self._times) > 2 * MAX_ARRIVALS or self._times[0] < time - 2 * WEEKS * WEEK:
+            self._forget(max(bisect_right(self._times, time - WEEKS * WEEK), len(self._times) - MAX_ARRIVALS))
+
+    def observe_end(self, key: Hashable, run_time: float) -> None:
+        """Add the run time of a submission that has ended; an unknown key is ignored."""
+        if key in self._known:
+            self._run_times[key] = run_time
+
+    def replay(self, now: float, sample: int) -> Iterator[PastArrival[S]]:
+        """Yield the submissions of an earlier week from now on; the `sample` decides which week."""
+        shift = self._shift(now, sample)
+        if shift:
+            first = bisect_right(self._times, now - shift)
+            last = bisect_right(self._times, now - shift + min(shift, MAX_SPAN))
+            for index in range(first, last):
+                run_time = self._run_times.get(self._keys[index])
+                yield PastArrival(self._times[index] + shift, self._subjects[index], run_time)
+
+    def newest(self, count: int) -> Iterator[ObservedArrival[S]]:
+        """Yield the last submissions, at most `count`, the first first."""
+        for index in range(max(len(self._times) - count, 0), len(self._times)):
+            key = self._keys[index]
+            yield ObservedArrival(key, self._times[index], self._subjects[index], self._run_times.get(key))
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    def copy(self) -> ArrivalHistory[S]:
+        """Return an independent copy; the subjects are the same."""
+        other: ArrivalHistory[S] = ArrivalHistory()
+        other._times, other._keys, other._subjects = self._times[:], self._keys[:], self._subjects[:]
+        other._known, other._run_times = self._known.copy(), self._run_times.copy()
+        return other
+
+    def _shift(self, now: float, sample: int) -> float:
+        """Return by how much the submissions of a sample are shifted; 0: there are none."""
+        age = now - self._times[0] if self._times else 0.0
+        period = WEEK if age >= WEEK else DAY
+        periods = min(int(age / period), WEEKS if period == WEEK else 7)
+        return period * (1 + sample % periods) if periods else 0.0
+
+    def _forget(self, count: int) -> None:
+        """Forget the first submissions."""
+        for key in self._keys[:count]:
+            self._known.discard(key)
+            self._run_times.pop(key, None)
+        del self._times[:count], self._keys[:count], self._subjects[:count]

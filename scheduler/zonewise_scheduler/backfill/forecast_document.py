@@ -1,0 +1,159 @@
+"""What forecasts have learned, as plain values, so that a restart does not lose it.
+
+A document holds only dicts, lists, strings and numbers, and pod sets, which are NamedTuples of them; an unknown or
+infinite number is None. Times are whole seconds, and scores have three decimals. Submissions that are alike are named
+by the index of a template, and runs by that of a group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING, TypedDict, cast
+
+from zonewise_scheduler.backfill.forecast_calibration import (
+    CalibrationState,
+    ForecastCalibration,
+    GroupScores,
+    OpenForecast,
+)
+from zonewise_scheduler.backfill.forecast_history import ForecastHistory
+from zonewise_scheduler.backfill.run_time_history import ObservedRun
+from zonewise_scheduler.quota.api.workload_types import PodSet, Workload
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+Keys = list[str]
+"""Workload.history_keys."""
+
+
+class TemplateDocument(TypedDict):
+    """Submissions that are alike; see Workload."""
+
+    cluster_queue: str
+    namespace: str
+    queue_name: str
+    priority: int
+    walltime: float | None
+    history_keys: Keys
+    pod_sets: tuple[PodSet, ...]
+    preemption_gated: bool
+    allowed_flavors: list[str] | None
+    owned_by_single_pod: bool
+
+
+class ForecastDocument(TypedDict):
+    """See the module."""
+
+    templates: list[TemplateDocument]
+    arrivals: list[tuple[int, float, float | None, str, str]]
+    """Template, time, run time, and of a workload that has not ended its key and UID."""
+    groups: list[tuple[Keys, float | None]]
+    """History keys and walltime."""
+    runs: list[tuple[int, float]]
+    """Group and run time, in the order of the ends."""
+    open: list[tuple[str, str, float, float, float]]
+    """Key of the workload, queue, and the other fields of OpenForecast."""
+    scores: list[tuple[str | None, list[float]]]
+    """By queue; None: of all."""
+
+
+def make_forecast_document(history: ForecastHistory, share: float = 1.0) -> ForecastDocument:
+    """Return the document of a history; `share`: of each kind only so much, the newest, from 0 to 1."""
+    templates: dict[tuple[int, str], int] = {}
+    template_documents: list[TemplateDocument] = []
+    arrivals: list[tuple[int, float, float | None, str, str]] = []
+    for arrival in history.arrivals.newest(int(share * len(history.arrivals))):
+        workload, queue = arrival.subject
+        index = templates.setdefault((id(workload), queue), len(templates))
+        if index == len(template_documents):
+            template_documents.append(_template_document(workload, queue))
+        key, uid = cast("tuple[str, str]", arrival.key) if arrival.run_time is None else ("", "")
+        arrivals.append((index, round(arrival.time), _rounded(arrival.run_time), key, uid))
+    groups: dict[tuple[tuple[Hashable, ...], float], int] = {}
+    observed = list(history.run_times.observed)
+    runs = [
+        (groups.setdefault((run.history_keys, run.walltime), len(groups)), round(run.run_time, 1))
+        for run in observed[len(observed) - int(share * len(observed)) :]
+    ]
+    state = history.calibration.state(share)
+    return {
+        "templates": template_documents,
+        "arrivals": arrivals,
+        "groups": [([str(key) for key in keys], _finite(walltime)) for keys, walltime in groups],
+        "runs": runs,
+        "open": [
+            (str(key), str(group), round(time, 1), round(centre, 3), round(scale, 3))
+            for key, group, time, centre, scale in state.open
+        ],
+        "scores": [
+            (None if group is None else str(group), [round(score, 3) for score in scores])
+            for group, scores in state.scores
+        ],
+    }
+
+
+def read_forecast_document(document: ForecastDocument) -> ForecastHistory:
+    """Return the history of a document. Raises IndexError where it names an unknown template or group."""
+    history = ForecastHistory()
+    submitted = [
+        history.submitted_workload(_workload(template), template["cluster_queue"]) for template in document["templates"]
+    ]
+    for number, (index, time, run_time, key, uid) in enumerate(document["arrivals"]):
+        arrival_key = (key, uid) if run_time is None else ("", f"{number}")  # it has ended: nothing more is learned
+        history.arrivals.observe(arrival_key, submitted[index], time)
+        if run_time is not None:
+            history.arrivals.observe_end(arrival_key, run_time)
+    groups = [(tuple(keys), _walltime(walltime)) for keys, walltime in document["groups"]]
+    for index, run_time in document["runs"]:
+        keys, walltime = groups[index]
+        history.run_times.observe(ObservedRun(run_time, walltime, keys), run_time)
+    history.calibration = ForecastCalibration.from_state(
+        CalibrationState(
+            tuple(OpenForecast(*forecast) for forecast in document["open"]),
+            tuple(GroupScores(group, tuple(scores)) for group, scores in document["scores"]),
+        )
+    )
+    return history
+
+
+def _template_document(workload: Workload, queue: str) -> TemplateDocument:
+    return {
+        "cluster_queue": queue,
+        "namespace": workload.namespace,
+        "queue_name": workload.queue_name,
+        "priority": workload.priority,
+        "walltime": _finite(workload.walltime),
+        "history_keys": [str(key) for key in workload.history_keys],
+        "pod_sets": workload.pod_sets,
+        "preemption_gated": workload.preemption_gated,
+        "allowed_flavors": None if workload.allowed_flavors is None else sorted(workload.allowed_flavors),
+        "owned_by_single_pod": workload.owned_by_single_pod,
+    }
+
+
+def _workload(template: TemplateDocument) -> Workload:
+    flavors = template["allowed_flavors"]
+    workload = Workload(template["namespace"], "", template["pod_sets"], queue_name=template["queue_name"])
+    return replace(
+        workload,
+        priority=template["priority"],
+        walltime=_walltime(template["walltime"]),
+        history_keys=tuple(template["history_keys"]),
+        preemption_gated=template["preemption_gated"],
+        allowed_flavors=None if flavors is None else frozenset(flavors),
+        owned_by_single_pod=template["owned_by_single_pod"],
+    )
+
+
+def _rounded(run_time: float | None) -> float | None:
+    return None if run_time is None else round(run_time, 1)
+
+
+def _finite(walltime: float) -> float | None:
+    return None if walltime == inf else walltime
+
+
+def _walltime(walltime: float | None) -> float:
+    return inf if walltime is None else walltime

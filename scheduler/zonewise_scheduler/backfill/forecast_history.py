@@ -1,0 +1,103 @@
+"""What forecasts learn from: ended runs, submissions, and what earlier forecasts were wrong by.
+
+The live queue and the simulator of a cluster learn by these events, from one thread:
+
+    event              what is learned
+    a pass admits      the submission; the score of the workload's first forecast
+    a workload ends    its run time
+    a forecast         it is open, and scored when its workload starts
+
+A play takes long, so another thread may make it, from copied_inputs(). It shares no mutable value with the history.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+from zonewise_scheduler.backfill.arrival_history import ArrivalHistory
+from zonewise_scheduler.backfill.forecast import ForecastInputs, SubmittedWorkload
+from zonewise_scheduler.backfill.forecast_calibration import ForecastCalibration
+from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Hashable, Iterable, Mapping
+
+    from zonewise_scheduler.backfill.forecast import StartSamples
+    from zonewise_scheduler.backfill.types import Forecast
+    from zonewise_scheduler.quota.api.workload_types import Workload
+
+
+class ForecastHistory:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self.run_times = RunTimeHistory()
+        self.arrivals: ArrivalHistory[SubmittedWorkload] = ArrivalHistory()
+        self.calibration = ForecastCalibration()
+        self._templates: WeakValueDictionary[Hashable, Workload] = WeakValueDictionary()
+        """One workload of those that are alike, without name and times: submissions share it."""
+
+    @property
+    def inputs(self) -> ForecastInputs:
+        """What plays are made from."""
+        return ForecastInputs(self.run_times, self.arrivals)
+
+    def copied_inputs(self) -> ForecastInputs:
+        """Return independent inputs, for another thread."""
+        return ForecastInputs(self.run_times.copy(), self.arrivals.copy())
+
+    def copy(self) -> ForecastHistory:
+        """Return an independent copy, for another thread."""
+        other = ForecastHistory()
+        other.run_times, other.arrivals = self.copied_inputs()
+        other.calibration = self.calibration.copy()
+        return other
+
+    def admitted(self, workloads: Iterable[Workload], now: float) -> None:
+        """Learn the submissions of workloads that a pass admits now, and score their forecasts."""
+        for workload in workloads:
+            self.calibration.started(workload.key, now)
+            if workload.admission is not None:
+                submitted = self.submitted_workload(workload, workload.admission.cluster_queue)
+                self.arrivals.observe(arrival_key(workload), submitted, workload.created_at)
+
+    def ended(self, workload: Workload, run_time: float) -> None:
+        """Learn the run time of a workload that has ended, seconds."""
+        self.run_times.observe(workload, run_time)
+        self.arrivals.observe_end(arrival_key(workload), run_time)
+
+    def forecasts(
+        self, now: float, samples: Mapping[str, StartSamples], pending: Collection[str]
+    ) -> dict[str, Forecast]:
+        """Return the calibrated forecasts of sampled starts, by key, for the workloads that are still pending.
+
+        `now`: the time of the samples.
+        """
+        self.calibration.keep(pending)
+        return {
+            key: self.calibration.forecast(key, sampled.queue, now, sampled.starts, sampled.bound)
+            for key, sampled in samples.items()
+            if key in pending
+        }
+
+    def submitted_workload(self, workload: Workload, queue: str) -> SubmittedWorkload:
+        """Return a workload as a submission that comes again."""
+        template = replace(
+            workload, name="", uid="", created_at=0.0, admission=None, eviction=None, reclaimable_pods={},
+            active=True, unhealthy_nodes=(), failed_checks=(),
+        )  # fmt: skip
+        alike = (
+            template.local_queue_key,
+            template.scheduling_shape,
+            template.walltime,
+            template.history_keys,
+            template.owned_by_single_pod,
+        )
+        return SubmittedWorkload(self._templates.setdefault(alike, template), queue)
+
+
+def arrival_key(workload: Workload) -> tuple[str, str]:
+    """Return what names a workload's submission: its key and UID."""
+    return workload.key, workload.uid

@@ -1,0 +1,74 @@
+"""Run times of one play of a forecast, drawn from those of similar jobs (run_time_history.py).
+
+The jobs of a user are alike: half of the draws of a play are at the same quantile for all jobs of a user.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from zonewise_scheduler.backfill.run_time_history import WalltimeSubject
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Iterator
+
+    from zonewise_scheduler.backfill.run_time_history import RunTimeDistribution, RunTimeHistory
+
+T = TypeVar("T", bound=WalltimeSubject)
+
+_COMMON_SHARE = 0.5
+"""The share of draws at the same quantile for all jobs of a user."""
+
+
+class SampledRunTimes(Generic[T]):
+    """The predicted run times of the jobs of a forecast, shared by its plays."""
+
+    def __init__(self, now: float, running: Iterable[tuple[T, float]], history: RunTimeHistory) -> None:
+        """Take the running jobs with their starts."""
+        self._history = history
+        self._whole: dict[tuple[tuple[Hashable, ...], float], RunTimeDistribution | None] = {}
+        """Of jobs that have not started, by their history keys and walltime."""
+        self.running = [(job, start, history.distribution(job, now - start)) for job, start in running]
+
+    def draw(self, sample: int) -> RunTimeDraw[T]:
+        """Return the draws of one play; the same sample is drawn again."""
+        return RunTimeDraw(self, Random(sample))  # noqa: S311 -- no secret
+
+    def whole(self, job: T) -> RunTimeDistribution | None:
+        """Return the run times of a job that has not started."""
+        key = (job.history_keys, job.walltime)
+        if key not in self._whole:
+            self._whole[key] = self._history.distribution(job)
+        return self._whole[key]
+
+
+class RunTimeDraw(Generic[T]):
+    """The run times of one play."""
+
+    def __init__(self, run_times: SampledRunTimes[T], random: Random) -> None:
+        self._run_times = run_times
+        self._random = random
+        self._levels: dict[tuple[Hashable, ...], float] = {}
+        """The common quantile of each user."""
+
+    def whole(self, job: T) -> float:
+        """Return the run time of a job that starts, seconds; its walltime where nothing similar has run."""
+        return self._value(job, self._run_times.whole(job))
+
+    def ends(self) -> Iterator[tuple[float, T]]:
+        """Yield the end of each running job; infinite where it is unknown."""
+        for job, start, distribution in self._run_times.running:
+            yield start + self._value(job, distribution), job
+
+    def _value(self, job: T, distribution: RunTimeDistribution | None) -> float:
+        if distribution is None:
+            return job.walltime
+        random = self._random.random
+        if random() >= _COMMON_SHARE:
+            return distribution.quantile(random())
+        user = job.history_keys[:1]
+        level = self._levels.get(user)
+        if level is None:
+            level = self._levels[user] = random()
+        return distribution.quantile(level)

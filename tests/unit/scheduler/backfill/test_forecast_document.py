@@ -1,0 +1,120 @@
+"""What forecasts have learned survives the way through JSON, and the newest of it where not all fits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.planner_stories import make_workload
+from zonewise_scheduler.backfill.arrival_history import WEEK
+from zonewise_scheduler.backfill.forecast import StartSamples
+from zonewise_scheduler.backfill.forecast_document import (
+    ForecastDocument,
+    make_forecast_document,
+    read_forecast_document,
+)
+from zonewise_scheduler.backfill.forecast_history import ForecastHistory
+from zonewise_scheduler.quota.api.workload_types import Admission, Workload
+
+DECODER = msgspec.json.Decoder(ForecastDocument)
+
+
+def submitted(number: int, *, cpus: int = 1, limit: float = 100.0, user: str = "ann") -> Workload:
+    """A workload that runs since its submission, at an hour of its own."""
+    pending = make_workload(f"w{number}", cpus, limit, at=3600.0 * number, local="l")
+    admission = Admission("q", (), pending.created_at)
+    flavors = frozenset(["spot"]) if cpus == 2 else None
+    return replace(pending, history_keys=(user, "l", "solve"), admission=admission, allowed_flavors=flavors)
+
+
+def learned(*runs: int) -> ForecastHistory:
+    """Of workloads of two users and two widths; the last one runs, and has no walltime."""
+    history = ForecastHistory()
+    for number, run in enumerate(runs):
+        workload = submitted(number, cpus=1 + number % 2, user="ann" if number % 3 else "ben")
+        history.admitted([workload], workload.created_at)
+        history.ended(workload, float(run))
+    running = submitted(len(runs), limit=inf)
+    history.admitted([running], running.created_at)
+    return history
+
+
+def through_json(document: ForecastDocument) -> ForecastDocument:
+    return DECODER.decode(msgspec.json.encode(document))
+
+
+def arrivals_of(history: ForecastHistory) -> list[Any]:
+    """The submissions of the week before, as values."""
+    return [
+        (past.time, past.run_time, past.subject.queue, _fields(past.subject.workload))
+        for past in history.arrivals.replay(WEEK, 0)
+    ]
+
+
+def _fields(workload: Workload) -> Any:
+    return (
+        workload.scheduling_shape, workload.walltime, workload.history_keys, workload.key, workload.queue_name,
+        workload.allowed_flavors,
+    )  # fmt: skip
+
+
+@given(st.lists(st.integers(1, 100), min_size=1, max_size=30))
+def test_what_was_learned_is_the_same_after_the_way(runs: list[int]) -> None:
+    history = learned(*runs)
+    document = through_json(make_forecast_document(history))
+    restored = read_forecast_document(document)
+    assert make_forecast_document(restored) == make_forecast_document(history)
+    assert len(document["templates"]) <= 5
+    assert arrivals_of(restored) == arrivals_of(history) != []
+    for user in ("ann", "ben", "new"):
+        subject = submitted(99, user=user)
+        assert restored.run_times.distribution(subject) == history.run_times.distribution(subject)
+
+
+def test_a_workload_that_runs_over_a_restart_is_learned_once() -> None:
+    history = learned(10, 20)
+    restored = read_forecast_document(through_json(make_forecast_document(history)))
+    running = submitted(2, limit=inf)
+    restored.admitted([running], 0.0)
+    restored.ended(running, 77.0)
+    assert len(restored.arrivals) == 3
+    assert [arrival.run_time for arrival in restored.arrivals.newest(1)] == [77.0]
+
+
+def test_open_forecasts_are_scored_after_a_restart() -> None:
+    """All wait thrice as long as sampled: ten before the restart, and the others across it."""
+    history = ForecastHistory()
+    pending = {f"ns/w{number}": StartSamples("q", (50.0, 100.0, 200.0)) for number in range(40)}
+    history.forecasts(0.0, pending, pending)
+    history.admitted([submitted(number) for number in range(10)], 300.0)
+    restored = read_forecast_document(through_json(make_forecast_document(history)))
+    restored.admitted([submitted(number) for number in range(10, 40)], 300.0)
+    new = {"ns/new": StartSamples("q", (50.0, 100.0, 200.0))}
+    assert restored.forecasts(0.0, new, new)["ns/new"].likely == pytest.approx(300, abs=1)
+    assert make_forecast_document(restored)["open"][0][0] == "ns/new"
+
+
+@given(st.floats(0, 1), st.integers(1, 40))
+def test_a_share_has_the_newest_of_each_kind(share: float, size: int) -> None:
+    history = learned(*range(1, size))
+    document = make_forecast_document(history, share)
+    whole = make_forecast_document(history)
+    assert len(document["arrivals"]) == int(share * size)
+    assert [arrival[1] for arrival in document["arrivals"]] == [
+        arrival[1] for arrival in whole["arrivals"][size - int(share * size) :]
+    ]
+    assert len(document["runs"]) == int(share * (size - 1))
+    assert len(document["templates"]) <= len(document["arrivals"])
+    read_forecast_document(through_json(document))
+
+
+def test_an_unknown_template_is_an_error() -> None:
+    document = make_forecast_document(learned(10, 20))
+    with pytest.raises(IndexError):
+        read_forecast_document({**document, "templates": []})

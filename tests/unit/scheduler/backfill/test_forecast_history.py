@@ -1,0 +1,83 @@
+"""What forecasts learn from events of the planner."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from support.planner_stories import make_workload
+from zonewise_scheduler.backfill.forecast import StartSamples
+from zonewise_scheduler.backfill.forecast_calibration import MIN_SCORES
+from zonewise_scheduler.backfill.forecast_history import ForecastHistory, arrival_key
+from zonewise_scheduler.backfill.types import Forecast
+from zonewise_scheduler.quota.api.workload_types import Admission, Eviction, Workload
+
+SAMPLES = StartSamples("q", (50.0, 100.0, 200.0))
+
+
+def admitted(name: str, *, at: float = 0.0, cpus: int = 1) -> Workload:
+    """A workload that starts at 500 s."""
+    workload = make_workload(name, cpus, at=at)
+    return replace(workload, admission=Admission("q", (), 500.0), eviction=Eviction("Preempted", 1.0))
+
+
+def test_a_submission_is_learned_with_its_time_and_without_its_name() -> None:
+    history = ForecastHistory()
+    workloads = [admitted("b", at=30.0), admitted("a", at=10.0), admitted("c", at=20.0, cpus=2)]
+    history.admitted(workloads, 500.0)
+    history.ended(workloads[0], 7.0)
+    newest = list(history.arrivals.newest(9))
+    assert [(past.key, past.time, past.run_time) for past in newest] == [
+        (arrival_key(workloads[1]), 10.0, None),
+        (arrival_key(workloads[2]), 20.0, None),
+        (arrival_key(workloads[0]), 30.0, 7.0),
+    ]
+    subjects = [past.subject for past in newest]
+    assert {subject.queue for subject in subjects} == {"q"}
+    for subject in subjects:
+        template = subject.workload
+        assert (template.name, template.uid, template.admission, template.eviction) == ("", "", None, None)
+    assert subjects[0].workload is subjects[2].workload  # a template of its own would cost memory
+    assert subjects[1].workload.pod_sets != subjects[0].workload.pod_sets
+
+
+def test_a_workload_that_is_preempted_and_admitted_again_is_one_submission() -> None:
+    history = ForecastHistory()
+    for now in (500.0, 900.0):
+        history.admitted([admitted("a")], now)
+    assert len(history.arrivals) == 1
+
+
+def test_only_pending_workloads_have_forecasts() -> None:
+    """One has started between the samples and now, another was deleted: neither is ever scored."""
+    history = ForecastHistory()
+    samples = dict.fromkeys(("ns/a", "ns/b"), SAMPLES)
+    assert history.forecasts(0.0, samples, {"ns/b": "q"}) == {"ns/b": Forecast(50, 100, 200)}
+    assert history.forecasts(0.0, {}, {}) == {}
+    history.admitted([admitted("a"), admitted("b")], 500.0)
+    assert history.calibration.state().scores == ()
+
+
+def test_forecasts_are_calibrated_by_those_that_started() -> None:
+    history = ForecastHistory()
+    pending = {f"ns/w{number}": SAMPLES for number in range(MIN_SCORES)}
+    history.forecasts(0.0, pending, pending)
+    history.admitted([admitted(f"w{number}") for number in range(MIN_SCORES)], 500.0)
+    late = history.forecasts(0.0, {"ns/z": SAMPLES}, ["ns/z"])["ns/z"]
+    assert 499 <= late.earliest <= late.likely <= late.latest <= 501
+    bound = SAMPLES._replace(bound=300.0)
+    assert history.forecasts(0.0, {"ns/y": bound}, ["ns/y"])["ns/y"].latest == 300
+
+
+def test_a_copy_is_independent() -> None:
+    history = ForecastHistory()
+    pending = {f"ns/w{number}": SAMPLES for number in range(MIN_SCORES)}
+    history.forecasts(0.0, pending, pending)
+    copied = history.copy()
+    workloads = [admitted(f"w{number}") for number in range(MIN_SCORES)]
+    history.admitted(workloads, 500.0)
+    history.ended(workloads[0], 5.0)
+    assert (len(copied.arrivals), len(copied.run_times.observed), copied.calibration.state().scores) == (0, 0, ())
+    assert len(copied.calibration.state().open) == MIN_SCORES
+    again = history.copy()
+    copied.admitted(workloads, 900.0)
+    assert again.calibration.state() == history.calibration.state() != copied.calibration.state()
