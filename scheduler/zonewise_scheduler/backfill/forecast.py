@@ -201,6 +201,7 @@ class _Play:
             plan = schedule(self._state, self._now)
             if self._state.assumed is not None:
                 self._state.assumed.clear()  # admissions are observed at once
+            self._state.young.clear()  # what has just started may be preempted, as on a virtual clock
             for workload in plan.admitted:
                 self._starts.setdefault(workload.key, self._now)
                 run_time = self._known_run_times.get(workload.key)
@@ -208,7 +209,7 @@ class _Play:
             for victim in plan.victims:
                 self._preempt(victim.workload.key)
             if not plan.victims:
-                return plan.wake_at
+                return self._state.wake_at
 
     def _push_end(self, key: str, end: float) -> None:
         if end < inf:

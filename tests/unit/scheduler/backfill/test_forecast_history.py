@@ -50,7 +50,7 @@ def test_a_workload_that_is_preempted_and_admitted_again_is_one_submission() -> 
 def test_only_pending_workloads_have_forecasts() -> None:
     """One has started between the samples and now, another was deleted: neither is ever scored."""
     history = ForecastHistory()
-    samples = dict.fromkeys(("ns/a", "ns/b"), SAMPLES)
+    samples: dict[str, StartSamples] = {"ns/a": SAMPLES, "ns/b": SAMPLES}
     assert history.forecasts(0.0, samples, {"ns/b": "q"}) == {"ns/b": Forecast(50, 100, 200)}
     assert history.forecasts(0.0, {}, {}) == {}
     history.admitted([admitted("a"), admitted("b")], 500.0)

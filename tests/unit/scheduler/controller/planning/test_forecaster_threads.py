@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -49,14 +50,14 @@ def new_queue() -> PlannerFeed:
     return fed
 
 
-def go_on(fed: PlannerFeed, number: int) -> Any:
+def go_on(fed: PlannerFeed, number: int, turn: int) -> Any:
     """Workloads end and arrive, a report and a usage change, a node goes, and a pass follows."""
     fed.change_nodes([report_change(NODES[number % 5], number % 3), usage_change(NODES[number % 4], 1000 * number)])
     fed.change_nodes([node_change(NODES[5], ready="True" if number % 3 else "False")])
     for key in list(fed.state.running)[:2]:
         fed.confirm(key)
         fed.finish(key)
-    fed.submit(job(f"later{number:02}", 1 + number % 2, 4))
+    fed.submit(job(f"later{number:02}-{turn}", 1 + number % 2, 4))
     return decisions(fed.run_pass(2.0 + number))
 
 
@@ -85,9 +86,9 @@ def test_planner_and_forecasts_at_the_same_time_are_as_one_after_the_other() -> 
         for number in range(ROUNDS):
             expected = sample_first(copy_basis(alone.state, ForecastHistory(), 2.0 + number))
             result = forecasts.submit(sample_first, copy_basis(beside.state, ForecastHistory(), 2.0 + number))
-            while True:
-                decided = go_on(beside, number)
-                assert decided == go_on(alone, number)
+            for turn in count():
+                decided = go_on(beside, number, turn)
+                assert decided == go_on(alone, number, turn)
                 if result.done():
                     break
             assert result.result() == expected
