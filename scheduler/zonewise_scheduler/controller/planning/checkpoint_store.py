@@ -184,8 +184,10 @@ class CheckpointStore:
                 restored = term
             else:
                 self._wait(term, self._period)
-                if self._term == term:
+                if self._term == term and not self._stopping:
                     self._save()
+        if self._term % 2 == 1 and restored == self._term:
+            self._save()
 
     def _wait(self, term: int, seconds: float | None) -> None:
         """Wait until leading begins or ends, the program stops, or so long."""

@@ -136,7 +136,7 @@ def test_what_forecasts_have_learned_is_seldom_written_and_never_lost(client: Cl
         leader.history.ended(make_workload("b", 1000), 20.0)
         written = usage()
         eventually(lambda: usage() > written + 2)
-    assert runs_of(reader.read().forecasts) == [10.0, 20.0]
+    eventually(lambda: runs_of(reader.read().forecasts) == [10.0, 20.0])
 
 
 def test_forecasts_that_cannot_be_read_leave_the_checkpoint(client: Client) -> None:
