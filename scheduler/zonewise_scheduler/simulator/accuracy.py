@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from zonewise_scheduler.simulator.job_columns import jobs_with_forecast, jobs_with_reservation
+
 if TYPE_CHECKING:
     from zonewise_scheduler.simulator.history import History, JobHistory
 
@@ -53,7 +55,7 @@ def forecast_error(history: History) -> ForecastError | None:
     """Compare forecasts with the first starts; None where no started job had a forecast."""
     forecasts = [
         (job.forecast, job.submitted, job.runs[0].start)
-        for job in history.jobs
+        for job in jobs_with_forecast(history.jobs)
         if job.forecast is not None and job.runs
     ]
     known = [forecast for forecast in forecasts if forecast[0][2] < inf]
@@ -82,7 +84,9 @@ def forecast_error(history: History) -> ForecastError | None:
 def reservation_accuracy(history: History) -> ReservationAccuracy | None:
     """Compare reserved starts with the first start after the reservation; None without reservations."""
     reserved = [
-        (job, job.reservation) for job in history.jobs if job.reservation is not None and job.reservation[1] < inf
+        (job, job.reservation)
+        for job in jobs_with_reservation(history.jobs)
+        if job.reservation is not None and job.reservation[1] < inf
     ]
     starts = [(start, _start_after(job, at)) for job, (at, start) in reserved]
     if not starts:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
 
 JobOutcome = Literal["done", "failed", "refused", "waiting"]
 """done: it completed. failed: it was killed at its deadline. refused: it fits nowhere. waiting: it was pending when the
 simulation ended. The names are values of the JSON document."""
+OUTCOMES: tuple[JobOutcome, ...] = get_args(JobOutcome)
+"""By their number in JobColumns."""
 
 
 class JobRun(NamedTuple):
@@ -63,7 +72,7 @@ class JobHistory(NamedTuple):
 class History(NamedTuple):
     """A whole simulation."""
 
-    jobs: list[JobHistory]
+    jobs: Sequence[JobHistory]
     """By time of submission."""
     capacity: Mapping[str, int]
     """Total of each resource, in the units of the amounts; unlimited resources are left out."""
@@ -71,3 +80,28 @@ class History(NamedTuple):
     """Number of decisions."""
     seconds: float
     """CPU time of the simulation, without its reports."""
+
+
+class JobColumns(NamedTuple):
+    """J jobs and R runs as arrays, in the order of the history; seconds."""
+
+    submitted: Floats
+    """J."""
+    pods: Ints
+    """J."""
+    outcome: NDArray[np.int8]
+    """J: index in OUTCOMES."""
+    amounts: Sequence[Mapping[str, int]]
+    """The amounts of all jobs; many jobs are alike."""
+    amounts_row: Ints
+    """J: index in `amounts`."""
+    job: Ints
+    """R: index of the job."""
+    start: Floats
+    """R."""
+    end: Floats
+    """R."""
+    ready: Floats
+    """R."""
+    whole: Bools
+    """R: the job ended with it."""

@@ -1,20 +1,30 @@
-"""A log on one pool of processors: its jobs as tasks, and the result of its simulation as a history."""
+"""A log on one pool of processors: its jobs as tasks, and the result of its simulation as a history.
+
+A log may have millions of jobs. Their columns are read once (simulator.swf); tasks and parts of the history are made of
+them when they are read, and not stored.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
-from zonewise_scheduler.backfill.pool.packed_amounts import NARROW_BITS, ResourcePacking
+import numpy as np
+
+from zonewise_scheduler.backfill.pool.packed_amounts import NARROW_BITS, PackedRequest, ResourcePacking
 from zonewise_scheduler.backfill.pool.pool_state import Job
-from zonewise_scheduler.simulator.history import History, JobHistory, JobRun
+from zonewise_scheduler.simulator.history import OUTCOMES, History, JobColumns, JobHistory, JobRun
 from zonewise_scheduler.simulator.pool_simulation import Task
+from zonewise_scheduler.simulator.swf import LoggedJobs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from zonewise_scheduler.backfill.types import Forecast
+    from zonewise_scheduler.simulator.number_column import NumberColumn
     from zonewise_scheduler.simulator.pool_simulation import PoolResult
+    from zonewise_scheduler.simulator.reservations import FirstReservations
     from zonewise_scheduler.simulator.swf import LoggedJob
 
 PROCESSORS = "processors"
@@ -24,25 +34,127 @@ MAX_PROCESSORS = (1 << 26) - 1
 """More processors than any machine has; a wider job is cut to this width, and fits nowhere either."""
 
 _NO_FORECASTS: Mapping[Job, Forecast] = MappingProxyType({})
-_NO_RESERVATIONS: Mapping[Job, tuple[float, float]] = MappingProxyType({})
 
 
-def build_tasks(jobs: Iterable[LoggedJob], *, exact: bool = False) -> list[Task]:
+class LogTasks(Sequence[Task]):
+    """The tasks of a log by time of submission, then by number; serials count from 0.
+
+    A task is made when it is read.
+    """
+
+    def __init__(self, jobs: LoggedJobs, *, exact: bool) -> None:
+        """With `exact`, every job declares its true run time."""
+        self._jobs = jobs
+        self._exact = exact
+        self._order = jobs.by_submission()
+        self._requests: dict[int, PackedRequest] = {}
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    @overload
+    def __getitem__(self, index: int) -> Task: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Task]: ...
+
+    def __getitem__(self, index: int | slice) -> Task | list[Task]:
+        rows = range(len(self))[index]
+        return self._task(rows) if isinstance(rows, int) else [self._task(row) for row in rows]
+
+    def __iter__(self) -> Iterator[Task]:
+        return map(self._task, range(len(self)))
+
+    def _task(self, serial: int) -> Task:
+        logged = self._jobs[self._order[serial]]
+        processors = min(logged.processors, MAX_PROCESSORS)
+        if processors not in self._requests:
+            self._requests[processors] = COLUMNS.pack_request({PROCESSORS: processors})
+        amount, guards = self._requests[processors]
+        walltime = (logged.run_time or 1) if self._exact else logged.requested_time
+        kin = (logged.user, logged.queue, logged.executable)
+        job = Job(serial, amount, guards, logged.submit_time, walltime, 0, str(logged.job_number), kin)
+        return Task(job, logged.run_time)
+
+    def columns(self, starts: NumberColumn) -> JobColumns:
+        """Return the history of these tasks as columns; `starts` are by serial."""
+        order, length = np.array(self._order, np.int64), len(self)
+        all_starts = starts.floats(length)
+        job = np.flatnonzero(~np.isnan(all_starts))
+        start = all_starts[job]
+        run_times = self._jobs.run.floats(length)[order[job]]
+        widths, kinds = np.unique(
+            np.minimum(np.array(self._jobs.processors)[order], MAX_PROCESSORS), return_inverse=True
+        )
+        outcomes = np.full(length, OUTCOMES.index("refused"), np.int8)
+        outcomes[job] = OUTCOMES.index("done")
+        return JobColumns(
+            submitted=self._jobs.submitted.floats(length)[order],
+            pods=np.broadcast_to(np.int64(1), length),
+            outcome=outcomes,
+            amounts=[{PROCESSORS: int(width)} for width in widths],
+            amounts_row=kinds,
+            job=job,
+            start=start,
+            end=start + run_times,
+            ready=start,
+            whole=np.broadcast_to(np.True_, job.size),
+        )
+
+
+class LogHistory(Sequence[JobHistory]):
+    """The jobs of a log after its simulation. An item is made when it is read."""
+
+    def __init__(
+        self, tasks: LogTasks, starts: NumberColumn, reservations: FirstReservations, forecasts: Mapping[int, Forecast]
+    ) -> None:
+        """Take starts, first reservations and forecasts by serial."""
+        self._tasks = tasks
+        self._starts = starts
+        self._reservations = reservations
+        self._forecasts = forecasts
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    @overload
+    def __getitem__(self, index: int) -> JobHistory: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[JobHistory]: ...
+
+    def __getitem__(self, index: int | slice) -> JobHistory | list[JobHistory]:
+        rows = range(len(self))[index]
+        return self._job(rows) if isinstance(rows, int) else [self._job(row) for row in rows]
+
+    def __iter__(self) -> Iterator[JobHistory]:
+        return map(self._job, range(len(self)))
+
+    def _job(self, serial: int) -> JobHistory:
+        task = self._tasks[serial]
+        amounts = {PROCESSORS: task.job.request}
+        reservation, forecast = self._reservations.get(serial), self._forecasts.get(serial)
+        return _job_history(task, amounts, self._starts.number(serial), reservation, forecast)
+
+    def columns(self) -> JobColumns:
+        """Return the jobs as columns."""
+        return self._tasks.columns(self._starts)
+
+    def with_reservation(self) -> Iterator[JobHistory]:
+        """Yield the jobs with a reservation."""
+        return (self._job(serial) for serial, _ in self._reservations.items())
+
+    def with_forecast(self) -> Iterator[JobHistory]:
+        """Yield the jobs with a forecast, by time of submission."""
+        return map(self._job, sorted(self._forecasts))
+
+
+def build_tasks(jobs: Iterable[LoggedJob], *, exact: bool = False) -> LogTasks:
     """Return the tasks of a log by time of submission, then by number; serials count from 0.
 
     With `exact`, every job declares its true run time.
     """
-    logged = sorted(jobs, key=lambda job: (job.submit_time, job.job_number))
-    return [_task(serial, job, exact=exact) for serial, job in enumerate(logged)]
-
-
-def _task(serial: int, job: LoggedJob, *, exact: bool) -> Task:
-    demand = COLUMNS.pack_request({PROCESSORS: min(job.processors, MAX_PROCESSORS)})
-    walltime = (job.run_time or 1) if exact else job.requested_time
-    kin = (job.user, job.queue, job.executable)
-    return Task(
-        Job(serial, demand.amount, demand.guards, job.submit_time, walltime, 0, str(job.job_number), kin), job.run_time
-    )
+    return LogTasks(jobs if isinstance(jobs, LoggedJobs) else LoggedJobs(jobs), exact=exact)
 
 
 def build_pool_history(
@@ -50,7 +162,7 @@ def build_pool_history(
     packing: ResourcePacking,
     capacity: int,
     forecasts: Mapping[Job, Forecast] = _NO_FORECASTS,
-    reservations: Mapping[Job, tuple[float, float]] = _NO_RESERVATIONS,
+    reservations: FirstReservations | None = None,
 ) -> History:
     """Return the history of tasks on a machine of this capacity (ResourcePacking.pack_available).
 
@@ -62,21 +174,30 @@ def build_pool_history(
         job = task.job
         if job.request not in amounts:
             amounts[job.request] = packing.unpack_request(job.request)
-        start, forecast = result.starts.get(job), forecasts.get(job)
-        jobs.append(
-            JobHistory(
-                name=job.name or str(job.serial),
-                queue="",
-                kind="",
-                submitted=job.submitted,
-                walltime=job.walltime,
-                amounts=amounts[job.request],
-                pods=1,
-                priority=job.priority,
-                outcome="refused" if start is None else "done",
-                runs=() if start is None else (JobRun(start, start + task.run_time, start),),
-                reservation=reservations.get(job),
-                forecast=None if forecast is None else (forecast.earliest, forecast.likely, forecast.latest),
-            )
-        )
+        reservation = None if reservations is None else reservations.get(job.serial)
+        jobs.append(_job_history(task, amounts[job.request], result.starts.get(job), reservation, forecasts.get(job)))
     return History(jobs, packing.unpack_available(capacity), result.decisions, result.seconds)
+
+
+def _job_history(
+    task: Task,
+    amounts: Mapping[str, int],
+    start: float | None,
+    reservation: tuple[float, float] | None,
+    forecast: Forecast | None,
+) -> JobHistory:
+    job = task.job
+    return JobHistory(
+        name=job.name or str(job.serial),
+        queue="",
+        kind="",
+        submitted=job.submitted,
+        walltime=job.walltime,
+        amounts=amounts,
+        pods=1,
+        priority=job.priority,
+        outcome="refused" if start is None else "done",
+        runs=() if start is None else (JobRun(start, start + task.run_time, start),),
+        reservation=reservation,
+        forecast=None if forecast is None else (forecast.earliest, forecast.likely, forecast.latest),
+    )

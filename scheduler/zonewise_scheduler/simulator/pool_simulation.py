@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import time
 from heapq import heappop, heappush
-from itertools import takewhile
+from itertools import count, takewhile
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from zonewise_scheduler.backfill.pool.pool_state import PoolState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from zonewise_scheduler.backfill.pool.pool_state import Job, PoolDecision, PoolPolicy
 
@@ -45,6 +45,14 @@ class Task(NamedTuple):
     """Seconds; it may exceed the walltime."""
 
 
+class PoolCost(NamedTuple):
+    """What a simulation cost."""
+
+    decisions: int
+    seconds: float
+    """CPU time, that of reading the tasks included."""
+
+
 class PoolResult(NamedTuple):
     """The result of a simulation."""
 
@@ -59,37 +67,38 @@ class PoolResult(NamedTuple):
 
 
 class _PoolSimulation:
-    """One run of tasks under a policy."""
+    """One run of tasks under a policy. It holds the jobs that are pending or run, and no other."""
 
     def __init__(
-        self, tasks: Iterable[Task], capacity: int, policy: PoolPolicy, observer: PoolObserver | None = None
+        self,
+        capacity: int,
+        policy: PoolPolicy,
+        observer: PoolObserver | None,
+        started: Callable[[Job, float], object],
     ) -> None:
-        """Take tasks in any order with unique serials, and the packed capacity (ResourcePacking.pack_available)."""
         self._capacity = capacity
         self._state = PoolState(capacity)
         self._policy = policy
         self._observer = observer
-        self._tasks = sorted(tasks, key=_arrival)
+        self._started = started
         self._end_events: list[tuple[float, int, Job]] = []
         """A heap of running jobs by their true ends; of equal ends, by start, as in the published schedules of EASY."""
-        self._runs = {task.job: task.run_time for task in self._tasks}
-        self._starts: dict[Job, float] = {}
+        self._runs: dict[Job, float] = {}
+        """True run times of pending and running jobs."""
+        self._start_numbers = count()
         self._decisions = 0
         self._wake_at = inf
 
-    def run(self) -> PoolResult:
-        """Run the simulation to its end."""
+    def run(self, tasks: Iterable[Task]) -> PoolCost:
+        """Run the simulation to its end; tasks come by time of submission."""
         start = time.process_time()
-        rejected: list[Task] = []
-        for task in self._tasks:
-            job = task.job
+        for job, run_time in tasks:
             self._advance_until(job.submitted)
             if (self._capacity - job.request) & job.guards == job.guards:
+                self._runs[job] = run_time
                 self._submit(job)
-            else:
-                rejected.append(task)
         self._advance_until(inf)
-        return PoolResult(self._tasks, self._starts, rejected, self._decisions, time.process_time() - start)
+        return PoolCost(self._decisions, time.process_time() - start)
 
     def _advance_until(self, until: float) -> None:
         """Handle ends and wake-ups before the next submission."""
@@ -106,8 +115,9 @@ class _PoolSimulation:
                 self._release_due(at)
                 if job in self._state.run_spans:
                     self._state.end(job)
+                run_time = self._runs.pop(job)
                 if self._observer is not None:
-                    self._observer.ended(at, job, self._runs[job])
+                    self._observer.ended(at, job, run_time)
                 self._decide(at)
             else:
                 return
@@ -139,15 +149,33 @@ class _PoolSimulation:
         self._decisions += 1
         self._wake_at = decision.wake_at
         for job in decision.starts:
-            heappush(self._end_events, (now + self._runs[job], len(self._starts), job))
-            self._starts[job] = now
+            heappush(self._end_events, (now + self._runs[job], next(self._start_numbers), job))
+            self._started(job, now)
 
 
 def simulate_pool(
     tasks: Iterable[Task], capacity: int, policy: PoolPolicy, observer: PoolObserver | None = None
 ) -> PoolResult:
     """Simulate tasks, in any order and with unique serials, under a policy on a machine of this packed capacity."""
-    return _PoolSimulation(tasks, capacity, policy, observer).run()
+    ordered = sorted(tasks, key=_arrival)
+    starts: dict[Job, float] = {}
+    cost = stream_pool(ordered, capacity, policy, starts.__setitem__, observer)
+    return PoolResult(ordered, starts, [task for task in ordered if task.job not in starts], *cost)
+
+
+def stream_pool(
+    tasks: Iterable[Task],
+    capacity: int,
+    policy: PoolPolicy,
+    started: Callable[[Job, float], object],
+    observer: PoolObserver | None = None,
+) -> PoolCost:
+    """Simulate tasks that come by time of submission, and then by serial; each is forgotten once it has ended.
+
+    `started` is called with each job that starts, and the time. A job that never starts does not fit into the empty
+    machine.
+    """
+    return _PoolSimulation(capacity, policy, observer, started).run(tasks)
 
 
 def _arrival(task: Task) -> tuple[float, int]:

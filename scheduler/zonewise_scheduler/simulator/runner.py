@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy
 from zonewise_scheduler.simulator.cluster_simulation import simulate_cluster
 from zonewise_scheduler.simulator.forecasters import ClusterForecaster, PoolForecaster
+from zonewise_scheduler.simulator.history import History
 from zonewise_scheduler.simulator.latency import NO_LATENCY
-from zonewise_scheduler.simulator.pool_log import COLUMNS, PROCESSORS, build_pool_history, build_tasks
-from zonewise_scheduler.simulator.pool_simulation import simulate_pool
+from zonewise_scheduler.simulator.number_column import NumberColumn
+from zonewise_scheduler.simulator.pool_log import COLUMNS, PROCESSORS, LogHistory, build_tasks
+from zonewise_scheduler.simulator.pool_simulation import stream_pool
 from zonewise_scheduler.simulator.reservations import ReservationRecorder
 from zonewise_scheduler.simulator.scenario import Scenario
 
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.backfill.policies import BackfillPolicy
     from zonewise_scheduler.backfill.pool.pool_state import Job, PoolDecision, PoolState
-    from zonewise_scheduler.simulator.history import History
     from zonewise_scheduler.simulator.latency import Latency
     from zonewise_scheduler.simulator.pool_simulation import PoolObserver
     from zonewise_scheduler.simulator.swf import SwfLog
@@ -56,9 +57,13 @@ def run_policy(
     observers: list[PoolObserver] = [recorder] if policy.reserves else []
     observers += [forecaster] if forecaster is not None else []
     observers += [_ProgressObserver(progress, len(tasks))] if progress is not None else []
-    result = simulate_pool(tasks, capacity, decider, _combine(observers))
-    forecasts = {} if forecaster is None else forecaster.forecasts
-    return build_pool_history(result, COLUMNS, capacity, forecasts, recorder.first_reservations)
+    starts = NumberColumn()
+    cost = stream_pool(
+        tasks, capacity, decider, lambda job, now: starts.__setitem__(job.serial, now), _combine(observers)
+    )
+    forecasts = {} if forecaster is None else {job.serial: known for job, known in forecaster.forecasts.items()}
+    jobs = LogHistory(tasks, starts, recorder.first_reservations, forecasts)
+    return History(jobs, COLUMNS.unpack_available(capacity), *cost)
 
 
 def _combine(observers: Sequence[PoolObserver]) -> PoolObserver | None:

@@ -12,13 +12,13 @@ from zonewise_scheduler.simulator.accuracy import (
     forecast_error,
     reservation_accuracy,
 )
+from zonewise_scheduler.simulator.history import OUTCOMES
+from zonewise_scheduler.simulator.job_columns import job_columns, jobs_with_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
-    from zonewise_scheduler.simulator.history import History, JobHistory
+    from zonewise_scheduler.simulator.history import Floats, History, Ints, JobColumns, JobHistory
 
 TAU = 10.0
 """Seconds: shorter jobs count as so long in the bounded slowdown (Feitelson and Rudolph, JSSPP 1998)."""
@@ -64,30 +64,29 @@ class Summary(NamedTuple):
 
 def summarise(history: History) -> Summary:
     """Summarise a history; without jobs all numbers are zero."""
-    jobs = history.jobs
-    completed = [job for job in jobs if job.started is not None]
-    outcomes = [job.outcome for job in jobs]
-    makespan = _makespan(completed)
-    waits = np.array([job.wait for job in completed], np.float64)
-    whole = [(job.amounts, job.runs[-1].end - job.runs[-1].start) for job in completed]
-    useful = [(job.amounts, job.runs[-1].end - job.runs[-1].ready) for job in completed if job.outcome == "done"]
-    preempted = [(job.amounts, run.end - run.start) for job in jobs for run in job.runs if not run.whole]
-    median, p95 = (float(quantile) for quantile in np.quantile(waits, (0.5, 0.95))) if completed else (0.0, 0.0)
+    columns = job_columns(history.jobs)
+    ended = columns.whole
+    done = ended & (columns.outcome[columns.job] == OUTCOMES.index("done"))
+    submitted = columns.submitted[columns.job[ended]]
+    waits, lengths = columns.start[ended] - submitted, columns.end[ended] - columns.start[ended]
+    makespan = _makespan(history.jobs, columns)
+    median, p95 = (float(quantile) for quantile in np.quantile(waits, (0.5, 0.95))) if waits.size else (0.0, 0.0)
+    outcomes = dict(zip(OUTCOMES, np.bincount(columns.outcome, minlength=len(OUTCOMES)).tolist(), strict=True))
     return Summary(
-        len(completed),
-        outcomes.count("failed"),
-        outcomes.count("refused"),
-        outcomes.count("waiting"),
-        float(waits.mean()) if completed else 0.0,
+        waits.size,
+        outcomes["failed"],
+        outcomes["refused"],
+        outcomes["waiting"],
+        float(waits.mean()) if waits.size else 0.0,
         median,
         p95,
         float(waits.max(initial=0)),
-        sum(job.runs[-1].ready - job.submitted for job in completed) / len(completed) if completed else 0.0,
-        _bounded_slowdown(waits, np.array([length for _, length in whole], np.float64)),
-        _shares((*whole, *preempted), history.capacity, makespan),
-        _shares(useful, history.capacity, makespan),
-        _shares(preempted, history.capacity, makespan),
-        len(preempted),
+        _sequential_sum(columns.ready[ended] - submitted) / waits.size if waits.size else 0.0,
+        _bounded_slowdown(waits, lengths),
+        _shares(columns, np.argsort(~ended, kind="stable"), columns.start, history.capacity, makespan),
+        _shares(columns, np.flatnonzero(done), columns.ready, history.capacity, makespan),
+        _shares(columns, np.flatnonzero(~ended), columns.start, history.capacity, makespan),
+        int((~ended).sum()),
         makespan,
         forecast_error(history),
         reservation_accuracy(history),
@@ -98,31 +97,40 @@ def summarise(history: History) -> Summary:
 def by_kind(history: History) -> dict[str, Summary]:
     """Summarise the jobs of each kind, in order of their first submission; empty where jobs have no kinds."""
     jobs_by_kind: dict[str, list[JobHistory]] = {}
-    for job in history.jobs:
+    for job in jobs_with_kind(history.jobs):
         if job.kind:
             jobs_by_kind.setdefault(job.kind, []).append(job)
     return {kind: summarise(history._replace(jobs=jobs)) for kind, jobs in jobs_by_kind.items()}
 
 
-def _makespan(completed: list[JobHistory]) -> float:
-    if not completed:
+def _makespan(jobs: Sequence[JobHistory], columns: JobColumns) -> float:
+    """Return the time from the first submission of a completed job to the last end."""
+    runs = np.flatnonzero(columns.whole)
+    if not runs.size:
         return 0.0
-    return max(job.runs[-1].end for job in completed) - min(job.submitted for job in completed)
+    first = int(columns.job[runs[columns.submitted[columns.job[runs]].argmin()]])
+    last = int(columns.job[runs[columns.end[runs].argmax()]])
+    return jobs[last].runs[-1].end - jobs[first].submitted
 
 
-def _bounded_slowdown(waits: NDArray[np.float64], runs: NDArray[np.float64]) -> float:
+def _bounded_slowdown(waits: Floats, runs: Floats) -> float:
     return float(np.maximum(1, (waits + runs) / np.maximum(runs, TAU)).mean()) if len(waits) else 0.0
 
 
 def _shares(
-    usages: Iterable[tuple[Mapping[str, int], float]], capacity: Mapping[str, int], makespan: float
+    columns: JobColumns, runs: Ints, since: Floats, capacity: Mapping[str, int], makespan: float
 ) -> ResourceShares:
-    """Return the shares of usages over so many seconds each; zero for a resource without capacity."""
-    shares = dict.fromkeys(capacity, 0.0)
-    for amounts, seconds in usages:
-        for name, amount in amounts.items():
-            if name in shares:
-                shares[name] += amount * seconds
-    return {
-        name: size / (capacity[name] * makespan) if capacity[name] * makespan else 0.0 for name, size in shares.items()
-    }
+    """Return the shares of these runs from `since` (R) to their ends; zero for a resource without capacity."""
+    seconds = columns.end[runs] - since[runs]
+    rows = columns.amounts_row[columns.job[runs]]
+    shares: ResourceShares = {}
+    for name, size in capacity.items():
+        amounts = np.array([amounts.get(name, 0) for amounts in columns.amounts], np.float64)
+        used = _sequential_sum(amounts[rows] * seconds) if runs.size else 0.0
+        shares[name] = used / (size * makespan) if size * makespan else 0.0
+    return shares
+
+
+def _sequential_sum(values: Floats) -> float:
+    """Return the sum in the order of the values: the same bits on each machine, as numpy's pairwise sum has not."""
+    return float(np.cumsum(values)[-1]) if values.size else 0.0

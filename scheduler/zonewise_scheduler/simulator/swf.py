@@ -9,11 +9,17 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from array import array
+from collections.abc import Sequence
 from math import inf, isfinite
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, overload
+
+import numpy as np
+
+from zonewise_scheduler.simulator.number_column import NumberColumn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 _GZIP = b"\x1f\x8b"
@@ -25,6 +31,8 @@ _NAMES = {
 _COLUMNS = tuple(field - 1 for field in _NAMES)
 _MAX_SECONDS = 2**53
 """Beyond it, a float does not distinguish seconds."""
+_MAX_IDENTIFIER = 2**63 - 1
+"""Identifiers are stored in 64 bits."""
 _PARTIAL = frozenset({2, 3, 4})
 """Status of a part of a suspended or checkpointed job; the log has a line of the whole job as well."""
 _SIZES = ("MaxProcs", "MaxNodes")
@@ -47,6 +55,56 @@ class LoggedJob(NamedTuple):
     queue: int
 
 
+class LoggedJobs(Sequence[LoggedJob]):
+    """Jobs of a log as columns: 76 bytes each, where an object has 500. An item is made when it is read."""
+
+    __slots__ = ("_executables", "_numbers", "_queues", "_users", "processors", "requested", "run", "submitted", "wait")
+
+    def __init__(self, jobs: Iterable[LoggedJob] = ()) -> None:
+        self._numbers, self._users = array("q"), array("q")
+        self._executables, self._queues = array("q"), array("q")
+        self.submitted, self.wait, self.run, self.requested = (NumberColumn() for _ in range(4))
+        """Fields of LoggedJob by index, as the processors are."""
+        self.processors = array("q")
+        for job in jobs:
+            self.append(job)
+
+    def append(self, job: LoggedJob) -> None:
+        """Add a job."""
+        self._numbers.append(job.job_number)
+        self.submitted.append(job.submit_time)
+        self.wait.append(job.wait_time)
+        self.run.append(job.run_time)
+        self.processors.append(job.processors)
+        self.requested.append(job.requested_time)
+        self._users.append(job.user)
+        self._executables.append(job.executable)
+        self._queues.append(job.queue)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> LoggedJob: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> LoggedJobs: ...
+
+    def __getitem__(self, index: int | slice) -> LoggedJob | LoggedJobs:
+        if isinstance(index, slice):
+            return LoggedJobs(self[row] for row in range(*index.indices(len(self))))
+        row = range(len(self))[index]
+        return LoggedJob(
+            self._numbers[row], self.submitted[row], self.wait[row], self.run[row], self.processors[row],
+            self.requested[row], self._users[row], self._executables[row], self._queues[row],
+        )  # fmt: skip
+
+    def by_submission(self) -> Sequence[int]:
+        """Return the indices by time of submission, then by job number, then in the order of the file."""
+        order = np.lexsort((np.array(self._numbers), self.submitted.floats(len(self))))
+        return array("q", order.astype(np.int64).tobytes())
+
+
 class SwfProblem(NamedTuple):
     """A line that is left out."""
 
@@ -62,7 +120,7 @@ class SwfProblem(NamedTuple):
 class SwfLog(NamedTuple):
     """The contents of a log."""
 
-    jobs: list[LoggedJob]
+    jobs: LoggedJobs
     """In the order of the file."""
     processors: int | None
     """Of the machine; None where the header has no size."""
@@ -86,7 +144,7 @@ def load_swf(file: Iterable[bytes]) -> SwfLog:
 
 def parse_swf(lines: Iterable[str | SwfProblem]) -> SwfLog:
     """Parse the lines of a log; damaged lines become problems."""
-    log = SwfLog([], None, [], 0)
+    log = SwfLog(LoggedJobs(), None, [], 0)
     sizes: dict[str, int] = {}
     partial = 0
     for number, line in enumerate(lines, 1):
@@ -135,6 +193,9 @@ def _job(fields: list[str]) -> LoggedJob | SwfProblem | None:
     for field, value in ((2, submitted), (4, run), (5, processors - 1), (9, max(limit, 0))):
         if not 0 <= value <= _MAX_SECONDS:
             return _invalid(field, numbers[_COLUMNS.index(field - 1)])
+    for field, value in ((1, number), (3, wait), (12, user), (14, executable), (15, queue)):
+        if abs(value) > _MAX_IDENTIFIER:
+            return _invalid(field, value)
     return LoggedJob(
         int(number), submitted, wait, run, processors, limit if limit > 0 else inf,
         int(user), int(executable), int(queue),

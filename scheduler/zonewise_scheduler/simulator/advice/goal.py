@@ -93,15 +93,14 @@ def parse_goal(text: str, parse_duration: Callable[[str], float]) -> Goal:
 
 def measure(goal: Goal, history: History) -> Measurement:
     """Return the statistic of a history. Raises ValueError where no job is of the goal's selection."""
-    jobs = [job for job in history.jobs if goal.selection.includes(job)]
-    if not jobs:
+    waits = [inf if job.wait is None else job.wait for job in history.jobs if goal.selection.includes(job)]
+    if not waits:
         group, name = goal.selection
         names = _names(group, history.jobs)
         known = f"there are {', '.join(names)}" if names else "the trace names none"
         raise ValueError(f"no job of {group} {name}: {known}" if group else "the trace has no jobs")
-    waits = [inf if job.wait is None else job.wait for job in jobs]
     wait = sum(waits) / len(waits) if goal.statistic == "mean" else order_statistic(waits, goal.percent)
-    return Measurement(wait, len(jobs), wait <= goal.bound)
+    return Measurement(wait, len(waits), wait <= goal.bound)
 
 
 def order_statistic(values: Sequence[float], percent: float) -> float:

@@ -27,7 +27,7 @@ from zonewise_scheduler.simulator.inputs.source_files import (
 from zonewise_scheduler.simulator.inputs.swf_scenario import build_swf_scenario, is_swf
 from zonewise_scheduler.simulator.pool_log import MAX_PROCESSORS
 from zonewise_scheduler.simulator.scenario import Scenario
-from zonewise_scheduler.simulator.swf import SwfLog, load_swf
+from zonewise_scheduler.simulator.swf import LoggedJobs, SwfLog, load_swf
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -196,7 +196,7 @@ def _limit_jobs(source: Scenario | SwfLog, jobs: int) -> Scenario | SwfLog:
     """Return a source with its first jobs."""
     if isinstance(source, Scenario):
         return source._replace(arrivals=source.arrivals[:jobs])
-    return source._replace(jobs=sorted(source.jobs, key=lambda job: (job.submit_time, job.job_number))[:jobs])
+    return source._replace(jobs=LoggedJobs(source.jobs[row] for row in source.jobs.by_submission()[:jobs]))
 
 
 def _with_true_run_times(scenario: Scenario) -> Scenario:

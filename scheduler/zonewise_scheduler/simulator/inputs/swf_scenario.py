@@ -42,7 +42,7 @@ def build_swf_scenario(log: SwfLog, fleet: Fleet, name: str, *, whole_nodes: boo
     arrivals: list[Arrival] = []
     numbers: set[int] = set()
     problems = [f"{name}: {job}" for job in log.problems]
-    for job in sorted(log.jobs, key=lambda job: (job.submit_time, job.job_number)):
+    for job in (log.jobs[row] for row in log.jobs.by_submission()):
         if job.job_number in numbers:
             problems.append(f"{name}: job number {job.job_number}: duplicate: the first one counts")
             continue

@@ -17,6 +17,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from zonewise_scheduler.simulator.job_columns import job_columns
 from zonewise_scheduler.simulator.plot import style
 from zonewise_scheduler.simulator.plot.gantt_chart import GanttChart, draw_gantt_chart
 from zonewise_scheduler.simulator.plot.gantt_excerpt import select_excerpt
@@ -98,10 +99,8 @@ def _svg(figure: Figure, title: str) -> str:
 
 def _figure_spec(history: History, title: tuple[str, str], compare: Sequence[tuple[str, History]]) -> FigureSpec:
     named_histories = compare or [("", history)]
-    origin = min(
-        (job.submitted for past in (history, *(past for _, past in named_histories)) for job in past.jobs),
-        default=0.0,
-    )
+    submissions = (job_columns(past.jobs).submitted for past in (history, *(past for _, past in named_histories)))
+    origin = min((float(submitted.min()) for submitted in submissions if submitted.size), default=0.0)
     policy_styles = cycle(style.POLICY_STYLES)
     policies = [
         PlottedPolicy(style.printable(name), build_arrays(past, origin), next(policy_styles))

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from zonewise_scheduler.simulator.history import OUTCOMES
+from zonewise_scheduler.simulator.job_columns import job_columns
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zonewise_scheduler.simulator.history import History
+    from zonewise_scheduler.simulator.history import History, JobColumns
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -66,35 +69,38 @@ class HistoryArrays(NamedTuple):
 
 def build_arrays(history: History, origin: float = 0.0) -> HistoryArrays:
     """Return a history as arrays. Raises OverflowError for an amount beyond 64 bits."""
-    jobs = history.jobs
-    names = dict.fromkeys(chain(history.capacity, *{tuple(job.amounts) for job in jobs}))
-    outcomes = np.array([job.outcome for job in jobs], dtype="U8")
-    counts = np.array([len(job.runs) for job in jobs], dtype=np.int64)
-    runs = np.array([run for job in jobs for run in job.runs], dtype=np.float64).reshape(-1, 4)
-    job, last = np.repeat(np.arange(len(jobs)), counts), np.cumsum(counts) - 1
-    start, end, ready, whole = runs[:, 0] - origin, runs[:, 1] - origin, runs[:, 2] - origin, runs[:, 3] > 0
-    submitted = np.array([job.submitted for job in jobs], dtype=np.float64) - origin
-    waiting = outcomes == "waiting"
+    columns = job_columns(history.jobs)
+    names = dict.fromkeys(chain(history.capacity, *columns.amounts))
+    job, whole = columns.job, columns.whole
+    last = np.diff(job, append=-1) != 0
+    start, end, ready = columns.start - origin, columns.end - origin, columns.ready - origin
+    submitted = columns.submitted - origin
+    done, refused, waiting = (columns.outcome == OUTCOMES.index(name) for name in ("done", "refused", "waiting"))
+    ran = np.zeros(submitted.size, np.bool_)
+    ran[job] = True
     return HistoryArrays(
         submitted,
-        _waits(submitted, start, whole, last, counts > 0),
-        np.array([job.pods for job in jobs], dtype=np.int64),
-        {name: np.array([job.amounts.get(name, 0) for job in jobs], dtype=np.int64) for name in names},
-        waiting | (counts > 0) & (outcomes != "refused"),
+        _waits(submitted, start, job, last & whole),
+        columns.pods,
+        {name: _amounts(columns, name) for name in names},
+        waiting | ran & ~refused,
         job,
         start,
         np.minimum(ready, end),
         end,
         whole,
-        whole & (outcomes[job] == "done"),
-        ~whole & ((np.arange(job.size) != last[job]) | waiting[job]),
+        whole & done[job],
+        ~whole & (~last | waiting[job]),
     )
 
 
-def _waits(submitted: Floats, start: Floats, whole: Bools, last: Ints, ran: Bools) -> Floats:
+def _amounts(columns: JobColumns, name: str) -> Ints:
+    """Return the usage of a resource by job."""
+    return np.array([amounts.get(name, 0) for amounts in columns.amounts], np.int64)[columns.amounts_row]
+
+
+def _waits(submitted: Floats, start: Floats, job: Ints, completed: Bools) -> Floats:
     """Return the wait of each job until its completed run (JobHistory.wait)."""
     waits = np.full(submitted.size, np.nan)
-    rows = np.flatnonzero(ran)
-    rows = rows[whole[last[rows]]]
-    waits[rows] = start[last[rows]] - submitted[rows]
+    waits[job[completed]] = start[completed] - submitted[job[completed]]
     return waits

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from zonewise_scheduler.simulator.history import OUTCOMES
+from zonewise_scheduler.simulator.job_columns import job_columns
 from zonewise_scheduler.simulator.report.number_format import format_amount, format_durations
 
 if TYPE_CHECKING:
@@ -17,7 +21,7 @@ _MAX_LINES = 5
 
 def heading(name: str, history: History) -> str:
     """Return the trace and its capacity: "log.swf: 28,481 jobs, 100 processors"."""
-    requested = {name for job in history.jobs for name, size in job.amounts.items() if size}
+    requested = {name for amounts in job_columns(history.jobs).amounts for name, size in amounts.items() if size}
     used = {name: size for name, size in history.capacity.items() if name in requested}
     return f"{name}: {', '.join([count_noun(len(history.jobs), 'job'), *_amounts(used)])}"
 
@@ -30,11 +34,9 @@ def caption(result: PolicyResult) -> str:
 
 def unfinished_jobs(history: History, outcome: JobOutcome) -> dict[int, str]:
     """Return the jobs with this outcome by their index, each with its explanation."""
-    return {
-        index: f"job {job.name}: {job.explanation or ', '.join(_amounts(job.amounts))}"
-        for index, job in enumerate(history.jobs)
-        if job.outcome == outcome
-    }
+    rows = np.flatnonzero(job_columns(history.jobs).outcome == OUTCOMES.index(outcome)).tolist()
+    jobs = ((index, history.jobs[index]) for index in rows)
+    return {index: f"job {job.name}: {job.explanation or ', '.join(_amounts(job.amounts))}" for index, job in jobs}
 
 
 def bullet_list(head: str, lines: Sequence[str], *, whole: bool) -> str:

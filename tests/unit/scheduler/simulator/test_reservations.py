@@ -20,7 +20,7 @@ def reserved(tasks: list[Task], policy: str) -> dict[int, tuple[float, float]]:
     rules = pool_policy_named(policy)
     recorder = ReservationRecorder(rules)
     simulate_pool(tasks, cpus(8), rules, recorder)
-    return {entry.serial: built for entry, built in recorder.first_reservations.items()}
+    return dict(recorder.first_reservations.items())
 
 
 def test_easy_reserves_where_it_decides() -> None:
@@ -61,8 +61,9 @@ def test_reservations_are_kept(case: PoolCase) -> None:
         policy = pool_policy_named(name)
         recorder = ReservationRecorder(policy)
         outcome = simulate_pool(case.tasks, case.capacity, policy, recorder)
-        for entry, (at, start) in recorder.first_reservations.items():
-            assert entry.submitted <= at <= outcome.starts[entry] <= start
+        jobs = {entry.job.serial: entry.job for entry in outcome.tasks}
+        for serial, (at, start) in recorder.first_reservations.items():
+            assert jobs[serial].submitted <= at <= outcome.starts[jobs[serial]] <= start
 
 
 def test_they_are_part_of_the_history() -> None:

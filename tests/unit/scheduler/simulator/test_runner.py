@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zonewise_scheduler.backfill.policies import policy_named
 from zonewise_scheduler.simulator.runner import RunOptions, run_policy
-from zonewise_scheduler.simulator.swf import SwfLog, parse_swf
+from zonewise_scheduler.simulator.swf import LoggedJobs, SwfLog, parse_swf
 
 LOG = parse_swf(
     [
@@ -47,4 +47,4 @@ def test_with_exact_run_times_nothing_declared_counts() -> None:
 
 
 def test_no_jobs_are_no_failure() -> None:
-    assert run_policy(SwfLog([], 8, [], 0), policy_named("easy"), RunOptions()).jobs == []
+    assert list(run_policy(SwfLog(LoggedJobs(), 8, [], 0), policy_named("easy"), RunOptions()).jobs) == []

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zonewise_scheduler.simulator.pool_log import build_tasks
-from zonewise_scheduler.simulator.swf import LoggedJob, parse_swf, read_swf
+from zonewise_scheduler.simulator.swf import LoggedJob, LoggedJobs, parse_swf, read_swf
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +31,7 @@ def line(**fields: object) -> str:
 
 def test_a_job_is_read_and_the_size_of_the_machine() -> None:
     log = parse_swf((HEADER + "\n" + LINE).splitlines())
-    assert (log.jobs, log.processors, log.problems, log.partial) == ([JOB], 100, [], 0)
+    assert (list(log.jobs), log.processors, log.problems, log.partial) == ([JOB], 100, [], 0)
 
 
 def test_where_processors_are_not_stated_nodes_are() -> None:
@@ -42,12 +42,12 @@ def test_where_processors_are_not_stated_nodes_are() -> None:
 def test_what_is_unknown_is_not_zero() -> None:
     """Requested processors stand for unknown ones; a job may declare no run time."""
     log = parse_swf([line(f5=-1, f9=-1)])
-    assert log.jobs == [JOB._replace(processors=16, requested_time=inf)]
+    assert list(log.jobs) == [JOB._replace(processors=16, requested_time=inf)]
 
 
 def test_times_may_have_fractions() -> None:
     log = parse_swf([line(f2="100.5", f4="30.25", f6="1.5")])
-    assert log.jobs == [JOB._replace(submit_time=100.5, run_time=30.25)]
+    assert list(log.jobs) == [JOB._replace(submit_time=100.5, run_time=30.25)]
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,8 @@ def test_times_may_have_fractions() -> None:
         (line(f5=-1, f8=-1), "field 5 (allocated processors): -1"),
         (line(f4=10**30), "field 4 (run time): 1e+30"),
         (line(f9="1e400"), "field 9 (requested time): inf"),
+        (line(f1=2**63), "field 1 (job number): 9.22337e+18"),
+        (line(f12="-1e30"), "field 12 (user): -1e+30"),
         ("7 100 20", "line: 3 fields rather than 18"),
         (LINE.strip() + " 1", "line: 19 fields rather than 18"),
         ("\0\ufffd", "line: 1 fields rather than 18"),
@@ -68,7 +70,7 @@ def test_times_may_have_fractions() -> None:
 def test_a_damaged_line_is_named_and_nothing_else_is_lost(damaged: str, reported: str) -> None:
     log = parse_swf([HEADER.splitlines()[0], LINE, damaged, LINE])
     assert [str(entry) for entry in log.problems] == [f"line 3: {reported}"]
-    assert log.jobs == [JOB, JOB]
+    assert list(log.jobs) == [JOB, JOB]
 
 
 def test_parts_of_suspended_jobs_are_not_counted_twice() -> None:
@@ -97,7 +99,7 @@ def test_no_damage_is_fatal(lines: list[str]) -> None:
 def test_files_are_text_or_gzip_whatever_they_are_called(tmp_path: Path, name: str) -> None:
     file = tmp_path / name
     file.write_bytes(gzip.compress((HEADER + LINE).encode()) if name != "log.swf" else (HEADER + LINE).encode())
-    assert read_swf(file).jobs == [JOB]
+    assert list(read_swf(file).jobs) == [JOB]
 
 
 def test_a_file_that_was_cut_off_is_read_up_to_there(tmp_path: Path) -> None:
@@ -119,12 +121,14 @@ def test_a_missing_file(tmp_path: Path) -> None:
 
 
 def test_tasks_are_in_the_order_of_submission_and_then_of_their_numbers() -> None:
-    jobs = [JOB._replace(job_number=3), JOB._replace(job_number=2), JOB._replace(job_number=9, submit_time=1)]
+    jobs = LoggedJobs(
+        [JOB._replace(job_number=3), JOB._replace(job_number=2), JOB._replace(job_number=9, submit_time=1)]
+    )
     assert [(entry.job.serial, entry.job.name) for entry in build_tasks(jobs)] == [(0, "9"), (1, "2"), (2, "3")]
 
 
 def test_with_exact_run_times_a_job_declares_what_it_takes() -> None:
     """A job of no length declares the least there is."""
-    jobs = [JOB, JOB._replace(run_time=0)]
+    jobs = LoggedJobs([JOB, JOB._replace(run_time=0)])
     assert [entry.job.walltime for entry in build_tasks(jobs)] == [60, 60]
     assert [entry.job.walltime for entry in build_tasks(jobs, exact=True)] == [30, 1]

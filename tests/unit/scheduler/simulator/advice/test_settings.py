@@ -26,7 +26,7 @@ from zonewise_scheduler.simulator.advice.settings import (
 from zonewise_scheduler.simulator.inputs.loader import load_scenario
 from zonewise_scheduler.simulator.inputs.source_files import InputError
 from zonewise_scheduler.simulator.scenario import Scenario
-from zonewise_scheduler.simulator.swf import SwfLog
+from zonewise_scheduler.simulator.swf import LoggedJobs, SwfLog
 
 if TYPE_CHECKING:
     from zonewise_scheduler.simulator.advice.settings import AdvisedSetting
@@ -83,7 +83,7 @@ def test_nodes_of_a_mix_keep_its_jobs() -> None:
 
 
 def test_processors_of_a_log() -> None:
-    setting = NodeCount(SwfLog([], 100, [], 0), POLICY, 100)
+    setting = NodeCount(SwfLog(LoggedJobs(), 100, [], 0), POLICY, 100)
     source, _ = setting.apply(64)
     assert isinstance(source, SwfLog)
     assert (source.processors, setting.name, setting.value(3)) == (64, "processors", 3)

@@ -13,9 +13,9 @@ from zonewise_scheduler.simulator.advice.settings import NodeCount
 from zonewise_scheduler.simulator.report.advice import Advice, advice_curve, advice_document, advice_text
 from zonewise_scheduler.simulator.report.json_document import render
 from zonewise_scheduler.simulator.report.result import TraceInfo
-from zonewise_scheduler.simulator.swf import SwfLog
+from zonewise_scheduler.simulator.swf import LoggedJobs, SwfLog
 
-SETTING = NodeCount(SwfLog([], 4, [], 0), policy_named(DEFAULT_POLICY), 4)
+SETTING = NodeCount(SwfLog(LoggedJobs(), 4, [], 0), policy_named(DEFAULT_POLICY), 4)
 MEASURED = {
     2: Measurement(inf, 7, met=False),
     3: Measurement(7200.0, 7, met=False),

@@ -1,0 +1,74 @@
+"""Logs of any length: tasks and histories are made when they are read."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise_scheduler.backfill.policies import policy_named
+from zonewise_scheduler.backfill.pool.pool_policies import pool_policy
+from zonewise_scheduler.simulator.pool_log import COLUMNS, PROCESSORS, build_pool_history, build_tasks
+from zonewise_scheduler.simulator.pool_simulation import simulate_pool
+from zonewise_scheduler.simulator.reservations import ReservationRecorder
+from zonewise_scheduler.simulator.runner import RunOptions, run_policy
+from zonewise_scheduler.simulator.summary import summarise
+from zonewise_scheduler.simulator.swf import LoggedJob, LoggedJobs, SwfLog
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.simulator.history import History
+
+TIMES = st.integers(0, 300) | st.floats(0, 300)
+JOBS = st.lists(
+    st.builds(
+        LoggedJob, st.integers(0, 9), TIMES, st.just(-1), TIMES, st.integers(1, 9),
+        st.integers(1, 300) | st.floats(1, 300), st.integers(0, 2), st.just(0), st.just(0),
+    ),
+    max_size=30,
+)  # fmt: skip
+POLICIES = ("shortest-reserving", "easy", "conservative", "depth-2", "greedy")
+
+
+def objects(jobs: LoggedJobs, name: str) -> History:
+    """Return the history of a simulation that holds a job as an object."""
+    decider, capacity = pool_policy(policy_named(name, 50)), COLUMNS.pack_available({PROCESSORS: 8})
+    recorder = ReservationRecorder(decider)
+    observer = recorder if policy_named(name).reserves else None
+    outcome = simulate_pool(build_tasks(jobs), capacity, decider, observer)
+    return build_pool_history(outcome, COLUMNS, capacity, reservations=recorder.first_reservations)
+
+
+@given(JOBS)
+def test_columns_are_the_same_jobs_as_objects(logged: list[LoggedJob]) -> None:
+    """Integers and floats included, as the JSON document prints them; so are the numbers of the summary."""
+    jobs = LoggedJobs(logged)
+    for name in POLICIES:
+        expected = objects(jobs, name)
+        actual = run_policy(SwfLog(jobs, 8, [], 0), policy_named(name, 50), RunOptions())
+        assert repr(list(actual.jobs)) == repr(list(expected.jobs))
+        assert repr(summarise(actual._replace(seconds=0.0))) == repr(summarise(expected._replace(seconds=0.0)))
+
+
+@given(JOBS)
+def test_a_log_is_a_sequence_of_its_jobs(logged: list[LoggedJob]) -> None:
+    jobs = LoggedJobs(logged)
+    assert (list(jobs), len(jobs), list(jobs[1:])) == (logged, len(logged), logged[1:])
+    assert [jobs[row] for row in jobs.by_submission()] == sorted(
+        logged, key=lambda job: (job.submit_time, job.job_number)
+    )
+
+
+def test_a_job_takes_less_than_250_bytes() -> None:
+    """So that a million jobs fit into 400 MB; objects took 1,000 bytes."""
+    count = 20_000
+    tracemalloc.start()
+    try:
+        jobs = LoggedJobs(LoggedJob(row, row * 10, -1, 15, 1 + row % 8, 20, row % 90, 1, 1) for row in range(count))
+        history = run_policy(SwfLog(jobs, 16, [], 0), policy_named("easy"), RunOptions())
+        summarise(history)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 250 * count
