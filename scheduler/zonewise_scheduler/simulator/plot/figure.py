@@ -20,7 +20,7 @@ from matplotlib.lines import Line2D
 from zonewise_scheduler.simulator.job_columns import job_columns
 from zonewise_scheduler.simulator.plot import style
 from zonewise_scheduler.simulator.plot.gantt_chart import GanttChart, draw_gantt_chart
-from zonewise_scheduler.simulator.plot.gantt_excerpt import select_excerpt
+from zonewise_scheduler.simulator.plot.gantt_excerpt import excerpt_between, select_excerpt
 from zonewise_scheduler.simulator.plot.history_arrays import build_arrays
 from zonewise_scheduler.simulator.plot.resource_shares import group_equal_shares, job_widths, resource_capacity
 from zonewise_scheduler.simulator.plot.step_functions import queue_length
@@ -62,13 +62,13 @@ class FigureSpec(NamedTuple):
     capacity: Mapping[str, int]
     """Of each resource, the scarcest first."""
     span: TimeAxis
-    chart: GanttChart | None
-    """None: nothing has run."""
+    charts: Sequence[GanttChart]
+    """Of each policy, at the same time; empty: nothing has run."""
 
     @property
     def gantt_shows_whole_time(self) -> bool:
-        """Return whether the Gantt chart covers the same time as the other panels."""
-        return self.chart is None or self.chart.excerpt.whole
+        """Return whether the Gantt charts cover the same time as the other panels."""
+        return not self.charts or self.charts[0].excerpt.whole
 
 
 def write_figure(
@@ -111,47 +111,64 @@ def _figure_spec(history: History, title: tuple[str, str], compare: Sequence[tup
     capacity = resource_capacity(main.table, history.capacity)
     end = max(main.table.last_time, *(past.table.last_time for past in policies)) or 1.0
     span = TimeAxis(end, axis_unit(end))
+    compared = [(policy, past.jobs) for policy, (_, past) in zip(policies, named_histories, strict=True)]
+    charted = compared if compare else [(main, history.jobs)]
     return FigureSpec(
         shorten(style.printable(title[0]), _TITLE, placeholder="…"),
         [style.printable(line) for line in wrap(title[1], _CAPTION)],
         policies,
         capacity,
         span,
-        _gantt_chart(main, history.jobs, origin, capacity, span),
+        _gantt_charts(charted, origin, capacity, span),
     )
 
 
-def _gantt_chart(
-    policy: PlottedPolicy, jobs: Sequence[JobHistory], origin: float, capacity: Mapping[str, int], span: TimeAxis
-) -> GanttChart | None:
-    """Return the Gantt chart by the scarcest resource; None: nothing has run."""
-    for name, size in capacity.items():
-        excerpt = select_excerpt(policy.table, policy.table.amount(name)[policy.table.job], queue_length(policy.table))
-        return (
-            GanttChart(policy.table, jobs, origin, policy.name, name, size, excerpt, span.unit)
-            if excerpt.runs.size
-            else None
-        )
-    return None
+def _gantt_charts(
+    policies: Sequence[tuple[PlottedPolicy, Sequence[JobHistory]]],
+    origin: float,
+    capacity: Mapping[str, int],
+    span: TimeAxis,
+) -> list[GanttChart]:
+    """Return the Gantt charts by the scarcest resource, at the time that shows the first policy best."""
+    if not capacity:
+        return []
+    resource, size = next(iter(capacity.items()))
+    usages = [policy.table.amount(resource)[policy.table.job] for policy, _ in policies]
+    first = policies[0][0].table
+    excerpt = select_excerpt(first, usages[0], queue_length(first))
+    if excerpt.whole:
+        excerpt = excerpt._replace(end=span.end)
+    excerpts = [excerpt] + [
+        excerpt_between(policy.table, usage, excerpt.begin, excerpt.end)
+        for (policy, _), usage in zip(policies[1:], usages[1:], strict=True)
+    ]
+    return [
+        GanttChart(policy.table, jobs, origin, policy.name, resource, size, part, span.unit)
+        for (policy, jobs), part in zip(policies, excerpts, strict=True)
+        if part.runs.size
+    ]
 
 
 def _draw_figure(spec: FigureSpec) -> Figure:
     resource_groups = group_equal_shares([policy.table for policy in spec.policies], spec.capacity)[:MAX_RESOURCES]
-    heights = [_UTILISATION] * max(len(resource_groups), 1) + [_QUEUE, _GANTT, _WAITS]
-    gaps = [_CLOSE] * (len(heights) - 3) + [_CLOSE if spec.gantt_shows_whole_time else _BETWEEN, _BETWEEN]
+    curves = [_UTILISATION] * max(len(resource_groups), 1) + [_QUEUE]
+    gantts = max(len(spec.charts), 1)
+    heights = [*curves, *[_GANTT] * gantts, _WAITS]
+    below_curves = _CLOSE if spec.gantt_shows_whole_time else _BETWEEN
+    gaps = [*[_CLOSE] * (len(curves) - 1), below_curves, *[_BETWEEN] * gantts]
     is_compared = len(spec.policies) > 1
     figure, axes = _stacked_axes(_HEAD + _LINE * max(len(spec.caption), 1) + 0.25 * is_compared, heights, gaps)
     _draw_headline(figure, spec, compared=is_compared)
-    *above, gantt_axes, waits = axes
+    above, gantt_axes, waits = axes[: len(curves)], axes[len(curves) : -1], axes[-1]
     for panel, names in zip(above, resource_groups, strict=False):
         draw_utilisation(panel, spec.policies, names, spec.capacity[names[0]], spec.span)
     if not resource_groups:
         style.draw_empty_panel(above[0], "Utilisation", "nothing was taken")
     draw_queue_length(above[-1], spec.policies, spec.span)
-    if spec.chart is None:
-        style.draw_empty_panel(gantt_axes, "Gantt chart", "nothing has run")
-    else:
-        draw_gantt_chart(gantt_axes, spec.chart)
+    if not spec.charts:
+        style.draw_empty_panel(gantt_axes[0], "Gantt chart", "nothing has run")
+    for panel, chart in zip(gantt_axes, spec.charts, strict=False):
+        draw_gantt_chart(panel, chart)
     _set_time_axes(spec, above, gantt_axes)
     draw_waits_by_width(
         waits, figure, spec.policies, [job_widths(policy.table, spec.capacity) for policy in spec.policies]
@@ -187,18 +204,18 @@ def _draw_headline(figure: Figure, spec: FigureSpec, *, compared: bool) -> None:
         figure.legend(handles=handles, loc="upper left", bbox_to_anchor=corner, ncols=len(handles), fontsize=9)
 
 
-def _set_time_axes(spec: FigureSpec, above: Sequence[Axes], gantt_axes: Axes) -> None:
-    """Show times below the last of the panels that share them, and shade the time of the Gantt chart."""
+def _set_time_axes(spec: FigureSpec, above: Sequence[Axes], gantt_axes: Sequence[Axes]) -> None:
+    """Show times below the last of the panels that share them, and shade the time of the Gantt charts."""
     unit, end = spec.span.unit, spec.span.end / spec.span.unit.seconds
     for panel in above:
         panel.set_xlim(0, end)
         panel.tick_params(labelbottom=panel is above[-1] and not spec.gantt_shows_whole_time)
-        if spec.chart is not None and not spec.gantt_shows_whole_time:
-            excerpt = spec.chart.excerpt
+        if not spec.gantt_shows_whole_time:
+            excerpt = spec.charts[0].excerpt
             panel.axvspan(
                 excerpt.begin / unit.seconds, excerpt.end / unit.seconds, color=style.RESERVATION_COLOUR, alpha=0.15
             )
-    if spec.gantt_shows_whole_time:
-        gantt_axes.set_xlim(0, end)
-    for panel in [gantt_axes] if spec.gantt_shows_whole_time else [above[-1], gantt_axes]:
+    if not spec.charts:
+        gantt_axes[0].set_xlim(0, end)
+    for panel in gantt_axes if spec.gantt_shows_whole_time else [above[-1], *gantt_axes]:
         panel.set_xlabel(f"time since the first submission, {unit.name}", labelpad=2)

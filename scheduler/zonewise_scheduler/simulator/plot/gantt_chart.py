@@ -15,10 +15,11 @@ from matplotlib.patches import Patch
 
 from zonewise_scheduler.simulator.plot import style
 from zonewise_scheduler.simulator.plot.gantt_lanes import BarPiece, pack_lanes
+from zonewise_scheduler.simulator.plot.label_boxes import LabelBox, place_labels
 from zonewise_scheduler.simulator.plot.time_units import format_length, format_short, round_limits
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
@@ -34,6 +35,8 @@ MAX_LABELLED = 60
 """Up to this number of bars, large ones have names."""
 MIN_BORDERED_HEIGHT = 2.5
 """Points: higher bars have a border, which would hide lower ones."""
+_LABEL_GAP = 2.0
+"""Points between the mark of a reserved start and its label."""
 _HATCHES = {True: "", False: "/////"}
 
 
@@ -65,9 +68,13 @@ def draw_gantt_chart(axes: Axes, chart: GanttChart) -> None:
     top = max(1.0, *(piece.high / chart.capacity for piece in pieces))
     style.label_y_axis(axes, f"share of {chart.resource}")
     style.set_percent_axis(axes, top)
-    if excerpt.runs.size <= MAX_LABELLED:
-        _draw_names(axes, chart, pieces, wait_classes)
-    if _draw_reservations(axes, chart, pieces):
+    labelled = excerpt.runs.size <= MAX_LABELLED
+    names = _draw_names(axes, chart, pieces, wait_classes) if labelled else []
+    reservations = _reservation_lines(chart, pieces)
+    _draw_reservations(axes, reservations)
+    if labelled:
+        _label_reservations(axes, chart, reservations, names)
+    if reservations:
         handles.append(
             Line2D([], [], color=style.RESERVATION_COLOUR, lw=1, ls="--", marker="|", mew=1.6, label="reservation")
         )
@@ -119,25 +126,64 @@ def _colour_legend(limits: Sequence[float], present: set[int]) -> list[Artist]:
     ]
 
 
-def _draw_reservations(axes: Axes, chart: GanttChart, pieces: Sequence[BarPiece]) -> bool:
-    """Draw a line from each reservation to its start, in the lane of the job's run."""
+def _reservation_lines(chart: GanttChart, pieces: Sequence[BarPiece]) -> dict[int, Floats]:
+    """Return by job, the widest first, the line from a reservation to its start; it is in the lane of the run."""
     piece_by_job = {int(chart.table.job[piece.run]): piece for piece in reversed(pieces)}
     sizes = chart.table.amount(chart.resource)
-    lines: list[Floats] = []
+    lines: dict[int, Floats] = {}
     for job in sorted(piece_by_job, key=lambda job: (-sizes[job], job)):
         reservation = chart.jobs[job].reservation
         if reservation is not None and isfinite(reservation[1]) and len(lines) < MAX_RESERVATIONS:
             x = (np.array(reservation) - chart.origin) / chart.unit.seconds
             y = (piece_by_job[job].low + piece_by_job[job].high) / 2 / chart.capacity
-            lines.append(np.column_stack((x, (y, y))))
-    axes.add_collection(LineCollection(lines, colors=style.RESERVATION_COLOUR, lw=0.8, ls="--"), autolim=False)
-    for line in lines:
+            lines[job] = np.column_stack((x, (y, y)))
+    return lines
+
+
+def _draw_reservations(axes: Axes, lines: Mapping[int, Floats]) -> None:
+    """Draw the lines, each with a mark at the reserved start."""
+    axes.add_collection(
+        LineCollection(list(lines.values()), colors=style.RESERVATION_COLOUR, lw=0.8, ls="--"), autolim=False
+    )
+    for line in lines.values():
         axes.plot(*line[-1], "|", color=style.RESERVATION_COLOUR, ms=7, mew=1.6)
-    return bool(lines)
 
 
-def _draw_names(axes: Axes, chart: GanttChart, pieces: Sequence[BarPiece], wait_classes: Ints) -> None:
-    """Write names into the bars that are large enough."""
+def _label_reservations(axes: Axes, chart: GanttChart, lines: Mapping[int, Floats], names: Sequence[LabelBox]) -> None:
+    """Write the name of the job beside the mark of its reserved start, where no other label is."""
+    labels = [
+        axes.annotate(
+            style.printable(chart.jobs[job].name), line[-1].tolist(), (0, 0), textcoords="offset points", size=6,
+            color=style.RESERVATION_COLOUR,
+        )
+        for job, line in lines.items()
+    ]  # fmt: skip
+    dots = axes.figure.dpi / 72
+    boxes = [_box(label) for label in labels]
+    shifts = [_shifts_beside_mark(box, _LABEL_GAP * dots) for box in boxes]
+    candidates = [[box.shifted(*shift) for shift in options] for box, options in zip(boxes, shifts, strict=True)]
+    places = place_labels(candidates, names, _box(axes))
+    for label, options, place in zip(labels, shifts, places, strict=True):
+        if place is None:
+            label.remove()
+        else:
+            right, up = options[place]
+            label.xyann = (right / dots, up / dots)
+
+
+def _shifts_beside_mark(box: LabelBox, gap: float) -> list[tuple[float, float]]:
+    """Return how far a label at its mark is moved, in pixels: to the right or left of it, above or below."""
+    right, left, above, below = gap, box.left - box.right - gap, gap, box.low - box.high - gap
+    return [(right, above), (right, below), (left, above), (left, below)]
+
+
+def _box(artist: Artist) -> LabelBox:
+    return LabelBox(*artist.get_window_extent().extents)
+
+
+def _draw_names(axes: Axes, chart: GanttChart, pieces: Sequence[BarPiece], wait_classes: Ints) -> list[LabelBox]:
+    """Write names into the bars that are large enough, and return where."""
+    boxes: list[LabelBox] = []
     arrays, unit = chart.table, chart.unit.seconds
     box = axes.get_window_extent()
     horizontal, vertical = box.width / (chart.excerpt.end - chart.excerpt.begin), box.height / axes.get_ylim()[1]
@@ -148,10 +194,12 @@ def _draw_names(axes: Axes, chart: GanttChart, pieces: Sequence[BarPiece], wait_
         if (right - left) * horizontal < 6.5 * len(name) + 6 or (high - low) * vertical < 12:
             continue
         colour = style.INK if wait_classes[piece.run] < len(style.WAITS) // 2 else style.PAPER
-        axes.text(
+        label = axes.text(
             (left + right) / 2 / unit, (low + high) / 2, name, ha="center", va="center", color=colour, size=7,
             clip_on=True,
         )  # fmt: skip
+        boxes.append(_box(label))
+    return boxes
 
 
 def _note(excerpt: Excerpt) -> str:

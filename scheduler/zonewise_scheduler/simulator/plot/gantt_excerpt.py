@@ -36,8 +36,7 @@ class Excerpt(NamedTuple):
 
 def select_excerpt(arrays: HistoryArrays, sizes: Ints, queue: StepFunction) -> Excerpt:
     """Select the widest runs of the time about the longest queue, among the runs with a size (R) and a length."""
-    rows = np.flatnonzero((sizes > 0) & (arrays.end > arrays.start))
-    rows = rows[np.argsort(arrays.start[rows], kind="stable")]
+    rows = _drawable_runs(arrays, sizes)
     if rows.size <= MAX_WHOLE_RUNS:
         return Excerpt(0.0, arrays.last_time, rows, rows.size, rows.size)
     starts, ends = arrays.start[rows], np.sort(arrays.end[rows])
@@ -45,9 +44,23 @@ def select_excerpt(arrays: HistoryArrays, sizes: Ints, queue: StepFunction) -> E
     shortest = float(np.median(arrays.end[rows] - arrays.start[rows]))
     half_width = _half_width(starts, ends, middle, shortest)
     begin, end = max(middle - half_width, 0.0), min(middle + half_width, arrays.last_time)
-    rows_in_range = rows[(starts < end) & (arrays.end[rows] > begin)]
-    widest = np.argsort(-sizes[rows_in_range], kind="stable")[:MAX_EXCERPT_RUNS]
+    return excerpt_between(arrays, sizes, begin, end, MAX_EXCERPT_RUNS)
+
+
+def excerpt_between(
+    arrays: HistoryArrays, sizes: Ints, begin: float, end: float, most: int = MAX_WHOLE_RUNS
+) -> Excerpt:
+    """Select the widest runs between two times, among the runs with a size (R) and a length."""
+    rows = _drawable_runs(arrays, sizes)
+    rows_in_range = rows[(arrays.start[rows] < end) & (arrays.end[rows] > begin)]
+    widest = np.argsort(-sizes[rows_in_range], kind="stable")[:most]
     return Excerpt(begin, end, rows_in_range[np.sort(widest)], rows_in_range.size, rows.size)
+
+
+def _drawable_runs(arrays: HistoryArrays, sizes: Ints) -> Ints:
+    """Return the runs with a size and a length, by start."""
+    rows = np.flatnonzero((sizes > 0) & (arrays.end > arrays.start))
+    return rows[np.argsort(arrays.start[rows], kind="stable")]
 
 
 def _half_width(starts: Floats, ends: Floats, middle: float, shortest: float) -> float:
