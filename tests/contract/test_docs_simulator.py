@@ -64,7 +64,7 @@ def test_outputs_are_printed(command: str, capsys: pytest.CaptureFixture[str], m
 
 def test_names_exist(capsys: pytest.CaptureFixture[str]) -> None:
     """Policies, mixes, options, scenarios, annotations: all by the names that the program has."""
-    assert len(OUTPUTS) == 4
+    assert len(OUTPUTS) == 5
     assert set(WAITS_BY_POLICY) == {name.replace("-K", "-4") for name in POLICY_NAMES}
     assert next(iter(WAITS_BY_POLICY)) == DEFAULT_POLICY
     assert {name for name in MIXES if f"`{name}`" in SIMULATOR} == set(MIXES)

@@ -66,6 +66,11 @@ def positive(text: str) -> float:
     return float(text)
 
 
+def positives(text: str) -> list[float]:
+    """Return the distinct numbers above zero of a comma-separated list."""
+    return list(dict.fromkeys(positive(number.strip()) for number in text.split(",")))
+
+
 def count(text: str) -> int:
     """Return a whole number from one."""
     if not _is_count(text):

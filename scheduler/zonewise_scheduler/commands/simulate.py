@@ -20,6 +20,7 @@ from zonewise_scheduler.commands.arguments import (
     moment,
     names,
     positive,
+    positives,
     rate,
     span,
 )
@@ -51,6 +52,7 @@ EXAMPLES = {
     "jobs.yaml --nodes 100x64x256Gi --json out.json": "your own jobs on a hundred nodes, as numbers",
     "jobs.yaml --nodes 64x48 --advise nodes --goal 'p95 wait <= 1h'": "the fewest nodes at which 95 % of the jobs "
     "start within an hour",
+    "hpc --nodes 64x64 --compare easy,greedy --repeat 20 --jobs-parallel": "means of 20 draws, on all cores",
     "- --nodes nodes.yaml --forecast 1": "objects of a cluster, piped in from `kubectl get ... -A -o yaml`",
 }
 _INTERRUPTED = 130
@@ -79,10 +81,19 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--jobs", metavar="N", type=count, help="the number of jobs of a mix; the first N of any other trace")
     add("--load", metavar="X", type=positive, help="of a mix: submitted work, as a share of the capacity")
     add("--seed", metavar="N", type=int, help="seed of all random numbers (default: 0)")
+    _add_sweep(parser)
     _add_advice(parser)
     _add_live(parser)
     _add_replay(parser)
     _add_output(parser)
+
+
+def _add_sweep(parser: ArgumentParser) -> None:
+    add = parser.add_argument_group("means over many runs, with 95 % confidence intervals").add_argument
+    add("--repeat", metavar="N", type=count, help="simulate each policy with N seeds, from --seed on")
+    add("--loads", metavar="X,Y,...", type=positives, help="of a mix: and with each of these loads")
+    add("--jobs-parallel", metavar="N", nargs="?", type=count, const=0, help="in N processes at once (default: one; "
+        "without a number one for each CPU); the results are the same")  # fmt: skip
 
 
 def _add_advice(parser: ArgumentParser) -> None:
@@ -136,6 +147,11 @@ def run(arguments: Namespace) -> int:
                 from zonewise_scheduler.commands.replay import run_replay
 
                 return run_replay(arguments)
+            if arguments.repeat is not None:
+                from zonewise_scheduler.commands.sweep import run_sweep
+
+                run_sweep(arguments)
+                return 0
             if arguments.advise is not None:
                 from zonewise_scheduler.commands.advice import run_advice
 
@@ -152,6 +168,7 @@ def run(arguments: Namespace) -> int:
 def _check_source(arguments: Namespace) -> None:
     if (arguments.advise is None) != (arguments.goal is None):
         raise CommandError(f"--advise and --goal go together: write --advise nodes --goal '{EXAMPLE}'")
+    _check_sweep(arguments)
     if arguments.replay is not None and arguments.advise is not None:
         raise CommandError("--advise goes with a TRACE, not with --replay")
     if arguments.replay is not None and arguments.trace is not None:
@@ -162,6 +179,17 @@ def _check_source(arguments: Namespace) -> None:
         for name in ("explain", "at"):
             if getattr(arguments, name) is not None:
                 raise CommandError(f"--{name} goes with --replay")
+
+
+def _check_sweep(arguments: Namespace) -> None:
+    for name in ("loads", "jobs_parallel"):
+        if arguments.repeat is None and getattr(arguments, name) is not None:
+            raise CommandError(f"--{name.replace('_', '-')} goes with --repeat")
+    for name in ("advise", "replay"):
+        if arguments.repeat is not None and getattr(arguments, name) is not None:
+            raise CommandError(f"--{name} does not go with --repeat")
+    if arguments.loads is not None and arguments.load is not None:
+        raise CommandError("--load and --loads are two ways to say the same: write one of them")
 
 
 COMMAND = Command("simulate the jobs of a log, a file or a mix on a cluster, on a virtual clock", add_arguments, run)

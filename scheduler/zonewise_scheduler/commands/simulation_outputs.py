@@ -49,15 +49,18 @@ def _json_file(arguments: Namespace) -> Path | None:
 
 
 def write_results(
-    arguments: Namespace, text: str, document: Callable[[], Iterable[str]], draw: Callable[[Path], object]
+    arguments: Namespace,
+    text: str,
+    document: Callable[[], Iterable[str]],
+    draw: Callable[[Path], object] | None = None,
 ) -> None:
     """Write the files that the arguments name, and the text or the JSON to standard output. Raises CommandError.
 
-    `document` returns the pieces of the JSON anew on each call.
+    `document` returns the pieces of the JSON anew on each call. Without `draw` there is no picture.
     """
     if (file := _json_file(arguments)) is not None:
         _write_file(file, lambda path: _write_pieces(path, document()))
-    if arguments.plot is not None:
+    if arguments.plot is not None and draw is not None:
         _write_file(arguments.plot, draw)
     for piece in document() if arguments.json == STANDARD_OUTPUT else [text]:
         write(piece, STANDARD_OUTPUT)

@@ -66,7 +66,7 @@ def build_document(subject: TraceInfo, results: Sequence[PolicyResult], *, with_
 
 def options_object(options: Mapping[str, object]) -> Object:
     """Return options of the command by their names in camelCase."""
-    return {_camel(name): _plain(value) for name, value in options.items()}
+    return {camel_case(name): _plain(value) for name, value in options.items()}
 
 
 def render(document: Object) -> Iterator[str]:
@@ -118,7 +118,7 @@ def _amounts(amounts: Mapping[str, int]) -> Object:
 
 
 def _fields(value: NamedTuple, keys: Mapping[str, str] = _NO_KEYS) -> Object:
-    return {keys.get(name) or _camel(name): _plain(part) for name, part in value._asdict().items()}
+    return {keys.get(name) or camel_case(name): _plain(part) for name, part in value._asdict().items()}
 
 
 def _plain(value: object) -> Json:
@@ -134,7 +134,8 @@ def _plain(value: object) -> Json:
 
 
 @cache
-def _camel(name: str) -> str:
+def camel_case(name: str) -> str:
+    """Return a name of Python's as a key of the document: wait_mean as waitMean."""
     return re.sub("_([a-z0-9])", lambda match: match[1].upper(), name)
 
 

@@ -19,10 +19,18 @@ _DEFAULT_WIDTH = 100
 
 
 class ProgressLine:
-    """Shows the share of ended jobs on a terminal."""
+    """Shows the share of ended jobs, or of other things, on a terminal."""
 
-    def __init__(self, stream: TextIO, title: str, width: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        stream: TextIO,
+        title: str,
+        width: int,
+        clock: Callable[[], float] = time.monotonic,
+        things: str = "jobs",
+    ) -> None:
         """Write to a terminal of this width."""
+        self._things = things
         self._stream = stream
         self._title = title
         self._width = width
@@ -32,14 +40,15 @@ class ProgressLine:
         self._first: float | None = None
         self._line = ""
 
-    def update(self, done: int, total: int, now: float) -> None:
-        """Update the number of ended jobs and the simulated time."""
+    def update(self, done: int, total: int, now: float | None = None) -> None:
+        """Update the number of ended jobs and the simulated time, if there is one clock."""
         if self._first is None:
             self._first = now
+        simulated = None if now is None or self._first is None else now - self._first
         wall = self._clock()
         if wall >= self._next_update:
             self._next_update = wall + _PERIOD
-            self._write(self._text(done, max(total, done, 1), now - self._first, wall - self._started))
+            self._write(self._text(done, max(total, done, 1), simulated, wall - self._started))
 
     def clear(self) -> None:
         """Remove the line from the terminal."""
@@ -48,14 +57,14 @@ class ProgressLine:
             self._stream.write("\r")
             self._stream.flush()
 
-    def _text(self, done: int, total: int, simulated: float, elapsed: float) -> str:
+    def _text(self, done: int, total: int, simulated: float | None, elapsed: float) -> str:
         """Return as many parts as the width allows, the most important first."""
         parts = (
             f"{100 * done / total:3.0f} %",
             f"{format_duration(elapsed * (total - done) / done)} left" if done else "begun",
             self._title,
-            f"{done:,} of {total:,} jobs",
-            f"{format_duration(simulated)} simulated",
+            f"{done:,} of {total:,} {self._things}",
+            *([] if simulated is None else [f"{format_duration(simulated)} simulated"]),
         )
         text = parts[0]
         for part in parts[1:]:

@@ -1,0 +1,97 @@
+"""Runs `zonewise simulate --repeat`: seeds, policies and loads, in processes. This module imports numpy."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from functools import partial
+
+from zonewise_common.cli.command import CommandError
+from zonewise_scheduler.commands.simulation_inputs import (
+    load_trace,
+    print_problems,
+    run_options,
+    selected_policies,
+    trace_info,
+)
+from zonewise_scheduler.commands.simulation_outputs import check_outputs, write_results
+from zonewise_scheduler.simulator.inputs.source_files import STANDARD_INPUT
+from zonewise_scheduler.simulator.report.json_document import render
+from zonewise_scheduler.simulator.report.progress import ProgressLine, terminal_width
+from zonewise_scheduler.simulator.runner import run_policy
+from zonewise_scheduler.simulator.summary import summarise
+from zonewise_scheduler.simulator.sweep.sweep_report import sweep_document, sweep_text
+from zonewise_scheduler.simulator.sweep.sweep_runs import RunResult, SweepRun, run_result, sweep_columns, sweep_runs
+from zonewise_scheduler.simulator.sweep.worker_pool import RunError, RunsInterrupted, run_in_processes
+from zonewise_scheduler.simulator.swf import SwfLog
+
+_REJECTED = ("plot", "forecast", "json_jobs")
+
+
+def run_sweep(arguments: Namespace) -> None:
+    """Simulate every run, and write the means. Raises CommandError, and KeyboardInterrupt after SIGINT."""
+    for name in _REJECTED:
+        if getattr(arguments, name):
+            raise CommandError(f"--{name.replace('_', '-')} does not go with --repeat")
+    if arguments.trace == STANDARD_INPUT:
+        raise CommandError("--repeat reads TRACE once for each run: name a file, not -")
+    policies = selected_policies(arguments)
+    check_outputs(arguments)
+    first = arguments.seed or 0
+    loads = arguments.loads or [arguments.load]
+    runs = sweep_runs([*policies], loads, range(first, first + arguments.repeat))
+    source = load_trace(_of_run(arguments, runs[0]))
+    if isinstance(source, SwfLog):
+        raise CommandError("--repeat: a log on one pool draws no random numbers: write --nodes and --start-latency too")
+    trace = trace_info(arguments, source)
+    if not arguments.quiet:
+        print_problems(trace, source, whole=arguments.verbose)
+    del source
+    results = list(zip(runs, _results(arguments, runs), strict=True))
+    columns = sweep_columns(results)
+    write_results(
+        arguments,
+        sweep_text(trace.trace, columns, terminal_width(sys.stdout)),
+        lambda: render(sweep_document(trace.trace, trace.options, results, columns)),
+    )
+
+
+def simulate_run(arguments: Namespace, run: SweepRun) -> RunResult:
+    """Return the result of one run: a function of its arguments, in whichever process. Raises CommandError."""
+    arguments = _of_run(arguments, run)
+    source = load_trace(arguments)
+    return run_result(summarise(run_policy(source, selected_policies(arguments)[run.policy], run_options(arguments))))
+
+
+def _results(arguments: Namespace, runs: list[SweepRun]) -> list[RunResult]:
+    visible = not arguments.quiet and sys.stderr.isatty()
+    line = ProgressLine(sys.stderr, "sweep", terminal_width(sys.stderr), things="runs") if visible else None
+
+    def show(done: int) -> None:
+        if line is not None:
+            line.update(done, len(runs))
+
+    try:
+        return run_in_processes(partial(simulate_run, arguments), runs, _processes(arguments), show)
+    except RunError as error:
+        raise CommandError(str(error)) from error
+    except RunsInterrupted as interruption:
+        if line is not None:
+            line.clear()
+        sys.stderr.write(f"zonewise: {interruption}; no means are printed\n")
+        raise KeyboardInterrupt from None
+    finally:
+        if line is not None:
+            line.clear()
+
+
+def _processes(arguments: Namespace) -> int:
+    """Return the number of processes: as many as named, or one for each CPU that this program may use."""
+    if arguments.jobs_parallel is None:
+        return 1
+    return arguments.jobs_parallel or len(os.sched_getaffinity(0))
+
+
+def _of_run(arguments: Namespace, run: SweepRun) -> Namespace:
+    return Namespace(**{**vars(arguments), "seed": run.seed, "load": run.load})

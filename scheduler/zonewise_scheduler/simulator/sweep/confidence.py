@@ -1,0 +1,55 @@
+"""Means with 95 % confidence intervals, by Student's t distribution."""
+
+from __future__ import annotations
+
+from math import atan, cos, pi, sin, sqrt
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LEVEL = 0.95
+_HALVINGS = 100
+
+
+class MeanInterval(NamedTuple):
+    """The mean of independent results."""
+
+    mean: float
+    half_width: float | None
+    """The true mean lies so far from the mean at most, at a confidence of LEVEL; None: one result has no spread."""
+
+
+def mean_interval(values: Sequence[float]) -> MeanInterval:
+    """Return the mean of values with its interval. Raises StatisticsError where there is no value."""
+    if len(values) == 1:
+        return MeanInterval(values[0], None)
+    return MeanInterval(fmean(values), t_quantile(len(values) - 1) * stdev(values) / sqrt(len(values)))
+
+
+def t_quantile(degrees: int, level: float = LEVEL) -> float:
+    """Return the bound that the absolute value of Student's t does not exceed with this probability."""
+    low, high = 0.0, 1.0
+    while _t_probability(high, degrees) < level:
+        high *= 2
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _t_probability(middle, degrees) < level else (low, middle)
+    return high
+
+
+def _t_probability(bound: float, degrees: int) -> float:
+    """Return the probability that the absolute value of Student's t is below a bound.
+
+    Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
+    """
+    theta = atan(bound / sqrt(degrees))
+    odd = degrees % 2
+    if degrees == 1:
+        return 2 * theta / pi
+    term = total = cos(theta) if odd else 1.0
+    for factor in range(2 if odd else 1, degrees - 2, 2):
+        term *= cos(theta) ** 2 * factor / (factor + 1)
+        total += term
+    return 2 / pi * (theta + sin(theta) * total) if odd else sin(theta) * total

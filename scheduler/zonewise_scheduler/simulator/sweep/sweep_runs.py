@@ -1,0 +1,85 @@
+"""The runs of a sweep, and the means over their seeds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_scheduler.simulator.sweep.confidence import MeanInterval, mean_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zonewise_scheduler.simulator.summary import Summary
+
+
+class SweepRun(NamedTuple):
+    """One simulation of a sweep."""
+
+    policy: str
+    load: float | None
+    """Of a mix; None: its default, or another trace."""
+    seed: int
+
+    def __str__(self) -> str:
+        """Return the run as an error names it: "easy, load 0.9, seed 3"."""
+        return f"{self.column}, seed {self.seed}"
+
+    @property
+    def column(self) -> str:
+        """Return what the runs of all seeds have in common: "easy, load 0.9"."""
+        return self.policy if self.load is None else f"{self.policy}, load {self.load:g}"
+
+
+class RunResult(NamedTuple):
+    """The result of one run: values by statistic, and shares of the capacity by resource."""
+
+    statistics: dict[str, float]
+    utilisation: dict[str, float]
+
+
+class SweepColumn(NamedTuple):
+    """The means of the runs that differ in their seeds alone."""
+
+    policy: str
+    load: float | None
+    name: str
+    runs: int
+    statistics: dict[str, MeanInterval]
+    utilisation: dict[str, MeanInterval]
+
+
+STATISTICS: tuple[str, ...] = (
+    "jobs", "failed", "rejected", "waiting", "preemptions", "wait_mean", "wait_median", "wait_p95", "wait_max",
+    "bounded_slowdown", "makespan",
+)  # fmt: skip
+"""Fields of Summary."""
+
+
+def sweep_runs(policies: Sequence[str], loads: Sequence[float | None], seeds: Sequence[int]) -> list[SweepRun]:
+    """Return all runs: the seeds of a policy and a load are beside each other."""
+    return [SweepRun(policy, load, seed) for load in loads for policy in policies for seed in seeds]
+
+
+def run_result(summary: Summary) -> RunResult:
+    """Return the values of a summary that a sweep compares."""
+    return RunResult({name: float(getattr(summary, name)) for name in STATISTICS}, summary.utilisation)
+
+
+def sweep_columns(results: Sequence[tuple[SweepRun, RunResult]]) -> list[SweepColumn]:
+    """Return the means by policy and load, in the order of the runs."""
+    groups: dict[str, list[tuple[SweepRun, RunResult]]] = {}
+    for run, result in results:
+        groups.setdefault(run.column, []).append((run, result))
+    return [_column(name, group) for name, group in groups.items()]
+
+
+def _column(name: str, group: Sequence[tuple[SweepRun, RunResult]]) -> SweepColumn:
+    run, results = group[0][0], [result for _, result in group]
+    return SweepColumn(
+        run.policy,
+        run.load,
+        name,
+        len(results),
+        {key: mean_interval([result.statistics[key] for result in results]) for key in STATISTICS},
+        {key: mean_interval([result.utilisation[key] for result in results]) for key in results[0].utilisation},
+    )

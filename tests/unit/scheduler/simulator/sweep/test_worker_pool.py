@@ -1,0 +1,66 @@
+"""Runs in processes: their order, their errors, and their end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from multiprocessing import active_children
+
+import pytest
+
+from zonewise_scheduler.simulator.sweep.worker_pool import RunError, RunsInterrupted, run_in_processes
+
+LONG = 600
+
+
+def square(item: int) -> int:
+    return item * item
+
+
+def sleep_unless_one(item: int) -> int:
+    """Return at once for 1; else run until the process is ended."""
+    if item != 1:
+        time.sleep(LONG)
+    return item
+
+
+def raise_at_two(item: int) -> int:
+    if item == 2:
+        raise ValueError("no such thing")
+    return sleep_unless_one(item)
+
+
+def exit_at_two(item: int) -> int:
+    if item == 2:
+        os._exit(9)
+    return item
+
+
+@pytest.mark.parametrize("processes", [1, 3, 20])
+def test_results_are_in_the_order_of_the_runs(processes: int) -> None:
+    reported: list[int] = []
+    assert run_in_processes(square, range(7), processes, reported.append) == [0, 1, 4, 9, 16, 25, 36]
+    assert reported == [1, 2, 3, 4, 5, 6, 7]
+    assert active_children() == []
+
+
+def test_an_error_names_its_run_and_ends_the_others() -> None:
+    with pytest.raises(RunError, match=r"^2: no such thing$"):
+        run_in_processes(raise_at_two, [1, 2, 3], 2, lambda done: None)
+    assert active_children() == []
+
+
+def test_a_killed_process_is_an_error() -> None:
+    with pytest.raises(RunError, match=r"its process was killed"):
+        run_in_processes(exit_at_two, [2, 2], 1, lambda done: None)
+    assert active_children() == []
+
+
+def test_an_interrupt_says_what_is_done_and_leaves_no_process() -> None:
+    def interrupt(done: int) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(RunsInterrupted, match=r"^1 of 3 runs were done$"):
+        run_in_processes(sleep_unless_one, [1, 3, 4], 2, interrupt)
+    assert active_children() == []
