@@ -83,16 +83,17 @@ def forecast_error(history: History) -> ForecastError | None:
 
 def reservation_accuracy(history: History) -> ReservationAccuracy | None:
     """Compare reserved starts with the first start after the reservation; None without reservations."""
-    reserved = [
-        (job, job.reservation)
-        for job in jobs_with_reservation(history.jobs)
-        if job.reservation is not None and job.reservation[1] < inf
-    ]
-    starts = [(start, _start_after(job, at)) for job, (at, start) in reserved]
-    if not starts:
-        return None
-    early = [reserved_start - start for reserved_start, start in starts if start <= reserved_start]
-    return ReservationAccuracy(len(starts), len(starts) - len(early), sum(early) / len(early) if early else 0.0)
+    jobs = late = 0
+    early = 0.0
+    for job in jobs_with_reservation(history.jobs):
+        if job.reservation is None or job.reservation[1] == inf:
+            continue
+        at, reserved_start = job.reservation
+        start = _start_after(job, at)
+        jobs += 1
+        late += start > reserved_start
+        early += max(reserved_start - start, 0.0)
+    return ReservationAccuracy(jobs, late, early / (jobs - late) if jobs > late else 0.0) if jobs else None
 
 
 def _start_after(job: JobHistory, time: float) -> float:
