@@ -154,7 +154,7 @@ def _label_reservations(axes: Axes, chart: GanttChart, lines: Mapping[int, Float
     labels = [
         axes.annotate(
             style.printable(chart.jobs[job].name), line[-1].tolist(), (0, 0), textcoords="offset points", size=6,
-            color=style.RESERVATION_COLOUR,
+            color=style.RESERVATION_COLOUR, bbox={"fc": style.PAPER, "ec": "none", "pad": 0},
         )
         for job, line in lines.items()
     ]  # fmt: skip
