@@ -6,10 +6,14 @@ import os
 import signal
 import time
 from multiprocessing import active_children
+from typing import TYPE_CHECKING
 
 import pytest
 
 from zonewise_scheduler.simulator.sweep.worker_pool import RunError, RunsInterrupted, run_in_processes
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 LONG = 600
 
@@ -57,6 +61,15 @@ def test_a_killed_process_is_an_error() -> None:
     assert active_children() == []
 
 
+@pytest.fixture
+def interruptible() -> Generator[None]:
+    """As from a terminal: what a shell has started in the background, these tests for one, ignores SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_says_what_is_done_and_leaves_no_process() -> None:
     def interrupt(done: int) -> None:
         os.kill(os.getpid(), signal.SIGINT)
