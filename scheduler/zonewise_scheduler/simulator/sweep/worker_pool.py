@@ -58,12 +58,20 @@ def run_in_processes(
 
 @contextmanager
 def _interrupts_held_back() -> Generator[None]:
-    """Hold SIGINT back in this block, and for good in the processes that it starts: this one ends them."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    """Hold SIGINT back in this block, and for good in the processes that it starts: this one ends them.
+
+    The mask is what these inherit. It does not protect this process: threads of libraries may take the signal.
+    """
+    held: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, handler)
+    if held:
+        raise KeyboardInterrupt
 
 
 def _check(future: Future[Result], item: object) -> None:
