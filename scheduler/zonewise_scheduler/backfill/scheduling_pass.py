@@ -91,7 +91,9 @@ def _prepare(state: PlannerState, now: float) -> None:
     state.now = now
     for workload in state.running_workloads.extend_overrun(now):
         state.freed_queues.update(state.cohort_index.queues_affected_by(workload))
-        state.must_check_reservations = True
+        state.reservations.invalidate()
+        # a live cluster shows an end a moment after the deadline: the reserved start stands for this pass
+        state.must_check_reservations |= state.assumed is None
     if not all(state.snapshot.workloads_by_queue[name] for name in state.removed_queues):
         reconfigure(state, state.configuration)
     if state.assumed is not None:

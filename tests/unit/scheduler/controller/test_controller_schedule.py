@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from support.live_queue import LiveQueue
@@ -113,6 +113,7 @@ def test_a_backfilled_job_ends_before_the_reserved_start() -> None:
     assert schedule.starts == {"j0": 0, "j3": 3, "j1": 100, "j2": 150}
 
 
+@example(jobs=[Submission(0, 7, 1), Submission(0, 2, 2), Submission(1, 2, 2)], policy=BackfillPolicy())
 @given(
     jobs=st.lists(
         st.builds(Submission, at=st.integers(0, 200), cpus=st.integers(1, 8), run=st.integers(1, 120)),
@@ -122,6 +123,7 @@ def test_a_backfilled_job_ends_before_the_reserved_start() -> None:
     policy=st.sampled_from([BackfillPolicy(), BackfillPolicy(depth=3), BackfillPolicy(shortest_first=True)]),
 )
 def test_reserved_starts_are_met_to_the_second(jobs: list[Submission], policy: BackfillPolicy) -> None:
+    """Also where an end is seen a moment after the deadline: at that moment no other job takes its place."""
     schedule = Schedule(policy)
     schedule.play(jobs)
     assert schedule.starts.keys() == {f"j{number}" for number in range(len(jobs))}
