@@ -108,6 +108,10 @@ class JointPlanner:
         self._cached = None if plan is None else (uids, revision, plan)
         return plan
 
+    def is_valid(self, plan: JointPlan) -> bool:
+        """Tell whether nothing but the uses of a plan has changed the nodes since it was made."""
+        return self._cached is not None and self._cached[1:] == (self._placer.table.revision, plan)
+
     def use(self, plan: JointPlan, pod: WaitingPod, slot: Slot) -> None:
         """Remove a slot, since the pod is assumed there; the rest of the plan stays valid."""
         plan.remove(kind_of(pod), slot)

@@ -76,7 +76,9 @@ class UnitPlacer:
         packable = {unit for unit in (*units, *lower) if self._is_packable(unit)}
         current.by_score([unit for unit in units if unit not in packable], frozenset())
         planned = [unit for unit in (*units, *lower) if unit in packable]
-        plan = self._plan(planned, fresh, current.now) if planned else None
+        if current.plan is None or not self._planner.is_valid(current.plan):
+            current.plan = self._plan(planned, fresh, current.now) if planned else None
+        plan = current.plan
         for unit in units:
             if plan is None or current.is_full:
                 break
@@ -155,6 +157,8 @@ class _Pass:
     def __init__(self, state: ClusterState, placer: Placer, now: float) -> None:
         self.placements: list[PodPlacement] = []
         self.done: set[PodUnit] = set()
+        self.plan: JointPlan | None = None
+        """Made for the pods of a priority and of all lower ones."""
         self.now = now
         self._state = state
         self._placer = placer

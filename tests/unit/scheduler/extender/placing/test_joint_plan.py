@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 from support.extender_caches import DirectCluster
 from support.ledger_kubelets import SINGLE, node_kind, pod_shape
 from zonewise_scheduler.admission.admit import admit
-from zonewise_scheduler.extender.placing.joint_plan import HOLD, MAX_NODES
+from zonewise_scheduler.extender.placing.joint_plan import HOLD, MAX_NODES, JointPlan, JointPlanner
 from zonewise_scheduler.extender.placing.placer import HELD
 from zonewise_scheduler.nodes.filters.constraints import Constraints
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Sequence
+
+    from zonewise_scheduler.extender.state.waiting_pods import WaitingPod
 
 KIND = node_kind(SINGLE, cpus=15, gpus=0)
 """Two zones of fifteen CPUs."""
@@ -89,6 +91,30 @@ def test_priority_wins_over_packing() -> None:
     for name, size, priority in (("six", 6, 0), ("nine", 9, 0), ("ten", 10, 1)):
         cluster.create(name, pod_shape((size, 0)), priority=priority)
     assert [cluster.filter(name).node for name in ("six", "nine", "ten")] == ["", "", "n0"]
+
+
+def test_one_plan_serves_all_priorities(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the slots of lower priorities too, and stays valid while its own slots are used."""
+    plans: list[int] = []
+    new_plan = JointPlanner._new_plan
+
+    def counted(planner: JointPlanner, pods: Sequence[WaitingPod], now: float) -> JointPlan | None:
+        plans.append(len(pods))
+        return new_plan(planner, pods, now)
+
+    cluster = cluster_with([15, 15])
+    for name in ("p0", "p1"):
+        assert bind_filtered(cluster, name) == "n0"
+        cluster.arrive(name)
+    for name, size, priority in (("a", 9, 4), ("b", 9, 3), ("c", 8, 2), ("d", 6, 1)):
+        cluster.create(name, pod_shape((size, 0)), priority=priority)
+        cluster.filter(name)
+    cluster.clock.advance(2)
+    cluster.end("p0")
+    cluster.report("n0")
+    monkeypatch.setattr(JointPlanner, "_new_plan", counted)
+    assert cluster.run_pass() == {"a": "n0", "d": "n0"}, "the others fit nowhere"
+    assert plans == [4]
 
 
 def test_pods_that_have_waited_for_long_come_first() -> None:
