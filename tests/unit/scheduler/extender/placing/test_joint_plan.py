@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 from support.extender_caches import DirectCluster
 from support.ledger_kubelets import SINGLE, node_kind, pod_shape
 from zonewise_scheduler.admission.admit import admit
-from zonewise_scheduler.extender.placing.joint_plan import HOLD, MAX_NODES, JointPlan, JointPlanner
+from zonewise_scheduler.extender.placing.joint_plan import HOLD, MAX_NODES
 from zonewise_scheduler.extender.placing.placer import HELD
 from zonewise_scheduler.nodes.filters.constraints import Constraints
+from zonewise_scheduler.nodes.packing.bin_packing import pack
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Sequence
 
-    from zonewise_scheduler.extender.state.waiting_pods import WaitingPod
+    from zonewise_scheduler.nodes.packing.bin_packing import PackBin, PackItem
 
 KIND = node_kind(SINGLE, cpus=15, gpus=0)
 """Two zones of fifteen CPUs."""
@@ -95,12 +96,11 @@ def test_priority_wins_over_packing() -> None:
 
 def test_one_plan_serves_all_priorities(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has the slots of lower priorities too, and stays valid while its own slots are used."""
-    plans: list[int] = []
-    new_plan = JointPlanner._new_plan
+    packed: list[int] = []
 
-    def counted(planner: JointPlanner, pods: Sequence[WaitingPod], now: float) -> JointPlan | None:
-        plans.append(len(pods))
-        return new_plan(planner, pods, now)
+    def counted(bins: Sequence[PackBin], items: Sequence[PackItem]) -> list[tuple[int, ...]]:
+        packed.append(len(items))
+        return pack(bins, items)
 
     cluster = cluster_with([15, 15])
     for name in ("p0", "p1"):
@@ -112,9 +112,9 @@ def test_one_plan_serves_all_priorities(monkeypatch: pytest.MonkeyPatch) -> None
     cluster.clock.advance(2)
     cluster.end("p0")
     cluster.report("n0")
-    monkeypatch.setattr(JointPlanner, "_new_plan", counted)
+    monkeypatch.setattr("zonewise_scheduler.extender.placing.joint_plan.pack", counted)
     assert cluster.run_pass() == {"a": "n0", "d": "n0"}, "the others fit nowhere"
-    assert plans == [4]
+    assert packed == [1, 1, 1, 1], "each priority once"
 
 
 def test_pods_that_have_waited_for_long_come_first() -> None:
