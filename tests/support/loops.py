@@ -53,6 +53,7 @@ class FakeKubelet:
         self.managers = ContainerManager(even_zones(2, 8, memory=4 * GIB), devices, STATIC)
         self.managers.admit(OWN)
         self.mood = OK
+        self.restarts = 0
         self.calls: list[str] = []
         self.problems: tuple[str, ...] = ()
         self.last_pods: tuple[PodResources, ...] = ()
@@ -65,6 +66,9 @@ class FakeKubelet:
         self._respond("List")
         self.last_pods = () if self.mood == FORGETFUL else self.managers.pod_resources()
         return self.last_pods
+
+    def socket_identity(self) -> tuple[int, int, int]:
+        return 1, 1, self.restarts
 
     def allocatable(self) -> Allocatable:
         self.calls.append("GetAllocatableResources")

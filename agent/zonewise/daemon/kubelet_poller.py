@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from zonewise.daemon.metrics import AgentMetrics
     from zonewise.kubelet.cgroups import PodCgroups
     from zonewise.kubelet.config_source import ConfigSource
-    from zonewise.kubelet.podresources.client import PodResourcesClient
+    from zonewise.kubelet.podresources.client import PodResourcesClient, SocketIdentity
     from zonewise.kubelet.state import StateReader, StateReading
     from zonewise.kubelet.types import Allocatable, PodResources, StateFiles
     from zonewise.kubelet.unreported_devices import UnreportedDevices
@@ -74,14 +74,24 @@ class KubeletPoller:
         self._ended_pods = EndedPods()
         self._allocatable: Allocatable | None = None
         self._registered: Mapping[str, tuple[str, ...]] = {}
+        self._socket: SocketIdentity | None = None
 
     def poll(self, reasons: frozenset[Reason]) -> PollResult:
-        """Return the state of the kubelet. Raises KubeletError where its allocations cannot be read."""
-        if Reason.SOCKET in reasons:
+        """Return the state of the kubelet. Raises KubeletError where its allocations cannot be read.
+
+        The client repeats calls over a restart of the kubelet, and the event of the new socket may come later. So the
+        socket is looked at before and after the calls.
+        """
+        socket = self._sources.client.socket_identity()
+        if Reason.SOCKET in reasons or self._socket not in (None, socket):
             self._forget()
+        self._socket = socket
         if not reasons <= PODS_ONLY:
             self._allocatable = None
         state, pods, allocatable = self._consistent_state()
+        if self._sources.client.socket_identity() != socket:
+            self._forget()
+            raise Unsettled("the kubelet has restarted meanwhile")
         reading = self._sources.config.read(refresh=not reasons <= PODS_ONLY)
         cgroups = self._sources.cgroups.uids()
         active = self._new_pods.active_uids(cgroups, state.files.pod_uids())

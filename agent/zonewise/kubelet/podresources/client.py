@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -35,6 +36,10 @@ BURST = 6
 
 _FIRST_PAUSE = 0.05  # seconds; a throttled call may succeed within a tenth of a second
 _LONGEST_PAUSE = 1.0
+
+
+SocketIdentity = tuple[int, int, int]
+"""Device, inode and time of the last change, in nanoseconds."""
 
 
 class PodResourcesClient:
@@ -93,6 +98,14 @@ class PodResourcesClient:
         for problem in problems:
             log.warning("Get on %s: %s", self._socket, problem)
         return pods[0] if pods else None
+
+    def socket_identity(self) -> SocketIdentity | None:
+        """Return which socket there is; None where there is none. A kubelet makes another one at its start."""
+        try:
+            status = os.stat(self._socket)
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino, status.st_ctime_ns
 
     @property
     def problems(self) -> tuple[str, ...]:

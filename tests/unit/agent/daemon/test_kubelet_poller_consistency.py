@@ -75,6 +75,9 @@ class World:
         self.listed_in = self.now()
         return self.listed_in.report().pods
 
+    def socket_identity(self) -> tuple[int, int, int]:
+        return 1, 1, 1
+
     def allocatable(self) -> Allocatable:
         return self._history.report().allocatable
 

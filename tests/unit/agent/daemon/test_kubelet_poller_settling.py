@@ -201,6 +201,29 @@ def test_a_start_is_noticed(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert loop.run_once(Reason.RETRY) is None
 
 
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_a_start_without_an_event_is_noticed(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client repeats calls over a restart. The socket is another one, also where its event has not come yet."""
+    loop = Loop()
+    loop.kubelet.managers.admit(pod("a", 2))
+    loop.run_once(Reason.START)
+    before = loop.sink.published
+    monkeypatch.setattr("zonewise.daemon.kubelet_poller.incomplete_list_reason", incomplete)
+    list_pods = loop.kubelet.list
+
+    def restarting() -> tuple[PodResources, ...]:
+        loop.kubelet.restarts += 1
+        return list_pods()
+
+    if when == "before":
+        loop.kubelet.restarts += 1
+    else:
+        monkeypatch.setattr(loop.kubelet, "list", restarting)
+    loop.kubelet.managers.admit(pod("b", 2))
+    assert loop.run_once(Reason.STATE) is not None
+    assert loop.sink.published == before
+
+
 # --- new pods
 
 
