@@ -22,8 +22,8 @@ HOLDER = "kueue-controller-manager-7d4_8a1"
 
 
 def kueue_lease(second: int = 0, *, seconds: int = 15, annotations: Json | None = None) -> Json:
-    """Return Kueue's Lease, renewed at a second."""
-    renewed = f"2026-01-01T00:00:{second:02}.000000Z"
+    """Return Kueue's Lease, renewed at a second of a day."""
+    renewed = f"2026-01-01T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}.000000Z"
     metadata = {"name": LEASE_NAME.name, "namespace": LEASE_NAME.namespace, "annotations": annotations or {}}
     spec = {"holderIdentity": HOLDER, "leaseDurationSeconds": seconds, "renewTime": renewed}
     return {"metadata": metadata, "spec": spec}
