@@ -1,9 +1,9 @@
 """The devices of a machine as instances of Node Feature Discovery's raw features.
 
-Every device is an instance, in NFD's order (that of its directory listing), with NFD's attributes. NFD has no
-`rdma.device`. Beside these it has
+Every device is an instance, in NFD's order (that of its directory listing), with NFD's attributes. Beside these it has
 what NFD lacks and placement needs: `address`, `numa_node`, `driver`, the PCI Express link, the RDMA device and firmware
-of a NIC. The current speed of a link is left out: idle devices lower it, and each change would be a write.
+of a NIC. The current speed of a link is left out: idle devices lower it, and each change would be a write. NFD has no
+`rdma.device`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise.objects.feature_values import known_attributes
+from zonewise.objects.physical_nics import virtual_functions
 from zonewise.objects.uniform_value import uniform_value
 
 if TYPE_CHECKING:
@@ -79,9 +80,10 @@ def _hardware(nic: Nic, firmware: Mapping[str, str | None]) -> Values:
 
 def _rdma_devices(machine: Machine, *, with_pods: bool) -> Iterator[Values]:
     functions = {function.address: function for function in machine.pci}
+    virtual = virtual_functions(machine)
     for device in sorted(machine.infiniband, key=lambda device: device.name):
         function = functions.get(device.address or "")
-        if function is not None and function.physical_function is not None and not with_pods:
+        if device.address in virtual and not with_pods:
             continue
         yield {
             "name": device.name,

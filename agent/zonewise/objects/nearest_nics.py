@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise.objects.physical_nics import physical_rdma, virtual_functions
+
 if TYPE_CHECKING:
     from zonewise.machine.model.machine import Machine
 
@@ -36,7 +38,5 @@ def nearest_nics(machine: Machine) -> dict[str, NearestNics]:
 
 
 def _candidates(machine: Machine) -> set[str]:
-    virtual = {function.address for function in machine.pci if function.physical_function is not None}
-    rdma = {device.address for device in machine.infiniband if device.address is not None and not device.software}
-    rdma -= virtual
-    return rdma or {nic.address for nic in machine.nics if nic.address is not None} - virtual
+    rdma = {device.address for device in physical_rdma(machine) if device.address is not None}
+    return rdma or {nic.address for nic in machine.nics if nic.address is not None} - virtual_functions(machine)

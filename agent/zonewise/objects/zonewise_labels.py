@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from zonewise.objects.gfd_labels import sanitized_name
 from zonewise.objects.nearest_nics import CLOSEST_FIRST, nearest_nics
+from zonewise.objects.physical_nics import physical_rdma
 from zonewise.objects.uniform_value import uniform_value
 
 if TYPE_CHECKING:
@@ -74,17 +75,16 @@ def _gpus(machine: Machine) -> Iterator[tuple[str, object]]:
 def _gpus_by_zone(machine: Machine) -> Iterator[tuple[str, object]]:
     """Yield the GPUs of each model in each zone that has some: gpus-of-zone-0.NVIDIA-H100-80GB-HBM3."""
     names = Counter(
-        f"gpus-of-zone-{gpu.zone}.{sanitized_name(gpu.model)}"[:_MAX_NAME].rstrip("-_.")
+        f"gpus-of-zone-{gpu.zone}.{model}"[:_MAX_NAME].rstrip("-_.")
         for gpu in machine.gpus
-        if gpu.model is not None and gpu.zone is not None and sanitized_name(gpu.model)
+        if gpu.zone is not None and (model := sanitized_name(gpu.model or ""))
     )
     yield from sorted(names.items())
 
 
 def _rdma(machine: Machine) -> Iterator[tuple[str, object]]:
     """Yield what the ports of physical devices offer; those of software and of virtual functions add no bandwidth."""
-    virtual = {function.address for function in machine.pci if function.physical_function is not None}
-    physical = [each for each in machine.infiniband if not each.software and each.address not in virtual]
+    physical = physical_rdma(machine)
     if not physical:
         return
     active = [(device, port) for device in physical for port in device.ports if port.state == "ACTIVE"]
