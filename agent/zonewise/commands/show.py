@@ -153,11 +153,9 @@ def _nrt(scan: Scan, arguments: Namespace) -> str:
 
 
 def _labels(scan: Scan, arguments: Namespace) -> str:
-    from zonewise.objects.features import node_features
-    from zonewise.objects.labels import build_labels, render_labels
+    from zonewise.objects.labels import machine_to_labels, render_labels
 
-    local = _local_features(arguments)
-    return render_labels(build_labels(scan.machine, node_features(scan.machine, (), local), local).values)
+    return render_labels(machine_to_labels(scan.machine, _local_features(arguments)))
 
 
 def _node_feature(scan: Scan, arguments: Namespace) -> str:

@@ -47,9 +47,9 @@ class Labels(NamedTuple):
     """Problems with other labels, and how they were resolved; each a sentence."""
 
 
-def machine_to_labels(machine: Machine) -> dict[str, str]:
-    """Return the labels by name, sorted; each is valid for Kubernetes."""
-    return build_labels(machine, node_features(machine)).values
+def machine_to_labels(machine: Machine, local: LocalFeatures = NO_LOCAL_FEATURES) -> dict[str, str]:
+    """Return the labels of a machine and of feature files by name, sorted; each is valid for Kubernetes."""
+    return build_labels(machine, node_features(machine, (), local), local).values
 
 
 def build_labels(machine: Machine, features: Features, local: LocalFeatures = NO_LOCAL_FEATURES) -> Labels:
