@@ -6,15 +6,15 @@ them when they are read, and not stored.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from zonewise_scheduler.backfill.pool.packed_amounts import NARROW_BITS, PackedRequest, ResourcePacking
 from zonewise_scheduler.backfill.pool.pool_state import Job
 from zonewise_scheduler.simulator.history import OUTCOMES, History, JobColumns, JobHistory, JobRun
+from zonewise_scheduler.simulator.lazy_sequence import LazySequence
 from zonewise_scheduler.simulator.pool_simulation import Task
 from zonewise_scheduler.simulator.swf import LoggedJobs
 
@@ -36,11 +36,8 @@ MAX_PROCESSORS = (1 << 26) - 1
 _NO_FORECASTS: Mapping[Job, Forecast] = MappingProxyType({})
 
 
-class LogTasks(Sequence[Task]):
-    """The tasks of a log by time of submission, then by number; serials count from 0.
-
-    A task is made when it is read.
-    """
+class LogTasks(LazySequence[Task]):
+    """The tasks of a log by time of submission, then by number; serials count from 0."""
 
     def __init__(self, jobs: LoggedJobs, *, exact: bool) -> None:
         """With `exact`, every job declares its true run time."""
@@ -52,28 +49,15 @@ class LogTasks(Sequence[Task]):
     def __len__(self) -> int:
         return len(self._order)
 
-    @overload
-    def __getitem__(self, index: int) -> Task: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Task]: ...
-
-    def __getitem__(self, index: int | slice) -> Task | list[Task]:
-        rows = range(len(self))[index]
-        return self._task(rows) if isinstance(rows, int) else [self._task(row) for row in rows]
-
-    def __iter__(self) -> Iterator[Task]:
-        return map(self._task, range(len(self)))
-
-    def _task(self, serial: int) -> Task:
-        logged = self._jobs[self._order[serial]]
+    def _make(self, index: int) -> Task:
+        logged = self._jobs[self._order[index]]
         processors = min(logged.processors, MAX_PROCESSORS)
         if processors not in self._requests:
             self._requests[processors] = COLUMNS.pack_request({PROCESSORS: processors})
         amount, guards = self._requests[processors]
         walltime = (logged.run_time or 1) if self._exact else logged.requested_time
         kin = (logged.user, logged.queue, logged.executable)
-        job = Job(serial, amount, guards, logged.submit_time, walltime, 0, str(logged.job_number), kin)
+        job = Job(index, amount, guards, logged.submit_time, walltime, 0, str(logged.job_number), kin)
         return Task(job, logged.run_time)
 
     def columns(self, starts: NumberColumn) -> JobColumns:
@@ -102,8 +86,8 @@ class LogTasks(Sequence[Task]):
         )
 
 
-class LogHistory(Sequence[JobHistory]):
-    """The jobs of a log after its simulation. An item is made when it is read."""
+class LogHistory(LazySequence[JobHistory]):
+    """The jobs of a log after its simulation."""
 
     def __init__(
         self, tasks: LogTasks, starts: NumberColumn, reservations: FirstReservations, forecasts: Mapping[int, Forecast]
@@ -117,24 +101,11 @@ class LogHistory(Sequence[JobHistory]):
     def __len__(self) -> int:
         return len(self._tasks)
 
-    @overload
-    def __getitem__(self, index: int) -> JobHistory: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[JobHistory]: ...
-
-    def __getitem__(self, index: int | slice) -> JobHistory | list[JobHistory]:
-        rows = range(len(self))[index]
-        return self._job(rows) if isinstance(rows, int) else [self._job(row) for row in rows]
-
-    def __iter__(self) -> Iterator[JobHistory]:
-        return map(self._job, range(len(self)))
-
-    def _job(self, serial: int) -> JobHistory:
-        task = self._tasks[serial]
+    def _make(self, index: int) -> JobHistory:
+        task = self._tasks[index]
         amounts = {PROCESSORS: task.job.request}
-        reservation, forecast = self._reservations.get(serial), self._forecasts.get(serial)
-        return _job_history(task, amounts, self._starts.number(serial), reservation, forecast)
+        reservation, forecast = self._reservations.get(index), self._forecasts.get(index)
+        return _job_history(task, amounts, self._starts.number(index), reservation, forecast)
 
     def columns(self) -> JobColumns:
         """Return the jobs as columns."""
@@ -142,11 +113,11 @@ class LogHistory(Sequence[JobHistory]):
 
     def with_reservation(self) -> Iterator[JobHistory]:
         """Yield the jobs with a reservation."""
-        return (self._job(serial) for serial, _ in self._reservations.items())
+        return (self._make(serial) for serial, _ in self._reservations.items())
 
     def with_forecast(self) -> Iterator[JobHistory]:
         """Yield the jobs with a forecast, by time of submission."""
-        return map(self._job, sorted(self._forecasts))
+        return map(self._make, sorted(self._forecasts))
 
 
 def build_tasks(jobs: Iterable[LoggedJob], *, exact: bool = False) -> LogTasks:
