@@ -18,7 +18,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.backfill.events import evict, finish, submit
-from zonewise_scheduler.backfill.run_time_samples import SampledRunTimes
+from zonewise_scheduler.backfill.run_time_samples import SampledRunTimes, number_of_plays
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.quota.api.workload_types import Eviction, Workload
 
@@ -30,12 +30,8 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
     from zonewise_scheduler.backfill.run_time_samples import RunTimeDraw
 
-SAMPLES = 16
-"""Plays of a forecast,"""
-MIN_SAMPLES = 3
-"""fewer where many workloads are pending or run, but not fewer than these:"""
 MAX_WORKLOADS_PLAYED = 1000
-"""the workloads of all plays together, so that the cost of a forecast is bounded."""
+"""The workloads of all plays together, so that the cost of a forecast is bounded."""
 MAX_DECISIONS = 10_000
 """Passes of each play; a workload that has not started by then has an unknown start."""
 MAX_RESERVATION_DEPTH = 8
@@ -115,8 +111,7 @@ def sample_starts(
 def _plays(state: PlannerState, inputs: ForecastInputs) -> int:
     if not inputs.run_times.observed and not len(inputs.arrivals):
         return 1  # nothing is drawn, so all plays are alike
-    workloads = len(state.pending) + len(state.running) + 1
-    return max(MIN_SAMPLES, min(SAMPLES, MAX_WORKLOADS_PLAYED // workloads))
+    return number_of_plays(len(state.pending) + len(state.running), MAX_WORKLOADS_PLAYED)
 
 
 def _running(state: PlannerState, now: float) -> Iterator[tuple[Workload, float]]:

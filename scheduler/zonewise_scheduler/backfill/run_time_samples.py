@@ -17,8 +17,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=WalltimeSubject)
 
+SAMPLES = 16
+"""Plays of a forecast,"""
+MIN_SAMPLES = 3
+"""fewer where many jobs are pending or run, but not fewer than these."""
 _COMMON_SHARE = 0.5
 """The share of draws at the same quantile for all jobs of a user."""
+
+
+def number_of_plays(jobs: int, max_played: int) -> int:
+    """Return how often so many pending and running jobs are played; all plays together have `max_played` jobs."""
+    return max(MIN_SAMPLES, min(SAMPLES, max_played // (jobs + 1)))
 
 
 class SampledRunTimes(Generic[T]):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.backfill.arrival_history import ArrivalHistory
 from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
-from zonewise_scheduler.backfill.run_time_samples import SampledRunTimes
+from zonewise_scheduler.backfill.run_time_samples import SampledRunTimes, number_of_plays
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -23,12 +23,8 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.pool.pool_state import Job, PoolPolicy, PoolState
     from zonewise_scheduler.backfill.run_time_samples import RunTimeDraw
 
-SAMPLES = 16
-"""Plays of a forecast,"""
-MIN_SAMPLES = 3
-"""fewer where many jobs are pending or run, but not fewer than these:"""
 MAX_JOBS_PLAYED = 4000
-"""the jobs of all plays together, so that the cost of a forecast is bounded."""
+"""The jobs of all plays together, so that the cost of a forecast is bounded."""
 HORIZON = 30 * 24 * 3600.0
 """Seconds; a job that has not started by then has an unknown start in a play."""
 MAX_DECISIONS = 20_000
@@ -61,8 +57,7 @@ def sample_starts(
     bounds = {reservation.job: max(reservation.start, now) for reservation in policy.reservations(now, state)}
     running = ((job, start) for job, (start, _) in state.run_spans.items())
     run_times = SampledRunTimes(now, running, history.run_times)
-    size = len(state.pending) + len(state.run_spans) + 1
-    for sample in range(max(MIN_SAMPLES, min(SAMPLES, MAX_JOBS_PLAYED // size))):
+    for sample in range(number_of_plays(len(state.pending) + len(state.run_spans), MAX_JOBS_PLAYED)):
         play = _PoolPlay(now, state.copy(), policy.fork(), run_times.draw(sample), history.arrivals.replay(now, sample))
         played = play.run(starts)
         for job, sampled in starts.items():

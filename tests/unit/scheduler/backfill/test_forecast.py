@@ -16,8 +16,6 @@ from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.arrival_history import DAY, ArrivalHistory
 from zonewise_scheduler.backfill.forecast import (
     EXACT,
-    MIN_SAMPLES,
-    SAMPLES,
     ForecastInputs,
     PlayOptions,
     SubmittedWorkload,
@@ -26,6 +24,7 @@ from zonewise_scheduler.backfill.forecast import (
 from zonewise_scheduler.backfill.planner_state import new_state
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, BackfillPolicy, policy_named
 from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
+from zonewise_scheduler.backfill.run_time_samples import MIN_SAMPLES, SAMPLES
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot

@@ -12,9 +12,10 @@ from hypothesis import given
 from support.pool_jobs import PoolCase, cpus, job, pool_cases
 from zonewise_scheduler.backfill.arrival_history import DAY
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
-from zonewise_scheduler.backfill.pool.pool_forecast import MIN_SAMPLES, SAMPLES, new_history, sample_starts
+from zonewise_scheduler.backfill.pool.pool_forecast import new_history, sample_starts
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
 from zonewise_scheduler.backfill.pool.pool_state import PoolState
+from zonewise_scheduler.backfill.run_time_samples import MIN_SAMPLES, SAMPLES
 from zonewise_scheduler.simulator.pool_simulation import Task, simulate_pool
 
 if TYPE_CHECKING:
