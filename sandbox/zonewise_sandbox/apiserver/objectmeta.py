@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # k8s.io/apimachinery/pkg/util/rand: no vowels, hence no words
 _SUFFIX_LENGTH = 5
+_random = random.SystemRandom()  # not the shared generator: a program that seeds it would have the same names again
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _PATH_NAMES = frozenset({"roles", "rolebindings", "clusterroles", "clusterrolebindings"})
 _SYSTEM = ("namespace", "uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds")
@@ -55,8 +56,13 @@ def timestamp(after: float = 0) -> str:
 
 def generated_name(prefix: str) -> str:
     """Return a name from generateName (k8s.io/apiserver/pkg/storage/names/generate.go)."""
-    suffix = "".join(random.choices(_SUFFIX_LETTERS, k=_SUFFIX_LENGTH))  # noqa: S311 -- a name, no secret
+    suffix = "".join(_random.choices(_SUFFIX_LETTERS, k=_SUFFIX_LENGTH))
     return prefix[: 63 - _SUFFIX_LENGTH] + suffix
+
+
+def needs_generated_name(metadata: Object) -> bool:
+    """Tell whether the server names a new object (needsNameGeneration in registry/store.go)."""
+    return bool(metadata.get("generateName")) and not metadata.get("name")
 
 
 def new_metadata(kind: Kind, metadata: Object, namespace: str) -> Object:
@@ -66,7 +72,7 @@ def new_metadata(kind: Kind, metadata: Object, namespace: str) -> Object:
     if metadata.get("resourceVersion"):
         raise internal("resourceVersion should not be set on objects to be created")
     created: Object = {name: value for name, value in metadata.items() if name not in _SYSTEM and value is not None}
-    if not created.get("name") and created.get("generateName"):
+    if needs_generated_name(created):
         created["name"] = generated_name(created["generateName"])
     created |= {"uid": str(uuid.uuid4()), "creationTimestamp": timestamp()}
     created.pop("resourceVersion", None)

@@ -17,7 +17,14 @@ from zonewise_sandbox.apiserver.fieldset import ShapeError
 from zonewise_sandbox.apiserver.json_values import object_in
 from zonewise_sandbox.apiserver.kinds import DEFINITION, NAMESPACE, POD
 from zonewise_sandbox.apiserver.request_info import WriteOptions
-from zonewise_sandbox.apiserver.status_errors import already_exists, conflict, forbidden, invalid, not_found
+from zonewise_sandbox.apiserver.status_errors import (
+    StatusError,
+    already_exists,
+    conflict,
+    forbidden,
+    invalid,
+    not_found,
+)
 from zonewise_sandbox.apiserver.validation import (
     apply_update,
     bumps_generation,
@@ -48,6 +55,9 @@ if TYPE_CHECKING:
     from zonewise_sandbox.apiserver.store import Store
     from zonewise_sandbox.apiserver.webhook_client import Resolver
 
+_NAME_ATTEMPTS = 8
+"""Generated names tried for one object (maxNameGenerationCreateAttempts in registry/generic/registry/store.go)."""
+
 
 class RestStorage:
     """All objects, and the rules of writing them. Every method raises StatusError."""
@@ -70,8 +80,8 @@ class RestStorage:
             obj = {**obj, "metadata": {**object_in(obj, "metadata"), "namespace": _namespace_of(obj, target)}}
         request = _request("CREATE", target, None, options)
         obj = self._webhooks.mutate(request, complete(target.kind, obj, options)) or obj
-        metadata = meta.new_metadata(target.kind, object_in(obj, "metadata"), target.namespace)
-        return self._create({**obj, "metadata": metadata}, request, options, None)
+        attempts = _NAME_ATTEMPTS if meta.needs_generated_name(object_in(obj, "metadata")) else 1
+        return self._create_named(obj, request, options, attempts)
 
     def replace(self, target: Target, body: Object, options: WriteOptions) -> Object:
         """Replace an object, or the part of it that the subresource is."""
@@ -120,6 +130,16 @@ class RestStorage:
         self._webhooks.validate(request, None)
         with self._store.lock:
             return self._objects.delete(target, deletion)
+
+    def _create_named(self, obj: Object, request: AdmissionRequest, options: WriteOptions, attempts: int) -> Object:
+        target = request.target
+        metadata = meta.new_metadata(target.kind, object_in(obj, "metadata"), target.namespace)
+        try:
+            return self._create({**obj, "metadata": metadata}, request, options, None)
+        except StatusError as error:
+            if error.reason != "AlreadyExists" or attempts == 1:
+                raise
+            return self._create_named(obj, request, options, attempts - 1)
 
     def _create(
         self, obj: Object, request: AdmissionRequest, options: WriteOptions, managed: list[Object] | None
