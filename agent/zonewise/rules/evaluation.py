@@ -41,7 +41,7 @@ def evaluate(objects: Iterable[RuleObject], features: RawFeatures) -> Evaluation
     """Return what the rules give for the features. Never raises."""
     by_name = sorted(objects, key=lambda rule_object: rule_object.name)
     groups = [rule_object for rule_object in by_name if rule_object.kind == NODE_FEATURE_GROUP]
-    run = _Run(features)
+    run = RuleRun(features)
     for rule_object in by_name:
         if rule_object.kind != NODE_FEATURE_GROUP:
             run.evaluate_object(rule_object)
@@ -113,13 +113,13 @@ def _expand(rule: Rule, matched: MatchedFeatures, labels: dict[str, str], variab
         variables.update(expand_map(rule.vars_template, matched))
 
 
-def _group_run(group: RuleObject, features: RawFeatures) -> _Run:
-    run = _Run(features)
+def _group_run(group: RuleObject, features: RawFeatures) -> RuleRun:
+    run = RuleRun(features)
     run.evaluate_object(group)
     return run
 
 
-class _Run:
+class RuleRun:
     """One evaluation: the features with what earlier rules added, and the outputs so far."""
 
     def __init__(self, features: RawFeatures) -> None:
@@ -132,18 +132,29 @@ class _Run:
         self._rejections: list[Rejection] = []
         self.outcomes: list[RuleOutcome] = []
 
+    @property
+    def features(self) -> RawFeatures:
+        """Return the features that the next rule sees."""
+        return self._features
+
     def evaluate_object(self, rule_object: RuleObject) -> None:
         """Evaluate the rules of one object."""
         for rule in rule_object.rules:
-            try:
-                output = evaluate_rule(rule, self._features)
-            except RuleError as error:
-                self.outcomes.append(RuleOutcome(rule_object.name, rule.name, error=str(error)))
-                continue
-            self.outcomes.append(RuleOutcome(rule_object.name, rule.name, output.matched))
+            self.evaluate_rule(rule_object.name, rule)
+
+    def evaluate_rule(self, object_name: str, rule: Rule) -> RuleOutcome:
+        """Evaluate one rule, and return how that ended."""
+        try:
+            output = evaluate_rule(rule, self._features)
+        except RuleError as error:
+            outcome = RuleOutcome(object_name, rule.name, error=str(error))
+        else:
+            outcome = RuleOutcome(object_name, rule.name, output.matched)
             self._collect(output)
             before = self._attributes.get(MATCHED, {})
             self._attributes[MATCHED] = {**before, **output.labels, **output.vars}
+        self.outcomes.append(outcome)
+        return outcome
 
     def result(self) -> Evaluation:
         """Return the outputs that may be set."""

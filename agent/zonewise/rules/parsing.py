@@ -12,6 +12,7 @@ from zonewise.rules.types import (
     NODE_FEATURE_GROUP,
     NODE_FEATURE_RULE,
     FeatureMatcherTerm,
+    FeatureSet,
     MatchExpression,
     Rule,
     RuleError,
@@ -67,6 +68,34 @@ def parse_rule(document: object, where: str = "rule", *, is_group: bool = False)
         return rule if is_group else _with_outputs(rule, fields, where)
     except RuleError as error:
         return Rule(name or where, error=str(error))
+
+
+def parse_features(document: object) -> FeatureSet:
+    """Return the raw features of a NodeFeature. Raises RuleError."""
+    fields = _mapping(document, "the document")
+    if fields.get("kind") != "NodeFeature":
+        raise RuleError(f"kind {fields.get('kind')!r} is not NodeFeature")
+    features = _mapping(_mapping(fields.get("spec"), "spec").get("features") or {}, "spec.features")
+    where = "spec.features"
+    return FeatureSet(
+        {name: frozenset(_mapping(elements, at)) for name, elements, at in _feature_elements(features, "flags")},
+        {
+            name: {key: _text(value, f"{at}.{key}") for key, value in _mapping(elements, at).items()}
+            for name, elements, at in _feature_elements(features, "attributes")
+        },
+        {
+            name: [_texts(_mapping(one, at), "attributes", where) for one in _list(elements, at)]
+            for name, elements, at in _feature_elements(features, "instances")
+        },
+    )
+
+
+def _feature_elements(features: Mapping[str, object], kind: str) -> Iterator[tuple[str, object, str]]:
+    empty: object = [] if kind == "instances" else {}
+    for name, value in _mapping(features.get(kind) or {}, f"spec.features.{kind}").items():
+        where = f"spec.features.{kind}.{name}"
+        elements = _mapping(value, where).get("elements")
+        yield name, empty if elements is None else elements, f"{where}.elements"
 
 
 def unknown_fields(document: object) -> Iterator[str]:

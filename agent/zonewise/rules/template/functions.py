@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from zonewise.rules.regexps import encoded
-from zonewise.rules.template.arguments import items_of, number_of, text_of, to_text
+from zonewise.rules.template.arguments import number_of, text_of, to_text
 from zonewise.rules.template.formats import sprintf
 from zonewise.rules.template.sprig import ANY_NUMBER, SPRIG, Function
 from zonewise.rules.template.values import Value, as_list, as_map, is_true, kind, limited
@@ -50,14 +50,6 @@ def _zero(others: list[Value]) -> Value:
     if others and as_list(others[0]) is not None:
         return []
     return {} if others and as_map(others[0]) is not None else ""
-
-
-def _slice(value: Value, *bounds: Value) -> Value:
-    items = value if isinstance(value, str) else items_of(value, "slice")
-    first, last = ([number_of(bound, "slice") for bound in bounds] + [0, len(items)][len(bounds) :])[:2]
-    if not 0 <= first <= last <= len(items):
-        raise RuleError(f"slice: {first} to {last} is out of range, there are {len(items)}")
-    return items[first:last]
 
 
 def _comparable(first: Value, second: Value, name: str) -> None:
@@ -123,7 +115,6 @@ FUNCTIONS: dict[str, Function] = {
     "not": Function(_not, 1, 1),
     "len": Function(_len, 1, 1),
     "index": Function(_index, 1, ANY_NUMBER),
-    "slice": Function(_slice, 1, 3),
     "eq": Function(_eq, 2, ANY_NUMBER),
     "ne": Function(_ne, 2, 2),
     "lt": Function(_lt, 2, 2),

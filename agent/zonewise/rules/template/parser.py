@@ -105,6 +105,7 @@ class _Parser:
     def _otherwise(self, end: Action, kind: str, loops: int) -> tuple[Node, ...]:
         words = _Words(end)
         words.next()
+        words.skip_space()
         following = words.peek().text
         if following == kind and kind != "range":  # {{else if}} and {{else with}} share the {{end}}
             words.next()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.rules.numbers import parse_integer
 from zonewise.rules.regexps import compile_regexp, encoded
 from zonewise.rules.template.arguments import items_of, number_of, text_of, to_number, to_text
 from zonewise.rules.template.formats import sprintf
-from zonewise.rules.template.values import as_list, as_map, is_true, kind, limited, printed, wrapped
+from zonewise.rules.template.values import as_list, is_true, kind, limited, printed, wrapped
 from zonewise.rules.types import RuleError
 
 if TYPE_CHECKING:
@@ -143,22 +143,24 @@ def _uniq(value: Value) -> Value:
     return list(unique.values())
 
 
-def _keys(value: Value) -> Value:
-    entries = as_map(value)
-    if entries is None:
-        raise RuleError(f"keys needs a map, and not a {kind(value)}")
-    return sorted(entries)
+def _append(value: Value, item: Value) -> Value:
+    return [*items_of(value, "append"), item]
 
 
-def _has_key(value: Value, key: Value) -> bool:
-    entries = as_map(value)
-    if entries is None:
-        raise RuleError(f"hasKey needs a map, and not a {kind(value)}")
-    return text_of(key, "hasKey") in entries
+def _prepend(value: Value, item: Value) -> Value:
+    return [item, *items_of(value, "prepend")]
 
 
-def _get(value: Value, key: Value) -> Value:
-    return cast("dict[str, Value]", value)[cast("str", key)] if _has_key(value, key) else ""
+def _concat(*values: Value) -> Value:
+    return [item for value in values for item in items_of(value, "concat")]
+
+
+def _slice(value: Value, *bounds: Value) -> Value:
+    items = items_of(value, "slice")
+    first, last = ([number_of(bound, "slice") for bound in bounds] + [0, len(items)][len(bounds) :])[:2]
+    if not 0 <= first <= last <= len(items):
+        raise RuleError(f"slice: {first} to {last} is out of range, there are {len(items)}")
+    return items[first:last]
 
 
 def _default(fallback: Value, value: Value = None) -> Value:
@@ -303,9 +305,10 @@ SPRIG: dict[str, Function] = {
     "sortAlpha": Function(_sort_alpha, 1, 1),
     "uniq": Function(_uniq, 1, 1),
     "has": Function(_has, 2, 2),
-    "keys": Function(_keys, 1, 1),
-    "hasKey": Function(_has_key, 2, 2),
-    "get": Function(_get, 2, 2),
+    "append": Function(_append, 2, 2),
+    "prepend": Function(_prepend, 2, 2),
+    "concat": Function(_concat, 0, ANY_NUMBER),
+    "slice": Function(_slice, 1, 3),
     "default": Function(_default, 1, 2),
     "empty": Function(_empty, 1, 1),
     "coalesce": Function(_coalesce, 0, ANY_NUMBER),
@@ -321,4 +324,4 @@ SPRIG: dict[str, Function] = {
     "max": Function(_max, 1, ANY_NUMBER),
     "min": Function(_min, 1, ANY_NUMBER),
 }
-"""By name. Go's own `keys` has no order."""
+"""By name. `slice` is sprig's, which hides Go's own."""
