@@ -58,3 +58,30 @@ def rule_object(*rules: Json, name: str = "rules", kind: str = "NodeFeatureRule"
     key = "rules" if kind == "NodeFeatureRule" else "featureGroupRules"
     spec = {key: [{"name": f"rule {i}", **rule} for i, rule in enumerate(rules)]}
     return {"apiVersion": "nfd.k8s-sigs.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+RULES = "/apis/nfd.k8s-sigs.io/v1alpha1/nodefeaturerules"
+CRD: Json = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {
+        "name": "nodefeaturerules.nfd.k8s-sigs.io",
+        "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
+    },
+    "spec": {
+        "group": "nfd.k8s-sigs.io",
+        "scope": "Cluster",
+        "names": {"kind": "NodeFeatureRule", "plural": "nodefeaturerules", "singular": "nodefeaturerule"},
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                },
+            }
+        ],
+    },
+}
+"""The kind without its schema."""
