@@ -87,7 +87,8 @@ def _lint(arguments: Namespace) -> int:
         for place, problem in problems
     ]
     errors = sum(problem.severity == ERROR for _, problem in problems)
-    lines.append(f"{len(documents)} objects, {errors} errors, {len(problems) - errors} warnings")
+    counts = ((len(documents), "object"), (errors, "error"), (len(problems) - errors, "warning"))
+    lines.append(", ".join(f"{count} {name}{'s'[: count != 1]}" for count, name in counts))
     output.write("\n".join(lines) + "\n", output.STANDARD_OUTPUT)
     return _FAILED if errors else 0
 
