@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from typing import Any
+from typing import Any, cast
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,7 +30,7 @@ def merged(target: Json, patch: Json) -> Json:
         if value is None:
             result.pop(name, None)
         elif isinstance(value, dict):
-            result[name] = merged(result.get(name) or {}, value)
+            result[name] = merged(result.get(name) or {}, cast("Json", value))
         else:
             result[name] = value
     return result

@@ -132,10 +132,10 @@ PIECES = [
     *("{{range .kernel.version}}", "{{.Name}}={{.Value}}\n"),
 ]
 TEMPLATES = st.lists(st.sampled_from(PIECES) | TEXTS, max_size=12).map("".join)
-MATCHERS = st.lists(TERMS, max_size=3)
+MATCHERS: st.SearchStrategy[Any] = st.lists(TERMS, max_size=3)
 OUTPUTS = st.dictionaries(NAMES, st.sampled_from(["1", "@kernel.version.major", "@a", "@a.b.c"]) | TEXTS, max_size=2)
-TAINTS = st.fixed_dictionaries({"key": NAMES}, optional={"value": TEXTS, "effect": TEXTS})
-RULES = st.fixed_dictionaries(
+TAINTS: st.SearchStrategy[Json] = st.fixed_dictionaries({"key": NAMES}, optional={"value": TEXTS, "effect": TEXTS})
+RULES: st.SearchStrategy[Json] = st.fixed_dictionaries(
     {"name": TEXTS},
     optional={
         "labels": OUTPUTS,
@@ -144,9 +144,7 @@ RULES = st.fixed_dictionaries(
         "vars": OUTPUTS,
         "varsTemplate": TEMPLATES,
         "extendedResources": OUTPUTS,
-        "taints": st.lists(
-            st.fixed_dictionaries({"key": NAMES}, optional={"value": TEXTS, "effect": TEXTS}), max_size=2
-        ),
+        "taints": st.lists(TAINTS, max_size=2),
         "matchFeatures": MATCHERS,
         "matchAny": st.lists(st.fixed_dictionaries({"matchFeatures": MATCHERS}), max_size=2),
     },
