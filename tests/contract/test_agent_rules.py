@@ -93,15 +93,16 @@ def test_outputs_survive_a_restart_and_go_when_rules_are_disabled(site: Site) ->
 def test_agents_of_different_settings_do_not_overwrite_each_other(site: Site) -> None:
     """The first has the outputs; when it has left them, the second sets them at its next look."""
     site.api.post(RULES, rule_object(MATCHING, name="a")).ok()
-    first = start(site, "--rules-taints=true", "--rules-instance=first")
+    first = start(site, "--rules-taints=true", "--instance=first")
     first.until(lambda: outputs(site)["taints"] == MATCHING["taints"])
-    second = start(site, "--rules-instance=second", "--publish-labels=off")
+    second = site.start("--rules-enabled=true", "--publish-nrt=false", "--instance=second")
     second.until(lambda: second.metric('zonewise_rules{state="matched"}') == 1)
     changed = {**MATCHING, "annotations": {"example.com/note": "other"}, "extendedResources": {"example.com/more": "1"}}
     metadata = site.api.get(f"{RULES}/a").ok()["metadata"]
     site.api.put(f"{RULES}/a", {**rule_object(changed, name="a"), "metadata": metadata}).ok()
     second.until(lambda: outputs(site)["capacity"] == {"example.com/more": "1"})
     second.until(lambda: outputs(site)["annotations"] == {"example.com/note": "other"})
+    labels = site.labels()
     version = site.version()
     for agent in (first, second):
         agent.send(signal.SIGHUP)  # both look at the Node again
@@ -109,3 +110,4 @@ def test_agents_of_different_settings_do_not_overwrite_each_other(site: Site) ->
     second.until(lambda: second.metric('zonewise_rules{state="matched"}') == 1)
     assert outputs(site)["taints"] == MATCHING["taints"]
     assert site.version() == version
+    assert site.labels() == labels

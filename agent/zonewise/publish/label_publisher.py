@@ -153,11 +153,11 @@ class LabelPublisher:
     def _label_node_with(self, labels: Mapping[str, str], served: bool) -> _PathResult:
         def attempt() -> _PathResult:
             metadata: Object = self._client.get(NODES, self._target.node)["metadata"]
-            desired = labels
+            desired, instance = labels, self._target.instance
             if self._mode == NODE_FEATURE or (served and not self._is_master_absent(labels, metadata)):
                 # labels that we set before stay right until a master claims them
-                desired = {name: labels[name] for name in owned_labels(metadata) & labels.keys()}
-            patch = node_labels_patch(desired, metadata)
+                desired = {name: labels[name] for name in owned_labels(metadata, instance) & labels.keys()}
+            patch = node_labels_patch(desired, metadata, instance)
             if patch.body:
                 self._client.patch(
                     NODES, self._target.node, patch.body, kind=PatchKind.MERGE, field_manager=FIELD_MANAGER
