@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
-from zonewise.objects.labels import is_label_value, validate_labels
+from zonewise.objects.labels import validate_labels
 from zonewise.objects.nfd_labels import PREFIX as NFD
 from zonewise.objects.zonewise_labels import PREFIX as OWN
 from zonewise.publish.node_feature import FeatureWriter, NotServed
 from zonewise.publish.node_labels import claimed_by_nfd, node_labels_patch, owned_labels
 from zonewise.publish.nrt_publisher import FIELD_MANAGER
+from zonewise.rules.validation import is_label_value
 from zonewise_common.kube.client import PatchKind
 from zonewise_common.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid
 from zonewise_common.kube.resources import NODES
