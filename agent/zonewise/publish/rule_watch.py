@@ -3,7 +3,7 @@
 | what the server answers | the rules |
 |---|---|
 | nothing yet, or a failure before the first listing | unknown: what rules set before has to remain |
-| the kind is not served | none; asked again after a while, since its CRD may be installed later |
+| the kind is not served, twice in a row | none; looked for after a while, since its CRD may be installed later |
 | a list | the list, and what the watch adds to it; a failure after it leaves them as they are |
 """
 
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from zonewise.publish.object_watch import WATCH_TIMES
+from zonewise_common.kube.backoff import Backoff
 from zonewise_common.kube.errors import KubeError, NotFound
 from zonewise_common.kube.reflector import Reflector
 from zonewise_common.kube.resources import NODE_FEATURE_RULES
@@ -34,8 +35,11 @@ ABSENT_PAUSE = 60.0
 """Seconds between two requests for a kind that is not served, spread over half to one and a half of it."""
 _CLOSE_TIMEOUT = 0.2
 """Seconds for a request under way."""
-FAILURE_PAUSE = 5.0
-"""The same while the server does not respond, or forbids."""
+CONFIRM_PAUSE = 2.0
+"""Seconds until the second look at a kind that is not served: an API server that starts may lack it for a moment, and
+what rules set before would be removed."""
+FAILURE_BACKOFF = Backoff(base=0.5, cap=60.0)
+"""Pauses while the server does not respond, or forbids."""
 
 
 class RuleWatch:
@@ -58,6 +62,8 @@ class RuleWatch:
         self._known = threading.Event()
         self._stopping = threading.Event()
         self._problem = ""
+        self._is_absent = False  # at the last look
+        self._failures = 0
         self._reflector: Reflector[RuleObject] = Reflector(
             client, NODE_FEATURE_RULES, _decode, self._observe, times=times, draw=draw
         )
@@ -101,7 +107,7 @@ class RuleWatch:
             if pause is None:
                 self._reflector.start()
                 return
-            self._stopping.wait(pause * (0.5 + self._draw()))
+            self._stopping.wait(pause)
 
     def _look(self) -> float | None:
         """Look whether the kind is served; return the seconds until the next look, None where it is."""
@@ -109,14 +115,19 @@ class RuleWatch:
             self._client.list_raw(NODE_FEATURE_RULES, lambda _raw: None)
         except NotFound:
             self._problem = ""
+            if not self._is_absent:
+                self._is_absent = True
+                return min(CONFIRM_PAUSE, self._absent_pause)
             self._became_known()
-            return self._absent_pause
+            return self._absent_pause * (0.5 + self._draw())
         except KubeError as error:
+            self._is_absent = False
+            self._failures += 1
             if str(error) != self._problem:
                 log.warning("NodeFeatureRules cannot be listed: %s", error)
             self._problem = str(error)
             self._report()
-            return FAILURE_PAUSE
+            return FAILURE_BACKOFF.delay(self._failures - 1, self._draw())
         return None
 
     def _listed(self, _version: int) -> None:
