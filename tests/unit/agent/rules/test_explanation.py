@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from support.rules import expression, rule_object
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.any_rules import RULES
+from support.rules import Json, expression, rule_object
 from zonewise.render.rules import render_explanation
 from zonewise.rules.evaluation import evaluate
 from zonewise.rules.explanation import explain_rules
-from zonewise.rules.parsing import parse_object
-from zonewise.rules.types import FeatureSet
+from zonewise.rules.parsing import parse_object, parse_rule
+from zonewise.rules.types import FeatureSet, RuleObject
 
 FEATURES = FeatureSet(
     {"cpu.cpuid": ("AVX", "SSE")},
@@ -71,3 +75,12 @@ def test_the_explanation_ends_as_the_evaluation() -> None:
     assert tuple(rule.outcome for rule in explanation.rules) == evaluation.outcomes
     assert explanation.evaluation.groups == evaluation.groups == ("g",)
     assert explanation.evaluation.labels == evaluation.labels
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(RULES, max_size=2))
+def test_any_rule_is_explained_and_ends_as_the_evaluation(rules: list[Json]) -> None:
+    objects = [RuleObject("a", tuple(parse_rule(rule) for rule in rules))]
+    explanation = explain_rules(objects, FEATURES)
+    assert tuple(rule.outcome for rule in explanation.rules) == evaluate(objects, FEATURES).outcomes
+    assert render_explanation(explanation)
