@@ -45,6 +45,7 @@ class Settings(NamedTuple):
     kubelet_ca: str = ""
     kubeconfig: str = ""
     api_server: str = ""
+    instance: str = ""
     interval: float = 60.0
     readiness_limit: float = 180.0
     notify_file: str = ""
@@ -52,6 +53,8 @@ class Settings(NamedTuple):
     publish_labels: str = "auto"
     publish_features: tuple[str, ...] = ()
     nfd_features_dir: str = ""
+    rules_enabled: bool = False
+    rules_taints: bool = False
     fingerprint: str = "with-exclusive-resources"
     listen: str = ":9809"
     tls_cert: str = ""
@@ -72,6 +75,10 @@ class Settings(NamedTuple):
         config = self.kubelet_config or self._configz() or f"{self.kubelet_dir}/config.yaml"
         name = self.node_name or os.uname().nodename.lower()
         return self._replace(**sockets, kubelet_config=config, nfd_features_dir=features_dir, node_name=name)
+
+    def rules_record(self) -> str:
+        """Return the name under which the agent records what it sets by rules."""
+        return self.instance or self.namespace or "node"
 
     def digest(self) -> str:
         """Return a hash of the settings, except those that name the node and the pod."""
@@ -97,6 +104,12 @@ def _node_name(value: object) -> str:
     return value
 
 
+def _instance(value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"([a-z0-9]([-a-z0-9]{0,51}[a-z0-9])?)?", value):
+        raise ValueError("must be small letters, digits and dashes, at most 53")
+    return value
+
+
 OPTIONS = Options((
     Option("nodeName", _node_name, "the name of this node (default: the host's name)", "NAME", ("NODE_NAME",)),
     Option("nodeIp", text, "the node's address, where the kubelet serves /configz", "ADDRESS", ("NODE_IP",)),
@@ -113,6 +126,8 @@ OPTIONS = Options((
     Option("kubeletConfigDropIns", text, "the directory of its drop-in files, where it has one", "PATH"),
     Option("kubeletCa", text, "the CA certificates that sign the kubelet's (default: the cluster's)", "FILE"),
     *API_SERVER,
+    Option("instance", _instance, "of several agents on one node, the name of this one: it tells apart what each sets "
+           "(default: none)", "NAME"),
     Option("interval", duration, "scan at least this often (default: 60s)", "DURATION"),
     Option("readinessLimit", duration, "not ready when the last good publish is older (default: 180s)",
            "DURATION"),
@@ -124,6 +139,9 @@ OPTIONS = Options((
            f"none, or some of {','.join(FEATURE_GROUPS)} (default: none)", "GROUP,..."),
     Option("nfd.featuresDir", text, "the directory of feature files, which add features and labels (default: "
            f"ROOT/{FEATURES_DIRECTORY})", "PATH"),
+    Option("rules.enabled", boolean, "evaluate the cluster's NodeFeatureRules on this node, and set their labels, "
+           "annotations and extended resources (default: false)", "true|false"),
+    Option("rules.taints", boolean, "set the taints of NodeFeatureRules as well (default: false)", "true|false"),
     Option("fingerprint", choice("with-exclusive-resources", "all"), "the pods that the standard fingerprint covers "
            "(default: with-exclusive-resources)", "with-exclusive-resources|all"),
     Option("listen", listen_address, 'serve metrics and health there (default: ":9809"; "" for no server)',

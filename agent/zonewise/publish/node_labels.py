@@ -5,7 +5,8 @@ Invariant: labels of others are never touched, and none of ours is left behind.
 1. Our labels are those that the annotation names. One patch writes both, so neither a restart nor a crash separates
    them.
 2. A label that is present and not in the annotation belongs to another manager, even if its value is the desired one.
-3. A label that Node Feature Discovery's master claims in its own annotation is the master's, even if we set it before.
+3. A label in the annotation of another instance is that agent's. Two agents on one node need different instances.
+4. A label that Node Feature Discovery's master claims in its own annotation is the master's, even if we set it before.
    So the two do not overwrite each other.
 """
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ANNOTATION = "zonewise.dev/labels"
-"""The names of the labels that we set on a Node, sorted and separated by commas."""
+"""The names of the labels that we set on a Node, sorted and separated by commas. A named instance is behind a dot."""
 
 _NFD_ANNOTATION = "nfd.node.kubernetes.io/feature-labels"
 """The same of NFD's master; a named instance prefixes it with its name (nfd-master -instance)."""
@@ -39,13 +40,14 @@ class NodeLabelsPatch(NamedTuple):
     """How many labels are ours after the patch."""
 
 
-def node_labels_patch(desired: Mapping[str, str], metadata: Mapping[str, Any]) -> NodeLabelsPatch:
+def node_labels_patch(desired: Mapping[str, str], metadata: Mapping[str, Any], instance: str = "") -> NodeLabelsPatch:
     """Return the patch that makes the labels of a Node with the given metadata the desired ones.
 
     It holds the resource version, so that the server rejects it (Conflict) where the Node has changed meanwhile.
     """
     labels: Mapping[str, str] = metadata.get("labels") or {}
-    claimed, ours = claimed_by_nfd(metadata), owned_labels(metadata)
+    ours = owned_labels(metadata, instance)
+    claimed = claimed_by_nfd(metadata) | _claimed_by_instances(metadata, instance)
     changes: dict[str, str | None] = dict.fromkeys(sorted(ours & labels.keys() - desired.keys()))
     owned: list[str] = []
     problems: list[str] = []
@@ -58,14 +60,30 @@ def node_labels_patch(desired: Mapping[str, str], metadata: Mapping[str, Any]) -
         elif current is not None and current != value:
             manager = field_manager(name, metadata) or "another manager"
             problems.append(f"label {name} is {current!r} by {manager}, and not set to {value!r}")
-    return NodeLabelsPatch(_body(changes, ",".join(owned), metadata), tuple(problems), len(owned))
+    return NodeLabelsPatch(
+        _body(changes, ",".join(owned), metadata, _record_name(instance)), tuple(problems), len(owned)
+    )
 
 
-def owned_labels(metadata: Mapping[str, Any]) -> frozenset[str]:
+def owned_labels(metadata: Mapping[str, Any], instance: str = "") -> frozenset[str]:
     """Return the names of the labels on a Node that are ours."""
-    listed = frozenset(_annotations(metadata).get(ANNOTATION, "").split(","))
+    listed = frozenset(_annotations(metadata).get(_record_name(instance), "").split(","))
     # an edited annotation cannot make us remove labels that we would never set
     return frozenset(name for name in listed if is_allowed_label(name)) - claimed_by_nfd(metadata)
+
+
+def _record_name(instance: str) -> str:
+    return f"{ANNOTATION}.{instance}" if instance else ANNOTATION
+
+
+def _claimed_by_instances(metadata: Mapping[str, Any], instance: str) -> frozenset[str]:
+    """Return the names of labels that agents of other instances have set."""
+    records = {
+        key: text
+        for key, text in _annotations(metadata).items()
+        if (key == ANNOTATION or key.startswith(f"{ANNOTATION}.")) and key != _record_name(instance)
+    }
+    return frozenset(name for text in records.values() for name in text.split(","))
 
 
 def claimed_by_nfd(metadata: Mapping[str, Any]) -> frozenset[str]:
@@ -97,12 +115,12 @@ def _annotations(metadata: Mapping[str, Any]) -> Mapping[str, str]:
     return metadata.get("annotations") or {}
 
 
-def _body(changes: dict[str, str | None], record: str, metadata: Mapping[str, Any]) -> Object:
+def _body(changes: dict[str, str | None], record: str, metadata: Mapping[str, Any], record_name: str) -> Object:
     fields: Object = {}
     if changes:
         fields["labels"] = changes
-    if record != _annotations(metadata).get(ANNOTATION, ""):
-        fields["annotations"] = {ANNOTATION: record or None}
+    if record != _annotations(metadata).get(record_name, ""):
+        fields["annotations"] = {record_name: record or None}
     if not fields:
         return {}
     return {"metadata": {"resourceVersion": metadata["resourceVersion"], **fields}}

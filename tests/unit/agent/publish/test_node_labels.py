@@ -147,3 +147,25 @@ def test_whatever_others_do(steps: list[dict[str, str] | tuple[str, str | None]]
     ours = {name: value for name, value in last.items() if name not in theirs}
     assert cluster.labels == theirs | ours
     assert owned_labels(cluster.node) == ours.keys()
+
+
+def test_agents_of_two_instances_leave_each_others_labels() -> None:
+    """Neither sets what the other has set, removes it, or changes its record."""
+    first = patched({A: "1", B: "x"}, {"resourceVersion": "1"}, "")
+    second = patched({B: "y"}, first, "second")
+    assert second["labels"] == first["labels"]
+    third = patched({"zonewise.dev/c": "3"}, second, "second")
+    assert third["labels"] == {**first["labels"], "zonewise.dev/c": "3"}
+    assert third["annotations"] == {ANNOTATION: f"{B},{A}", f"{ANNOTATION}.second": "zonewise.dev/c"}
+    assert node_labels_patch({A: "1", B: "x"}, third).body == {}
+    assert patched({}, patched({}, third, "second"), "")["labels"] == {}
+
+
+def patched(desired: dict[str, str], metadata: dict[str, Any], instance: str) -> dict[str, Any]:
+    """The metadata after the patch of an instance."""
+    changes = node_labels_patch(desired, metadata, instance).body.get("metadata", {})
+    result: dict[str, Any] = {"resourceVersion": "1"}
+    for field in ("labels", "annotations"):
+        merged = {**metadata.get(field, {}), **changes.get(field, {})}
+        result[field] = {name: value for name, value in merged.items() if value is not None}
+    return result
