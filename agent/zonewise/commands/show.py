@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from zonewise.machine.discover import Run, Scan
     from zonewise.machine.files import Files
     from zonewise.nfd.types import LocalFeatures
+    from zonewise.objects.labels import LabelConfig
 
 DEFAULT_FORMAT = "text"
 DEFAULT_WIDTH = 100
@@ -50,6 +51,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add("--features", type=_groups, default=(), metavar="GROUP,...", help="groups of raw features that -o nodefeature "
         "has besides: all, kernel.config, kernel.enabledmodule, network.pods")  # fmt: skip
+    add("--gfd-config", metavar="FILE", help="the configuration of NVIDIA's device plugin: how GPUs are shared, for "
+        "-o labels and -o nodefeature")  # fmt: skip
     add("--width", type=_width, metavar="COLUMNS", help="of the picture (default: the terminal's)")
     add("--color", choices=("auto", "always", "never"), default="auto", help="in the picture (default: auto)")
     add("--ascii", action="store_true", help="draw with ASCII characters only")
@@ -155,7 +158,7 @@ def _nrt(scan: Scan, arguments: Namespace) -> str:
 def _labels(scan: Scan, arguments: Namespace) -> str:
     from zonewise.objects.labels import machine_to_labels, render_labels
 
-    return render_labels(machine_to_labels(scan.machine, _local_features(arguments)))
+    return render_labels(machine_to_labels(scan.machine, _local_features(arguments), _label_config(arguments)))
 
 
 def _node_feature(scan: Scan, arguments: Namespace) -> str:
@@ -166,8 +169,19 @@ def _node_feature(scan: Scan, arguments: Namespace) -> str:
 
     local = _local_features(arguments)
     features = node_features(scan.machine, arguments.features, local)
-    labels = build_labels(scan.machine, features, local).values
+    labels = build_labels(scan.machine, features, local, _label_config(arguments)).values
     return render_yaml(node_feature(_node_name(scan, arguments), labels, features))
+
+
+def _label_config(arguments: Namespace) -> LabelConfig:
+    from zonewise.gfd.config_files import DevicePluginConfigFile
+    from zonewise.objects.labels import LabelConfig
+
+    path = os.path.abspath(arguments.gfd_config) if arguments.gfd_config else ""
+    device_plugin, problems = DevicePluginConfigFile(_open_files(LIVE_ROOT), path).read()
+    if problems:
+        raise CommandError(problems[0].rpartition(";")[0])
+    return LabelConfig(device_plugin)
 
 
 def _local_features(arguments: Namespace) -> LocalFeatures:

@@ -14,7 +14,7 @@ from zonewise.daemon.status import Snapshot
 from zonewise.kubelet.errors import KubeletError
 from zonewise.nfd.types import NO_LOCAL_FEATURES
 from zonewise.objects.features import Features, node_features
-from zonewise.objects.labels import Labels, build_labels
+from zonewise.objects.labels import DEFAULT_LABEL_CONFIG, LabelConfig, Labels, build_labels
 from zonewise.objects.nrt import NrtOptions, machine_to_nrt
 from zonewise.usage.node_usage import KubeletNotReady, node_usage
 from zonewise_common.kube.backoff import Backoff
@@ -86,6 +86,8 @@ class AgentOptions(NamedTuple):
     """Groups of raw features that are published besides."""
     local_features: Callable[[], LocalFeatures] = lambda: NO_LOCAL_FEATURES
     """Return the content of the feature files now."""
+    label_config: Callable[[], LabelConfig] = lambda: DEFAULT_LABEL_CONFIG
+    """Return what configuration files decide about labels now."""
 
 
 class Agent:
@@ -114,7 +116,7 @@ class Agent:
         self._draw = draw
         self._scan: Scan | None = None
         self._memory = SettledMemory()
-        self._local: LocalFeatures | None = None
+        self._inputs: tuple[LocalFeatures, LabelConfig] | None = None
         self._features = Features({}, {}, {})
         self._labels = Labels({})
         self._failures = 0
@@ -186,11 +188,11 @@ class Agent:
             scan = self._scanner.scan()
             machine = self._memory.apply(scan.machine)
             self._scan = scan if machine is scan.machine else scan._replace(machine=machine)
-            local = self._options.local_features()
-            if before is None or before.machine is not self._scan.machine or local != self._local:
-                self._local = local
+            local, config = inputs = (self._options.local_features(), self._options.label_config())
+            if before is None or before.machine is not self._scan.machine or inputs != self._inputs:
+                self._inputs = inputs
                 self._features = node_features(self._scan.machine, self._options.feature_groups, local)
-                self._labels = build_labels(self._scan.machine, self._features, local)
+                self._labels = build_labels(self._scan.machine, self._features, local, config)
         return self._scan
 
     def _poll_kubelet(self, reasons: frozenset[Reason]) -> tuple[PollResult | None, tuple[str, ...]]:

@@ -20,6 +20,7 @@ from zonewise.daemon.kubelet_poller import KubeletPoller, KubeletSources
 from zonewise.daemon.pod_labels import PodLabels, pod_exclusion
 from zonewise.daemon.sinks import FileSink, NrtSink, PublishingSink, labels_sink
 from zonewise.daemon.site import AgentSite
+from zonewise.gfd.config_files import DevicePluginConfigFile
 from zonewise.kubelet import state
 from zonewise.kubelet.cgroups import PodCgroups
 from zonewise.kubelet.config import KubeletConfigError
@@ -31,6 +32,7 @@ from zonewise.kubelet.unreported_devices import UnreportedDevices
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import LIVE_ROOT, DirectoryFiles, RootError
 from zonewise.nfd.feature_files import read_local_features
+from zonewise.objects.labels import LabelConfig
 from zonewise.objects.nrt import NrtOptions
 from zonewise.publish.label_publisher import OFF
 from zonewise_common.service.authorizer import Authorizer
@@ -40,13 +42,14 @@ from zonewise_common.service.options import SettingsError
 from zonewise_common.service.tls import open_certificates
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
     from zonewise.daemon.agent import Sink
     from zonewise.daemon.events.source import EventChannel, EventSource
     from zonewise.daemon.metrics import AgentMetrics
     from zonewise.daemon.settings import Settings
     from zonewise.daemon.status import Status
+    from zonewise.machine.files import Files
     from zonewise_common.kube.client import Client
 
 log = logging.getLogger(__name__)
@@ -144,8 +147,21 @@ def make_agent(
         settings.interval,
         settings.publish_features,
         local_features=lambda: read_local_features(host, os.path.abspath(settings.nfd_features_dir), datetime.now(UTC)),
+        label_config=_label_config(settings, host),
     )
     return Agent(scanner, kubelet, publishing.sinks, options, status, meters)
+
+
+def _label_config(settings: Settings, files: Files) -> Callable[[], LabelConfig]:
+    """Return the reader of the files that decide about labels."""
+    path = os.path.abspath(settings.gfd_config_file) if settings.gfd_config_file else ""
+    device_plugin = DevicePluginConfigFile(files, path, settings.gfd_config_name, settings.gfd_mig_strategy)
+
+    def read() -> LabelConfig:
+        gpus, problems = device_plugin.read()
+        return LabelConfig(gpus, problems)
+
+    return read
 
 
 @contextmanager
@@ -184,6 +200,8 @@ def watch_rules(settings: Settings, settings_file: str = "") -> Iterator[WatchRu
     if settings.kubelet_config_drop_ins:
         yield WatchRule(settings.kubelet_config_drop_ins, ("*.conf", _REPLACED), Reason.CONFIG)
     yield WatchRule(settings.nfd_features_dir, ("[!.]*", _REPLACED), Reason.FEATURES)
+    if settings.gfd_config_file:
+        yield _file_or_directory(settings.gfd_config_file, Reason.FEATURES)
     if settings.notify_file:
         yield _file(settings.notify_file, Reason.NOTIFY)._replace(touched=True)
     if settings_file:
@@ -200,6 +218,10 @@ def ensure_notify_file(path: str) -> None:
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o640))
     if not os.path.isfile(path):
         raise OSError(errno.EINVAL, "is no regular file", path)
+
+
+def _file_or_directory(path: str, reason: Reason) -> WatchRule:
+    return WatchRule(path, ("[!.]*", _REPLACED), reason) if os.path.isdir(path) else _file(path, reason)
 
 
 def _file(path: str, reason: Reason) -> WatchRule:

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.daemon.exclusions import Exclusions, parse_exclusions
+from zonewise.gfd.types import MIG_STRATEGIES
 from zonewise.nfd.feature_files import FEATURES_DIRECTORY
 from zonewise.objects.feature_groups import FEATURE_GROUPS, parse_feature_groups
 from zonewise_common.service.options import (
@@ -52,6 +53,9 @@ class Settings(NamedTuple):
     publish_labels: str = "auto"
     publish_features: tuple[str, ...] = ()
     nfd_features_dir: str = ""
+    gfd_config_file: str = ""
+    gfd_config_name: str = ""
+    gfd_mig_strategy: str = ""
     fingerprint: str = "with-exclusive-resources"
     listen: str = ":9809"
     tls_cert: str = ""
@@ -124,6 +128,11 @@ OPTIONS = Options((
            f"none, or some of {','.join(FEATURE_GROUPS)} (default: none)", "GROUP,..."),
     Option("nfd.featuresDir", text, "the directory of feature files, which add features and labels (default: "
            f"ROOT/{FEATURES_DIRECTORY})", "PATH"),
+    Option("gfd.configFile", text, "the configuration of NVIDIA's device plugin, as GPU Feature Discovery reads it: a "
+           "file, or the directory of a ConfigMap (default: none, no sharing)", "PATH", ("GFD_CONFIG_FILE",)),
+    Option("gfd.configName", text, "the configuration in that directory (default: default, or the only one)", "NAME"),
+    Option("gfd.migStrategy", choice(*MIG_STRATEGIES), "how MIG devices are labelled (default: as the configuration "
+           "has it; without one by profile)", "|".join(MIG_STRATEGIES), ("GFD_MIG_STRATEGY",)),
     Option("fingerprint", choice("with-exclusive-resources", "all"), "the pods that the standard fingerprint covers "
            "(default: with-exclusive-resources)", "with-exclusive-resources|all"),
     Option("listen", listen_address, 'serve metrics and health there (default: ":9809"; "" for no server)',

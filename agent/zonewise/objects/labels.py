@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise.gfd.types import NO_DEVICE_PLUGIN_CONFIG
 from zonewise.nfd.types import NO_LOCAL_FEATURES
 from zonewise.objects.amd_labels import amd_labels
 from zonewise.objects.features import node_features
@@ -20,6 +21,7 @@ from zonewise.objects.zonewise_labels import zonewise_labels
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zonewise.gfd.types import DevicePluginConfig
     from zonewise.machine.model.machine import Machine
     from zonewise.nfd.types import LocalFeatures
     from zonewise.objects.features import Features
@@ -38,6 +40,18 @@ _EXCEPTED = ("feature.node.kubernetes.io", "profile.node.kubernetes.io")
 """The parts of the reserved namespace that are open to such labels (NFD's pkg/apis/nfd/validate/validate.go)."""
 
 
+class LabelConfig(NamedTuple):
+    """What the configurations of NFD and of NVIDIA's device plugin decide about labels."""
+
+    device_plugin: DevicePluginConfig | None = NO_DEVICE_PLUGIN_CONFIG
+    """How GPUs are shared and split; None where that is unknown, and GFD's labels are left out."""
+    problems: tuple[str, ...] = ()
+    """Problems with the files; each a sentence that begins with the file."""
+
+
+DEFAULT_LABEL_CONFIG = LabelConfig()
+
+
 class Labels(NamedTuple):
     """Labels that Kubernetes accepts."""
 
@@ -47,22 +61,34 @@ class Labels(NamedTuple):
     """Problems with other labels, and how they were resolved; each a sentence."""
 
 
-def machine_to_labels(machine: Machine, local: LocalFeatures = NO_LOCAL_FEATURES) -> dict[str, str]:
+def machine_to_labels(
+    machine: Machine, local: LocalFeatures = NO_LOCAL_FEATURES, config: LabelConfig = DEFAULT_LABEL_CONFIG
+) -> dict[str, str]:
     """Return the labels of a machine and of feature files by name, sorted; each is valid for Kubernetes."""
-    return build_labels(machine, node_features(machine, (), local), local).values
+    return build_labels(machine, node_features(machine, (), local), local, config).values
 
 
-def build_labels(machine: Machine, features: Features, local: LocalFeatures = NO_LOCAL_FEATURES) -> Labels:
+def build_labels(
+    machine: Machine,
+    features: Features,
+    local: LocalFeatures = NO_LOCAL_FEATURES,
+    config: LabelConfig = DEFAULT_LABEL_CONFIG,
+) -> Labels:
     """Return the labels of a machine whose raw features are known already, and those of feature files.
 
     Labels of files override those of the hardware, as NFD's local source does by its priority.
     """
     discovered = validate_labels(
-        {**nfd_labels(features), **gfd_labels(machine), **amd_labels(machine), **zonewise_labels(machine)}
+        {
+            **nfd_labels(features),
+            **({} if config.device_plugin is None else gfd_labels(machine, config.device_plugin)),
+            **amd_labels(machine),
+            **zonewise_labels(machine),
+        }
     )
     from_files = _validate_local_labels(local)
     values = dict(sorted({**discovered.values, **from_files.values}.items()))
-    return Labels(values, (*discovered.problems, *local.problems, *from_files.problems))
+    return Labels(values, (*config.problems, *discovered.problems, *local.problems, *from_files.problems))
 
 
 def validate_labels(labels: Mapping[str, str]) -> Labels:

@@ -20,6 +20,7 @@ from zonewise.daemon.pod_labels import pod_exclusion
 from zonewise.daemon.sinks import PublishingSink
 from zonewise.machine.model.problem import Problem
 from zonewise.nfd.types import LocalFeatures, LocalLabel
+from zonewise.objects.labels import LabelConfig
 from zonewise.objects.nrt import NrtOptions, machine_to_nrt
 from zonewise.publish.nrt_publisher import NO_WRITE, WriteResult
 from zonewise.usage.node_usage import exclude_none, node_usage
@@ -408,6 +409,20 @@ def test_a_feature_file_that_changes_is_published() -> None:
     assert (last.labels or {})["feature.node.kubernetes.io/rack"] == "r7"
     assert "/f:2: is no UTF-8" in last.problems
     loop.local_features = LocalFeatures()
+    loop.run_once(Reason.TIMER)
+    assert loop.sink.snapshots[-1] == loop.sink.snapshots[0]
+
+
+def test_a_changed_configuration_counts() -> None:
+    """At the event, with its problems, until it is repaired."""
+    loop = Loop()
+    loop.run_once(START)
+    loop.label_config = LabelConfig(None, ("/c: is no YAML; GFD's labels are left out",))
+    loop.run_once(STATE)
+    assert loop.sink.snapshots[-1].problems == ()
+    loop.run_once(Reason.FEATURES)
+    assert loop.sink.snapshots[-1].problems == ("/c: is no YAML; GFD's labels are left out",)
+    loop.label_config = LabelConfig()
     loop.run_once(Reason.TIMER)
     assert loop.sink.snapshots[-1] == loop.sink.snapshots[0]
 

@@ -16,8 +16,8 @@ from zonewise.machine.model.gpu import Mig, MigInstance
 from zonewise.machine.model.host import Firmware, Kernel, Nvdimm, Virtualization
 from zonewise.machine.model.machine import Machine
 from zonewise.machine.model.network import RdmaDevice
-from zonewise.objects.gfd_labels import sanitized_name
-from zonewise.objects.labels import machine_to_labels, render_labels, sanitized_label_value
+from zonewise.objects.gfd_resources import sanitized_name
+from zonewise.objects.labels import LabelConfig, machine_to_labels, render_labels, sanitized_label_value
 
 NAME = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
@@ -253,6 +253,18 @@ def test_no_gpu_in_nvml() -> None:
     gpus = tuple(gpu._replace(uuid=None) for gpu in gpu_server().gpus)
     assert gfd(gpu_server()._replace(gpus=gpus)) == {}
     assert gfd(hybrid()) == {}
+
+
+def test_unknown_sharing() -> None:
+    """No label of GFD where the device plugin's configuration is unknown, as GFD itself does not start then."""
+    plain = machine_to_labels(gpu_server())
+    labels = machine_to_labels(gpu_server(), config=LabelConfig(None))
+    assert labels == {name: value for name, value in plain.items() if not name.startswith("nvidia.com/")}
+
+
+def test_a_machine_without_a_name() -> None:
+    """It is "unknown", as GFD has it."""
+    assert gfd(gpu_server()._replace(firmware=Firmware()))["gpu.machine"] == "unknown"
 
 
 def test_two_models_on_a_node() -> None:
