@@ -51,6 +51,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add("--features", type=_groups, default=(), metavar="GROUP,...", help="groups of raw features that -o nodefeature "
         "has besides: all, kernel.config, kernel.enabledmodule, network.pods")  # fmt: skip
+    add("--nfd-config", metavar="FILE", help="nfd-worker.conf, the configuration of NFD's worker, for -o labels and "
+        "-o nodefeature")  # fmt: skip
     add("--gfd-config", metavar="FILE", help="the configuration of NVIDIA's device plugin: how GPUs are shared, for "
         "-o labels and -o nodefeature")  # fmt: skip
     add("--width", type=_width, metavar="COLUMNS", help="of the picture (default: the terminal's)")
@@ -162,26 +164,38 @@ def _labels(scan: Scan, arguments: Namespace) -> str:
 
 
 def _node_feature(scan: Scan, arguments: Namespace) -> str:
-    from zonewise.objects.features import node_features
+    from zonewise.nfd.worker_config import DEFAULT_WORKER_CONFIG
+    from zonewise.objects.features import node_features, published_features
     from zonewise.objects.labels import build_labels
     from zonewise.objects.node_feature import node_feature
     from zonewise.objects.yaml_text import render_yaml
 
-    local = _local_features(arguments)
-    features = node_features(scan.machine, arguments.features, local)
-    labels = build_labels(scan.machine, features, local, _label_config(arguments)).values
-    return render_yaml(node_feature(_node_name(scan, arguments), labels, features))
+    local, config = _local_features(arguments), _label_config(arguments)
+    worker = config.worker or DEFAULT_WORKER_CONFIG
+    features = node_features(scan.machine, arguments.features, local, worker)
+    labels = build_labels(scan.machine, features, local, config).values
+    return render_yaml(node_feature(_node_name(scan, arguments), labels, published_features(features, worker)))
 
 
 def _label_config(arguments: Namespace) -> LabelConfig:
     from zonewise.gfd.config_files import DevicePluginConfigFile
+    from zonewise.nfd.worker_config import DEFAULT_WORKER_CONFIG
+    from zonewise.nfd.worker_config_file import WorkerConfigFile
     from zonewise.objects.labels import LabelConfig
 
+    files = _open_files(LIVE_ROOT)
     path = os.path.abspath(arguments.gfd_config) if arguments.gfd_config else ""
-    device_plugin, problems = DevicePluginConfigFile(_open_files(LIVE_ROOT), path).read()
+    device_plugin, problems = DevicePluginConfigFile(files, path).read()
     if problems:
         raise CommandError(problems[0].rpartition(";")[0])
-    return LabelConfig(device_plugin)
+    worker = DEFAULT_WORKER_CONFIG
+    if arguments.nfd_config:
+        config, problems = WorkerConfigFile(files, os.path.abspath(arguments.nfd_config), optional=False).read()
+        if config is None or not os.path.exists(arguments.nfd_config):
+            raise CommandError(problems[0].rpartition(";")[0])
+        worker = config
+        sys.stderr.write("".join(f"{problem}\n" for problem in problems))
+    return LabelConfig(device_plugin, worker)
 
 
 def _local_features(arguments: Namespace) -> LocalFeatures:

@@ -13,7 +13,8 @@ from zonewise.daemon.settled_memory import SettledMemory
 from zonewise.daemon.status import Snapshot
 from zonewise.kubelet.errors import KubeletError
 from zonewise.nfd.types import NO_LOCAL_FEATURES
-from zonewise.objects.features import Features, node_features
+from zonewise.nfd.worker_config import DEFAULT_WORKER_CONFIG
+from zonewise.objects.features import Features, node_features, published_features
 from zonewise.objects.labels import DEFAULT_LABEL_CONFIG, LabelConfig, Labels, build_labels
 from zonewise.objects.nrt import NrtOptions, machine_to_nrt
 from zonewise.usage.node_usage import KubeletNotReady, node_usage
@@ -119,6 +120,7 @@ class Agent:
         self._inputs: tuple[LocalFeatures, LabelConfig] | None = None
         self._features = Features({}, {}, {})
         self._labels = Labels({})
+        self._publishes_labels = True
         self._failures = 0
         self._logged_problems: tuple[str, ...] = ()
         self._last: PollResult | None = None
@@ -191,8 +193,11 @@ class Agent:
             local, config = inputs = (self._options.local_features(), self._options.label_config())
             if before is None or before.machine is not self._scan.machine or inputs != self._inputs:
                 self._inputs = inputs
-                self._features = node_features(self._scan.machine, self._options.feature_groups, local)
-                self._labels = build_labels(self._scan.machine, self._features, local, config)
+                worker = config.worker or DEFAULT_WORKER_CONFIG
+                features = node_features(self._scan.machine, self._options.feature_groups, local, worker)
+                self._labels = build_labels(self._scan.machine, features, local, config)
+                self._features = published_features(features, worker)
+                self._publishes_labels = config.worker is not None and not config.worker.no_publish
         return self._scan
 
     def _poll_kubelet(self, reasons: frozenset[Reason]) -> tuple[PollResult | None, tuple[str, ...]]:
@@ -221,7 +226,7 @@ class Agent:
             nrt = machine_to_nrt(scan.machine, name, usage, config, options=options)
             problems = (*problems, *usage.problems)
         problems = (*problems, *self._labels.problems)
-        labels, features = self._labels.values, self._features
+        labels, features = self._labels.values if self._publishes_labels else None, self._features
         return Snapshot(
             self._options.node_name, scan.machine, scan.runs, usage, config, problems, nrt, labels, features
         )

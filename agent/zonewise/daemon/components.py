@@ -32,6 +32,7 @@ from zonewise.kubelet.unreported_devices import UnreportedDevices
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import LIVE_ROOT, DirectoryFiles, RootError
 from zonewise.nfd.feature_files import read_local_features
+from zonewise.nfd.worker_config_file import WORKER_CONFIG_FILE, WorkerConfigFile
 from zonewise.objects.labels import LabelConfig
 from zonewise.objects.nrt import NrtOptions
 from zonewise.publish.label_publisher import OFF
@@ -157,9 +158,15 @@ def _label_config(settings: Settings, files: Files) -> Callable[[], LabelConfig]
     path = os.path.abspath(settings.gfd_config_file) if settings.gfd_config_file else ""
     device_plugin = DevicePluginConfigFile(files, path, settings.gfd_config_name, settings.gfd_mig_strategy)
 
+    worker = WorkerConfigFile(
+        files,
+        os.path.abspath(settings.nfd_worker_config or os.path.join(settings.root, WORKER_CONFIG_FILE)),
+        optional=not settings.nfd_worker_config,
+    )
+
     def read() -> LabelConfig:
-        gpus, problems = device_plugin.read()
-        return LabelConfig(gpus, problems)
+        (gpus, gpu_problems), (config, problems) = device_plugin.read(), worker.read()
+        return LabelConfig(gpus, config, (*gpu_problems, *problems))
 
     return read
 
@@ -200,6 +207,7 @@ def watch_rules(settings: Settings, settings_file: str = "") -> Iterator[WatchRu
     if settings.kubelet_config_drop_ins:
         yield WatchRule(settings.kubelet_config_drop_ins, ("*.conf", _REPLACED), Reason.CONFIG)
     yield WatchRule(settings.nfd_features_dir, ("[!.]*", _REPLACED), Reason.FEATURES)
+    yield _file(settings.nfd_worker_config or os.path.join(settings.root, WORKER_CONFIG_FILE), Reason.FEATURES)
     if settings.gfd_config_file:
         yield _file_or_directory(settings.gfd_config_file, Reason.FEATURES)
     if settings.notify_file:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise.daemon.exclusions import Exclusions, parse_exclusions
 from zonewise.gfd.types import MIG_STRATEGIES
 from zonewise.nfd.feature_files import FEATURES_DIRECTORY
+from zonewise.nfd.worker_config_file import WORKER_CONFIG_FILE
 from zonewise.objects.feature_groups import FEATURE_GROUPS, parse_feature_groups
 from zonewise_common.service.options import (
     Option,
@@ -53,6 +54,7 @@ class Settings(NamedTuple):
     publish_labels: str = "auto"
     publish_features: tuple[str, ...] = ()
     nfd_features_dir: str = ""
+    nfd_worker_config: str = ""
     gfd_config_file: str = ""
     gfd_config_name: str = ""
     gfd_mig_strategy: str = ""
@@ -128,6 +130,8 @@ OPTIONS = Options((
            f"none, or some of {','.join(FEATURE_GROUPS)} (default: none)", "GROUP,..."),
     Option("nfd.featuresDir", text, "the directory of feature files, which add features and labels (default: "
            f"ROOT/{FEATURES_DIRECTORY})", "PATH"),
+    Option("nfd.workerConfig", text, "the configuration of NFD's worker, which decides about labels (default: "
+           f"ROOT/{WORKER_CONFIG_FILE}, where it is)", "FILE"),
     Option("gfd.configFile", text, "the configuration of NVIDIA's device plugin, as GPU Feature Discovery reads it: a "
            "file, or the directory of a ConfigMap (default: none, no sharing)", "PATH", ("GFD_CONFIG_FILE",)),
     Option("gfd.configName", text, "the configuration in that directory (default: default, or the only one)", "NAME"),

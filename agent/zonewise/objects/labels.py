@@ -7,10 +7,11 @@ number, a distance) belongs in the NodeResourceTopology object.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from zonewise.gfd.types import NO_DEVICE_PLUGIN_CONFIG
 from zonewise.nfd.types import NO_LOCAL_FEATURES
+from zonewise.nfd.worker_config import DEFAULT_WORKER_CONFIG, LOCAL
 from zonewise.objects.amd_labels import amd_labels
 from zonewise.objects.features import node_features
 from zonewise.objects.gfd_labels import gfd_labels
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
 
     from zonewise.gfd.types import DevicePluginConfig
     from zonewise.machine.model.machine import Machine
-    from zonewise.nfd.types import LocalFeatures
+    from zonewise.nfd.types import LocalFeatures, LocalLabel
+    from zonewise.nfd.worker_config import WorkerConfig
     from zonewise.objects.features import Features
+
+T = TypeVar("T")
 
 MAX_LENGTH = 63
 """Characters of a label's value, and of its name after the prefix (apimachinery, IsValidLabelValue)."""
@@ -45,6 +49,8 @@ class LabelConfig(NamedTuple):
 
     device_plugin: DevicePluginConfig | None = NO_DEVICE_PLUGIN_CONFIG
     """How GPUs are shared and split; None where that is unknown, and GFD's labels are left out."""
+    worker: WorkerConfig | None = DEFAULT_WORKER_CONFIG
+    """That of NFD's worker; None where it is unknown, and nothing is published."""
     problems: tuple[str, ...] = ()
     """Problems with the files; each a sentence that begins with the file."""
 
@@ -65,7 +71,8 @@ def machine_to_labels(
     machine: Machine, local: LocalFeatures = NO_LOCAL_FEATURES, config: LabelConfig = DEFAULT_LABEL_CONFIG
 ) -> dict[str, str]:
     """Return the labels of a machine and of feature files by name, sorted; each is valid for Kubernetes."""
-    return build_labels(machine, node_features(machine, (), local), local, config).values
+    features = node_features(machine, (), local, config.worker or DEFAULT_WORKER_CONFIG)
+    return build_labels(machine, features, local, config).values
 
 
 def build_labels(
@@ -78,15 +85,18 @@ def build_labels(
 
     Labels of files override those of the hardware, as NFD's local source does by its priority.
     """
+    worker = config.worker or DEFAULT_WORKER_CONFIG
+    white_list = re.compile(worker.label_white_list)
     discovered = validate_labels(
         {
-            **nfd_labels(features),
+            **_accepted(nfd_labels(features, worker), white_list),
             **({} if config.device_plugin is None else gfd_labels(machine, config.device_plugin)),
             **amd_labels(machine),
             **zonewise_labels(machine),
         }
     )
-    from_files = _validate_local_labels(local)
+    local_labels = local.labels if LOCAL in worker.feature_sources & worker.label_sources else {}
+    from_files = _validate_local_labels(_accepted(local_labels, white_list))
     values = dict(sorted({**discovered.values, **from_files.values}.items()))
     return Labels(values, (*config.problems, *discovered.problems, *local.problems, *from_files.problems))
 
@@ -111,14 +121,19 @@ def validate_labels(labels: Mapping[str, str]) -> Labels:
     return Labels(valid, tuple(problems))
 
 
-def _validate_local_labels(local: LocalFeatures) -> Labels:
+def _accepted(labels: Mapping[str, T], white_list: re.Pattern[str]) -> dict[str, T]:
+    """Return the labels whose names after the prefix contain a match (nfd-worker.go, GetFeatureLabels)."""
+    return {name: label for name, label in labels.items() if white_list.search(name.partition("/")[2] or name)}
+
+
+def _validate_local_labels(labels: Mapping[str, LocalLabel]) -> Labels:
     """Return the valid labels of feature files; the others are dropped, whatever their namespace.
 
     A name without a prefix gets NFD's (pkg/nfd-master/nfd-master.go, addNs).
     """
     valid: dict[str, str] = {}
     problems: list[str] = []
-    for name, label in local.labels.items():
+    for name, label in labels.items():
         full = name if "/" in name else f"{NFD}/{name}"
         if wrong := _name_error(full):
             problems.append(f"{label.origin}: label {name[:300]!r} is left out: {wrong}")
