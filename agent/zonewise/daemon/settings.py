@@ -52,6 +52,7 @@ class Settings(NamedTuple):
     notify_file: str = ""
     publish_nrt: bool = True
     publish_labels: str = "auto"
+    publish_take_over: bool = False
     publish_features: tuple[str, ...] = ()
     nfd_features_dir: str = ""
     nfd_worker_config: str = ""
@@ -126,6 +127,8 @@ OPTIONS = Options((
     Option("publish.nrt", boolean, "publish the NodeResourceTopology (default: true)", "true|false"),
     Option("publish.labels", choice("auto", "nodefeature", "node", "off"), "labels: through NFD's master, directly on "
            "the Node, or the first where it is served (default: auto)", "auto|nodefeature|node|off"),
+    Option("publish.takeOver", boolean, "make labels ours that NFD, GFD or AMD's labeller has left behind on the Node "
+           "(default: false)", "true|false"),
     Option("publish.features", parse_feature_groups, "groups of raw features that the NodeFeature has besides: all, "
            f"none, or some of {','.join(FEATURE_GROUPS)} (default: none)", "GROUP,..."),
     Option("nfd.featuresDir", text, "the directory of feature files, which add features and labels (default: "

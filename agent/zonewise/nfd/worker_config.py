@@ -69,7 +69,7 @@ class WorkerConfigError(Exception):
 
 def parse_worker_config(content: bytes) -> tuple[WorkerConfig, tuple[str, ...]]:
     """Return the configuration of a file, YAML or JSON, and problems with its keys. Raises WorkerConfigError."""
-    parser = _Parser()
+    parser = _WorkerConfigParser()
     document = _mapping(_load(content), "the file")
     changes: dict[str, Any] = {}
     for name, value in parser.known(document, {"core": parser.core, "sources": parser.sources}, ""):
@@ -77,7 +77,7 @@ def parse_worker_config(content: bytes) -> tuple[WorkerConfig, tuple[str, ...]]:
     return WorkerConfig()._replace(**changes), tuple(parser.problems)
 
 
-class _Parser:
+class _WorkerConfigParser:
     """Parses sections, and collects the problems."""
 
     def __init__(self) -> None:
@@ -125,11 +125,11 @@ class _Parser:
 
     def sources(self, section: Mapping[str, Any]) -> dict[str, Any]:
         """Parse the section `sources`."""
-        parsers = {
+        parsers: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]] | None] = {
             "cpu": self._cpu,
             "kernel": self._kernel,
-            "pci": lambda part: self._devices(part, "pci", PCI_FIELDS, DEFAULT_WORKER_CONFIG.pci),
-            "usb": lambda part: self._devices(part, "usb", USB_FIELDS, DEFAULT_WORKER_CONFIG.usb),
+            "pci": self._pci,
+            "usb": self._usb,
             "custom": None,
         }
         ignored = {"fake": "there is no source of test data"}
@@ -154,7 +154,7 @@ class _Parser:
         return changes
 
     def _kernel(self, section: Mapping[str, Any]) -> dict[str, Any]:
-        parsers = {
+        parsers: dict[str, Callable[[object, str], dict[str, Any]]] = {
             "configOpts": lambda value, path: {"kernel_options": _texts(value, path)},
             "kconfigFile": lambda value, path: {"kconfig_file": _text(value or "", path)},
         }
@@ -162,6 +162,12 @@ class _Parser:
         for name, parse in self.known(section, parsers, "sources.kernel."):
             changes |= parse(section[name], f"sources.kernel.{name}")
         return changes
+
+    def _pci(self, section: Mapping[str, Any]) -> dict[str, Any]:
+        return self._devices(section, "pci", PCI_FIELDS, DEFAULT_WORKER_CONFIG.pci)
+
+    def _usb(self, section: Mapping[str, Any]) -> dict[str, Any]:
+        return self._devices(section, "usb", USB_FIELDS, DEFAULT_WORKER_CONFIG.usb)
 
     def _devices(
         self, section: Mapping[str, Any], bus: str, fields: tuple[str, ...], default: DeviceLabels

@@ -95,8 +95,8 @@ def build_labels(
             **zonewise_labels(machine),
         }
     )
-    local_labels = local.labels if LOCAL in worker.feature_sources & worker.label_sources else {}
-    from_files = _validate_local_labels(_accepted(local_labels, white_list))
+    local = local if LOCAL in worker.feature_sources & worker.label_sources else NO_LOCAL_FEATURES
+    from_files = _validate_local_labels(_accepted(local.labels, white_list))
     values = dict(sorted({**discovered.values, **from_files.values}.items()))
     return Labels(values, (*config.problems, *discovered.problems, *local.problems, *from_files.problems))
 

@@ -20,6 +20,7 @@ from zonewise.nfd.worker_config import (
     parse_worker_config,
 )
 
+NO_SOURCE: frozenset[str] = frozenset()
 PCI, USB = DEFAULT_WORKER_CONFIG.pci, DEFAULT_WORKER_CONFIG.usb
 
 
@@ -34,13 +35,13 @@ PCI, USB = DEFAULT_WORKER_CONFIG.pci, DEFAULT_WORKER_CONFIG.usb
         ("core: {featureSources: [cpu, pci]}", {"feature_sources": frozenset({"cpu", "pci"})}),
         ("core: {featureSources: [all, -pci]}", {"feature_sources": FEATURE_SOURCES - {"pci"}}),
         ("core: {featureSources: [-pci, all]}", {}),
-        ("core: {labelSources: []}", {"label_sources": frozenset()}),
+        ("core: {labelSources: []}", {"label_sources": NO_SOURCE}),
         ("core: {labelSources: [all, -custom]}", {"label_sources": LABEL_SOURCES - {"custom"}}),
         # the deprecated key overrides the other one, in whatever order
         ("core: {sources: [usb], labelSources: [cpu]}", {"label_sources": frozenset({"usb"})}),
         ("CORE: {LABELSOURCES: [cpu]}", {"label_sources": frozenset({"cpu"})}),
         ("sources: {cpu: {cpuid: {attributeBlacklist: [AVX]}}}", {"cpuid_blacklist": frozenset({"AVX"})}),
-        ("sources: {cpu: {cpuid: {attributeBlacklist: []}}}", {"cpuid_blacklist": frozenset()}),
+        ("sources: {cpu: {cpuid: {attributeBlacklist: []}}}", {"cpuid_blacklist": NO_SOURCE}),
         ("sources: {cpu: {cpuid: {attributeWhitelist: [AVX]}}}", {"cpuid_whitelist": frozenset({"AVX"})}),
         ("sources: {kernel: {configOpts: [X86, DMI]}}", {"kernel_options": ("X86", "DMI")}),
         ("sources: {kernel: {kconfigFile: /boot/c}}", {"kconfig_file": "/boot/c"}),

@@ -13,6 +13,7 @@ from zonewise.nfd.worker_config import LABEL_SOURCES, WorkerConfig, parse_worker
 from zonewise.objects.features import node_features
 from zonewise.objects.labels import LabelConfig, build_labels, machine_to_labels
 
+NONE: set[str] = set()
 CPU = Machine(architecture="x86_64", model=Model(flags=("avx2", "sse", "aes")))
 KERNEL = Machine(kernel=Kernel("6.1.0", config={"PREEMPT": "y"}, config_lines="PREEMPT=y\nX86=y\nHZ=250\nDMI=m"))
 LOCAL = LocalFeatures({"rack": "r7"}, {"rack": LocalLabel("r7", "/f:1"), "a.b/c": LocalLabel("d", "/f:2")})
@@ -61,7 +62,7 @@ def test_kernel_options() -> None:
         ("deviceClassWhitelist: ['0302']", {"0302_10de.present"}),
         ("deviceClassWhitelist: ['0302'], deviceLabelFields: [device, vendor]", {"10de_2330.present"}),
         ("deviceClassWhitelist: ['0302'], deviceLabelFields: [class]", {"0302.present"}),
-        ("deviceClassWhitelist: []", set()),
+        ("deviceClassWhitelist: []", NONE),
     ],
 )
 def test_pci(config: str, names: set[str]) -> None:
@@ -84,7 +85,7 @@ def test_usb() -> None:
         ("core: {featureSources: [kernel], labelSources: [all]}", {"kernel-config.PREEMPT", "kernel-version.full"}),
         ("core: {labelSources: [all, -kernel]}", {"rack"}),
         ("core: {labelWhiteList: 'full|^rack$'}", {"kernel-version.full", "rack"}),
-        ("core: {labelSources: []}", set()),
+        ("core: {labelSources: []}", NONE),
     ],
 )
 def test_sources_and_white_list(content: str, names: set[str]) -> None:
