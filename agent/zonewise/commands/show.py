@@ -57,6 +57,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         "-o labels and -o nodefeature")  # fmt: skip
     add("--width", type=_width, metavar="COLUMNS", help="of the picture (default: the terminal's)")
     add("--color", choices=("auto", "always", "never"), default="auto", help="in the picture (default: auto)")
+    add("--all-devices", action="store_true", help="draw the matrix of all devices, drives among them, and list them "
+        "(default: of GPUs and accelerators with network ports)")  # fmt: skip
     add("--ascii", action="store_true", help="draw with ASCII characters only")
     add("--timings", action="store_true", help="print on standard error how long each part of discovery took")
 
@@ -107,7 +109,7 @@ def _text(scan: Scan, arguments: Namespace) -> str:
     unicode = not arguments.ascii and (to_file or output.supports_unicode())
     parts = (
         render_terminal(scan.machine, width, colour=colour, unicode=unicode),
-        render_matrix(scan.machine, width),
+        render_matrix(scan.machine, width, everything=arguments.all_devices),
         render_problems(scan.machine, width),
     )
     text = "\n\n".join(part.strip("\n") for part in parts if part) + "\n"

@@ -89,7 +89,7 @@ class PciLookup:
             return LocatedDevice(device._replace(addresses=(address,) if address else ()), zone, None)
         count = max(self.virtual[function.address], (function.sriov.enabled or 0) if function.sriov else 0)
         link = _link(function.link) if function.link else None
-        narrow = (f"link degraded to x{function.link.width}",) if function.link and _degraded(function.link) else ()
+        narrow = self._narrow_link(function)
         device = device._replace(
             addresses=(self.short(function.address),),
             link=link,
@@ -97,6 +97,16 @@ class PciLookup:
             warnings=(*device.warnings, *narrow),
         )
         return LocatedDevice(device, function.zone if zone is None else zone, function)
+
+    def _narrow_link(self, function: PciFunction) -> tuple[str, ...]:
+        """Return why a device has fewer lanes than it could: its port has no more, or the link has lost some."""
+        link, port = function.link, self.functions.get(function.parent or "")
+        lanes = port.link.max_width if port and port.link else None
+        if link is None or not link.max_width:
+            return ()
+        if lanes and lanes < link.max_width and link.width in (None, lanes):
+            return (f"its port has x{lanes}, of x{link.max_width}",)
+        return (f"link degraded to x{link.width}",) if _degraded(link) else ()
 
 
 def located_devices(machine: Machine) -> list[LocatedDevice]:
@@ -266,7 +276,8 @@ def _storage(machine: Machine, inventory: PciLookup) -> Iterator[LocatedDevice]:
 
 def _accelerators(machine: Machine, inventory: PciLookup) -> Iterator[LocatedDevice]:
     for accelerator in machine.accelerators:
-        if inventory.is_virtual(accelerator.address):
+        # an engine of the chipset that copies memory is no accelerator; Intel's DSA is one, and has a driver of its own
+        if inventory.is_virtual(accelerator.address) or (accelerator.kind == "dma" and accelerator.driver != "idxd"):
             continue
         ids = "" if accelerator.kind in _NAMED_KINDS else _ids(accelerator.vendor, accelerator.device)
         device = Device("accelerator", (accelerator.name,), (), f"{accelerator.kind} {ids}".strip())

@@ -20,8 +20,8 @@ _MOST_DISTANCES = 16  # zones; a larger table fits no screen, and `-o json` has 
 
 
 def title(machine: Machine) -> tuple[str, ...]:
-    """Return the product, or the processor model without one, and the host name if known."""
-    model = model_name(machine.model.name) if machine.model.name else "unknown product"
+    """Return the product, or without one the processor model or the architecture, and the host name if known."""
+    model = model_name(machine.model.name) if machine.model.name else f"{machine.architecture or 'Linux'} machine"
     return tuple(text for text in (machine.product or model, machine.hostname) if text)
 
 

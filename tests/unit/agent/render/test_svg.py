@@ -229,7 +229,7 @@ def test_problems_are_counted() -> None:
 
 def test_an_empty_machine_has_a_picture() -> None:
     """With a title, and with nothing that is not known."""
-    assert texts_in(Machine()) == ["unknown product", "zones unknown"]
+    assert texts_in(Machine()) == ["Linux machine", "zones unknown"]
 
 
 # --- the document
