@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from zonewise.machine.discover import Run, Scan
     from zonewise.machine.files import Files
+    from zonewise.machine.model.machine import Machine
     from zonewise.nfd.types import LocalFeatures
     from zonewise.objects.labels import LabelConfig
 
@@ -28,6 +29,8 @@ MIN_WIDTH = 40
 MAX_NODE_NAME = 253
 
 _NODE_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_NAMED = ("text", "svg", "json", "yaml")
+"""Formats that have the names of PCI devices."""
 _EXPLAINABLE = ("text", "json", "yaml")
 
 
@@ -57,6 +60,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "-o labels and -o nodefeature")  # fmt: skip
     add("--width", type=_width, metavar="COLUMNS", help="of the picture (default: the terminal's)")
     add("--color", choices=("auto", "always", "never"), default="auto", help="in the picture (default: auto)")
+    add("--pci-ids", metavar="FILE", help="the list of names of PCI devices (default: the system's, where it has one)")
     add("--all-devices", action="store_true", help="draw the matrix of all devices, drives among them, and list them "
         "(default: of GPUs and accelerators with network ports)")  # fmt: skip
     add("--ascii", action="store_true", help="draw with ASCII characters only")
@@ -69,6 +73,8 @@ def run(arguments: Namespace) -> int:
     if arguments.explain is not None and target.format not in _EXPLAINABLE:
         raise CommandError(f"--explain goes with -o {', '.join(_EXPLAINABLE)}, not with {target.format}")
     scan = Scanner(_open_files(arguments.root), explain=arguments.explain is not None).scan()
+    if target.format in _NAMED:
+        scan = scan._replace(machine=_with_names(scan.machine, arguments.pci_ids))
     output.write(FORMATS[target.format](scan, arguments), target.path)
     if arguments.timings:
         sys.stderr.write("".join(map(_timing, scan.runs)))
@@ -91,6 +97,16 @@ def _open_files(root: str) -> Files:
         return open_root(root)
     except RootError as error:
         raise CommandError(str(error)) from error
+
+
+def _with_names(machine: Machine, path: str | None) -> Machine:
+    from zonewise.machine.pci_names import PCI_IDS, read_pci_ids, with_pci_names
+
+    paths = PCI_IDS if path is None else (os.path.abspath(path),)
+    text = read_pci_ids(_open_files(LIVE_ROOT), paths)
+    if path is not None and not text:
+        raise CommandError(f"--pci-ids {path}: cannot be read, or is empty")
+    return with_pci_names(machine, text)
 
 
 # --- formats

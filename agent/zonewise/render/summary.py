@@ -59,7 +59,8 @@ def _zones(machine: Machine) -> str:
 
 
 def _graphics(machine: Machine) -> tuple[str, ...]:
-    models = Counter(gpu_model(gpu) for gpu in machine.gpus)
+    functions = {function.address: function for function in machine.pci}
+    models = Counter(gpu_model(gpu, functions.get(gpu.address or "")) for gpu in machine.gpus)
     return tuple(f"{number} × {model}" if number > 1 else model for model, number in models.items())
 
 
