@@ -133,7 +133,8 @@ def test_other_architectures() -> None:
 def test_model_of_an_x86_processor(vendor: str, label: str) -> None:
     """Vendor by NFD's name, family and model as decimal numbers."""
     labels = nfd(x86("", vendor=vendor, family="6", model="143"))
-    assert labels == {"cpu-model.vendor_id": label, "cpu-model.family": "6", "cpu-model.id": "143"}
+    described = {name: value for name, value in labels.items() if name.startswith("cpu-model.")}
+    assert described == {"cpu-model.vendor_id": label, "cpu-model.family": "6", "cpu-model.id": "143"}
 
 
 def test_model_of_an_arm_processor() -> None:
