@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 
     from zonewise.daemon.kubelet_poller import KubeletPoller, PollResult
     from zonewise.daemon.metrics import AgentMetrics
+    from zonewise.daemon.node_rules import NodeRules
     from zonewise.daemon.status import Status
     from zonewise.kubelet.types import PodResources
     from zonewise.machine.discover import Scan
     from zonewise.machine.model.machine import Machine
     from zonewise.nfd.types import LocalFeatures
+    from zonewise.rules.types import Evaluation
     from zonewise.usage.types import Usage
 
 log = logging.getLogger(__name__)
@@ -44,7 +46,9 @@ nothing has changed for QUIET_AFTER seconds. The kubelet removes an ended pod fr
 to ten seconds later; nothing else on the node tells the end of a pod. A poll costs about 1.5 ms of CPU time."""
 QUIET_AFTER = 10.0
 
-KUBELET_ONLY = frozenset({Reason.STATE, Reason.PODS, Reason.POLL, Reason.DEVICES, Reason.SOCKET, Reason.RETRY})
+KUBELET_ONLY = frozenset(
+    {Reason.STATE, Reason.PODS, Reason.POLL, Reason.DEVICES, Reason.SOCKET, Reason.RETRY, Reason.RULES}
+)
 """Reasons that say nothing about the machine."""
 _POLL_ONLY = frozenset({Reason.POLL})
 EXIT_REASONS = frozenset({Reason.STOP, Reason.RELOAD})
@@ -89,6 +93,8 @@ class AgentOptions(NamedTuple):
     """Return the content of the feature files now."""
     label_config: Callable[[], LabelConfig] = lambda: DEFAULT_LABEL_CONFIG
     """Return what configuration files decide about labels now."""
+    rules: NodeRules | None = None
+    """None: rules are not evaluated here."""
 
 
 class Agent:
@@ -225,11 +231,32 @@ class Agent:
             name, options = self._options.node_name, self._options.options
             nrt = machine_to_nrt(scan.machine, name, usage, config, options=options)
             problems = (*problems, *usage.problems)
-        problems = (*problems, *self._labels.problems)
-        labels, features = self._labels.values if self._publishes_labels else None, self._features
+        labels, rules, rule_problems = self._apply_rules(scan.machine)
+        problems = (*problems, *self._labels.problems, *rule_problems)
         return Snapshot(
-            self._options.node_name, scan.machine, scan.runs, usage, config, problems, nrt, labels, features
+            self._options.node_name,
+            scan.machine,
+            scan.runs,
+            usage,
+            config,
+            problems,
+            nrt,
+            labels,
+            self._features,
+            rules,
         )
+
+    def _apply_rules(self, machine: Machine) -> tuple[dict[str, str] | None, Evaluation | None, tuple[str, ...]]:
+        """Return the labels with those of rules, which override; None where they are not published or not known."""
+        own = self._labels.values if self._publishes_labels else None
+        if self._options.rules is None or self._inputs is None:
+            return own, None, ()
+        local, config = self._inputs
+        state = self._options.rules.state(machine, local, config.worker or DEFAULT_WORKER_CONFIG)
+        if state.evaluation is None:
+            return None, None, state.problems
+        labels = None if own is None else dict(sorted({**own, **state.evaluation.labels}.items()))
+        return labels, state.evaluation, state.problems
 
     def _retry_delay(self, ready: bool) -> float | None:
         if ready:

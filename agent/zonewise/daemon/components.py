@@ -17,8 +17,9 @@ from zonewise.daemon.events.file_watches import WatchRule
 from zonewise.daemon.events.source import open_event_source
 from zonewise.daemon.events.wake import Wake
 from zonewise.daemon.kubelet_poller import KubeletPoller, KubeletSources
+from zonewise.daemon.node_rules import NodeRules
 from zonewise.daemon.pod_labels import PodLabels, pod_exclusion
-from zonewise.daemon.sinks import FileSink, NrtSink, PublishingSink, labels_sink
+from zonewise.daemon.sinks import FileSink, NrtSink, PublishingSink, labels_sink, rules_sink
 from zonewise.daemon.site import AgentSite
 from zonewise.gfd.config_files import DevicePluginConfigFile
 from zonewise.kubelet import state
@@ -36,6 +37,7 @@ from zonewise.nfd.worker_config_file import WORKER_CONFIG_FILE, WorkerConfigFile
 from zonewise.objects.labels import LabelConfig
 from zonewise.objects.nrt import NrtOptions
 from zonewise.publish.label_publisher import OFF
+from zonewise_common.kube.resources import NODE_FEATURE_RULES
 from zonewise_common.service.authorizer import Authorizer
 from zonewise_common.service.http_server import serving
 from zonewise_common.service.metrics import ServiceMetrics
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from zonewise.daemon.settings import Settings
     from zonewise.daemon.status import Status
     from zonewise.machine.files import Files
+    from zonewise.publish.rule_watch import RuleWatch
     from zonewise_common.kube.client import Client
 
 log = logging.getLogger(__name__)
@@ -95,10 +98,13 @@ def open_publishing(
             workers.append(NrtSink(client, settings.node_name, status, meters))
         if client is not None and settings.publish_labels != OFF:
             workers.append(labels_sink(client, settings, status, meters))
+        expected = [sink.name for sink in workers]
+        if client is not None and settings.rules_enabled:  # readiness does not depend on it: rules are not ours
+            workers.append(rules_sink(client, settings, status, meters))
         for worker in workers:
             stack.callback(worker.close)
         files = [FileSink(output, status, settings)] if output else []
-        status.expect([sink.name for sink in (*workers, *files)])
+        status.expect([*expected, *(sink.name for sink in files)])
         yield Publishers((*workers, *files), tuple(workers))
 
 
@@ -130,8 +136,12 @@ def make_agent(
     publishing: Publishers,
     status: Status,
     meters: AgentMetrics,
+    rules: RuleWatch | None = None,
 ) -> Agent:
-    """Return the loop; without a kubelet it reports no usage. Raises SettingsError."""
+    """Return the loop; without a kubelet it reports no usage, without a watch it evaluates no rules.
+
+    Raises SettingsError.
+    """
     try:
         # a root other than "/" is the host's file system seen from a container: still the live machine
         scanner = Scanner(DirectoryFiles(settings.root, live=True))
@@ -149,6 +159,7 @@ def make_agent(
         settings.publish_features,
         local_features=lambda: read_local_features(host, os.path.abspath(settings.nfd_features_dir), datetime.now(UTC)),
         label_config=_label_config(settings, host),
+        rules=None if rules is None else NodeRules(settings.node_name, rules.rules, lambda: rules.problem),
     )
     return Agent(scanner, kubelet, publishing.sinks, options, status, meters)
 
@@ -169,6 +180,25 @@ def _label_config(settings: Settings, files: Files) -> Callable[[], LabelConfig]
         return LabelConfig(gpus, config, (*gpu_problems, *problems))
 
     return read
+
+
+@contextmanager
+def open_rules(
+    settings: Settings, client: Client | None, wake: Wake, meters: AgentMetrics
+) -> Generator[RuleWatch | None]:
+    """Watch the cluster's rules where the settings enable them; a change wakes the loop."""
+    if client is None or not settings.rules_enabled:
+        yield None
+        return
+    from zonewise.publish.rule_watch import RuleWatch
+
+    watch = RuleWatch(client, lambda: wake(Reason.RULES))
+    meters.watch_age(NODE_FEATURE_RULES.plural, lambda: watch.age)
+    watch.start()
+    try:
+        yield watch
+    finally:
+        watch.close()
 
 
 @contextmanager

@@ -59,6 +59,9 @@ class Settings(NamedTuple):
     gfd_config_file: str = ""
     gfd_config_name: str = ""
     gfd_mig_strategy: str = ""
+    rules_enabled: bool = False
+    rules_taints: bool = False
+    rules_instance: str = ""
     fingerprint: str = "with-exclusive-resources"
     listen: str = ":9809"
     tls_cert: str = ""
@@ -79,6 +82,10 @@ class Settings(NamedTuple):
         config = self.kubelet_config or self._configz() or f"{self.kubelet_dir}/config.yaml"
         name = self.node_name or os.uname().nodename.lower()
         return self._replace(**sockets, kubelet_config=config, nfd_features_dir=features_dir, node_name=name)
+
+    def rules_instance_name(self) -> str:
+        """Return the name under which the agent records what it sets by rules."""
+        return self.rules_instance or self.namespace or "node"
 
     def digest(self) -> str:
         """Return a hash of the settings, except those that name the node and the pod."""
@@ -101,6 +108,12 @@ class Settings(NamedTuple):
 def _node_name(value: object) -> str:
     if not isinstance(value, str) or not re.fullmatch(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", value):
         raise ValueError("must be the name of a Node: small letters, digits, dots and dashes")
+    return value
+
+
+def _instance(value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"([a-z0-9]([-a-z0-9]{0,51}[a-z0-9])?)?", value):
+        raise ValueError("must be small letters, digits and dashes, at most 53")
     return value
 
 
@@ -140,6 +153,11 @@ OPTIONS = Options((
     Option("gfd.configName", text, "the configuration in that directory (default: default, or the only one)", "NAME"),
     Option("gfd.migStrategy", choice(*MIG_STRATEGIES), "how MIG devices are labelled (default: as the configuration "
            "has it; without one by profile)", "|".join(MIG_STRATEGIES), ("GFD_MIG_STRATEGY",)),
+    Option("rules.enabled", boolean, "evaluate the cluster's NodeFeatureRules on this node, and set their labels, "
+           "annotations and extended resources (default: false)", "true|false"),
+    Option("rules.taints", boolean, "set the taints of NodeFeatureRules as well (default: false)", "true|false"),
+    Option("rules.instance", _instance, "of two agents on one node, tells apart what each sets by rules (default: the "
+           "namespace)", "NAME"),
     Option("fingerprint", choice("with-exclusive-resources", "all"), "the pods that the standard fingerprint covers "
            "(default: with-exclusive-resources)", "with-exclusive-resources|all"),
     Option("listen", listen_address, 'serve metrics and health there (default: ":9809"; "" for no server)',

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from zonewise.kubelet.types import KubeletConfig
     from zonewise.machine.discover import Run
+    from zonewise.rules.types import Evaluation
     from zonewise.usage.types import Usage
 
 
@@ -32,6 +33,8 @@ class Snapshot(NamedTuple):
     labels: dict[str, str] | None = None
     features: Features = Features({}, {}, {})
     """Raw features for the rules of Node Feature Discovery, beside the labels."""
+    rules: Evaluation | None = None
+    """What rules give that are evaluated on this node; None where none are, or they are unknown."""
 
 
 class Status:

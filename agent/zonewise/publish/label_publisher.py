@@ -45,7 +45,7 @@ _ATTEMPTS = 4
 """Others write as well: the kubelet to its Node every few minutes, or every few seconds under pressure."""
 
 _POLICY_PREFIXES = tuple(f"{prefix}/" for prefix in (NFD, "nvidia.com", "amd.com", OWN))
-"""The labels that manifests/base/own-node.yaml lets an agent write. Feature files may set others."""
+"""The labels that manifests/base/own-node.yaml lets an agent write. Feature files and rules may set others."""
 
 Object = dict[str, Any]
 T = TypeVar("T")
@@ -154,7 +154,7 @@ class LabelPublisher:
                 raise
             result = self._label_node_with(accepted, served)
             rejected = ", ".join(sorted(labels.keys() - accepted.keys()))
-            problem = f"the Node cannot have the labels {rejected[:300]} of feature files: {error}"
+            problem = f"the Node cannot have the labels {rejected[:300]} of feature files and rules: {error}"
             return result._replace(problems=(*result.problems, problem))
 
     def _label_node_with(self, labels: Mapping[str, str], served: bool) -> _PathResult:

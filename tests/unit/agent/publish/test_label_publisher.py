@@ -431,7 +431,7 @@ def test_a_label_of_a_file_that_is_forbidden_costs_itself() -> None:
     assert cluster.labels == FOREIGN | LABELS
     assert done.counts == (("nodefeature", 0), ("node", len(LABELS)))
     [problem] = done.problems
-    assert problem.startswith("the Node cannot have the labels example.com/rack of feature files: ")
+    assert problem.startswith("the Node cannot have the labels example.com/rack of feature files and rules: ")
 
 
 def test_labels_that_are_forbidden_altogether_are_an_error() -> None:
