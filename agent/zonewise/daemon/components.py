@@ -177,7 +177,7 @@ def _label_config(settings: Settings, files: Files) -> Callable[[], LabelConfig]
 
     def read() -> LabelConfig:
         (gpus, gpu_problems), (config, problems) = device_plugin.read(), worker.read()
-        return LabelConfig(gpus, config, (*gpu_problems, *problems))
+        return LabelConfig(gpus, config, settings.node_name, (*gpu_problems, *problems))
 
     return read
 

@@ -136,9 +136,7 @@ class _WorkerConfigParser:
         changes: dict[str, Any] = {}
         for name, parse in self.known(section, parsers, "sources.", ignored):
             if parse is None:
-                rules = changes["custom_rules"] = _list(section[name], f"sources.{name}")
-                if rules:
-                    self.problems.append(f"sources.{name} is not honoured: its {len(rules)} rules have no effect")
+                changes["custom_rules"] = _list(section[name], f"sources.{name}")
             else:
                 changes |= parse(_mapping(section[name], f"sources.{name}"))
         return changes

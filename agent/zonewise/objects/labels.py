@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from zonewise.gfd.types import NO_DEVICE_PLUGIN_CONFIG
 from zonewise.nfd.types import NO_LOCAL_FEATURES
-from zonewise.nfd.worker_config import DEFAULT_WORKER_CONFIG, LOCAL
+from zonewise.nfd.worker_config import CUSTOM, DEFAULT_WORKER_CONFIG, LOCAL
 from zonewise.objects.amd_labels import amd_labels
 from zonewise.objects.features import node_features
 from zonewise.objects.gfd_labels import gfd_labels
@@ -51,6 +51,8 @@ class LabelConfig(NamedTuple):
     """How GPUs are shared and split; None where that is unknown, and GFD's labels are left out."""
     worker: WorkerConfig | None = DEFAULT_WORKER_CONFIG
     """That of NFD's worker; None where it is unknown, and nothing is published."""
+    node_name: str = ""
+    """For rules about the feature system.name."""
     problems: tuple[str, ...] = ()
     """Problems with the files; each a sentence that begins with the file."""
 
@@ -87,9 +89,10 @@ def build_labels(
     """
     worker = config.worker or DEFAULT_WORKER_CONFIG
     white_list = re.compile(worker.label_white_list)
+    custom, failures = _custom_labels(machine, local, worker, config.node_name)
     discovered = validate_labels(
         {
-            **_accepted(nfd_labels(features, worker), white_list),
+            **_accepted({**nfd_labels(features, worker), **custom}, white_list),
             **({} if config.device_plugin is None else gfd_labels(machine, config.device_plugin)),
             **amd_labels(machine),
             **zonewise_labels(machine),
@@ -98,7 +101,7 @@ def build_labels(
     local = local if LOCAL in worker.feature_sources & worker.label_sources else NO_LOCAL_FEATURES
     from_files = _validate_local_labels(_accepted(local.labels, white_list))
     values = dict(sorted({**discovered.values, **from_files.values}.items()))
-    return Labels(values, (*config.problems, *discovered.problems, *local.problems, *from_files.problems))
+    return Labels(values, (*config.problems, *failures, *discovered.problems, *local.problems, *from_files.problems))
 
 
 def validate_labels(labels: Mapping[str, str]) -> Labels:
@@ -119,6 +122,16 @@ def validate_labels(labels: Mapping[str, str]) -> Labels:
         else:
             problems.append(f"label {name} is left out: {text[:100]!r} is no value of a label")
     return Labels(valid, tuple(problems))
+
+
+def _custom_labels(
+    machine: Machine, local: LocalFeatures, worker: WorkerConfig, node_name: str
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    if not worker.custom_rules or CUSTOM not in worker.label_sources:
+        return {}, ()
+    from zonewise.objects.custom_labels import custom_labels
+
+    return custom_labels(machine, local, worker, node_name)
 
 
 def _accepted(labels: Mapping[str, T], white_list: re.Pattern[str]) -> dict[str, T]:

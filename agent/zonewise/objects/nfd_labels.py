@@ -129,7 +129,8 @@ def _system(features: Features, _worker: WorkerConfig) -> Iterator[tuple[str, st
     return _some("system-os_release", _attributes(features, "system.osrelease"), _OS_FIELDS)
 
 
-def _rdma(features: Features, _worker: WorkerConfig) -> Iterator[tuple[str, str]]:
+def rdma_labels(features: Features) -> Iterator[tuple[str, str]]:
+    """Yield the labels of the two rules that are built into NFD, without a prefix."""
     # The two rules that are built into NFD (source/custom/static_features.go). Its first matches one vendor only; RDMA
     # devices tell the others.
     capable = any(device.get("software") == "false" for device in _instances(features, "rdma.device"))
@@ -137,6 +138,10 @@ def _rdma(features: Features, _worker: WorkerConfig) -> Iterator[tuple[str, str]
         yield "rdma.capable", "true"
     if {"ib_uverbs", "rdma_ucm"} <= set(features.flags.get("kernel.loadedmodule", ())):
         yield "rdma.available", "true"
+
+
+def _rdma(features: Features, _worker: WorkerConfig) -> Iterator[tuple[str, str]]:
+    return rdma_labels(features)
 
 
 _SOURCES: dict[str, Callable[[Features, WorkerConfig], Iterator[tuple[str, str]]]] = {

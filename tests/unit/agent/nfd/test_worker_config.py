@@ -46,6 +46,7 @@ PCI, USB = DEFAULT_WORKER_CONFIG.pci, DEFAULT_WORKER_CONFIG.usb
         ("sources: {kernel: {configOpts: [X86, DMI]}}", {"kernel_options": ("X86", "DMI")}),
         ("sources: {kernel: {kconfigFile: /boot/c}}", {"kconfig_file": "/boot/c"}),
         ("sources: {pci: {deviceClassWhitelist: ['02', 0B]}}", {"pci": DeviceLabels(("02", "0b"), PCI.fields)}),
+        ("sources: {custom: [{name: a}]}", {"custom_rules": ({"name": "a"},)}),
         # fields are in the order of the source
         ("sources: {pci: {deviceLabelFields: [device, class]}}", {"pci": PCI._replace(fields=("class", "device"))}),
         ("sources: {pci: {deviceLabelFields: []}}", {}),
@@ -69,7 +70,6 @@ def test_honoured(content: str, changes: dict[str, Any]) -> None:
         ("sources: {fake: {labels: {a: b}}}", "sources.fake is not honoured: there is no source of test data"),
         ("sources: {gpu: {a: 1}}", "sources.gpu is not honoured: there is no such key"),
         ("sources: {cpu: {cpuid: {list: []}}}", "sources.cpu.cpuid.list is not honoured: there is no such key"),
-        ("sources: {custom: [{name: a}]}", "sources.custom is not honoured: its 1 rules have no effect"),
         ("core: {labelSources: [gpu]}", "core.labelSources: 'gpu' is ignored: there is all, cpu, custom, kernel,"),
         ("core: {featureSources: [custom]}", "core.featureSources: 'custom' is ignored: there is all, cpu, kernel,"),
         ("sources: {usb: {deviceLabelFields: [serial]}}", "sources.usb.deviceLabelFields: serial is ignored: there is"),
