@@ -95,7 +95,7 @@ class LabelPublisher:
         self._target = target
         self._mode = mode
         self._take_over = take_over
-        self._taken_over: set[str] = set()
+        self._adopted: set[str] = set()
         self._clock = clock
         self._writer = FeatureWriter(client, target)
         self._last: tuple[Mapping[str, str], Features, float, LabelWriteResult] | None = None
@@ -164,13 +164,13 @@ class LabelPublisher:
             if self._mode == NODE_FEATURE or (served and not self._is_master_absent(labels, metadata)):
                 # labels that we set before stay right until a master claims them
                 desired = {name: labels[name] for name in owned_labels(metadata) & labels.keys()}
-            reclaimed = len(self._taken_over & claimed_by_nfd(metadata) & desired.keys())
+            reclaimed = len(self._adopted & claimed_by_nfd(metadata) & desired.keys())
             patch = node_labels_patch(desired, metadata, take_over=self._may_take_over)
             if patch.body:
                 self._client.patch(
                     NODES, self._target.node, patch.body, kind=PatchKind.MERGE, field_manager=FIELD_MANAGER
                 )
-                self._note_taken_over(patch.taken_over)
+                self._note_adopted(patch.adopted)
             size = len(msgspec.json.encode(patch.body)) if patch.body else 0
             problems = (f"{_RECLAIMED}: {reclaimed} labels are its own again",) if reclaimed else ()
             return _PathResult(size, patch.problems + problems, label_count=patch.owned)
@@ -186,10 +186,10 @@ class LabelPublisher:
 
     def _may_take_over(self, name: str) -> bool:
         """Return whether a label may be taken over: once, since a master that claims it again is at work."""
-        return self._take_over and name not in self._taken_over
+        return self._take_over and name not in self._adopted
 
-    def _note_taken_over(self, labels: Mapping[str, str]) -> None:
-        self._taken_over.update(labels)
+    def _note_adopted(self, labels: Mapping[str, str]) -> None:
+        self._adopted.update(labels)
         for manager in sorted(set(labels.values())):
             names = [name for name, owner in labels.items() if owner == manager]
             log.info("took over %d labels that %s had set: %s", len(names), manager, ", ".join(names))

@@ -45,7 +45,7 @@ class NodeLabelsPatch(NamedTuple):
     """Desired labels that another manager has set otherwise; each a sentence."""
     owned: int = 0
     """How many labels are ours after the patch."""
-    taken_over: Mapping[str, str] = MappingProxyType({})
+    adopted: Mapping[str, str] = MappingProxyType({})
     """By name: who had set the labels that become ours by this patch."""
 
 
@@ -58,12 +58,12 @@ def node_labels_patch(
     left behind by NFD, GFD or a vendor's labeller become ours where `take_over` accepts their names.
     """
     labels: Mapping[str, str] = metadata.get("labels") or {}
-    taken_over = {
+    adopted = {
         name: manager
         for name in sorted(desired.keys() - owned_labels(metadata))
         if take_over(name) and (manager := _labeller(name, metadata)) is not None
     }
-    claimed, ours = claimed_by_nfd(metadata) - taken_over.keys(), owned_labels(metadata) | taken_over.keys()
+    claimed, ours = claimed_by_nfd(metadata) - adopted.keys(), owned_labels(metadata) | adopted.keys()
     changes: dict[str, str | None] = dict.fromkeys(sorted(ours & labels.keys() - desired.keys()))
     owned: list[str] = []
     problems: list[str] = []
@@ -76,8 +76,8 @@ def node_labels_patch(
         elif current is not None and current != value:
             manager = field_manager(name, metadata) or "another manager"
             problems.append(f"label {name} is {current!r} by {manager}, and not set to {value!r}")
-    records = {ANNOTATION: ",".join(owned), **_nfd_records(metadata, taken_over)}
-    return NodeLabelsPatch(_body(changes, records, metadata), tuple(problems), len(owned), taken_over)
+    records = {ANNOTATION: ",".join(owned), **_nfd_records(metadata, adopted)}
+    return NodeLabelsPatch(_body(changes, records, metadata), tuple(problems), len(owned), adopted)
 
 
 def owned_labels(metadata: Mapping[str, Any]) -> frozenset[str]:
@@ -106,10 +106,10 @@ def _full_name(name: str) -> str:
     return name if "/" in name else f"{NFD}/{name}"
 
 
-def _nfd_records(metadata: Mapping[str, Any], taken_over: Collection[str]) -> dict[str, str]:
+def _nfd_records(metadata: Mapping[str, Any], adopted: Collection[str]) -> dict[str, str]:
     """Return the annotations of NFD's masters without the labels that were taken over."""
     return {
-        key: ",".join(name for name in text.split(",") if _full_name(name) not in taken_over)
+        key: ",".join(name for name in text.split(",") if _full_name(name) not in adopted)
         for key, text in _claims(metadata).items()
     }
 

@@ -163,11 +163,11 @@ def test_labels_left_behind_become_ours() -> None:
     annotations = {ANNOTATION: f"{C},{B}", NFD_ANNOTATION: "rule", f"second.{NFD_ANNOTATION}": None}
     fields = {"resourceVersion": "5", "labels": {B: "new"}, "annotations": annotations}
     assert patch == NodeLabelsPatch({"metadata": fields}, (), 2, {B: "nfd-master", C: "nfd-master"})
-    assert node_labels_patch({B: "new", C: "9"}, metadata(labels, nfd=f"c,rule,{B}")).taken_over == {}
+    assert node_labels_patch({B: "new", C: "9"}, metadata(labels, nfd=f"c,rule,{B}")).adopted == {}
 
 
 @pytest.mark.parametrize(
-    ("manager", "taken_over"),
+    ("manager", "adopted"),
     [
         (None, "an unknown manager"),
         ("gpu-feature-discovery", "gpu-feature-discovery"),
@@ -176,18 +176,18 @@ def test_labels_left_behind_become_ours() -> None:
         ("kubectl-label", None),
     ],
 )
-def test_whose_labels_are_taken_over(manager: str | None, taken_over: str | None) -> None:
+def test_whose_labels_are_taken_over(manager: str | None, adopted: str | None) -> None:
     """Those of labellers, who are named; what a person or another controller has set stays theirs."""
     fields = {"f:metadata": {"f:labels": {f"f:{B}": {}}}}
     managed: list[Any] = [] if manager is None else [{"manager": manager, "fieldsV1": fields}]
     patch = take_over({B: "x"}, {**metadata({B: "y"}), "managedFields": managed})
-    assert patch.taken_over.get(B) == taken_over
-    assert bool(patch.problems) == (taken_over is None)
+    assert patch.adopted.get(B) == adopted
+    assert bool(patch.problems) == (adopted is None)
 
 
 @pytest.mark.parametrize("name", [A, "example.com/rack"])
 def test_labels_of_other_namespaces_are_not_taken_over(name: str) -> None:
-    assert take_over({name: "1"}, metadata({name: "2"})).taken_over == {}
+    assert take_over({name: "1"}, metadata({name: "2"})).adopted == {}
 
 
 def test_what_a_master_claims_and_has_not_set_is_not_taken_over() -> None:
