@@ -42,14 +42,14 @@ def _rule(rule: object) -> object:
 
 
 def _alternatives(value: object) -> object:
-    if not isinstance(value, list):
+    return [_alternative(one) for one in cast("list[object]", value)] if isinstance(value, list) else value
+
+
+def _alternative(value: object) -> object:
+    if not isinstance(value, dict):
         return value
-    return [
-        {**cast("dict[str, Any]", one), "matchFeatures": _terms(cast("dict[str, Any]", one).get("matchFeatures"))}
-        if isinstance(one, dict)
-        else one
-        for one in cast("list[object]", value)
-    ]
+    fields = cast("dict[str, Any]", value)
+    return {**fields, "matchFeatures": _terms(fields.get("matchFeatures"))}
 
 
 def _terms(value: object) -> object:

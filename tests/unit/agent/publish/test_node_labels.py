@@ -178,7 +178,7 @@ def test_labels_left_behind_become_ours() -> None:
 )
 def test_whose_labels_are_taken_over(manager: str | None, adopted: str | None) -> None:
     """Those of labellers, who are named; what a person or another controller has set stays theirs."""
-    fields = {"f:metadata": {"f:labels": {f"f:{B}": {}}}}
+    fields: dict[str, Any] = {"f:metadata": {"f:labels": {f"f:{B}": {}}}}
     managed: list[Any] = [] if manager is None else [{"manager": manager, "fieldsV1": fields}]
     patch = take_over({B: "x"}, {**metadata({B: "y"}), "managedFields": managed})
     assert patch.adopted.get(B) == adopted
