@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 import yaml
 
-from support.apiserver import RealServer, real_server
+from support.apiserver import real_apiserver
 from support.manifests import ACCOUNT, NAMESPACE, apply, combined
 from support.rules import CRD, RULES, rule_object
 from support.waiting import eventually
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from support.api import Answer, Api
-
-__all__ = ["real_server"]
 
 OWN, OTHER = "node-with-rules", "node-of-another"
 NODES = "/api/v1/nodes"
@@ -44,17 +42,19 @@ class Cluster(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def cluster(real_server: RealServer) -> Generator[Cluster]:
+def cluster() -> Generator[Cluster]:
+    """On a server of its own: the policy of other tests is without the components."""
     parts = ("components/node-feature-rules", "components/node-feature-taints")
-    apply(real_server, yaml.safe_dump_all([CRD]))
-    apply(real_server, yaml.safe_dump_all(combined(".", *parts)))
-    token = real_server.token_on_node(NAMESPACE, ACCOUNT, OWN)
-    agent = real_server.as_token(token)
-    real_server.new_node(OTHER)
-    eventually(lambda: "that Node only" in message(annotate(agent, OTHER)))
-    client = Client(Config.from_url(real_server.url, token, ca=real_server.ca))
-    yield Cluster(real_server.admin, agent, client)
-    client.close()
+    with real_apiserver() as server:
+        apply(server, yaml.safe_dump_all([CRD]))
+        apply(server, yaml.safe_dump_all(combined(".", *parts)))
+        token = server.token_on_node(NAMESPACE, ACCOUNT, OWN)
+        agent = server.as_token(token)
+        server.new_node(OTHER)
+        eventually(lambda: "that Node only" in message(annotate(agent, OTHER)))
+        client = Client(Config.from_url(server.url, token, ca=server.ca))
+        yield Cluster(server.admin, agent, client)
+        client.close()
 
 
 def message(answer: Answer) -> str:

@@ -53,8 +53,8 @@ def start(site: Site, *flags: str) -> AgentProcess:
     return site.start("--rules-enabled=true", "--publish-nrt=false", *flags)
 
 
-BEFORE = {"labels": {"example.com/rack": "r1"}, "annotations": {}, "capacity": {}, "taints": []}
-AFTER = {
+BEFORE: Json = {"labels": {"example.com/rack": "r1"}, "annotations": {}, "capacity": {}, "taints": []}
+AFTER: Json = {
     "labels": {"example.com/rack": "r1", "example.com/cores": "2", "feature.node.kubernetes.io/unprefixed": "yes"},
     "annotations": {"example.com/note": "two sockets"},
     "capacity": {"example.com/slots": "2000"},

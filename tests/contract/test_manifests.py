@@ -127,6 +127,26 @@ def test_rights_for_labels_of_pods() -> None:
     assert rights(manifests) - RIGHTS["overlays/without-nfd"] == {("get", "/pods", "*")}
 
 
+def test_rights_for_rules() -> None:
+    """Rules are listed and watched, and extended resources are in the status; taints need no further right."""
+    manifests = combined("overlays/with-nfd", "components/node-feature-rules", "components/node-feature-taints")
+    assert rights(manifests) - RIGHTS["overlays/with-nfd"] == {
+        ("list", "nfd.k8s-sigs.io/nodefeaturerules", "*"),
+        ("watch", "nfd.k8s-sigs.io/nodefeaturerules", "*"),
+        ("patch", "/nodes", "*"),
+        ("patch", "/nodes/status", "*"),
+    }
+    variables = {one["name"]: one["expression"] for one in own_node_policy(manifests)["spec"]["variables"]}
+    for name in ("ownAnnotations", "ownResources", "ownTaints"):
+        assert "feature[.]node[.]kubernetes[.]io" in variables[name]
+    assert variables["ownLabels"] == variable("ownLabels")
+
+
+def own_node_policy(manifests: list[Object]) -> Object:
+    [found] = [one for one in of_kind(manifests, "ValidatingAdmissionPolicy") if "own-node" in one["metadata"]["name"]]
+    return found
+
+
 def test_the_reader_of_metrics() -> None:
     """May get the metrics, and has no other right."""
     manifests = objects("overlays/prometheus")

@@ -29,7 +29,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the two commands and their arguments."""
     commands = parser.add_subparsers(dest="action", metavar="test|lint", required=True)
     test = commands.add_parser("test", help="which rules match a machine, term by term, and what they set")
-    test.description = "Evaluates rules on a machine. Status 0: evaluated; 1: a rule failed; 2: it cannot be done."
+    test.description = "Evaluate rules on a machine. Status 0: evaluated; 1: a rule failed; 2: it cannot be done."
     test.add_argument(
         "file", metavar="FILE", help='NodeFeatureRules and NodeFeatureGroups as YAML or JSON ("-": input)'
     )
@@ -37,7 +37,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     test.add_argument("--node-feature", metavar="FILE", help="take the features of a NodeFeature object instead")
     test.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
     lint = commands.add_parser("lint", help="what is wrong with rules, without any machine")
-    lint.description = "Looks for errors in rules. Status 0: none; 1: there are errors; 2: the file cannot be read."
+    lint.description = "Look for errors in rules. Status 0: none; 1: there are errors; 2: the file cannot be read."
     lint.add_argument(
         "file", metavar="FILE", help='NodeFeatureRules and NodeFeatureGroups as YAML or JSON ("-": input)'
     )
@@ -87,7 +87,8 @@ def _lint(arguments: Namespace) -> int:
         for place, problem in problems
     ]
     errors = sum(problem.severity == ERROR for _, problem in problems)
-    lines.append(f"{len(documents)} objects, {errors} errors, {len(problems) - errors} warnings")
+    counts = ((len(documents), "object"), (errors, "error"), (len(problems) - errors, "warning"))
+    lines.append(", ".join(f"{count} {name}{'s'[: count != 1]}" for count, name in counts))
     output.write("\n".join(lines) + "\n", output.STANDARD_OUTPUT)
     return _FAILED if errors else 0
 

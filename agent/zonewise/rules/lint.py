@@ -21,7 +21,7 @@ _STAND_IN = "0"
 """A value of which labels and extended resources approve, in place of a reference."""
 
 
-class Problem(NamedTuple):
+class LintProblem(NamedTuple):
     """A problem of a rule."""
 
     severity: str
@@ -30,29 +30,29 @@ class Problem(NamedTuple):
     message: str
 
 
-def lint_document(document: object) -> list[Problem]:
+def lint_document(document: object) -> list[LintProblem]:
     """Return the problems of a NodeFeatureRule or NodeFeatureGroup. Never raises."""
     try:
         rule_object = parse_object(document)
     except RuleError as error:
-        return [Problem(ERROR, "", str(error))]
-    problems = [Problem(ERROR, path, "there is no such field") for path in unknown_fields(document)]
+        return [LintProblem(ERROR, "", str(error))]
+    problems = [LintProblem(ERROR, path, "there is no such field") for path in unknown_fields(document)]
     if not rule_object.name:
-        problems.append(Problem(ERROR, "metadata.name", "is missing"))
+        problems.append(LintProblem(ERROR, "metadata.name", "is missing"))
     for rule in rule_object.rules:
         problems += _lint_rule(rule)
     return problems
 
 
-def _lint_rule(rule: Rule) -> Iterator[Problem]:
+def _lint_rule(rule: Rule) -> Iterator[LintProblem]:
     where = f"rule {rule.name!r}"
     if rule.error:
-        yield Problem(ERROR, where, rule.error)
+        yield LintProblem(ERROR, where, rule.error)
         return
     if not rule.name:
-        yield Problem(ERROR, where, "its name is empty")
+        yield LintProblem(ERROR, where, "its name is empty")
     if not rule.match_features and not rule.match_any:
-        yield Problem(WARNING, where, "has neither matchFeatures nor matchAny: it matches every node")
+        yield LintProblem(WARNING, where, "has neither matchFeatures nor matchAny: it matches every node")
     for name, matcher in (("matchFeatures", rule.match_features), *_alternatives(rule)):
         yield from _lint_matcher(f"{where}: {name}", matcher)
     for name, template in (("labelsTemplate", rule.labels_template), ("varsTemplate", rule.vars_template)):
@@ -65,43 +65,43 @@ def _alternatives(rule: Rule) -> Iterator[tuple[str, FeatureMatcher]]:
         yield f"matchAny[{i}]", matcher
 
 
-def _lint_matcher(where: str, matcher: FeatureMatcher) -> Iterator[Problem]:
+def _lint_matcher(where: str, matcher: FeatureMatcher) -> Iterator[LintProblem]:
     for term in matcher:
         if term.feature.count(".") != 1:
-            yield Problem(ERROR, where, f"feature {term.feature!r} is not DOMAIN.FEATURE")
+            yield LintProblem(ERROR, where, f"feature {term.feature!r} is not DOMAIN.FEATURE")
         at = f"{where}: {term.feature}"
         for name, expression in sorted((term.match_expressions or {}).items()):
             yield from _lint_expression(f"{at}.{name}", expression)
         if term.match_name is not None:
             yield from _lint_expression(f"{at}: matchName", term.match_name)
             if term.match_name.op == "DoesNotExist":
-                yield Problem(ERROR, f"{at}: matchName", "DoesNotExist matches no name")
+                yield LintProblem(ERROR, f"{at}: matchName", "DoesNotExist matches no name")
 
 
-def _lint_expression(where: str, expression: MatchExpression) -> Iterator[Problem]:
+def _lint_expression(where: str, expression: MatchExpression) -> Iterator[LintProblem]:
     operator = expression.op
     if operator == ANY:
-        yield Problem(ERROR, where, "op is missing: an API server rejects the rule")
+        yield LintProblem(ERROR, where, "op is missing: an API server rejects the rule")
         return
     if operator not in OPERATORS:
-        yield Problem(ERROR, where, f"{operator!r} is no operator: there is {', '.join(OPERATORS)}")
+        yield LintProblem(ERROR, where, f"{operator!r} is no operator: there is {', '.join(OPERATORS)}")
         return
     try:
         check_constants(expression)
     except RuleError as error:
-        yield Problem(ERROR, where, str(error))
+        yield LintProblem(ERROR, where, str(error))
     if expression.type and operator not in TYPED_OPERATORS:
-        yield Problem(WARNING, where, f"type has no meaning for the operator {operator}")
+        yield LintProblem(WARNING, where, f"type has no meaning for the operator {operator}")
 
 
-def _lint_template(where: str, template: str) -> Iterator[Problem]:
+def _lint_template(where: str, template: str) -> Iterator[LintProblem]:
     try:
         parse_template(template)
     except RuleError as error:
-        yield Problem(ERROR, where, str(error))
+        yield LintProblem(ERROR, where, str(error))
 
 
-def _lint_outputs(where: str, rule: Rule) -> Iterator[Problem]:
+def _lint_outputs(where: str, rule: Rule) -> Iterator[LintProblem]:
     for what, entries, error, is_reference in (
         ("label", rule.labels, label_error, True),
         ("annotation", rule.annotations, annotation_error, False),
@@ -109,10 +109,12 @@ def _lint_outputs(where: str, rule: Rule) -> Iterator[Problem]:
     ):
         for name, value in sorted(entries.items()):
             if is_reference and value.startswith("@") and value.count(".") < 2:
-                yield Problem(ERROR, f"{where}: {what} {name}", f"{value!r} is no reference @domain.feature.element")
+                yield LintProblem(
+                    ERROR, f"{where}: {what} {name}", f"{value!r} is no reference @domain.feature.element"
+                )
             checked = _STAND_IN if is_reference and value.startswith("@") else value
             if reason := error(full_name(name), checked):
-                yield Problem(ERROR, f"{where}: {what} {name}", reason)
+                yield LintProblem(ERROR, f"{where}: {what} {name}", reason)
     for taint in rule.taints:
         if reason := taint_error(taint):
-            yield Problem(ERROR, f"{where}: taint {taint}", reason)
+            yield LintProblem(ERROR, f"{where}: taint {taint}", reason)

@@ -23,6 +23,9 @@ MAX_STEPS = 50_000
 MAX_OUTPUT = 256 * 1024
 """Characters of the output."""
 
+_TEXT_PER_STEP = 100
+"""Characters of a text that a function reads or makes in the time of one step."""
+
 _SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 """What Go's strings.TrimSpace removes."""
 
@@ -104,6 +107,7 @@ class _Execution:
         empty = True
         for key, element in _pairs(value):
             empty = False
+            self._step()
             scope = len(self._variables)
             self._assign_element(node.pipeline, key, element)
             try:
@@ -151,8 +155,10 @@ class _Execution:
         function = FUNCTIONS[name]
         if not function.fewest <= len(values) <= function.most:
             raise RuleError(f"{name} does not accept {len(values)} arguments")
-        self._step(sum(len(items) for value in values if (items := as_list(value)) is not None))
-        return function.call(*values)
+        self._step(sum(map(_size, values)))
+        result = function.call(*values)
+        self._step(_size(result))
+        return result
 
     def _short_circuit(self, name: str, operands: list[Operand], dot: Value, final: tuple[Value, ...]) -> Value:
         if not operands and not final:
@@ -221,6 +227,14 @@ def _pairs(value: Value) -> Iterator[tuple[Value, Value]]:
         yield from sorted(entries.items())
     else:
         raise RuleError(f"range cannot go over a {kind(value)}")
+
+
+def _size(value: Value) -> int:
+    """Return the steps that a value counts for as an argument or as a result."""
+    if isinstance(value, str):
+        return len(value) // _TEXT_PER_STEP
+    items = as_list(value)
+    return 0 if items is None else len(items)
 
 
 def _field(value: Value, name: str) -> Value:

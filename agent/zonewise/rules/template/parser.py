@@ -44,13 +44,13 @@ def parse_template(source: str) -> tuple[Node, ...]:
     """Return the nodes of a template. Raises RuleError."""
     if len(source.encode("utf-8", "replace")) > MAX_SIZE:
         raise RuleError(f"a template has more than {MAX_SIZE} bytes")
-    parser = _Parser(source)
+    parser = _TemplateParser(source)
     nodes, end = parser.block(("",), loops=0)
     del end
     return nodes
 
 
-class _Parser:
+class _TemplateParser:
     """The state of a parse: the parts of the template that are left, and the variables in scope."""
 
     def __init__(self, source: str) -> None:

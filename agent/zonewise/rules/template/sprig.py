@@ -144,11 +144,11 @@ def _uniq(value: Value) -> Value:
 
 
 def _append(value: Value, item: Value) -> Value:
-    return [*items_of(value, "append"), item]
+    return _flat([*items_of(value, "append"), item])
 
 
 def _prepend(value: Value, item: Value) -> Value:
-    return [item, *items_of(value, "prepend")]
+    return _flat([item, *items_of(value, "prepend")])
 
 
 def _concat(*values: Value) -> Value:
@@ -236,7 +236,14 @@ def _has_suffix(suffix: str, text: str) -> bool:
 
 
 def _list(*values: Value) -> Value:
-    return list(values)
+    return _flat(list(values))
+
+
+def _flat(items: list[Value]) -> Value:
+    """Return a list. Raises RuleError where it has lists, which could double with each of them."""
+    if any(as_list(item) is not None for item in items):
+        raise RuleError("a list of lists is not supported")
+    return items
 
 
 def _rest(value: Value) -> Value:
