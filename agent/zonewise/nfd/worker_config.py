@@ -7,8 +7,10 @@ the wrong type is an error, as for the worker.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from zonewise.rules.regexps import compile_regexp
+from zonewise.rules.types import RuleError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -252,7 +254,7 @@ def _flag(value: object, path: str) -> bool:
 def _expression(value: object, path: str) -> str:
     expression = _text(value, path)
     try:
-        re.compile(expression)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise WorkerConfigError(f"{path}: {expression[:100]!r} is no regular expression: {error}") from error
+        compile_regexp(expression)
+    except RuleError as error:
+        raise WorkerConfigError(f"{path}: {error}") from error
     return expression

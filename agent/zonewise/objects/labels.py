@@ -88,18 +88,17 @@ def build_labels(
     Labels of files override those of the hardware, as NFD's local source does by its priority.
     """
     worker = config.worker or DEFAULT_WORKER_CONFIG
-    white_list = re.compile(worker.label_white_list)
     custom, failures = _custom_labels(machine, local, worker, config.node_name)
     discovered = validate_labels(
         {
-            **_accepted({**nfd_labels(features, worker), **custom}, white_list),
+            **_accepted({**nfd_labels(features, worker), **custom}, worker),
             **({} if config.device_plugin is None else gfd_labels(machine, config.device_plugin)),
             **amd_labels(machine),
             **zonewise_labels(machine),
         }
     )
     local = local if LOCAL in worker.feature_sources & worker.label_sources else NO_LOCAL_FEATURES
-    from_files = _validate_local_labels(_accepted(local.labels, white_list))
+    from_files = _validate_local_labels(_accepted(local.labels, worker))
     values = dict(sorted({**discovered.values, **from_files.values}.items()))
     return Labels(values, (*config.problems, *failures, *discovered.problems, *local.problems, *from_files.problems))
 
@@ -134,9 +133,14 @@ def _custom_labels(
     return custom_labels(machine, local, worker, node_name)
 
 
-def _accepted(labels: Mapping[str, T], white_list: re.Pattern[str]) -> dict[str, T]:
+def _accepted(labels: Mapping[str, T], worker: WorkerConfig) -> Mapping[str, T]:
     """Return the labels whose names after the prefix contain a match (nfd-worker.go, GetFeatureLabels)."""
-    return {name: label for name, label in labels.items() if white_list.search(name.partition("/")[2] or name)}
+    if not worker.label_white_list:
+        return labels
+    from zonewise.rules.regexps import compile_regexp, encoded
+
+    search = compile_regexp(worker.label_white_list).search
+    return {name: label for name, label in labels.items() if search(encoded(name.partition("/")[2] or name))}
 
 
 def _validate_local_labels(labels: Mapping[str, LocalLabel]) -> Labels:
