@@ -32,6 +32,7 @@ class DevicePluginConfigFile:
         self._name = name
         self._mig_strategy = mig_strategy
         self._last: DevicePluginConfig | None = None
+        self._parsed: tuple[bytes, DevicePluginConfig] | None = None
 
     def read(self) -> tuple[DevicePluginConfig | None, tuple[str, ...]]:
         """Return the configuration and the problems with it; never raises.
@@ -39,7 +40,7 @@ class DevicePluginConfigFile:
         It is None where a file is configured and none was good yet: how GPUs are shared is unknown then.
         """
         try:
-            config = self._parse()
+            config = self._parse(self._content())
         except (OSError, DevicePluginConfigError) as error:
             reason = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
             effect = "GFD's labels are left out" if self._last is None else "its last good content stays in force"
@@ -49,15 +50,22 @@ class DevicePluginConfigFile:
         self._last = config
         return config, ()
 
-    def _parse(self) -> DevicePluginConfig:
-        if not self._path:
+    def _parse(self, content: bytes | None) -> DevicePluginConfig:
+        if content is None:
             return NO_DEVICE_PLUGIN_CONFIG
+        if self._parsed is None or self._parsed[0] != content:
+            self._parsed = content, parse_device_plugin_config(content)
+        return self._parsed[1]
+
+    def _content(self) -> bytes | None:
+        if not self._path:
+            return None
         try:
-            return parse_device_plugin_config(self._files.read(self._path))
+            return self._files.read(self._path)
         except OSError as error:
             if error.errno != errno.EISDIR:
                 raise
-        return parse_device_plugin_config(self._files.read(f"{self._path}/{self._choose()}"))
+        return self._files.read(f"{self._path}/{self._choose()}")
 
     def _choose(self) -> str:
         names = sorted(name for name in self._files.names(self._path) if not name.startswith("."))

@@ -24,6 +24,8 @@ class WorkerConfigFile:
         self._path = path
         self._optional = optional
         self._last: WorkerConfig | None = None
+        self._parsed: tuple[bytes, tuple[WorkerConfig, tuple[str, ...]]] | None = None
+        self._options: tuple[bytes, dict[str, str]] | None = None
 
     def read(self) -> tuple[WorkerConfig | None, tuple[str, ...]]:
         """Return the configuration and the problems with it; never raises.
@@ -31,7 +33,7 @@ class WorkerConfigFile:
         It is None where the file is damaged and was never good: which labels are desired is unknown then.
         """
         try:
-            config, problems = parse_worker_config(self._files.read(self._path))
+            config, problems = self._parse(self._files.read(self._path))
             if config.kconfig_file:
                 config, problems = self._with_kernel_config(config, problems)
         except OSError as error:
@@ -45,6 +47,11 @@ class WorkerConfigFile:
         self._last = config
         return config, tuple(f"{self._path}: {problem}" for problem in problems)
 
+    def _parse(self, content: bytes) -> tuple[WorkerConfig, tuple[str, ...]]:
+        if self._parsed is None or self._parsed[0] != content:
+            self._parsed = content, parse_worker_config(content)
+        return self._parsed[1]
+
     def _damaged(self, reason: str) -> tuple[WorkerConfig | None, tuple[str, ...]]:
         effect = "no labels are written" if self._last is None else "its last good content stays in force"
         return self._last, (f"{self._path}: {reason}; {effect}",)
@@ -56,9 +63,10 @@ class WorkerConfigFile:
         path = config.kconfig_file
         try:
             content = self._files.read(path)
-            if path.endswith(".gz"):
-                content = unpack_kernel_config(content)
+            if self._options is None or self._options[0] != content:
+                text = unpack_kernel_config(content) if path.endswith(".gz") else content
+                self._options = content, kernel_options(text)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             return config, (*problems, f"sources.kernel.kconfigFile: {path} cannot be read: {reason}")
-        return config._replace(kernel_config=kernel_options(content)), problems
+        return config._replace(kernel_config=self._options[1]), problems
