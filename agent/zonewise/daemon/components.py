@@ -32,6 +32,7 @@ from zonewise.kubelet.state import StateReader, device_checkpoint_path
 from zonewise.kubelet.unreported_devices import UnreportedDevices
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import LIVE_ROOT, DirectoryFiles, RootError
+from zonewise.nfd.custom_rule_files import CustomRuleFiles
 from zonewise.nfd.feature_files import read_local_features
 from zonewise.nfd.worker_config_file import WORKER_CONFIG_FILE, WorkerConfigFile
 from zonewise.objects.labels import LabelConfig
@@ -175,9 +176,14 @@ def _label_config(settings: Settings, files: Files) -> Callable[[], LabelConfig]
         optional=not settings.nfd_worker_config,
     )
 
+    custom = CustomRuleFiles(files, os.path.abspath(settings.nfd_custom_dir))
+
     def read() -> LabelConfig:
         (gpus, gpu_problems), (config, problems) = device_plugin.read(), worker.read()
-        return LabelConfig(gpus, config, settings.node_name, (*gpu_problems, *problems))
+        rules, rule_problems = custom.read()
+        if config is not None and rules:
+            config = config._replace(custom_rules=(*config.custom_rules, *rules))
+        return LabelConfig(gpus, config, settings.node_name, (*gpu_problems, *problems, *rule_problems))
 
     return read
 
@@ -236,7 +242,8 @@ def watch_rules(settings: Settings, settings_file: str = "") -> Iterator[WatchRu
         yield _file(settings.kubelet_config, Reason.CONFIG)
     if settings.kubelet_config_drop_ins:
         yield WatchRule(settings.kubelet_config_drop_ins, ("*.conf", _REPLACED), Reason.CONFIG)
-    yield WatchRule(settings.nfd_features_dir, ("[!.]*", _REPLACED), Reason.FEATURES)
+    for directory in (settings.nfd_features_dir, settings.nfd_custom_dir):
+        yield WatchRule(directory, ("[!.]*", _REPLACED), Reason.FEATURES)
     yield _file(settings.nfd_worker_config or os.path.join(settings.root, WORKER_CONFIG_FILE), Reason.FEATURES)
     if settings.gfd_config_file:
         yield _file_or_directory(settings.gfd_config_file, Reason.FEATURES)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.daemon.exclusions import Exclusions, parse_exclusions
 from zonewise.gfd.types import MIG_STRATEGIES
+from zonewise.nfd.custom_rule_files import CUSTOM_DIRECTORY
 from zonewise.nfd.feature_files import FEATURES_DIRECTORY
 from zonewise.nfd.worker_config_file import WORKER_CONFIG_FILE
 from zonewise.objects.feature_groups import FEATURE_GROUPS, parse_feature_groups
@@ -56,6 +57,7 @@ class Settings(NamedTuple):
     publish_features: tuple[str, ...] = ()
     nfd_features_dir: str = ""
     nfd_worker_config: str = ""
+    nfd_custom_dir: str = ""
     gfd_config_file: str = ""
     gfd_config_name: str = ""
     gfd_mig_strategy: str = ""
@@ -78,10 +80,13 @@ class Settings(NamedTuple):
             "podresources_socket": self.podresources_socket or f"{self.kubelet_dir}/pod-resources/kubelet.sock",
             "pods_api_socket": self.pods_api_socket or f"{self.kubelet_dir}/pods-api/pods-api.sock",
         }
-        features_dir = self.nfd_features_dir or os.path.join(self.root, FEATURES_DIRECTORY)
+        directories = {
+            "nfd_features_dir": self.nfd_features_dir or os.path.join(self.root, FEATURES_DIRECTORY),
+            "nfd_custom_dir": self.nfd_custom_dir or os.path.join(self.root, CUSTOM_DIRECTORY),
+        }
         config = self.kubelet_config or self._configz() or f"{self.kubelet_dir}/config.yaml"
         name = self.node_name or os.uname().nodename.lower()
-        return self._replace(**sockets, kubelet_config=config, nfd_features_dir=features_dir, node_name=name)
+        return self._replace(**sockets, **directories, kubelet_config=config, node_name=name)
 
     def rules_instance_name(self) -> str:
         """Return the name under which the agent records what it sets by rules."""
@@ -148,6 +153,8 @@ OPTIONS = Options((
            f"ROOT/{FEATURES_DIRECTORY})", "PATH"),
     Option("nfd.workerConfig", text, "the configuration of NFD's worker, which decides about labels (default: "
            f"ROOT/{WORKER_CONFIG_FILE}, where it is)", "FILE"),
+    Option("nfd.customDir", text, "the directory of the worker's custom rules (default: "
+           f"ROOT/{CUSTOM_DIRECTORY})", "PATH"),
     Option("gfd.configFile", text, "the configuration of NVIDIA's device plugin, as GPU Feature Discovery reads it: a "
            "file, or the directory of a ConfigMap (default: none, no sharing)", "PATH", ("GFD_CONFIG_FILE",)),
     Option("gfd.configName", text, "the configuration in that directory (default: default, or the only one)", "NAME"),

@@ -42,7 +42,9 @@ def _rule(rule: object) -> object:
 
 
 def _alternatives(value: object) -> object:
-    return [_alternative(one) for one in cast("list[object]", value)] if isinstance(value, list) else value
+    if not isinstance(value, list):
+        return value
+    return [_alternative(one) for one in cast("list[object]", value)]
 
 
 def _alternative(value: object) -> object:
@@ -53,7 +55,9 @@ def _alternative(value: object) -> object:
 
 
 def _terms(value: object) -> object:
-    return [_term(term) for term in cast("list[object]", value)] if isinstance(value, list) else value
+    if not isinstance(value, list):
+        return value
+    return [_term(term) for term in cast("list[object]", value)]
 
 
 def _term(term: object) -> object:
@@ -68,13 +72,15 @@ def _term(term: object) -> object:
 
 
 def _expressions(value: object) -> object:
-    if isinstance(value, list) and all(isinstance(one, str) for one in cast("list[object]", value)):
-        pairs = [one.partition("=") for one in cast("list[str]", value)]
-        return {key: _in([text]) if equals else {"op": "Exists"} for key, equals, text in pairs}
-    if not isinstance(value, dict):
-        return value
-    expressions = cast("dict[str, object]", value)
-    return {key: {"op": "Exists"} if one is None else _expression(one) for key, one in expressions.items()}
+    if isinstance(value, dict):
+        expressions = cast("dict[str, object]", value)
+        return {key: {"op": "Exists"} if one is None else _expression(one) for key, one in expressions.items()}
+    elements = cast("list[object]", value) if isinstance(value, list) else []
+    texts = [element for element in elements if isinstance(element, str)]
+    if not isinstance(value, list) or len(texts) < len(elements):
+        return "neither a map nor a list of names"
+    pairs = [text.partition("=") for text in texts]
+    return {key: _in([text]) if equals else {"op": "Exists"} for key, equals, text in pairs}
 
 
 def _expression(value: object) -> object:
