@@ -87,7 +87,7 @@ def _sections() -> str:
 
 def _subparsers(parser: ArgumentParser) -> list[tuple[str, ArgumentParser]]:
     """Return the commands below a command, by name."""
-    actions = parser._actions  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] -- argparse has no other way
+    actions = parser._actions  # pyright: ignore[reportPrivateUsage] -- argparse has no other way
     choices: list[object] = [getattr(action, "choices", None) for action in actions]
     mappings = [cast("dict[str, object]", one) for one in choices if isinstance(one, dict)]
     commands = [(name, command) for mapping in mappings for name, command in mapping.items()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,18 @@ def outputs(site: Site) -> dict[str, Any]:
     }
 
 
+def recorded(site: Site, prefix: str) -> list[str]:
+    """What the agents of all instances record as their own; twice where two do."""
+    annotations = site.api.get(NODE_PATH).ok()["metadata"]["annotations"]
+    names: list[str] = []
+    for name, text in annotations.items():
+        if name.startswith("zonewise.dev/labels"):
+            names += text.split(",")
+        elif name.startswith("zonewise.dev/rules."):
+            names += [one for owned in json.loads(text).values() for one in owned]
+    return sorted(name for name in names if name.startswith(prefix))
+
+
 def start(site: Site, *flags: str) -> AgentProcess:
     return site.start("--rules-enabled=true", "--publish-nrt=false", *flags)
 
@@ -93,19 +106,20 @@ def test_outputs_survive_a_restart_and_go_when_rules_are_disabled(site: Site) ->
 def test_agents_of_different_settings_do_not_overwrite_each_other(site: Site) -> None:
     """The first has the outputs; when it has left them, the second sets them at its next look."""
     site.api.post(RULES, rule_object(MATCHING, name="a")).ok()
-    first = start(site, "--rules-taints=true", "--rules-instance=first")
+    first = start(site, "--rules-taints=true", "--instance=first")
     first.until(lambda: outputs(site)["taints"] == MATCHING["taints"])
-    second = start(site, "--rules-instance=second", "--publish-labels=off")
+    second = site.start("--rules-enabled=true", "--publish-nrt=false", "--instance=second")
     second.until(lambda: second.metric('zonewise_rules{state="matched"}') == 1)
     changed = {**MATCHING, "annotations": {"example.com/note": "other"}, "extendedResources": {"example.com/more": "1"}}
     metadata = site.api.get(f"{RULES}/a").ok()["metadata"]
     site.api.put(f"{RULES}/a", {**rule_object(changed, name="a"), "metadata": metadata}).ok()
-    second.until(lambda: outputs(site)["capacity"] == {"example.com/more": "1"})
-    second.until(lambda: outputs(site)["annotations"] == {"example.com/note": "other"})
-    version = site.version()
+    expected = {**AFTER, "annotations": changed["annotations"], "capacity": changed["extendedResources"]}
+    expected["taints"] = MATCHING["taints"]
+    second.until(lambda: outputs(site) == expected and recorded(site, "example.com/") == RECORDED)
     for agent in (first, second):
         agent.send(signal.SIGHUP)  # both look at the Node again
     second.until(lambda: second.said.count("starts") == 2 and first.said.count("starts") == 2)
-    second.until(lambda: second.metric('zonewise_rules{state="matched"}') == 1)
-    assert outputs(site)["taints"] == MATCHING["taints"]
-    assert site.version() == version
+    second.until(lambda: outputs(site) == expected and recorded(site, "example.com/") == RECORDED)
+
+
+RECORDED = ["example.com/cores", "example.com/more", "example.com/note", "example.com/special:PreferNoSchedule"]

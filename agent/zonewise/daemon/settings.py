@@ -48,6 +48,7 @@ class Settings(NamedTuple):
     kubelet_ca: str = ""
     kubeconfig: str = ""
     api_server: str = ""
+    instance: str = ""
     interval: float = 60.0
     readiness_limit: float = 180.0
     notify_file: str = ""
@@ -63,7 +64,6 @@ class Settings(NamedTuple):
     gfd_mig_strategy: str = ""
     rules_enabled: bool = False
     rules_taints: bool = False
-    rules_instance: str = ""
     fingerprint: str = "with-exclusive-resources"
     listen: str = ":9809"
     tls_cert: str = ""
@@ -88,9 +88,9 @@ class Settings(NamedTuple):
         name = self.node_name or os.uname().nodename.lower()
         return self._replace(**sockets, **directories, kubelet_config=config, node_name=name)
 
-    def rules_instance_name(self) -> str:
+    def rules_record(self) -> str:
         """Return the name under which the agent records what it sets by rules."""
-        return self.rules_instance or self.namespace or "node"
+        return self.instance or self.namespace or "node"
 
     def digest(self) -> str:
         """Return a hash of the settings, except those that name the node and the pod."""
@@ -138,6 +138,8 @@ OPTIONS = Options((
     Option("kubeletConfigDropIns", text, "the directory of its drop-in files, where it has one", "PATH"),
     Option("kubeletCa", text, "the CA certificates that sign the kubelet's (default: the cluster's)", "FILE"),
     *API_SERVER,
+    Option("instance", _instance, "of several agents on one node, the name of this one: it tells apart what each sets "
+           "(default: none)", "NAME"),
     Option("interval", duration, "scan at least this often (default: 60s)", "DURATION"),
     Option("readinessLimit", duration, "not ready when the last good publish is older (default: 180s)",
            "DURATION"),
@@ -163,8 +165,6 @@ OPTIONS = Options((
     Option("rules.enabled", boolean, "evaluate the cluster's NodeFeatureRules on this node, and set their labels, "
            "annotations and extended resources (default: false)", "true|false"),
     Option("rules.taints", boolean, "set the taints of NodeFeatureRules as well (default: false)", "true|false"),
-    Option("rules.instance", _instance, "of two agents on one node, tells apart what each sets by rules (default: the "
-           "namespace)", "NAME"),
     Option("fingerprint", choice("with-exclusive-resources", "all"), "the pods that the standard fingerprint covers "
            "(default: with-exclusive-resources)", "with-exclusive-resources|all"),
     Option("listen", listen_address, 'serve metrics and health there (default: ":9809"; "" for no server)',

@@ -137,7 +137,7 @@ class NrtSink(PublishingSink):
 
 def labels_sink(client: Client, settings: Settings, status: Status, meters: AgentMetrics) -> PublishingSink:
     """Return the sink of the labels and of the raw features for NFD's rules."""
-    target = LabelTarget(settings.node_name, settings.namespace, settings.pod_name)
+    target = LabelTarget(settings.node_name, settings.namespace, settings.pod_name, settings.instance)
     publisher = LabelPublisher(client, target, mode=settings.publish_labels, take_over=settings.publish_take_over)
     logged: set[str] = set()
     withdrawn: list[int] = [0] if settings.rules_enabled else []  # bytes, once it is done
@@ -164,7 +164,7 @@ def rules_sink(client: Client, settings: Settings, status: Status, meters: Agent
     from zonewise.publish.output_publisher import OutputPublisher
     from zonewise.publish.rule_event import RuleEvent
 
-    publisher = OutputPublisher(client, settings.node_name, settings.rules_instance_name())
+    publisher = OutputPublisher(client, settings.node_name, settings.rules_record())
     rule_event = RuleEvent(client, settings.node_name)
     logged: set[str] = set()
 
@@ -190,7 +190,7 @@ def withdraw_outputs(client: Client, settings: Settings) -> int:
     """Remove what rules gave while they were enabled, and return the bytes sent. Raises KubeError."""
     from zonewise.publish.output_publisher import OutputPublisher
 
-    return OutputPublisher(client, settings.node_name, settings.rules_instance_name()).withdraw()
+    return OutputPublisher(client, settings.node_name, settings.rules_record()).withdraw()
 
 
 def _count_rules(evaluation: Evaluation, meters: AgentMetrics) -> None:
@@ -275,7 +275,9 @@ def documents(snapshot: Snapshot, settings: Settings = _DEFAULTS) -> list[dict[s
         return result
     if settings.publish_labels == NODE_FEATURE:
         name, namespace = snapshot.node_name, settings.namespace
-        result.append(node_feature(name, snapshot.labels, snapshot.features, namespace=namespace))
+        result.append(
+            node_feature(name, snapshot.labels, snapshot.features, namespace=namespace, instance=settings.instance)
+        )
     else:
         node = {"name": snapshot.node_name, "labels": snapshot.labels}
         result.append({"apiVersion": "v1", "kind": "Node", "metadata": node})

@@ -18,6 +18,7 @@ from zonewise.objects.gfd_labels import gfd_labels
 from zonewise.objects.nfd_labels import PREFIX as NFD
 from zonewise.objects.nfd_labels import nfd_labels
 from zonewise.objects.zonewise_labels import zonewise_labels
+from zonewise.rules.validation import is_label_value, label_name_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,15 +34,7 @@ T = TypeVar("T")
 MAX_LENGTH = 63
 """Characters of a label's value, and of its name after the prefix (apimachinery, IsValidLabelValue)."""
 
-_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
-_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_MAX_PREFIX = 253
 _EDGES = "-_."
-
-_RESERVED = "kubernetes.io"
-_EXCEPTED = ("feature.node.kubernetes.io", "profile.node.kubernetes.io")
-"""The parts of the reserved namespace that are open to such labels (NFD's pkg/apis/nfd/validate/validate.go)."""
 
 
 class LabelConfig(NamedTuple):
@@ -111,7 +104,7 @@ def validate_labels(labels: Mapping[str, str]) -> Labels:
     valid: dict[str, str] = {}
     problems: list[str] = []
     for name, text in sorted(labels.items()):
-        if wrong := _name_error(name):
+        if wrong := label_name_error(name):
             problems.append(f"label {name[:300]!r} is left out: {wrong}")
         elif is_label_value(text):
             valid[name] = text
@@ -152,7 +145,7 @@ def _validate_local_labels(labels: Mapping[str, LocalLabel]) -> Labels:
     problems: list[str] = []
     for name, label in labels.items():
         full = name if "/" in name else f"{NFD}/{name}"
-        if wrong := _name_error(full):
+        if wrong := label_name_error(full):
             problems.append(f"{label.origin}: label {name[:300]!r} is left out: {wrong}")
         elif not is_label_value(label.value):
             problems.append(f"{label.origin}: label {name} is left out: {label.value[:100]!r} is no value of a label")
@@ -161,27 +154,9 @@ def _validate_local_labels(labels: Mapping[str, LocalLabel]) -> Labels:
     return Labels(valid, tuple(problems))
 
 
-def is_label_value(text: str) -> bool:
-    """Return whether Kubernetes accepts a text as the value of a label."""
-    return _VALUE.fullmatch(text) is not None
-
-
 def is_allowed_label(name: str) -> bool:
     """Return whether a label's name is valid, and in a namespace that is open to such labels."""
-    return _name_error(name) is None
-
-
-def _name_error(name: str) -> str | None:
-    prefix, _, suffix = name.rpartition("/")
-    if not _NAME.fullmatch(suffix) or not _PREFIX.fullmatch(prefix) or len(prefix) > _MAX_PREFIX:
-        return "it is no qualified name with a prefix"
-    if _is_within(prefix, _RESERVED) and not any(_is_within(prefix, excepted) for excepted in _EXCEPTED):
-        return f"the namespace {prefix} is reserved"
-    return None
-
-
-def _is_within(prefix: str, domain: str) -> bool:
-    return prefix == domain or prefix.endswith(f".{domain}")
+    return not label_name_error(name)
 
 
 def render_labels(labels: dict[str, str]) -> str:

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
-from zonewise.objects.labels import is_label_value, validate_labels
+from zonewise.objects.labels import validate_labels
 from zonewise.objects.nfd_labels import PREFIX as NFD
 from zonewise.objects.zonewise_labels import PREFIX as OWN
 from zonewise.publish.node_feature import FeatureWriter, NotServed
 from zonewise.publish.node_labels import claimed_by_nfd, node_labels_patch, owned_labels
 from zonewise.publish.nrt_publisher import FIELD_MANAGER
+from zonewise.rules.validation import is_label_value
 from zonewise_common.kube.client import PatchKind
 from zonewise_common.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid
 from zonewise_common.kube.resources import NODES
@@ -160,12 +161,12 @@ class LabelPublisher:
     def _label_node_with(self, labels: Mapping[str, str], served: bool) -> _PathResult:
         def attempt() -> _PathResult:
             metadata: Object = self._client.get(NODES, self._target.node)["metadata"]
-            desired = labels
+            desired, instance = labels, self._target.instance
             if self._mode == NODE_FEATURE or (served and not self._is_master_absent(labels, metadata)):
                 # labels that we set before stay right until a master claims them
-                desired = {name: labels[name] for name in owned_labels(metadata) & labels.keys()}
+                desired = {name: labels[name] for name in owned_labels(metadata, instance) & labels.keys()}
             reclaimed = len(self._adopted & claimed_by_nfd(metadata) & desired.keys())
-            patch = node_labels_patch(desired, metadata, take_over=self._may_take_over)
+            patch = node_labels_patch(desired, metadata, instance, take_over=self._may_take_over)
             if patch.body:
                 self._client.patch(
                     NODES, self._target.node, patch.body, kind=PatchKind.MERGE, field_manager=FIELD_MANAGER

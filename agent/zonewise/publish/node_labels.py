@@ -5,9 +5,10 @@ Invariant: labels of others are never touched, and none of ours is left behind.
 1. Our labels are those that the annotation names. One patch writes both, so neither a restart nor a crash separates
    them.
 2. A label that is present and not in the annotation belongs to another manager, even if its value is the desired one.
-3. A label that Node Feature Discovery's master claims in its own annotation is the master's, even if we set it before.
+3. A label in the annotation of another instance is that agent's. Two agents on one node need different instances.
+4. A label that Node Feature Discovery's master claims in its own annotation is the master's, even if we set it before.
    So the two do not overwrite each other.
-4. On request, desired labels that NFD, GFD or a vendor's labeller has left behind become ours. The same patch removes
+5. On request, desired labels that NFD, GFD or a vendor's labeller has left behind become ours. The same patch removes
    their names from NFD's annotation, so a master that is started again cannot remove them as its own.
 """
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
 ANNOTATION = "zonewise.dev/labels"
-"""The names of the labels that we set on a Node, sorted and separated by commas."""
+"""The names of the labels that we set on a Node, sorted and separated by commas. A named instance is behind a dot."""
 
 _NFD_ANNOTATION = "nfd.node.kubernetes.io/feature-labels"
 """The same of NFD's master; a named instance prefixes it with its name (nfd-master -instance)."""
@@ -50,7 +51,11 @@ class NodeLabelsPatch(NamedTuple):
 
 
 def node_labels_patch(
-    desired: Mapping[str, str], metadata: Mapping[str, Any], *, take_over: Callable[[str], bool] = lambda _name: False
+    desired: Mapping[str, str],
+    metadata: Mapping[str, Any],
+    instance: str = "",
+    *,
+    take_over: Callable[[str], bool] = lambda _name: False,
 ) -> NodeLabelsPatch:
     """Return the patch that makes the labels of a Node with the given metadata the desired ones.
 
@@ -58,12 +63,14 @@ def node_labels_patch(
     left behind by NFD, GFD or a vendor's labeller become ours where `take_over` accepts their names.
     """
     labels: Mapping[str, str] = metadata.get("labels") or {}
+    others = _claimed_by_instances(metadata, instance)
     adopted = {
         name: manager
-        for name in sorted(desired.keys() - owned_labels(metadata))
+        for name in sorted(desired.keys() - owned_labels(metadata, instance) - others)
         if take_over(name) and (manager := _labeller(name, metadata)) is not None
     }
-    claimed, ours = claimed_by_nfd(metadata) - adopted.keys(), owned_labels(metadata) | adopted.keys()
+    ours = owned_labels(metadata, instance) | adopted.keys()
+    claimed = (claimed_by_nfd(metadata) - adopted.keys()) | others
     changes: dict[str, str | None] = dict.fromkeys(sorted(ours & labels.keys() - desired.keys()))
     owned: list[str] = []
     problems: list[str] = []
@@ -76,15 +83,29 @@ def node_labels_patch(
         elif current is not None and current != value:
             manager = field_manager(name, metadata) or "another manager"
             problems.append(f"label {name} is {current!r} by {manager}, and not set to {value!r}")
-    records = {ANNOTATION: ",".join(owned), **_nfd_records(metadata, adopted)}
+    records = {_record_name(instance): ",".join(owned), **_nfd_records(metadata, adopted)}
     return NodeLabelsPatch(_body(changes, records, metadata), tuple(problems), len(owned), adopted)
 
 
-def owned_labels(metadata: Mapping[str, Any]) -> frozenset[str]:
+def owned_labels(metadata: Mapping[str, Any], instance: str = "") -> frozenset[str]:
     """Return the names of the labels on a Node that are ours."""
-    listed = frozenset(_annotations(metadata).get(ANNOTATION, "").split(","))
+    listed = frozenset(_annotations(metadata).get(_record_name(instance), "").split(","))
     # an edited annotation cannot make us remove labels that we would never set
     return frozenset(name for name in listed if is_allowed_label(name)) - claimed_by_nfd(metadata)
+
+
+def _record_name(instance: str) -> str:
+    return f"{ANNOTATION}.{instance}" if instance else ANNOTATION
+
+
+def _claimed_by_instances(metadata: Mapping[str, Any], instance: str) -> frozenset[str]:
+    """Return the names of labels that agents of other instances have set."""
+    records = {
+        key: text
+        for key, text in _annotations(metadata).items()
+        if (key == ANNOTATION or key.startswith(f"{ANNOTATION}.")) and key != _record_name(instance)
+    }
+    return frozenset(name for text in records.values() for name in text.split(","))
 
 
 def claimed_by_nfd(metadata: Mapping[str, Any]) -> frozenset[str]:

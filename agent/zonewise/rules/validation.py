@@ -42,11 +42,21 @@ def full_name(name: str) -> str:
     return name if "/" in name else f"{FEATURE_NAMESPACE}/{name}"
 
 
+def is_label_value(text: str) -> bool:
+    """Return whether Kubernetes accepts a text as the value of a label."""
+    return _VALUE.fullmatch(text) is not None
+
+
+def label_name_error(name: str) -> str:
+    """Return why a label may not have a name; empty where it may: it is valid, in a namespace open to such labels."""
+    return _name_error(name, (FEATURE_NAMESPACE, _PROFILE_NAMESPACE))
+
+
 def label_error(name: str, value: str) -> str:
     """Return why a label may not be set; empty where it may."""
-    if error := _name_error(name, (FEATURE_NAMESPACE, _PROFILE_NAMESPACE)):
+    if error := label_name_error(name):
         return error
-    return "" if _VALUE.fullmatch(value) else f"{value[:100]!r} is {_NO_VALUE}"
+    return "" if is_label_value(value) else f"{value[:100]!r} is {_NO_VALUE}"
 
 
 def annotation_error(name: str, value: str) -> str:
@@ -74,15 +84,13 @@ def taint_error(taint: Taint) -> str:
         return error
     if taint.effect not in TAINT_EFFECTS:
         return f"its effect {taint.effect[:100]!r} is none of {', '.join(TAINT_EFFECTS)}"
-    return "" if _VALUE.fullmatch(taint.value) else f"{taint.value[:100]!r} is {_NO_VALUE}"
+    return "" if is_label_value(taint.value) else f"{taint.value[:100]!r} is {_NO_VALUE}"
 
 
 def _name_error(name: str, excepted: tuple[str, ...] = (FEATURE_NAMESPACE,)) -> str:
     namespace, slash, base = name.partition("/")
-    if not slash:
-        return "its name has no namespace"
-    if not _NAME.fullmatch(base) or not _PREFIX.fullmatch(namespace) or len(namespace) > _MAX_PREFIX:
-        return f"{name[:100]!r} is no qualified name"
+    if not slash or not _NAME.fullmatch(base) or not _PREFIX.fullmatch(namespace) or len(namespace) > _MAX_PREFIX:
+        return "it is no qualified name with a prefix"
     if _is_within(namespace, _RESERVED) and not any(_is_within(namespace, domain) for domain in excepted):
         return f"the namespace {namespace} is reserved"
     return ""

@@ -149,6 +149,28 @@ def test_whatever_others_do(steps: list[dict[str, str] | tuple[str, str | None]]
     assert owned_labels(cluster.node) == ours.keys()
 
 
+def test_agents_of_two_instances_leave_each_others_labels() -> None:
+    """Neither sets what the other has set, removes it, or changes its record."""
+    first = patched({A: "1", B: "x"}, {"resourceVersion": "1"}, "")
+    second = patched({B: "y"}, first, "second")
+    assert second["labels"] == first["labels"]
+    third = patched({"zonewise.dev/c": "3"}, second, "second")
+    assert third["labels"] == {**first["labels"], "zonewise.dev/c": "3"}
+    assert third["annotations"] == {ANNOTATION: f"{B},{A}", f"{ANNOTATION}.second": "zonewise.dev/c"}
+    assert node_labels_patch({A: "1", B: "x"}, third).body == {}
+    assert patched({}, patched({}, third, "second"), "")["labels"] == {}
+
+
+def patched(desired: dict[str, str], metadata: dict[str, Any], instance: str) -> dict[str, Any]:
+    """The metadata after the patch of an instance."""
+    changes = node_labels_patch(desired, metadata, instance).body.get("metadata", {})
+    result: dict[str, Any] = {"resourceVersion": "1"}
+    for field in ("labels", "annotations"):
+        merged = {**metadata.get(field, {}), **changes.get(field, {})}
+        result[field] = {name: value for name, value in merged.items() if value is not None}
+    return result
+
+
 # --- taking over
 
 
@@ -193,3 +215,9 @@ def test_labels_of_other_namespaces_are_not_taken_over(name: str) -> None:
 def test_what_a_master_claims_and_has_not_set_is_not_taken_over() -> None:
     """It is about to set it, so it is at work."""
     assert take_over({C: "1"}, metadata({}, nfd="c")) == NodeLabelsPatch({})
+
+
+def test_labels_of_another_instance_are_not_taken_over() -> None:
+    """They have names of NFD and no recorded manager, and are those of an agent at work."""
+    first = patched({B: "x"}, {"resourceVersion": "1"}, "")
+    assert node_labels_patch({B: "y"}, first, "second", take_over=lambda _name: True).adopted == {}
