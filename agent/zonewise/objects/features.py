@@ -73,9 +73,7 @@ def node_features(
     Features of sources that the worker's configuration disables are absent. The same machine and files give the same
     value.
     """
-    options = _all_options(machine.kernel, worker)
-    if KERNEL_CONFIG not in groups:
-        options = {name: options[name] for name in (*OPTIONS, *worker.kernel_options) if name in options}
+    options = _options(machine.kernel, worker, all_options=KERNEL_CONFIG in groups)
     flags = {
         "cpu.cpuid": tuple(cpuid_features(machine.architecture, machine.model)),
         "kernel.enabledmodule": _enabled_modules(machine.kernel) if KERNEL_ENABLED_MODULE in groups else (),
@@ -124,13 +122,21 @@ def _kernel(machine: Machine) -> dict[str, Values]:
     }
 
 
-def _all_options(kernel: Kernel, worker: WorkerConfig) -> Mapping[str, str]:
-    """Return the options that are set, of the file that the worker's configuration names or of the running kernel."""
+def _options(kernel: Kernel, worker: WorkerConfig, *, all_options: bool) -> Mapping[str, str]:
+    """Return all options that are set, or those that matter to placement and those that have labels.
+
+    They are those of the file that the worker's configuration names, or of the running kernel.
+    """
+    usual = frozenset(OPTIONS)
     if worker.kernel_config is not None:
-        return worker.kernel_config
-    if not kernel.config_lines:
-        return {name: value for name, value in (kernel.config or {}).items() if value != "n"}
-    return {name: value for name, _, value in (line.partition("=") for line in kernel.config_lines.splitlines())}
+        options = worker.kernel_config
+    elif kernel.config_lines and (all_options or not usual.issuperset(worker.kernel_options)):
+        options = {name: value for name, _, value in (line.partition("=") for line in kernel.config_lines.splitlines())}
+    else:
+        options = {name: value for name, value in (kernel.config or {}).items() if value != "n"}
+    if all_options:
+        return options
+    return {name: value for name, value in options.items() if name in usual or name in worker.kernel_options}
 
 
 def _enabled_modules(kernel: Kernel) -> tuple[str, ...]:
