@@ -370,3 +370,23 @@ def everything_allowed(cluster: Cluster) -> Generator[None]:
     finally:
         cluster.admin.delete(f"{BINDINGS}/too-much").ok()
         eventually(lambda: cluster.agent.get("/api/v1/secrets").status == 403)
+
+
+def test_the_record_of_node_feature_discovery_may_shrink_only(cluster: Cluster) -> None:
+    """Labels that NFD has left behind are taken over: their names go from its annotation, and none is added."""
+    record = "nfd.node.kubernetes.io/feature-labels"
+    named = f"second.{record}"
+
+    def annotate(who: Api, name: str, text: str | None, node: str = OWN) -> Answer:
+        return who.patch(f"{NODES}/{node}", {"metadata": {"annotations": {name: text}}})
+
+    for name in (record, named):
+        annotate(cluster.admin, name, "cpu-a,cpu-b,nvidia.com/c").ok()
+    annotate(cluster.admin, record, "cpu-a", OTHER).ok()
+    words = "remove labels from the record of Node Feature Discovery, and nothing else"
+    annotate(cluster.agent, record, "cpu-a,nvidia.com/c").ok()
+    refused(annotate(cluster.agent, record, "cpu-a,cpu-d"), words)
+    annotate(cluster.agent, record, None).ok()
+    annotate(cluster.agent, named, "cpu-b").ok()
+    refused(annotate(cluster.agent, record, "cpu-a"), words)
+    refused(annotate(cluster.agent, record, None, OTHER), "of that Node only")

@@ -13,8 +13,9 @@ from zonewise.daemon.settled_memory import SettledMemory
 from zonewise.daemon.status import Snapshot
 from zonewise.kubelet.errors import KubeletError
 from zonewise.nfd.types import NO_LOCAL_FEATURES
-from zonewise.objects.features import Features, node_features
-from zonewise.objects.labels import Labels, build_labels
+from zonewise.nfd.worker_config import DEFAULT_WORKER_CONFIG
+from zonewise.objects.features import Features, node_features, published_features
+from zonewise.objects.labels import DEFAULT_LABEL_CONFIG, LabelConfig, Labels, build_labels
 from zonewise.objects.nrt import NrtOptions, machine_to_nrt
 from zonewise.usage.node_usage import KubeletNotReady, node_usage
 from zonewise_common.kube.backoff import Backoff
@@ -90,6 +91,8 @@ class AgentOptions(NamedTuple):
     """Groups of raw features that are published besides."""
     local_features: Callable[[], LocalFeatures] = lambda: NO_LOCAL_FEATURES
     """Return the content of the feature files now."""
+    label_config: Callable[[], LabelConfig] = lambda: DEFAULT_LABEL_CONFIG
+    """Return what configuration files decide about labels now."""
     rules: NodeRules | None = None
     """None: rules are not evaluated here."""
 
@@ -120,9 +123,10 @@ class Agent:
         self._draw = draw
         self._scan: Scan | None = None
         self._memory = SettledMemory()
-        self._local: LocalFeatures | None = None
+        self._inputs: tuple[LocalFeatures, LabelConfig] | None = None
         self._features = Features({}, {}, {})
         self._labels = Labels({})
+        self._publishes_labels = True
         self._failures = 0
         self._logged_problems: tuple[str, ...] = ()
         self._last: PollResult | None = None
@@ -192,11 +196,14 @@ class Agent:
             scan = self._scanner.scan()
             machine = self._memory.apply(scan.machine)
             self._scan = scan if machine is scan.machine else scan._replace(machine=machine)
-            local = self._options.local_features()
-            if before is None or before.machine is not self._scan.machine or local != self._local:
-                self._local = local
-                self._features = node_features(self._scan.machine, self._options.feature_groups, local)
-                self._labels = build_labels(self._scan.machine, self._features, local)
+            local, config = inputs = (self._options.local_features(), self._options.label_config())
+            if before is None or before.machine is not self._scan.machine or inputs != self._inputs:
+                self._inputs = inputs
+                worker = config.worker or DEFAULT_WORKER_CONFIG
+                features = node_features(self._scan.machine, self._options.feature_groups, local, worker)
+                self._labels = build_labels(self._scan.machine, features, local, config)
+                self._features = published_features(features, worker)
+                self._publishes_labels = config.worker is not None and not config.worker.no_publish
         return self._scan
 
     def _poll_kubelet(self, reasons: frozenset[Reason]) -> tuple[PollResult | None, tuple[str, ...]]:
@@ -240,13 +247,15 @@ class Agent:
         )
 
     def _apply_rules(self, machine: Machine) -> tuple[dict[str, str] | None, Evaluation | None, tuple[str, ...]]:
-        """Return the labels with those of rules, which override; None while the rules are unknown."""
-        if self._options.rules is None:
-            return self._labels.values, None, ()
-        state = self._options.rules.state(machine, self._local)
+        """Return the labels with those of rules, which override; None where they are not published or not known."""
+        own = self._labels.values if self._publishes_labels else None
+        if self._options.rules is None or self._inputs is None:
+            return own, None, ()
+        local, config = self._inputs
+        state = self._options.rules.state(machine, local, config.worker or DEFAULT_WORKER_CONFIG)
         if state.evaluation is None:
             return None, None, state.problems
-        labels = dict(sorted({**self._labels.values, **state.evaluation.labels}.items()))
+        labels = None if own is None else dict(sorted({**own, **state.evaluation.labels}.items()))
         return labels, state.evaluation, state.problems
 
     def _retry_delay(self, ready: bool) -> float | None:

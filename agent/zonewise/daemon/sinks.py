@@ -138,7 +138,7 @@ class NrtSink(PublishingSink):
 def labels_sink(client: Client, settings: Settings, status: Status, meters: AgentMetrics) -> PublishingSink:
     """Return the sink of the labels and of the raw features for NFD's rules."""
     target = LabelTarget(settings.node_name, settings.namespace, settings.pod_name, settings.instance)
-    publisher = LabelPublisher(client, target, mode=settings.publish_labels)
+    publisher = LabelPublisher(client, target, mode=settings.publish_labels, take_over=settings.publish_take_over)
     logged: set[str] = set()
     withdrawn: list[int] = [0] if settings.rules_enabled else []  # bytes, once it is done
 

@@ -7,9 +7,11 @@ number, a distance) belongs in the NodeResourceTopology object.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from zonewise.gfd.types import NO_DEVICE_PLUGIN_CONFIG
 from zonewise.nfd.types import NO_LOCAL_FEATURES
+from zonewise.nfd.worker_config import CUSTOM, DEFAULT_WORKER_CONFIG, LOCAL
 from zonewise.objects.amd_labels import amd_labels
 from zonewise.objects.features import node_features
 from zonewise.objects.gfd_labels import gfd_labels
@@ -21,14 +23,34 @@ from zonewise.rules.validation import is_label_value, label_name_error
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zonewise.gfd.types import DevicePluginConfig
     from zonewise.machine.model.machine import Machine
-    from zonewise.nfd.types import LocalFeatures
+    from zonewise.nfd.types import LocalFeatures, LocalLabel
+    from zonewise.nfd.worker_config import WorkerConfig
     from zonewise.objects.features import Features
+
+T = TypeVar("T")
 
 MAX_LENGTH = 63
 """Characters of a label's value, and of its name after the prefix (apimachinery, IsValidLabelValue)."""
 
 _EDGES = "-_."
+
+
+class LabelConfig(NamedTuple):
+    """What the configurations of NFD and of NVIDIA's device plugin decide about labels."""
+
+    device_plugin: DevicePluginConfig | None = NO_DEVICE_PLUGIN_CONFIG
+    """How GPUs are shared and split; None where that is unknown, and GFD's labels are left out."""
+    worker: WorkerConfig | None = DEFAULT_WORKER_CONFIG
+    """That of NFD's worker; None where it is unknown, and nothing is published."""
+    node_name: str = ""
+    """For rules about the feature system.name."""
+    problems: tuple[str, ...] = ()
+    """Problems with the files; each a sentence that begins with the file."""
+
+
+DEFAULT_LABEL_CONFIG = LabelConfig()
 
 
 class Labels(NamedTuple):
@@ -40,22 +62,38 @@ class Labels(NamedTuple):
     """Problems with other labels, and how they were resolved; each a sentence."""
 
 
-def machine_to_labels(machine: Machine, local: LocalFeatures = NO_LOCAL_FEATURES) -> dict[str, str]:
+def machine_to_labels(
+    machine: Machine, local: LocalFeatures = NO_LOCAL_FEATURES, config: LabelConfig = DEFAULT_LABEL_CONFIG
+) -> dict[str, str]:
     """Return the labels of a machine and of feature files by name, sorted; each is valid for Kubernetes."""
-    return build_labels(machine, node_features(machine, (), local), local).values
+    features = node_features(machine, (), local, config.worker or DEFAULT_WORKER_CONFIG)
+    return build_labels(machine, features, local, config).values
 
 
-def build_labels(machine: Machine, features: Features, local: LocalFeatures = NO_LOCAL_FEATURES) -> Labels:
+def build_labels(
+    machine: Machine,
+    features: Features,
+    local: LocalFeatures = NO_LOCAL_FEATURES,
+    config: LabelConfig = DEFAULT_LABEL_CONFIG,
+) -> Labels:
     """Return the labels of a machine whose raw features are known already, and those of feature files.
 
     Labels of files override those of the hardware, as NFD's local source does by its priority.
     """
+    worker = config.worker or DEFAULT_WORKER_CONFIG
+    custom, failures = _custom_labels(machine, local, worker, config.node_name)
     discovered = validate_labels(
-        {**nfd_labels(features), **gfd_labels(machine), **amd_labels(machine), **zonewise_labels(machine)}
+        {
+            **_accepted({**nfd_labels(features, worker), **custom}, worker),
+            **({} if config.device_plugin is None else gfd_labels(machine, config.device_plugin)),
+            **amd_labels(machine),
+            **zonewise_labels(machine),
+        }
     )
-    from_files = _validate_local_labels(local)
+    local = local if LOCAL in worker.feature_sources & worker.label_sources else NO_LOCAL_FEATURES
+    from_files = _validate_local_labels(_accepted(local.labels, worker))
     values = dict(sorted({**discovered.values, **from_files.values}.items()))
-    return Labels(values, (*discovered.problems, *local.problems, *from_files.problems))
+    return Labels(values, (*config.problems, *failures, *discovered.problems, *local.problems, *from_files.problems))
 
 
 def validate_labels(labels: Mapping[str, str]) -> Labels:
@@ -78,14 +116,34 @@ def validate_labels(labels: Mapping[str, str]) -> Labels:
     return Labels(valid, tuple(problems))
 
 
-def _validate_local_labels(local: LocalFeatures) -> Labels:
+def _custom_labels(
+    machine: Machine, local: LocalFeatures, worker: WorkerConfig, node_name: str
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    if not worker.custom_rules or CUSTOM not in worker.label_sources:
+        return {}, ()
+    from zonewise.objects.custom_labels import custom_labels
+
+    return custom_labels(machine, local, worker, node_name)
+
+
+def _accepted(labels: Mapping[str, T], worker: WorkerConfig) -> Mapping[str, T]:
+    """Return the labels whose names after the prefix contain a match (nfd-worker.go, GetFeatureLabels)."""
+    if not worker.label_white_list:
+        return labels
+    from zonewise.rules.regexps import compile_regexp, encoded
+
+    search = compile_regexp(worker.label_white_list).search
+    return {name: label for name, label in labels.items() if search(encoded(name.partition("/")[2] or name))}
+
+
+def _validate_local_labels(labels: Mapping[str, LocalLabel]) -> Labels:
     """Return the valid labels of feature files; the others are dropped, whatever their namespace.
 
     A name without a prefix gets NFD's (pkg/nfd-master/nfd-master.go, addNs).
     """
     valid: dict[str, str] = {}
     problems: list[str] = []
-    for name, label in local.labels.items():
+    for name, label in labels.items():
         full = name if "/" in name else f"{NFD}/{name}"
         if wrong := label_name_error(full):
             problems.append(f"{label.origin}: label {name[:300]!r} is left out: {wrong}")
