@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from zonewise_sandbox.apiserver.json_values import is_list, is_object, list_in, object_in
 from zonewise_sandbox.apiserver.kinds import DEFINITION, Column, Kind
-from zonewise_sandbox.apiserver.objectmeta import timestamp
 from zonewise_sandbox.apiserver.status_errors import Cause, invalid, invalid_value, required
 
 if TYPE_CHECKING:
@@ -84,9 +83,9 @@ def _column(column: Object) -> Column:
     return Column(column["name"], column["type"], column["jsonPath"], column.get("priority", 0))
 
 
-def established(obj: Object) -> Object:
-    """Return the definition with the status that its controllers set."""
-    now, spec = timestamp(), obj["spec"]
+def established(obj: Object, now: str) -> Object:
+    """Return the definition with the status that its controllers set at a time."""
+    spec = obj["spec"]
     conditions = [
         _condition("NamesAccepted", "NoConflicts", "no conflicts found", now),
         _condition("Established", "InitialNamesAccepted", "the initial names have been accepted", now),

@@ -5,7 +5,7 @@ Clients ask by the Accept header: application/json;as=Table;v=v1;g=meta.k8s.io.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from zonewise_sandbox.apiserver.crds import json_path_value
@@ -42,26 +42,31 @@ def requested_form(accept: str) -> str:
     return _WHOLE
 
 
-def represent_object(kind: Kind, obj: Object, form: str, *, include: str = "", headers: bool = True) -> Object:
-    """Return an object in a form; `include` is the query's includeObject, `headers` False for later events."""
+def represent_object(
+    kind: Kind, obj: Object, form: str, *, now: float, include: str = "", headers: bool = True
+) -> Object:
+    """Return an object in a form; `include` is the query's includeObject, `headers` False for later events.
+
+    `now`: the server's time, in seconds since 1970.
+    """
     if form == _PARTIAL:
         return {"kind": _PARTIAL, "apiVersion": _META, "metadata": obj["metadata"]}
     if form == _TABLE:
         version = obj["metadata"].get("resourceVersion", "")
-        return _table(kind, [obj], {"resourceVersion": version}, include, headers=headers)
+        return _table(kind, [obj], {"resourceVersion": version}, include, now, headers=headers)
     return obj
 
 
-def represent_list(kind: Kind, page: ListPage, metadata: Object, form: str, include: str = "") -> Object:
+def represent_list(kind: Kind, page: ListPage, metadata: Object, form: str, include: str = "", *, now: float) -> Object:
     """Return a list in a form other than whole."""
     objects = [record.object for record in page.records]
     if form == _TABLE:
-        return _table(kind, objects, metadata, include, headers=True)
-    items = [represent_object(kind, obj, form) for obj in objects]
+        return _table(kind, objects, metadata, include, now, headers=True)
+    items = [represent_object(kind, obj, form, now=now) for obj in objects]
     return {"kind": f"{_PARTIAL}List", "apiVersion": _META, "metadata": metadata, "items": items}
 
 
-def _table(kind: Kind, objects: list[Object], metadata: Object, include: str, *, headers: bool) -> Object:
+def _table(kind: Kind, objects: list[Object], metadata: Object, include: str, now: float, *, headers: bool) -> Object:
     columns = (_NAME, *(kind.columns or _BUILT_IN_COLUMNS.get(kind.plural, (_AGE,))))
     definitions = [
         {
@@ -74,7 +79,9 @@ def _table(kind: Kind, objects: list[Object], metadata: Object, include: str, *,
         }
         for column in columns
     ]
-    rows = [{"cells": [_cell(column, obj) for column in columns], "object": _included(obj, include)} for obj in objects]
+    rows = [
+        {"cells": [_cell(column, obj, now) for column in columns], "object": _included(obj, include)} for obj in objects
+    ]
     return {
         "kind": _TABLE,
         "apiVersion": _META,
@@ -92,18 +99,18 @@ def _included(obj: Object, include: str) -> Object | None:
     return {"kind": _PARTIAL, "apiVersion": _META, "metadata": obj["metadata"]}
 
 
-def _cell(column: Column, obj: Object) -> Value:
+def _cell(column: Column, obj: Object, now: float) -> Value:
     value = json_path_value(obj, column.path)
     if column.type == "date":
-        return _age(value) if isinstance(value, str) else "<unknown>"
+        return _age(value, now) if isinstance(value, str) else "<unknown>"
     if column.type == "string" and not isinstance(value, str):
         return "" if value is None else str(value)
     return value
 
 
-def _age(text: str) -> str:
+def _age(text: str, now: float) -> str:
     """Return the age of a time in its largest unit (k8s.io/apimachinery/pkg/util/duration, in short)."""
-    seconds = int((datetime.now(UTC) - datetime.fromisoformat(text)).total_seconds())
+    seconds = int(now - datetime.fromisoformat(text).timestamp())
     for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
         if seconds >= 2 * length:
             return f"{seconds // length}{unit}"
