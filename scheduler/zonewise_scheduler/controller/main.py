@@ -66,6 +66,7 @@ from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.tas.cluster_nodes import ClusterNodes
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Mapping
 
     from zonewise_common.kube.client import Client
@@ -93,7 +94,14 @@ _WRITES_AHEAD = 1.0
 def run_controller(settings: ControllerSettings) -> int:
     """Run until SIGTERM or SIGINT, and return the program's status. Raises SettingsError."""
     logs.configure_logging(settings.log_level, settings.log_format)
-    stop = stop_event()
+    return run_until_stopped(settings, stop_event(), monotonic_clock())
+
+
+def run_until_stopped(settings: ControllerSettings, stop: threading.Event, clock: Callable[[], float]) -> int:
+    """Run until `stop` is set, and return 0. Raises SettingsError.
+
+    `clock` returns seconds since 1970 and never goes back.
+    """
     with ExitStack() as stack:
         client = stack.enter_context(closing(open_client(settings.api_server, settings.kubeconfig)))
         recorder = _recorder(settings, stack)
@@ -127,7 +135,6 @@ def run_controller(settings: ControllerSettings) -> int:
             may_write=election.leads,
             count=metrics.count_attempt,
         )
-        clock = monotonic_clock()
         events = EventWriter(client, metrics.count_attempt, metrics.count_dropped_event, may_write=election.leads)
         reporter = StatusReporter(
             controller, writer.submit, events.submit, metrics, time.perf_counter, fair_sharing=settings.fair_sharing
