@@ -69,7 +69,7 @@ class MachineScanner(Protocol):
 class KubeletPolls(Protocol):
     """What polls the kubelet: a KubeletPoller."""
 
-    def poll(self, reasons: frozenset[Reason]) -> PollResult:
+    def poll(self, reasons: frozenset[Reason], /) -> PollResult:
         """Return the state of the kubelet. Raises KubeletError."""
         ...
 

@@ -24,8 +24,10 @@ def read_definitions(files: Iterable[str | Path]) -> Iterator[Object]:
     """Yield the CustomResourceDefinitions in YAML files; other documents are skipped."""
     import yaml
 
+    # in C it is ten times faster, and not in every distribution's package
+    loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     for file in files:
-        for document in yaml.safe_load_all(Path(file).read_text()):
+        for document in yaml.load_all(Path(file).read_text(), loader):
             if is_object(document) and document.get("kind") == DEFINITION.kind:
                 yield document
 

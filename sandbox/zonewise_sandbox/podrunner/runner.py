@@ -58,11 +58,11 @@ class RunnerSettings(NamedTuple):
 class PodAdmission(Protocol):
     """The kubelets of all nodes, as far as they admit pods. Called by several threads."""
 
-    def admit(self, pod: RunnerPod) -> str:
+    def admit(self, pod: RunnerPod, /) -> str:
         """Admit a pod to its node, where it is not admitted yet; return why it is rejected, else ""."""
         ...
 
-    def remove(self, pod: RunnerPod) -> None:
+    def remove(self, pod: RunnerPod, /) -> None:
         """Free what a pod holds that has ended or is gone; do nothing for a pod that holds nothing."""
         ...
 

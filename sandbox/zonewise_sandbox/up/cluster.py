@@ -122,7 +122,7 @@ def open_cluster(options: ClusterOptions, progress: Callable[[str], object] = la
         stack.enter_context(JobController(config, clock=clock, speed=speed))
         wait_until(lambda: listens(extender_port), programs)
         stack.enter_context(PodScheduler(config, ("127.0.0.1", extender_port), clock=clock, speed=speed))
-        wait_until(lambda: _leads(status_port) and _webhooks_are_trusted(server), programs)
+        wait_until(lambda: _is_ready(status_port) and _webhooks_are_trusted(server), programs)
         yield Cluster(server, clock, agents, f"http://127.0.0.1:{status_port}/")
 
 
@@ -203,13 +203,13 @@ def _controller(
     return lambda stop: controller_main.run_until_stopped(settings, stop, clock)
 
 
-def _leads(port: int) -> bool:
-    """Tell whether the controller knows the cluster and leads."""
+def _is_ready(port: int) -> bool:
+    """Tell whether the controller knows the cluster. It leads once the webhooks are trusted: the leader does that."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5.0)
     try:
         connection.request("GET", "/readyz")
         response = connection.getresponse()
-        return response.status == 200 and response.read().startswith(b"leads")
+        return response.status == 200
     except (OSError, http.client.HTTPException):
         return False
     finally:

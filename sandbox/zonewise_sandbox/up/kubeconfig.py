@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -17,7 +17,7 @@ NAME = "zonewise-up"
 
 def kubeconfig(url: str) -> str:
     """Return the kubeconfig as JSON, which is YAML as well."""
-    document = {
+    document: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": NAME, "cluster": {"server": url}}],

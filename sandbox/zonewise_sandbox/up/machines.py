@@ -9,8 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.kubelet.types import KubeletConfig
-from zonewise.machine.archive import open_root
-from zonewise.machine.discover import Scan, Scanner
 from zonewise.machine.model.cpu import Core, Cpus, Model, Package
 from zonewise.machine.model.machine import Machine
 from zonewise.machine.model.zone import Zone
@@ -32,8 +30,8 @@ MAX_PODS = 110
 """The kubelet's default (maxPods)."""
 _LOCAL, _NEAR, _FAR = 10, 12, 21
 """ACPI SLIT distances: in a zone, to another of the package, to another package."""
-_VENDORS = {"nvidia": NVIDIA_GPU, "amd": AMD_GPU, "advanced": AMD_GPU}
-"""Resource of a GPU by the first word of its vendor, in lower case."""
+_RESOURCES = {"nvidia": NVIDIA_GPU, "amd": AMD_GPU}
+"""Resource of a GPU by its vendor."""
 
 
 class SimulatedMachine(NamedTuple):
@@ -41,7 +39,8 @@ class SimulatedMachine(NamedTuple):
 
     kind: str
     """The name of its kind, or of its capture."""
-    scan: Scan
+    machine: Machine
+    """What discovery finds."""
     zones: tuple[SimulatedZone, ...]
     devices: tuple[SimulatedDevice, ...]
     config: KubeletConfig
@@ -86,7 +85,7 @@ def machine_of_kind(kind: NodeKind) -> SimulatedMachine:
         product=kind.name,
     )
     return SimulatedMachine(
-        kind.name, Scan(machine, (), {}), zones, devices, _config(kind.policy, kind.scope, zones[0].id)
+        kind.name, machine, zones, devices, _config(kind.policy, kind.scope, zones[0].id)
     )
 
 
@@ -95,16 +94,19 @@ def machine_of_capture(path: str, name: str) -> SimulatedMachine:
 
     Raises RootError for a path without a machine, and ValueError for a machine without CPUs or memory of zones.
     """
-    scan = Scanner(open_root(path)).scan()
+    from zonewise.machine.archive import open_root  # discovery is a fifth of the time to start
+    from zonewise.machine.discover import Scanner
+
+    machine = Scanner(open_root(path)).scan().machine
     zones = tuple(
         SimulatedZone(zone.id, zone.cpus, {"memory": zone.memory})
-        for zone in scan.machine.zones
+        for zone in machine.zones
         if zone.cpus and zone.memory
     )
     if not zones:
         raise ValueError("no zone has CPUs and a known amount of memory")
-    devices = tuple(_gpu_devices(scan.machine.gpus))
-    return SimulatedMachine(name, scan, zones, devices, _config("restricted", "container", zones[0].id))
+    devices = tuple(_gpu_devices(machine.gpus))
+    return SimulatedMachine(name, machine, zones, devices, _config("restricted", "container", zones[0].id))
 
 
 def _config(policy: str, scope: str, zone: int) -> KubeletConfig:
@@ -148,7 +150,7 @@ def _distance(kind: NodeKind, zone: int, other: int) -> int:
 def _gpu_devices(gpus: tuple[Gpu, ...]) -> Iterator[SimulatedDevice]:
     """Yield a device for each GPU that a plugin of its vendor offers."""
     for number, gpu in enumerate(gpus):
-        resource = _VENDORS.get((gpu.vendor or "").partition(" ")[0].lower())
+        resource = _RESOURCES.get(gpu.vendor)
         if resource is not None and gpu.state is None:
             zones = () if gpu.zone is None else (gpu.zone,)
             yield SimulatedDevice(resource, gpu.uuid or gpu.address or f"gpu-{number}", zones)

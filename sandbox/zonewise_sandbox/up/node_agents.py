@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
 
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
 
     from zonewise.daemon.status import Snapshot
     from zonewise.kubelet.types import KubeletReport
-    from zonewise.machine.discover import Scan
+    from zonewise.machine.discover import Run, Scan
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.model.problem import Source
     from zonewise_common.kube.config import Config
     from zonewise_sandbox.podrunner.types import RunnerPod
     from zonewise_sandbox.up.machines import SimulatedMachine
@@ -53,14 +56,22 @@ _PODS = frozenset({Reason.PODS})
 Object = dict[str, Any]
 
 
+class _FixedScan(NamedTuple):
+    """What a scan of a machine finds that never changes; as zonewise.machine.discover.Scan, whose import is slow."""
+
+    machine: Machine
+    runs: tuple[Run, ...] = ()
+    sources: Mapping[str, Source] = MappingProxyType({})
+
+
 class _FixedScanner:
     """Scans a machine that never changes."""
 
-    def __init__(self, scan: Scan) -> None:
-        self._scan = scan
+    def __init__(self, machine: Machine) -> None:
+        self._scan = _FixedScan(machine)
 
     def scan(self) -> Scan:
-        return self._scan
+        return cast("Scan", self._scan)
 
 
 class SimulatedNode:
@@ -225,7 +236,7 @@ class NodeAgents:
 def _make_agent(node: SimulatedNode, sink: _LastSnapshot | _ReportSink, meters: AgentMetrics) -> Agent:
     options = AgentOptions(node.name, NrtOptions(), exclude_none, _INTERVAL)
     return Agent(
-        _FixedScanner(node.machine.scan),
+        _FixedScanner(node.machine.machine),
         KubeletView(node.report),
         (sink,),
         options,

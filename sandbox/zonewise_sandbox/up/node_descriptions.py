@@ -66,7 +66,7 @@ class NodeSet(NamedTuple):
 
 class _Group(NamedTuple):
     machine: SimulatedMachine
-    count: int
+    size: int
 
 
 def parse_nodes(text: str) -> NodeSet:
@@ -94,8 +94,10 @@ def _group(part: str) -> _Group:
     size = _SIZE.fullmatch(name) if counted else None
     if size is not None:
         return _Group(machine_of_kind(_kind_of_size(size, part)), number)
-    raise NodesError(f"--nodes {part or repr(part)}: there is no kind and no file {name!r}; there is {', '.join(NODE_KINDS)}, "
-                     "NUMBER, NUMBERxCPUS, NUMBERxCPUSxMEMORY (8x64x256Gi), a capture, or a file of nodes")  # fmt: skip
+    raise NodesError(
+        f"--nodes {part or repr(part)}: there is neither a kind nor a file {name!r}: can be {', '.join(NODE_KINDS)}, NUMBER, "
+        "NUMBERxCPUS, NUMBERxCPUSxMEMORY (8x64x256Gi), a capture, or a file of nodes"
+    )
 
 
 def _number(text: str, part: str) -> int:

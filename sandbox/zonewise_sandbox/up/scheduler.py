@@ -51,7 +51,7 @@ Json = dict[str, Any]
 class _SchedulablePod(RunnerPod, frozen=True):
     """A pod, with all of it as the extender gets it."""
 
-    whole: Json = {}
+    whole: Json = msgspec.field(default_factory=dict[str, Any])
 
 
 def _decode_pod(raw: msgspec.Raw) -> _SchedulablePod:
@@ -72,7 +72,9 @@ class Extender:
         result = self._call("/filter", pod, nodes)
         if result.get("Error"):
             raise OSError(result["Error"])
-        failed = {**(result.get("FailedNodes") or {}), **(result.get("FailedAndUnresolvableNodes") or {})}
+        failed: dict[str, str] = {}
+        for field in ("FailedNodes", "FailedAndUnresolvableNodes"):
+            failed |= result.get(field) or {}
         return result.get("NodeNames") or [], failed
 
     def prioritize(self, pod: Json, nodes: list[str]) -> dict[str, int]:

@@ -121,4 +121,4 @@ def _documents(file: Path) -> list[Json]:
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C it is ten times faster, and not in every package
-    return [document for document in yaml.load_all(file.read_text(), loader) if document]  # noqa: S506 -- both are safe
+    return [document for document in yaml.load_all(file.read_text(), loader) if document]
