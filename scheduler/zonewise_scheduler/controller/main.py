@@ -97,13 +97,20 @@ def run_controller(settings: ControllerSettings) -> int:
     return run_until_stopped(settings, stop_event(), monotonic_clock())
 
 
-def run_until_stopped(settings: ControllerSettings, stop: threading.Event, clock: Callable[[], float]) -> int:
+def run_until_stopped(
+    settings: ControllerSettings,
+    stop: threading.Event,
+    clock: Callable[[], float],
+    *,
+    observed: Client | None = None,
+) -> int:
     """Run until `stop` is set, and return 0. Raises SettingsError.
 
-    `clock` returns seconds since 1970 and never goes back.
+    `clock` returns seconds since 1970 and never goes back. `observed`: a client of a cluster that is only shown. This
+    replica then never leads, so that it writes nothing, and has neither webhooks nor forecasts.
     """
     with ExitStack() as stack:
-        client = stack.enter_context(closing(open_client(settings.api_server, settings.kubeconfig)))
+        client = observed or stack.enter_context(closing(open_client(settings.api_server, settings.kubeconfig)))
         recorder = _recorder(settings, stack)
         feed = PlannerFeed(
             policy_named(settings.policy, settings.reserve_after),
@@ -144,6 +151,8 @@ def run_until_stopped(settings: ControllerSettings, stop: threading.Event, clock
         export_state(metrics, reporter, loop, writer, informers)
 
         def lead(leading: ExitStack) -> None:
+            if observed is not None:
+                return
             election.competes = True
             election.elector = _lead(settings, client, loop, reporter, leading)
 
