@@ -64,7 +64,7 @@ class ClusterOptions(NamedTuple):
     nodes: NodeSet
     port: int = 0
     """Of the API server; 0: any free one."""
-    listen_port: int = 0
+    status_port: int = 0
     """Of the controller's page and read API; 0: any free one."""
     speed: float = 1.0
     """How many seconds of the cluster pass in a second."""
@@ -96,9 +96,9 @@ def open_cluster(options: ClusterOptions, progress: Callable[[str], object] = la
     clock = ClusterClock(options.speed)
     with ExitStack() as stack:
         webhook_port, extender_port = free_port(), free_port()
-        status_port = options.listen_port or free_port()
-        if options.listen_port and listens(options.listen_port):
-            raise ClusterError(_port_in_use(options.listen_port, "--listen"))
+        status_port = options.status_port or free_port()
+        if options.status_port and listens(options.status_port):
+            raise ClusterError(_port_in_use(options.status_port, "--status-port"))
         server = _open_server(options, clock, webhook_port)
         stack.callback(server.close)
         count = len(options.nodes.nodes)

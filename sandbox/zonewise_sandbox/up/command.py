@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
-from argparse import RawDescriptionHelpFormatter
-from collections import Counter
+from argparse import SUPPRESS, ArgumentTypeError, RawDescriptionHelpFormatter
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -13,23 +13,29 @@ from zonewise_common.cli.command import Command, CommandError, require_extra
 from zonewise_sandbox.up.node_kinds import NODE_KINDS
 
 if TYPE_CHECKING:
+    import threading
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Iterator
 
-    from zonewise_sandbox.up.cluster import Cluster
+    from zonewise_sandbox.up.load import SubmittedAt
     from zonewise_sandbox.up.node_descriptions import NodeSet
 
 DEFAULT_NODES = "4xhgx-h100"
 DEFAULT_PORT, DEFAULT_STATUS_PORT = 8001, 9821
 MAX_PORT = 65535
 MIX_NAMES = ("hpc", "ai", "batch")
+"""As the simulator's MIXES, whose import is slow."""
+_SIMULATED = ("nodes", "load", "load_share", "seed", "speed", "port", "write_kubeconfig")
+"""Arguments of a cluster that is simulated."""
 _EXAMPLES = """\
 examples:
   zonewise up                                four nodes of eight GPUs
   zonewise up --nodes 1000 --load ai --speed 60
-                                             a thousand of them, with jobs; an hour passes in a minute
+                                             1,000 of them, with jobs; an hour passes in a minute
   zonewise up --nodes 2xgb200,8xepyc-9654    two kinds of nodes
-  zonewise up --nodes 4xnode.tar.zst         four as the one that `zonewise capture` has read
-  zonewise up --nodes fleet.yaml             the nodes of a file, as `zonewise simulate --nodes` takes it
+  zonewise up --nodes 4xnode.tar.zst         four as the machine that `zonewise capture` read
+  zonewise up --nodes fleet.yaml             the nodes of a file, as for `zonewise simulate --nodes`
+  zonewise up --kubeconfig ~/.kube/config    no cluster of its own: the page of that one, read-only
 """
 
 
@@ -37,110 +43,116 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     parser.formatter_class = RawDescriptionHelpFormatter
     parser.description = (
-        "Run a cluster in this process, on loopback: an API server in memory, simulated nodes with the real agent,\n"
-        "a Job controller, a stand-in for kube-scheduler, and the real extender and controller. Ctrl-C ends it and\n"
-        "leaves nothing."
+        "Run a cluster in this process, on loopback: an API server in memory, simulated nodes with the\n"
+        "real agent, a Job controller, a stand-in for kube-scheduler, the real extender and controller.\n"
+        "Ctrl-C ends it and leaves nothing."
     )
     parser.epilog = f"{_EXAMPLES}\nkinds of nodes:\n{_kinds()}"
     add = parser.add_argument
-    add("--nodes", default=DEFAULT_NODES, metavar="NODES", help="NUMBERxKIND, NUMBER, NUMBERxCPUSxMEMORY, captures, "
-        f"or a file; several joined by commas (default: {DEFAULT_NODES})")  # fmt: skip
-    add("--load", metavar="MIX", help=f"have jobs arrive by themselves: {', '.join(MIX_NAMES)}")
-    add("--load-share", type=_positive, metavar="NUMBER", help="their work, as a share of the nodes (default: 0.9)")
-    add("--seed", type=int, default=0, metavar="NUMBER", help="of these jobs (default: 0)")
-    add("--speed", type=_positive, default=1.0, metavar="NUMBER", help="seconds of the cluster that pass in a second "
+    add("--nodes", default=SUPPRESS, metavar="NODES", help="NUMBERxKIND, NUMBER, NUMBERxCPUSxMEMORY, captures, or a "
+        f"file; several joined by commas (default: {DEFAULT_NODES})")  # fmt: skip
+    add("--load", default=SUPPRESS, metavar="MIX", help=f"have jobs arrive by themselves: {', '.join(MIX_NAMES)}")
+    add("--load-share", default=SUPPRESS, type=_positive, metavar="NUMBER", help="their work, as a share of the nodes "
+        "(default: 0.9)")  # fmt: skip
+    add("--seed", default=SUPPRESS, type=_natural, metavar="NUMBER", help="of these jobs (default: 0)")
+    add("--speed", default=SUPPRESS, type=_speed, metavar="NUMBER", help="seconds of the cluster that pass in a second "
         "(default: 1)")  # fmt: skip
-    add("--port", type=_port, default=DEFAULT_PORT, metavar="PORT", help="of the API server, on 127.0.0.1; 0: any free "
-        f"one (default: {DEFAULT_PORT})")  # fmt: skip
+    add("--port", default=SUPPRESS, type=_port, metavar="PORT", help="of the API server, on 127.0.0.1; 0: any free one "
+        f"(default: {DEFAULT_PORT})")  # fmt: skip
     add("--status-port", type=_port, default=DEFAULT_STATUS_PORT, metavar="PORT", help="of the controller's page, read "
         f"API and metrics; 0: any free one (default: {DEFAULT_STATUS_PORT})")  # fmt: skip
-    add("--write-kubeconfig", default="", metavar="FILE", help="write the kubeconfig there, rather than into a "
+    add("--write-kubeconfig", default=SUPPRESS, metavar="FILE", help="write the kubeconfig there rather than into a "
         "temporary file; it is removed at the end")  # fmt: skip
+    add("--kubeconfig", nargs="?", const="", metavar="FILE", help="run no cluster, but the page of this one, "
+        "read-only (without FILE: kubectl's)")  # fmt: skip
+    add("--context", metavar="NAME", help="the context of that kubeconfig (default: the current one)")
     add("--log-level", choices=("debug", "info", "warning", "error"), default="error", help="of the log on standard "
         "error (default: error)")  # fmt: skip
 
 
 def run(arguments: Namespace) -> int:
     """Run until SIGINT or SIGTERM. Raises CommandError."""
-    start = time.monotonic()
-    with require_extra("scheduler"), require_extra("agent"):
-        from zonewise_sandbox.up.cluster import ClusterError, ClusterOptions, open_cluster
-        from zonewise_sandbox.up.cluster_clock import MAX_SPEED
-        from zonewise_sandbox.up.kubeconfig import written_kubeconfig
-        from zonewise_sandbox.up.node_descriptions import NodesError, parse_nodes
     from zonewise_common.service import logs
     from zonewise_common.service.stop_signals import stop_event
 
-    if arguments.speed > MAX_SPEED:
-        raise CommandError(f"--speed {arguments.speed:g}: not from above 0 to {MAX_SPEED:g}")
-    logs.configure_logging(arguments.log_level, "text")
     stop = stop_event()
-    try:
-        nodes = parse_nodes(arguments.nodes)
-        options = ClusterOptions(nodes, arguments.port, arguments.status_port, arguments.speed)
-        with ExitStack() as stack:
-            jobs = _load(arguments, nodes)
-            cluster = stack.enter_context(open_cluster(options, _progress))
-            path = stack.enter_context(written_kubeconfig(cluster.url, arguments.write_kubeconfig))
-            if jobs is not None:
-                from zonewise_sandbox.up.load import LoadSubmitter
-
-                stack.enter_context(LoadSubmitter(cluster.config, jobs, cluster.clock))
-            _write(_summary(nodes, cluster, path, time.monotonic() - start, arguments))
-            stop.wait()
-            _write("\nending ...\n")
-    except (NodesError, ClusterError) as error:
-        raise CommandError(str(error)) from error
-    except FileExistsError as error:
-        raise CommandError(f"--write-kubeconfig {arguments.write_kubeconfig}: the file exists") from error
-    except OSError as error:
-        raise CommandError(f"{error.filename or 'the cluster'}: {error.strerror or error}") from error
-    return 0
+    logs.configure_logging(arguments.log_level, "text")
+    if arguments.kubeconfig is None and arguments.context is None:
+        return _run_cluster(arguments, stop)
+    simulated = [name for name in _SIMULATED if hasattr(arguments, name)]
+    if simulated:
+        flag = simulated[0].replace("_", "-")
+        raise CommandError(f"--{flag} is of a simulated cluster, and --kubeconfig and --context are of a real one")
+    return _run_observer(arguments, stop)
 
 
 COMMAND = Command("run a whole cluster on this machine, to try things out", add_arguments, run)
 
 
-def _load(arguments: Namespace, nodes: NodeSet):  # noqa: ANN202
-    if arguments.load is None:
-        if arguments.load_share is not None:
-            raise CommandError("--load-share goes with --load")
+def _run_cluster(arguments: Namespace, stop: threading.Event) -> int:
+    start = time.monotonic()
+    gc.disable()  # nothing of the start is garbage; the controller enables it
+    with require_extra("scheduler"), require_extra("agent"):
+        from zonewise_sandbox.up.cluster import ClusterError, ClusterOptions, open_cluster
+        from zonewise_sandbox.up.kubeconfig import written_kubeconfig
+        from zonewise_sandbox.up.node_descriptions import NodesError, parse_nodes
+        from zonewise_sandbox.up.summary import cluster_summary
+    given = vars(arguments)
+    path = given.get("write_kubeconfig", "")
+    try:
+        nodes = parse_nodes(given.get("nodes", DEFAULT_NODES))
+        jobs = _load(arguments, nodes)
+        speed = given.get("speed", 1.0)
+        options = ClusterOptions(nodes, given.get("port", DEFAULT_PORT), arguments.status_port, speed)
+        with ExitStack() as stack:
+            cluster = stack.enter_context(open_cluster(options, _progress))
+            path = stack.enter_context(written_kubeconfig(cluster.url, path))
+            if jobs is not None:
+                from zonewise_sandbox.up.load import LoadSubmitter
+
+                stack.enter_context(LoadSubmitter(cluster.config, jobs, cluster.clock))
+            _write(cluster_summary(nodes, cluster, path, time.monotonic() - start, given.get("load", "")))
+            stop.wait()
+            _write("\nending ...\n")
+    except (NodesError, ClusterError) as error:
+        raise CommandError(str(error)) from error
+    except FileExistsError as error:
+        raise CommandError(f"--write-kubeconfig {path}: the file exists") from error
+    except OSError as error:
+        raise CommandError(f"{error.filename or path}: {error.strerror or error}") from error
+    return 0
+
+
+def _run_observer(arguments: Namespace, stop: threading.Event) -> int:
+    with require_extra("scheduler"):
+        from zonewise_sandbox.up.observer import ObserverError, open_observer
+        from zonewise_sandbox.up.summary import observer_summary
+    try:
+        with open_observer(
+            arguments.kubeconfig or "", arguments.context or "", arguments.status_port, stop
+        ) as observer:
+            if not stop.is_set():
+                _write(observer_summary(observer))
+            stop.wait()
+    except ObserverError as error:
+        raise CommandError(str(error)) from error
+    return 0
+
+
+def _load(arguments: Namespace, nodes: NodeSet) -> Iterator[SubmittedAt] | None:
+    """Return the jobs that arrive; None: there are none. Raises CommandError."""
+    given = vars(arguments)
+    if "load" not in given:
+        absent = next((name for name in ("load_share", "seed") if name in given), None)
+        if absent is not None:
+            raise CommandError(f"--{absent.replace('_', '-')} goes with --load")
         return None
     from zonewise_sandbox.up.load import DEFAULT_LOAD, LoadError, load_jobs
 
     try:
-        return load_jobs(arguments.load, nodes, share=arguments.load_share or DEFAULT_LOAD, seed=arguments.seed)
+        return load_jobs(given["load"], nodes, share=given.get("load_share", DEFAULT_LOAD), seed=given.get("seed", 0))
     except LoadError as error:
         raise CommandError(str(error)) from error
-
-
-def _summary(nodes: NodeSet, cluster: Cluster, path: str, seconds: float, arguments: Namespace) -> str:
-    from zonewise_sandbox.up.machines import capacity_text
-
-    kinds = Counter(node.machine.kind for node in nodes.nodes)
-    machines = {node.machine.kind: node.machine for node in nodes.nodes}
-    speed = f"; {arguments.speed:g} seconds pass in one" if arguments.speed != 1 else ""
-    load = f"; jobs of the mix {arguments.load} arrive" if arguments.load else ""
-    lines = [
-        f"ready in {seconds:.1f} s{speed}{load}",
-        "",
-        *(f"  {number:5} x {kind}: {capacity_text(machines[kind])}" for kind, number in kinds.items()),
-        "",
-        f"  API server  {cluster.url}",
-        f"  page        {cluster.status_url}",
-        f"  kubeconfig  {path}",
-        "",
-        "In another terminal:",
-        "",
-        f"  export KUBECONFIG={path}",
-        "  kubectl get nodes",
-        "  kubectl create job hello --image none -- true",
-        "  kubectl get workloads",
-        "",
-        "Ctrl-C ends the cluster, and nothing of it stays.",
-        "",
-    ]
-    return "\n".join(lines)
 
 
 def _progress(text: str) -> None:
@@ -159,15 +171,35 @@ def _kinds() -> str:
     return "".join(f"  {kind.name:{width}}{kind.text}\n" for kind in NODE_KINDS.values())
 
 
+# --- values of arguments
+
+
 def _positive(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value < float("inf"):
-        raise ValueError
+        raise ArgumentTypeError(f"not a number above 0: {text}")
     return value
+
+
+def _speed(text: str) -> float:
+    from zonewise_sandbox.up.cluster_clock import MAX_SPEED
+
+    value = _positive(text)
+    if value > MAX_SPEED:
+        raise ArgumentTypeError(f"not up to {MAX_SPEED:g}: {text}")
+    return value
+
+
+def _natural(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise ArgumentTypeError(f"not a number from 0 on: {text}")
+    return int(text)
 
 
 def _port(text: str) -> int:
-    value = int(text)
-    if not 0 <= value <= MAX_PORT:
-        raise ValueError
-    return value
+    if not (text.isascii() and text.isdecimal() and int(text[:6]) <= MAX_PORT):
+        raise ArgumentTypeError(f"not a port from 0 to {MAX_PORT}: {text}")
+    return int(text)

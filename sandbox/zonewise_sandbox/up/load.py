@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 QUEUE = "default"
-FILL = 1.3
+FILL = 2.0
 """Share of the nodes' capacity that the jobs of the start ask for."""
 KEPT_SECONDS = 3600
 """Seconds of the cluster for which a finished Job is kept."""

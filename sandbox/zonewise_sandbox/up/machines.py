@@ -84,9 +84,7 @@ def machine_of_kind(kind: NodeKind) -> SimulatedMachine:
         memory=kind.zones * kind.memory,
         product=kind.name,
     )
-    return SimulatedMachine(
-        kind.name, machine, zones, devices, _config(kind.policy, kind.scope, zones[0].id)
-    )
+    return SimulatedMachine(kind.name, machine, zones, devices, _config(kind.policy, kind.scope, zones[0].id))
 
 
 def machine_of_capture(path: str, name: str) -> SimulatedMachine:
