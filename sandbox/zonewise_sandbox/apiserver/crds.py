@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 _CONVERTED = re.compile(r"\['(.*?)'\]|\[\"(.*?)\"\]")
+_FILTER = re.compile(r"""\[\?\(@\.(\w+)\s*==\s*["']([^"']*)["']\)\]""")
 _ANY: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
@@ -101,7 +102,16 @@ def _condition(kind: str, reason: str, message: str, now: str) -> Object:
 
 
 def json_path_value(obj: Object, path: str) -> Value:
-    """Return the value at a simple JSON path of names, ['names'] and [numbers]; None where there is none."""
+    """Return the value at a simple JSON path; None where there is none.
+
+    Its steps are names, ['names'], [numbers], and filters of a list by one field: [?(@.type=="Ready")].
+    """
+    if (match := _FILTER.search(path)) is not None:
+        items = json_path_value(obj, path[: match.start()])
+        matching = [
+            item for item in (items if is_list(items) else ()) if is_object(item) and item.get(match[1]) == match[2]
+        ]
+        return None if not matching else json_path_value(matching[0], path[match.end() :])
     value: Value = obj
     dotted = _CONVERTED.sub(lambda match: f".{(match[1] or match[2]).replace('.', chr(0))}", path)
     for part in dotted.replace("[", ".").replace("]", "").replace("\\.", "\0").strip(".").split("."):

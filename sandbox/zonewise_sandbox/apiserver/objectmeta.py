@@ -60,7 +60,10 @@ def needs_generated_name(metadata: Object) -> bool:
 
 
 def new_metadata(kind: Kind, metadata: Object, namespace: str, now: str) -> Object:
-    """Return the metadata of an object that is created now. Raises StatusError: 400 for another namespace, 500 for a resourceVersion."""
+    """Return the metadata of an object that is created now.
+
+    Raises StatusError: 400 for another namespace, 500 for a resourceVersion.
+    """
     if metadata.get("namespace") and metadata["namespace"] != namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
     if metadata.get("resourceVersion"):

@@ -95,8 +95,8 @@ def _group(part: str) -> _Group:
     if size is not None:
         return _Group(machine_of_kind(_kind_of_size(size, part)), number)
     raise NodesError(
-        f"--nodes {part or repr(part)}: there is neither a kind nor a file {name!r}: can be {', '.join(NODE_KINDS)}, NUMBER, "
-        "NUMBERxCPUS, NUMBERxCPUSxMEMORY (8x64x256Gi), a capture, or a file of nodes"
+        f"--nodes {part or repr(part)}: there is neither a kind nor a file {name!r}: can be {', '.join(NODE_KINDS)}, "
+        "NUMBER, NUMBERxCPUS, NUMBERxCPUSxMEMORY (8x64x256Gi), a capture, or a file of nodes"
     )
 
 
