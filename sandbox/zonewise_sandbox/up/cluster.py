@@ -11,6 +11,7 @@ from __future__ import annotations
 import http.client
 import logging
 import tempfile
+import threading
 import time
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
@@ -37,7 +38,6 @@ from zonewise_scheduler.extender import main as extender_main
 from zonewise_scheduler.extender.settings import ExtenderSettings
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Callable, Generator
 
     from zonewise_common.kube.config import Config
@@ -56,6 +56,10 @@ START_DELAY = 1.0
 
 class ClusterError(Exception):
     """The cluster cannot start; the message says why."""
+
+
+class ClusterStopped(Exception):
+    """The cluster was to end before it was ready."""
 
 
 class ClusterOptions(NamedTuple):
@@ -91,8 +95,17 @@ class Cluster(NamedTuple):
 
 
 @contextmanager
-def open_cluster(options: ClusterOptions, progress: Callable[[str], object] = lambda _text: None) -> Generator[Cluster]:
-    """Run a cluster as long as the context lasts; `progress` takes what is done next. Raises ClusterError."""
+def open_cluster(
+    options: ClusterOptions,
+    progress: Callable[[str], object] = lambda _text: None,
+    stop: threading.Event | None = None,
+) -> Generator[Cluster]:
+    """Run a cluster as long as the context lasts.
+
+    `progress` takes what is started next. Raises ClusterError, and ClusterStopped where `stop` is set before it is
+    ready.
+    """
+    stop = stop or threading.Event()
     clock = ClusterClock(options.speed)
     with ExitStack() as stack:
         webhook_port, extender_port = free_port(), free_port()
@@ -120,13 +133,13 @@ def open_cluster(options: ClusterOptions, progress: Callable[[str], object] = la
         speed = options.speed
         stack.enter_context(PodRunner(config, runner, clock=clock, speed=speed, kubelets=agents))
         stack.enter_context(JobController(config, clock=clock, speed=speed))
-        wait_until(lambda: listens(extender_port), programs)
+        _wait_until(lambda: listens(extender_port), programs, stop)
         stack.enter_context(PodScheduler(config, ("127.0.0.1", extender_port), clock=clock, speed=speed))
-        wait_until(lambda: _is_ready(status_port) and _webhooks_are_trusted(server), programs)
+        _wait_until(lambda: _is_ready(status_port) and _webhooks_are_trusted(server), programs, stop)
         yield Cluster(server, clock, agents, f"http://127.0.0.1:{status_port}/")
 
 
-def wait_until(condition: Callable[[], bool], programs: tuple[ProgramThread, ...]) -> None:
+def _wait_until(condition: Callable[[], bool], programs: tuple[ProgramThread, ...], stop: threading.Event) -> None:
     """Wait for a condition. Raises ClusterError where a program ends before, or after READY_TIMEOUT seconds."""
     deadline = time.monotonic() + READY_TIMEOUT
     while not condition():
@@ -135,7 +148,8 @@ def wait_until(condition: Callable[[], bool], programs: tuple[ProgramThread, ...
             raise ClusterError(f"a part of the cluster has ended: {ended.error}")
         if time.monotonic() > deadline:
             raise ClusterError(f"the cluster is not ready after {READY_TIMEOUT:.0f} s")
-        time.sleep(_POLL)
+        if stop.wait(_POLL):
+            raise ClusterStopped
 
 
 def _open_server(options: ClusterOptions, clock: ClusterClock, webhook_port: int) -> ApiServer:

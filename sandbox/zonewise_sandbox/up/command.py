@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Iterator
 
+    from zonewise_sandbox.up.cluster import ClusterOptions
     from zonewise_sandbox.up.load import SubmittedAt
     from zonewise_sandbox.up.node_descriptions import NodeSet
 
@@ -72,71 +73,90 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """Run until SIGINT or SIGTERM. Raises CommandError."""
-    from zonewise_common.service import logs
-    from zonewise_common.service.stop_signals import stop_event
-
-    stop = stop_event()
-    logs.configure_logging(arguments.log_level, "text")
     if arguments.kubeconfig is None and arguments.context is None:
-        return _run_cluster(arguments, stop)
+        gc.disable()  # nothing of the start is garbage; the controller enables it
+        try:
+            return _run_cluster(arguments)
+        finally:
+            gc.enable()
     simulated = [name for name in _SIMULATED if hasattr(arguments, name)]
     if simulated:
         flag = simulated[0].replace("_", "-")
         raise CommandError(f"--{flag} is of a simulated cluster, and --kubeconfig and --context are of a real one")
-    return _run_observer(arguments, stop)
+    return _run_observer(arguments)
 
 
 COMMAND = Command("run a whole cluster on this machine, to try things out", add_arguments, run)
 
 
-def _run_cluster(arguments: Namespace, stop: threading.Event) -> int:
+def _run_cluster(arguments: Namespace) -> int:
     start = time.monotonic()
-    gc.disable()  # nothing of the start is garbage; the controller enables it
     with require_extra("scheduler"), require_extra("agent"):
-        from zonewise_sandbox.up.cluster import ClusterError, ClusterOptions, open_cluster
-        from zonewise_sandbox.up.kubeconfig import written_kubeconfig
+        from zonewise_sandbox.up.cluster import ClusterError, ClusterOptions, ClusterStopped
         from zonewise_sandbox.up.node_descriptions import NodesError, parse_nodes
-        from zonewise_sandbox.up.summary import cluster_summary
-    given = vars(arguments)
-    path = given.get("write_kubeconfig", "")
+    values = vars(arguments)
     try:
-        nodes = parse_nodes(given.get("nodes", DEFAULT_NODES))
-        jobs = _load(arguments, nodes)
-        speed = given.get("speed", 1.0)
-        options = ClusterOptions(nodes, given.get("port", DEFAULT_PORT), arguments.status_port, speed)
-        with ExitStack() as stack:
-            cluster = stack.enter_context(open_cluster(options, _progress))
-            path = stack.enter_context(written_kubeconfig(cluster.url, path))
-            if jobs is not None:
-                from zonewise_sandbox.up.load import LoadSubmitter
-
-                stack.enter_context(LoadSubmitter(cluster.config, jobs, cluster.clock))
-            _write(cluster_summary(nodes, cluster, path, time.monotonic() - start, given.get("load", "")))
-            stop.wait()
-            _write("\nending ...\n")
+        nodes = parse_nodes(values.get("nodes", DEFAULT_NODES))
+        port, speed = values.get("port", DEFAULT_PORT), values.get("speed", 1.0)
+        options = ClusterOptions(nodes, port, arguments.status_port, speed)
+        _serve_cluster(arguments, options, start)
+    except ClusterStopped:
+        return 0
     except (NodesError, ClusterError) as error:
         raise CommandError(str(error)) from error
-    except FileExistsError as error:
-        raise CommandError(f"--write-kubeconfig {path}: the file exists") from error
-    except OSError as error:
-        raise CommandError(f"{error.filename or path}: {error.strerror or error}") from error
     return 0
 
 
-def _run_observer(arguments: Namespace, stop: threading.Event) -> int:
+def _serve_cluster(arguments: Namespace, options: ClusterOptions, start: float) -> None:
+    """Run a cluster until a signal comes; `start` is the time of time.monotonic() at which the command began."""
+    from zonewise_sandbox.up.cluster import open_cluster
+    from zonewise_sandbox.up.kubeconfig import written_kubeconfig
+    from zonewise_sandbox.up.summary import cluster_summary
+
+    values = vars(arguments)
+    jobs = _load(arguments, options.nodes)
+    stop = _stop_event(arguments)
+    path = values.get("write_kubeconfig", "")
+    with ExitStack() as stack:
+        cluster = stack.enter_context(open_cluster(options, _progress, stop))
+        try:
+            path = stack.enter_context(written_kubeconfig(cluster.url, path))
+        except FileExistsError as error:
+            raise CommandError(f"--write-kubeconfig {path}: the file exists") from error
+        except OSError as error:
+            raise CommandError(f"--write-kubeconfig {path}: {error.strerror}") from error
+        if jobs is not None:
+            from zonewise_sandbox.up.load import LoadSubmitter
+
+            stack.enter_context(LoadSubmitter(cluster.config, jobs, cluster.clock))
+        _write(cluster_summary(options.nodes, cluster, path, time.monotonic() - start, values.get("load", "")))
+        stop.wait()
+        _write("\nending ...\n")
+
+
+def _run_observer(arguments: Namespace) -> int:
     with require_extra("scheduler"):
         from zonewise_sandbox.up.observer import ObserverError, open_observer
         from zonewise_sandbox.up.summary import observer_summary
+    stop = _stop_event(arguments)
+    kubeconfig, context = arguments.kubeconfig or "", arguments.context or ""
     try:
-        with open_observer(
-            arguments.kubeconfig or "", arguments.context or "", arguments.status_port, stop
-        ) as observer:
+        with open_observer(kubeconfig, context, arguments.status_port, stop) as observer:
             if not stop.is_set():
                 _write(observer_summary(observer))
             stop.wait()
     except ObserverError as error:
         raise CommandError(str(error)) from error
     return 0
+
+
+def _stop_event(arguments: Namespace) -> threading.Event:
+    """Return the event that a signal sets from now on; begin to log."""
+    from zonewise_common.service import logs
+    from zonewise_common.service.stop_signals import stop_event
+
+    logs.configure_logging(arguments.log_level, "text")
+    return stop_event()
 
 
 def _load(arguments: Namespace, nodes: NodeSet) -> Iterator[SubmittedAt] | None:

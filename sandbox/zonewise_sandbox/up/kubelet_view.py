@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from zonewise.daemon.kubelet_poller import PollResult
 from zonewise.kubelet.types import (
+    ContainerDevices,
     CpuManagerState,
     DeviceCheckpoint,
     KubeletReport,
@@ -20,9 +21,10 @@ from zonewise.kubelet.types import (
 from zonewise_common.k8s.cpuset import CpuSet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from zonewise.daemon.events import Reason
+    from zonewise.kubelet.types import PodResources
     from zonewise_sandbox.kubelet.allocation import Allocation
     from zonewise_sandbox.kubelet.container_manager import ContainerManager
 
@@ -41,12 +43,28 @@ class KubeletView:
 
 def kubelet_report(managers: ContainerManager) -> KubeletReport:
     """Return what a kubelet with these managers reports and has written."""
+    allocatable = managers.allocatable()
     return KubeletReport(
-        managers.pod_resources(),
-        managers.allocatable(),
+        tuple(_with_joined_devices(pod) for pod in managers.pod_resources()),
+        allocatable._replace(devices=_joined(allocatable.devices)),
         managers.config,
         StateFiles(_cpu_state(managers), _memory_state(managers), _device_checkpoint(managers)),
         frozenset(managers.pods),
+    )
+
+
+def _with_joined_devices(pod: PodResources) -> PodResources:
+    containers = (container._replace(devices=_joined(container.devices)) for container in pod.containers)
+    return pod._replace(containers=tuple(containers))
+
+
+def _joined(entries: Iterable[ContainerDevices]) -> tuple[ContainerDevices, ...]:
+    """Return one entry for the devices of a resource with the same zones, as the agent's client reads them."""
+    ids: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+    for entry in entries:
+        ids.setdefault((entry.resource, entry.zones), []).extend(entry.ids)
+    return tuple(
+        ContainerDevices(resource, tuple(sorted(ids[resource, zones])), zones) for resource, zones in sorted(ids)
     )
 
 
