@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from zonewise_common.cli.command import Command, CommandError, require_extra
-from zonewise_sandbox.up.node_kinds import NODE_KINDS
+from zonewise_sandbox.up.node_kinds import DEFAULT_POLICY, NODE_KINDS, POLICIES
 
 if TYPE_CHECKING:
     import threading
@@ -26,7 +26,7 @@ DEFAULT_PORT, DEFAULT_STATUS_PORT = 8001, 9821
 MAX_PORT = 65535
 MIX_NAMES = ("hpc", "ai", "batch")
 """As the simulator's MIXES, whose import is slow."""
-_SIMULATED = ("nodes", "load", "load_share", "seed", "speed", "port", "write_kubeconfig")
+_SIMULATED = ("nodes", "topology_policy", "load", "load_share", "seed", "speed", "port", "write_kubeconfig")
 """Arguments of a cluster that is simulated."""
 _EXAMPLES = """\
 examples:
@@ -52,6 +52,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--nodes", default=SUPPRESS, metavar="NODES", help="NUMBERxKIND, NUMBER, NUMBERxCPUSxMEMORY, captures, or a "
         f"file; several joined by commas (default: {DEFAULT_NODES})")  # fmt: skip
+    add("--topology-policy", default=SUPPRESS, choices=POLICIES, help="of their kubelets, where no file of nodes has "
+        f"another (default: {DEFAULT_POLICY})")  # fmt: skip
     add("--load", default=SUPPRESS, metavar="MIX", help=f"have jobs arrive by themselves: {', '.join(MIX_NAMES)}")
     add("--load-share", default=SUPPRESS, type=_positive, metavar="NUMBER", help="their work, as a share of the nodes "
         "(default: 0.9)")  # fmt: skip
@@ -96,7 +98,7 @@ def _run_cluster(arguments: Namespace) -> int:
         from zonewise_sandbox.up.node_descriptions import NodesError, parse_nodes
     values = vars(arguments)
     try:
-        nodes = parse_nodes(values.get("nodes", DEFAULT_NODES))
+        nodes = parse_nodes(values.get("nodes", DEFAULT_NODES), values.get("topology_policy", DEFAULT_POLICY))
         port, speed = values.get("port", DEFAULT_PORT), values.get("speed", 1.0)
         options = ClusterOptions(nodes, port, arguments.status_port, speed)
         _serve_cluster(arguments, options, start)

@@ -87,7 +87,7 @@ def machine_of_kind(kind: NodeKind) -> SimulatedMachine:
     return SimulatedMachine(kind.name, machine, zones, devices, _config(kind.policy, kind.scope, zones[0].id))
 
 
-def machine_of_capture(path: str, name: str) -> SimulatedMachine:
+def machine_of_capture(path: str, name: str, policy: str) -> SimulatedMachine:
     """Return the machine of a capture: a directory or an archive of `zonewise capture`.
 
     Raises RootError for a path without a machine, and ValueError for a machine without CPUs or memory of zones.
@@ -104,7 +104,7 @@ def machine_of_capture(path: str, name: str) -> SimulatedMachine:
     if not zones:
         raise ValueError("no zone has CPUs and a known amount of memory")
     devices = tuple(_gpu_devices(machine.gpus))
-    return SimulatedMachine(name, machine, zones, devices, _config("restricted", "container", zones[0].id))
+    return SimulatedMachine(name, machine, zones, devices, _config(policy, "container", zones[0].id))
 
 
 def _config(policy: str, scope: str, zone: int) -> KubeletConfig:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise.machine.files import RootError
 from zonewise_common.k8s.quantity import parse_value
 from zonewise_sandbox.up.machines import SimulatedMachine, machine_of_capture, machine_of_kind
-from zonewise_sandbox.up.node_kinds import DEFAULT_KIND, NODE_KINDS, NodeKind
+from zonewise_sandbox.up.node_kinds import DEFAULT_KIND, DEFAULT_POLICY, NODE_KINDS, NodeKind
 from zonewise_scheduler.nodes.filters.info_table import MAX_AMOUNT
 
 if TYPE_CHECKING:
@@ -69,31 +69,34 @@ class _Group(NamedTuple):
     size: int
 
 
-def parse_nodes(text: str) -> NodeSet:
-    """Return the nodes of a description. Raises NodesError."""
+def parse_nodes(text: str, policy: str = DEFAULT_POLICY) -> NodeSet:
+    """Return the nodes of a description; `policy` is their topologyManagerPolicy, where no file has another.
+
+    Raises NodesError.
+    """
     if _is_file_of_objects(text):
         node_set = _nodes_of_file(text)
     else:
-        groups = [_group(part.strip()) for part in text.split(",")]
+        groups = [_group(part.strip(), policy) for part in text.split(",")]
         node_set = NodeSet(tuple(_numbered(groups)), (RACK_LABEL, HOSTNAME))
     if not 0 < len(node_set.nodes) <= MAX_NODES:
         raise NodesError(f"--nodes {text}: not from 1 to {MAX_NODES} nodes: {len(node_set.nodes)}")
     return node_set
 
 
-def _group(part: str) -> _Group:
+def _group(part: str, policy: str) -> _Group:
     """Return the nodes of one part of a description."""
     if part.isascii() and part.isdecimal():
-        return _Group(machine_of_kind(NODE_KINDS[DEFAULT_KIND]), _number(part, part))
+        return _Group(machine_of_kind(NODE_KINDS[DEFAULT_KIND]._replace(policy=policy)), _number(part, part))
     counted = _COUNTED.fullmatch(part)
     number, name = (_number(counted[1], part), counted[2]) if counted else (1, part)
     if name in NODE_KINDS:
-        return _Group(machine_of_kind(NODE_KINDS[name]), number)
+        return _Group(machine_of_kind(NODE_KINDS[name]._replace(policy=policy)), number)
     if os.path.exists(name):
-        return _Group(_captured(name), number)
+        return _Group(_captured(name, policy), number)
     size = _SIZE.fullmatch(name) if counted else None
     if size is not None:
-        return _Group(machine_of_kind(_kind_of_size(size, part)), number)
+        return _Group(machine_of_kind(_kind_of_size(size, part)._replace(policy=policy)), number)
     raise NodesError(
         f"--nodes {part or repr(part)}: there is neither a kind nor a file {name!r}: can be {', '.join(NODE_KINDS)}, "
         "NUMBER, NUMBERxCPUS, NUMBERxCPUSxMEMORY (8x64x256Gi), a capture, or a file of nodes"
@@ -118,10 +121,10 @@ def _kind_of_size(size: re.Match[str], part: str) -> NodeKind:
     return NodeKind(f"cpu-{cpus}", "", 1, cpus, 1, memory)
 
 
-def _captured(path: str) -> SimulatedMachine:
+def _captured(path: str, policy: str) -> SimulatedMachine:
     name = re.sub(r"[^a-z0-9]+", "-", os.path.basename(path.rstrip("/")).partition(".")[0].lower()).strip("-")
     try:
-        return machine_of_capture(path, name or "capture")
+        return machine_of_capture(path, name or "capture", policy)
     except (RootError, ValueError) as error:
         raise NodesError(f"--nodes {path}: {error}") from error
 

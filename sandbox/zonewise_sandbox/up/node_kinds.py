@@ -15,6 +15,10 @@ NVIDIA_GPU, AMD_GPU = "nvidia.com/gpu", "amd.com/gpu"
 DEFAULT_KIND = "hgx-h100"
 """The kind of nodes that are described by their number alone."""
 
+DEFAULT_POLICY = "best-effort"
+POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
+"""Values of topologyManagerPolicy."""
+
 _GIB = 1 << 30
 _NO_DEVICES: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 
@@ -35,8 +39,8 @@ class NodeKind(NamedTuple):
     devices: Mapping[str, tuple[int, ...]] = _NO_DEVICES
     """By resource the number in each zone."""
     zones_per_package: int = 1
-    policy: str = "restricted"
-    """topologyManagerPolicy. Under "restricted" a pod that fits in one zone gets one, and a wider one spans zones."""
+    policy: str = DEFAULT_POLICY
+    """topologyManagerPolicy."""
     scope: str = "container"
     """topologyManagerScope."""
     gpu_model: str = ""
