@@ -31,7 +31,7 @@ LAPTOP = (PROJECT / "docs/tutorials/laptop.md").read_text()
 
 _FORMS = (
     (r"https?://127\.0\.0\.1:\d+", "URL"),
-    (r"\b\d{4}-\d\d-\d\d \d\d:\d\d UTC", "TIME"),
+    (r"\b(\d{4}-\d\d-\d\d )?\d\d:\d\d UTC", "TIME"),
     (r"\b\d+(\.\d+)? s\b", "SECONDS"),
     (r"\b(\d+[dhms])+(?=\s|$)", "AGE"),
     (r"\b(job-[a-z]+)-[0-9a-f]{5}\b", r"\1-ID"),
