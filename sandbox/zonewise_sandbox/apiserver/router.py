@@ -16,6 +16,7 @@ from zonewise_sandbox.apiserver.openapi import open_api
 from zonewise_sandbox.apiserver.request_info import DeleteOptions, Target, WriteOptions
 from zonewise_sandbox.apiserver.rest_storage import RestStorage
 from zonewise_sandbox.apiserver.reviews import is_review_kind
+from zonewise_sandbox.apiserver.service_proxy import ServiceAddresses, is_proxied, no_addresses, proxy
 from zonewise_sandbox.apiserver.status_errors import (
     StatusError,
     invalid_options,
@@ -50,6 +51,8 @@ class ServerSettings(NamedTuple):
     """Seconds."""
     resolve: Resolver = no_resolver
     """Returns the address of a service's webhook from the namespace, name and port of the service."""
+    services: ServiceAddresses = no_addresses
+    """Returns the address of a service behind the proxy."""
 
 
 class Router:
@@ -67,7 +70,10 @@ class Router:
         """Return the response to a request; a StatusError is one."""
         try:
             self._authenticate(request)
-            return self._at_path(request)
+            parts = [part for part in request.path.split("/") if part]
+            if is_proxied(parts):
+                return proxy(request, parts, self._settings.services)
+            return self._at_path(request, parts)
         except StatusError as error:
             return _json(error.code, error.body())
 
@@ -77,8 +83,7 @@ class Router:
         if token is not None and not hmac.compare_digest(bearer.encode(), token.encode()):
             raise unauthorized()
 
-    def _at_path(self, request: Request) -> Response:
-        parts = [part for part in request.path.split("/") if part]
+    def _at_path(self, request: Request, parts: list[str]) -> Response:
         if request.path.rstrip("/") in _HEALTH:
             return Response(200, b"ok", "text/plain; charset=utf-8")
         if parts == ["version"]:

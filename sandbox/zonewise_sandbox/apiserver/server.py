@@ -16,6 +16,7 @@ from zonewise_sandbox.apiserver.kinds import DEFINITION, Registry
 from zonewise_sandbox.apiserver.request_info import Target, WriteOptions
 from zonewise_sandbox.apiserver.reviews import ADMIN, Reviews
 from zonewise_sandbox.apiserver.router import Router, ServerSettings
+from zonewise_sandbox.apiserver.service_proxy import ServiceAddresses, no_addresses
 from zonewise_sandbox.apiserver.store import HISTORY, Store
 from zonewise_sandbox.apiserver.watch import BOOKMARK_INTERVAL
 from zonewise_sandbox.apiserver.webhook_client import Resolver, no_resolver
@@ -57,6 +58,7 @@ class ApiServer:
         bookmark_interval: float = BOOKMARK_INTERVAL,
         alpha: bool = False,
         resolve: Resolver = no_resolver,
+        services: ServiceAddresses = no_addresses,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Create a server at a port (0: any free one), with files of definitions, and with a required token.
@@ -64,15 +66,15 @@ class ApiServer:
         `token_reviewer` returns the user (UserInfo) of a token in a TokenReview; by default the server's own token is
         the administrator's. `access_reviewer` tells whether a SubjectAccessReviewSpec is allowed. `history` is the
         number of events for watches of older versions, `bookmark_interval` the seconds between bookmarks. With `alpha`
-        it serves scheduling.k8s.io/v1alpha2, as with --runtime-config. `resolve` returns the address
-        of a service that a webhook has, from its namespace, name and port. `clock` is that of the times in objects, in
-        seconds since 1970.
+        it serves scheduling.k8s.io/v1alpha2, as with --runtime-config. `resolve` returns the address of a service that
+        a webhook has, from its namespace, name and port; `services` that of a service behind the proxy. `clock` is that
+        of the times in objects, in seconds since 1970.
         """
         self._token = token
         self.store = Store(history, clock)
         self._registry = Registry(alpha=alpha)
         reviews = Reviews(token_reviewer or self._own_user, access_reviewer)
-        settings = ServerSettings(token, reviews, bookmark_interval, resolve)
+        settings = ServerSettings(token, reviews, bookmark_interval, resolve, services)
         self._router = Router(self.store, self._registry, settings)
         for name in _NAMESPACES:
             self.create("", "namespaces", {"metadata": {"name": name}})
