@@ -50,6 +50,8 @@ READY_TIMEOUT = 120.0
 _POLL = 0.01
 """Seconds between two looks whether a part is ready."""
 _WEBHOOK_PORT = 443
+CONTROLLER = "zonewise-controller"
+"""The Service of the controller's page and read API, behind the API server's proxy."""
 START_DELAY = 1.0
 """Seconds of the cluster from a pod's binding to its start."""
 
@@ -112,7 +114,7 @@ def open_cluster(
         status_port = options.status_port or free_port()
         if options.status_port and listens(options.status_port):
             raise ClusterError(_port_in_use(options.status_port, "--status-port"))
-        server = _open_server(options, clock, webhook_port)
+        server = _open_server(options, clock, webhook_port, status_port)
         stack.callback(server.close)
         count = len(options.nodes.nodes)
         progress(f"{count} nodes, their kubelets and agents")
@@ -152,12 +154,15 @@ def _wait_until(condition: Callable[[], bool], programs: tuple[ProgramThread, ..
             raise ClusterStopped
 
 
-def _open_server(options: ClusterOptions, clock: ClusterClock, webhook_port: int) -> ApiServer:
+def _open_server(options: ClusterOptions, clock: ClusterClock, webhook_port: int, status_port: int) -> ApiServer:
     def resolve(_namespace: str, _name: str, _port: int) -> tuple[str, int]:
         return "127.0.0.1", webhook_port
 
+    def services(namespace: str, name: str, _port: str) -> tuple[str, int] | None:
+        return ("127.0.0.1", status_port) if (namespace, name) == (NAMESPACE, CONTROLLER) else None
+
     try:
-        return ApiServer(options.port, crds=definitions(), resolve=resolve, clock=clock)
+        return ApiServer(options.port, crds=definitions(), resolve=resolve, services=services, clock=clock)
     except OSError as error:
         raise ClusterError(_port_in_use(options.port, "--port")) from error
 

@@ -36,6 +36,7 @@ def cluster_summary(nodes: NodeSet, cluster: Cluster, kubeconfig: str, seconds: 
         "  kubectl get nodes",
         "  kubectl apply -f job.yaml     # a Job of the namespace default waits in the queue default",
         "  kubectl get workloads,pods",
+        "  zonewise queue",
         "",
         "Ctrl-C ends the cluster, and nothing of it stays.",
         "",

@@ -164,6 +164,14 @@ def test_another_program_shows_it(cluster: Cluster) -> None:
     assert not os.path.exists(path)
 
 
+def test_the_read_api_is_behind_the_proxy_of_services(cluster: Cluster) -> None:
+    """So a kubeconfig is enough for client commands."""
+    proxied = "/api/v1/namespaces/zonewise/services/zonewise-controller:metrics/proxy"
+    shown = _get(cluster.url, f"{proxied}/api/v1/workloads?limit=1")
+    assert shown.keys() == {"total", "offset", "items"}
+    assert _get(cluster.url, proxied.replace("-controller", "-other"))["code"] == 404
+
+
 def _get(url: str, path: str) -> Json:
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
     with contextlib.closing(connection):
