@@ -1,6 +1,6 @@
 """The objects of a cluster that are there from its start: nodes, reports, queues, webhooks; from the manifests.
 
-The wheel has the manifests beside this module (pyproject.toml, force-include); a checkout has them at its root.
+The manifests beside this module are links to those of the project. A wheel has their content.
 """
 
 from __future__ import annotations
@@ -23,27 +23,22 @@ Json = dict[str, Any]
 NAMESPACE = "zonewise"
 """Of the controller's own objects."""
 KUBELET_VERSION = "v1.36.0"
-_SHIPPED = Path(__file__).parent / "manifests"
-_CHECKOUT = Path(__file__).parents[3] / "manifests"
-
-
-def manifest(name: str) -> Path:
-    """Return a file of the manifests."""
-    return (_SHIPPED if _SHIPPED.is_dir() else _CHECKOUT) / name
+MANIFESTS = Path(__file__).parent / "manifests"
+"""Links to files of the project's manifests; not to directories, which an sdist would leave out."""
 
 
 def definitions() -> list[Path]:
     """Return the files of the CustomResourceDefinitions."""
     return [
-        manifest("base/noderesourcetopologies.yaml"),
-        *sorted(manifest("scheduler/components/kueue-crds").glob("*s.yaml")),
+        MANIFESTS / "noderesourcetopologies.yaml",
+        *sorted((MANIFESTS / "kueue-crds").glob("*s.yaml")),
     ]
 
 
 def queue_objects(nodes: NodeSet) -> Iterator[Json]:
     """Yield the objects of the default queue, with all that the nodes have as its quota."""
     totals = _totals(nodes.nodes)
-    for obj in _documents(manifest("queue/examples/default-queue/queues.yaml")):
+    for obj in _documents(MANIFESTS / "queues.yaml"):
         if obj["kind"] == "Topology":
             obj["spec"]["levels"] = [{"nodeLabel": label} for label in nodes.levels]
         if obj["kind"] == "ClusterQueue":
@@ -56,7 +51,7 @@ def queue_objects(nodes: NodeSet) -> Iterator[Json]:
 
 def webhook_objects() -> list[Json]:
     """Return the webhook configurations of the controller."""
-    return _documents(manifest("queue/base/webhooks.yaml"))
+    return _documents(MANIFESTS / "webhooks.yaml")
 
 
 def namespace_object() -> Json:
