@@ -30,13 +30,15 @@ _SIMULATED = ("nodes", "topology_policy", "load", "load_share", "seed", "speed",
 """Arguments of a cluster that is simulated."""
 _EXAMPLES = """\
 examples:
-  zonewise up                                four nodes of eight GPUs
+  zonewise up                              four nodes of eight GPUs
   zonewise up --nodes 1000 --load ai --speed 60
-                                             1,000 of them, with jobs; an hour passes in a minute
-  zonewise up --nodes 2xgb200,8xepyc-9654    two kinds of nodes
-  zonewise up --nodes 4xnode.tar.zst         four as the machine that `zonewise capture` read
-  zonewise up --nodes fleet.yaml             the nodes of a file, as for `zonewise simulate --nodes`
-  zonewise up --kubeconfig ~/.kube/config    no cluster of its own: the page of that one, read-only
+                                           1,000 of them, with jobs; an hour
+                                           passes in a minute
+  zonewise up --nodes 2xgb200,8xepyc-9654  nodes of two kinds
+  zonewise up --nodes 4xnode.tar.zst       four as a captured machine
+  zonewise up --nodes fleet.yaml           those of a file, as for simulate
+  zonewise up --kubeconfig ~/.kube/config  no cluster of its own: the page of
+                                           that one, read-only
 """
 
 
@@ -44,16 +46,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     parser.formatter_class = RawDescriptionHelpFormatter
     parser.description = (
-        "Run a cluster in this process, on loopback: an API server in memory, simulated nodes with the\n"
-        "real agent, a Job controller, a stand-in for kube-scheduler, the real extender and controller.\n"
-        "Ctrl-C ends it and leaves nothing."
+        "Run a cluster in this process, on loopback: an API server in memory, simulated\n"
+        "nodes with the real agent, a Job controller, a stand-in for kube-scheduler, the\n"
+        "real extender and controller. Ctrl-C ends it and leaves nothing."
     )
     parser.epilog = f"{_EXAMPLES}\nkinds of nodes:\n{_kinds()}"
     add = parser.add_argument
     add("--nodes", default=SUPPRESS, metavar="NODES", help="NUMBERxKIND, NUMBER, NUMBERxCPUSxMEMORY, captures, or a "
         f"file; several joined by commas (default: {DEFAULT_NODES})")  # fmt: skip
-    add("--topology-policy", default=SUPPRESS, choices=POLICIES, help="of their kubelets, where no file of nodes has "
-        f"another (default: {DEFAULT_POLICY})")  # fmt: skip
+    add("--topology-policy", default=SUPPRESS, choices=POLICIES, metavar="POLICY", help="of their kubelets, where no "
+        f"file of nodes has another: {', '.join(POLICIES)} (default: {DEFAULT_POLICY})")  # fmt: skip
     add("--load", default=SUPPRESS, metavar="MIX", help=f"have jobs arrive by themselves: {', '.join(MIX_NAMES)}")
     add("--load-share", default=SUPPRESS, type=_positive, metavar="NUMBER", help="their work, as a share of the nodes "
         "(default: 0.9)")  # fmt: skip

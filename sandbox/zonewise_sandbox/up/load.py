@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 QUEUE = "default"
 FILL = 2.0
 """Share of the nodes' capacity that the jobs of the start ask for."""
-KEPT_SECONDS = 3600
+TTL_SECONDS = 3600
 """Seconds of the cluster for which a finished Job is kept."""
 _JOBS_PER_MIX = 1000
 """Jobs that are drawn at once."""
@@ -125,7 +125,7 @@ def load_job(arrival: Arrival, memory_per_cpu: int) -> Json:
             "parallelism": pod_set.pods,
             "completions": pod_set.pods,
             "backoffLimit": 0,
-            "ttlSecondsAfterFinished": KEPT_SECONDS,
+            "ttlSecondsAfterFinished": TTL_SECONDS,
             "template": {"metadata": {"annotations": annotations}, "spec": pod_spec},
         },
     }

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 GPU = "nvidia.com/gpu"
 
 
-def drawn(mix: str, nodes: str, count: int, **options: float) -> list[SubmittedAt]:
-    return list(islice(load_jobs(mix, parse_nodes(nodes), **options), count))
+def drawn(mix: str, nodes: str, count: int, *, share: float = 0.9, seed: int = 0) -> list[SubmittedAt]:
+    return list(islice(load_jobs(mix, parse_nodes(nodes), share=share, seed=seed), count))
 
 
 def gpus(entry: SubmittedAt) -> int:
