@@ -139,6 +139,16 @@ def test_a_job_that_does_not_fit_waits(client: Client) -> None:
     client.delete(JOBS, "too-wide", namespace="default", propagation="Background")
 
 
+def test_a_kubelet_rejects_a_pod_that_its_node_cannot_hold(client: Client) -> None:
+    """A pod that names its node passes no scheduler; its status is the kubelet's."""
+    body = job("unused", 1, 1, 9)["spec"]["template"]
+    pod = {"metadata": {"name": "greedy", "namespace": "default"}, "spec": {**body["spec"], "nodeName": "hgx-h100-3"}}
+    client.create(PODS, pod, namespace="default")
+    eventually(lambda: client.get(PODS, "greedy", namespace="default")["status"]["phase"] == "Failed")
+    assert client.get(PODS, "greedy", namespace="default")["status"]["reason"] == "TopologyAffinityError"
+    client.delete(PODS, "greedy", namespace="default")
+
+
 def test_a_load_arrives(cluster: Cluster, client: Client) -> None:
     nodes = parse_nodes(NODES_TEXT)
     with LoadSubmitter(cluster.config, load_jobs("ai", nodes, seed=1), cluster.clock):
