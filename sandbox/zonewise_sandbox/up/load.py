@@ -107,7 +107,7 @@ def load_job(arrival: Arrival, memory_per_cpu: int) -> Json:
     workload = arrival.workload
     pod_set = workload.pod_sets[0]
     cpus = max(1, pod_set.requests["cpu"] // 1000)
-    limits = {"cpu": str(cpus), "memory": str(cpus * memory_per_cpu)}
+    limits = {"cpu": str(cpus), "memory": f"{max(1, cpus * memory_per_cpu >> 30)}Gi"}
     limits |= {name: str(amount) for name, amount in pod_set.requests.items() if "/" in name}
     annotations = {RUN_SECONDS: f"{arrival.run_time:.0f}", GANG_PODS: str(pod_set.pods)}
     container = {"name": "main", "image": "registry.example/load", "resources": {"limits": limits}}
