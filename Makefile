@@ -12,8 +12,8 @@ SOURCES := agent common sandbox scheduler tests benchmarks tools demo
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help show demo proto reference test test-quick test-long test-random test-mutants test-servers check docs format image \
-        bench bench-agent bench-fit bench-extender bench-queue bench-client bench-churn bench-placing bench-live soak install clean
+.PHONY: help show demo demo-agent proto reference test test-quick test-long test-random test-mutants test-servers check docs format image \
+        bench bench-agent bench-fit bench-extender bench-queue bench-client bench-churn bench-placing bench-live bench-up soak install clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,7 +21,10 @@ help: ## List the targets
 show: .venv/.run ## Draw this machine
 	@$(BIN)/zonewise show
 
-demo: .venv/.dev ## Watch the agent at work, between a simulated kubelet and an API server in memory
+demo: .venv/.demo ## Run a whole cluster on this machine, with jobs that arrive: zonewise up --load ai --speed 60
+	@$(BIN)/zonewise up --load ai --speed 60
+
+demo-agent: .venv/.dev ## Watch the agent at work, between a simulated kubelet and an API server in memory
 	@$(BIN)/python -m demo
 
 proto: .venv/.dev ## Generate the code of proto/ anew
@@ -88,6 +91,9 @@ bench-placing: .venv/.dev ## ... of packing bursts, and of the time from room to
 bench-live: .venv/.dev ## ... of the live queue, under Kueue's generator on a real API server
 	$(BIN)/python -m benchmarks.report live
 
+bench-up: .venv/.dev ## ... of the start of `zonewise up`
+	$(BIN)/python -m benchmarks.report up
+
 soak: .venv/.dev ## Run all on real programs for 20 minutes, under faults and hostile clients; writes docs/performance.md
 	$(BIN)/python -m benchmarks.report soak
 
@@ -110,6 +116,11 @@ $(UV): tools/bootstrap.py
 	@echo "setting up .venv/ ..." >&2
 	@$(UV) sync --quiet --locked --no-default-groups --extra agent --inexact
 	@touch $@
+
+.venv/.demo: $(UV) pyproject.toml uv.lock
+	@echo "setting up .venv/ for a cluster in one process ..." >&2
+	@$(UV) sync --quiet --locked --no-default-groups --extra agent --extra scheduler --inexact
+	@touch $@ .venv/.run
 
 .venv/.dev: $(UV) pyproject.toml uv.lock
 	@echo "setting up .venv/ with the tools for tests and checks ..." >&2

@@ -23,7 +23,7 @@ from zonewise_common.kube.backoff import Backoff
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zonewise.daemon.kubelet_poller import KubeletPoller, PollResult
+    from zonewise.daemon.kubelet_poller import PollResult
     from zonewise.daemon.metrics import AgentMetrics
     from zonewise.daemon.node_rules import NodeRules
     from zonewise.daemon.status import Status
@@ -71,6 +71,14 @@ class MachineScanner(Protocol):
         ...
 
 
+class KubeletPolls(Protocol):
+    """What polls the kubelet: a KubeletPoller."""
+
+    def poll(self, reasons: frozenset[Reason], /) -> PollResult:
+        """Return the state of the kubelet. Raises KubeletError."""
+        ...
+
+
 class Sink(Protocol):
     """A destination of snapshots."""
 
@@ -103,7 +111,7 @@ class Agent:
     def __init__(
         self,
         scanner: MachineScanner,
-        kubelet: KubeletPoller | None,
+        kubelet: KubeletPolls | None,
         sinks: tuple[Sink, ...],
         options: AgentOptions,
         status: Status,
