@@ -27,13 +27,15 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy
-from zonewise_scheduler.backfill.pool.pool_state import PoolDecision, PoolReservation, queue_order
+from zonewise_scheduler.backfill.pool.job import queue_order
+from zonewise_scheduler.backfill.pool.pool_state import PoolDecision, PoolReservation
 from zonewise_scheduler.backfill.pool.profile import AvailabilityProfile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from zonewise_scheduler.backfill.pool.pool_state import Job, PoolState
+    from zonewise_scheduler.backfill.pool.job import Job
+    from zonewise_scheduler.backfill.pool.pool_state import PoolState
 
 
 _RESERVES_ALL = BackfillPolicy(depth=UNLIMITED_DEPTH, eager=True)

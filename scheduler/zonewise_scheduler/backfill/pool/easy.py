@@ -23,19 +23,21 @@ the same, since they end. Jobs without one use only the extra amounts.
 
 from __future__ import annotations
 
-from heapq import merge
+from heapq import heapify, heappop, heapreplace, merge
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.backfill.policies import BackfillPolicy
-from zonewise_scheduler.backfill.pool.pending_order import PendingOrder, backfilled
+from zonewise_scheduler.backfill.pool.pending_order import PendingOrder
 from zonewise_scheduler.backfill.pool.pool_state import PoolDecision
 from zonewise_scheduler.backfill.pool.shadow import Shadow, earliest_reservation, shadow_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
-    from zonewise_scheduler.backfill.pool.pool_state import Job, PoolReservation, PoolState
+    from zonewise_scheduler.backfill.pool.job import Job
+    from zonewise_scheduler.backfill.pool.pending_order import RequestGroup
+    from zonewise_scheduler.backfill.pool.pool_state import PoolReservation, PoolState
 
 
 class EasyBackfill(NamedTuple):
@@ -96,6 +98,43 @@ class EasyBackfill(NamedTuple):
         if self.policy.reserve_after <= 0:
             return state.pending
         return state.pending_order(self.policy).due(now) if self.policy.reserve_after < inf else ()
+
+
+def backfilled(
+    groups: Iterable[RequestGroup], now: float, available: int, shadow: Shadow, excluded: Container[Job | None]
+) -> Iterator[Job]:
+    """Yield the jobs that fit and do not delay a reservation, in the policy's order; each takes what it requests.
+
+    `excluded`: jobs that start anyway, and the reserved job.
+    """
+    reserved_start, extra = shadow
+    heads = [
+        (group.entries[0], 0, group)
+        for group in groups
+        if now + group.walltimes[0] <= reserved_start or (extra - group.request) & group.guards == group.guards
+    ]
+    heapify(heads)
+    while heads:
+        (*_, job), index, group = heads[0]
+        request, guards, entries, _ = group
+        if (available - request) & guards != guards:
+            heappop(heads)
+            continue
+        beside = (extra - request) & guards == guards
+        if job not in excluded:
+            ends_before = now + job.walltime <= reserved_start and job.walltime < inf
+            if ends_before or beside:
+                yield job
+                available -= request
+                extra -= 0 if ends_before else request
+                beside = (extra - request) & guards == guards
+        index += 1
+        while not beside and index < len(entries) and now + entries[index][-1].walltime > reserved_start:
+            index += 1
+        if index < len(entries):
+            heapreplace(heads, (entries[index], index, group))
+        else:
+            heappop(heads)
 
 
 def _shadow(reserved_job: Job | None, now: float, available: int, state: PoolState, starts: Sequence[Job]) -> Shadow:

@@ -12,16 +12,14 @@ So a decision costs as much as there are groups and starts, and not as there are
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from heapq import heapify, heappop, heapreplace
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from zonewise_scheduler.backfill.policies import BackfillPolicy
-    from zonewise_scheduler.backfill.pool.pool_state import Job
-    from zonewise_scheduler.backfill.pool.shadow import Shadow
+    from zonewise_scheduler.backfill.pool.job import Job
 
 Entry: TypeAlias = "tuple[int, float, float, int, Job]"
 """Falling priority, BackfillPolicy.backfill_key, submission, serial, job; serials are unique, so jobs never compare."""
@@ -109,40 +107,3 @@ class PendingOrder:
 
     def _due_at(self, job: Job) -> float:
         return job.submitted + self.policy.reserve_age(job.walltime)
-
-
-def backfilled(
-    groups: Iterable[RequestGroup], now: float, available: int, shadow: Shadow, excluded: Container[Job | None]
-) -> Iterator[Job]:
-    """Yield the jobs that fit and do not delay a reservation, in the policy's order; each takes what it requests.
-
-    `excluded`: jobs that start anyway, and the reserved job.
-    """
-    reserved_start, extra = shadow
-    heads = [
-        (group.entries[0], 0, group)
-        for group in groups
-        if now + group.walltimes[0] <= reserved_start or (extra - group.request) & group.guards == group.guards
-    ]
-    heapify(heads)
-    while heads:
-        (*_, job), index, group = heads[0]
-        request, guards, entries, _ = group
-        if (available - request) & guards != guards:
-            heappop(heads)
-            continue
-        beside = (extra - request) & guards == guards
-        if job not in excluded:
-            ends_before = now + job.walltime <= reserved_start and job.walltime < inf
-            if ends_before or beside:
-                yield job
-                available -= request
-                extra -= 0 if ends_before else request
-                beside = (extra - request) & guards == guards
-        index += 1
-        while not beside and index < len(entries) and now + entries[index][-1].walltime > reserved_start:
-            index += 1
-        if index < len(entries):
-            heapreplace(heads, (entries[index], index, group))
-        else:
-            heappop(heads)

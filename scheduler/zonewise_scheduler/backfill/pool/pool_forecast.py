@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from zonewise_scheduler.backfill.arrival_history import PastArrival
-    from zonewise_scheduler.backfill.pool.pool_state import Job, PoolPolicy, PoolState
+    from zonewise_scheduler.backfill.pool.job import Job
+    from zonewise_scheduler.backfill.pool.pool_state import PoolPolicy, PoolState
     from zonewise_scheduler.backfill.run_time_samples import RunTimeDraw
 
 MAX_JOBS_PLAYED = 4000

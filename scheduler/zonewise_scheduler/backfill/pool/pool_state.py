@@ -6,40 +6,20 @@ Times are seconds of any one clock. Available amounts are packed (packed_amounts
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from zonewise_scheduler.backfill.policies import OVERRUN_EXTENSION
+from zonewise_scheduler.backfill.pool.job import Job, queue_order
 from zonewise_scheduler.backfill.pool.pending_order import PendingOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from zonewise_scheduler.backfill.policies import BackfillPolicy
 
 _REBUILD_STARTS = 8
 """With more starts at once the list of pending jobs is rebuilt, since a removal searches it."""
-
-
-@dataclass(slots=True, eq=False)
-class Job:
-    """A job that is pending or runs; two jobs with equal fields are two jobs."""
-
-    serial: int
-    """In the order in which jobs became known; decides between equals."""
-    request: int
-    """PackedRequest.amount."""
-    guards: int
-    """PackedRequest.guards."""
-    submitted: float
-    walltime: float = inf
-    """Declared run time in seconds, an upper bound, more than zero; infinite where none is declared."""
-    priority: int = 0
-    name: str = ""
-    """Unique, where forecasts, explanations or checkpoints name jobs."""
-    history_keys: tuple[Hashable, ...] = ()
-    """What groups it with similar jobs, the widest group first: (user, queue, template)."""
 
 
 class PoolDecision(NamedTuple):
@@ -233,8 +213,3 @@ class PoolState:
                 self._unordered.remove(job)
             else:
                 self._order.remove(job)
-
-
-def queue_order(job: Job) -> tuple[int, float, int]:
-    """Return the sort key of a job in the queue: falling priority, submission, serial."""
-    return (-job.priority, job.submitted, job.serial)

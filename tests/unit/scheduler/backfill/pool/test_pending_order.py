@@ -10,13 +10,15 @@ from hypothesis import strategies as st
 
 from support.pool_jobs import cpus, job
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, policy_named
-from zonewise_scheduler.backfill.pool.pending_order import PendingOrder, backfilled
-from zonewise_scheduler.backfill.pool.pool_state import PoolState, queue_order
+from zonewise_scheduler.backfill.pool.easy import backfilled
+from zonewise_scheduler.backfill.pool.job import queue_order
+from zonewise_scheduler.backfill.pool.pending_order import PendingOrder
+from zonewise_scheduler.backfill.pool.pool_state import PoolState
 from zonewise_scheduler.backfill.pool.shadow import Shadow
 
 if TYPE_CHECKING:
     from zonewise_scheduler.backfill.policies import BackfillPolicy
-    from zonewise_scheduler.backfill.pool.pool_state import Job
+    from zonewise_scheduler.backfill.pool.job import Job
 
 HOUR = 3600.0
 POLICIES = [policy_named(name) for name in (DEFAULT_POLICY, "easy", "easy-sjbf", "greedy")]

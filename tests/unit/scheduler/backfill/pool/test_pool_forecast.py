@@ -19,8 +19,9 @@ from zonewise_scheduler.backfill.run_time_samples import MIN_SAMPLES, SAMPLES
 from zonewise_scheduler.simulator.pool_simulation import Task, simulate_pool
 
 if TYPE_CHECKING:
+    from zonewise_scheduler.backfill.pool.job import Job
     from zonewise_scheduler.backfill.pool.pool_forecast import PoolHistory
-    from zonewise_scheduler.backfill.pool.pool_state import Job, PoolDecision, PoolPolicy
+    from zonewise_scheduler.backfill.pool.pool_state import PoolDecision, PoolPolicy
     from zonewise_scheduler.simulator.pool_simulation import PoolResult
 
 ANN = ("ann", "q", "solve")
