@@ -21,10 +21,13 @@ from typing import TYPE_CHECKING
 
 from benchmarks.least_wait import least_worst_wait
 from benchmarks.targets import Row, show
+from zonewise_scheduler.backfill.arrival_history import ArrivalHistory
+from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
-from zonewise_scheduler.backfill.pool.pool_forecast import new_history, sample_starts
+from zonewise_scheduler.backfill.pool.pool_forecast import sample_starts
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
 from zonewise_scheduler.backfill.pool.pool_state import PoolState
+from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
 from zonewise_scheduler.simulator.pool_log import COLUMNS, PROCESSORS, build_pool_history, build_tasks
 from zonewise_scheduler.simulator.pool_simulation import PoolResult, simulate_pool
 from zonewise_scheduler.simulator.summary import Summary, summarise
@@ -32,6 +35,8 @@ from zonewise_scheduler.simulator.swf import LoggedJob, read_swf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from zonewise_scheduler.backfill.pool.job import Job
 
 TRACES = Path(__file__).resolve().parents[2] / "shared" / "traces"
 KTH, CURIE = "KTH-SP2.easy.swf.gz", "CEA-Curie-sample.swf.gz"
@@ -148,11 +153,12 @@ def _replanned(kth: Sequence[LoggedJob], size: int, policy: str) -> float:
 
 def _forecast(kth: Sequence[LoggedJob], waiting: int) -> float:
     """Return the least time to forecast so many jobs, one submitted every five minutes, in the middle of the log."""
-    tasks, history = build_tasks(kth), new_history()
+    tasks = build_tasks(kth)
+    inputs: ForecastInputs[Job] = ForecastInputs(RunTimeHistory(), ArrivalHistory())
     for task in tasks[:OBSERVED]:
-        history.run_times.observe(task.job, task.run_time)
-        history.arrivals.observe(task.job, task.job, task.job.submitted)
-        history.arrivals.observe_end(task.job, task.run_time)
+        inputs.run_times.observe(task.job, task.run_time)
+        inputs.arrivals.observe(task.job, task.job, task.job.submitted)
+        inputs.arrivals.observe_end(task.job, task.run_time)
     state, decider = PoolState(COLUMNS.pack_available({PROCESSORS: 100})), pool_policy_named(DEFAULT_POLICY)
     now = float(tasks[OBSERVED].job.submitted)
     for number, task in enumerate(tasks[OBSERVED : OBSERVED + waiting]):
@@ -161,7 +167,7 @@ def _forecast(kth: Sequence[LoggedJob], waiting: int) -> float:
     times = list[float]()
     for _ in range(3):
         started = time.process_time()
-        sample_starts(now, state, decider, history)
+        sample_starts(now, state, decider, inputs)
         times.append(time.process_time() - started)
     return min(times)
 
