@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zonewise_common.cli.command import CommandError
+from zonewise_scheduler.commands.arguments import UNITS, duration
 from zonewise_scheduler.simulator.inputs.documents import document_files
 from zonewise_scheduler.simulator.inputs.source_files import InputError
 from zonewise_scheduler.simulator.sweep.indexed_job import INPUTS, MAX_INPUT_BYTES, MESSAGE_FILE
@@ -100,7 +101,9 @@ def _duration(seconds: float | None) -> str | None:
 
 
 def _seconds(seconds: float) -> str:
-    return f"{_known(seconds)}s"
+    """Return a duration in the unit in which it was written: in others, its number may have too many digits."""
+    texts = (f"{_known(float(f'{seconds / size:.15g}'))}{unit}" for unit, size in UNITS.items())
+    return next(text for text in texts if duration(text) == seconds)
 
 
 def _number(number: float | None) -> str | None:
