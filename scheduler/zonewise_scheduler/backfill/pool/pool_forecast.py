@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MAX_JOBS_PLAYED = 4000
 """The jobs of all plays together, so that the cost of a forecast is bounded."""
+MAX_PLAYS = 48
+"""A decision of a pool costs microseconds, so there are more plays than of a cluster."""
 HORIZON = 30 * 24 * 3600.0
 """Seconds; a job that has not started by then has an unknown start in a play."""
 MAX_DECISIONS = 20_000
@@ -45,7 +47,7 @@ def sample_starts(
     bounds = {reservation.job: max(reservation.start, now) for reservation in policy.reservations(now, state)}
     running = ((job, start) for job, (start, _) in state.run_spans.items())
     run_times = SampledRunTimes(now, running, inputs.run_times)
-    for sample in range(number_of_plays(len(state.pending) + len(state.run_spans), MAX_JOBS_PLAYED)):
+    for sample in range(number_of_plays(len(state.pending) + len(state.run_spans), MAX_JOBS_PLAYED, MAX_PLAYS)):
         play = _PoolPlay(now, state.copy(), policy.fork(), run_times.draw(sample), inputs.arrivals.replay(now, sample))
         played = play.run(starts)
         for job, sampled in starts.items():

@@ -13,11 +13,11 @@ from support.pool_jobs import PoolCase, cpus, job, pool_cases
 from zonewise_scheduler.backfill.arrival_history import DAY, ArrivalHistory
 from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
-from zonewise_scheduler.backfill.pool.pool_forecast import sample_starts
+from zonewise_scheduler.backfill.pool.pool_forecast import MAX_PLAYS, sample_starts
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
 from zonewise_scheduler.backfill.pool.pool_state import PoolState
 from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
-from zonewise_scheduler.backfill.run_time_samples import MIN_SAMPLES, SAMPLES
+from zonewise_scheduler.backfill.run_time_samples import MIN_SAMPLES
 from zonewise_scheduler.simulator.pool_simulation import Task, simulate_pool
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def test_many_jobs_are_played_less_often() -> None:
     for serial in range(1, 3):
         state.submit(job(serial, 8, 1))
     assert {len(starts) for starts in sample_starts(0, state, pool_policy_named("fifo"), no_inputs()).values()} == {
-        SAMPLES
+        MAX_PLAYS
     }
     for serial in range(3, 2000):
         state.submit(job(serial, 8, 1))
