@@ -181,13 +181,22 @@ def _changed(source: str, operator: str, occurrence: int) -> str:
 
 
 class _BehaviourOnly(ast.NodeTransformer):
-    """Removes what has no effect at run time: annotations, docstrings, imports for the type checker."""
+    """Removes what has no effect at run time: annotations, docstrings, imports for the type checker.
+
+    And what only forbids calls: `*` and `/` among parameters. No test makes a call that pyright rejects.
+    """
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         return ast.AnnAssign(node.target, ast.Constant(None), node.value, node.simple)
 
     def visit_arg(self, node: ast.arg) -> ast.AST:
         return ast.arg(node.arg)
+
+    def visit_arguments(self, node: ast.arguments) -> ast.AST:
+        node.args = [*node.posonlyargs, *node.args, *node.kwonlyargs]
+        node.defaults = [*node.defaults, *(default for default in node.kw_defaults if default is not None)]
+        node.posonlyargs, node.kwonlyargs, node.kw_defaults = [], [], []
+        return self.generic_visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.returns = None
