@@ -32,8 +32,8 @@ MAX_GROUPS = 1000
 MAX_OPEN = 20_000
 """Forecasts whose workload has not started; the first are forgotten beyond."""
 _LOW, _LIKELY, _HIGH = 0.0, 0.5, 0.9
-"""Quantiles of the scores; low and high are apart by the claimed coverage. Waits are skewed, so the interval is short where
-it begins at the least score."""
+"""Quantiles of the scores; low and high are apart by the claimed coverage. Waits are skewed, so the interval is short
+where it begins at the least score."""
 _SOFTENING = 60.0
 """Seconds that are added to waits, so that those of seconds have near logarithms."""
 _MIN_SCALE = 0.5
