@@ -59,11 +59,18 @@ def render_listing(listing: Listing, output: str, terminal: Terminal) -> str:
 
 
 def render_document(document: Any, output: str) -> str:  # noqa: ANN401 -- any JSON value
-    """Return a JSON value as JSON or as YAML; a list of objects as YAML documents."""
+    """Return a JSON value as JSON or as YAML."""
     if output == JSON:
         return json.dumps(document, indent=2) + "\n"
     if output != YAML:
         raise CommandError(f"unknown format {output}: there is {JSON}, {YAML}")
     import yaml  # not at the top: it takes 20 ms
 
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
+    class Dumper(yaml.SafeDumper):
+        """Writes texts of several lines as blocks, such as scripts."""
+
+    def represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+    Dumper.add_representer(str, represent_text)
+    return yaml.dump(document, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)

@@ -103,7 +103,7 @@ def _start(job: JobFacts, explanation: ExplanationFacts, now: float) -> str:
         start = job.reserved_start
         return f"reserved, {_at(start, now)} at the latest"
     if explanation.start is not None:
-        return f"could start {_at(explanation.start, now)}, without a reservation"
+        return f"{_at(explanation.start, now)}, which is not reserved"
     return "unknown: what must end first declares no walltime" if explanation.waits_for else ""
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from zonewise_common.cli.details import Detail
 from zonewise_common.kube.errors import Forbidden
 from zonewise_common.kube.resources import EVENTS, JOBS, NODE_RESOURCE_TOPOLOGIES, NODES, PODS, WORKLOADS
+from zonewise_scheduler.client.dependent_jobs import read_dependent_job
 from zonewise_scheduler.client.describe_job import JobContextFacts, describe_job
 from zonewise_scheduler.client.describe_node import describe_node
 from zonewise_scheduler.client.describe_pod import describe_pod
@@ -48,6 +49,9 @@ def explain(session: Session, reference: str, now: float) -> Description | None:
 
 def _without_workload(session: Session, kind: str, name: str, now: float) -> Description | None:
     if kind in _JOB_KINDS and (obj := session.find(JOBS, name, namespace=session.namespace)) is not None:
+        facts = read_dependent_job(obj, lambda other: session.find(JOBS, other, namespace=session.namespace))
+        if facts is not None:
+            return describe_job(facts, JobContextFacts(events=list(_events(session, facts, []))), now)
         return _unqueued_job(obj)
     return None if kind else _pod(session, name, now) or _node(session, name)
 

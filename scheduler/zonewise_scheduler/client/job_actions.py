@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _ATTEMPTS = 5
 """Of a change, each on a newer version of the object."""
+_UNKNOWN = "there is no job {reference} in namespace {namespace}; `zonewise queue --jobs -A` lists all jobs"
 
 
 class ActionResult(NamedTuple):
@@ -93,10 +94,11 @@ def _delete(session: Session, job: JobFacts) -> None:
 
 
 def _cancel_unqueued(session: Session, reference: str, *, dry_run: bool) -> ActionResult:
-    """Delete a Job without a Workload: of no queue, or one whose Workload does not exist yet."""
+    """Delete a Job without a Workload: of no queue, or one that waits for others."""
     kind, _, name = reference.rpartition("/")
-    if kind not in {"", "job", "jobs", "job.batch"} or session.find(JOBS, name, namespace=session.namespace) is None:
-        return _unknown(session, reference)
+    job = session.find(JOBS, name, namespace=session.namespace) if kind in {"", "job", "jobs", "job.batch"} else None
+    if job is None:
+        return ActionResult(False, _UNKNOWN.format(reference=reference, namespace=session.namespace))
     if not dry_run:
         session.client.delete(JOBS, name, namespace=session.namespace, propagation="Background")
     return ActionResult(True, f"Job {session.namespace}/{name} is cancelled{_dry(dry_run)}", f"job.batch/{name}")
@@ -113,8 +115,12 @@ def _set_active(session: Session, job: JobFacts, *, active: bool) -> bool:
 
 
 def _unknown(session: Session, reference: str) -> ActionResult:
-    message = f"there is no job {reference} in namespace {session.namespace}; `zonewise queue --jobs -A` lists all jobs"
-    return ActionResult(False, message)
+    name = reference.rpartition("/")[2]
+    if session.find(JOBS, name, namespace=session.namespace) is not None:
+        return ActionResult(
+            False, f"Job {session.namespace}/{name} has no Workload: it is in no queue, or waits for Jobs"
+        )
+    return ActionResult(False, _UNKNOWN.format(reference=reference, namespace=session.namespace))
 
 
 def _busy(reference: str) -> ActionResult:

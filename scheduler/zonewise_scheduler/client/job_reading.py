@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.kube.errors import Forbidden
-from zonewise_common.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
+from zonewise_common.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOADS
+from zonewise_scheduler.client.dependent_jobs import read_dependent_job
 from zonewise_scheduler.client.job_facts import FINISHED, read_job, sorted_jobs, with_row
 from zonewise_scheduler.client.read_api import ReadApiUnavailable
+from zonewise_scheduler.quota.api.job_dependency import DEPENDENCY_ANNOTATION
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from zonewise_scheduler.client.job_facts import JobFacts
     from zonewise_scheduler.client.session import Json, Session
 
@@ -37,8 +41,22 @@ def read_jobs(session: Session, *, everywhere: bool = False) -> tuple[list[JobFa
     except ReadApiUnavailable as error:
         notes.append(MISSING.format(reason=error))
     problems: list[str] = []
-    jobs = [read_job(workload, problems) for workload in workloads]
-    return sorted_jobs(with_row(job, rows.get(job.key)) for job in jobs), [*notes, *problems]
+    jobs = [with_row(job, rows.get(job.key)) for job in (read_job(workload, problems) for workload in workloads)]
+    return sorted_jobs([*jobs, *_dependent_jobs(session, scope)]), [*notes, *problems]
+
+
+def _dependent_jobs(session: Session, scope: str | None) -> Iterator[JobFacts]:
+    """Yield the jobs that wait for others, and so have no Workload."""
+    try:
+        jobs = session.list(JOBS, scope=scope)
+    except Forbidden:
+        return
+    by_name = {(job["metadata"]["namespace"], job["metadata"]["name"]): job for job in jobs}
+    for (namespace, _), job in by_name.items():
+        if job.get("spec", {}).get("suspend") and (job["metadata"].get("annotations") or {}).get(DEPENDENCY_ANNOTATION):
+            facts = read_dependent_job(job, lambda name, namespace=namespace: by_name.get((namespace, name)))
+            if facts is not None:
+                yield facts
 
 
 class QueueSelection(NamedTuple):
