@@ -53,14 +53,15 @@ def make_table(columns: Sequence[Column], rows: Iterable[Sequence[str | Cell]]) 
 
 
 def render_table(table: Table, terminal: Terminal, *, wide: bool = False) -> str:
-    """Return the lines of a table. A column without any text is left out."""
+    """Return the lines of a table. A column without any text is left out. A wide table is not fitted."""
     shown = [i for i, column in enumerate(table.columns) if (wide or not column.wide) and _has_text(table, i)]
     columns = [table.columns[i] for i in shown]
     rows = [[row[i] for i in shown] for row in table.rows]
     widths = [max(len(column.header), *(len(row[i].text) for row in rows)) for i, column in enumerate(columns)]
-    gap = _GAP if not terminal.width or sum(widths) + _GAP * (len(widths) - 1) <= terminal.width else _NARROW_GAP
-    if terminal.width:
-        widths = _fitted(widths, columns, terminal.width - gap * (len(widths) - 1))
+    limit = 0 if wide else terminal.width
+    gap = _GAP if not limit or sum(widths) + _GAP * (len(widths) - 1) <= limit else _NARROW_GAP
+    if limit:
+        widths = _fitted(widths, columns, limit - gap * (len(widths) - 1))
     lines = [[Cell(column.header, "bold") for column in columns], *rows]
     return "".join(_line(line, columns, widths, gap, terminal) for line in lines)
 
