@@ -27,7 +27,7 @@ class JobContextFacts(NamedTuple):
     """What is known around a job."""
 
     explanation: ExplanationFacts = ExplanationFacts()
-    others: Mapping[str, JobFacts] = {}
+    blockers: Mapping[str, JobFacts] = {}
     """Jobs by the key of their Workload: namespace/name."""
     pods: Sequence[PodFacts] = ()
     node_problems: Mapping[str, Sequence[str]] = {}
@@ -131,7 +131,7 @@ def _blocker_table(job: JobFacts, context: JobContextFacts, now: float) -> Table
     keys |= dict.fromkeys(context.explanation.preempts, f"{job.name} preempts it")
     rows: list[list[str | Cell]] = []
     for key, how in keys.items():
-        other = context.others.get(key)
+        other = context.blockers.get(key)
         if other is None:
             rows.append([key, "", "", "", how])
             continue

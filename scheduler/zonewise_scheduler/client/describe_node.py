@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from zonewise_common.cli.table import Table
-    from zonewise_scheduler.client.node_facts import NodeFacts
+    from zonewise_scheduler.client.node_facts import NodeAvailability
 
 
-def describe_node(node: NodeFacts, notes: Sequence[str]) -> Description:
+def describe_node(node: NodeAvailability, notes: Sequence[str]) -> Description:
     """Return what there is to say about a node."""
     listing = list_nodes([node])
     document = {**listing.document["items"][0], "pods": [_pod_document(node, i) for i in range(len(node.pods))]}
@@ -27,7 +27,7 @@ def describe_node(node: NodeFacts, notes: Sequence[str]) -> Description:
     return Description(f"Node {node.name}", list(_details(node)), document, f"node/{node.name}", tables, notes)
 
 
-def _details(node: NodeFacts) -> Iterator[Detail]:
+def _details(node: NodeAvailability) -> Iterator[Detail]:
     ready = "unknown" if node.ready is None else "Ready" if node.ready else "not Ready"
     state = ready if node.schedulable else f"{ready}, cordoned: no pod is scheduled to it"
     yield Detail("state", [state], "good" if node.ready and node.schedulable else "warning")
@@ -37,7 +37,7 @@ def _details(node: NodeFacts) -> Iterator[Detail]:
     yield Detail("policy", [node.policy])
 
 
-def _pod_table(node: NodeFacts) -> Table:
+def _pod_table(node: NodeAvailability) -> Table:
     columns = (
         Column("POD", shorten=True),
         Column("REQUESTS", shorten=True),
@@ -55,7 +55,7 @@ def _pod_table(node: NodeFacts) -> Table:
     return make_table(columns, rows)
 
 
-def _pod_document(node: NodeFacts, index: int) -> dict[str, str | None]:
+def _pod_document(node: NodeAvailability, index: int) -> dict[str, str | None]:
     pod = node.pods[index]
     holdings = node.held_by(pod)
     return {

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from zonewise_common.nrt.holdings import Holdings
-    from zonewise_scheduler.client.node_facts import NodeFacts
+    from zonewise_scheduler.client.node_facts import NodeAvailability
     from zonewise_scheduler.client.pod_facts import PodFacts
 
 ADMISSION_GATE = "kueue.x-k8s.io/admission"
@@ -27,7 +27,7 @@ _GATES = {
 }
 
 
-def describe_pod(pod: PodFacts, node: NodeFacts | None, notes: Sequence[str], now: float) -> Description:
+def describe_pod(pod: PodFacts, node: NodeAvailability | None, notes: Sequence[str], now: float) -> Description:
     """Return what there is to say about a pod; `node`: its own, None where it has none or it is unknown."""
     holdings = None if node is None else node.held_by(pod)
     document: dict[str, Any] = {
@@ -50,7 +50,7 @@ def describe_pod(pod: PodFacts, node: NodeFacts | None, notes: Sequence[str], no
     return Description(f"Pod {pod.namespace}/{pod.name}", details, document, f"pod/{pod.name}", notes=notes)
 
 
-def _details(pod: PodFacts, node: NodeFacts | None, holdings: Holdings | None, now: float) -> Iterator[Detail]:
+def _details(pod: PodFacts, node: NodeAvailability | None, holdings: Holdings | None, now: float) -> Iterator[Detail]:
     style = {"Running": "good", "Succeeded": "good", "Failed": "bad"}.get(pod.phase, "")
     age = "" if pod.created_at is None else f", created {short_duration(now - pod.created_at)} ago"
     yield Detail("phase", [f"{pod.phase}{age}"], style)
@@ -70,7 +70,7 @@ def _details(pod: PodFacts, node: NodeFacts | None, holdings: Holdings | None, n
     yield Detail("its node", [] if node is None else node.problems, "bad")
 
 
-def _held(node: NodeFacts | None, holdings: Holdings | None) -> str:
+def _held(node: NodeAvailability | None, holdings: Holdings | None) -> str:
     if node is None or node.zones is None:
         return "unknown: its node has no NodeResourceTopology"
     if holdings is None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from zonewise_scheduler.client.job_facts import JobFacts
-    from zonewise_scheduler.client.node_facts import NodeFacts
+    from zonewise_scheduler.client.node_facts import NodeAvailability
     from zonewise_scheduler.client.pod_facts import PodFacts
     from zonewise_scheduler.client.session import Json, Session
 
@@ -148,7 +148,7 @@ def _pod(session: Session, name: str, now: float) -> Description | None:
     return describe_pod(pod, _node_of(session, pod, problems), problems, now)
 
 
-def _node_of(session: Session, pod: PodFacts, problems: list[str]) -> NodeFacts | None:
+def _node_of(session: Session, pod: PodFacts, problems: list[str]) -> NodeAvailability | None:
     if not pod.node:
         return None
     try:

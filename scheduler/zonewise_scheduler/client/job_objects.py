@@ -107,9 +107,9 @@ def _template(request: JobRequest) -> Json:
     for number, (claim, path) in enumerate(request.volumes):
         mounts.append({"name": f"claim-{number}", "mountPath": path})
         volumes.append({"name": f"claim-{number}", "persistentVolumeClaim": {"claimName": claim}})
-    if request.ssh_secret:
+    if request.ssh_keys:
         mounts.append({"name": "ssh", "mountPath": SSH_MOUNT, "readOnly": True})
-        volumes.append({"name": "ssh", "secret": {"secretName": request.ssh_secret, "defaultMode": 0o400}})
+        volumes.append({"name": "ssh", "secret": {"secretName": request.ssh_keys, "defaultMode": 0o400}})
     requests = _requests(request)
     container: Json = {
         "name": "main",
@@ -198,7 +198,7 @@ def start_script(request: JobRequest) -> str:
         lines += _array_lines(request.array, index)
     if request.output_file:
         lines.append(f"exec >{_output_path(request)} 2>&1")
-    if request.ssh_secret:
+    if request.ssh_keys:
         lines += _ssh_lines()
     if request.mpi:
         lines += _mpi_lines()

@@ -44,7 +44,8 @@ class JobRequest(NamedTuple):
     environment: Mapping[str, str] = {}
     requeue: bool = False
     mpi: bool = False
-    ssh_secret: str = ""
+    ssh_keys: str = ""
+    """The name of a Secret of the type kubernetes.io/ssh-auth."""
     node_selector: Mapping[str, str] = {}
     priority_class: str = ""
     topology: str = ""

@@ -44,7 +44,7 @@ class ZoneFacts(NamedTuple):
         return None if info is None else info.available
 
 
-class NodeFacts(NamedTuple):
+class NodeAvailability(NamedTuple):
     """A node. Amounts are in milli-CPU, bytes and counts."""
 
     name: str
@@ -88,7 +88,7 @@ def is_gpu(resource: str) -> bool:
     return "/" in resource and any(word in resource.rpartition("/")[2] for word in _GPU_NAMES)
 
 
-def free_gpus(node: NodeFacts) -> int | None:
+def free_gpus(node: NodeAvailability) -> int | None:
     """Return the free GPUs of a node, of all kinds together; None: it has none."""
     amounts = [node.free(name) or 0 for name in node.devices if is_gpu(name)]
     return sum(amounts) if amounts else None
@@ -117,7 +117,7 @@ def read_node_facts(
     report: Mapping[str, Any] | None,
     pods: Sequence[PodFacts],
     problems: list[str],
-) -> NodeFacts:
+) -> NodeAvailability:
     """Return a node; `report`: its NodeResourceTopology. A damaged field is a problem."""
     reader = FieldReader(node or {}, "", problems)
     status = reader.child("status")
@@ -128,7 +128,7 @@ def read_node_facts(
     for pod in bound:
         for resource, amount in pod.requests.items():
             requested[resource] = requested.get(resource, 0) + amount
-    facts = NodeFacts(
+    facts = NodeAvailability(
         name,
         None if ready is None else ready.text("status") == "True",
         not reader.child("spec").flag("unschedulable", default=False),
@@ -148,7 +148,7 @@ def _condition_problems(conditions: Mapping[str, FieldReader]) -> Iterable[str]:
             yield ": ".join(filter(None, words))
 
 
-def _with_report(facts: NodeFacts, report: Mapping[str, Any], problems: list[str]) -> NodeFacts:
+def _with_report(facts: NodeAvailability, report: Mapping[str, Any], problems: list[str]) -> NodeAvailability:
     attributes = read_attributes(report, "", problems)
     zones: list[ZoneFacts] = []
     texts = [(NODE_HOLDINGS, attributes.get(HOLDINGS, ""))]

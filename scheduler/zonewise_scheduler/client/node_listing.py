@@ -21,7 +21,7 @@ from zonewise_scheduler.quota.api.amount import amount_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from zonewise_scheduler.client.node_facts import NodeFacts, ZoneFacts
+    from zonewise_scheduler.client.node_facts import NodeAvailability, ZoneFacts
 
 Json = dict[str, Any]
 
@@ -44,7 +44,7 @@ COLUMNS = (
 _GIB = 1 << 30
 
 
-def list_nodes(nodes: Sequence[NodeFacts], notes: Sequence[str] = (), *, zones: bool = True) -> Listing:
+def list_nodes(nodes: Sequence[NodeAvailability], notes: Sequence[str] = (), *, zones: bool = True) -> Listing:
     """Return nodes, each with its zones below it, and a last row with the sums where there are several."""
     rows = [row for node in nodes for row in _node_rows(node, zones=zones)]
     rows += [_total_row(nodes)] if len(nodes) > 1 else []
@@ -67,7 +67,7 @@ def share_text(share: float | None) -> str:
     return "" if share is None else f"{round(100 * share)}%"
 
 
-def _node_rows(node: NodeFacts, *, zones: bool) -> Iterator[list[str | Cell]]:
+def _node_rows(node: NodeAvailability, *, zones: bool) -> Iterator[list[str | Cell]]:
     share = _largest(node)
     yield [
         Cell(node.name, "bold"),
@@ -111,7 +111,7 @@ def _zone_row(zone: ZoneFacts) -> list[str | Cell]:
     ]
 
 
-def _total_row(nodes: Sequence[NodeFacts]) -> list[str | Cell]:
+def _total_row(nodes: Sequence[NodeAvailability]) -> list[str | Cell]:
     def total(amounts: Iterator[int | None]) -> int:
         return sum(amount or 0 for amount in amounts)
 
@@ -134,7 +134,7 @@ def _total_row(nodes: Sequence[NodeFacts]) -> list[str | Cell]:
     ]
 
 
-def cluster_largest(nodes: Sequence[NodeFacts]) -> float | None:
+def cluster_largest(nodes: Sequence[NodeAvailability]) -> float | None:
     """Return the part of what is free that is on the emptiest nodes whole: GPUs of nodes that are all free, over all.
 
     Without GPUs the same of CPUs. None: nothing is free.
@@ -150,19 +150,19 @@ def cluster_largest(nodes: Sequence[NodeFacts]) -> float | None:
     return sum(available for available, whole in pairs if available == whole) / free if free else None
 
 
-def _largest(node: NodeFacts) -> float | None:
+def _largest(node: NodeAvailability) -> float | None:
     """Return the largest free block of a zone over what is free on the node: of GPUs, else of CPUs."""
     zones = node.zones or ()
     of_gpus = largest_block(zone_gpus(zone) for zone in zones)
     return largest_block(zone_cpus(zone) for zone in zones) if of_gpus is None and not _all_gpus(node) else of_gpus
 
 
-def _all_gpus(node: NodeFacts) -> int | None:
+def _all_gpus(node: NodeAvailability) -> int | None:
     amounts = [node.allocatable[name] for name in node.devices if is_gpu(name) and name in node.allocatable]
     return sum(amounts) if amounts else None
 
 
-def _status(node: NodeFacts) -> Cell:
+def _status(node: NodeAvailability) -> Cell:
     if node.problems:
         return Cell(", ".join(problem.partition(":")[0] for problem in node.problems), "bad")
     if not node.schedulable:
@@ -186,7 +186,7 @@ def _devices(amounts: Iterator[tuple[str, int | None]]) -> str:
     return ", ".join(f"{name}={amount}" for name, amount in amounts if amount is not None)
 
 
-def _document(node: NodeFacts) -> Json:
+def _document(node: NodeAvailability) -> Json:
     names = list(node.allocatable)
     return {
         "name": node.name,

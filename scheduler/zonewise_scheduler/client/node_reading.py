@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from zonewise_common.kube.resources import Resource
-    from zonewise_scheduler.client.node_facts import NodeFacts
+    from zonewise_scheduler.client.node_facts import NodeAvailability
     from zonewise_scheduler.client.pod_facts import PodFacts
     from zonewise_scheduler.client.session import Json, Session
 
 
-def read_nodes(session: Session, names: Collection[str] = (), selector: str = "") -> tuple[list[NodeFacts], list[str]]:
+def read_nodes(
+    session: Session, names: Collection[str] = (), selector: str = ""
+) -> tuple[list[NodeAvailability], list[str]]:
     """Return nodes by name, and sentences about what is missing; `names`: only these. Raises KubeError."""
     notes: list[str] = []
     objects = [node for node in session.list(NODES, label_selector=selector) if not names or _name(node) in names]

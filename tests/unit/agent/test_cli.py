@@ -112,7 +112,7 @@ def test_a_command_by_entry_point(outside: list[EntryPoint], capsys: pytest.Capt
     assert cli.main(["number", "7"]) == 7
     assert "no negative numbers" in run_rejected(capsys, "number", "--", "-7")
     assert "invalid int value: 'x'; see `zonewise number --help`" in run_rejected(capsys, "number", "x")
-    assert "  number   end with a number\n" in run(capsys)
+    assert "  number      end with a number\n" in run(capsys)
 
 
 def test_a_command_that_is_not_installed_whole(outside: list[EntryPoint], capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,7 +140,7 @@ def test_ours_are_not_looked_up(
 def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Ctrl-C ends without a word, with the status that shells expect."""
 
-    def interrupt(arguments: list[str]) -> int:
+    def interrupt(arguments: list[str], program: str) -> int:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli, "_run", interrupt)
