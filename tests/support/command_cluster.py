@@ -90,7 +90,7 @@ def add_queue(live: LiveCluster) -> None:
     quotas = [{"name": "cpu", "nominalQuota": "32"}, {"name": "memory", "nominalQuota": "256Gi"},
               {"name": GPU, "nominalQuota": "16"}]  # fmt: skip
     groups = [{"coveredResources": ["cpu", "memory", GPU], "flavors": [{"name": "h100", "resources": quotas}]}]
-    spec = {"namespaceSelector": {}, "cohortName": "lab", "resourceGroups": groups}
+    spec: Json = {"namespaceSelector": {}, "cohortName": "lab", "resourceGroups": groups}
     live.create("clusterqueues", "ClusterQueue", "research", spec)
     live.create("namespaces/default/localqueues", "LocalQueue", "gpu", {"clusterQueue": "research"})
 
@@ -143,5 +143,5 @@ def until_state(cluster: CommandCluster, job: str, state: str) -> None:
 
 
 def _owner(workload: Json) -> str:
-    owners = workload["metadata"].get("ownerReferences") or [{}]
+    owners: list[Json] = workload["metadata"].get("ownerReferences") or [{}]
     return str(owners[0].get("name", ""))

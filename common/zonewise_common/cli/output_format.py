@@ -70,7 +70,7 @@ def render_document(document: Any, output: str) -> str:  # noqa: ANN401 -- any J
         """Writes texts of several lines as blocks, such as scripts."""
 
     def represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, "|" if "\n" in text else None)  # pyright: ignore[reportUnknownMemberType]
 
     Dumper.add_representer(str, represent_text)
     return yaml.dump(document, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)

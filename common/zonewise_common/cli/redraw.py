@@ -35,11 +35,11 @@ def show(
     *,
     watch: bool = False,
     interval: float = DEFAULT_INTERVAL,
-    wait: Callable[[float], object] = time.sleep,
+    wait: Callable[[float], object] | None = None,
 ) -> None:
     """Write the text once; with `watch` whenever it differs, until an exception ends the loop.
 
-    A terminal is cleared before each text. Elsewhere a blank line separates two texts.
+    A terminal is cleared before each text. Elsewhere a blank line separates two texts. `wait` None: time.sleep.
     """
     before = None
     while True:
@@ -50,7 +50,7 @@ def show(
             before = text
         if not watch:
             return
-        wait(interval)
+        (wait or time.sleep)(interval)
 
 
 def _interval(text: str) -> float:

@@ -178,12 +178,18 @@ def _event_table(events: Sequence[Mapping[str, Any]], now: float) -> Table:
         [
             short_duration(now - time),
             Cell(str(event.get("reason", "")), "warning" if event.get("type") == "Warning" else ""),
-            str((event.get("involvedObject") or {}).get("name", "")),
+            involved_name(event),
             str(event.get("message", "")),
         ]
         for time, event in newest
     ]
     return make_table(columns, rows)
+
+
+def involved_name(event: Mapping[str, Any]) -> str:
+    """Return the name of the object that an Event is about."""
+    involved: Mapping[str, Any] = event.get("involvedObject") or {}
+    return str(involved.get("name", ""))
 
 
 def event_time(event: Mapping[str, Any]) -> float:

@@ -8,7 +8,7 @@ from zonewise_common.cli.details import Detail
 from zonewise_common.kube.errors import Forbidden
 from zonewise_common.kube.resources import EVENTS, JOBS, NODE_RESOURCE_TOPOLOGIES, NODES, PODS, WORKLOADS
 from zonewise_scheduler.client.dependent_jobs import read_dependent_job
-from zonewise_scheduler.client.describe_job import JobContextFacts, describe_job
+from zonewise_scheduler.client.describe_job import JobContextFacts, describe_job, involved_name
 from zonewise_scheduler.client.describe_node import describe_node
 from zonewise_scheduler.client.describe_pod import describe_pod
 from zonewise_scheduler.client.description import Description
@@ -19,6 +19,7 @@ from zonewise_scheduler.client.node_facts import read_node_facts
 from zonewise_scheduler.client.node_reading import read_nodes
 from zonewise_scheduler.client.pod_facts import WORKLOAD_ANNOTATION, read_pod_facts
 from zonewise_scheduler.client.read_api import ReadApiUnavailable
+from zonewise_scheduler.client.session import metadata_pairs
 from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
 
 if TYPE_CHECKING:
@@ -93,8 +94,8 @@ def _pods_of(session: Session, job: JobFacts) -> list[PodFacts]:
     return [
         read_pod_facts(pod, problems)
         for pod in pods
-        if (pod["metadata"].get("annotations") or {}).get(WORKLOAD_ANNOTATION) == job.workload
-        or (pod["metadata"].get("labels") or {}).get("batch.kubernetes.io/job-name") == job.name != ""
+        if metadata_pairs(pod, "annotations").get(WORKLOAD_ANNOTATION) == job.workload
+        or metadata_pairs(pod, "labels").get("batch.kubernetes.io/job-name") == job.name != ""
         or pod["metadata"]["name"] in job.pod_names
     ]
 
@@ -116,14 +117,14 @@ def _events(session: Session, job: JobFacts, pods: list[PodFacts]) -> Iterator[J
     except Forbidden:
         return
     for event in events:
-        if (event.get("involvedObject") or {}).get("name") in names:
+        if involved_name(event) in names:
             yield event
 
 
 def _unqueued_job(obj: Json) -> Description:
     """Return what there is to say about a Job without a Workload."""
     metadata: Json = obj["metadata"]
-    queue = (metadata.get("labels") or {}).get(QUEUE_LABEL, "")
+    queue = metadata_pairs(obj, "labels").get(QUEUE_LABEL, "")
     suspended = bool(obj.get("spec", {}).get("suspend"))
     if queue:
         why = f"names LocalQueue {queue}, and has no Workload yet: does `zonewise controller` run?"

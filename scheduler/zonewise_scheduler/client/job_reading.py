@@ -9,6 +9,7 @@ from zonewise_common.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, W
 from zonewise_scheduler.client.dependent_jobs import read_dependent_job
 from zonewise_scheduler.client.job_facts import FINISHED, read_job, sorted_jobs, with_row
 from zonewise_scheduler.client.read_api import ReadApiUnavailable
+from zonewise_scheduler.client.session import metadata_pairs
 from zonewise_scheduler.quota.api.job_dependency import DEPENDENCY_ANNOTATION
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def _dependent_jobs(session: Session, scope: str | None) -> Iterator[JobFacts]:
         return
     by_name = {(job["metadata"]["namespace"], job["metadata"]["name"]): job for job in jobs}
     for (namespace, _), job in by_name.items():
-        if job.get("spec", {}).get("suspend") and (job["metadata"].get("annotations") or {}).get(DEPENDENCY_ANNOTATION):
+        if job.get("spec", {}).get("suspend") and metadata_pairs(job, "annotations").get(DEPENDENCY_ANNOTATION):
             facts = read_dependent_job(job, lambda name, namespace=namespace: by_name.get((namespace, name)))
             if facts is not None:
                 yield facts

@@ -113,7 +113,8 @@ def _pods_and_tasks(options: Namespace) -> tuple[int, int]:
 
 def _devices(options: Namespace, pods: int, tasks: int) -> dict[str, int]:
     devices: dict[str, int] = {}
-    for name, number in (options.gres or {}).items():
+    named_devices: Mapping[str, int] = options.gres or {}
+    for name, number in named_devices.items():
         devices[options.gpu_resource if name == "gpu" else name] = number
     unknown = next((name for name in devices if "/" not in name), "")
     if unknown:

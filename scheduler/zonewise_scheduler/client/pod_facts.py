@@ -81,7 +81,7 @@ def read_pod_facts(obj: Mapping[str, Any], problems: list[str]) -> PodFacts:
         status.text("reason"),
         status.text("message"),
         scheduled.text("message") if is_waiting and scheduled is not None else "",
-        tuple(filter(None, map(_container_problem, status.children("containerStatuses")))),
+        tuple(problem for each in status.children("containerStatuses") if (problem := _container_problem(each))),
     )
 
 

@@ -26,6 +26,13 @@ _TIMEOUT = 20.0
 """Seconds for a request: a list of a large cluster takes long."""
 
 
+def metadata_pairs(obj: Json, field: str) -> dict[str, str]:
+    """Return the labels or annotations of an object; `field`: "labels" or "annotations"."""
+    from zonewise_common.k8s.fields import FieldReader
+
+    return FieldReader(obj, "", []).child("metadata").pairs(field)
+
+
 class Session(NamedTuple):
     """A connection to a cluster."""
 

@@ -6,7 +6,7 @@
 | /api/v1/workloads?queue=&namespace=&limit=&offset= | workloads, a page at a time |
 | /api/v1/workloads/NAMESPACE/NAME | one workload with the full explanation |
 | /api/v1/plan | what runs until when, and what is reserved to start when |
-| /api/v1/forecast?queue=&pods=&requests=&walltime= | when a job would start that nobody has submitted |
+| /api/v1/forecast?queue=&pods=&requests=&walltime= | when a job would start that is not submitted |
 
 Clients share the list of workloads and the plan: each is made anew after MIN_AGE at the earliest, and after AGE_RATIO
 times as long as it took. Explanations have a rate. So clients that poll cost the controller a bounded part of its time.
