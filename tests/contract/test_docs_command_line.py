@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import time
+from argparse import ArgumentParser
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +14,11 @@ import pytest
 from support.command_cluster import GPU, CommandCluster, command_cluster, report
 from support.console_guide import ConsoleStep, console_steps, timeless, with_outputs, write_files
 from support.snapshots import PROJECT
+from zonewise_common.cli.option_specs import option_specs
+from zonewise_scheduler.client.job_objects import job_objects
+from zonewise_scheduler.client.job_request import JobRequest
+from zonewise_scheduler.client.sbatch_options import PASSED_OVER, REJECTED, add_sbatch_options
+from zonewise_scheduler.client.sbatch_values import parse_array
 from zonewise_scheduler.controller.planning.forecaster import PERIOD
 
 if TYPE_CHECKING:
@@ -99,3 +106,29 @@ def _wait(run: Callable[[], bool]) -> None:
     started = time.monotonic()
     while not run() and time.monotonic() < started + _PATIENCE:
         time.sleep(_PAUSE)
+
+
+# --- from Slurm
+
+
+SLURM = PROJECT / "docs/guides/from-slurm.md"
+
+
+def test_the_page_for_slurm_users_has_every_option() -> None:
+    page = SLURM.read_text()
+    for names in (*PASSED_OVER, *REJECTED):
+        assert any(f"`{flag}`" in page for flag in names.split()), names
+    parser = ArgumentParser()
+    add_sbatch_options(parser)
+    for spec in option_specs(parser):
+        if spec.flags not in {("-h", "--help"), ("--output-file",)}:
+            assert any(f"`{flag}" in page for flag in spec.flags), spec.flags
+
+
+def test_the_page_for_slurm_users_names_variables_that_are_set() -> None:
+    request = JobRequest("a", "i", "q", 2, devices={GPU: 1})
+    array = JobRequest("a", "i", "q", array=parse_array("0-3"))
+    texts = [str(job_objects(each, "#!/bin/sh\n")) for each in (request, array)]
+    for name in re.findall(r"`(SLURM_[A-Z_]+|MASTER_ADDR)`", SLURM.read_text()):
+        is_set = any(name in text for text in texts)
+        assert is_set is (name not in {"SLURM_NTASKS", "SLURM_PROCID"}), name

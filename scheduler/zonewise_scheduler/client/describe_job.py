@@ -53,7 +53,7 @@ def describe_job(job: JobFacts, context: JobContextFacts, now: float) -> Descrip
         list(_details(job, context, now)),
         document,
         job.resource_name,
-        (_blocker_table(job, context, now), _pod_table(context), _event_table(context.events, now)),
+        (_blocker_table(job, context, now), _pod_table(context), _event_table(job, context.events, now)),
         context.notes,
     )
 
@@ -170,9 +170,11 @@ def _phase_style(pod: PodFacts) -> str:
     return {"Running": "good", "Succeeded": "good", "Failed": "bad"}.get(pod.phase, "")
 
 
-def _event_table(events: Sequence[Mapping[str, Any]], now: float) -> Table:
+def _event_table(job: JobFacts, events: Sequence[Mapping[str, Any]], now: float) -> Table:
+    """Return the newest events, but for those that say of a job that waits why it does."""
     columns = (Column("AGE", right=True), Column("EVENT"), Column("OBJECT", wide=True), Column("MESSAGE", shorten=True))
-    times = [(event_time(event), event) for event in events]
+    is_repeated = job.state == PENDING
+    times = [(event_time(event), event) for event in events if not (is_repeated and event.get("reason") == "Pending")]
     newest = sorted(times, key=lambda entry: entry[0])[-MAX_EVENTS:]
     rows = [
         [

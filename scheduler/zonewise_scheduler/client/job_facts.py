@@ -179,14 +179,8 @@ def sorted_jobs(jobs: Iterable[JobFacts]) -> list[JobFacts]:
     def order(job: JobFacts) -> tuple[object, ...]:
         position = (1 << 60) if job.position is None else job.position
         created = job.created_at or 0.0
-        return (
-            STATES.index(job.state),
-            job.cluster_queue or job.local_queue,
-            position,
-            -job.priority,
-            created,
-            job.key,
-        )
+        queue = job.cluster_queue or job.local_queue
+        return STATES.index(job.state), not job.cluster_queue, queue, position, -job.priority, created, job.key
 
     return sorted(jobs, key=order)
 

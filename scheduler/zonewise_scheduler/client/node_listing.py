@@ -117,7 +117,7 @@ def _total_row(nodes: Sequence[NodeAvailability]) -> list[str | Cell]:
 
     gpus = total(_all_gpus(node) for node in nodes)
     return [
-        Cell(f"all {len(nodes)} nodes", "bold"),
+        Cell(f"{len(nodes)} nodes", "bold"),
         "",
         _cpus(total(node.free(CPU) for node in nodes)),
         _cpus(total(node.allocatable.get(CPU) for node in nodes)),

@@ -108,9 +108,10 @@ def test_the_newest_events() -> None:
         return {"reason": reason, "message": "m", "lastTimestamp": at, "involvedObject": {"name": "b"}}
 
     events = [event("Admitted", "2025-12-31T23:59:30Z"), event("Pending", "2025-12-31T23:50:00Z")]
-    assert [line.split() for line in text(WAITING, JobContextFacts(events=events))[-2:]] == [
+    assert [line.split() for line in text(RUNNING, JobContextFacts(events=events))[-2:]] == [
         ["10m", "Pending", "m"], ["30s", "Admitted", "m"],
     ]  # fmt: skip
+    assert "Pending" not in text(WAITING, JobContextFacts(events=events))[-2:][0]
     assert event_time({"eventTime": "2026-01-01T00:00:00.5Z"}) == NOW + 0.5
     assert event_time({}) == 0.0
 

@@ -99,7 +99,7 @@ def test_problems_of_a_node() -> None:
 def test_the_sum_of_nodes() -> None:
     busy = facts(pod("a", cpu="6", gpu="3"))._replace(name="node-1")
     last = table(facts(), busy)[-1].split()
-    assert last[:4] == ["all", "2", "nodes", "26"]
+    assert last[:3] == ["2", "nodes", "26"]
     assert last[-2:] == [f"{round(100 * 8 / 13)}%", "1"]
 
 
