@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -281,3 +283,17 @@ def test_a_watch_ends_by_ctrl_c(
     monkeypatch.setattr("zonewise_common.cli.redraw.time.sleep", interrupt)
     status, out, _ = cluster.run(capsys, "top", "--watch")
     assert (status, out.count("NODE")) == (130, 1)
+
+
+def test_nothing_of_linux_and_no_array_library_is_imported() -> None:
+    """The commands work on macOS, with the extra `client` alone."""
+    names = ("queue", "explain", "top", "submit", "cancel", "hold", "release", "forecast")
+    modules = ("session", "explaining", "job_actions", "submission", "node_reading", "describe_forecast")
+    imports = [
+        *(f"zonewise_scheduler.commands.{name}" for name in names),
+        *(f"zonewise_scheduler.client.{name}" for name in modules),
+    ]
+    heavy = ("numpy", "grpc", "prometheus_client", "fcntl", "pynvml", "zonewise.machine", "zonewise_sandbox")
+    code = f"import sys, {', '.join(imports)}; print([name for name in {heavy!r} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "[]\n"

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from zonewise_common.k8s.fields import FieldError, FieldReader
 from zonewise_scheduler.client.job_facts import PENDING, JobFacts
+from zonewise_scheduler.client.job_labels import QUEUE_LABEL
 from zonewise_scheduler.client.pod_facts import pod_totals
 from zonewise_scheduler.quota.api.declared_walltime import read_walltime
 from zonewise_scheduler.quota.api.job_dependency import dependency_state, read_dependencies
-from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

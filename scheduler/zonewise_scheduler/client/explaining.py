@@ -14,13 +14,13 @@ from zonewise_scheduler.client.describe_pod import describe_pod
 from zonewise_scheduler.client.description import Description
 from zonewise_scheduler.client.explanation_facts import read_explanation
 from zonewise_scheduler.client.job_facts import FINISHED, PENDING, read_job, with_row
+from zonewise_scheduler.client.job_labels import JOB_NAME_LABEL, QUEUE_LABEL
 from zonewise_scheduler.client.job_reading import MISSING, find_job
 from zonewise_scheduler.client.node_facts import read_node_facts
 from zonewise_scheduler.client.node_reading import read_nodes
 from zonewise_scheduler.client.pod_facts import WORKLOAD_ANNOTATION, read_pod_facts
 from zonewise_scheduler.client.read_api import ReadApiUnavailable
 from zonewise_scheduler.client.session import metadata_pairs
-from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,7 +95,7 @@ def _pods_of(session: Session, job: JobFacts) -> list[PodFacts]:
         read_pod_facts(pod, problems)
         for pod in pods
         if metadata_pairs(pod, "annotations").get(WORKLOAD_ANNOTATION) == job.workload
-        or metadata_pairs(pod, "labels").get("batch.kubernetes.io/job-name") == job.name != ""
+        or metadata_pairs(pod, "labels").get(JOB_NAME_LABEL) == job.name != ""
         or pod["metadata"]["name"] in job.pod_names
     ]
 

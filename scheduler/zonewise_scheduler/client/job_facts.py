@@ -180,7 +180,16 @@ def sorted_jobs(jobs: Iterable[JobFacts]) -> list[JobFacts]:
         position = (1 << 60) if job.position is None else job.position
         created = job.created_at or 0.0
         queue = job.cluster_queue or job.local_queue
-        return STATES.index(job.state), not job.cluster_queue, queue, position, -job.priority, created, job.key
+        return (
+            STATES.index(job.state),
+            not job.cluster_queue,
+            queue,
+            position,
+            -job.priority,
+            created,
+            job.namespace,
+            job.name,
+        )
 
     return sorted(jobs, key=order)
 

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from zonewise_common.k8s.quantity import format_binary_quantity
 from zonewise_common.kube.resources import CONFIG_MAPS, JOBS
+from zonewise_scheduler.client.job_labels import JOB_NAME_LABEL, PRIORITY_CLASS_LABEL, QUEUE_LABEL, REQUIRED_TOPOLOGY
 from zonewise_scheduler.quota.api.declared_walltime import MAX_RUN_ANNOTATION
 from zonewise_scheduler.quota.api.job_dependency import DEPENDENCY_ANNOTATION
-from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL, REQUIRED_TOPOLOGY
-from zonewise_scheduler.quota.api.job_priority import PRIORITY_CLASS_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +36,6 @@ SSH_PORT = 2222
 _RESTARTS = 6
 _MANAGED_BY = "zonewise-submit"
 _VOLUME = "script"
-_JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
 
 
 def job_objects(request: JobRequest, script: str) -> list[Json]:
@@ -183,7 +181,7 @@ def _service(request: JobRequest) -> Json:
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
-            "selector": {_JOB_NAME_LABEL: request.name},
+            "selector": {JOB_NAME_LABEL: request.name},
         },
     }
 

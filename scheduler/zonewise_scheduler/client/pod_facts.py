@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise_common.k8s.fields import FieldReader
+from zonewise_scheduler.client.job_labels import JOB_NAME_LABEL
 from zonewise_scheduler.quota.api.amount import resource_value
 
 if TYPE_CHECKING:
@@ -13,12 +14,13 @@ if TYPE_CHECKING:
 PREDICTED_ADMISSION_ANNOTATION = "zonewise.dev/predicted-admission"
 """extender/formatting.py VERDICT_ANNOTATION."""
 LEFT_ANNOTATION = "zonewise.dev/left-to-kube-scheduler"
-"""controller/pods/unevaluated.py."""
+"""controller/pods/pod_names.py."""
 WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
-KUBELET_REJECTIONS = frozenset(
+_REJECTIONS = frozenset(
     {"TopologyAffinityError", "SMTAlignmentError", "UnexpectedAdmissionError", "EmptyPodSharedPoolError"}
 )
-"""status.reason of a pod that its kubelet has rejected (pkg/kubelet/cm/admission/errors.go)."""
+_OUT_OF_PREFIX = "OutOf"
+"""status.reason of a pod that its kubelet has rejected (nodes/node/kubelet_rejection.py); a resource follows OutOf."""
 _TERMINAL = frozenset({"Succeeded", "Failed"})
 
 
@@ -54,7 +56,7 @@ class PodFacts(NamedTuple):
     @property
     def is_rejected(self) -> bool:
         """Tell whether its kubelet has rejected it."""
-        return self.phase == "Failed" and self.reason in KUBELET_REJECTIONS
+        return self.phase == "Failed" and (self.reason in _REJECTIONS or self.reason.startswith(_OUT_OF_PREFIX))
 
 
 def read_pod_facts(obj: Mapping[str, Any], problems: list[str]) -> PodFacts:
@@ -72,7 +74,7 @@ def read_pod_facts(obj: Mapping[str, Any], problems: list[str]) -> PodFacts:
         status.text("phase"),
         pod_totals(spec),
         annotations.get(WORKLOAD_ANNOTATION, ""),
-        labels.get("batch.kubernetes.io/job-name", ""),
+        labels.get(JOB_NAME_LABEL, ""),
         annotations.get(PREDICTED_ADMISSION_ANNOTATION, ""),
         annotations.get(LEFT_ANNOTATION, ""),
         tuple(gate.text("name") for gate in spec.children("schedulingGates")),
