@@ -49,8 +49,8 @@ def with_outputs(page: str, outputs: list[str]) -> str:
 def timeless(text: str) -> list[list[str]]:
     """Return the words of each line, with every time and every generated suffix as one word."""
     text = re.sub(r"\x1b\[\d*m", "", text)
+    text = re.sub(r"-[a-z0-9]{5}\b(?=[ ;]|$)", "-SUFFIX", text, flags=re.MULTILINE)
     text = re.sub(r"(\d{4}-\d\d-\d\d )?\d\d:\d\d UTC", "TIME", text)
     text = re.sub(r"\b(\d+[smhd])+\b|\bnow\b", "DURATION", text)
     text = re.sub(r"\bin DURATION\b|\bwaited for \d+ s\b", "DURATION", text)
-    text = re.sub(r"-[a-z0-9]{5}\b(?=[ ;]|$)", "-SUFFIX", text, flags=re.MULTILINE)
     return [line.split() for line in text.splitlines() if line.strip()]

@@ -89,17 +89,24 @@ def _zsh(program: str, commands: Sequence[CommandSpec]) -> str:
     lines += ["  )", "  if (( CURRENT == 2 )); then", "    _describe command commands", "    return", "  fi",
               "  local name=$words[2]", "  shift words", "  (( CURRENT-- ))", '  case "$name" in']  # fmt: skip
     for command in commands:
-        specs = " ".join(_zsh_quoted(spec) for option in command.options for spec in _zsh_option(option))
+        specs = " ".join(map(_zsh_quoted, _zsh_specs(command)))
         lines.append(f"    {command.name}) _arguments -s -S {specs} ;;")
     start = f'if [[ $funcstack[1] == {function} ]]; then {function} "$@"; else compdef {function} {program}; fi'
     lines += ["  esac", "}", "", start, ""]
     return "\n".join(lines)
 
 
+def _zsh_specs(command: CommandSpec) -> list[str]:
+    """Return the specs of _arguments; only the last positional argument stands for all that follow."""
+    flagged = [spec for option in command.options if option.flags for spec in _zsh_option(option)]
+    positional = [
+        f":{_zsh_text(option.metavar)}:{_zsh_values(option)}" for option in command.options if not option.flags
+    ]
+    return [*flagged, *positional[:-1], *(f"*{spec}" for spec in positional[-1:])]
+
+
 def _zsh_option(option: OptionSpec) -> list[str]:
     value = f":{_zsh_text(option.metavar)}:{_zsh_values(option)}" if option.metavar else ""
-    if not option.flags:
-        return [f"*{value or ':argument:'}"]
     return [f"*{flag}[{_zsh_text(option.help)}]{value}" for flag in option.flags]
 
 
