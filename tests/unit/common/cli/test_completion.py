@@ -13,7 +13,7 @@ from zonewise_common.cli.completion import SHELLS, completion_script
 from zonewise_common.cli.option_specs import command_specs
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser
+    from argparse import ArgumentParser, Namespace
     from pathlib import Path
 
 
@@ -24,9 +24,16 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--secret", help="==SUPPRESS==")
 
 
+def _no_arguments(parser: ArgumentParser) -> None:
+    """Declare nothing."""
+
+
+def _run(arguments: Namespace) -> int:
+    return 0
+
+
 COMMANDS = command_specs(
-    {"show": Command("show it", _arguments, lambda _: 0), "sum": Command("add it up", lambda _: None, lambda _: 0)},
-    "prog",
+    {"show": Command("show it", _arguments, _run), "sum": Command("add it up", _no_arguments, _run)}, "prog"
 )
 
 

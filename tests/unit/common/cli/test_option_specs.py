@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import SUPPRESS, ArgumentParser
+from argparse import SUPPRESS, ArgumentParser, Namespace
 
 from zonewise_common.cli.command import Command
 from zonewise_common.cli.option_specs import OptionSpec, command_specs, option_specs
@@ -23,9 +23,13 @@ def test_options() -> None:
     assert (watch.metavar, watch.help) == ("", "")
 
 
+def _run(arguments: Namespace) -> int:
+    return 0
+
+
 def test_commands() -> None:
     def add_arguments(parser: ArgumentParser) -> None:
         parser.epilog = "Status 0: done;\n   1: not."
 
-    [spec] = command_specs({"show": Command("show it", add_arguments, lambda _: 0)}, "prog")
+    [spec] = command_specs({"show": Command("show it", add_arguments, _run)}, "prog")
     assert (spec.name, spec.usage, spec.epilog) == ("show", "prog show [-h]", "Status 0: done; 1: not.")

@@ -40,7 +40,7 @@ class Controller:
                 self.end_headers()
                 self.wfile.write(body.encode())
 
-            def log_message(self, *args: Any) -> None:
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- the name of the standard library
                 """Keep standard error clean."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
