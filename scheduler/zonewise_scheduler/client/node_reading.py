@@ -28,7 +28,8 @@ def read_nodes(
     by_node = {_name(report): report for report in reports}
     problems: list[str] = []
     pods_by_node: dict[str, list[PodFacts]] = {}
-    for obj in _listed(session, notes, PODS, "what pods request"):
+    field_selector = f"spec.nodeName={next(iter(names))}" if len(names) == 1 else ""
+    for obj in _listed(session, notes, PODS, "what pods request", field_selector):
         pod = read_pod_facts(obj, problems)
         pods_by_node.setdefault(pod.node, []).append(pod)
     nodes = [
@@ -40,9 +41,11 @@ def read_nodes(
     return nodes, [*notes, *problems]
 
 
-def _listed(session: Session, notes: list[str], resource: Resource, missing: str) -> list[Json]:
+def _listed(
+    session: Session, notes: list[str], resource: Resource, missing: str, field_selector: str = ""
+) -> list[Json]:
     try:
-        return session.list(resource)
+        return session.list(resource, field_selector=field_selector)
     except Forbidden as error:
         notes.append(f"Not known: {missing}: {error.message}")
         return []
