@@ -3,6 +3,7 @@
     ConfigMap  NAME   script       the script as it is
                       start        what the container runs: variables, the element of an array, the script
                       hosts        with several pods: a line for each, "NAME-0.NAME slots=8", as Open MPI reads it
+                      hosts.hydra  the same for MPICH and Intel MPI: "NAME-0.NAME:8"
     Service    NAME   with several pods: gives each the name NAME-<index>.NAME
     Job        NAME   Indexed, held until the queue starts it
 
@@ -155,7 +156,8 @@ def _variables(request: JobRequest) -> Iterator[tuple[str, str]]:
         yield "MASTER_ADDR", hosts(request)[0]
         yield "OMPI_MCA_orte_default_hostfile", f"{MOUNT}/hosts"
         yield "PRTE_MCA_prte_default_hostfile", f"{MOUNT}/hosts"
-        yield "HYDRA_HOST_FILE", f"{MOUNT}/hosts"
+        yield "HYDRA_HOST_FILE", f"{MOUNT}/hosts.hydra"
+        yield "I_MPI_HYDRA_HOST_FILE", f"{MOUNT}/hosts.hydra"
     yield from request.environment.items()
 
 
@@ -163,6 +165,7 @@ def _config_map(request: JobRequest, script: str) -> Json:
     data = {"script": script, "start": start_script(request)}
     if request.pods > 1:
         data["hosts"] = "".join(f"{host} slots={request.tasks_per_pod}\n" for host in hosts(request))
+        data["hosts.hydra"] = "".join(f"{host}:{request.tasks_per_pod}\n" for host in hosts(request))
     labels = {"app.kubernetes.io/managed-by": _MANAGED_BY}
     return {
         "apiVersion": CONFIG_MAPS.api_version,
@@ -262,6 +265,7 @@ def _mpi_lines() -> list[str]:
     sshd = f"-D -e -p {SSH_PORT} -h /tmp/sshd/host_key -o PidFile=/tmp/sshd/pid -o StrictModes=no"
     return [
         'if [ "${JOB_COMPLETION_INDEX:-0}" -ne 0 ]; then',
+        "  mkdir -p /run/sshd 2>/dev/null || true",  # where root separates privileges
         '  mkdir -p /tmp/sshd && ssh-keygen -q -t ed25519 -N "" -f /tmp/sshd/host_key',
         f'  exec "$(command -v sshd)" {sshd}',
         "fi",

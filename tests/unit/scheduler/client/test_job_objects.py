@@ -33,6 +33,7 @@ def test_a_job_of_several_pods() -> None:
     assert list(by_kind) == ["ConfigMap", "Service", "Job"]
     assert by_kind["ConfigMap"]["data"]["script"] == SCRIPT
     assert by_kind["ConfigMap"]["data"]["hosts"].splitlines()[3] == "train-3.train slots=8"
+    assert by_kind["ConfigMap"]["data"]["hosts.hydra"].splitlines()[0] == "train-0.train:8"
     assert by_kind["Service"]["spec"]["clusterIP"] == "None"
     job = by_kind["Job"]
     assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "gpu"
