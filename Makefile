@@ -12,7 +12,7 @@ SOURCES := agent common sandbox scheduler tests benchmarks tools demo
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help show demo demo-agent proto reference test test-quick test-long test-random test-mutants test-servers check docs format image \
+.PHONY: help show demo demo-agent proto reference man test test-quick test-long test-random test-mutants test-servers check docs format image \
         bench bench-agent bench-fit bench-extender bench-queue bench-client bench-churn bench-placing bench-live bench-up soak install clean
 
 help: ## List the targets
@@ -32,6 +32,9 @@ proto: .venv/.dev ## Generate the code of proto/ anew
 
 reference: .venv/.dev ## Generate docs/reference anew
 	$(BIN)/python -m tools.generate_reference
+
+man: .venv/.dev ## Generate the man pages into build/man/man1
+	$(BIN)/python -m tools.generate_manpages build/man/man1
 
 test-quick: .venv/.dev ## Pass the unit tests with one example of each property: about a minute
 	HYPOTHESIS_PROFILE=quick $(BIN)/pytest tests/unit tests/house

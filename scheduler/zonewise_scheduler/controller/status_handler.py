@@ -6,6 +6,7 @@
 | /api/v1/workloads?queue=&namespace=&limit=&offset= | workloads, a page at a time |
 | /api/v1/workloads/NAMESPACE/NAME | one workload with the full explanation |
 | /api/v1/plan | what runs until when, and what is reserved to start when |
+| /api/v1/forecast?queue=&pods=&requests=&walltime= | when a job would start that is not submitted |
 
 Clients share the list of workloads and the plan: each is made anew after MIN_AGE at the earliest, and after AGE_RATIO
 times as long as it took. Explanations have a rate. So clients that poll cost the controller a bounded part of its time.
@@ -27,6 +28,8 @@ from zonewise_common.service.handlers import (
     text_response,
 )
 from zonewise_common.token_bucket import TokenBucket
+from zonewise_scheduler.controller.readapi import hypothetical
+from zonewise_scheduler.controller.readapi.hypothetical import HypotheticalForecasts
 from zonewise_scheduler.controller.readapi.views import (
     cluster_queue_json,
     local_queue_json,
@@ -66,6 +69,7 @@ zonewise controller
 /api/v1/workloads  pending and running workloads: ?queue=, ?namespace=, ?limit=, ?offset=
 /api/v1/workloads/NAMESPACE/NAME  why one waits
 /api/v1/plan       what runs until when, and what is reserved to start when
+/api/v1/forecast   when a job would start: ?queue=, ?pods=, ?requests=cpu=8,memory=64Gi, ?walltime=
 """
 T = TypeVar("T")
 
@@ -161,6 +165,7 @@ class ControllerStatusHandler(GetHandler):
             "/debug/state": self._state,
             "/api/v1/queues": self._queues,
             "/api/v1/plan": lambda _request: _answered(self._plan.get),
+            hypothetical.PATH: HypotheticalForecasts(call, reporter, clock).respond,
             _WORKLOADS: self._workloads,
             f"{_WORKLOADS}/*": self._workload,
         })  # fmt: skip
