@@ -66,6 +66,8 @@ class NodeTracker:
         self._relieved: set[str] = set()
         self._changed_keys: dict[str, dict[str, bool]] = {}
         """By node and key: whether its pod has ended."""
+        self._revised: set[str] = set()
+        """Nodes with changes that the planner has, and that take_revised() has not returned."""
 
     # --- observations
 
@@ -140,8 +142,19 @@ class NodeTracker:
         for node in self._changed_usage | self._changed_keys.keys():
             if not self._nodes[node].pods:
                 del self._nodes[node]
+        self._revised |= changes.keys() | self._changed_usage | self._changed_keys.keys()
         self._contents, self._changed_usage, self._changed_keys = {}, set(), {}
         return [changes[node] for node in sorted(changes)]
+
+    def take_revised(self) -> set[str]:
+        """Return the nodes that have changed since the last call, as far as the planner knows of it."""
+        revised, self._revised = self._revised, set()
+        return revised
+
+    def pods_by_key(self, node: str) -> dict[str, tuple[TrackedPod, ...]]:
+        """Return the active pods on a node by key of nrt.holdings."""
+        known = self._nodes.get(node)
+        return {} if known is None else dict(known.pods)
 
     def requested(self, node: str) -> Resource:
         """Return what all pods on a node request together, those of the queue included."""

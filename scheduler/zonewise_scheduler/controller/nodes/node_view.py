@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -14,15 +14,25 @@ from zonewise_scheduler.controller.nodes.placements import nodes_by_pod_set
 from zonewise_scheduler.nodes.node.node_info import read_node_info
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from zonewise_scheduler.backfill.planner_feed import PlannerFeed
-    from zonewise_scheduler.controller.nodes.types import TrackedNode
+    from zonewise_scheduler.controller.nodes.types import TrackedNode, TrackedPod
     from zonewise_scheduler.nodes.node.node_info import NodeInfo
     from zonewise_scheduler.quota.api.workload_types import Workload
 
 
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
+
+
+class NodeRevision(NamedTuple):
+    """A node that has changed."""
+
+    name: str
+    node: TrackedNode | None
+    """None: it was deleted."""
+    pods: Mapping[str, tuple[TrackedPod, ...]]
+    """The active pods on it, by key of nrt.holdings."""
 
 
 class NodeView:
@@ -69,6 +79,11 @@ class NodeView:
             self._infos[name] = info
         info = self._infos[name]
         return None if info is None else info._replace(requested=self.tracker.requested(name))
+
+    def take_revised(self) -> list[NodeRevision]:
+        """Return the nodes that have changed since the last call, as far as the planner knows of it."""
+        names = self.tracker.take_revised()
+        return [NodeRevision(name, self._nodes.get(name), self.tracker.pods_by_key(name)) for name in names]
 
     def set_placement(self, key: str, workload: Workload | None) -> None:
         """Note where the pods of a workload are placed; None: it has no quota any more."""
