@@ -77,11 +77,11 @@ class ClusterRevision(NamedTuple):
 def take_revision(controller: QueueController, reporter: StatusReporter) -> ClusterRevision:
     """Return what has changed. Runs in the controller's thread."""
     nodes = controller.feed.nodes
-    report = nodes.last_report if isinstance(nodes, ClusterNodes) else lambda _name: None
+    reports = nodes if isinstance(nodes, ClusterNodes) else ClusterNodes()
     return ClusterRevision(
         workload_rows(controller, reporter.notes, reporter.forecasts),
         dict(controller.workloads),
-        [NodeSight(each, report(each.name)) for each in controller.take_revised_nodes()],
+        [NodeSight(each, reports.last_report(each.name)) for each in controller.take_revised_nodes()],
         level_labels(controller.configuration.objects(TOPOLOGIES)),
     )
 

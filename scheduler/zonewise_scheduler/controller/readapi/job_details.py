@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.controller.readapi.workload_table import owner_of
 from zonewise_scheduler.controller.workloads.conditions import api_time, conditions_of, is_true, transition_time
 
 if TYPE_CHECKING:
@@ -41,6 +40,13 @@ def job_json(namespace: str, obj: Json, events: Iterable[RecentEvent]) -> Json:
     if created:
         entries.append({"at": created, "source": "Workload", "reason": "Created", "message": "", "warning": False})
     return {"job": {"kind": kind, "name": name}, "history": sorted(entries, key=lambda entry: str(entry["at"]))}
+
+
+def owner_of(obj: Json | None) -> tuple[str, str]:
+    """Return kind and name of the job that owns a Workload; ("", "") where none does."""
+    references: list[Json] = (obj or {}).get("metadata", {}).get("ownerReferences") or []
+    controllers = [each for each in references if each.get("controller")] or references
+    return (str(controllers[0].get("kind", "")), str(controllers[0].get("name", ""))) if controllers else ("", "")
 
 
 def ended_json(namespace: str, name: str, obj: Json) -> Json:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from zonewise_common.k8s.fields import FieldError
+from zonewise_common.k8s.fields import FieldError, FieldReader
 from zonewise_common.nrt.holdings import read_holdings
 from zonewise_scheduler.admission.resource_names import MEMORY
 from zonewise_scheduler.nodes.node.node_info import add_resources, read_node_info
@@ -60,9 +60,8 @@ def level_labels(topologies: Iterable[Json]) -> tuple[str, ...]:
     """Return the label keys of the levels above the node, of the Topology with most of them."""
     best: tuple[str, ...] = ()
     for topology in topologies:
-        levels: list[Json] = (topology.get("spec") or {}).get("levels") or []
-        keys = tuple(str(level.get("nodeLabel", "")) for level in levels)
-        above = tuple(key for key in keys if key != HOSTNAME)
+        levels = FieldReader(topology, "", []).child("spec").children("levels")
+        above = tuple(key for level in levels if (key := level.text("nodeLabel")) != HOSTNAME)
         best = max(best, above, key=len)
     return best
 

@@ -91,7 +91,7 @@ class VersionedTables:
 
     def snapshot(self, head: Json) -> bytes:
         """Return all rows as JSON, behind the fields of `head`."""
-        tables = {name: {"set": table.rows, "gone": []} for name, table in self._tables.items()}
+        tables: Json = {name: {"set": table.rows, "gone": []} for name, table in self._tables.items()}
         return msgspec.json.encode({**head, "version": self.version, "tables": tables})
 
     def changes(self, since: str) -> bytes | None:

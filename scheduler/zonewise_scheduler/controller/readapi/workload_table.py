@@ -8,6 +8,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
+from zonewise_scheduler.controller.readapi.job_details import owner_of
 from zonewise_scheduler.controller.readapi.node_rows import is_gpu
 
 if TYPE_CHECKING:
@@ -47,13 +48,6 @@ class WorkloadTable:
             table[key] = (*known[1], *_changing_part(row))
         self._fixed = fixed
         return table
-
-
-def owner_of(obj: Json | None) -> tuple[str, str]:
-    """Return kind and name of the job that owns a Workload; ("", "") where none does."""
-    references: list[Json] = (obj or {}).get("metadata", {}).get("ownerReferences") or []
-    owner = next((each for each in references if each.get("controller")), None) or next(iter(references), {})
-    return str(owner.get("kind", "")), str(owner.get("name", ""))
 
 
 def _fixed_part(workload: Workload, obj: Json | None) -> Row:
