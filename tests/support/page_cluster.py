@@ -42,7 +42,7 @@ from zonewise_scheduler.controller.observed_pod import decode_observed_pod
 from zonewise_scheduler.controller.planning.configuration import ConfigurationObjects
 from zonewise_scheduler.controller.status.reporter import StatusReporter
 from zonewise_scheduler.controller.status_handler import ControllerStatusHandler
-from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
+from zonewise_scheduler.controller.types import ObjectKey, Write
 from zonewise_scheduler.controller.workloads.conditions import api_time
 from zonewise_scheduler.controller.writing.outcome import Outcome
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
@@ -183,8 +183,10 @@ class PageCluster:
         self.plans = True
         """Whether passes decide; otherwise the plan stays as it is."""
         self.metrics = ControllerMetrics(lambda: 0.0)
+        self._submitted: list[Write] = []
+        """Writes of statuses and notes."""
         self.reporter = StatusReporter(
-            self.controller, lambda _: None, lambda _: None, self.metrics, lambda: 0.0, fair_sharing=True
+            self.controller, self._submitted.append, lambda _: None, self.metrics, lambda: 0.0, fair_sharing=True
         )
         self.nodes = [self._node(i, nodes) for i in range(nodes)]
         self._by_name = {node.name: node for node in self.nodes}
@@ -225,6 +227,9 @@ class PageCluster:
             for write in self.controller.step(self.now):
                 self._carry_out(write)
             self.reporter.step(self.now)
+            submitted, self._submitted[:] = list(self._submitted), []
+            for write in submitted:
+                self._carry_out(write)
 
     def _run_pass(self, feed: PlannerFeed, at: float, most: int) -> Plan:
         return feed.run_pass(at, most) if self.plans else Plan()
@@ -303,8 +308,7 @@ class PageCluster:
     def _workload(self, pods: int, cpus: int, gpus: int, age: float) -> Json:
         self._serial += 1
         queue = self._random.choice([queue for members in _TEAMS.values() for queue in members])
-        requests = {"cpu": str(cpus), "memory": f"{cpus * 4}Gi"} | ({GPU: str(gpus)} if gpus else {})
-        requests.pop("memory")
+        requests = {"cpu": str(cpus)} | ({GPU: str(gpus)} if gpus else {})
         container = {"name": "c", "image": "train:v1", "resources": {"requests": requests, "limits": requests}}
         pod_set = {"name": "main", "count": pods, "template": {"spec": {"containers": [container]}},
                    "topologyRequest": {"preferred": RACK}}  # fmt: skip
@@ -417,7 +421,7 @@ class PageCluster:
             self._show_node(node)
 
     def _show_pod(self, key: str, pod: str, node: _Node, cpus: int, gpus: int, phase: str) -> None:
-        requests = {"cpu": str(cpus)} | ({GPU: str(gpus)} if gpus else {})
+        requests = {"cpu": str(cpus), "memory": f"{cpus * 4}Gi"} | ({GPU: str(gpus)} if gpus else {})
         self._version += 1
         obj = {
             "metadata": {"namespace": "batch", "name": pod, "resourceVersion": str(self._version),
@@ -446,19 +450,19 @@ class PageCluster:
         self._observe(WORKLOADS, "batch", obj["metadata"]["name"], obj)
 
     def _carry_out(self, write: Write) -> None:
-        """Carry out a write of a Workload; there is nothing else to write."""
+        """Carry out a write of a Workload; no other is carried out."""
         known = self._workloads.get(write.key.namespaced_name)
-        if write.key.resource != WORKLOADS or write.verb is Verb.CREATE or known is None:
-            self.controller.end_write(write, Outcome("rejected", message="not of this test"), self.now)
-            return
-        body = write.body
-        if not isinstance(body, dict):
-            self.controller.end_write(write, Outcome("stale", message="not of this test"), self.now)
+        if write.key.resource != WORKLOADS or known is None or not isinstance(write.body, dict):
+            self._end(write, Outcome("stale", message="not of this test"))
             return
         self._version += 1
-        obj = merge_patch(copy.deepcopy(known), copy.deepcopy(body))
+        obj = merge_patch(copy.deepcopy(known), copy.deepcopy(write.body))
         obj["metadata"]["resourceVersion"] = str(self._version)
         self._workloads[write.key.namespaced_name] = obj
-        self.controller.end_write(write, Outcome("done", obj), self.now)
+        self._end(write, Outcome("done", obj))
         if write.purpose == "admit" and write.key.namespaced_name not in self._pods:
             self._bind(write.key.namespaced_name)
+
+    def _end(self, write: Write, outcome: Outcome) -> None:
+        if not self.reporter.end_write(write, outcome, self.now):
+            self.controller.end_write(write, outcome, self.now)

@@ -24,7 +24,11 @@ def job_json(namespace: str, obj: Json, events: Iterable[RecentEvent]) -> Json:
     """
     kind, name = owner_of(obj)
     own = {("Workload", obj["metadata"]["name"]), (kind, name)}
-    entries = [entry for each in conditions_of(obj) if (entry := _condition_json(each)) is not None]
+    entries: list[Json] = []
+    created = obj["metadata"].get("creationTimestamp")
+    if created:
+        entries.append({"at": created, "source": "Workload", "reason": "Created", "message": "", "warning": False})
+    entries += [entry for each in conditions_of(obj) if (entry := _condition_json(each)) is not None]
     entries += [
         {
             "at": api_time(each.at),
@@ -36,9 +40,6 @@ def job_json(namespace: str, obj: Json, events: Iterable[RecentEvent]) -> Json:
         for each in events
         if each.namespace == namespace and (each.kind, each.name) in own
     ]
-    created = obj["metadata"].get("creationTimestamp")
-    if created:
-        entries.append({"at": created, "source": "Workload", "reason": "Created", "message": "", "warning": False})
     return {"job": {"kind": kind, "name": name}, "history": sorted(entries, key=lambda entry: str(entry["at"]))}
 
 

@@ -125,12 +125,13 @@ export class ClusterView {
     ];
     if (this.metric === "queue") {
       const names = this.queueNames();
-      this.legend.replaceChildren(...names.slice(0, SLOTS.length).map((name, i) => item(s("svg", { width: 14, height: 14, "aria-hidden": "true" }, s("rect", { fill: SLOTS[i], width: 14, height: 14, rx: 2 })), name)),
-        names.length > SLOTS.length && item(box("fill-other"), "other queues"), item(box("fill-none"), "none"), ...states);
+      this.legend.replaceChildren(...[...names.slice(0, SLOTS.length).map((name, i) => item(s("svg", { width: 14, height: 14, "aria-hidden": "true" }, s("rect", { fill: SLOTS[i], width: 14, height: 14, rx: 2 })), name)),
+        names.length > SLOTS.length && item(box("fill-other"), "other queues"), item(box("fill-none"), "none"), ...states].filter(Boolean));
       return;
     }
-    this.legend.replaceChildren(h("li", null, "A column is a zone:"), item(box("fill-none"), "free"),
-      item(box("fill-1", { y: 10 }), "up to 25 %"), item(box("fill-2", { y: 7 }), "50 %"), item(box("fill-3", { y: 3 }), "75 %"), item(box("fill-4"), "100 % used"), ...states);
+    this.legend.replaceChildren(...[h("li", null, "A column is a zone:"), item(box("fill-none"), "free"),
+      item(box("fill-1", { y: 10 }), "up to 25 %"), item(box("fill-2", { y: 7 }), "50 %"), item(box("fill-3", { y: 3 }), "75 %"), item(box("fill-4"), "100 % used"),
+      this.metric === "gpus" && item(s("svg", { width: 14, height: 14, "aria-hidden": "true" }, s("rect", { class: "fill-none line-free", x: 1, y: 1, width: 12, height: 12 })), "has no GPUs"), ...states].filter(Boolean));
   }
 
   queueNames() {
@@ -180,8 +181,7 @@ export class ClusterView {
     for (const [group, racks] of groups) {
       const sizes = [...racks.values()].map((names) => this.rackSize(names.length, step, group));
       const groupWidth = sizes.reduce((sum, size) => sum + size.width + RACK_GAP, 0);
-      const isWide = groupWidth > width - x && x > 0;
-      if (isWide) { x = 0; y += rowHeight + RACK_GAP; rowHeight = 0; }
+      if (groupWidth > width - x && x > 0) { x = 0; y += rowHeight + RACK_GAP; rowHeight = 0; }
       if (group) labels.push({ text: group, x, y: y + 11, bold: true, width: Math.min(groupWidth, width) - RACK_GAP });
       const top = y + (group ? LABEL + 2 : 0);
       let [rackX, rackY, lineHeight] = [x, top, 0];
@@ -203,7 +203,10 @@ export class ClusterView {
   }
 
   rackSize(size, step) {
-    const columns = Math.max(1, Math.ceil(Math.sqrt(size * 1.3)));
+    const least = Math.max(1, Math.ceil(Math.sqrt(size)));
+    let columns = least;
+    while (columns < 2 * least && size % columns) columns += 1;
+    if (size % columns) columns = Math.ceil(Math.sqrt(size * 1.3));
     return { columns, width: Math.min(columns, size) * step - GAP, height: Math.ceil(size / columns) * step - GAP };
   }
 
@@ -214,7 +217,6 @@ export class ClusterView {
       this.order = this.plan.items;
       this.tiles = new Map(this.order.map((item, i) => [item.name, Object.assign(item, { index: i, domains: this.store.nodes.get(item.name).domains.join("\n") })]));
       if (!this.tiles.has(this.focused)) this.focused = null;
-      this.note.textContent = this.plan.tile <= MIN_TILE ? "" : "";
       this.showPanel();
     }
     this.paint = colors();
@@ -229,18 +231,27 @@ export class ClusterView {
     }
     this.shades = ["free", "used-1", "used-2", "used-3", "used-4", "bad", "text", "surface"].map(this.paint);
     for (const item of this.order) this.drawTile(context, item);
+    this.drawFocus(context);
   }
 
   drawTiles(names) {
     const context = this.canvas.getContext("2d");
     for (const name of names) this.drawTile(context, this.tiles.get(name));
+    this.drawFocus(context);
   }
 
   drawTile(context, { name, x, y, size }) {
     const node = this.store.nodes.get(name);
-    const [free, , , , , bad, text, surface] = this.shades;
+    const [free, , , , , bad, , surface] = this.shades;
     context.fillStyle = surface;
     context.fillRect(x - 2, y - 2, size + 4, size + 4);
+    if (this.metric === "gpus" && !node.gpus) {
+      context.strokeStyle = free;
+      context.lineWidth = 1.5;
+      context.strokeRect(x + 0.75, y + 0.75, size - 1.5, size - 1.5);
+      this.drawState(context, node, x, y, size, bad);
+      return;
+    }
     context.fillStyle = free;
     context.fillRect(x, y, size, size);
     if (this.metric === "queue") this.drawQueue(context, node, x, y, size);
@@ -255,20 +266,29 @@ export class ClusterView {
         context.fillRect(x + i * width + inset, y + size - height, width - inset, height);
       });
     }
-    if (node.state !== "Ready") {
-      context.strokeStyle = bad;
-      context.lineWidth = 1.6;
-      context.beginPath();
-      context.moveTo(x + 1, y + size - 1);
-      context.lineTo(x + size - 1, y + 1);
-      if (node.state !== "Unschedulable") { context.moveTo(x + 1, y + 1); context.lineTo(x + size - 1, y + size - 1); }
-      context.stroke();
-    }
-    if (name === this.focused) {
-      context.strokeStyle = text;
-      context.lineWidth = 2;
-      context.strokeRect(x - 1, y - 1, size + 2, size + 2);
-    }
+    this.drawState(context, node, x, y, size, bad);
+  }
+
+  drawState(context, node, x, y, size, bad) {
+    if (node.state === "Ready") return;
+    context.beginPath();
+    context.moveTo(x + 1.5, y + size - 1.5);
+    context.lineTo(x + size - 1.5, y + 1.5);
+    if (node.state !== "Unschedulable") { context.moveTo(x + 1.5, y + 1.5); context.lineTo(x + size - 1.5, y + size - 1.5); }
+    context.strokeStyle = this.shades[7];
+    context.lineWidth = 4;
+    context.stroke();
+    context.strokeStyle = bad;
+    context.lineWidth = 2;
+    context.stroke();
+  }
+
+  drawFocus(context) {
+    const item = this.tiles.get(this.focused);
+    if (!item) return;
+    context.strokeStyle = this.shades[6];
+    context.lineWidth = 2;
+    context.strokeRect(item.x - 1, item.y - 1, item.size + 2, item.size + 2);
   }
 
   drawQueue(context, node, x, y, size) {
@@ -292,7 +312,7 @@ export class ClusterView {
     if (!total) return this.metric === "gpus" ? [] : [0];
     const columns = { gpus: [3, 4], cpus: [1, 2], memory: [5, 6] }[this.metric];
     const zones = node.zones.filter((zone) => zone[columns[0]]);
-    if (!zones.length || zones.some((zone) => zone[columns[1]] === null) || this.metric !== "gpus" && !zones.length) return [node[`${this.metric}Used`] / total];
+    if (!zones.length || zones.some((zone) => zone[columns[1]] === null)) return [node[`${this.metric}Used`] / total];
     return zones.map((zone) => 1 - zone[columns[1]] / zone[columns[0]]);
   }
 

@@ -8,6 +8,7 @@ const MULTIPLES = { n: 1e-9, u: 1e-6, m: 1e-3, "": 1, k: 1e3, M: 1e6, G: 1e9, T:
 const NUMBER = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const DAY = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const DATE = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric", month: "short" });
 const FULL = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long" });
 
 export const count = (value) => (value === null || value === undefined ? "unknown" : NUMBER.format(value));
@@ -58,15 +59,18 @@ export function relative(at, now) {
 
 /** Return a time of the day, with the date where it is of another day. */
 export function clock(at, now) {
-  const date = new Date(at * 1000);
-  return (date.toDateString() === new Date(now * 1000).toDateString() ? CLOCK : DAY).format(date);
+  const time = new Date(at * 1000);
+  return (time.toDateString() === new Date(now * 1000).toDateString() ? CLOCK : DAY).format(time);
 }
+
+/** Return a day. */
+export const date = (at) => DATE.format(new Date(at * 1000));
 
 /** Return an element with a local time and how far it is. */
 export function when(at, now, unknown = "unknown") {
   if (at === null || at === undefined) return h("span", { class: "ago" }, unknown);
-  const date = new Date(at * 1000);
-  return h("time", { datetime: date.toISOString(), title: FULL.format(date) }, clock(at, now), " ",
+  const time = new Date(at * 1000);
+  return h("time", { datetime: time.toISOString(), title: FULL.format(time) }, clock(at, now), " ",
     h("span", { class: "ago" }, `(${relative(at, now)})`));
 }
 

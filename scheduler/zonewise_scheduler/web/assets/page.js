@@ -64,9 +64,9 @@ function askForToken(reason) {
   const form = h("form", { submit: (event) => { event.preventDefault(); store.token = input.value.trim(); start(); } },
     h("label", { for: "token" }, "Bearer token"), input,
     h("button", { type: "submit" }, "Continue"));
-  const note = store.token ? h("p", { class: "alert", role: "alert" }, reason) : null;
+  const note = store.token || !reason.includes("is needed") ? h("p", { class: "alert", role: "alert" }, reason) : null;
   store.token = "";
-  main.replaceChildren(h("section", { class: "card login" }, h("h1", null, "This controller needs a token"), note,
+  main.replaceChildren(h("section", { class: "card login" }, h("h1", null, "This controller needs a token"), note ?? "",
     h("p", { id: "token-note" }, "A token whose user may get /api/v1/*, for example of: ", h("code", null, "kubectl create token zonewise-viewer"),
       ". It stays in this tab, until you close it."), form));
   input.focus();

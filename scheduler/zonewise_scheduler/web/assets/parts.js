@@ -1,7 +1,7 @@
 // Parts that several views show.
 
 import { h, s } from "./dom.js";
-import { amount, bytes, count, cpus, percent, plural, quantity, state, when } from "./format.js";
+import { amount, bytes, count, cpus, plural, quantity, state, when } from "./format.js";
 
 export const RUNNING = new Set(["Admitted", "Reserved", "Stopping"]);
 
@@ -43,7 +43,7 @@ export const resourceLabel = (resource) => ({ cpu: "CPUs", memory: "memory" })[r
 export function quotaRow(each) {
   const [nominal, used] = [quantity(each.nominalQuota ?? each.quota), quantity(each.reserved ?? each.used)];
   const limit = each.borrowingLimit === null || each.borrowingLimit === undefined ? null : nominal + quantity(each.borrowingLimit);
-  const scale = Math.max(nominal ?? 0, used ?? 0, 1) * 1.25;
+  const scale = Math.max(nominal ?? 0, used ?? 0, limit ?? 0, 1) * 1.02;
   const at = (value) => (100 * value) / scale;
   const borrowed = Math.max(0, used - nominal);
   const text = `${amount(each.resource, used)} of ${amount(each.resource, nominal)}${borrowed ? `, borrows ${amount(each.resource, borrowed)}` : ""}`;
@@ -72,15 +72,22 @@ export function nodeDetails(store, node) {
     h("h2", { class: "spaced" }, "Zones"),
     unknownZones ? h("p", { class: "note" }, "No report of this node tells its zones.") :
       h("div", { class: "scroll" }, h("table", null,
-        h("thead", null, h("tr", null, ["Zone", "GPUs free", "CPUs free", "Memory free"].map((name, i) => h("th", { scope: "col", class: i ? "number" : null }, name)))),
+        h("thead", null, h("tr", null, ["Free in zone", "GPUs", "", "CPUs", "Memory"].map((name, i) => h("th", { scope: "col", class: i && name ? "number" : null }, name)))),
         h("tbody", null, node.zones.map(([zone, all, free, gpus, freeGpus, memory, freeMemory]) => h("tr", null,
           h("th", { scope: "row" }, zone),
           h("td", { class: "number" }, gpus ? `${freeGpus} of ${gpus}` : "–"),
+          h("td", null, gpus > 0 && gpus <= 16 && squares(gpus - freeGpus, gpus)),
           h("td", { class: "number" }, free === null ? "shared" : `${free} of ${all}`),
           h("td", { class: "number" }, memory === null ? "not by zone" : `${bytes(freeMemory)}`)))))),
     h("h2", null, "Runs"),
     runsTable(store, node),
   ];
+}
+
+/** Return a square for each GPU: filled ones are used. */
+function squares(used, all) {
+  return s("svg", { width: 11 * all, height: 10, "aria-hidden": "true", class: "squares" }, Array.from({ length: all }, (_, i) =>
+    s("rect", { class: i < used ? "fill-run" : "fill-none line-strong", x: 11 * i + 0.5, y: 0.5, width: 8, height: 8, rx: 1.5 })));
 }
 
 function runsTable(store, node) {
@@ -133,5 +140,3 @@ export class PagedTable {
       h("button", { type: "button", disabled: this.page === pages - 1, click: turn(1) }, "Next"))];
   }
 }
-
-export { percent };

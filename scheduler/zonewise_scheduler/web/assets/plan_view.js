@@ -1,7 +1,7 @@
 // The plan as a Gantt chart: running jobs up to their deadline, reservations, and forecasts with their interval.
 
 import { colors, h, patchChildren, s, showTooltip, sized } from "./dom.js";
-import { clock, duration, plural, relative, state, when } from "./format.js";
+import { clock, date, duration, plural, relative, state, when } from "./format.js";
 import { choice, jobAddress, PagedTable, RUNNING, selection } from "./parts.js";
 
 const ROW = 24;
@@ -112,7 +112,7 @@ export class PlanView {
     this.rows = [];
     for (const name of [...groups.keys()].sort()) {
       const jobs = groups.get(name).sort((a, b) => order(a) - order(b) || a.key.localeCompare(b.key));
-      this.rows.push({ heading: name, text: `${name || "no queue"} · ${plural(jobs.filter((job) => RUNNING.has(job.state)).length, "job")} run${jobs.length === 1 ? "s" : ""}` });
+      this.rows.push({ heading: name, text: `${name || "no queue"} · ${plural(jobs.filter((job) => RUNNING.has(job.state)).length, "job")} with quota, ${jobs.filter((job) => !RUNNING.has(job.state)).length} with a planned start` });
       for (const job of jobs) this.rows.push({ job });
     }
     this.note.textContent = `${plural(running, "job")} run, ${planned} with a reserved or forecast start`;
@@ -150,15 +150,15 @@ export class PlanView {
     context.rect(0, AXIS, width, height);
     context.clip();
     const last = Math.min(this.rows.length, this.first + Math.ceil(height / ROW) + 1);
-    for (let i = this.first; i < last; i++) this.drawRow(context, paint, this.rows[i], AXIS + (i - this.first) * ROW - shift, width, now);
     const x = this.x(now);
     context.fillStyle = paint("bad");
-    context.fillRect(x - 0.75, AXIS, 1.5, height);
+    context.fillRect(x - 0.75, AXIS - 8, 1.5, height);
+    for (let i = this.first; i < last; i++) this.drawRow(context, paint, this.rows[i], AXIS + (i - this.first) * ROW - shift, width, now);
     context.restore();
     context.font = '12px system-ui, "DejaVu Sans", sans-serif';
     for (const { at, x: tickX, isDay } of ticks) {
       context.fillStyle = paint(isDay ? "text" : "muted");
-      const text = clock(at, now).replace(/,? 00:00$/, isDay ? "" : " 00:00");
+      const text = isDay ? date(at) : clock(at, at);
       const size = context.measureText(text).width;
       if (Math.abs(tickX - x) > size / 2 + 24 && tickX - size / 2 > this.label - 10 && tickX + size / 2 < width) context.fillText(text, tickX - size / 2, 12);
     }
