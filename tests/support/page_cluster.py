@@ -30,7 +30,7 @@ from zonewise_common.nrt import names
 from zonewise_common.nrt.holdings import Holdings, holdings_key, write_holdings
 from zonewise_sandbox.apiserver.merge_patch import merge_patch
 from zonewise_scheduler.admission.cpu_topology import CpuTopology
-from zonewise_scheduler.admission.node import DeviceClass, NodeKind, NodeState, Policies, idle_node
+from zonewise_scheduler.admission.node import DeviceClass, NodeKind, Policies, idle_node
 from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.backfill.types import Forecast, Plan
@@ -288,7 +288,7 @@ class PageCluster:
                     for make in MAKES
                 ]  # fmt: skip
                 group = {"coveredResources": ["cpu", GPU], "flavors": flavors}
-                spec = {"namespaceSelector": {}, "cohortName": team, "resourceGroups": [group]}
+                spec: Json = {"namespaceSelector": {}, "cohortName": team, "resourceGroups": [group]}
                 self._observe(CLUSTER_QUEUES, "", queue, {"spec": spec})
                 self._observe(LOCAL_QUEUES, "batch", queue, {"spec": {"clusterQueue": queue}})
 

@@ -13,6 +13,8 @@ const LOOSE_RACK = 32; // nodes of a group where no label names racks
 const METRICS = { gpus: "GPUs", cpus: "CPUs", memory: "Memory" };
 const SLOTS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8f7ae5", "#999933"]; // Okabe and Ito
 
+const collator = new Intl.Collator("en", { numeric: true });
+
 export class ClusterView {
   constructor(store, main, _rest, parameters) {
     this.store = store;
@@ -147,7 +149,7 @@ export class ClusterView {
   layout() {
     const groups = new Map();
     const loose = [];
-    const names = [...this.store.nodes.keys()].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+    const names = [...this.store.nodes.keys()].sort(collator.compare);
     for (const name of names) {
       const { domains } = this.store.nodes.get(name);
       if (!domains.length) { loose.push(name); continue; }
@@ -161,45 +163,55 @@ export class ClusterView {
       if (!groups.has("no rack")) groups.set("no rack", new Map());
       groups.get("no rack").set(`${loose[i]} …`, loose.slice(i, i + LOOSE_RACK));
     }
-    const ordered = [...groups].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }));
+    const ordered = [...groups].sort(([x], [y]) => collator.compare(x, y)).map(([group, racks]) =>
+      [group, [...racks].sort(([x], [y]) => collator.compare(x, y))]);
     const width = this.width();
     const limit = Math.max(innerHeight - 330, 320);
-    let plan = null;
+    let best = null;
     for (let tile = MAX_TILE; tile >= MIN_TILE; tile -= 1) {
-      plan = this.place(ordered, width, tile);
-      if (plan.height <= limit) break;
+      for (const fold of [1, 2, 4]) {
+        const height = this.place(ordered, width, tile, fold, null, null);
+        if (!best || height < best.height) best = { tile, fold, height };
+      }
+      if (best.height <= limit) break;
     }
-    return plan;
+    const [items, labels] = [[], []];
+    this.place(ordered, width, best.tile, best.fold, items, labels);
+    return { ...best, items, labels, width };
   }
 
-  /** Place racks side by side, and their groups one below the other, or beside each other where they are small. */
-  place(groups, width, tile) {
-    const items = [];
-    const labels = [];
+  /**
+   * Place groups side by side, and the racks of each in `fold` lines or more; return the height.
+   * Tiles and labels go into `items` and `labels`, unless these are null.
+   */
+  place(groups, width, tile, fold, items, labels) {
     const step = tile + GAP;
-    let [x, y, rowHeight] = [0, 0, 0];
+    const gap = Math.max(GAP + 2, Math.round(tile * 0.45));
+    const label = tile >= 12 ? LABEL : 0;
+    let [x, y, lineHeight] = [0, 0, 0];
     for (const [group, racks] of groups) {
-      const sizes = [...racks.values()].map((names) => this.rackSize(names.length, step, group));
-      const groupWidth = sizes.reduce((sum, size) => sum + size.width + RACK_GAP, 0);
-      if (groupWidth > width - x && x > 0) { x = 0; y += rowHeight + RACK_GAP; rowHeight = 0; }
-      if (group) labels.push({ text: group, x, y: y + 11, bold: true, width: Math.min(groupWidth, width) - RACK_GAP });
-      const top = y + (group ? LABEL + 2 : 0);
-      let [rackX, rackY, lineHeight] = [x, top, 0];
-      [...racks].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true })).forEach(([rack, names]) => {
-        const size = this.rackSize(names.length, step);
-        if (rackX + size.width > width && rackX > 0) { rackX = 0; rackY += lineHeight + RACK_GAP; lineHeight = 0; }
-        if (tile >= 9) labels.push({ text: rack, x: rackX, y: rackY + 10, width: size.width });
-        const tileTop = rackY + (tile >= 9 ? LABEL : 0);
-        names.forEach((name, i) => items.push({ name, x: rackX + (i % size.columns) * step, y: tileTop + Math.floor(i / size.columns) * step, size: tile }));
-        rackX += size.width + RACK_GAP;
-        lineHeight = Math.max(lineHeight, size.height + (tile >= 9 ? LABEL : 0));
-      });
-      const isOneLine = rackY === top;
-      rowHeight = Math.max(rowHeight, rackY + lineHeight - y);
-      if (isOneLine) x = rackX + RACK_GAP;
-      else { x = 0; y += rowHeight + RACK_GAP; rowHeight = 0; }
+      const sizes = racks.map(([, names]) => this.rackSize(names.length, step));
+      const widest = Math.max(...sizes.map((size) => size.width)) + gap;
+      const perLine = Math.max(1, Math.min(Math.ceil(racks.length / fold), Math.floor((width + gap) / widest)));
+      const groupWidth = Math.min(perLine, racks.length) * widest - gap;
+      if (x > 0 && x + groupWidth > width) [x, y, lineHeight] = [0, y + lineHeight + RACK_GAP, 0];
+      if (group) labels?.push({ text: group, x, y: y + 11, bold: true, width: groupWidth });
+      let top = y + (group ? LABEL + 2 : 0);
+      for (let i = 0; i < racks.length; i += perLine) {
+        const line = racks.slice(i, i + perLine);
+        line.forEach(([rack, names], j) => {
+          if (!items) return;
+          const left = x + j * widest;
+          if (label) labels.push({ text: rack, x: left, y: top + 10, width: widest - gap });
+          const { columns } = sizes[i + j];
+          names.forEach((name, k) => items.push({ name, size: tile, x: left + (k % columns) * step, y: top + label + Math.floor(k / columns) * step }));
+        });
+        top += label + Math.max(...sizes.slice(i, i + perLine).map((size) => size.height)) + (i + perLine < racks.length ? gap : 0);
+      }
+      lineHeight = Math.max(lineHeight, top - y);
+      x += groupWidth + gap + RACK_GAP;
     }
-    return { items, labels, width, height: y + rowHeight, tile };
+    return y + lineHeight;
   }
 
   rackSize(size, step) {
@@ -229,7 +241,7 @@ export class ClusterView {
       context.fillStyle = label.bold ? text : muted;
       context.fillText(fit(context, label.text, label.width), label.x, label.y);
     }
-    this.shades = ["free", "used-1", "used-2", "used-3", "used-4", "bad", "text", "surface"].map(this.paint);
+    this.shades = ["free", "used-1", "used-2", "used-3", "used-4", "bad", "text", "surface", "line"].map(this.paint);
     for (const item of this.order) this.drawTile(context, item);
     this.drawFocus(context);
   }
@@ -246,7 +258,7 @@ export class ClusterView {
     context.fillStyle = surface;
     context.fillRect(x - 2, y - 2, size + 4, size + 4);
     if (this.metric === "gpus" && !node.gpus) {
-      context.strokeStyle = free;
+      context.strokeStyle = this.shades[8];
       context.lineWidth = 1.5;
       context.strokeRect(x + 0.75, y + 0.75, size - 1.5, size - 1.5);
       this.drawState(context, node, x, y, size, bad);
@@ -407,7 +419,7 @@ export class ClusterView {
   }
 
   showTable() {
-    patchChildren(this.table, this.list.view([...this.store.nodes.values()].sort((a, b) => a.key.localeCompare(b.key, "en", { numeric: true })), (node) => node.key).filter(Boolean));
+    patchChildren(this.table, this.list.view([...this.store.nodes.values()].sort((a, b) => collator.compare(a.key, b.key)), (node) => node.key).filter(Boolean));
   }
 }
 

@@ -63,7 +63,7 @@ export class JobView {
           details?.explanation && this.shortages(details.explanation),
           job && this.places(job)),
         h("aside", null,
-          job && h("section", { class: "card" }, h("h2", null, "Requests"), h("dl", { class: "facts" },
+          job && h("section", { class: "card" }, h("h2", null, "Requests, all pods together"), h("dl", { class: "facts" },
             h("dt", null, "Pods"), h("dd", null, count(job.pods)),
             h("dt", null, "GPUs"), h("dd", null, job.gpus ? count(job.gpus) : "none"),
             h("dt", null, "CPUs"), h("dd", null, cpus(job.cpus)),
@@ -81,7 +81,7 @@ export class JobView {
     const message = details?.message ?? "";
     const place = details?.position ?? job.position;
     return h("section", { class: "card why" }, h("h2", null, `Why it waits${job.reason ? `: ${job.reason}` : ""}`),
-      h("p", null, message || (details ? "It has just come." : "…")),
+      message ? h("ul", null, message.split("; ").map((part) => h("li", null, part))) : h("p", null, details ? "It has just come." : "…"),
       place > 0 && h("p", { class: "note" }, `Position ${place} in ${job.clusterQueue}.`));
   }
 

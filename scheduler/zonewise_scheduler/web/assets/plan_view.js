@@ -36,6 +36,7 @@ export class PlanView {
     this.legend = h("ul", { class: "legend" },
       h("li", null, swatch(s("rect", { class: "fill-run", y: 2, width: 34, height: 10, rx: 2 })), "runs, up to its deadline"),
       h("li", null, swatch(s("rect", { class: "fill-run", y: 2, width: 22, height: 10, rx: 2 }), s("path", { class: "line-strong fill-none", d: "M24 3L30 7L24 11" })), "runs, without a walltime"),
+      h("li", null, swatch(s("rect", { class: "fill-stop", y: 2, width: 34, height: 10, rx: 2 })), "is being stopped"),
       h("li", null, swatch(s("rect", { class: "fill-none line-reserve", x: 1, y: 3, width: 32, height: 9, rx: 2, "stroke-dasharray": "4 2", "stroke-width": 1.6 })), "reserved start, with its walltime"),
       h("li", null, swatch(s("path", { class: "line-forecast", "stroke-width": 1.8, d: "M2 7H32M2 3V11M32 3V11" }), s("path", { class: "fill-forecast", d: "M14 7L18 3L22 7L18 11Z" })), "forecast start: earliest, likely, latest"));
     main.append(h("div", { class: "head" }, h("h1", null, "Plan"), this.note, this.tools),
