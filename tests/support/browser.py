@@ -13,7 +13,8 @@ import tempfile
 import time
 from typing import TYPE_CHECKING, Any
 
-from support.waiting import PATIENCE
+from support.ports import reserved_port
+from support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -42,6 +43,7 @@ class Browser:
         }
         self._session = ""
         self._session = self._send("POST", "session", {"capabilities": {"alwaysMatch": always}})["sessionId"]
+        self.command("Emulation.setFocusEmulationEnabled", enabled=True)
         self.command(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
         )
@@ -120,10 +122,7 @@ def browser(width: int = 1400, height: int = 900) -> Generator[Browser]:
     """Start a browser. Raises RuntimeError where it is absent."""
     if BROWSER is None or DRIVER is None:
         raise RuntimeError("chromium and chromedriver are needed")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    with tempfile.TemporaryDirectory() as home:
+    with reserved_port() as port, tempfile.TemporaryDirectory() as home:
         driver = subprocess.Popen(
             [DRIVER, f"--port={port}", "--log-level=SEVERE"],
             env={"HOME": home, "PATH": "/usr/bin:/bin"},
@@ -143,10 +142,10 @@ def browser(width: int = 1400, height: int = 900) -> Generator[Browser]:
 
 
 def _wait(port: int) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
+    def listens() -> bool:
         with contextlib.suppress(OSError):
             socket.create_connection(("127.0.0.1", port), 1.0).close()
-            return
-        time.sleep(0.02)
-    raise TimeoutError("chromedriver has not started")
+            return True
+        return False
+
+    eventually(listens)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.planner_feed import PlannerFeed
     from zonewise_scheduler.backfill.types import Plan
     from zonewise_scheduler.controller.jobs.interface import JobAdapter
-    from zonewise_scheduler.controller.nodes.node_view import NodeRevision
+    from zonewise_scheduler.controller.nodes.node_view import NodeRevisions
     from zonewise_scheduler.controller.nodes.types import TrackedNode, TrackedReport
     from zonewise_scheduler.controller.observed_pod import WatchedPod
     from zonewise_scheduler.controller.planning.configuration import ConfigurationObjects
@@ -311,9 +311,9 @@ class QueueController:
         """Return by reason the pods that were left to kube-scheduler though their queues have pods bound here."""
         return dict(self._pods.binder.left)
 
-    def take_revised_nodes(self) -> list[NodeRevision]:
-        """Return the nodes that have changed since the last call."""
-        return self._nodes.take_revised()
+    def nodes_revised_since(self, revision: int) -> NodeRevisions:
+        """Return the nodes that have changed since a revision, 0: since the start."""
+        return self._nodes.revised_since(revision)
 
     @property
     def workloads(self) -> Mapping[str, Json]:

@@ -66,8 +66,10 @@ class NodeTracker:
         self._relieved: set[str] = set()
         self._changed_keys: dict[str, dict[str, bool]] = {}
         """By node and key: whether its pod has ended."""
-        self._revised: set[str] = set()
-        """Nodes with changes that the planner has, and that take_revised() has not returned."""
+        self.revision = 0
+        """Increases with each change that the planner gets."""
+        self.revisions: dict[str, int] = {}
+        """The revision of the last change of each node that is not deleted; read-only."""
 
     # --- observations
 
@@ -142,14 +144,9 @@ class NodeTracker:
         for node in self._changed_usage | self._changed_keys.keys():
             if not self._nodes[node].pods:
                 del self._nodes[node]
-        self._revised |= changes.keys() | self._changed_usage | self._changed_keys.keys()
+        self._note_revisions({*changes, *self._changed_usage, *self._changed_keys})
         self._contents, self._changed_usage, self._changed_keys = {}, set(), {}
         return [changes[node] for node in sorted(changes)]
-
-    def take_revised(self) -> set[str]:
-        """Return the nodes that have changed since the last call, as far as the planner knows of it."""
-        revised, self._revised = self._revised, set()
-        return revised
 
     def pods_by_key(self, node: str) -> dict[str, tuple[TrackedPod, ...]]:
         """Return the active pods on a node by key of nrt.holdings."""
@@ -171,6 +168,14 @@ class NodeTracker:
         return relieved
 
     # --- parts
+
+    def _note_revisions(self, nodes: set[str]) -> None:
+        self.revision += bool(nodes)
+        for node in nodes:
+            if node in self.health:
+                self.revisions[node] = self.revision
+            else:
+                self.revisions.pop(node, None)
 
     def _set_content(self, field: str, node: str, content: str | None) -> None:
         key = field, node

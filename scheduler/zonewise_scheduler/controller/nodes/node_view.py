@@ -28,11 +28,19 @@ _OBJECT = msgspec.json.Decoder(dict[str, Any])
 class NodeRevision(NamedTuple):
     """A node that has changed."""
 
-    name: str
-    node: TrackedNode | None
-    """None: it was deleted."""
+    node: TrackedNode
     pods: Mapping[str, tuple[TrackedPod, ...]]
     """The active pods on it, by key of nrt.holdings."""
+
+
+class NodeRevisions(NamedTuple):
+    """The nodes at a revision, as far as the planner knows of it."""
+
+    revision: int
+    names: frozenset[str]
+    """Of all nodes."""
+    changed: list[NodeRevision]
+    """Those that have changed since an earlier revision."""
 
 
 class NodeView:
@@ -80,10 +88,11 @@ class NodeView:
         info = self._infos[name]
         return None if info is None else info._replace(requested=self.tracker.requested(name))
 
-    def take_revised(self) -> list[NodeRevision]:
-        """Return the nodes that have changed since the last call, as far as the planner knows of it."""
-        names = self.tracker.take_revised()
-        return [NodeRevision(name, self._nodes.get(name), self.tracker.pods_by_key(name)) for name in names]
+    def revised_since(self, revision: int) -> NodeRevisions:
+        """Return what has changed since a revision, 0: since the start."""
+        names = [name for name, each in self.tracker.revisions.items() if each > revision and name in self._nodes]
+        changed = [NodeRevision(self._nodes[name], self.tracker.pods_by_key(name)) for name in names]
+        return NodeRevisions(self.tracker.revision, frozenset(self.tracker.revisions), changed)
 
     def set_placement(self, key: str, workload: Workload | None) -> None:
         """Note where the pods of a workload are placed; None: it has no quota any more."""

@@ -69,19 +69,26 @@ class ClusterRevision(NamedTuple):
     rows: tuple[WorkloadRow, ...]
     objects: Mapping[str, Json]
     """The Workloads by key."""
+    node_revision: int
+    node_names: frozenset[str]
+    """Of all nodes."""
     nodes: list[NodeSight]
+    """Those that have changed."""
     levels: tuple[str, ...]
     """Label keys of the levels above the node."""
 
 
-def take_revision(controller: QueueController, reporter: StatusReporter) -> ClusterRevision:
-    """Return what has changed. Runs in the controller's thread."""
+def take_revision(controller: QueueController, reporter: StatusReporter, node_revision: int) -> ClusterRevision:
+    """Return the cluster, with the nodes that have changed since a revision. Runs in the controller's thread."""
     nodes = controller.feed.nodes
     reports = nodes if isinstance(nodes, ClusterNodes) else ClusterNodes()
+    revisions = controller.nodes_revised_since(node_revision)
     return ClusterRevision(
         workload_rows(controller, reporter.notes, reporter.forecasts),
         dict(controller.workloads),
-        [NodeSight(each, reports.last_report(each.name)) for each in controller.take_revised_nodes()],
+        revisions.revision,
+        revisions.names,
+        [NodeSight(each, reports.last_report(each.node.name)) for each in revisions.changed],
         level_labels(controller.configuration.objects(TOPOLOGIES)),
     )
 
@@ -100,6 +107,7 @@ class ClusterFeed:
         self._lock = threading.Lock()
         self._tables = VersionedTables(f"{int(clock() * 1000):x}", _TABLES)
         self._workloads = WorkloadTable()
+        self._node_revision = 0
         self._sights: dict[str, NodeSight] = {}
         """The last sight of each node."""
         self._levels: tuple[str, ...] = ()
@@ -178,7 +186,7 @@ class ClusterFeed:
 
         def function(controller: QueueController) -> ClusterRevision:
             begin = time.perf_counter()
-            revision = take_revision(controller, self._reporter)
+            revision = take_revision(controller, self._reporter, self._node_revision)
             spans.append(time.perf_counter() - begin)
             return revision
 
@@ -206,16 +214,14 @@ class ClusterFeed:
 
     def _node_rows(self, revision: ClusterRevision) -> dict[str, Row | None]:
         """Return the rows of nodes that have changed; of all where the levels have."""
-        changed = {sight.revision.name: sight for sight in revision.nodes}
-        for name, sight in changed.items():
-            if sight.revision.node is None:
-                self._sights.pop(name, None)
-            else:
-                self._sights[name] = sight
+        changed = {sight.revision.node.name: sight for sight in revision.nodes}
+        gone = self._sights.keys() - revision.node_names
+        self._sights = {name: sight for name, sight in self._sights.items() if name not in gone} | changed
+        self._node_revision = revision.node_revision
         if revision.levels != self._levels:
             self._levels = revision.levels
-            changed |= self._sights
-        return {name: node_row(sight, revision.levels) for name, sight in changed.items()}
+            changed = self._sights
+        return {**dict.fromkeys(gone), **{name: node_row(sight, revision.levels) for name, sight in changed.items()}}
 
 
 class ClusterEvents:

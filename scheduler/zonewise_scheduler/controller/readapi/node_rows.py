@@ -66,11 +66,9 @@ def level_labels(topologies: Iterable[Json]) -> tuple[str, ...]:
     return best
 
 
-def node_row(sight: NodeSight, levels: Sequence[str]) -> Row | None:
-    """Return the values of NODE_COLUMNS; None: the node was deleted."""
+def node_row(sight: NodeSight, levels: Sequence[str]) -> Row:
+    """Return the values of NODE_COLUMNS."""
     node = sight.revision.node
-    if node is None:
-        return None
     try:
         info = read_node_info(_OBJECT.decode(node.content))
     except FieldError as error:

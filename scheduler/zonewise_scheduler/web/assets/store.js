@@ -1,11 +1,13 @@
 // The cluster as the controller has it: all rows once, then what changes, pushed.
 //
 // A lost connection is opened again with the last version, so nothing is missed, and nothing is sent twice. Events of
-// one frame are applied together. The token stays in this tab (sessionStorage), and goes nowhere but to this server.
+// one frame are applied together. A tab that is not seen closes its connection after a while: browsers have six for one
+// server, whatever the number of tabs. The token stays in this tab (sessionStorage), and goes nowhere but to this server.
 
 const TOKEN = "zonewise-token";
 const MAX_PAUSE = 15000;
 const SILENCE = 30000;
+const UNSEEN = 20000;
 const PARTS = ["nodes", "workloads", "clusterQueues", "cohorts", "localQueues"];
 
 export class Unauthorized extends Error {}
@@ -60,13 +62,29 @@ export class Store extends EventTarget {
       } catch (error) {
         if (error instanceof Unauthorized) throw error;
       }
-      this.setState("lost");
+      this.setState(document.hidden ? "connecting" : "lost");
       pause = performance.now() - began > 5000 ? 500 : Math.min(pause * 2, MAX_PAUSE);
-      await new Promise((wake) => {
-        const timer = setTimeout(wake, pause * (0.5 + Math.random() / 2));
-        addEventListener("online", () => { clearTimeout(timer); wake(); }, { once: true });
-      });
+      await this.wait(pause * (0.5 + Math.random() / 2));
     }
+  }
+
+  /** Wait for a time and until the tab is seen; the network's return ends the time. */
+  wait(milliseconds) {
+    return new Promise((wake) => {
+      let isDue = false;
+      const controller = new AbortController();
+      const look = () => {
+        if (!isDue || document.hidden) return;
+        clearTimeout(timer);
+        controller.abort();
+        wake();
+      };
+      const due = () => { isDue = true; look(); };
+      const timer = setTimeout(due, milliseconds);
+      addEventListener("online", due, { signal: controller.signal });
+      addEventListener("pageshow", due, { signal: controller.signal });
+      document.addEventListener("visibilitychange", due, { signal: controller.signal });
+    });
   }
 
   /** Get all rows. */
@@ -89,6 +107,12 @@ export class Store extends EventTarget {
   async listen() {
     const abort = new AbortController();
     let timer = setTimeout(() => abort.abort(), SILENCE);
+    let unseen;
+    addEventListener("pagehide", () => abort.abort(), { signal: abort.signal });
+    document.addEventListener("visibilitychange", () => {
+      clearTimeout(unseen);
+      if (document.hidden) unseen = setTimeout(() => abort.abort(), UNSEEN);
+    }, { signal: abort.signal });
     try {
       const response = await this.fetch("cluster/events", { headers: { "Last-Event-ID": this.version }, signal: abort.signal });
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -106,6 +130,7 @@ export class Store extends EventTarget {
       }
     } finally {
       clearTimeout(timer);
+      clearTimeout(unseen);
       abort.abort();
     }
   }

@@ -34,7 +34,9 @@ def cluster() -> PageCluster:
 
 @pytest.fixture
 def without_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ClusterFeed, "_note_stream", lambda _feed: None)
+    def note_stream(_feed: ClusterFeed) -> None: ...
+
+    monkeypatch.setattr(ClusterFeed, "_note_stream", note_stream)
 
 
 def feed_of(cluster: PageCluster) -> ClusterFeed:
@@ -73,6 +75,17 @@ def test_all_rows_are_of_the_controller(cluster: PageCluster) -> None:
         for workload, pods, *_ in node["runs"]:
             pods_by_workload[workload] = pods_by_workload.get(workload, 0) + pods
     assert pods_by_workload == {key: workloads[key]["pods"] for key in state.running}
+
+
+def test_a_deleted_node_has_no_row(cluster: PageCluster) -> None:
+    feeds = [feed_of(cluster), feed_of(cluster)]  # two clients of one controller take nothing from each other
+    assert [len(all_rows(feed)["tables"]["nodes"]["set"]) for feed in feeds] == [12, 12]
+    cluster.controller.observe_node(cluster.nodes[0].name, None)
+    cluster.controller.observe_report(cluster.nodes[0].name, None)
+    cluster.step(1.0)
+    for feed in feeds:
+        assert cluster.nodes[0].name not in all_rows(feed)["tables"]["nodes"]["set"]
+        assert len(all_rows(feed)["tables"]["nodes"]["set"]) == 11
 
 
 def test_the_same_rows_are_sent_once(cluster: PageCluster) -> None:

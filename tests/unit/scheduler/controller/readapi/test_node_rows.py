@@ -37,10 +37,9 @@ def node(ready: str = "True", **spec: Any) -> Json:
     }
 
 
-def row(obj: Json | None, levels: tuple[str, ...] = ()) -> Json | None:
-    tracked = None if obj is None else decode_node(msgspec.Raw(json.dumps(obj).encode()))
-    values = node_row(NodeSight(NodeRevision("n", tracked, {}), None), levels)
-    return None if values is None else dict(zip(NODE_COLUMNS, values, strict=True))
+def row(obj: Json, levels: tuple[str, ...] = ()) -> Json:
+    tracked = decode_node(msgspec.Raw(json.dumps(obj).encode()))
+    return dict(zip(NODE_COLUMNS, node_row(NodeSight(NodeRevision(tracked, {}), None), levels), strict=True))
 
 
 def test_a_node_without_a_report_has_no_zones() -> None:
@@ -48,7 +47,6 @@ def test_a_node_without_a_report_has_no_zones() -> None:
         "domains": ("r1",), "state": "Ready", "cpus": 8000, "cpusUsed": 0, "memory": 16 << 30, "memoryUsed": 0,
         "gpus": 2, "gpusUsed": 0, "pods": 10, "podsUsed": 0, "zones": (), "runs": (),
     }  # fmt: skip
-    assert row(None) is None
 
 
 @pytest.mark.parametrize(
@@ -57,7 +55,6 @@ def test_a_node_without_a_report_has_no_zones() -> None:
 )
 def test_a_node_that_takes_no_pods_has_its_state(obj: Json, state: str) -> None:
     known = row(obj)
-    assert known is not None
     assert known["state"] == state
 
 
@@ -65,7 +62,6 @@ def test_an_invalid_node_names_its_problem() -> None:
     obj = node()
     obj["status"]["allocatable"]["cpu"] = "many"
     known = row(obj)
-    assert known is not None
     assert known["state"].startswith("Invalid: status.allocatable")
     assert known["cpus"] is None
 
@@ -78,7 +74,6 @@ def test_domains_are_those_of_the_topology() -> None:
     ])  # fmt: skip
     assert levels == ("block", RACK)
     known = row(node(), levels)
-    assert known is not None
     assert known["domains"] == ("b1", "r1")
 
 
@@ -96,20 +91,19 @@ def test_zones_and_runs_are_those_of_the_kubelets() -> None:
     nodes = cluster.controller.feed.nodes
     assert isinstance(nodes, ClusterNodes)
     by_name = {each.name: each for each in cluster.nodes}
-    revisions = cluster.controller.take_revised_nodes()
-    assert {each.name for each in revisions} == by_name.keys()
-    assert cluster.controller.take_revised_nodes() == []
+    revisions = cluster.controller.nodes_revised_since(0)
+    assert {each.node.name for each in revisions.changed} == by_name.keys() == revisions.names
+    assert cluster.controller.nodes_revised_since(revisions.revision).changed == []
     count = 0
-    for revision in revisions:
-        values = node_row(NodeSight(revision, nodes.last_report(revision.name)), ())
-        assert values is not None
-        known = dict(zip(NODE_COLUMNS, values, strict=True))
-        expected = by_name[revision.name]
-        zones = [dict(zip(ZONE_COLUMNS, zone, strict=True)) for zone in known["zones"]]  # type: ignore[call-overload]
+    for revision in revisions.changed:
+        values = node_row(NodeSight(revision, nodes.last_report(revision.node.name)), ())
+        known: Json = dict(zip(NODE_COLUMNS, values, strict=True))
+        expected = by_name[revision.node.name]
+        zones: list[Json] = [dict(zip(ZONE_COLUMNS, zone, strict=True)) for zone in known["zones"]]
         assert [zone["gpusFree"] for zone in zones] == list(expected.state.device_free or [0] * len(zones))
         assert sum(zone["cpusFree"] for zone in zones) == expected.state.free_cpus.bit_count()
-        for run in known["runs"]:  # type: ignore[attr-defined]
-            entry = dict(zip(RUN_COLUMNS, run, strict=True))
+        for run in known["runs"]:
+            entry: Json = dict(zip(RUN_COLUMNS, run, strict=True))
             stem = entry["workload"].partition("/")[2]
             held = [each for pod, (_, each) in expected.held.items() if pod.rpartition("-")[0] == stem]
             zone_cpus = expected.kind.cpus.zones
