@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from zonewise_common.service.http_messages import CONTINUE, RequestReader
 
 if TYPE_CHECKING:
-    from zonewise_common.service.handlers import Stream
+    from zonewise_common.service.handlers import ResponseStream
     from zonewise_common.service.http_messages import HttpRequest
     from zonewise_common.service.tls import Certificates
 
@@ -57,7 +57,7 @@ class Connection:
         self.draining = False
         """Whether the last response is sent, and what the client still sends is discarded."""
         self.deadline = 0.0
-        self.stream: Stream | None = None
+        self.stream: ResponseStream | None = None
         """The rest of the response, which lasts; None: the response ends by itself."""
         self.stream_end = 0.0
         """When the stream is closed at the latest."""

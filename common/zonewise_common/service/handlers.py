@@ -35,7 +35,7 @@ class Request(NamedTuple):
     """By name in lower case."""
 
 
-class Stream(Protocol):
+class ResponseStream(Protocol):
     """The body of a response that lasts: the server takes the next part once the client has read the last one."""
 
     def __call__(self) -> bytes | None:
@@ -51,7 +51,7 @@ class Response(NamedTuple):
     body: bytes
     headers: tuple[tuple[str, str], ...] = ()
     """Others than those of every response."""
-    stream: Stream | None = None
+    stream: ResponseStream | None = None
     """What follows `body`, until the server or the client closes the connection; None: nothing."""
 
 

@@ -96,7 +96,7 @@ class _ClusterNode:
             self.queue_pods.pop(key, None)
 
 
-class NodeReport(NamedTuple):
+class LastReport(NamedTuple):
     """What the last report of a node says."""
 
     state: NodeState
@@ -158,10 +158,10 @@ class ClusterNodes:
                 flavor_topologies.append(topology)
         return TASSnapshot(flavor_topologies, kubelet_states=self._kubelet_states)
 
-    def last_report(self, name: str) -> NodeReport | None:
+    def last_report(self, name: str) -> LastReport | None:
         """Return the last report of a node; None: there is none, or it cannot be read."""
         node = self._nodes.get(name)
-        return None if node is None or node.reported is None else NodeReport(node.reported, node.texts)
+        return None if node is None or node.reported is None else LastReport(node.reported, node.texts)
 
     # --- one node
 

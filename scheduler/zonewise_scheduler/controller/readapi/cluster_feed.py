@@ -97,13 +97,19 @@ class ClusterFeed:
     """See the module. Safe for several threads."""
 
     def __init__(
-        self, call: ControllerCall, reporter: StatusReporter, clock: Callable[[], float], *, period: float = PERIOD
+        self,
+        call: ControllerCall,
+        reporter: StatusReporter,
+        clock: Callable[[], float],
+        *,
+        period: float = PERIOD,
+        rest_ratio: float = REST_RATIO,
     ) -> None:
-        """`clock` returns seconds since 1970; `period` in seconds."""
+        """`clock` returns seconds since 1970; `period`, in seconds, and `rest_ratio` bound the versions (see above)."""
         self._call = call
         self._reporter = reporter
         self._clock = clock
-        self._period = period
+        self._period, self._rest_ratio = period, rest_ratio
         self._lock = threading.Lock()
         self._tables = VersionedTables(f"{int(clock() * 1000):x}", _TABLES)
         self._workloads = WorkloadTable()
@@ -154,6 +160,11 @@ class ClusterFeed:
         finally:
             self._lock.release()
 
+    def refresh(self) -> None:
+        """Bring the tables up to date, unless they were brought just before. Raises TimeoutError."""
+        with self._lock:
+            self._refresh()
+
     # --- the thread
 
     def _note_stream(self) -> None:
@@ -170,8 +181,7 @@ class ClusterFeed:
                     self._thread = None
                     return
             try:
-                with self._lock:
-                    self._refresh()
+                self.refresh()
             except TimeoutError as error:
                 log.warning("the page is not current: %s", error)
             except Exception:  # a defect must not end the thread: the next version may do
@@ -179,7 +189,6 @@ class ClusterFeed:
             time.sleep(max(self._period / 4, self._next_at - time.monotonic()))
 
     def _refresh(self) -> None:
-        """Bring the tables up to date, unless they were brought just before. Raises TimeoutError."""
         if time.monotonic() < self._next_at:
             return
         spans: list[float] = []
@@ -191,7 +200,7 @@ class ClusterFeed:
             return revision
 
         revision = self._call(function, CALL_TIMEOUT)
-        self._next_at = time.monotonic() + max(self._period, REST_RATIO * sum(spans))
+        self._next_at = time.monotonic() + max(self._period, self._rest_ratio * sum(spans))
         snapshot = self._reporter.snapshot
         queues = snapshot.queues
         self._head = {

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.nodes.types import TrackedPod
     from zonewise_scheduler.controller.types import Json
     from zonewise_scheduler.nodes.node.node_info import NodeInfo
-    from zonewise_scheduler.tas.cluster_nodes import NodeReport
+    from zonewise_scheduler.tas.cluster_nodes import LastReport
 
 NODE_COLUMNS = (
     "domains", "state", "cpus", "cpusUsed", "memory", "memoryUsed", "gpus", "gpusUsed", "pods", "podsUsed", "zones",
@@ -45,7 +45,7 @@ class NodeSight(NamedTuple):
     """A node that has changed, with its last report."""
 
     revision: NodeRevision
-    report: NodeReport | None
+    report: LastReport | None
 
 
 class _Run(NamedTuple):
@@ -167,7 +167,7 @@ def _runs(sight: NodeSight) -> tuple[Row, ...]:
     )
 
 
-def _holdings(report: NodeReport | None) -> dict[str, Holdings]:
+def _holdings(report: LastReport | None) -> dict[str, Holdings]:
     try:
         return {} if report is None or report.texts is None else read_holdings(report.texts)
     except ValueError:  # damaged: the reader of reports has told so

@@ -67,7 +67,7 @@ function askForToken(reason) {
   const note = store.token || !reason.includes("is needed") ? h("p", { class: "alert", role: "alert" }, reason) : null;
   store.token = "";
   main.replaceChildren(h("section", { class: "card login" }, h("h1", null, "This controller needs a token"), note ?? "",
-    h("p", { id: "token-note" }, "A token whose user may get /api/v1/*, for example of: ", h("code", null, "kubectl create token zonewise-viewer"),
+    h("p", { id: "token-note" }, "A token whose user may get /api/v1/*, such as one of ", h("code", null, "kubectl create token zonewise-viewer"),
       ". It stays in this tab, until you close it."), form));
   input.focus();
 }

@@ -41,7 +41,7 @@ def without_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def feed_of(cluster: PageCluster) -> ClusterFeed:
     """A feed that makes a version whenever all rows are requested."""
-    return ClusterFeed(cluster.ask, cluster.reporter, lambda: cluster.now, period=0.0)
+    return ClusterFeed(cluster.ask, cluster.reporter, lambda: cluster.now, period=0.0, rest_ratio=0.0)
 
 
 def all_rows(feed: ClusterFeed, **headers: str) -> Json:
@@ -54,11 +54,6 @@ def all_rows(feed: ClusterFeed, **headers: str) -> Json:
 def named(body: Json, table: str) -> dict[str, Json]:
     columns = body["columns"][table]
     return {key: dict(zip(columns, row, strict=True)) for key, row in body["tables"][table]["set"].items()}
-
-
-@pytest.fixture(autouse=True)
-def _no_rest(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction]
-    monkeypatch.setattr(cluster_feed, "REST_RATIO", 0.0)
 
 
 def test_all_rows_are_of_the_controller(cluster: PageCluster) -> None:
