@@ -125,7 +125,7 @@ def browser(width: int = 1400, height: int = 900) -> Generator[Browser]:
     with reserved_port() as port, tempfile.TemporaryDirectory() as home:
         driver = subprocess.Popen(
             [DRIVER, f"--port={port}", "--log-level=SEVERE"],
-            env={"HOME": home, "PATH": "/usr/bin:/bin"},
+            env={"HOME": home, "PATH": "/usr/bin:/bin", "TZ": "UTC"},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

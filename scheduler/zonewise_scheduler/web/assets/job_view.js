@@ -81,7 +81,7 @@ export class JobView {
     const message = details?.message ?? "";
     const place = details?.position ?? job.position;
     return h("section", { class: "card why" }, h("h2", null, `Why it waits${job.reason ? `: ${job.reason}` : ""}`),
-      message ? h("ul", null, message.split("; ").map((part) => h("li", null, part))) : h("p", null, details ? "It has just come." : "…"),
+      message ? h("ul", null, sentences(message).map((part) => h("li", null, part))) : h("p", null, details ? "It has just come." : "…"),
       place > 0 && h("p", { class: "note" }, `Position ${place} in ${job.clusterQueue}.`));
   }
 
@@ -123,4 +123,14 @@ export class JobView {
     return h("ol", { class: "history" }, [...entries].reverse().map((entry) => h("li", { class: entry.warning ? "warning" : null },
       h("strong", null, entry.reason), when(seconds(entry.at), now), entry.message && h("p", null, entry.message))));
   }
+}
+
+/** Return the parts of a message: what is needed stands with what there is. */
+function sentences(message) {
+  const parts = [];
+  for (const part of message.split("; ")) {
+    if (part.includes(" has ") && /^needs [^;]*$/.test(parts.at(-1) ?? "")) parts.push(`${parts.pop()}; ${part}`);
+    else parts.push(part);
+  }
+  return parts;
 }
