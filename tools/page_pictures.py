@@ -13,7 +13,6 @@ sys.path.insert(0, str(PROJECT / "tests"))
 
 from support.browser import browser  # noqa: E402
 from support.page_cluster import PageCluster  # noqa: E402
-
 from zonewise_common.service.http_server import HttpServer  # noqa: E402
 
 IMAGES = PROJECT / "docs" / "guides" / "images"
