@@ -88,6 +88,12 @@ bench-placing: .venv/.dev ## ... of packing bursts, and of the time from room to
 bench-live: .venv/.dev ## ... of the live queue, under Kueue's generator on a real API server
 	$(BIN)/python -m benchmarks.report live
 
+bench-page: .venv/.dev ## ... of the page in a headless browser, on a large cluster
+	$(BIN)/python -m benchmarks.report page
+
+page-pictures: .venv/.dev ## Make the pictures of docs/guides/page.md; Debian's packages chromium and chromium-driver are needed
+	$(BIN)/python -m tools.page_pictures
+
 soak: .venv/.dev ## Run all on real programs for 20 minutes, under faults and hostile clients; writes docs/performance.md
 	$(BIN)/python -m benchmarks.report soak
 
