@@ -13,7 +13,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help show demo proto reference test test-quick test-long test-random test-mutants test-servers check docs format image \
-        bench bench-agent bench-fit bench-extender bench-queue bench-client bench-churn bench-placing bench-live soak install clean
+        bench bench-agent bench-fit bench-extender bench-queue bench-client bench-churn bench-placing bench-live bench-page \
+        page-pictures soak install clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

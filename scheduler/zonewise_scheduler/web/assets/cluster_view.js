@@ -111,7 +111,7 @@ export class ClusterView {
   }
 
   showTools() {
-    const metrics = [...Object.entries(METRICS).map(([value, label]) => [value, `${label} used`]), ["queue", "Queue with most GPUs"]];
+    const metrics = [...Object.entries(METRICS).map(([value, label]) => [value, `${label} used`]), ["queue", "GPUs by queue"]];
     this.tools.replaceChildren(
       ...selection("metric", "Colour", metrics, this.metric, (value) => { this.metric = value; this.draw(false); this.showLegend(); }),
       choice("Form", { map: "Map", table: "Table" }, this.mode, (value) => { this.mode = value; this.show(); this.update(new Map([["all", new Set()]])); }));

@@ -50,7 +50,7 @@ function showConnection() {
   element.dataset.state = store.state;
   const texts = {
     live: store.leads === false ? "live, stands by" : "live",
-    lost: `connection lost; as of ${clock(store.now, store.now)}, tries again`,
+    lost: store.heardAt ? `connection lost; as of ${clock(store.heardAt, store.now)}, tries again` : "no connection, tries again",
     connecting: "connecting",
   };
   document.getElementById("connection-text").textContent = texts[store.state];
@@ -60,6 +60,10 @@ function askForToken(reason) {
   view?.close?.();
   view = null;
   loaded = false;
+  if (/loopback|localhost/.test(reason)) {
+    main.replaceChildren(h("section", { class: "card login" }, h("h1", null, "Not from here"), h("p", { role: "alert" }, reason)));
+    return;
+  }
   const input = h("input", { id: "token", type: "password", autocomplete: "off", required: true, "aria-describedby": "token-note" });
   const form = h("form", { submit: (event) => { event.preventDefault(); store.token = input.value.trim(); start(); } },
     h("label", { for: "token" }, "Bearer token"), input,

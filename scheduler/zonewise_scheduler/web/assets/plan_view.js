@@ -112,7 +112,7 @@ export class PlanView {
     }
     this.rows = [];
     for (const name of [...groups.keys()].sort()) {
-      const jobs = groups.get(name).sort((a, b) => order(a) - order(b) || a.key.localeCompare(b.key));
+      const jobs = groups.get(name).sort((a, b) => order(a) - order(b) || (a.key < b.key ? -1 : 1));
       this.rows.push({ heading: name, text: `${name || "no queue"} · ${plural(jobs.filter((job) => RUNNING.has(job.state)).length, "job")} with quota, ${jobs.filter((job) => !RUNNING.has(job.state)).length} with a planned start` });
       for (const job of jobs) this.rows.push({ job });
     }

@@ -22,6 +22,7 @@ export class Store extends EventTarget {
     this.levels = [];
     this.offset = 0;
     this.state = "connecting";
+    this.heardAt = 0;
     this.updates = 0;
     this.columns = {};
     this.dirty = new Map();
@@ -95,6 +96,7 @@ export class Store extends EventTarget {
     this.index = Object.fromEntries(Object.entries(body.columns).map(([name, all]) => [name, Object.fromEntries(all.map((key, i) => [key, i]))]));
     this.levels = body.levels;
     this.leads = body.leads;
+    this.heardAt = body.at;
     for (const name of PARTS) {
       if (this[name].size) this.dirty.set(name, new Set(this[name].keys()));
       this[name].clear();
@@ -123,6 +125,7 @@ export class Store extends EventTarget {
         if (done) return;
         clearTimeout(timer);
         timer = setTimeout(() => abort.abort(), SILENCE);
+        this.heardAt = this.now;
         text += value;
         const events = text.split("\n\n");
         text = events.pop();
