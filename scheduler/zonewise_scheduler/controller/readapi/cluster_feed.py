@@ -60,7 +60,7 @@ KEEP_ALIVE = 10.0
 """Seconds without a change after which a stream has a comment, so that a client notices a lost connection."""
 _LINGER = 5.0
 """Seconds without a stream after which the thread ends."""
-_TABLES = ("nodes", "workloads", "clusterQueues", "cohorts", "localQueues")
+_TABLES = ("nodes", "workloads", "clusterQueues", "cohorts", "localQueues", "status")
 
 
 class ClusterRevision(NamedTuple):
@@ -205,7 +205,6 @@ class ClusterFeed:
         queues = snapshot.queues
         self._head = {
             "at": self._clock(),
-            "leads": snapshot.leads,
             "columns": {
                 "nodes": NODE_COLUMNS, "zones": ZONE_COLUMNS, "runs": RUN_COLUMNS, "workloads": WORKLOAD_COLUMNS,
             },
@@ -217,6 +216,7 @@ class ClusterFeed:
                 "clusterQueues": {name: cluster_queue_json(each) for name, each in queues.cluster_queues.items()},
                 "cohorts": {name: cohort_json(each) for name, each in queues.cohort_tree.items()},
                 "localQueues": {key: local_queue_json(each) for key, each in queues.local_queues.items()},
+                "status": {"leads": snapshot.leads},
             },
             {"nodes": self._node_rows(revision)},
         )

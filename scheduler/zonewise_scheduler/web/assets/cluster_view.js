@@ -229,6 +229,7 @@ export class ClusterView {
       this.order = this.plan.items;
       this.tiles = new Map(this.order.map((item, i) => [item.name, Object.assign(item, { index: i, domains: this.store.nodes.get(item.name).domains.join("\n") })]));
       if (!this.tiles.has(this.focused)) this.focused = null;
+      this.note.textContent = this.order.length ? "" : "There is no node yet.";
       this.showPanel();
     }
     this.paint = colors();

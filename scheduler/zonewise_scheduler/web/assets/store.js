@@ -8,7 +8,7 @@ const TOKEN = "zonewise-token";
 const MAX_PAUSE = 15000;
 const SILENCE = 30000;
 const UNSEEN = 20000;
-const PARTS = ["nodes", "workloads", "clusterQueues", "cohorts", "localQueues"];
+const PARTS = ["nodes", "workloads", "clusterQueues", "cohorts", "localQueues", "status"];
 
 export class Unauthorized extends Error {}
 
@@ -18,7 +18,6 @@ export class Store extends EventTarget {
     for (const name of PARTS) this[name] = new Map();
     this.nodesOf = new Map();
     this.version = null;
-    this.leads = null;
     this.levels = [];
     this.offset = 0;
     this.state = "connecting";
@@ -31,6 +30,11 @@ export class Store extends EventTarget {
   /** Seconds since 1970 by the controller's clock. */
   get now() {
     return Date.now() / 1000 + this.offset;
+  }
+
+  /** Whether the controller leads; undefined: it is not known. */
+  get leads() {
+    return this.status.get("leads");
   }
 
   set token(token) {
@@ -95,7 +99,6 @@ export class Store extends EventTarget {
     this.columns = body.columns;
     this.index = Object.fromEntries(Object.entries(body.columns).map(([name, all]) => [name, Object.fromEntries(all.map((key, i) => [key, i]))]));
     this.levels = body.levels;
-    this.leads = body.leads;
     this.heardAt = body.at;
     for (const name of PARTS) {
       if (this[name].size) this.dirty.set(name, new Set(this[name].keys()));
