@@ -13,7 +13,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help show demo demo-agent proto reference man test test-quick test-long test-random test-mutants test-servers check docs format image \
-        bench bench-agent bench-fit bench-extender bench-queue bench-client bench-churn bench-placing bench-live bench-up soak install clean
+        bench bench-agent bench-fit bench-extender bench-queue bench-client bench-churn bench-placing bench-live bench-up bench-page \
+        page-pictures soak install clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,6 +97,12 @@ bench-live: .venv/.dev ## ... of the live queue, under Kueue's generator on a re
 
 bench-up: .venv/.dev ## ... of the start of `zonewise up`
 	$(BIN)/python -m benchmarks.report up
+
+bench-page: .venv/.dev ## ... of the page in a headless browser, on a large cluster
+	$(BIN)/python -m benchmarks.report page
+
+page-pictures: .venv/.dev ## Make the pictures of docs/guides/page.md; Debian's packages chromium and chromium-driver are needed
+	$(BIN)/python -m tools.page_pictures
 
 soak: .venv/.dev ## Run all on real programs for 20 minutes, under faults and hostile clients; writes docs/performance.md
 	$(BIN)/python -m benchmarks.report soak
