@@ -12,7 +12,7 @@ SOURCES := agent common sandbox scheduler tests benchmarks tools demo
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help show demo proto reference test test-quick test-long test-random test-mutants test-servers check docs format image \
+.PHONY: help show demo proto reference test test-quick test-long test-random test-mutants test-servers check docs format image image-lock \
         bench bench-agent bench-fit bench-extender bench-queue bench-client bench-churn bench-placing bench-live soak install clean
 
 help: ## List the targets
@@ -95,9 +95,11 @@ install: $(UV) ## Install for service into PREFIX, bytecode compiled
 	UV_PROJECT_ENVIRONMENT=$(PREFIX) $(UV) sync --quiet --locked --no-default-groups --extra agent --no-editable --compile-bytecode
 	@echo "installed: $(PREFIX)/bin/zonewise"
 
-image: ## Build the images of the agent and the scheduler, with the version of the tag
-	docker build --tag zonewise:$(VERSION) --build-arg VERSION=$(VERSION) .
-	docker build --tag zonewise-scheduler:$(VERSION) --build-arg VERSION=$(VERSION) --build-arg PART=scheduler .
+image: .venv/.run ## Build the OCI images of the agent and the scheduler, for amd64 and arm64, without a daemon: dist/images
+	SOURCE_DATE_EPOCH=$(shell git log -1 --format=%ct 2>/dev/null || echo 0) $(BIN)/python -m tools.image build --version $(VERSION)
+
+image-lock: .venv/.run ## Renew the Debian packages of the images; needs Debian's gpgv and dpkg
+	$(BIN)/python -m tools.image lock
 
 clean: ## Remove what was set up
 	rm -rf site .venv .bootstrap .pytest_cache .ruff_cache .hypothesis .import_linter_cache

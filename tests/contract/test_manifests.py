@@ -102,7 +102,7 @@ def test_settings_are_settings(file: Any) -> None:
 
 @pytest.mark.parametrize(
     "place",
-    ["../docs/guides/deploy.md", "base/daemonset/daemonset.yaml", "scheduler/base/deployment.yaml", "../Dockerfile"],
+    ["../docs/guides/deploy.md", "base/daemonset/daemonset.yaml", "scheduler/base/deployment.yaml"],
 )
 def test_the_image_is_tagged_with_the_version(place: str) -> None:
     """Wherever a version of the image is named, it is the newest of the changelog."""
