@@ -12,7 +12,7 @@ SOURCES := agent common sandbox scheduler tests benchmarks tools demo
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help show demo proto reference test test-quick test-long test-random test-mutants test-servers check docs format image image-lock \
+.PHONY: help show demo proto dashboards reference test test-quick test-long test-random test-mutants test-servers check docs format image image-lock chart install.yaml \
         bench bench-agent bench-fit bench-extender bench-queue bench-client bench-churn bench-placing bench-live soak install clean
 
 help: ## List the targets
@@ -26,6 +26,9 @@ demo: .venv/.dev ## Watch the agent at work, between a simulated kubelet and an 
 
 proto: .venv/.dev ## Generate the code of proto/ anew
 	$(BIN)/python tools/generate_proto.py
+
+dashboards: .venv/.run ## Write the Grafana dashboards anew
+	$(BIN)/python -m tools.dashboards
 
 reference: .venv/.dev ## Generate docs/reference anew
 	$(BIN)/python -m tools.generate_reference
@@ -101,8 +104,13 @@ image: .venv/.run ## Build the OCI images of the agent and the scheduler, for am
 image-lock: .venv/.run ## Renew the Debian packages of the images; needs Debian's gpgv and dpkg
 	$(BIN)/python -m tools.image lock
 
+chart: .venv/.run ## Make the Helm chart and install*.yaml for `kubectl apply -f` from manifests/, with REGISTRY=ghcr.io/example: dist/
+	$(BIN)/python -m tools.chart --version $(VERSION) --registry "$(REGISTRY)"
+
+install.yaml: chart
+
 clean: ## Remove what was set up
-	rm -rf site .venv .bootstrap .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf dist site .venv .bootstrap .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(UV): tools/bootstrap.py
 	@$(PYTHON) tools/bootstrap.py
