@@ -31,7 +31,13 @@ def _dashboard(board: Dashboard) -> Json:
             x, line = index % _COLUMNS * _WIDTH, index // _COLUMNS
             panels.append(_panel(panel, len(panels) + 1, x, y + 1 + line * _HEIGHT))
         y += 1 + -(-len(row.panels) // _COLUMNS) * _HEIGHT
-    source: Json = {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "current": {}}
+    source: Json = {
+        "name": "datasource",
+        "label": "Data source",
+        "type": "datasource",
+        "query": "prometheus",
+        "current": {},
+    }
     return {
         "title": board.title,
         "uid": board.name,
