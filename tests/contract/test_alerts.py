@@ -101,6 +101,11 @@ def test_every_alert_says_what_to_do() -> None:
         assert {"summary", "description"} <= rule["annotations"].keys()
 
 
+def test_every_alert_is_in_the_guide() -> None:
+    guide = (PROJECT / "docs/guides/monitoring.md").read_text()
+    assert {rule["alert"] for rule in rules() if "alert" in rule} == set(re.findall(r"`(Zonewise\w+)`", guide))
+
+
 def test_every_alert_has_a_case() -> None:
     assert CASES.keys() == {rule["alert"] for rule in rules() if "alert" in rule}
 

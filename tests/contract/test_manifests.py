@@ -86,7 +86,7 @@ def test_every_file_is_used() -> None:
 def test_every_component_is_documented() -> None:
     """The guide names each overlay and each component."""
     guide = (PROJECT / "docs/guides/deploy.md").read_text()
-    parts = [*overlays()[1:], *components(), *overlays("scheduler"), *components("scheduler")]
+    parts = [*overlays()[1:], *components(), *overlays("scheduler"), *components("scheduler"), *components("queue")]
     assert [name for name in parts if f"`{name}`" not in guide] == []
 
 
