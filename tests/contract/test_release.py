@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import tarfile
+from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +18,7 @@ from support.manifests import kubectl
 from support.snapshots import PROJECT
 from tools.chart.renderings import PARTS, Part
 from tools.release_notes import main, release_notes
+from tools.version import parse_version
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,6 +71,17 @@ def test_notes_end_with_a_status(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     assert main(["0.0.0"]) == 2
     assert "CHANGELOG.md has no section for 0.0.0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("version", ["0.1.0", "0.1.0.dev0", "1.2.3rc1"])
+def test_versions(version: str) -> None:
+    assert parse_version(version) == version
+
+
+@pytest.mark.parametrize("version", ["v0.1.0", "0.1", "latest", "0.1.0-rc1"])
+def test_other_texts_are_no_versions(version: str) -> None:
+    with pytest.raises(ArgumentTypeError, match=re.escape(repr(version))):
+        parse_version(version)
 
 
 # --- the workflow

@@ -12,12 +12,13 @@ from pathlib import Path
 
 from tools.chart.chart import NAME, OWN_IMAGES, all_parts, chart_files, semantic
 from tools.chart.renderings import MANIFESTS, PARTS, render_text
+from tools.version import parse_version
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the chart and the files for `kubectl apply -f`; return the exit status."""
     parser = ArgumentParser(prog="python -m tools.chart", description="Makes the Helm chart and install*.yaml.")
-    parser.add_argument("--version", required=True, help="of zonewise and its images: 0.1.0")
+    parser.add_argument("--version", required=True, type=parse_version, help="of zonewise and its images: 0.1.0")
     parser.add_argument("--registry", default="", help="where the images are: ghcr.io/example")
     parser.add_argument("--output", type=Path, default=MANIFESTS.parent / "dist", help="default: dist")
     parsed = parser.parse_args(arguments)
@@ -27,9 +28,14 @@ def main(arguments: list[str] | None = None) -> int:
         for name, content in release_files(parsed.version, registry).items():
             (parsed.output / name).write_bytes(content)
             print(f"{name:24} {len(content):8} bytes")
-    except (OSError, ValueError, subprocess.CalledProcessError) as error:
+    except subprocess.CalledProcessError as error:
+        print(f"chart: error: {Path(error.cmd[0]).name} ended with status {error.returncode}", file=sys.stderr)
+        return 2
+    except (OSError, ValueError) as error:
         print(f"chart: error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from tools.image.build import Paths, build
 from tools.image.debian import renew_lock
 from tools.image.lock import read_lock, write_lock
+from tools.version import parse_version
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "zonewise-image"
@@ -23,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("lock", help="renew tools/image/debian.lock.json; needs Debian's gpgv and dpkg")
     building = commands.add_parser("build", help="write the images of the agent and the scheduler")
-    building.add_argument("--version", required=True, help="of zonewise, as in a tag: 0.1.0")
+    building.add_argument("--version", required=True, type=parse_version, help="of zonewise, as in a tag: 0.1.0")
     building.add_argument("--output", type=Path, default=PROJECT / "dist" / "images", help="default: dist/images")
     parsed = parser.parse_args(arguments)
     try:
@@ -31,7 +32,10 @@ def main(arguments: list[str] | None = None) -> int:
             write_lock(renew_lock())
         else:
             _build(parsed.version, parsed.output.resolve())
-    except (OSError, ValueError, subprocess.CalledProcessError) as error:
+    except subprocess.CalledProcessError as error:
+        print(f"image: error: {Path(error.cmd[0]).name} ended with status {error.returncode}", file=sys.stderr)
+        return 2
+    except (OSError, ValueError) as error:
         print(f"image: error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
