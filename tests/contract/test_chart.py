@@ -20,7 +20,7 @@ from support.clusters import ApiServer, embedded_server
 from support.manifests import MANIFESTS, kubectl
 from tools.chart.__main__ import install_file, release_files
 from tools.chart.chart import PartTemplate, chart_files, read_part, schema, semantic, without_hash, write_values
-from tools.chart.guards import Condition, compare, evaluate, find_condition
+from tools.chart.guards import Condition, Literal, compare, evaluate, find_condition
 from tools.chart.renderings import PARTS, Part, components_of, render
 from tools.chart.templates import camel_case
 
@@ -42,15 +42,25 @@ each_part = pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 @given(present=st.sets(st.sampled_from(NAMES)), absent=st.sets(st.sampled_from(NAMES)))
 def test_a_conjunction_is_found(present: set[str], absent: set[str]) -> None:
     """For any conjunction the condition that is found holds for the same components."""
-    truth = Condition(tuple(present), tuple(absent - present))
+    literals = [*map(Literal, present), *(Literal(name, chosen=False) for name in absent - present)]
+    truth = Condition(tuple((literal,) for literal in literals))
     holders = [names for names in EVERY_SET if truth.holds(names)]
     condition = find_condition(holders, EVERY_SET, NAMES)
     assert [names for names in EVERY_SET if condition.holds(names)] == holders
 
 
-def test_a_disjunction_is_an_error() -> None:
+@given(st.sets(st.sampled_from(NAMES), min_size=1))
+def test_alternatives_are_found(names: set[str]) -> None:
+    """What any of some components adds is present with each of them."""
+    holders = [chosen for chosen in EVERY_SET if chosen & names]
+    condition = find_condition(holders, EVERY_SET, NAMES)
+    assert [chosen for chosen in EVERY_SET if condition.holds(chosen)] == holders
+
+
+def test_other_interactions_are_an_error() -> None:
+    """Either of two components, and not both."""
     with pytest.raises(ValueError, match="no condition explains presence with a; b"):
-        find_condition([frozenset("a"), frozenset("b")], [frozenset(), frozenset("a"), frozenset("b")], NAMES)
+        find_condition([frozenset("a"), frozenset("b")], [frozenset(), *map(frozenset, ("a", "b", "ab"))], NAMES)
 
 
 @given(st.data())

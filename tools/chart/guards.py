@@ -1,7 +1,7 @@
 """Compares renderings: which field of which object is present under which condition.
 
-A condition is a conjunction: "with gpu and without k3s". Where no conjunction explains the renderings, the components
-interact in a way that a chart cannot have, and the comparison fails.
+A condition is a conjunction, "with gpu and without k3s", or has alternatives, "with bind or with kube-scheduler". Where
+none explains the renderings, the components interact in a way that a chart cannot have, and the comparison fails.
 """
 
 from __future__ import annotations
@@ -17,15 +17,21 @@ Json = Any
 """A value of a YAML document."""
 
 
-class Condition(NamedTuple):
-    """Under which components something is present; without both: always."""
+class Literal(NamedTuple):
+    """Whether a component is chosen."""
 
-    present: tuple[str, ...] = ()
-    absent: tuple[str, ...] = ()
+    component: str
+    chosen: bool = True
+
+
+class Condition(NamedTuple):
+    """Under which components something is present: of each clause one literal holds. Without clauses: always."""
+
+    clauses: tuple[tuple[Literal, ...], ...] = ()
 
     def holds(self, components: Components) -> bool:
         """Return whether a choice of components fulfils it."""
-        return components.issuperset(self.present) and components.isdisjoint(self.absent)
+        return all(any((name in components) == chosen for name, chosen in clause) for clause in self.clauses)
 
 
 class Template(NamedTuple):
@@ -75,7 +81,7 @@ class Field(NamedTuple):
 def compare(renderings: dict[Components, Any], order: Sequence[str]) -> list[Guarded]:
     """Return a value as it is in all renderings; order: the components in the order in which they apply.
 
-    Raises ValueError where no conjunction of components explains a difference.
+    Raises ValueError where no condition explains a difference.
     """
     values = list(renderings.values())
     if all(isinstance(value, dict) for value in values):
@@ -88,24 +94,39 @@ def compare(renderings: dict[Components, Any], order: Sequence[str]) -> list[Gua
 
 
 def find_condition(present: Collection[Components], every: Collection[Components], order: Sequence[str]) -> Condition:
-    """Return the shortest conjunction that holds for some of all renderings, and for no other.
+    """Return a short condition that holds for some of all renderings, and for no other.
 
-    Raises ValueError where there is none.
+    It is a conjunction of components and of their absence, or else one of several components. Raises ValueError where
+    neither explains the renderings.
     """
     absent = [names for names in every if names not in present]
-    required = {name for names in present for name in names if all(name in other for other in present)}
+    required = [name for name in order if present and all(name in names for names in present)]
     excluded = {name for names in absent for name in names}.difference(*present)
-    literals = [(name, True) for name in order if name in required] + [
-        (name, False) for name in order if name in excluded
-    ]
-    for literal in reversed(literals.copy()):
-        shorter = [other for other in literals if other != literal]
-        if not any(_condition(shorter).holds(names) for names in absent):
-            literals = shorter
-    condition = _condition(literals)
+    clauses: list[tuple[Literal, ...]] = [(Literal(name),) for name in required]
+    clauses += [(Literal(name, chosen=False),) for name in order if name in excluded]
+    clauses.append(_one_of(present, absent, order))
+    for clause in reversed(clauses.copy()):
+        shorter = [other for other in clauses if other != clause]
+        if not any(Condition(tuple(shorter)).holds(names) for names in absent):
+            clauses = shorter
+    condition = Condition(tuple(clauses))
     if any(condition.holds(names) for names in absent):
         raise ValueError(f"no condition explains presence with {_names(present)} and absence with {_names(absent)}")
     return condition
+
+
+def _one_of(
+    present: Collection[Components], absent: Collection[Components], order: Sequence[str]
+) -> tuple[Literal, ...]:
+    """Return components of which each rendering in present has one, and as few in absent have one as can be."""
+    names = [name for name in order if not any(name in other for other in absent)]
+    if not all(any(name in other for name in names) for other in present):
+        return (Literal("", chosen=False),)  # always holds
+    for name in reversed(names.copy()):
+        fewer = [other for other in names if other != name]
+        if all(any(other in rendering for other in fewer) for rendering in present):
+            names = fewer
+    return tuple(Literal(name) for name in names)
 
 
 def evaluate(node: Node, components: Components) -> Json:
@@ -148,9 +169,7 @@ def _alternatives(values: dict[Components, Any], every: Collection[Components], 
 
 def _below(condition: Condition, value: Guarded) -> Guarded:
     """Return a value under both conditions."""
-    present = dict.fromkeys((*condition.present, *value.condition.present))
-    absent = dict.fromkeys((*condition.absent, *value.condition.absent))
-    return Guarded(Condition(tuple(present), tuple(absent)), value.node)
+    return Guarded(Condition(tuple(dict.fromkeys((*condition.clauses, *value.condition.clauses)))), value.node)
 
 
 def _compare_lists(renderings: dict[Components, list[Any]], order: Sequence[str]) -> Items:
@@ -191,12 +210,6 @@ def _item_key(item: Json) -> str:
 
 def _key(value: Json) -> str:
     return json.dumps(value, sort_keys=True)
-
-
-def _condition(literals: list[tuple[str, bool]]) -> Condition:
-    return Condition(
-        tuple(name for name, present in literals if present), tuple(name for name, present in literals if not present)
-    )
 
 
 def _names(sets: Collection[Components]) -> str:

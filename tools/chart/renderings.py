@@ -15,7 +15,10 @@ from typing import Any, NamedTuple
 import yaml
 
 MANIFESTS = Path(__file__).resolve().parent.parent.parent / "manifests"
-_PREREQUISITE = re.compile(r"^# With components/([\w-]+) before it")
+_PREREQUISITE = re.compile(r"^(?:With components/([\w-]+) before it\.|Beside components/([\w-]+):) ")
+"""How the comment of a component begins that needs another one."""
+_AFTER = re.compile(r" [Ii]t comes after components/([\w-]+)\.")
+"""How a comment names a component whose work this one changes."""
 _EXTENDED_KINDS = ("DaemonSet", "Deployment", "PodMonitor")
 """Kinds of added objects that other components change."""
 
@@ -74,7 +77,9 @@ class Component(NamedTuple):
     summary: str
     """The first sentence of its comment."""
     prerequisite: str
-    """The component that comes before it; "": none."""
+    """The component that it needs, which comes before it; "": none."""
+    after: str
+    """The component that comes before it where both are chosen; "": none."""
     patches: bool
     """Whether it changes objects that it does not add."""
 
@@ -97,16 +102,20 @@ def components_of(part: Part) -> list[Component]:
     ]
     paths = {path for path in own if claimed.get(path, part.name) == part.name} | {*default_components(part)}
     components = [_component(path) for path in sorted(paths)]
-    prerequisites = {component.prerequisite for component in components}
+    by_name = {component.name: component for component in components}
     default = default_components(part)
-    # the default ones first; then one that adds workloads, since others change these too; then prerequisites
+
+    def depth(component: Component) -> int:
+        before = by_name.get(component.after)
+        return 0 if before is None else 1 + depth(before)
+
+    # the default ones first; then one that adds workloads, since others change these too; then by what comes before
     return sorted(
         components,
         key=lambda component: (
             component.path not in default,
             not _adds_workloads(component),
-            component.name not in prerequisites,
-            component.prerequisite,
+            depth(component),
             component.name,
         ),
     )
@@ -119,7 +128,7 @@ def renderings(part: Part) -> dict[Components, list[Object]]:
     base = render(part.base, [])
     alone = _render_all(part, [frozenset({component.name}) for component in components], paths)
     known = {_identity(item) for item in base}
-    extended = {component.prerequisite for component in components} - {""} | {
+    extended = {component.prerequisite or component.after for component in components} - {""} | {
         name
         for names, objects in alone.items()
         for name in names
@@ -166,12 +175,14 @@ def _component(path: str) -> Component:
     file = MANIFESTS / path / "kustomization.yaml"
     text = file.read_text()
     comment = " ".join(line.removeprefix("#").strip() for line in itertools.takewhile(_is_comment, text.splitlines()))
-    prerequisite = _PREREQUISITE.match(text)
-    own = comment.split(" before it. ", 1)[-1]
-    summary = re.split(r"(?<=[.:])\s", own, maxsplit=1)[0].rstrip(".:") if own else Path(path).name
-    return Component(
-        Path(path).name, path, summary, prerequisite[1] if prerequisite else "", "patches" in yaml.safe_load(text)
-    )
+    needs = _PREREQUISITE.match(comment)
+    prerequisite = next(filter(None, needs.groups())) if needs else ""
+    own = comment[needs.end() :] if needs else comment
+    summary = re.split(r"(?<=[.:])\s", own, maxsplit=1)[0].rstrip(".:")
+    summary = f"{summary[:1].upper()}{summary[1:]}" or Path(path).name
+    earlier = _AFTER.search(comment)
+    after = earlier[1] if earlier else prerequisite
+    return Component(Path(path).name, path, summary, prerequisite, after, "patches" in yaml.safe_load(text))
 
 
 def _is_comment(line: str) -> bool:
@@ -187,7 +198,7 @@ def _interactions(changing: list[Component], extended: list[str]) -> list[Compon
     """Return each component that changes objects with those that add what it changes."""
     sets: dict[Components, None] = {}
     for component in changing:
-        needed = {component.name, component.prerequisite} - {""}
+        needed = {component.name, component.prerequisite, component.after} - {""}
         sets |= {frozenset({*needed, *more}): None for more in [(), *zip(extended, strict=True)]}
     return list(sets)
 

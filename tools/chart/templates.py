@@ -6,7 +6,19 @@ import re
 
 import yaml
 
-from tools.chart.guards import Condition, Field, Guarded, Items, Json, Mapping, Node, Scalar, Template, evaluate
+from tools.chart.guards import (
+    Condition,
+    Field,
+    Guarded,
+    Items,
+    Json,
+    Literal,
+    Mapping,
+    Node,
+    Scalar,
+    Template,
+    evaluate,
+)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -41,9 +53,18 @@ def _guarded(part: str, condition: Condition | None, text: str) -> str:
 
 
 def _expression(part: str, condition: Condition) -> str:
-    values = [f".Values.{part}.components.{camel_case(name)}" for name in condition.present]
-    values += [f"(not .Values.{part}.components.{camel_case(name)})" for name in condition.absent]
-    return values[0].strip("()") if len(values) == 1 else f"and {' '.join(values)}"
+    clauses = [_clause(part, clause) for clause in condition.clauses]
+    return _without_parentheses(clauses[0]) if len(clauses) == 1 else f"and {' '.join(clauses)}"
+
+
+def _clause(part: str, clause: tuple[Literal, ...]) -> str:
+    literals = [f".Values.{part}.components.{camel_case(literal.component)}" for literal in clause]
+    terms = [text if literal.chosen else f"(not {text})" for text, literal in zip(literals, clause, strict=True)]
+    return terms[0] if len(terms) == 1 else f"(or {' '.join(terms)})"
+
+
+def _without_parentheses(text: str) -> str:
+    return text[1:-1] if text.startswith("(") else text
 
 
 def _mapping(part: str, node: Node, indent: int) -> str:
