@@ -29,7 +29,7 @@ def bill_of_materials(name: str, version: str, lock: Lock, architecture: str, in
         *(_debian_component(package, lock.suite) for package in lock.packages[architecture]),
         *(_python_component(metadata, digests) for metadata in sorted(installed)),
     ]
-    purl = f"pkg:oci/{name}@{version}?arch={architecture}"
+    purl = f"pkg:oci/{name}?arch={architecture}&tag={version}"
     text = purl + "".join(sorted(component["bom-ref"] for component in components))
     return {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
