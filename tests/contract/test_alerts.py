@@ -93,6 +93,15 @@ def test_panels_are_distinct_and_described() -> None:
         assert [panel["title"] for panel in panels if panel["type"] != "row" and not panel["description"]] == []
 
 
+def test_the_names_of_series_are_labels_of_their_queries() -> None:
+    """What a legend names is what the query groups by; queries without groups keep the labels of their series."""
+    queries = [query for board in DASHBOARDS for row in board.rows for panel in row.panels for query in panel.queries]
+    for query in queries:
+        grouped = {label.strip() for text in re.findall(r" by \(([^)]*)\)", query.expr) for label in text.split(",")}
+        named = set(re.findall(r"\{\{(\w+)\}\}", query.legend)) - set(re.findall(r'count_values\("(\w+)"', query.expr))
+        assert named <= grouped or (not grouped and query.expr.startswith("topk")), query
+
+
 def test_every_alert_says_what_to_do() -> None:
     alerts = [rule for rule in rules() if "alert" in rule]
     assert len({rule["alert"] for rule in alerts}) == len(alerts) > 0
