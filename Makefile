@@ -12,7 +12,7 @@ SOURCES := agent common sandbox scheduler tests benchmarks tools demo
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help show demo demo-agent proto reference man test test-quick test-long test-random test-mutants test-servers check docs format image \
+.PHONY: help show demo demo-agent proto dashboards reference man test test-quick test-long test-random test-mutants test-servers check docs format image image-lock chart install.yaml \
         bench bench-agent bench-fit bench-extender bench-queue bench-client bench-churn bench-placing bench-live bench-up bench-page \
         page-pictures soak install clean
 
@@ -30,6 +30,9 @@ demo-agent: .venv/.dev ## Watch the agent at work, between a simulated kubelet a
 
 proto: .venv/.dev ## Generate the code of proto/ anew
 	$(BIN)/python tools/generate_proto.py
+
+dashboards: .venv/.run ## Write the Grafana dashboards anew
+	$(BIN)/python -m tools.dashboards
 
 reference: .venv/.dev ## Generate docs/reference anew
 	$(BIN)/python -m tools.generate_reference
@@ -111,12 +114,19 @@ install: $(UV) ## Install for service into PREFIX, bytecode compiled
 	UV_PROJECT_ENVIRONMENT=$(PREFIX) $(UV) sync --quiet --locked --no-default-groups --extra agent --no-editable --compile-bytecode
 	@echo "installed: $(PREFIX)/bin/zonewise"
 
-image: ## Build the images of the agent and the scheduler, with the version of the tag
-	docker build --tag zonewise:$(VERSION) --build-arg VERSION=$(VERSION) .
-	docker build --tag zonewise-scheduler:$(VERSION) --build-arg VERSION=$(VERSION) --build-arg PART=scheduler .
+image: .venv/.run ## Build the OCI images of the agent and the scheduler, for amd64 and arm64, without a daemon: dist/images
+	SOURCE_DATE_EPOCH=$(shell git log -1 --format=%ct 2>/dev/null || echo 0) $(BIN)/python -m tools.image build --version $(VERSION)
+
+image-lock: .venv/.run ## Renew the Debian packages of the images; needs Debian's gpgv and dpkg
+	$(BIN)/python -m tools.image lock
+
+chart: .venv/.run ## Make the Helm chart and install*.yaml for `kubectl apply -f` from manifests/, with REGISTRY=ghcr.io/example: dist/
+	$(BIN)/python -m tools.chart --version $(VERSION) --registry "$(REGISTRY)"
+
+install.yaml: chart
 
 clean: ## Remove what was set up
-	rm -rf site .venv .bootstrap .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf dist site .venv .bootstrap .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(UV): tools/bootstrap.py
 	@$(PYTHON) tools/bootstrap.py

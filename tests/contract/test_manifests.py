@@ -86,7 +86,7 @@ def test_every_file_is_used() -> None:
 def test_every_component_is_documented() -> None:
     """The guide names each overlay and each component."""
     guide = (PROJECT / "docs/guides/deploy.md").read_text()
-    parts = [*overlays()[1:], *components(), *overlays("scheduler"), *components("scheduler")]
+    parts = [*overlays()[1:], *components(), *overlays("scheduler"), *components("scheduler"), *components("queue")]
     assert [name for name in parts if f"`{name}`" not in guide] == []
 
 
@@ -102,7 +102,7 @@ def test_settings_are_settings(file: Any) -> None:
 
 @pytest.mark.parametrize(
     "place",
-    ["../docs/guides/deploy.md", "base/daemonset/daemonset.yaml", "scheduler/base/deployment.yaml", "../Dockerfile"],
+    ["../docs/guides/deploy.md", "base/daemonset/daemonset.yaml", "scheduler/base/deployment.yaml"],
 )
 def test_the_image_is_tagged_with_the_version(place: str) -> None:
     """Wherever a version of the image is named, it is the newest of the changelog."""
