@@ -128,6 +128,7 @@ def normalized(objects: list[dict[str, Any]]) -> dict[str, Any]:
     return json.loads(json.dumps(result, sort_keys=True))
 
 
+@pytest.mark.long
 @each_part
 def test_a_part_is_that_of_kustomize(part: Part) -> None:
     """Without Helm: fields with their conditions give what kustomize gives, also where components are combined anew.

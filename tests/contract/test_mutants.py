@@ -79,6 +79,7 @@ def test_caches_are_no_mutants(tree: Path) -> None:
     assert len(mutants_of("@functools.wraps(len)")) == 1
 
 
+@pytest.mark.long
 def test_a_run_names_what_no_test_notices(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each change of plus() is killed, each of unused() survives; with a reason for each, 3 % is still too much."""
     report = tree / "report.md"

@@ -33,8 +33,8 @@ from zonewise_common.service.handlers import (
 )
 from zonewise_common.token_bucket import TokenBucket
 from zonewise_scheduler.controller.readapi import hypothetical
-from zonewise_scheduler.controller.readapi.hypothetical import HypotheticalForecasts
 from zonewise_scheduler.controller.readapi.cluster_feed import ClusterFeed
+from zonewise_scheduler.controller.readapi.hypothetical import HypotheticalForecasts
 from zonewise_scheduler.controller.readapi.job_details import ended_json, job_json
 from zonewise_scheduler.controller.readapi.views import (
     cluster_queue_json,
