@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from zonewise_common.cli.output_format import Listing
 from zonewise_common.cli.table import Cell, Column, make_table
 from zonewise_scheduler.client.job_facts import ADMITTED, HELD, PENDING, STOPPING
+from zonewise_scheduler.client.node_listing import memory_text
 from zonewise_scheduler.client.time_text import format_time, short_duration, time_until
 from zonewise_scheduler.quota.api.amount import UNLIMITED, amount_text
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.client.job_facts import JobFacts
     from zonewise_scheduler.client.queue_facts import FlavorUsage, QueueFacts
 
+_SIZES = frozenset({"memory", "ephemeral-storage"})
 UNKNOWN = "?"
 """In a cell whose value is not known; an empty cell has no value."""
 _STATE_STYLES = {ADMITTED: "good", HELD: "dim", STOPPING: "warning", PENDING: ""}
@@ -84,7 +86,7 @@ def _usage_cells(usage: FlavorUsage) -> list[str | Cell]:
     def text(amount: int | None) -> str:
         if amount is None:
             return ""
-        return "unlimited" if amount == UNLIMITED else amount_text(usage.resource, amount)
+        return "unlimited" if amount == UNLIMITED else _amount_text(usage.resource, amount)
 
     used = UNKNOWN if usage.reserved is None else text(usage.reserved)
     is_full = usage.reserved is not None and usage.nominal > 0 and usage.reserved >= usage.nominal
@@ -112,7 +114,7 @@ def _local_queue_table(queues: Sequence[QueueFacts]) -> Table:
     rows: list[list[str | Cell]] = []
     for queue in queues:
         used = ", ".join(
-            f"{amount_text(each.resource, each.reserved or 0)} {each.resource}"
+            f"{_amount_text(each.resource, each.reserved or 0)} {each.resource}"
             for each in queue.resources
             if each.reserved
         )
@@ -183,3 +185,8 @@ def _inactive(queue: QueueFacts) -> str:
 
 def _count(number: int | None) -> str:
     return UNKNOWN if number is None else str(number)
+
+
+def _amount_text(resource: str, amount: int) -> str:
+    """Return an amount for people: sizes in GiB as in the table of nodes, others as quantities."""
+    return memory_text(amount) if resource in _SIZES else amount_text(resource, amount)
