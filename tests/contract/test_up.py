@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -62,12 +63,19 @@ def test_it_ends_by_a_signal(tmp_path: Path, number: signal.Signals) -> None:
             assert connection.connect_ex(("127.0.0.1", int(url.rstrip("/").rpartition(":")[2]))) != 0
 
 
+def interrupted(process: subprocess.Popen[str]) -> int:
+    """Send Ctrl-C until a process ends; an interpreter that starts may lose the first."""
+    while True:
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(5)
+
+
 def test_it_ends_while_it_starts(tmp_path: Path) -> None:
     """Ctrl-C before it is ready."""
     up = _Up(tmp_path, "--nodes", "500")
     try:
-        up.process.send_signal(signal.SIGINT)
-        assert up.process.wait(60) in {0, 130, -signal.SIGINT}
+        assert interrupted(up.process) in {0, 130, -signal.SIGINT}
     finally:
         up.process.kill()
         up.process.wait()

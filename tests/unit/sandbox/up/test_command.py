@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +13,21 @@ from zonewise_sandbox.up.node_kinds import NODE_KINDS
 from zonewise_scheduler.simulator.inputs.mixes import MIXES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+LOGGERS = ("zonewise", "zonewise_common", "zonewise_scheduler", "zonewise_sandbox")
+
+
+@pytest.fixture(autouse=True)
+def log_levels() -> Iterator[None]:
+    """Restore what the command sets for its process."""
+    loggers = [logging.getLogger(), *map(logging.getLogger, LOGGERS)]
+    levels, handlers = [logger.level for logger in loggers], list(loggers[0].handlers)
+    yield
+    loggers[0].handlers[:] = handlers
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
 
 
 @pytest.mark.parametrize(
