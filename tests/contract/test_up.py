@@ -63,7 +63,7 @@ def test_it_ends_by_a_signal(tmp_path: Path, number: signal.Signals) -> None:
             assert connection.connect_ex(("127.0.0.1", int(url.rstrip("/").rpartition(":")[2]))) != 0
 
 
-def interrupted(process: subprocess.Popen[str]) -> int:
+def interrupted(process: subprocess.Popen[bytes]) -> int:
     """Send Ctrl-C until a process ends; an interpreter that starts may lose the first."""
     while True:
         process.send_signal(signal.SIGINT)
