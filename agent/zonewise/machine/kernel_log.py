@@ -27,6 +27,8 @@ RELEVANT = re.compile(r"NVRM:|SXid|AER: |PCIe Bus Error|mlx5_core .*health|EDAC|
 _RECORD_SIZE = 8192  # CONSOLE_EXT_LOG_MAX: a read with a smaller buffer fails with EINVAL
 _MAX_RECORDS = 512
 """Records of one read: a flood is read in parts, so that the loop serves other events in between."""
+_EPOCH = 1e9
+"""Seconds that no machine is up: a larger number counts since 1970."""
 _KMSG = re.compile(r"(?P<priority>\d{1,6}),(?P<sequence>\d{1,20}),(?P<microseconds>\d{1,20}),[^;]*;(?P<message>.*)")
 _DMESG = re.compile(r"(?:<\d{1,3}>)?\[ *(?P<seconds>\d{1,12})\.(?P<fraction>\d{1,9})\](?:\[[^\]]*\])? ?(?P<message>.*)")
 
@@ -50,10 +52,16 @@ def parse_records(text: str, booted_at: float | None) -> Iterator[LogRecord]:
             at = None if booted_at is None else booted_at + int(match["microseconds"]) / 1e6
             yield LogRecord(int(match["sequence"]), at, match["message"])
         elif match := _DMESG.fullmatch(line):
-            at = None if booted_at is None else booted_at + float(f"{match['seconds']}.{match['fraction']}")
-            yield LogRecord(None, at, match["message"])
+            yield LogRecord(None, _at(float(f"{match['seconds']}.{match['fraction']}"), booted_at), match["message"])
         else:
             yield LogRecord(None, None, line)
+
+
+def _at(seconds: float, booted_at: float | None) -> float | None:
+    """Return a time of dmesg; a capture has times since the epoch, so that it needs no other file."""
+    if seconds >= _EPOCH:
+        return seconds
+    return None if booted_at is None else booted_at + seconds
 
 
 def boot_time(files: Files) -> float | None:
@@ -111,6 +119,13 @@ class KernelLog:
                 records += [record for record in parse_records(text, started_at) if RELEVANT.search(record.message)]
         return records
 
+    def read_all(self) -> list[LogRecord]:
+        """Return all relevant records that are there."""
+        records = self.read()
+        while not self.drained:
+            records += self.read()
+        return records
+
     def close(self) -> None:
         """Close the log."""
         os.close(self._descriptor)
@@ -126,16 +141,13 @@ def captured_log(files: Files) -> list[LogRecord] | None:
 
 
 def relevant_lines(path: str = DEVICE, most: int = 4096) -> bytes:
-    """Return the newest relevant records of the running machine's log as lines of dmesg, for a capture.
+    """Return the newest relevant records of the running machine's log, for a capture: times are since the epoch.
 
     Raises OSError where the log cannot be read.
     """
-    log = KernelLog(path, started_at=lambda: 0.0)
+    log = KernelLog(path)
     try:
-        lines: list[str] = []
-        while not log.drained:
-            lines += [f"[{record.at or 0:.6f}] {record.message}\n" for record in log.read()]
-            del lines[:-most]
+        records = log.read_all()[-most:]
     finally:
         log.close()
-    return "".join(lines).encode()
+    return "".join(f"[{record.at or 0:.6f}] {record.message}\n" for record in records).encode()
