@@ -22,7 +22,7 @@ _ESSENTIAL = frozenset({"pci", "nvml", "infiniband", "net", "memory", "cpu"})
 
 def is_whole(observation: Observation) -> bool:
     """Return whether every reader had a result that a baseline needs."""
-    return observation.pci is not None and observation.silent.isdisjoint(_ESSENTIAL)
+    return observation.silent.isdisjoint(_ESSENTIAL)
 
 
 def learn(observation: Observation, before: Baseline | None, faults: Iterable[Fault] = ()) -> Baseline | None:

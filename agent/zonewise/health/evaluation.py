@@ -56,24 +56,22 @@ def evaluate(
     *,
     configured: Baseline | None = None,
     suspicion: Suspicion = SUSPICION,
+    whole_log: bool = False,
 ) -> Evaluation:
     """Return the state after an observation.
 
     `held` is which containers hold which devices now, None where the kubelet is silent. A configured baseline takes the
-    place of the learned one.
+    place of the learned one. With `whole_log` events count however old they are.
     """
     now = observation.time
     holders = state.holders if held is None else observe_holders(state.holders, held, now, state.time)
     counters = advance({} if _rebooted(state, observation) else state.counters, observation)
     baseline = configured or state.baseline
     expected = baseline or Baseline()
-    events = [
-        sign
-        for event in observation.events
-        if not _is_over(sign := event_sign(event, now), now) and not _is_duplicate(sign, state)
-    ]
+    signs = [event_sign(event, now) for event in observation.events]
+    events = [sign for sign in signs if (whole_log or not _is_over(sign, now)) and not _is_duplicate(sign, state)]
     hits = note_hits(state.hits, events, holders, now, suspicion)
-    signs = [
+    conditions = [
         *gpu_signs(observation, expected, counters),
         *fabric_signs(observation, expected, counters),
         *host_signs(observation, expected, counters),
@@ -81,7 +79,7 @@ def evaluate(
     ]
     reset = reset_gpus(state.counters, observation)
     faults = {fault.key: _seen_reset(fault, reset) for fault in state.faults}
-    present = _merge_conditions(faults, signs, observation)
+    present = _merge_conditions(faults, conditions, observation)
     for sign in events:
         faults[sign.key] = _with_event(faults.get(sign.key), sign, observation)
         present.add(sign.key)
