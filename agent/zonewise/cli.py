@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PROGRAM = "zonewise"
 ENTRY_POINTS = "zonewise.commands"
 
-_BUILT_IN = {name: f"zonewise.commands.{name}" for name in ("show", "capture", "agent")}
+_BUILT_IN = {name: f"zonewise.commands.{name}" for name in ("show", "capture", "health", "agent")}
 _USAGE_ERROR = 2
 _INTERRUPTED = 130
 

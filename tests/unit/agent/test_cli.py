@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("plain_environment")
     [
         (
             ("frobnicate",),
-            "unknown command frobnicate: there is adopt, agent, capture, controller, fit, foretell, scheduler,",
+            "unknown command frobnicate: there is adopt, agent, capture, controller, fit, foretell, health, scheduler,",
         ),
         (("--frobnicate",), "unknown option --frobnicate; see `zonewise --help`"),
         (("show", "-o", "pdf"), "unknown format pdf: there is text, svg, json"),
