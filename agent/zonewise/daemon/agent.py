@@ -22,6 +22,7 @@ from zonewise_common.kube.backoff import Backoff
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from zonewise.daemon.health_monitor import HealthMonitor
     from zonewise.daemon.kubelet_poller import KubeletPoller, PollResult
     from zonewise.daemon.metrics import AgentMetrics
     from zonewise.daemon.status import Status
@@ -86,6 +87,8 @@ class AgentOptions(NamedTuple):
     """Groups of raw features that are published besides."""
     local_features: Callable[[], LocalFeatures] = lambda: NO_LOCAL_FEATURES
     """Return the content of the feature files now."""
+    health: HealthMonitor | None = None
+    """What judges the hardware; None where health is off."""
 
 
 class Agent:
@@ -110,6 +113,7 @@ class Agent:
         self._options = options
         self._status = status
         self._meters = meters
+        self._health = options.health
         self._clock = clock
         self._draw = draw
         self._scan: Scan | None = None
@@ -167,6 +171,8 @@ class Agent:
         elif reasons == _POLL_ONLY and result is not None:
             self._status.beat()
             return None
+        if self._health is not None:
+            self._health.check(scan.machine, None if result is None else result.report.pods, reasons)
         usage = self._compute_usage(scan.machine, result)
         if isinstance(usage, KubeletNotReady):
             usage, problems = None, (*problems, usage.reason)
@@ -207,7 +213,10 @@ class Agent:
     def _compute_usage(self, machine: Machine, result: PollResult | None) -> Usage | KubeletNotReady | None:
         if result is None:
             return None
-        return node_usage(machine, result.report, excluded=self._options.excluded)
+        report = result.report
+        if self._health is not None:
+            report = report._replace(allocatable=self._health.without_failed(machine, report.allocatable))
+        return node_usage(machine, report, excluded=self._options.excluded)
 
     def _make_snapshot(
         self, scan: Scan, result: PollResult | None, usage: Usage | None, problems: tuple[str, ...]
@@ -216,13 +225,17 @@ class Agent:
         config = result.report.config if result is not None else None
         if result is not None and usage is not None:
             name, options = self._options.node_name, self._options.options
-            nrt = machine_to_nrt(scan.machine, name, usage, config, options=options)
+            health = self._health.device_health() if self._health is not None else {}
+            nrt = machine_to_nrt(scan.machine, name, usage, config, options=options, health=health)
             problems = (*problems, *usage.problems)
         problems = (*problems, *self._labels.problems)
         labels, features = self._labels.values, self._features
-        return Snapshot(
+        snapshot = Snapshot(
             self._options.node_name, scan.machine, scan.runs, usage, config, problems, nrt, labels, features
         )
+        if self._health is None:
+            return snapshot
+        return snapshot._replace(faults=self._health.faults, fault_counts=dict(self._health.counts))
 
     def _retry_delay(self, ready: bool) -> float | None:
         if ready:

@@ -9,9 +9,16 @@ import time
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise.daemon.components import make_agent, open_events, open_kubelet, open_publishing, open_server
+from zonewise.daemon.components import (
+    make_agent,
+    open_events,
+    open_health,
+    open_kubelet,
+    open_publishing,
+    open_server,
+)
 from zonewise.daemon.events import Reason
-from zonewise.daemon.events.wake import Signals
+from zonewise.daemon.events.wake import Signals, Wake
 from zonewise.daemon.metrics import AgentMetrics
 from zonewise.daemon.status import Status
 from zonewise_common.service import logs
@@ -23,6 +30,7 @@ if TYPE_CHECKING:
 
     from zonewise.daemon.agent import Agent
     from zonewise.daemon.components import Publishers
+    from zonewise.daemon.health_monitor import HealthMonitor
     from zonewise.daemon.settings import Settings
     from zonewise_common.kube.client import Client
 
@@ -100,10 +108,13 @@ def _run_settings(program: _Program, settings: Settings, stamp: object, signals:
     logs.configure_logging(settings.log_level, settings.log_format)
     program.meters.settings.info({"hash": settings.digest()})
     with ExitStack() as stack:
-        agent, publishing, client = _open_components(program, settings, stack)
+        wake = Wake()
+        stack.callback(wake.close)
+        health = stack.enter_context(open_health(settings, lambda: wake(Reason.HEALTH)))
+        agent, publishing, client = _open_components(program, settings, stack, health.monitor)
         if client is not None:
             stack.enter_context(open_server(settings, client, program.status, program.meters))
-        events = stack.enter_context(open_events(settings, program.settings_file, [signals]))
+        events = stack.enter_context(open_events(settings, program.settings_file, [signals, wake, *health.channels]))
         if _file_stamp(program.settings_file) != stamp:  # changed before the watch began
             return frozenset({Reason.RELOAD})
         log.info("the agent of node %s starts", settings.node_name)
@@ -118,7 +129,8 @@ def _run_once(program: _Program, settings: Settings) -> int:
     end = time.monotonic() + ONESHOT_TIMEOUT
     reasons = frozenset({Reason.START})
     with ExitStack() as stack:
-        agent, publishing, _ = _open_components(program, settings, stack)
+        health = stack.enter_context(open_health(settings, lambda: None))
+        agent, publishing, _ = _open_components(program, settings, stack, health.monitor)
         while (pause := agent.run_once(reasons)) is not None and (left := end - time.monotonic()) > 0:
             time.sleep(min(pause, left))
             reasons = frozenset({Reason.RETRY})
@@ -132,7 +144,7 @@ def _run_once(program: _Program, settings: Settings) -> int:
 
 
 def _open_components(
-    program: _Program, settings: Settings, stack: ExitStack
+    program: _Program, settings: Settings, stack: ExitStack, health: HealthMonitor | None
 ) -> tuple[Agent, Publishers, Client | None]:
     """Make the loop and its components; the stack closes them."""
     client = None
@@ -144,7 +156,7 @@ def _open_components(
         stack.callback(kubelet.close)
     output, status, meters = program.mode.output, program.status, program.meters
     publishing = stack.enter_context(open_publishing(settings, client, output, status, meters))
-    return make_agent(settings, kubelet, client, publishing, status, meters), publishing, client
+    return make_agent(settings, kubelet, client, publishing, status, meters, health), publishing, client
 
 
 def _keep_settings(program: _Program, error: SettingsError, settings: Settings) -> Settings:

@@ -45,6 +45,7 @@ def _counts(read: Reader) -> Iterator[tuple[str, int | None, int | None]]:
         for dimm in dimms:
             label = read.text(f"{directory}/{dimm}/dimm_label")
             name = f"{controller}/{dimm}" + (f" ({label})" if label else "")
-            yield name, *(read.integer(f"{directory}/{dimm}/dimm_{kind}_count") for kind in ("ce", "ue"))
+            counts = f"{directory}/{dimm}/dimm"
+            yield name, read.integer(f"{counts}_ce_count"), read.integer(f"{counts}_ue_count")
         if not dimms:
             yield controller, read.integer(f"{directory}/ce_count"), read.integer(f"{directory}/ue_count")
