@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from support.api import JSON_PATCH
+from support.api import JSON_PATCH, STRATEGIC
 from support.apiserver import RealServer, real_server
-from support.manifests import ACCOUNT, NAMESPACE, any_kind, apply, rendered
+from support.manifests import ACCOUNT, NAMESPACE, any_kind, apply, combined, rendered
 from support.waiting import eventually
 from zonewise_common.kube.events import Occurrences, event, node_reference, utc_now
 
@@ -370,3 +371,54 @@ def everything_allowed(cluster: Cluster) -> Generator[None]:
     finally:
         cluster.admin.delete(f"{BINDINGS}/too-much").ok()
         eventually(lambda: cluster.agent.get("/api/v1/secrets").status == 403)
+
+
+# --- conditions
+
+
+@pytest.fixture(scope="module")
+def health(cluster: Cluster) -> Cluster:
+    """The cluster with the rights of components/health."""
+    manifests = combined("overlays/default", "components/health")
+    apply(cluster.server, "---\n".join(json.dumps(one) for one in manifests if "Role" in one["kind"]))
+    eventually(lambda: cluster.agent.get("/api/v1/namespaces/default/pods/none").status == 404)
+    return cluster
+
+
+def write_conditions(who: Api, path: str, *types: str, **status: Any) -> Answer:
+    conditions = [{"type": name, "status": "True", "reason": "XID79", "message": "m"} for name in types]
+    return who.patch(f"{path}/status", {"status": {"conditions": conditions, **status}}, STRATEGIC)
+
+
+def test_conditions_of_its_node(health: Cluster) -> None:
+    """Its own conditions on its own Node, and nothing else of a status."""
+    write_conditions(health.admin, f"{NODES}/{OWN}", "Ready").ok()
+    written = write_conditions(health.agent, f"{NODES}/{OWN}", "GPUHardwareFault").ok()
+    assert {one["type"] for one in written["status"]["conditions"]} == {"Ready", "GPUHardwareFault"}
+    refused(write_conditions(health.agent, f"{NODES}/{OTHER}", "GPUHardwareFault"), "of that Node only")
+    refused(write_conditions(health.agent, f"{NODES}/{OWN}", "MemoryPressure"), "conditions of its own")
+    ready = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+    refused(health.agent.patch(f"{NODES}/{OWN}/status", ready, STRATEGIC), "conditions of its own")
+    refused(write_conditions(health.agent, f"{NODES}/{OWN}", capacity={"cpu": "1"}), "and nothing else")
+    labels = {"metadata": {"labels": {"a": "b"}}}
+    refused(health.agent.patch(f"{NODES}/{OWN}/status", labels, STRATEGIC), "and nothing else")
+
+
+def test_conditions_of_pods_on_its_node(health: Cluster) -> None:
+    """The one condition, of a pod on its node; and events on pods that name the node as their source."""
+    pods = "/api/v1/namespaces/default/pods"
+    for name, node in (("own", OWN), ("other", OTHER)):
+        spec = {"nodeName": node, "containers": [{"name": "main", "image": "none"}]}
+        health.admin.post(pods, {"metadata": {"name": name}, "spec": spec}).ok()
+    fault = "zonewise.dev/HardwareFault"
+    write_conditions(health.agent, f"{pods}/own", fault).ok()
+    refused(write_conditions(health.agent, f"{pods}/other", fault), "of pods on that node only")
+    refused(write_conditions(health.agent, f"{pods}/own", "Ready"), "conditions of its own")
+    refused(write_conditions(health.agent, f"{pods}/own", phase="Failed"), "and nothing else")
+    for host, is_own in ((OWN, True), (OTHER, False)):
+        reference = {"apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "own"}
+        seen = Occurrences(utc_now(), utc_now())
+        body = event(reference, f"on-{host}", "zonewise-agent", "XID79", "m", event_type="Warning", seen=seen)
+        body["source"]["host"] = host
+        answer = health.agent.post(EVENTS, body)
+        assert answer.ok() if is_own else refused(answer, "name it as") is None

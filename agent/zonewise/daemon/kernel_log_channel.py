@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import stat
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+NONE = "none"
+"""The setting for no kernel log: an empty environment variable counts as unset."""
 MAX_PENDING = 4096
 """Records that wait for the loop; of more, the newest."""
 
@@ -26,8 +30,12 @@ class KernelLogChannel:
         self._pending: deque[LogRecord] = deque(maxlen=MAX_PENDING)
 
     def fileno(self) -> int:
-        """Return the descriptor that is readable while there are records."""
-        return self._log.fileno()
+        """Return the descriptor that is readable while there are records; -1 for a file, which always is.
+
+        A file is read at each scan.
+        """
+        descriptor = self._log.fileno()
+        return -1 if stat.S_ISREG(os.fstat(descriptor).st_mode) else descriptor
 
     def read(self) -> set[Reason]:
         """Read what is there; return a reason where a record is about a device."""
@@ -48,7 +56,7 @@ class KernelLogChannel:
 
 def open_kernel_log(path: str) -> KernelLogChannel | None:
     """Return the channel of the log, None where it cannot be read: NVML then reports XIDs."""
-    if not path:
+    if path in ("", NONE):
         return None
     try:
         return KernelLogChannel(KernelLog(path))

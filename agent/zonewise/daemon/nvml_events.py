@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 READER = "nvml-events"
-RESTART_PAUSE = 60.0
+RESTART_PAUSE = 600.0
 """Seconds until the child is started again: the driver may be reloaded."""
 _COMMAND = (sys.executable, "-P", "-m", "zonewise.machine.nvml", "events")
 _LOOK = 5.0

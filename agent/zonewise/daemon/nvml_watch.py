@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from zonewise.machine.nvml.facts import NvmlFacts
 
 _CLOSE_TIMEOUT = 0.2
+UNUSABLE_INTERVAL = 600.0
+"""Seconds between two queries of an NVML that cannot be used: a container without it stays so."""
 MAX_EVENTS = 1024
 """Events that wait for the loop."""
 
@@ -78,7 +80,8 @@ class NvmlWatch:
             if facts != self.facts:
                 self.facts = facts
                 self._notify()
-            self._due.wait(max(0.0, self._interval - (time.monotonic() - started)))
+            interval = self._interval if facts.problem is None else max(self._interval, UNUSABLE_INTERVAL)
+            self._due.wait(max(0.0, interval - (time.monotonic() - started)))
             self._due.clear()
 
     def _run_events(self) -> None:

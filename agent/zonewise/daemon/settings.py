@@ -145,7 +145,7 @@ OPTIONS = Options((
            "nowhere)", "FILE"),
     Option("health.baselineFile", text, "what a healthy node has, as `zonewise health --write-baseline` writes it "
            "(default: learned)", "FILE"),
-    Option("health.kernelLog", text, 'the kernel log (default: /dev/kmsg; "" for none)', "FILE"),
+    Option("health.kernelLog", text, "the kernel log, or none (default: /dev/kmsg)", "FILE|none"),
     Option("health.nvmlInterval", duration, "query NVML at least this often, where its driver drives a GPU (default: "
            "60s)", "DURATION"),
     Option("health.nvmlEvents", boolean, "have XIDs from NVML where the kernel log cannot be read, by a process of its "
