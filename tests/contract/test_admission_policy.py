@@ -350,7 +350,7 @@ def test_more_rights_open_nothing(cluster: Cluster) -> None:
         for path in (f"{NODES}/{OWN}", f"{NODES}/{OTHER}"):
             refused(cluster.agent.delete(path), "labels and annotations of that Node only")
         status = {"status": {"capacity": {"cpu": "0"}}}
-        refused(cluster.agent.patch(f"{NODES}/{OWN}/status", status), "labels and annotations of that Node only")
+        refused(cluster.agent.patch(f"{NODES}/{OWN}/status", status), "conditions in the status of its Node")
         made = {"metadata": {"name": "node-of-nobody"}}
         refused(cluster.agent.post(NODES, made), "labels and annotations of that Node only")
         refused(cluster.agent.delete(f"{TOPOLOGIES}/{OTHER}"), "NodeResourceTopology of that node only")
@@ -422,3 +422,17 @@ def test_conditions_of_pods_on_its_node(health: Cluster) -> None:
         body["source"]["host"] = host
         answer = health.agent.post(EVENTS, body)
         assert answer.ok() if is_own else refused(answer, "name it as") is None
+
+
+def test_the_taint_of_its_node(health: Cluster) -> None:
+    """Its own taint comes and goes; others stay, and so does the rest of the spec."""
+    path = f"{NODES}/{OWN}"
+    health.admin.patch(path, {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}, STRATEGIC).ok()
+    own: dict[str, Any] = {"key": "zonewise.dev/hardware-fault", "effect": "NoSchedule"}
+    written = health.agent.patch(path, {"spec": {"taints": [own]}}, STRATEGIC).ok()
+    assert {taint["key"] for taint in written["spec"]["taints"]} == {"a", own["key"]}
+    removal = {"$patch": "delete", "key": own["key"]}
+    written = health.agent.patch(path, {"spec": {"taints": [removal]}}, STRATEGIC).ok()
+    assert [taint["key"] for taint in written["spec"]["taints"]] == ["a"]
+    for spec in ({"taints": [{"key": "b", "effect": "NoSchedule"}]}, {"taints": None}, {"unschedulable": True}):
+        refused(health.agent.patch(path, {"spec": spec}, STRATEGIC), "nothing else of it")
