@@ -13,9 +13,9 @@ from zonewise.health.types import (
     DeviceEvent,
     DeviceId,
     GpuReading,
+    HardwareObservation,
     LinkReading,
     NicReading,
-    Observation,
     PodName,
     PortReading,
 )
@@ -29,7 +29,7 @@ FIRST_GPU, SECOND_GPU = DeviceId(GPU, FIRST), DeviceId(GPU, SECOND)
 POD = PodName("team", "train-7x2bq", "main")
 START = 1_700_000_000.0
 
-HEALTHY = Observation(
+HEALTHY = HardwareObservation(
     START,
     "boot-1",
     {address: GpuReading(address, f"GPU-{address}", recovery_action=0, nvlinks=18) for address in (FIRST, SECOND)},

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from zonewise.health.report import HealthReport
     from zonewise.health.state import HealthState
-    from zonewise.health.types import Baseline, DeviceEvent, Observation
+    from zonewise.health.types import Baseline, DeviceEvent, HardwareObservation
     from zonewise.machine.files import Files
     from zonewise.machine.model.machine import Machine
     from zonewise.machine.nvml.facts import NvmlFacts
@@ -68,7 +68,7 @@ COMMAND = Command("judge the hardware: what is wrong, whose fault it is, and by 
 
 
 def _judge(
-    state: HealthState, baseline: Baseline | None, observation: Observation, silent: tuple[str, ...]
+    state: HealthState, baseline: Baseline | None, observation: HardwareObservation, silent: tuple[str, ...]
 ) -> HealthReport:
     from zonewise.health.evaluation import evaluate
     from zonewise.health.report import HealthReport
@@ -78,7 +78,7 @@ def _judge(
     return HealthReport(evaluation.state.faults, silent, has_baseline)
 
 
-def _observe(files: Files, state: HealthState) -> tuple[Observation, tuple[str, ...]]:
+def _observe(files: Files, state: HealthState) -> tuple[HardwareObservation, tuple[str, ...]]:
     """Return an observation, and what could not be read."""
     from zonewise.health.readers.observe import observe
     from zonewise.machine.discover import Scanner
@@ -173,7 +173,7 @@ def _content(path: str, most: int) -> bytes:
         raise CommandError(f"{path}: {error.strerror}") from error
 
 
-def _write_baseline(observation: Observation, path: str) -> int:
+def _write_baseline(observation: HardwareObservation, path: str) -> int:
     from zonewise.health.baseline import learn
     from zonewise.health.state import encode_baseline
 

@@ -13,19 +13,19 @@ from zonewise.health.types import Baseline, LinkReading
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from zonewise.health.types import Fault, Observation
+    from zonewise.health.types import Fault, HardwareObservation
 
 N = TypeVar("N", int, float)
 
 _ESSENTIAL = frozenset({"pci", "nvml", "infiniband", "net", "memory", "cpu"})
 
 
-def is_whole(observation: Observation) -> bool:
+def is_whole(observation: HardwareObservation) -> bool:
     """Return whether every reader had a result that a baseline needs."""
     return observation.silent.isdisjoint(_ESSENTIAL)
 
 
-def learn(observation: Observation, before: Baseline | None, faults: Iterable[Fault] = ()) -> Baseline | None:
+def learn(observation: HardwareObservation, before: Baseline | None, faults: Iterable[Fault] = ()) -> Baseline | None:
     """Return the baseline after an observation; None while there is none to learn from."""
     if before is None:
         return _risen(observation, Baseline()) if is_whole(observation) and not any(faults) else None
@@ -33,7 +33,7 @@ def learn(observation: Observation, before: Baseline | None, faults: Iterable[Fa
     return before if risen == before else risen
 
 
-def _risen(observation: Observation, before: Baseline) -> Baseline:
+def _risen(observation: HardwareObservation, before: Baseline) -> Baseline:
     addresses = observation.pci or frozenset()
     gpus = observation.gpu_addresses & addresses
     rates: dict[str, float | None] = {

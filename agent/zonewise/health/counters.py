@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from zonewise.health.types import Observation
+    from zonewise.health.types import HardwareObservation
 
 WINDOW = 3600.0
 """Seconds after which a rise is counted anew."""
@@ -52,7 +52,7 @@ def counter_name(device: object, counter: str) -> str:
     return f"{device} {counter}"
 
 
-def counter_values(observation: Observation) -> Iterator[tuple[str, int]]:
+def counter_values(observation: HardwareObservation) -> Iterator[tuple[str, int]]:
     """Yield the counters in an observation."""
     for address, gpu in (observation.gpus or {}).items():
         for counter in (*RESET_COUNTERS, "nvlink_errors"):
@@ -69,7 +69,7 @@ def counter_values(observation: Observation) -> Iterator[tuple[str, int]]:
         yield counter_name("cpu", f"throttles {name}"), value
 
 
-def advance(counters: Mapping[str, Counter], observation: Observation) -> Counters:
+def advance(counters: Mapping[str, Counter], observation: HardwareObservation) -> Counters:
     """Return the counters after an observation; one that was not read now is as before."""
     now = observation.time
     advanced = dict(counters)
@@ -84,7 +84,7 @@ def advance(counters: Mapping[str, Counter], observation: Observation) -> Counte
     return advanced if len(advanced) <= MAX_COUNTERS else dict(list(advanced.items())[-MAX_COUNTERS:])
 
 
-def reset_gpus(counters: Mapping[str, Counter], observation: Observation) -> frozenset[str]:
+def reset_gpus(counters: Mapping[str, Counter], observation: HardwareObservation) -> frozenset[str]:
     """Return the addresses of GPUs with a counter that fell: they were reset since the last observation."""
     return frozenset(
         address

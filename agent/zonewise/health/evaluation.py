@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from zonewise.health.holders import Holders
     from zonewise.health.suspicion import Suspicion
-    from zonewise.health.types import DeviceId, FaultKey, Observation, PodName, Sign
+    from zonewise.health.types import DeviceId, FaultKey, HardwareObservation, PodName, Sign
 
 SAME_EVENT = 5.0
 """Seconds within which the kernel log and NVML report the same event."""
@@ -51,7 +51,7 @@ class Evaluation(NamedTuple):
 
 def evaluate(
     state: HealthState,
-    observation: Observation,
+    observation: HardwareObservation,
     held: Mapping[DeviceId, Iterable[PodName]] | None = None,
     *,
     configured: Baseline | None = None,
@@ -105,11 +105,11 @@ def _changes(before: HealthState, after: HealthState) -> Evaluation:
     return Evaluation(after, raised, repeated, tuple(fault for key, fault in old.items() if key not in new))
 
 
-def _rebooted(state: HealthState, observation: Observation) -> bool:
+def _rebooted(state: HealthState, observation: HardwareObservation) -> bool:
     return bool(state.boot_id) and bool(observation.boot_id) and state.boot_id != observation.boot_id
 
 
-def _needs_no_reset(device: DeviceId, observation: Observation) -> bool:
+def _needs_no_reset(device: DeviceId, observation: HardwareObservation) -> bool:
     """Return whether the driver itself says that a GPU needs no recovery now."""
     gpu = (observation.gpus or {}).get(device.name) if device.kind == GPU else None
     return gpu is not None and not gpu.lost and gpu.recovery_action == 0
@@ -132,10 +132,12 @@ def _is_duplicate(sign: Sign, state: HealthState) -> bool:
 def _seen_reset(fault: Fault, reset: frozenset[str]) -> Fault:
     device = fault.sign.device
     was_reset = device.kind == GPU and device.name in reset
-    return fault._replace(reset_seen=True) if was_reset and not fault.reset_seen else fault
+    return fault._replace(was_reset=True) if was_reset and not fault.was_reset else fault
 
 
-def _merge_conditions(faults: dict[FaultKey, Fault], signs: Iterable[Sign], observation: Observation) -> set[FaultKey]:
+def _merge_conditions(
+    faults: dict[FaultKey, Fault], signs: Iterable[Sign], observation: HardwareObservation
+) -> set[FaultKey]:
     """Merge the signs of conditions into the faults; return which are present now."""
     now = observation.time
     present: set[FaultKey] = set()
@@ -150,7 +152,7 @@ def _merge_conditions(faults: dict[FaultKey, Fault], signs: Iterable[Sign], obse
     return present
 
 
-def _with_event(before: Fault | None, sign: Sign, observation: Observation) -> Fault:
+def _with_event(before: Fault | None, sign: Sign, observation: HardwareObservation) -> Fault:
     at = observation.time if sign.event_at is None else sign.event_at
     if before is None:
         return Fault(sign, at, at, 1, True, observation.boot_id)
@@ -158,7 +160,7 @@ def _with_event(before: Fault | None, sign: Sign, observation: Observation) -> F
     return Fault(sign, first, last, before.occurrences + 1, True, observation.boot_id, pods=before.pods)
 
 
-def _ends(fault: Fault, observation: Observation) -> bool:
+def _ends(fault: Fault, observation: HardwareObservation) -> bool:
     """Return whether a fault without a sign now is over."""
     if fault.sign.reader in observation.silent:
         return False
@@ -172,7 +174,7 @@ def _ends(fault: Fault, observation: Observation) -> bool:
         case Clearing.REBOOT:
             return rebooted
         case Clearing.RESET:
-            return rebooted or fault.reset_seen or _needs_no_reset(fault.sign.device, observation)
+            return rebooted or fault.was_reset or _needs_no_reset(fault.sign.device, observation)
         case _:
             return True
 

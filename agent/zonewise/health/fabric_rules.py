@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from zonewise.health.counters import Counter
-    from zonewise.health.types import Baseline, Observation, PortReading
+    from zonewise.health.types import Baseline, HardwareObservation, PortReading
 
 _BASELINE = "the baseline of this node"
 _IB = "Documentation/ABI/stable/sysfs-class-infiniband; InfiniBand Architecture Specification, PortCounters"
@@ -31,7 +31,9 @@ _LIMITS = {
 """Per hour."""
 
 
-def fabric_signs(observation: Observation, baseline: Baseline, counters: Mapping[str, Counter]) -> Iterator[Sign]:
+def fabric_signs(
+    observation: HardwareObservation, baseline: Baseline, counters: Mapping[str, Counter]
+) -> Iterator[Sign]:
     """Yield the signs of links."""
     yield from _pci_links(observation, baseline)
     for name, port in observation.ports.items():
@@ -40,7 +42,7 @@ def fabric_signs(observation: Observation, baseline: Baseline, counters: Mapping
     yield from _nics(observation, baseline)
 
 
-def _pci_links(observation: Observation, baseline: Baseline) -> Iterator[Sign]:
+def _pci_links(observation: HardwareObservation, baseline: Baseline) -> Iterator[Sign]:
     for address, link in observation.links.items():
         best = baseline.links.get(address)
         if best is None:
@@ -71,7 +73,7 @@ def _pci_links(observation: Observation, baseline: Baseline) -> Iterator[Sign]:
             )
 
 
-def _speed_counts(observation: Observation, address: str) -> bool:
+def _speed_counts(observation: HardwareObservation, address: str) -> bool:
     """Return whether a lower speed is a sign: GPUs lower it when idle, which only NVML shows."""
     if address not in observation.gpu_addresses:
         return True
@@ -159,7 +161,7 @@ def _port_errors(name: str, port: PortReading, counters: Mapping[str, Counter]) 
             )
 
 
-def _nics(observation: Observation, baseline: Baseline) -> Iterator[Sign]:
+def _nics(observation: HardwareObservation, baseline: Baseline) -> Iterator[Sign]:
     for name, nic in observation.nics.items():
         rate = baseline.rates.get(name)
         if rate is None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from zonewise.health.counters import Counter
-    from zonewise.health.types import Baseline, GpuReading, Observation
+    from zonewise.health.types import Baseline, GpuReading, HardwareObservation
 
 READER = "nvml"
 _NVML = "NVML API reference (docs.nvidia.com/deploy/nvml-api)"
@@ -42,7 +42,7 @@ _REPLAYS_PER_HOUR = 1000
 _NVLINK_ERRORS_PER_HOUR = 100
 
 
-def gpu_signs(observation: Observation, baseline: Baseline, counters: Mapping[str, Counter]) -> Iterator[Sign]:
+def gpu_signs(observation: HardwareObservation, baseline: Baseline, counters: Mapping[str, Counter]) -> Iterator[Sign]:
     """Yield the signs of GPUs."""
     yield from _absent(observation, baseline)
     for address, gpu in (observation.gpus or {}).items():
@@ -56,7 +56,7 @@ def gpu_signs(observation: Observation, baseline: Baseline, counters: Mapping[st
         yield from _rises(gpu, counters)
 
 
-def _absent(observation: Observation, baseline: Baseline) -> Iterator[Sign]:
+def _absent(observation: HardwareObservation, baseline: Baseline) -> Iterator[Sign]:
     lost = {address for address, gpu in (observation.gpus or {}).items() if gpu.lost}
     for address in sorted(lost | observation.lost):
         yield _hardware(

@@ -16,7 +16,7 @@ RETENTION = 3600.0
 """Seconds for which a pod that has ended is remembered: a line of the kernel log arrives within milliseconds, and an
 agent that was restarted reads it within minutes."""
 MAX_GAP = 180.0
-"""Seconds between two observations after which nobody knows when in between a pod ended."""
+"""Seconds between two observations after which it is not known when in between a pod ended."""
 _SUFFIX = re.compile(r"-(?:\d{1,5}|[bcdfghjklmnpqrstvwxz2456789]{5,10})")
 """What controllers append to a workload's name: indexes, and the random letters and hashes of apimachinery
 pkg/util/rand."""

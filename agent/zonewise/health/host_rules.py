@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from zonewise.health.counters import Counter
-    from zonewise.health.types import Baseline, Observation
+    from zonewise.health.types import Baseline, HardwareObservation
 
 _EDAC = "kernel Documentation/driver-api/edac.rst"
 _POISON = "kernel Documentation/mm/hwpoison.rst"
@@ -25,7 +25,7 @@ _MEMORY_SHARE = 0.98
 """Less than this share of the baseline is a module that is missing: kernels differ by less in what they keep."""
 
 
-def host_signs(observation: Observation, baseline: Baseline, counters: Mapping[str, Counter]) -> Iterator[Sign]:
+def host_signs(observation: HardwareObservation, baseline: Baseline, counters: Mapping[str, Counter]) -> Iterator[Sign]:
     """Yield the signs of memory and CPUs."""
     yield from _memory(observation, counters)
     yield from _cpus(observation, baseline, counters)
@@ -47,7 +47,7 @@ def host_signs(observation: Observation, baseline: Baseline, counters: Mapping[s
         )
 
 
-def _memory(observation: Observation, counters: Mapping[str, Counter]) -> Iterator[Sign]:
+def _memory(observation: HardwareObservation, counters: Mapping[str, Counter]) -> Iterator[Sign]:
     memory = observation.memory
     for name, count in memory.uncorrected.items():
         if count > 0:
@@ -90,7 +90,7 @@ def _memory(observation: Observation, counters: Mapping[str, Counter]) -> Iterat
         )
 
 
-def _cpus(observation: Observation, baseline: Baseline, counters: Mapping[str, Counter]) -> Iterator[Sign]:
+def _cpus(observation: HardwareObservation, baseline: Baseline, counters: Mapping[str, Counter]) -> Iterator[Sign]:
     cpus = observation.cpus
     if cpus.online is not None and baseline.cpus is not None and cpus.online < baseline.cpus:
         offline = f", CPUs {CpuSet(cpus.offline)} offline" if cpus.offline else ""

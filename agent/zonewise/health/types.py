@@ -122,7 +122,7 @@ class Fault(NamedTuple):
     """False: a condition that has not held for long enough."""
     boot_id: str = ""
     """The boot in which the sign was last there."""
-    reset_seen: bool = False
+    was_reset: bool = False
     """Whether the device was reset since."""
     pods: tuple[PodName, ...] = ()
     """Those that held the device at the time of an event, or now for a condition; at most MAX_PODS."""
@@ -227,7 +227,7 @@ class DeviceEvent(NamedTuple):
     """As the line itself says; None where it does not."""
 
 
-class Observation(NamedTuple):
+class HardwareObservation(NamedTuple):
     """All that was read at one moment."""
 
     time: float

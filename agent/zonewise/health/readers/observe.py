@@ -10,7 +10,7 @@ from zonewise.health.readers.netdevs import read_nics
 from zonewise.health.readers.nvml_gpus import gpu_readings
 from zonewise.health.readers.pci_links import read_addresses, read_links
 from zonewise.health.readers.rdma_ports import read_ports
-from zonewise.health.types import Observation
+from zonewise.health.types import HardwareObservation
 from zonewise.machine.reader import Reader
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def observe(
     facts: NvmlFacts | None,
     events: tuple[DeviceEvent, ...],
     now: float,
-) -> Observation:
+) -> HardwareObservation:
     """Return what the machine's sources show now. `facts` is None where NVML was not queried."""
     read = Reader(files)
     gpu_addresses = frozenset(gpu.address for gpu in machine.gpus if gpu.address is not None)
@@ -50,7 +50,7 @@ def observe(
     silent = {"pci"} if on_bus is None and expected else set[str]()
     if drives_gpus(machine) and gpus is None:
         silent.add("nvml")
-    return Observation(
+    return HardwareObservation(
         now,
         read.text(_BOOT_ID) or "",
         gpus,

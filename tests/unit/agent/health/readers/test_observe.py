@@ -12,7 +12,7 @@ from zonewise.health.evaluation import evaluate
 from zonewise.health.readers.nvml_gpus import gpu_readings
 from zonewise.health.readers.observe import observe
 from zonewise.health.state import HealthState
-from zonewise.health.types import LinkReading, Observation
+from zonewise.health.types import HardwareObservation, LinkReading
 from zonewise.machine.discover import discover
 from zonewise.machine.files import MemoryFiles
 from zonewise.machine.nvml.backend import GPU_IS_LOST, NvmlError
@@ -45,7 +45,7 @@ SERVER: Contents = {
 DIMM = "mc0/dimm0 (CPU_SrcID#0_Ha#0_Chan#0_DIMM#0)"
 
 
-def look(changes: dict[str, Any], facts: NvmlFacts | None = FACTS, now: float = 1000.0) -> Observation:
+def look(changes: dict[str, Any], facts: NvmlFacts | None = FACTS, now: float = 1000.0) -> HardwareObservation:
     """Observe the server with some files changed; None removes a file."""
     tree = {path: content for path, content in {**SERVER, **changes}.items() if path not in changes or content}
     files = MemoryFiles(tree.items())
