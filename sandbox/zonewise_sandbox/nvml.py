@@ -36,7 +36,7 @@ class SimulatedNvml:
     def __init__(self, gpus: list[NvmlDevice], system: Mapping[str, Any], start: NvmlError | None = None) -> None:
         """Take the GPUs, the results of calls without a device, and the error of start()."""
         self.gpus = gpus
-        self._system = {"nvmlDeviceGetCount": len(gpus), **system}
+        self.system = {"nvmlDeviceGetCount": len(gpus), **system}
         self._start = start
         self.lost: set[int] = set()
         """The indices of lost GPUs: they are counted and have a handle, and every other call of them fails."""
@@ -64,7 +64,7 @@ class SimulatedNvml:
         if name == "nvmlEventSetWait":
             return self.events.pop(0) if self.events else NvmlError(_TIMEOUT)
         if not arguments:
-            return self._system.get(name, NvmlError(NOT_SUPPORTED))
+            return self.system.get(name, NvmlError(NOT_SUPPORTED))
         device = arguments[0]
         if not isinstance(device, NvmlDevice):
             raise TypeError(f"{name}: {device!r} is not a device of this double")

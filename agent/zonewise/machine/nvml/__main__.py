@@ -9,6 +9,7 @@ import select
 import signal
 import sys
 
+from zonewise.machine.nvml.backend import NvmlError
 from zonewise.machine.nvml.facts_json import to_json
 from zonewise.machine.nvml.library import LibraryBackend
 from zonewise.machine.nvml.queries import collect_nvml
@@ -35,7 +36,10 @@ def _print_events() -> None:
         sys.stdout.flush()
 
     # a parent that died leaves its end of the pipe closed, which is readable
-    watch_xids(LibraryBackend(), report, lambda: bool(select.select([sys.stdin], [], [], 0)[0]))
+    try:
+        watch_xids(LibraryBackend(), report, lambda: bool(select.select([sys.stdin], [], [], 0)[0]))
+    except NvmlError as error:
+        sys.exit(f"NVML has no events: {error}")
 
 
 if __name__ == "__main__":

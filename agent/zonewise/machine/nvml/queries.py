@@ -177,6 +177,8 @@ def _gpu(backend: NvmlBackend, index: int) -> NvmlGpu:
     if known["links"]:
         questions.absent.pop("links", None)  # the reason for the end of the links
         known["nvlink_errors"] = _link_errors(questions, handle)
+    else:
+        questions.absent["nvlink_errors"] = "no NVLink"
     if known["mig_mode"] and known["mig_mode"][0]:
         known["mig_devices"] = tuple(_mig_devices(backend, questions, handle))
     return NvmlGpu(index, **known, absent=questions.absent, faults=tuple(questions.faults), lost=questions.lost)

@@ -103,7 +103,7 @@ def test_a_silent_reader_clears_nothing() -> None:
 
 def test_counters_that_rise_and_counters_that_were_reset() -> None:
     story = Story()
-    rising = {"ports": {"mlx5_0/1": PORT._replace(counters={"symbol_error": 2000, "link_downed": 3})}}
+    rising: dict[str, Any] = {"ports": {"mlx5_0/1": PORT._replace(counters={"symbol_error": 2000, "link_downed": 3})}}
     assert {fault.sign.rule for fault in story.observe(**rising).raised} == {
         "symbol-error-rising", "link-downed-rising"
     }  # fmt: skip
@@ -194,10 +194,13 @@ def test_both_readers_of_one_event_count_it_once() -> None:
 
 
 ANYTHING = st.sampled_from([changes for _, changes, _ in CONDITIONS])
+NOTHING: dict[str, Any] = {}
 STEPS = st.lists(
     st.tuples(
         st.sampled_from([0.0, 1.0, 60.0, 700.0, 90000.0]),
-        st.one_of(st.just({}), ANYTHING, st.sampled_from([31, 79, 119, 999]), st.sampled_from(["boot-2", "silent"])),
+        st.one_of(
+            st.just(NOTHING), ANYTHING, st.sampled_from([31, 79, 119, 999]), st.sampled_from(["boot-2", "silent"])
+        ),
     ),
     max_size=12,
 )
@@ -209,7 +212,7 @@ def test_a_restart_between_any_two_observations_changes_nothing(steps: list[tupl
     """And evaluating the same once more raises nothing, and clears nothing that was just raised."""
     always, never = Story(restarts=True), Story()
     for after, step in steps:
-        changes: dict[str, Any] = step if isinstance(step, dict) else {}
+        changes: dict[str, Any] = dict(step) if isinstance(step, dict) else {}  # pyright: ignore[reportUnknownArgumentType]
         changes = {"events": xid(step, always.now + after)} if isinstance(step, int) else changes
         changes = {"boot_id": step} if step == "boot-2" else changes
         changes = {"gpus": None, "silent": frozenset({"nvml"})} if step == "silent" else changes
