@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.daemon.events import Reason
 from zonewise.health.evaluation import evaluate
-from zonewise.health.held_devices import held_devices, plugin_id, plugin_ids
+from zonewise.health.held_devices import device_ids, held_devices, plugin_id, plugin_ids
 from zonewise.health.holders import observe_holders
 from zonewise.health.kernel_events import device_events
 from zonewise.health.readers.observe import drives_gpus, observe
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from zonewise.daemon.kernel_log_channel import KernelLogChannel
     from zonewise.daemon.nvml_watch import NvmlWatch
     from zonewise.health.evaluation import Evaluation
-    from zonewise.health.types import Baseline, DeviceEvent, Fault
+    from zonewise.health.types import Baseline, DeviceEvent, DeviceId, Fault
     from zonewise.kubelet.types import Allocatable, PodResources
     from zonewise.machine.files import Files
     from zonewise.machine.model.machine import Machine
@@ -77,6 +77,7 @@ class HealthMonitor:
         self._state = _read_state(options.state_file)
         self._saved_at = clock()
         self._save_failed = False
+        self._ids: tuple[Machine, dict[str, tuple[DeviceId, ...]]] | None = None
         self.counts: dict[tuple[str, str, str], int] = {}
         """Events and raised conditions by device, rule and verdict, since the agent's start."""
 
@@ -94,7 +95,7 @@ class HealthMonitor:
         self, machine: Machine, pods: Iterable[PodResources] | None, reasons: frozenset[Reason]
     ) -> tuple[Fault, ...]:
         """Observe the machine, unless the reasons say that pods alone changed; return the active faults."""
-        held = None if pods is None else held_devices(machine, pods)
+        held = None if pods is None else held_devices(self._device_ids(machine), pods)
         now = self._clock()
         if reasons <= PODS_ONLY:
             if held is not None:
@@ -122,7 +123,7 @@ class HealthMonitor:
         failed = [fault.sign.device for fault in self.faults if fault.sign.severity is Severity.FAILED]
         if not self._options.withhold or not failed:
             return allocatable
-        ids = plugin_ids(machine, failed)
+        ids = plugin_ids(self._device_ids(machine), failed)
         devices = tuple(
             of_zone._replace(ids=tuple(i for i in of_zone.ids if plugin_id(of_zone.resource, i) not in ids))
             for of_zone in allocatable.devices
@@ -132,6 +133,12 @@ class HealthMonitor:
     def close(self) -> None:
         """Write the state."""
         self._save(self._clock())
+
+    def _device_ids(self, machine: Machine) -> dict[str, tuple[DeviceId, ...]]:
+        """Return the devices by id; the scanner returns the very same machine while nothing changes."""
+        if self._ids is None or self._ids[0] is not machine:
+            self._ids = (machine, device_ids(machine))
+        return self._ids[1]
 
     def _events(self) -> tuple[tuple[DeviceEvent, ...], int | None]:
         """Return new events, and the number of the last record; none of those that the state has already."""

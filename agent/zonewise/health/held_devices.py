@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from zonewise.health.types import GPU, NIC, PORT, DeviceId, PodName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from zonewise.kubelet.types import ContainerResources, PodResources
     from zonewise.machine.model.machine import Machine
@@ -36,23 +36,22 @@ def device_ids(machine: Machine) -> dict[str, tuple[DeviceId, ...]]:
             ids[f"{_DRA_DRIVER}/gpu-{gpu.minor}"] = device
         if gpu.number is not None:
             ids[f"{_NVIDIA}{gpu.number}"] = device
-    parents = {function.address: function.physical_function for function in machine.pci}
+    parts: dict[str, list[DeviceId]] = {nic.address: [] for nic in machine.nics if nic.address is not None}
+    for device in machine.infiniband:
+        if device.address is not None:
+            ports = (DeviceId(PORT, f"{device.name}/{port.number}") for port in device.ports)
+            parts.setdefault(device.address, []).extend(ports)
     for function in machine.pci:
-        address = parents[function.address] or function.address
-        ports = tuple(
-            DeviceId(PORT, f"{device.name}/{port.number}")
-            for device in machine.infiniband
-            if device.address == address
-            for port in device.ports
-        )
-        if ports or any(nic.address == address for nic in machine.nics):
-            ids.setdefault(function.address, (DeviceId(NIC, address), *ports))
+        address = function.physical_function or function.address
+        if address in parts:
+            ids.setdefault(function.address, (DeviceId(NIC, address), *parts[address]))
     return ids
 
 
-def held_devices(machine: Machine, pods: Iterable[PodResources]) -> dict[DeviceId, list[PodName]]:
-    """Return the containers that hold each device."""
-    ids = device_ids(machine)
+def held_devices(
+    ids: Mapping[str, tuple[DeviceId, ...]], pods: Iterable[PodResources]
+) -> dict[DeviceId, list[PodName]]:
+    """Return the containers that hold each device; `ids` is of `device_ids`."""
     held: dict[DeviceId, list[PodName]] = {}
     for pod in pods:
         for container in pod.containers:
@@ -63,10 +62,10 @@ def held_devices(machine: Machine, pods: Iterable[PodResources]) -> dict[DeviceI
     return held
 
 
-def plugin_ids(machine: Machine, failed: Iterable[DeviceId]) -> frozenset[str]:
+def plugin_ids(ids: Mapping[str, tuple[DeviceId, ...]], failed: Iterable[DeviceId]) -> frozenset[str]:
     """Return the ids of failed devices, as plugins have them."""
     devices = frozenset(failed)
-    return frozenset(key for key, of_key in device_ids(machine).items() if not devices.isdisjoint(of_key))
+    return frozenset(key for key, of_key in ids.items() if not devices.isdisjoint(of_key))
 
 
 def plugin_id(resource: str, device: str) -> str:

@@ -29,6 +29,8 @@ _MAX_RECORDS = 512
 """Records of one read: a flood is read in parts, so that the loop serves other events in between."""
 _EPOCH = 1e9
 """Seconds that no machine is up: a larger number counts since 1970."""
+_MAX_LINE = 4096
+"""Characters of a line of a text: a record has at most 1 KiB (PRINTKRB_RECORD_MAX)."""
 _KMSG = re.compile(r"(?P<priority>\d{1,6}),(?P<sequence>\d{1,20}),(?P<microseconds>\d{1,20}),[^;]*;(?P<message>.*)")
 _DMESG = re.compile(r"(?:<\d{1,3}>)?\[ *(?P<seconds>\d{1,12})\.(?P<fraction>\d{1,9})\](?:\[[^\]]*\])? ?(?P<message>.*)")
 
@@ -46,6 +48,7 @@ class LogRecord(NamedTuple):
 def parse_records(text: str, booted_at: float | None) -> Iterator[LogRecord]:
     """Yield the records of a text in either format; a line without a time is a record without one."""
     for line in text.splitlines():
+        line = line[:_MAX_LINE]
         if line[:1] in ("", " "):  # a continuation: key=value of the device
             continue
         if match := _KMSG.fullmatch(line):
