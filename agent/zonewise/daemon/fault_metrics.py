@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from zonewise.daemon.status import Snapshot
 
+_SEVERITIES = ("note", "degraded", "failed")
+
 
 class FaultMetrics:
     """A collector of prometheus_client; without samples where health is off."""
@@ -30,12 +32,11 @@ class FaultMetrics:
             values = (sign.device.kind, sign.device.name, sign.rule, sign.verdict.value, sign.severity.name.lower())
             active.add_metric(values, 1)
         yield active
-        if snapshot.faults is not None:
-            text = "Active faults of the hardware, by severity; 0 where there is none."
-            total = GaugeMetricFamily("zonewise_hardware_faults", text, labels=("severity",))
-            for severity in ("note", "degraded", "failed"):
-                total.add_metric((severity,), sum(f.sign.severity.name.lower() == severity for f in snapshot.faults))
-            yield total
+        text = "Active faults of the hardware, by severity; 0 where there is none."
+        total = GaugeMetricFamily("zonewise_hardware_faults", text, labels=("severity",))
+        for severity in _SEVERITIES if snapshot.faults is not None else ():
+            total.add_metric((severity,), sum(f.sign.severity.name.lower() == severity for f in snapshot.faults or ()))
+        yield total
         counts = CounterMetricFamily(
             "zonewise_hardware_fault_events",
             "Faults raised, and repeated by events.",
