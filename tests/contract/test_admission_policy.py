@@ -380,7 +380,7 @@ def everything_allowed(cluster: Cluster) -> Generator[None]:
 def health(cluster: Cluster) -> Cluster:
     """The cluster with the rights of components/health."""
     manifests = combined("overlays/default", "components/health")
-    apply(cluster.server, "---\n".join(json.dumps(one) for one in manifests if "Role" in one["kind"]))
+    apply(cluster.server, "".join(f"---\n{json.dumps(one)}\n" for one in manifests if "Role" in one["kind"]))
     eventually(lambda: cluster.agent.get("/api/v1/namespaces/default/pods/none").status == 404)
     return cluster
 
