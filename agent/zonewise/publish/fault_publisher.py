@@ -181,12 +181,16 @@ class FaultPublisher:
         desired = any(fault.sign.severity is Severity.FAILED for fault in faults)
         if not self._taint or desired == self._tainted:
             return 0
-        taint: Object = {"key": TAINT, "effect": "NoSchedule", "value": "failed"} if desired else {
-            "$patch": "delete", "key": TAINT
-        }  # fmt: skip
-        self._client.patch(
-            NODES, self._node, {"spec": {"taints": [taint]}}, kind=PatchKind.STRATEGIC, field_manager=FIELD_MANAGER
-        )
+        node = self._client.get(NODES, self._node)
+        present: list[Object] = node.get("spec", {}).get("taints") or []
+        others = [taint for taint in present if taint.get("key") != TAINT]
+        after = [*others, {"key": TAINT, "effect": "NoSchedule", "value": "failed"}] if desired else others
+        if len(after) != len(present):
+            # the list is replaced as a whole (listType=atomic), so the version must be the one that was read
+            body: Object = {
+                "metadata": {"resourceVersion": node["metadata"].get("resourceVersion")}, "spec": {"taints": after}
+            }  # fmt: skip
+            self._client.patch(NODES, self._node, body, kind=PatchKind.MERGE, field_manager=FIELD_MANAGER)
         self._tainted = desired
         return 1
 

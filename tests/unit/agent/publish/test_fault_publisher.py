@@ -24,11 +24,14 @@ class Recorder:
         self.pod: dict[str, Any] | None = {
             "metadata": {"uid": "1"}, "spec": {"nodeName": NODE}, "status": {"conditions": []}
         }  # fmt: skip
+        self.taints: list[dict[str, str]] = [{"key": "a", "effect": "NoSchedule"}]
         self.writes: list[tuple[str, str, Any]] = []
 
     def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> dict[str, Any]:
         if resource.plural == "nodes":
-            return {"metadata": {"name": name}, "status": {}}
+            return {
+                "metadata": {"name": name, "resourceVersion": "7"}, "spec": {"taints": self.taints}, "status": {}
+            }  # fmt: skip
         if self.pod is None:
             raise NotFound(404, "NotFound", "gone")
         return self.pod
@@ -39,6 +42,7 @@ class Recorder:
 
     def patch(self, resource: Resource, name: str, patch: Any, **more: Any) -> dict[str, Any]:
         self.writes.append((resource.plural, more.get("subresource", ""), patch))
+        self.taints = patch.get("spec", {}).get("taints", self.taints)
         return {}
 
 
@@ -105,6 +109,10 @@ def test_the_taint_is_off_unless_asked_for(client: Recorder) -> None:
     assert not any("spec" in body for _, _, body in client.writes)
     publisher = FaultPublisher(client, NODE, taint=True)
     publisher.publish(story.state.active)
-    assert client.writes[-3][2]["spec"]["taints"][0]["key"] == "zonewise.dev/hardware-fault"
+    assert [taint["key"] for taint in client.taints] == ["a", "zonewise.dev/hardware-fault"]
+    assert publisher.publish(story.state.active).total == 0
     publisher.publish(())
-    assert client.writes[-1][2]["spec"]["taints"][0]["$patch"] == "delete"
+    assert [taint["key"] for taint in client.taints] == ["a"]
+    assert client.writes[-1][2]["metadata"] == {"resourceVersion": "7"}
+    FaultPublisher(client, NODE, taint=True).publish(())
+    assert client.writes[-1][1] == "status"  # there was no taint to remove
