@@ -12,8 +12,9 @@ SOURCES := agent common sandbox scheduler tests benchmarks tools demo
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help show demo proto reference test test-quick test-long test-random test-mutants test-servers check docs format image \
-        bench bench-agent bench-fit bench-extender bench-queue bench-client bench-churn bench-placing bench-live soak install clean
+.PHONY: help show demo demo-agent proto dashboards reference man test test-quick test-long test-random test-mutants test-servers check docs format image image-lock chart install.yaml \
+        bench bench-agent bench-fit bench-extender bench-queue bench-client bench-churn bench-placing bench-live bench-up bench-page \
+        page-pictures soak install clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,14 +22,23 @@ help: ## List the targets
 show: .venv/.run ## Draw this machine
 	@$(BIN)/zonewise show
 
-demo: .venv/.dev ## Watch the agent at work, between a simulated kubelet and an API server in memory
+demo: .venv/.demo ## Run a whole cluster on this machine, with jobs that arrive: zonewise up --load ai --speed 60
+	@$(BIN)/zonewise up --load ai --speed 60
+
+demo-agent: .venv/.dev ## Watch the agent at work, between a simulated kubelet and an API server in memory
 	@$(BIN)/python -m demo
 
 proto: .venv/.dev ## Generate the code of proto/ anew
 	$(BIN)/python tools/generate_proto.py
 
+dashboards: .venv/.run ## Write the Grafana dashboards anew
+	$(BIN)/python -m tools.dashboards
+
 reference: .venv/.dev ## Generate docs/reference anew
 	$(BIN)/python -m tools.generate_reference
+
+man: .venv/.dev ## Generate the man pages into build/man/man1
+	$(BIN)/python -m tools.generate_manpages build/man/man1
 
 test-quick: .venv/.dev ## Pass the unit tests with one example of each property: about a minute
 	HYPOTHESIS_PROFILE=quick $(BIN)/pytest tests/unit tests/house
@@ -88,6 +98,15 @@ bench-placing: .venv/.dev ## ... of packing bursts, and of the time from room to
 bench-live: .venv/.dev ## ... of the live queue, under Kueue's generator on a real API server
 	$(BIN)/python -m benchmarks.report live
 
+bench-up: .venv/.dev ## ... of the start of `zonewise up`
+	$(BIN)/python -m benchmarks.report up
+
+bench-page: .venv/.dev ## ... of the page in a headless browser, on a large cluster
+	$(BIN)/python -m benchmarks.report page
+
+page-pictures: .venv/.dev ## Make the pictures of docs/guides/page.md; Debian's packages chromium and chromium-driver are needed
+	$(BIN)/python -m tools.page_pictures
+
 soak: .venv/.dev ## Run all on real programs for 20 minutes, under faults and hostile clients; writes docs/performance.md
 	$(BIN)/python -m benchmarks.report soak
 
@@ -95,12 +114,19 @@ install: $(UV) ## Install for service into PREFIX, bytecode compiled
 	UV_PROJECT_ENVIRONMENT=$(PREFIX) $(UV) sync --quiet --locked --no-default-groups --extra agent --no-editable --compile-bytecode
 	@echo "installed: $(PREFIX)/bin/zonewise"
 
-image: ## Build the images of the agent and the scheduler, with the version of the tag
-	docker build --tag zonewise:$(VERSION) --build-arg VERSION=$(VERSION) .
-	docker build --tag zonewise-scheduler:$(VERSION) --build-arg VERSION=$(VERSION) --build-arg PART=scheduler .
+image: .venv/.run ## Build the OCI images of the agent and the scheduler, for amd64 and arm64, without a daemon: dist/images
+	SOURCE_DATE_EPOCH=$(shell git log -1 --format=%ct 2>/dev/null || echo 0) $(BIN)/python -m tools.image build --version $(VERSION)
+
+image-lock: .venv/.run ## Renew the Debian packages of the images; needs Debian's gpgv and dpkg
+	$(BIN)/python -m tools.image lock
+
+chart: .venv/.run ## Make the Helm chart and install*.yaml for `kubectl apply -f` from manifests/, with REGISTRY=ghcr.io/example: dist/
+	$(BIN)/python -m tools.chart --version $(VERSION) --registry "$(REGISTRY)"
+
+install.yaml: chart
 
 clean: ## Remove what was set up
-	rm -rf site .venv .bootstrap .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf dist site .venv .bootstrap .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(UV): tools/bootstrap.py
 	@$(PYTHON) tools/bootstrap.py
@@ -110,6 +136,11 @@ $(UV): tools/bootstrap.py
 	@echo "setting up .venv/ ..." >&2
 	@$(UV) sync --quiet --locked --no-default-groups --extra agent --inexact
 	@touch $@
+
+.venv/.demo: $(UV) pyproject.toml uv.lock
+	@echo "setting up .venv/ for a cluster in one process ..." >&2
+	@$(UV) sync --quiet --locked --no-default-groups --extra agent --extra scheduler --inexact
+	@touch $@ .venv/.run
 
 .venv/.dev: $(UV) pyproject.toml uv.lock
 	@echo "setting up .venv/ with the tools for tests and checks ..." >&2

@@ -30,7 +30,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 CRD = PROJECT / "manifests" / "base" / "noderesourcetopologies.yaml"
 NODE = "bench"
 SERVICE = {"PYTHONOPTIMIZE": "2", "MALLOC_ARENA_MAX": "1"}
-"""The environment of the agent in its image (Dockerfile)."""
+"""The environment of the agent in its image (tools/image/build.py)."""
 TIMEOUT = 30.0
 """Seconds for what comes soon."""
 

@@ -24,6 +24,8 @@ GROUPS = {
     "queue": ("tas", "kueue", "planner", "backfill"),
     "churn": ("churn",),
     "live": ("live_queue", "live_cluster", "gang_start", "thousand_jobs"),
+    "up": ("up_start",),
+    "page": ("page",),
     "placing": ("packing", "bursts", "room_to_binding"),
     "soak": ("soak",),
 }

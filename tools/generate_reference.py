@@ -11,10 +11,10 @@ import sys
 from argparse import ArgumentParser
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from unittest import mock
 
-from zonewise.commands import agent, capture, show
+from zonewise.commands import agent, capture, rules, show
 from zonewise.daemon import settings as agent_settings
 from zonewise.daemon.metrics import AgentMetrics
 from zonewise.daemon.status import Status
@@ -61,7 +61,7 @@ def pages() -> dict[str, str]:
 
 
 def _commands() -> dict[str, Command]:
-    own = {"show": show.COMMAND, "capture": capture.COMMAND, "agent": agent.COMMAND}
+    own = {"show": show.COMMAND, "capture": capture.COMMAND, "rules": rules.COMMAND, "agent": agent.COMMAND}
     others = {point.name: point.load() for point in entry_points(group="zonewise.commands")}
     return own | dict(sorted(others.items()))
 
@@ -80,7 +80,18 @@ def _sections() -> str:
         parser = ArgumentParser(prog=f"zonewise {name}", description=f"{command.help[:1].upper()}{command.help[1:]}.")
         command.add_arguments(parser)
         sections.append(f"## zonewise {name}\n\n```text\n{parser.format_help().rstrip()}\n```\n")
+        for child, subparser in _subparsers(parser):
+            sections.append(f"### zonewise {name} {child}\n\n```text\n{subparser.format_help().rstrip()}\n```\n")
     return "\n".join(sections)
+
+
+def _subparsers(parser: ArgumentParser) -> list[tuple[str, ArgumentParser]]:
+    """Return the commands below a command, by name."""
+    actions = parser._actions  # pyright: ignore[reportPrivateUsage] -- argparse has no other way
+    choices: list[object] = [getattr(action, "choices", None) for action in actions]
+    mappings = [cast("dict[str, object]", one) for one in choices if isinstance(one, dict)]
+    commands = [(name, command) for mapping in mappings for name, command in mapping.items()]
+    return [(name, command) for name, command in commands if isinstance(command, ArgumentParser)]
 
 
 def _settings() -> str:

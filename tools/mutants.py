@@ -181,7 +181,11 @@ def _changed(source: str, operator: str, occurrence: int) -> str:
 
 
 class _BehaviourOnly(ast.NodeTransformer):
-    """Removes what has no effect at run time: annotations, docstrings, imports for the type checker."""
+    """Removes what has no effect at run time: annotations, docstrings, imports for the type checker.
+
+    And what only forbids calls: `*` and `/` among parameters. No test makes a call that pyright rejects. And caches of
+    functions: they save time alone.
+    """
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         return ast.AnnAssign(node.target, ast.Constant(None), node.value, node.simple)
@@ -189,8 +193,15 @@ class _BehaviourOnly(ast.NodeTransformer):
     def visit_arg(self, node: ast.arg) -> ast.AST:
         return ast.arg(node.arg)
 
+    def visit_arguments(self, node: ast.arguments) -> ast.AST:
+        node.args = [*node.posonlyargs, *node.args, *node.kwonlyargs]
+        node.defaults = [*node.defaults, *(default for default in node.kw_defaults if default is not None)]
+        node.posonlyargs, node.kwonlyargs, node.kw_defaults = [], [], []
+        return self.generic_visit(node)
+
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.returns = None
+        node.decorator_list = [decorator for decorator in node.decorator_list if not _is_cache(decorator)]
         return self.generic_visit(node)
 
     def visit_If(self, node: ast.If) -> ast.AST:
@@ -199,6 +210,11 @@ class _BehaviourOnly(ast.NodeTransformer):
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST:
         return ast.Pass() if isinstance(node.value, ast.Constant) else self.generic_visit(node)
+
+
+def _is_cache(decorator: ast.expr) -> bool:
+    name = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return isinstance(name, ast.Name) and name.id in ("cache", "lru_cache")
 
 
 def _behaviour(source: str) -> str:

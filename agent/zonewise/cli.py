@@ -12,27 +12,27 @@ from argparse import ArgumentParser
 from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
+from zonewise import command_registry
+from zonewise.command_registry import BUILT_IN, KUBECTL_PROGRAM, PROGRAM, find_command, load
 from zonewise_common import __version__
-from zonewise_common.cli.command import Command, CommandError
+from zonewise_common.cli.command import CommandError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from importlib.metadata import EntryPoint
 
-PROGRAM = "zonewise"
-ENTRY_POINTS = "zonewise.commands"
-
-_BUILT_IN = {name: f"zonewise.commands.{name}" for name in ("show", "capture", "health", "agent")}
 _USAGE_ERROR = 2
 _INTERRUPTED = 130
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the program with the given arguments, by default those of the process, and return its exit status."""
+def main(argv: Sequence[str] | None = None, program: str = PROGRAM) -> int:
+    """Run the program with the given arguments, by default those of the process, and return its exit status.
+
+    `program`: the command as its user types it.
+    """
     arguments = list(sys.argv[1:] if argv is None else argv)
     _reopen_closed_streams()
     try:
-        status = _run(arguments)
+        status = _run(arguments, program)
         sys.stdout.flush()
     except CommandError as error:
         sys.stderr.write(f"{PROGRAM}: error: {' '.join(str(error).split())}\n")
@@ -43,6 +43,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     return status
+
+
+def main_of_kubectl() -> int:
+    """Run as `kubectl zonewise`: kubectl starts the program kubectl-zonewise with the arguments behind the name."""
+    return main(program=KUBECTL_PROGRAM)
 
 
 def _reopen_closed_streams() -> None:
@@ -58,16 +63,16 @@ class _Parser(ArgumentParser):
         raise CommandError(f"{message}; see `{self.prog} --help`")
 
 
-def _run(arguments: list[str]) -> int:
+def _run(arguments: list[str], program: str) -> int:
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        sys.stdout.write(_overview())
+        sys.stdout.write(_overview(program))
         return 0
     if arguments[0] == "--version":
         sys.stdout.write(f"{PROGRAM} {__version__}\n")
         return 0
     name = arguments[0]
-    command = _command(name)
-    parser = _Parser(prog=f"{PROGRAM} {name}", description=f"{command.help[:1].upper()}{command.help[1:]}.")
+    command = find_command(name)
+    parser = _Parser(prog=f"{program} {name}", description=f"{command.help[:1].upper()}{command.help[1:]}.")
     command.add_arguments(parser)
     try:
         parsed = parser.parse_args(arguments[1:])
@@ -76,52 +81,25 @@ def _run(arguments: list[str]) -> int:
     return command.run(parsed)
 
 
-def _command(name: str) -> Command:
-    if name in _BUILT_IN:
-        return import_module(_BUILT_IN[name]).COMMAND
-    registered = _entry_points()
-    if name in registered:
-        return _load(registered[name])
-    if name.startswith("-"):
-        raise CommandError(f"unknown option {name}; see `{PROGRAM} --help`")
-    raise CommandError(f"unknown command {name}: there is {', '.join(sorted([*_BUILT_IN, *registered]))}")
-
-
-def _entry_points() -> dict[str, EntryPoint]:
-    # 20 ms of import, so only for a command that is not built in
-    from importlib.metadata import entry_points
-
-    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
-
-
-def _load(point: EntryPoint) -> Command:
-    try:
-        return point.load()
-    except ImportError as error:
-        raise CommandError(
-            f"command {point.name} cannot be loaded: {error}; is its part of {PROGRAM} installed?"
-        ) from None
-
-
-def _overview() -> str:
-    commands = {name: import_module(module).COMMAND.help for name, module in _BUILT_IN.items()}
-    for name, point in sorted(_entry_points().items()):
+def _overview(program: str) -> str:
+    commands = {name: import_module(module).COMMAND.help for name, module in BUILT_IN.items()}
+    for name, point in sorted(command_registry.entry_points().items()):
         try:
-            commands[name] = _load(point).help
+            commands[name] = load(point).help
         except CommandError as error:
             commands[name] = f"({error})"
     width = max(map(len, commands)) + 2
     lines = [f"  {name:{width}}{text}" for name, text in commands.items()]
     return "\n".join(
         [
-            f"usage: {PROGRAM} COMMAND [ARGUMENTS]",
+            f"usage: {program} COMMAND [ARGUMENTS]",
             "",
             "Fits jobs to hardware: sees what a machine is made of, and what is free, zone by zone.",
             "",
             "commands:",
             *lines,
             "",
-            f"`{PROGRAM} COMMAND --help` describes a command; `{PROGRAM} --version` prints the version.",
+            f"`{program} COMMAND --help` describes a command; `{program} --version` prints the version.",
             "",
         ]
     )

@@ -350,7 +350,7 @@ def test_more_rights_open_nothing(cluster: Cluster) -> None:
         for path in (f"{NODES}/{OWN}", f"{NODES}/{OTHER}"):
             refused(cluster.agent.delete(path), "labels and annotations of that Node only")
         status = {"status": {"capacity": {"cpu": "0"}}}
-        refused(cluster.agent.patch(f"{NODES}/{OWN}/status", status), "conditions in the status of its Node")
+        refused(cluster.agent.patch(f"{NODES}/{OWN}/status", status), "labels and annotations of that Node only")
         made = {"metadata": {"name": "node-of-nobody"}}
         refused(cluster.agent.post(NODES, made), "labels and annotations of that Node only")
         refused(cluster.agent.delete(f"{TOPOLOGIES}/{OTHER}"), "NodeResourceTopology of that node only")
@@ -373,15 +373,38 @@ def everything_allowed(cluster: Cluster) -> Generator[None]:
         eventually(lambda: cluster.agent.get("/api/v1/secrets").status == 403)
 
 
+def test_the_record_of_node_feature_discovery_may_shrink_only(cluster: Cluster) -> None:
+    """Labels that NFD has left behind are taken over: their names go from its annotation, and none is added."""
+    record = "nfd.node.kubernetes.io/feature-labels"
+    named = f"second.{record}"
+
+    def annotate(who: Api, name: str, text: str | None, node: str = OWN) -> Answer:
+        return who.patch(f"{NODES}/{node}", {"metadata": {"annotations": {name: text}}})
+
+    for name in (record, named):
+        annotate(cluster.admin, name, "cpu-a,cpu-b,nvidia.com/c").ok()
+    annotate(cluster.admin, record, "cpu-a", OTHER).ok()
+    words = "remove labels from the record of Node Feature Discovery, and nothing else"
+    annotate(cluster.agent, record, "cpu-a,nvidia.com/c").ok()
+    refused(annotate(cluster.agent, record, "cpu-a,cpu-d"), words)
+    annotate(cluster.agent, record, None).ok()
+    annotate(cluster.agent, named, "cpu-b").ok()
+    refused(annotate(cluster.agent, record, "cpu-a"), words)
+    refused(annotate(cluster.agent, record, None, OTHER), "of that Node only")
+
+
 # --- conditions
 
 
 @pytest.fixture(scope="module")
 def health(cluster: Cluster) -> Cluster:
-    """The cluster with the rights of components/health."""
-    manifests = combined("overlays/default", "components/health", "components/health-taint")
-    apply(cluster.server, "".join(f"---\n{json.dumps(one)}\n" for one in manifests if "Role" in one["kind"]))
+    """The cluster with what components of health and of rules allow, which do not limit each other."""
+    names = ("health", "health-taint", "node-feature-rules", "node-feature-taints")
+    manifests = combined("overlays/default", *(f"components/{name}" for name in names))
+    chosen = [one for one in manifests if "Role" in one["kind"] or one["kind"] == "ValidatingAdmissionPolicy"]
+    apply(cluster.server, "".join(f"---\n{json.dumps(one)}\n" for one in chosen))
     eventually(lambda: cluster.agent.get("/api/v1/namespaces/default/pods/none").status == 404)
+    eventually(lambda: write_conditions(cluster.agent, f"{NODES}/{OWN}", "GPUHardwareFault").status == 200)
     return cluster
 
 
@@ -434,3 +457,20 @@ def test_the_taint_of_its_node(health: Cluster) -> None:
         assert health.agent.patch(path, {"spec": {"taints": taints}}).ok()["spec"]["taints"] == taints
     for spec in ({"taints": [{"key": "b", "effect": "NoSchedule"}]}, {"taints": None}, {"unschedulable": True}):
         refused(health.agent.patch(path, {"spec": spec}), "nothing else of it")
+
+
+def test_extended_resources_of_rules(health: Cluster) -> None:
+    """Those that rules may set come and go in both lists, and no others; so do the taints of rules."""
+    path = f"{NODES}/{OWN}"
+    own, other = "feature.node.kubernetes.io/slots", "example.com/slots"
+    for value in ("4", None):
+        status = {"capacity": {own: value}, "allocatable": {own: value}}
+        written = health.agent.patch(f"{path}/status", {"status": status}).ok()["status"]
+        assert written.get("capacity", {}).get(own) == value
+    for field in ("capacity", "allocatable"):
+        refused(health.agent.patch(f"{path}/status", {"status": {field: {other: "4"}}}), "and nothing else")
+    refused(health.agent.patch(f"{NODES}/{OTHER}/status", {"status": {"capacity": {own: "4"}}}), "of that Node only")
+    present = health.admin.get(path).ok()["spec"].get("taints", [])
+    own_taint = {"key": "feature.node.kubernetes.io/slow", "effect": "NoSchedule"}
+    for taints in ([*present, own_taint], present):
+        health.agent.patch(path, {"spec": {"taints": taints}}).ok()

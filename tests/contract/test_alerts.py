@@ -1,90 +1,141 @@
-"""Alerts, recording rules and the dashboard: programs export each metric, and promtool accepts each query."""
+"""Alerts, recording rules and dashboards: every metric is on one, promtool accepts each query, each alert fires."""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
+from support.alert_cases import CASES, promtool_tests
 from support.manifests import MANIFESTS
 from support.programs import find_program, missing_program
 from support.snapshots import PROJECT
+from tools.dashboards.__main__ import DIRECTORY, dashboard_files
+from tools.dashboards.panels import DASHBOARDS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 RULES = sorted(MANIFESTS.rglob("alerts/rules.yaml"))
-DASHBOARD = MANIFESTS / "components" / "dashboard" / "zonewise.json"
 REFERENCE = PROJECT / "docs" / "reference" / "metrics.md"
+NOT_SHOWN: dict[str, str] = {}
+"""Metrics of the reference that are on no panel and in no rule, each with the reason."""
+_SUFFIXES = ("_bucket", "_count", "_sum")
+_NAME = re.compile(r"(?<![\w:\"])(?:zonewise|kueue|node)_\w+(?!\w*:)")
+
+each_file = pytest.mark.parametrize("file", RULES, ids=lambda file: str(file.relative_to(MANIFESTS)))
 
 
 def groups_of(file: Path) -> list[dict[str, Any]]:
     return yaml.safe_load(file.read_text())["spec"]["groups"]
 
 
-def queries_of(file: Path) -> list[str]:
-    """Return the queries of a file of rules."""
-    return [rule["expr"] for group in groups_of(file) for rule in group["rules"]]
+def rules() -> list[dict[str, Any]]:
+    return [rule for file in RULES for group in groups_of(file) for rule in group["rules"]]
 
 
-def dashboard_panels() -> list[dict[str, Any]]:
-    return json.loads(DASHBOARD.read_text())["panels"]
-
-
-def dashboard_queries() -> list[str]:
-    return [target["expr"] for panel in dashboard_panels() for target in panel.get("targets", ())]
+def panel_queries() -> list[str]:
+    rows = [row for board in DASHBOARDS for row in board.rows]
+    return [query.expr for row in rows for panel in row.panels for query in panel.queries]
 
 
 def exported() -> set[str]:
-    """Return the metrics of the reference, which is generated from the code, with the series of histograms."""
+    """Return the metrics of the reference, which is generated from the code, but for deprecated ones."""
     rows = re.findall(r"^\| `([a-z_]+)` \| (\w+) \| (.*) \|$", REFERENCE.read_text(), re.MULTILINE)
     assert rows, REFERENCE
-    names = {name for name, _, text in rows if not text.startswith("Deprecated")}
-    return names | {f"{name}_bucket" for name, kind, _ in rows if kind == "histogram"}
+    return {name for name, _, text in rows if not text.startswith("Deprecated")}
 
 
-@pytest.mark.parametrize("file", RULES, ids=lambda file: str(file.relative_to(MANIFESTS)))
-def test_rules_use_metrics_that_are_exported(file: Path) -> None:
-    assert _unknown(queries_of(file)) == set()
+def metrics_of(queries: list[str]) -> set[str]:
+    """Return the metrics in queries, histograms without the suffixes of their series; no names of recording rules."""
+    names = {name for query in queries for name in _NAME.findall(re.sub(r"\{[^}]*\}|by \([^)]*\)", "", query))}
+    return {_base(name) for name in names}
 
 
-def test_the_dashboard_uses_metrics_that_are_exported() -> None:
-    assert _unknown(dashboard_queries()) == set()
+def _base(name: str) -> str:
+    known = exported()
+    return next((name.removesuffix(end) for end in _SUFFIXES if name.removesuffix(end) in known), name)
+
+
+def promtool() -> str:
+    found = find_program("promtool") or shutil.which("promtool")
+    if found is None:
+        pytest.skip(f"{missing_program('promtool')}, or install prometheus")
+    return str(found)
+
+
+def test_rules_and_panels_use_metrics_that_are_exported() -> None:
+    assert metrics_of([rule["expr"] for rule in rules()] + panel_queries()) - exported() == set()
+
+
+def test_every_metric_is_on_a_panel_or_in_a_rule() -> None:
+    """A new metric needs a panel in tools/dashboards/panels.py, a rule, or a reason in NOT_SHOWN."""
+    shown = metrics_of([rule["expr"] for rule in rules()] + panel_queries())
+    assert exported() - shown == NOT_SHOWN.keys()
+
+
+def test_the_dashboards_are_those_of_their_panels() -> None:
+    """`make dashboards` writes them, and the component has each."""
+    assert {file.name: file.read_text() for file in DIRECTORY.glob("*.json")} == dashboard_files()
+    [generator] = yaml.safe_load((DIRECTORY / "kustomization.yaml").read_text())["configMapGenerator"]
+    assert set(generator["files"]) == dashboard_files().keys()
 
 
 def test_panels_are_distinct_and_described() -> None:
-    panels = dashboard_panels()
-    assert len({panel["id"] for panel in panels}) == len(panels)
-    assert [panel["title"] for panel in panels if panel["type"] != "row" and not panel["description"]] == []
+    for text in dashboard_files().values():
+        panels = json.loads(text)["panels"]
+        assert len({panel["id"] for panel in panels}) == len(panels)
+        assert [panel["title"] for panel in panels if panel["type"] != "row" and not panel["description"]] == []
+
+
+def test_the_names_of_series_are_labels_of_their_queries() -> None:
+    """What a legend names is what the query groups by; queries without groups keep the labels of their series."""
+    queries = [query for board in DASHBOARDS for row in board.rows for panel in row.panels for query in panel.queries]
+    for query in queries:
+        grouped = {label.strip() for text in re.findall(r" by \(([^)]*)\)", query.expr) for label in text.split(",")}
+        named = set(re.findall(r"\{\{(\w+)\}\}", query.legend)) - set(re.findall(r'count_values\("(\w+)"', query.expr))
+        assert named <= grouped or (not grouped and query.expr.startswith("topk")), query
 
 
 def test_every_alert_says_what_to_do() -> None:
-    alerts = [rule for file in RULES for group in groups_of(file) for rule in group["rules"] if "alert" in rule]
+    alerts = [rule for rule in rules() if "alert" in rule]
     assert len({rule["alert"] for rule in alerts}) == len(alerts) > 0
     for rule in alerts:
         assert rule["labels"]["severity"] in {"info", "warning", "critical"}
         assert {"summary", "description"} <= rule["annotations"].keys()
 
 
+def test_every_alert_is_in_the_guide() -> None:
+    guide = (PROJECT / "docs/guides/monitoring.md").read_text()
+    assert {rule["alert"] for rule in rules() if "alert" in rule} == set(re.findall(r"`(Zonewise\w+)`", guide))
+
+
+def test_every_alert_has_a_case() -> None:
+    assert CASES.keys() == {rule["alert"] for rule in rules() if "alert" in rule}
+
+
+@each_file
+def test_every_alert_fires_and_recovers(file: Path, tmp_path: Path) -> None:
+    """Rules are evaluated over a story of each alert: quiet, at fault, quiet again."""
+    plain, tests = tmp_path / "rules.yaml", tmp_path / "tests.yaml"
+    plain.write_text(yaml.safe_dump({"groups": groups_of(file)}))
+    alerts = [rule["alert"] for group in groups_of(file) for rule in group["rules"] if "alert" in rule]
+    tests.write_text(promtool_tests([str(plain)], alerts))
+    result = subprocess.run([promtool(), "test", "rules", str(tests)], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
 def test_promtool_accepts_every_query(tmp_path: Path) -> None:
-    promtool = find_program("promtool")
-    if promtool is None:
-        pytest.skip(missing_program("promtool"))
-    panels = [{"record": f"panel:{index}", "expr": expr} for index, expr in enumerate(dashboard_queries())]
+    panels = [{"record": f"panel:{index}", "expr": expr} for index, expr in enumerate(panel_queries())]
     groups = [group for file in RULES for group in groups_of(file)] + [{"name": "dashboard", "rules": panels}]
-    rules = tmp_path / "rules.yaml"
-    rules.write_text(yaml.safe_dump({"groups": groups}))
+    file = tmp_path / "rules.yaml"
+    file.write_text(yaml.safe_dump({"groups": groups}))
     checked = subprocess.run(
-        [str(promtool), "check", "rules", "--lint-fatal", str(rules)], capture_output=True, text=True, check=False
+        [promtool(), "check", "rules", "--lint-fatal", str(file)], capture_output=True, text=True, check=False
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
-
-
-def _unknown(queries: list[str]) -> set[str]:
-    """Return the metrics of ours that no program exports. The name of a recording rule has colons."""
-    names = {name for query in queries for name in re.findall(r"(?<![\w:])zonewise_\w+(?!\w*:)", query)}
-    return names - exported()

@@ -1,4 +1,4 @@
-"""`make demo` runs, and what it shows is right: what pods take is missing, and all is back at the end."""
+"""`make demo-agent` runs, and what it shows is right: what pods take is missing, and all is back at the end."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_page_shows_the_burst(shown: str) -> None:
 def test_the_page_shows_it(shown: str) -> None:
     """The page shows the same steps with the same amounts."""
     page = (PROJECT / "docs/start.md").read_text()
-    text = page.split("$ make demo\n")[1].split("```")[0]
+    text = page.split("$ make demo-agent\n")[1].split("```")[0]
     rows = [[match.groups()[1:] for match in _ROW.finditer(part)] for part in (text, shown)]
     assert len(rows[0]) == 14
     assert rows[0] == rows[1]

@@ -1,16 +1,18 @@
-"""The images, as far as they can be checked without building them: what they copy, what they run, what they start."""
+"""The images: what is in them, what they start, and that two builds are equal; the long tests build and run them."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
-import shlex
 import shutil
 import subprocess
+import sys
+import tarfile
 import tomllib
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -18,253 +20,346 @@ import yaml
 from benchmarks.agent_testbed import SERVICE
 from support.manifests import parsed
 from support.snapshots import PROJECT
+from tools.image import trees
+from tools.image.build import ENVIRONMENT_VARIABLES, PARTS, Part
+from tools.image.debian import LEFT_OUT, MIRROR, ROOTS, closure, control_of, open_data, parse_index
+from tools.image.elf import missing_libraries, needed_libraries
+from tools.image.layout import Image, write_archive, write_layer, write_layout
+from tools.image.lock import ARCHITECTURES, read_lock
+from tools.image.sbom import bill_of_materials
 
-UV = PROJECT / ".bootstrap" / "bin" / "uv"
-HAS_UV = pytest.mark.skipif(not UV.exists(), reason="the tests were not started by `make test`, so uv is not set up")
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 PYPROJECT = tomllib.loads((PROJECT / "pyproject.toml").read_text())
-PARTS = ("agent", "scheduler")
+VERSION = "1.2.3"
+PACKAGES = """\
+Package: python3.13-minimal
+Version: 3.13.5-2
+Architecture: amd64
+Filename: pool/main/p/python.deb
+Size: 10
+SHA256: aa
+Pre-Depends: libc6 (>= 2.38)
+Depends: libpython3.13-minimal (= 3.13.5-2) | other, zlib1g:any
+Description: of several
+ lines
 
-each_part = pytest.mark.parametrize("part", PARTS)
+Package: libpython3.13-stdlib
+Version: 3.13.5-2
+Architecture: amd64
+Filename: pool/main/p/stdlib.deb
+Size: 10
+SHA256: bb
+Depends: tzdata, libsqlite3-0
 
+"""
+"""Of a suite; libc6 and more are added below."""
 
-class Step(NamedTuple):
-    """One instruction of the Dockerfile."""
-
-    instruction: str
-    text: str
-
-
-class Sync(NamedTuple):
-    """One `uv sync`, with the files that are there when it runs."""
-
-    arguments: list[str]
-    files: list[str]
-
-
-def steps() -> list[Step]:
-    text = (PROJECT / "Dockerfile").read_text()
-    lines = "\n".join(line for line in text.splitlines() if not line.startswith("#")).replace("\\\n", " ")
-    return [Step(*line.split(maxsplit=1)) for line in lines.splitlines() if line.strip()]
-
-
-def stages() -> list[list[Step]]:
-    """Return uv's, the build, what both images have, the agent's, the scheduler's, and the choice between these."""
-    found: list[list[Step]] = []
-    for step in steps():
-        found += [[]] if step.instruction == "FROM" else []
-        if found:  # before the first there are arguments for FROM only
-            found[-1].append(step)
-    return found
+each_part = pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 
 
-def last_of(part: str) -> list[Step]:
-    """Return the stage that gives a part its own."""
-    [found] = [stage for stage in stages() if stage[0].text == f"both AS {part}"]
-    return found
+def stanzas(**more: str) -> dict[str, dict[str, str]]:
+    """Return an index with packages that need nothing besides."""
+    index = {stanza["Package"]: {**stanza, "Archive": "debian"} for stanza in parse_index(PACKAGES)}
+    plain = {"Version": "1", "Architecture": "amd64", "Filename": "f", "Size": "1", "SHA256": "cc", "Archive": "debian"}
+    names = ("libc6", "libpython3.13-minimal", "zlib1g", "libstdc++6")
+    return index | {name: {"Package": name, **plain, **more} for name in names}
 
 
-def texts(instruction: str, stage: list[Step] | None = None) -> list[str]:
-    return [step.text for step in (steps() if stage is None else stage) if step.instruction == instruction]
+def copy(tar: Path, file: Path) -> None:
+    """Compress nothing."""
+    shutil.copy(tar, file)
 
 
-def copied(stage: list[Step]) -> list[str]:
-    """Return what a stage copies from the repository."""
-    return [name for text in texts("COPY", stage) if "--from" not in text for name in text.split()[:-1]]
+# --- packages
 
 
-def variables(stage: list[Step]) -> dict[str, str]:
-    return dict(pair.split("=", 1) for text in texts("ENV", stage) for pair in shlex.split(text))
+def test_closure_follows_dependencies_but_what_is_left_out() -> None:
+    names = [package.name for package in closure(stanzas())]
+    expected = ["libc6", "libpython3.13-minimal", "libpython3.13-stdlib", "libstdc++6", "python3.13-minimal", "zlib1g"]
+    assert names == expected
 
 
-def syncs(part: str = "agent") -> list[Sync]:
-    """Return each `uv sync` of the build of a part; files that are bound to it are there for it only."""
-    found: list[Sync] = []
-    there: list[str] = []
-    for step in stages()[1]:
-        there += copied([step])
-        if step.instruction == "RUN" and "uv sync" in step.text:
-            bound = re.findall(r"--mount=type=bind,source=(\S+?),target=\1\s", step.text)
-            arguments = step.text.partition("uv sync")[2].replace("${PART}", part)
-            found.append(Sync(shlex.split(arguments), [*bound, *there]))
-    return found
+def test_closure_names_the_package_that_is_missing() -> None:
+    index = stanzas(Depends="libnew1 (>= 2)")
+    with pytest.raises(ValueError, match="lacks libnew1"):
+        closure(index)
 
 
-def test_what_is_copied_is_there_and_not_ignored() -> None:
-    """Each source exists, and .dockerignore, which ignores all but what it lists, lets exactly these through."""
-    sources = {name for sync in syncs() for name in sync.files}
-    assert [name for name in sources if not (PROJECT / name).exists()] == []
-    listed = [line for line in (PROJECT / ".dockerignore").read_text().splitlines() if line and line[0] != "#"]
-    assert listed[0] == "*"
-    assert {line[1:] for line in listed if line.startswith("!")} == sources
+def test_the_lock_is_complete() -> None:
+    """All architectures have the same packages, each from Debian's archive with its hash, and none that is left out."""
+    lock = read_lock()
+    assert set(lock.packages) == set(ARCHITECTURES)
+    names = {architecture: {package.name for package in rows} for architecture, rows in lock.packages.items()}
+    assert names["amd64"] == names["arm64"] >= set(ROOTS)
+    assert not names["amd64"] & LEFT_OUT.keys()
+    for architecture, rows in lock.packages.items():
+        for package in rows:
+            assert re.fullmatch(r"[0-9a-f]{64}", package.sha256), package
+            assert package.archive in {"debian", "debian-security"}
+            assert package.filename.startswith("pool/")
+            assert package.architecture in {architecture, "all"}
+    assert MIRROR == "http://deb.debian.org"
 
 
-def test_what_the_package_is_made_of_is_copied() -> None:
-    """The build finds metadata, readme, licence and packages. The sandbox stays out. The version is an argument."""
-    sources = syncs()[-1].files
-    project = PYPROJECT["project"]
-    packages = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-    roots = {name.partition("/")[0] for name in packages}
-    assert roots - {"sandbox"} | {project["readme"], *project["license-files"], "pyproject.toml", "uv.lock"} == set(
-        sources
+def test_a_package_is_read_as_dpkg_reads_it() -> None:
+    """Members of an ar archive begin at even positions."""
+
+    def tar(name: str, content: bytes) -> bytes:
+        stream = io.BytesIO()
+        with tarfile.open(fileobj=stream, mode="w:xz") as archive:
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+        return stream.getvalue()
+
+    def member(name: str, content: bytes) -> bytes:
+        return (
+            f"{name:<16}{0:<12}{0:<6}{0:<6}{100644:<8}{len(content):<10}`\n".encode()
+            + content
+            + b"\n" * (len(content) % 2)
+        )
+
+    content = (
+        b"!<arch>\n" + member("debian-binary", b"2.0") + member("control.tar.xz", tar("./control", b"Package: x\n"))
     )
-    assert "SETUPTOOLS_SCM_PRETEND_VERSION=${VERSION}" in " ".join(texts("ENV", stages()[1]))
+    content += member("data.tar.xz", tar("./usr/x", b"odd"))
+    assert control_of(content) == "Package: x\n"
+    with open_data(content) as archive:
+        assert archive.getnames() == ["./usr/x"]
 
 
-def test_uv_is_the_one_of_the_project() -> None:
-    """Image and development set up with the same version."""
-    [pinned] = re.findall(r'^UV = "uv==(.+)"$', (PROJECT / "tools" / "bootstrap.py").read_text(), re.MULTILINE)
-    assert stages()[0] == [Step("FROM", f"ghcr.io/astral-sh/uv:{pinned} AS uv")]
+# --- layers
 
 
-def test_the_part_is_an_argument() -> None:
-    """The agent's image is made where nothing is said; the argument chooses the extra and the last stage."""
-    assert steps()[0] == Step("ARG", "PART=agent")
-    assert "PART" in texts("ARG", stages()[1])
-    assert stages()[-1] == [Step("FROM", "${PART}")]
-    assert {stage[0].text.rpartition(" AS ")[2] for stage in stages()} >= set(PARTS)
-    assert set(PARTS) <= set(PYPROJECT["project"]["optional-dependencies"])
+def some_tree(directory: Path, mode: int, time: int) -> Path:
+    (directory / "usr").mkdir(parents=True)
+    (directory / "link").symlink_to("usr")
+    for name in ("b", "a"):
+        file = directory / "usr" / name
+        file.write_text(name)
+        file.chmod(mode)
+        os.utime(file, (time, time))
+    return directory
 
 
-def test_the_service_is_installed_as_by_make() -> None:
-    """The options of the last `uv sync` are those of `make install`; where the Makefile has more, ENV says it."""
-    [line] = re.findall(r"sync .*--no-editable.*", (PROJECT / "Makefile").read_text())
-    by_make = set(line.split()[1:]) - {"--quiet", "--compile-bytecode"}
-    assert set(syncs()[-1].arguments) == by_make
-    assert variables(stages()[1])["UV_COMPILE_BYTECODE"] == "1"
-    assert set(syncs()[0].arguments) == by_make - {"--no-editable"} | {"--no-install-project"}
+def test_equal_trees_have_one_digest(tmp_path: Path) -> None:
+    """Owners, times, and what the umask has removed are no part of a layer."""
+    layers = [
+        write_layer(some_tree(tmp_path / str(mode), mode, time), tmp_path / f"{mode}.tar.gz", copy)
+        for mode, time in ((0o644, 1), (0o600, 2))
+    ]
+    assert layers[0].digest == layers[1].digest
+    with tarfile.open(layers[0].file) as archive:
+        assert archive.getnames() == ["link", "usr", "usr/a", "usr/b"]
+        assert {(member.uid, member.mtime) for member in archive} == {(0, 0)}
+
+
+def test_an_executable_stays_one(tmp_path: Path) -> None:
+    layer = write_layer(some_tree(tmp_path / "tree", 0o700, 1), tmp_path / "layer.tar.gz", copy)
+    with tarfile.open(layer.file) as archive:
+        assert archive.getmember("usr/a").mode == 0o755
+
+
+def test_each_blob_of_a_layout_has_its_digest(tmp_path: Path) -> None:
+    """From index.json every blob is reached, by its digest and size, for both architectures."""
+    layer = write_layer(some_tree(tmp_path / "tree", 0o644, 1), tmp_path / "layer.tar.gz", copy)
+    images = [Image(architecture, (layer,), {"User": "1:1"}) for architecture in ARCHITECTURES]
+    annotations = {"org.opencontainers.image.version": VERSION}
+    digest = write_layout(tmp_path / "layout", images, "1970-01-01T00:00:00Z", annotations)
+    reached = set(descend(tmp_path / "layout"))
+    assert digest in reached
+    assert {f"sha256:{file.name}" for file in (tmp_path / "layout/blobs/sha256").iterdir()} == reached
+    write_archive(tmp_path / "layout", tmp_path / "layout.tar")
+    with tarfile.open(tmp_path / "layout.tar") as archive:
+        assert {"oci-layout", "index.json"} <= set(archive.getnames())
+
+
+def descend(layout: Path, name: str = "index.json") -> Iterator[str]:
+    """Yield the digest of each blob below a document, all checked."""
+    document = json.loads((layout / name).read_text())
+    for entry in [*document.get("manifests", ()), *document.get("layers", ()), *filter(None, [document.get("config")])]:
+        if "digest" not in entry:
+            continue
+        yield entry["digest"]
+        blob = f"blobs/sha256/{entry['digest'].removeprefix('sha256:')}"
+        content = (layout / blob).read_bytes()
+        assert len(content) == entry["size"]
+        if entry["mediaType"].endswith("+json") and "config" not in entry["mediaType"]:
+            yield from descend(layout, blob)
+
+
+def test_libraries_are_read_from_elf_files(tmp_path: Path) -> None:
+    """The interpreter of the tests needs the C library; a file of text needs nothing."""
+    real = Path(sys.executable).resolve()
+    (tmp_path / "text").write_text("no ELF file")
+    assert needed_libraries(tmp_path / "text") == []
+    libraries = needed_libraries(real)
+    assert "libc.so.6" in libraries
+    shutil.copy(real, tmp_path / "python")
+    (tmp_path / "libc.so.6").write_text("")
+    assert missing_libraries([tmp_path]) == {("python", name) for name in libraries if name != "libc.so.6"}
+
+
+# --- what is started
+
+
+def test_the_environment_is_the_one_that_benchmarks_weigh() -> None:
+    assert SERVICE.items() <= ENVIRONMENT_VARIABLES.items()
+    assert trees.PYTHON == "3.13"
+    lowest = PYPROJECT["project"]["requires-python"].removeprefix(">=")
+    assert tuple(map(int, trees.PYTHON.split("."))) >= tuple(map(int, lowest.split(".")))
 
 
 def test_bytecode_is_never_forgone() -> None:
-    """Nothing turns it off, in the image or in the manifests, and the standard library's is made too."""
-    files = [PROJECT / "Dockerfile", *(PROJECT / "manifests").rglob("*.yaml")]
-    assert [file for file in files if "DONTWRITEBYTECODE" in file.read_text()] == []
-    compiled = [json.loads(text) for text in texts("RUN", stages()[2])]
-    assert [command[:4] for command in compiled] == [["/usr/bin/python3", "-m", "compileall", "-q"]]
-
-
-def test_bytecode_is_of_the_level_that_is_run() -> None:
-    """What is compiled in either stage is what the agent's Python looks for, and what the benchmark weighs."""
-    _, build, final, *_ = stages()
-    assert variables(build)["PYTHONOPTIMIZE"] == variables(final)["PYTHONOPTIMIZE"]
-    instructions = [step.instruction for step in final]
-    assert instructions.index("ENV") < instructions.index("RUN")
-    assert variables(final) == SERVICE
-    assert not [text for part in PARTS for text in texts("ENV", last_of(part))]
-
-
-def test_both_stages_have_the_same_python() -> None:
-    """The environment is made for the Python of the same Debian, which is one that the project takes."""
-    _, build, final, *_ = stages()
-    [debian] = re.findall(r"^debian:(\d+)-slim AS build$", build[0].text)
-    assert final[0].text == f"gcr.io/distroless/python3-debian{debian}:nonroot AS both"
-    [version] = re.findall(r"/usr/lib/python(3\.\d+)", texts("RUN", final)[0])
-    assert {"13": "3.13"}[debian] == version
-    lowest = PYPROJECT["project"]["requires-python"].removeprefix(">=")
-    assert tuple(map(int, version.split("."))) >= tuple(map(int, lowest.split(".")))
-
-
-def test_the_build_of_the_final_stages_needs_no_shell() -> None:
-    """A distroless image has none: RUN, ENTRYPOINT and CMD are lists."""
-    final = [step for stage in stages()[2:] for step in stage]
-    commands = [step.text for step in final if step.instruction in ("RUN", "ENTRYPOINT", "CMD")]
-    assert len(commands) == 4
-    assert all(isinstance(json.loads(text), list) for text in commands)
-
-
-def test_what_they_start_exists() -> None:
-    """The entry point is a script of the package in the environment that is copied."""
-    _, build, final, *_ = stages()
-    place = variables(build)["UV_PROJECT_ENVIRONMENT"]
-    assert f"--from=build {place} {place}" in texts("COPY", final)
-    [program] = json.loads(texts("ENTRYPOINT", final)[0])
-    assert program == f"{place}/bin/zonewise"
-    assert "zonewise" in PYPROJECT["project"]["scripts"]
+    """Nothing in the manifests turns it off."""
+    assert [file for file in (PROJECT / "manifests").rglob("*.yaml") if "DONTWRITEBYTECODE" in file.read_text()] == []
 
 
 @each_part
-def test_each_starts_its_part(part: str) -> None:
-    """The command is one of the program's, and takes its arguments."""
-    [command] = [json.loads(text) for text in texts("CMD", last_of(part))]
-    assert command[0] == part
-    parsed(command)
+def test_each_starts_its_part(part: Part) -> None:
+    """The command is one of the program's, takes its arguments, and has its dependencies as an extra."""
+    assert part.command[0] == part.extra
+    parsed([*part.command])
+    assert part.extra in PYPROJECT["project"]["optional-dependencies"]
 
 
 def test_the_manifests_start_them() -> None:
-    """The Deployment says itself what the scheduler's image starts when nothing is said."""
+    """The Deployment has the command that the scheduler's image starts by default."""
     deployment = yaml.safe_load((PROJECT / "manifests/scheduler/base/deployment.yaml").read_text())
     [container] = deployment["spec"]["template"]["spec"]["containers"]
-    assert container["args"] == json.loads(texts("CMD", last_of("scheduler"))[0])
+    assert tuple(container["args"]) == PARTS[1].command
 
 
-def test_root_is_the_manifests_choice() -> None:
-    """Without the DaemonSet the images run as nobody."""
-    assert texts("USER", stages()[2])[-1] == "65532:65532"
-    assert not [text for part in PARTS for text in texts("USER", last_of(part))]
-
-
-def test_proc_is_where_the_daemonset_looks_for_it(tmp_path: Path) -> None:
-    """The command that makes the link makes one to /proc below the root that the DaemonSet names, in which /sys is."""
+def test_what_manifests_mount_has_a_directory() -> None:
+    """On a read-only root file system a runtime cannot make the mount points below /host."""
     daemonset = yaml.safe_load((PROJECT / "manifests/base/daemonset/daemonset.yaml").read_text())
     [container] = daemonset["spec"]["template"]["spec"]["containers"]
-    [root] = [one.removeprefix("--root=") for one in container["args"] if one.startswith("--root=")]
-    [command] = [text for text in texts("RUN", stages()[1]) if "ln -s" in text]
-    place = texts("COPY", stages()[2])[-1]
-    assert place == "--from=build /root-of-image/ /"
-    subprocess.run(command.replace("/root-of-image", str(tmp_path)), shell=True, check=True)  # noqa: S602 -- our own
-    link = tmp_path / root.lstrip("/") / "proc"
-    assert link.readlink() == Path("/proc")
-    assert f"{root}/proc" not in {mount["mountPath"] for mount in container["volumeMounts"]}
-    assert f"{root}/sys" in {mount["mountPath"] for mount in container["volumeMounts"]}
+    [root] = [argument.removeprefix("--root=") for argument in container["args"] if argument.startswith("--root=")]
+    assert root.lstrip("/") in trees.DIRECTORIES
+    mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert f"{root}/proc" not in mounts
+    assert f"{root}/sys" in mounts
 
 
-@HAS_UV
-@each_part
-@pytest.mark.parametrize("number", range(2))
-def test_uv_takes_its_commands(part: str, number: int, tmp_path: Path) -> None:
-    """With the files that are there at that step, and no others, uv finds the lock valid and knows what to install."""
-    said = run_uv(syncs(part)[number], tmp_path, "--dry-run")
-    assert ("+ zonewise @" in said) == (number == 1)
-    assert ("+ grpcio==" in said, "+ numpy==" in said) == (part == "agent", part == "scheduler")
-    assert "+ pytest==" not in said
-
-
-@HAS_UV
-@each_part
-@pytest.mark.long
-def test_the_environment_works(part: str, tmp_path: Path) -> None:
-    """Both steps, one after the other, make an environment in which the part runs, without the repository."""
-    for number, sync in enumerate(syncs(part)):
-        run_uv(sync, tmp_path / str(number))
-    shutil.rmtree(tmp_path / "1")
-    program, python = (tmp_path / "environment" / "bin" / name for name in ("zonewise", "python"))
-    answer = subprocess.run([program, part, "--help"], cwd=tmp_path, check=True, capture_output=True, text=True)
-    assert {"agent": "--publish-labels", "scheduler": "--extender-only"}[part] in answer.stdout
-    main = {"agent": "zonewise.daemon.main", "scheduler": "zonewise_scheduler.extender.main"}[part]
-    subprocess.run([python, "-c", f"import {main}"], cwd=tmp_path, check=True, env={**os.environ, **SERVICE})
-
-
-def run_uv(sync: Sync, place: Path, *more: str) -> str:
-    """Run one `uv sync` in a directory with its files only; the environment is beside that directory."""
-    place.mkdir(exist_ok=True)
-    for name in sync.files:
-        if (PROJECT / name).is_dir():
-            shutil.copytree(PROJECT / name, place / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(PROJECT / name, place / name)
-    environment = {
-        **os.environ,
-        "UV_PROJECT_ENVIRONMENT": str(place.parent / "environment"),
-        "UV_COMPILE_BYTECODE": "1",
-    }
-    environment.pop("VIRTUAL_ENV", None)
-    answer = subprocess.run(
-        [UV, "sync", *sync.arguments, *more],
-        cwd=place,
-        env=environment,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=300,
+def test_a_bill_of_materials_has_every_package_by_its_hash(tmp_path: Path) -> None:
+    lock = read_lock()
+    metadata = tmp_path / "some_thing-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Name: some_thing\nVersion: 1.0\nLicense-Expression: MIT\n")
+    (metadata / "WHEEL").write_text("Wheel-Version: 1.0\nTag: py2-none-any\nTag: py3-none-any\n")
+    uv = tmp_path / "uv.lock"
+    uv.write_text(
+        '[[package]]\nname = "some-thing"\nversion = "1.0"\n'
+        'wheels = [{ url = "https://x/some_thing-1.0-py2.py3-none-any.whl", hash = "sha256:dd" }]\n'
     )
-    assert answer.returncode == 0, answer.stderr
-    return answer.stderr
+    document = bill_of_materials("zonewise", VERSION, lock, "amd64", [metadata], uv)
+    components = {component["name"]: component for component in document["components"]}
+    assert components.keys() == {package.name for package in lock.packages["amd64"]} | {"some-thing"}
+    assert components["some-thing"]["hashes"] == [{"alg": "SHA-256", "content": "dd"}]
+    assert components["some-thing"]["licenses"] == [{"expression": "MIT"}]
+    assert len({component["bom-ref"] for component in components.values()}) == len(components)
+    assert document == bill_of_materials("zonewise", VERSION, lock, "amd64", [metadata], uv)
+    uv.write_text("package = []\n")
+    with pytest.raises(ValueError, match=r"uv.lock has no wheel of some-thing 1\.0"):
+        bill_of_materials("zonewise", VERSION, lock, "amd64", [metadata], uv)
+
+
+# --- built and run
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The images, built twice."""
+    if not (PROJECT / ".bootstrap" / "bin" / "uv").exists():
+        pytest.skip("the tests were not started by `make test`, so uv is not set up")
+    directories = tmp_path_factory.mktemp("first"), tmp_path_factory.mktemp("second")
+    for directory in directories:
+        command = [sys.executable, "-m", "tools.image", "build", "--version", VERSION, "--output", str(directory)]
+        result = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False, timeout=1500)
+        if "urlopen error" in result.stderr:
+            pytest.skip(f"no package server: {result.stderr}")
+        assert result.returncode == 0, result.stderr
+    return directories
+
+
+@pytest.mark.long
+@each_part
+def test_two_builds_have_one_digest(built: tuple[Path, Path], part: Part) -> None:
+    first, second = built
+    for name in (f"{part.name}/index.json", f"{part.name}.tar", *(f"{part.name}-{a}.cdx.json" for a in ARCHITECTURES)):
+        assert (first / name).read_bytes() == (second / name).read_bytes(), name
+
+
+@pytest.mark.long
+@each_part
+def test_both_architectures_are_within_their_size(built: tuple[Path, Path], part: Part) -> None:
+    images = dict(manifests_of(built[0] / part.name))
+    assert images.keys() == set(ARCHITECTURES)
+    for manifest in images.values():
+        assert sum(layer["size"] for layer in manifest["layers"]) <= part.max_size
+
+
+@pytest.mark.long
+@each_part
+def test_an_image_runs_as_a_user_on_a_read_only_root(built: tuple[Path, Path], part: Part, tmp_path: Path) -> None:
+    """With namespaces alone: no shell, no right to write, the version of the build, and each module imports."""
+    layout = built[0] / part.name
+    manifest = dict(manifests_of(layout))["amd64"]
+    config = document_of(layout, manifest["config"])["config"]
+    root = tmp_path / "root"
+    for layer in manifest["layers"]:
+        with tarfile.open(blob_of(layout, layer)) as archive:
+            archive.extractall(root, filter="fully_trusted")  # noqa: S202 -- our own layer
+    assert not [*root.rglob("bin/*sh"), *root.rglob("bin/dpkg")]
+    user = config["User"].partition(":")[0]
+    assert user == str(trees.USER)
+    [program] = config["Entrypoint"]
+    assert run_inside(root, config, program, "--version") == f"zonewise {VERSION}\n"
+    if part.extra == "agent":
+        assert "zone" in run_inside(root, config, program, "show").lower()
+    assert part.extra in run_inside(root, config, program, part.extra, "--help")
+    main = {"agent": "zonewise.daemon.main", "scheduler": "zonewise_scheduler.extender.main"}[part.extra]
+    probe = f"import os, {main} as m; print(os.getuid(), m.__cached__)\n"
+    probe += "try: open('/x', 'w')\nexcept OSError as error: print(error)"
+    uid, cached, *error = run_inside(root, config, "/opt/zonewise/bin/python", "-c", probe).split(maxsplit=2)
+    assert uid == user
+    assert (root / cached.lstrip("/")).exists()
+    assert "Read-only file system" in error[0]
+
+
+def run_inside(root: Path, config: dict[str, Any], *command: str) -> str:
+    """Run a program in new user and mount namespaces, with the root file system of an image; return its output."""
+    mounts = (
+        f"mount --bind {root} {root} && mount --rbind /proc {root}/proc && mount --rbind /sys {root}/sys"
+        f" && mount -o remount,ro,bind {root} && exec \"$@\""
+    )  # fmt: skip
+    unshare = shutil.which("unshare")
+    if unshare is None:
+        pytest.skip("no unshare")
+    user = config["User"].partition(":")[0]
+    outer = [unshare, "--map-root-user", "--mount", "sh", "-c", mounts, "sh"]
+    inner = ["env", "-i", *config["Env"], unshare, "--user", f"--map-user={user}", f"--map-group={user}"]
+    result = subprocess.run(
+        [*outer, *inner, f"--root={root}", "--wd=/", *command], capture_output=True, text=True, check=False, timeout=60
+    )
+    if "Operation not permitted" in result.stderr and result.returncode == 1:
+        pytest.skip(f"no user namespaces: {result.stderr}")
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def manifests_of(layout: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the manifest of each architecture."""
+    [top] = json.loads((layout / "index.json").read_text())["manifests"]
+    for entry in document_of(layout, top)["manifests"]:
+        yield entry["platform"]["architecture"], document_of(layout, entry)
+
+
+def document_of(layout: Path, entry: dict[str, Any]) -> dict[str, Any]:
+    return json.loads(blob_of(layout, entry).read_text())
+
+
+def blob_of(layout: Path, entry: dict[str, Any]) -> Path:
+    return layout / "blobs" / "sha256" / entry["digest"].removeprefix("sha256:")

@@ -86,7 +86,7 @@ def test_every_file_is_used() -> None:
 def test_every_component_is_documented() -> None:
     """The guide names each overlay and each component."""
     guide = (PROJECT / "docs/guides/deploy.md").read_text()
-    parts = [*overlays()[1:], *components(), *overlays("scheduler"), *components("scheduler")]
+    parts = [*overlays()[1:], *components(), *overlays("scheduler"), *components("scheduler"), *components("queue")]
     assert [name for name in parts if f"`{name}`" not in guide] == []
 
 
@@ -102,7 +102,7 @@ def test_settings_are_settings(file: Any) -> None:
 
 @pytest.mark.parametrize(
     "place",
-    ["../docs/guides/deploy.md", "base/daemonset/daemonset.yaml", "scheduler/base/deployment.yaml", "../Dockerfile"],
+    ["../docs/guides/deploy.md", "base/daemonset/daemonset.yaml", "scheduler/base/deployment.yaml"],
 )
 def test_the_image_is_tagged_with_the_version(place: str) -> None:
     """Wherever a version of the image is named, it is the newest of the changelog."""
@@ -125,6 +125,26 @@ def test_rights_for_labels_of_pods() -> None:
     """Reading pods is a component of its own."""
     manifests = combined("overlays/without-nfd", "components/pod-labels")
     assert rights(manifests) - RIGHTS["overlays/without-nfd"] == {("get", "/pods", "*")}
+
+
+def test_rights_for_rules() -> None:
+    """Rules are listed and watched, and extended resources are in the status; taints need no further right."""
+    manifests = combined("overlays/with-nfd", "components/node-feature-rules", "components/node-feature-taints")
+    assert rights(manifests) - RIGHTS["overlays/with-nfd"] == {
+        ("list", "nfd.k8s-sigs.io/nodefeaturerules", "*"),
+        ("watch", "nfd.k8s-sigs.io/nodefeaturerules", "*"),
+        ("patch", "/nodes", "*"),
+        ("patch", "/nodes/status", "*"),
+    }
+    variables = {one["name"]: one["expression"] for one in own_node_policy(manifests)["spec"]["variables"]}
+    for name in ("ownAnnotations", "ownResources", "ownTaints"):
+        assert "feature[.]node[.]kubernetes[.]io" in variables[name]
+    assert variables["ownLabels"] == variable("ownLabels")
+
+
+def own_node_policy(manifests: list[Object]) -> Object:
+    [found] = [one for one in of_kind(manifests, "ValidatingAdmissionPolicy") if "own-node" in one["metadata"]["name"]]
+    return found
 
 
 def test_the_reader_of_metrics() -> None:

@@ -54,6 +54,32 @@ def test_annotations_are_no_mutants(tree: Path) -> None:
     }
 
 
+def test_marks_among_parameters_are_no_mutants(tree: Path) -> None:
+    """`*` and `/` forbid calls, and no test makes one that pyright rejects; a default is behaviour."""
+    (tree / "scheduler/zonewise_scheduler/quota/sums.py").write_text(
+        "def marked(a: int, *, b: int = 1, c: int) -> int:\n    return b\n"
+    )
+    changes = find_changes("scheduler/zonewise_scheduler/quota/sums.py")
+    found = {mutant.after for change in changes if (mutant := make_mutant(change)) is not None}
+    assert found == {f"def marked(a: int, *, b: int = {number}, c: int) -> int:" for number in (2, 0)}
+
+
+def test_caches_are_no_mutants(tree: Path) -> None:
+    """Neither their size nor that there is one; another decorator is behaviour."""
+    module = tree / "scheduler/zonewise_scheduler/quota/sums.py"
+
+    def mutants_of(decorator: str) -> set[str]:
+        module.write_text(
+            f"import functools\nfrom functools import cache, lru_cache\n\n\n{decorator}\ndef one(): ...\n"
+        )
+        changes = find_changes("scheduler/zonewise_scheduler/quota/sums.py")
+        return {mutant.before for change in changes if (mutant := make_mutant(change)) is not None}
+
+    assert mutants_of("@lru_cache(maxsize=1 << 12)") == mutants_of("@cache") == set()
+    assert len(mutants_of("@functools.wraps(len)")) == 1
+
+
+@pytest.mark.long
 def test_a_run_names_what_no_test_notices(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each change of plus() is killed, each of unused() survives; with a reason for each, 3 % is still too much."""
     report = tree / "report.md"

@@ -164,6 +164,7 @@ def test_a_gang_whose_pods_are_rejected_is_placed_anew(cluster: Cluster, queue: 
     clear(cluster)
 
 
+@pytest.mark.long
 def test_a_burst_of_200_pods(cluster: Cluster, queue: ControllerProcess) -> None:
     """Twenty gangs of ten pods at once, of 3 to 7 CPUs, on 120 CPUs: each Job completes without a failed pod, and no
     pod of a Job that has started waits for room.

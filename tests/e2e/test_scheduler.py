@@ -75,7 +75,7 @@ def burst(cluster: Cluster, pods: list[Object]) -> dict[str, Object]:
     return observed
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_random_bursts(cluster: Cluster, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
     """With the extender no kubelet rejects a pod; without it, some of the same burst are rejected. As many pods run."""
     chance = random.Random(seed)

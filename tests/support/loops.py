@@ -20,6 +20,7 @@ from zonewise.kubelet.unreported_devices import UnreportedDevices
 from zonewise.machine.discover import Scan, Scanner
 from zonewise.machine.files import MemoryFiles
 from zonewise.nfd.types import NO_LOCAL_FEATURES
+from zonewise.objects.labels import DEFAULT_LABEL_CONFIG
 from zonewise.objects.nrt import NrtOptions
 from zonewise.usage.node_usage import exclude_none
 from zonewise_sandbox.kubelet import STATIC, SimulatedDevice, even_zones
@@ -199,7 +200,15 @@ class Loop:
         )
         self._kubelet = KubeletPoller(sources, self.meters, self.clock)
         self.local_features = NO_LOCAL_FEATURES
-        self._wishes = AgentOptions(NODE, options, excluded, INTERVAL, local_features=lambda: self.local_features)
+        self.label_config = DEFAULT_LABEL_CONFIG
+        self._wishes = AgentOptions(
+            NODE,
+            options,
+            excluded,
+            INTERVAL,
+            local_features=lambda: self.local_features,
+            label_config=lambda: self.label_config,
+        )
         self.agent = self.agent_for(self.sink)
 
     def agent_for(self, *sinks: Sink) -> Agent:

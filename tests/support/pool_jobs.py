@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypothesis import strategies as st
 
+from zonewise_scheduler.backfill.pool.job import Job
 from zonewise_scheduler.backfill.pool.packed_amounts import ResourcePacking
-from zonewise_scheduler.backfill.pool.pool_state import Job, PoolDecision, PoolPolicy, PoolState
 from zonewise_scheduler.simulator.pool_simulation import PoolResult, Task, simulate_pool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from zonewise_scheduler.backfill.pool.pool_state import PoolDecision, PoolPolicy, PoolState
 
 CPUS = ResourcePacking(("cpu",))
 TWO = ResourcePacking(("cpu", "gpu"))

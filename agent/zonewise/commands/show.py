@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
     from zonewise.machine.discover import Run, Scan
     from zonewise.machine.files import Files
+    from zonewise.machine.model.machine import Machine
     from zonewise.nfd.types import LocalFeatures
+    from zonewise.objects.labels import LabelConfig
 
 DEFAULT_FORMAT = "text"
 DEFAULT_WIDTH = 100
@@ -27,6 +29,8 @@ MIN_WIDTH = 40
 MAX_NODE_NAME = 253
 
 _NODE_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_NAMED = ("text", "svg", "json", "yaml")
+"""Formats that have the names of PCI devices."""
 _EXPLAINABLE = ("text", "json", "yaml")
 
 
@@ -50,8 +54,15 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add("--features", type=_groups, default=(), metavar="GROUP,...", help="groups of raw features that -o nodefeature "
         "has besides: all, kernel.config, kernel.enabledmodule, network.pods")  # fmt: skip
+    add("--nfd-config", metavar="FILE", help="nfd-worker.conf, the configuration of NFD's worker, for -o labels and "
+        "-o nodefeature")  # fmt: skip
+    add("--gfd-config", metavar="FILE", help="the configuration of NVIDIA's device plugin: how GPUs are shared, for "
+        "-o labels and -o nodefeature")  # fmt: skip
     add("--width", type=_width, metavar="COLUMNS", help="of the picture (default: the terminal's)")
     add("--color", choices=("auto", "always", "never"), default="auto", help="in the picture (default: auto)")
+    add("--pci-ids", metavar="FILE", help="the list of names of PCI devices (default: the system's, where it has one)")
+    add("--all-devices", action="store_true", help="draw the matrix of all devices, drives among them, and list them "
+        "(default: of GPUs and accelerators with network ports)")  # fmt: skip
     add("--ascii", action="store_true", help="draw with ASCII characters only")
     add("--timings", action="store_true", help="print on standard error how long each part of discovery took")
 
@@ -62,6 +73,8 @@ def run(arguments: Namespace) -> int:
     if arguments.explain is not None and target.format not in _EXPLAINABLE:
         raise CommandError(f"--explain goes with -o {', '.join(_EXPLAINABLE)}, not with {target.format}")
     scan = Scanner(_open_files(arguments.root), explain=arguments.explain is not None).scan()
+    if target.format in _NAMED:
+        scan = scan._replace(machine=_with_names(scan.machine, arguments.pci_ids))
     output.write(FORMATS[target.format](scan, arguments), target.path)
     if arguments.timings:
         sys.stderr.write("".join(map(_timing, scan.runs)))
@@ -86,6 +99,16 @@ def _open_files(root: str) -> Files:
         raise CommandError(str(error)) from error
 
 
+def _with_names(machine: Machine, path: str | None) -> Machine:
+    from zonewise.machine.pci_names import PCI_IDS, read_pci_ids, with_pci_names
+
+    paths = PCI_IDS if path is None else (os.path.abspath(path),)
+    text = read_pci_ids(_open_files(LIVE_ROOT), paths)
+    if path is not None and not text:
+        raise CommandError(f"--pci-ids {path}: cannot be read, or is empty")
+    return with_pci_names(machine, text)
+
+
 # --- formats
 
 
@@ -102,7 +125,7 @@ def _text(scan: Scan, arguments: Namespace) -> str:
     unicode = not arguments.ascii and (to_file or output.supports_unicode())
     parts = (
         render_terminal(scan.machine, width, colour=colour, unicode=unicode),
-        render_matrix(scan.machine, width),
+        render_matrix(scan.machine, width, everything=arguments.all_devices),
         render_problems(scan.machine, width),
     )
     text = "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
@@ -155,19 +178,42 @@ def _nrt(scan: Scan, arguments: Namespace) -> str:
 def _labels(scan: Scan, arguments: Namespace) -> str:
     from zonewise.objects.labels import machine_to_labels, render_labels
 
-    return render_labels(machine_to_labels(scan.machine, _local_features(arguments)))
+    return render_labels(machine_to_labels(scan.machine, _local_features(arguments), _label_config(arguments)))
 
 
 def _node_feature(scan: Scan, arguments: Namespace) -> str:
-    from zonewise.objects.features import node_features
+    from zonewise.nfd.worker_config import DEFAULT_WORKER_CONFIG
+    from zonewise.objects.features import node_features, published_features
     from zonewise.objects.labels import build_labels
     from zonewise.objects.node_feature import node_feature
     from zonewise.objects.yaml_text import render_yaml
 
-    local = _local_features(arguments)
-    features = node_features(scan.machine, arguments.features, local)
-    labels = build_labels(scan.machine, features, local).values
-    return render_yaml(node_feature(_node_name(scan, arguments), labels, features))
+    local, config = _local_features(arguments), _label_config(arguments)
+    worker = config.worker or DEFAULT_WORKER_CONFIG
+    features = node_features(scan.machine, arguments.features, local, worker)
+    labels = build_labels(scan.machine, features, local, config).values
+    return render_yaml(node_feature(_node_name(scan, arguments), labels, published_features(features, worker)))
+
+
+def _label_config(arguments: Namespace) -> LabelConfig:
+    from zonewise.gfd.config_files import DevicePluginConfigFile
+    from zonewise.nfd.worker_config import DEFAULT_WORKER_CONFIG
+    from zonewise.nfd.worker_config_file import WorkerConfigFile
+    from zonewise.objects.labels import LabelConfig
+
+    files = _open_files(LIVE_ROOT)
+    path = os.path.abspath(arguments.gfd_config) if arguments.gfd_config else ""
+    device_plugin, problems = DevicePluginConfigFile(files, path).read()
+    if problems:
+        raise CommandError(problems[0].rpartition(";")[0])
+    worker = DEFAULT_WORKER_CONFIG
+    if arguments.nfd_config:
+        config, problems = WorkerConfigFile(files, os.path.abspath(arguments.nfd_config), optional=False).read()
+        if config is None or not os.path.exists(arguments.nfd_config):
+            raise CommandError(problems[0].rpartition(";")[0])
+        worker = config
+        sys.stderr.write("".join(f"{problem}\n" for problem in problems))
+    return LabelConfig(device_plugin, worker)
 
 
 def _local_features(arguments: Namespace) -> LocalFeatures:

@@ -13,8 +13,9 @@ from zonewise.daemon.settled_memory import SettledMemory
 from zonewise.daemon.status import Snapshot
 from zonewise.kubelet.errors import KubeletError
 from zonewise.nfd.types import NO_LOCAL_FEATURES
-from zonewise.objects.features import Features, node_features
-from zonewise.objects.labels import Labels, build_labels
+from zonewise.nfd.worker_config import DEFAULT_WORKER_CONFIG
+from zonewise.objects.features import Features, node_features, published_features
+from zonewise.objects.labels import DEFAULT_LABEL_CONFIG, LabelConfig, Labels, build_labels
 from zonewise.objects.nrt import NrtOptions, machine_to_nrt
 from zonewise.usage.node_usage import KubeletNotReady, node_usage
 from zonewise_common.kube.backoff import Backoff
@@ -23,13 +24,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zonewise.daemon.health_monitor import HealthMonitor
-    from zonewise.daemon.kubelet_poller import KubeletPoller, PollResult
+    from zonewise.daemon.kubelet_poller import PollResult
     from zonewise.daemon.metrics import AgentMetrics
+    from zonewise.daemon.node_rules import NodeRules
     from zonewise.daemon.status import Status
     from zonewise.kubelet.types import PodResources
     from zonewise.machine.discover import Scan
     from zonewise.machine.model.machine import Machine
     from zonewise.nfd.types import LocalFeatures
+    from zonewise.rules.types import Evaluation
     from zonewise.usage.types import Usage
 
 log = logging.getLogger(__name__)
@@ -44,7 +47,9 @@ nothing has changed for QUIET_AFTER seconds. The kubelet removes an ended pod fr
 to ten seconds later; nothing else on the node tells the end of a pod. A poll costs about 1.5 ms of CPU time."""
 QUIET_AFTER = 10.0
 
-KUBELET_ONLY = frozenset({Reason.STATE, Reason.PODS, Reason.POLL, Reason.DEVICES, Reason.SOCKET, Reason.RETRY})
+KUBELET_ONLY = frozenset(
+    {Reason.STATE, Reason.PODS, Reason.POLL, Reason.DEVICES, Reason.SOCKET, Reason.RETRY, Reason.RULES}
+)
 """Reasons that say nothing about the machine."""
 _POLL_ONLY = frozenset({Reason.POLL})
 EXIT_REASONS = frozenset({Reason.STOP, Reason.RELOAD})
@@ -64,6 +69,14 @@ class MachineScanner(Protocol):
 
     def scan(self) -> Scan:
         """Return the state of the machine now."""
+        ...
+
+
+class KubeletPolls(Protocol):
+    """What polls the kubelet: a KubeletPoller."""
+
+    def poll(self, reasons: frozenset[Reason], /) -> PollResult:
+        """Return the state of the kubelet. Raises KubeletError."""
         ...
 
 
@@ -87,6 +100,10 @@ class AgentOptions(NamedTuple):
     """Groups of raw features that are published besides."""
     local_features: Callable[[], LocalFeatures] = lambda: NO_LOCAL_FEATURES
     """Return the content of the feature files now."""
+    label_config: Callable[[], LabelConfig] = lambda: DEFAULT_LABEL_CONFIG
+    """Return what configuration files decide about labels now."""
+    rules: NodeRules | None = None
+    """None: rules are not evaluated here."""
     health: HealthMonitor | None = None
     """What judges the hardware; None where health is off."""
 
@@ -97,7 +114,7 @@ class Agent:
     def __init__(
         self,
         scanner: MachineScanner,
-        kubelet: KubeletPoller | None,
+        kubelet: KubeletPolls | None,
         sinks: tuple[Sink, ...],
         options: AgentOptions,
         status: Status,
@@ -118,9 +135,10 @@ class Agent:
         self._draw = draw
         self._scan: Scan | None = None
         self._memory = SettledMemory()
-        self._local: LocalFeatures | None = None
+        self._inputs: tuple[LocalFeatures, LabelConfig] | None = None
         self._features = Features({}, {}, {})
         self._labels = Labels({})
+        self._publishes_labels = True
         self._failures = 0
         self._logged_problems: tuple[str, ...] = ()
         self._last: PollResult | None = None
@@ -192,11 +210,14 @@ class Agent:
             scan = self._scanner.scan()
             machine = self._memory.apply(scan.machine)
             self._scan = scan if machine is scan.machine else scan._replace(machine=machine)
-            local = self._options.local_features()
-            if before is None or before.machine is not self._scan.machine or local != self._local:
-                self._local = local
-                self._features = node_features(self._scan.machine, self._options.feature_groups, local)
-                self._labels = build_labels(self._scan.machine, self._features, local)
+            local, config = inputs = (self._options.local_features(), self._options.label_config())
+            if before is None or before.machine is not self._scan.machine or inputs != self._inputs:
+                self._inputs = inputs
+                worker = config.worker or DEFAULT_WORKER_CONFIG
+                features = node_features(self._scan.machine, self._options.feature_groups, local, worker)
+                self._labels = build_labels(self._scan.machine, features, local, config)
+                self._features = published_features(features, worker)
+                self._publishes_labels = config.worker is not None and not config.worker.no_publish
         return self._scan
 
     def _poll_kubelet(self, reasons: frozenset[Reason]) -> tuple[PollResult | None, tuple[str, ...]]:
@@ -228,14 +249,35 @@ class Agent:
             health = self._health.device_health() if self._health is not None else {}
             nrt = machine_to_nrt(scan.machine, name, usage, config, options=options, health=health)
             problems = (*problems, *usage.problems)
-        problems = (*problems, *self._labels.problems)
-        labels, features = self._labels.values, self._features
+        labels, rules, rule_problems = self._apply_rules(scan.machine)
+        problems = (*problems, *self._labels.problems, *rule_problems)
         snapshot = Snapshot(
-            self._options.node_name, scan.machine, scan.runs, usage, config, problems, nrt, labels, features
+            self._options.node_name,
+            scan.machine,
+            scan.runs,
+            usage,
+            config,
+            problems,
+            nrt,
+            labels,
+            self._features,
+            rules,
         )
         if self._health is None:
             return snapshot
         return snapshot._replace(faults=self._health.faults, fault_counts=dict(self._health.counts))
+
+    def _apply_rules(self, machine: Machine) -> tuple[dict[str, str] | None, Evaluation | None, tuple[str, ...]]:
+        """Return the labels with those of rules, which override; None where they are not published or not known."""
+        own = self._labels.values if self._publishes_labels else None
+        if self._options.rules is None or self._inputs is None:
+            return own, None, ()
+        local, config = self._inputs
+        state = self._options.rules.state(machine, local, config.worker or DEFAULT_WORKER_CONFIG)
+        if state.evaluation is None:
+            return None, None, state.problems
+        labels = None if own is None else dict(sorted({**own, **state.evaluation.labels}.items()))
+        return labels, state.evaluation, state.problems
 
     def _retry_delay(self, ready: bool) -> float | None:
         if ready:

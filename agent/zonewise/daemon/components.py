@@ -17,9 +17,11 @@ from zonewise.daemon.events.file_watches import WatchRule
 from zonewise.daemon.events.source import open_event_source
 from zonewise.daemon.events.wake import Wake
 from zonewise.daemon.kubelet_poller import KubeletPoller, KubeletSources
+from zonewise.daemon.node_rules import NodeRules
 from zonewise.daemon.pod_labels import PodLabels, pod_exclusion
-from zonewise.daemon.sinks import FileSink, NrtSink, PublishingSink, labels_sink
+from zonewise.daemon.sinks import FileSink, NrtSink, PublishingSink, labels_sink, rules_sink
 from zonewise.daemon.site import AgentSite
+from zonewise.gfd.config_files import DevicePluginConfigFile
 from zonewise.kubelet import state
 from zonewise.kubelet.cgroups import PodCgroups
 from zonewise.kubelet.config import KubeletConfigError
@@ -30,9 +32,13 @@ from zonewise.kubelet.state import StateReader, device_checkpoint_path
 from zonewise.kubelet.unreported_devices import UnreportedDevices
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import LIVE_ROOT, DirectoryFiles, RootError
+from zonewise.nfd.custom_rule_files import CustomRuleFiles
 from zonewise.nfd.feature_files import read_local_features
+from zonewise.nfd.worker_config_file import WORKER_CONFIG_FILE, WorkerConfigFile
+from zonewise.objects.labels import LabelConfig
 from zonewise.objects.nrt import NrtOptions
 from zonewise.publish.label_publisher import OFF
+from zonewise_common.kube.resources import NODE_FEATURE_RULES
 from zonewise_common.service.authorizer import Authorizer
 from zonewise_common.service.http_server import serving
 from zonewise_common.service.metrics import ServiceMetrics
@@ -48,6 +54,8 @@ if TYPE_CHECKING:
     from zonewise.daemon.metrics import AgentMetrics
     from zonewise.daemon.settings import Settings
     from zonewise.daemon.status import Status
+    from zonewise.machine.files import Files
+    from zonewise.publish.rule_watch import RuleWatch
     from zonewise_common.kube.client import Client
 
 log = logging.getLogger(__name__)
@@ -98,10 +106,13 @@ def open_publishing(
             from zonewise.daemon.fault_sink import fault_sink
 
             workers.append(fault_sink(client, settings, status, meters))
+        expected = [sink.name for sink in workers]
+        if client is not None and settings.rules_enabled:  # readiness does not depend on it: rules are not ours
+            workers.append(rules_sink(client, settings, status, meters))
         for worker in workers:
             stack.callback(worker.close)
         files = [FileSink(output, status, settings)] if output else []
-        status.expect([sink.name for sink in (*workers, *files)])
+        status.expect([*expected, *(sink.name for sink in files)])
         yield Publishers((*workers, *files), tuple(workers))
 
 
@@ -183,9 +194,14 @@ def make_agent(
     publishing: Publishers,
     status: Status,
     meters: AgentMetrics,
+    rules: RuleWatch | None = None,
     health: HealthMonitor | None = None,
 ) -> Agent:
-    """Return the loop; without a kubelet it reports no usage. Raises SettingsError."""
+    """Return the loop; without a kubelet it reports no usage, without a watch it evaluates no rules, without a monitor
+    it judges no hardware.
+
+    Raises SettingsError.
+    """
     scanner = Scanner(_host_files(settings))
     host = DirectoryFiles(LIVE_ROOT)
     labels = PodLabels(client) if client is not None and settings.exclude.needs_labels() else None
@@ -198,9 +214,53 @@ def make_agent(
         settings.interval,
         settings.publish_features,
         local_features=lambda: read_local_features(host, os.path.abspath(settings.nfd_features_dir), datetime.now(UTC)),
+        label_config=_label_config(settings, host),
+        rules=None if rules is None else NodeRules(settings.node_name, rules.rules, lambda: rules.problem),
         health=health,
     )
     return Agent(scanner, kubelet, publishing.sinks, options, status, meters)
+
+
+def _label_config(settings: Settings, files: Files) -> Callable[[], LabelConfig]:
+    """Return the reader of the files that decide about labels."""
+    path = os.path.abspath(settings.gfd_config_file) if settings.gfd_config_file else ""
+    device_plugin = DevicePluginConfigFile(files, path, settings.gfd_config_name, settings.gfd_mig_strategy)
+
+    worker = WorkerConfigFile(
+        files,
+        os.path.abspath(settings.nfd_worker_config or os.path.join(settings.root, WORKER_CONFIG_FILE)),
+        optional=not settings.nfd_worker_config,
+    )
+
+    custom = CustomRuleFiles(files, os.path.abspath(settings.nfd_custom_dir))
+
+    def read() -> LabelConfig:
+        (gpus, gpu_problems), (config, problems) = device_plugin.read(), worker.read()
+        rules, rule_problems = custom.read()
+        if config is not None and rules:
+            config = config._replace(custom_rules=(*config.custom_rules, *rules))
+        return LabelConfig(gpus, config, settings.node_name, (*gpu_problems, *problems, *rule_problems))
+
+    return read
+
+
+@contextmanager
+def open_rules(
+    settings: Settings, client: Client | None, wake: Wake, meters: AgentMetrics
+) -> Generator[RuleWatch | None]:
+    """Watch the cluster's rules where the settings enable them; a change wakes the loop."""
+    if client is None or not settings.rules_enabled:
+        yield None
+        return
+    from zonewise.publish.rule_watch import RuleWatch
+
+    watch = RuleWatch(client, lambda: wake(Reason.RULES))
+    meters.watch_age(NODE_FEATURE_RULES.plural, lambda: watch.age)
+    watch.start()
+    try:
+        yield watch
+    finally:
+        watch.close()
 
 
 @contextmanager
@@ -238,7 +298,11 @@ def watch_rules(settings: Settings, settings_file: str = "") -> Iterator[WatchRu
         yield _file(settings.kubelet_config, Reason.CONFIG)
     if settings.kubelet_config_drop_ins:
         yield WatchRule(settings.kubelet_config_drop_ins, ("*.conf", _REPLACED), Reason.CONFIG)
-    yield WatchRule(settings.nfd_features_dir, ("[!.]*", _REPLACED), Reason.FEATURES)
+    for directory in (settings.nfd_features_dir, settings.nfd_custom_dir):
+        yield WatchRule(directory, ("[!.]*", _REPLACED), Reason.FEATURES)
+    yield _file(settings.nfd_worker_config or os.path.join(settings.root, WORKER_CONFIG_FILE), Reason.FEATURES)
+    if settings.gfd_config_file:
+        yield _file_or_directory(settings.gfd_config_file, Reason.FEATURES)
     if settings.notify_file:
         yield _file(settings.notify_file, Reason.NOTIFY)._replace(touched=True)
     if settings_file:
@@ -255,6 +319,10 @@ def ensure_notify_file(path: str) -> None:
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o640))
     if not os.path.isfile(path):
         raise OSError(errno.EINVAL, "is no regular file", path)
+
+
+def _file_or_directory(path: str, reason: Reason) -> WatchRule:
+    return WatchRule(path, ("[!.]*", _REPLACED), reason) if os.path.isdir(path) else _file(path, reason)
 
 
 def _file(path: str, reason: Reason) -> WatchRule:

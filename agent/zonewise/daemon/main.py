@@ -15,6 +15,7 @@ from zonewise.daemon.components import (
     open_health,
     open_kubelet,
     open_publishing,
+    open_rules,
     open_server,
 )
 from zonewise.daemon.events import Reason
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from zonewise.daemon.components import Publishers
     from zonewise.daemon.health_monitor import HealthMonitor
     from zonewise.daemon.settings import Settings
+    from zonewise.publish.rule_watch import RuleWatch
     from zonewise_common.kube.client import Client
 
 log = logging.getLogger(__name__)
@@ -108,10 +110,9 @@ def _run_settings(program: _Program, settings: Settings, stamp: object, signals:
     logs.configure_logging(settings.log_level, settings.log_format)
     program.meters.settings.info({"hash": settings.digest()})
     with ExitStack() as stack:
-        wake = Wake()
-        stack.callback(wake.close)
+        wake = stack.enter_context(closing(Wake()))
         health = stack.enter_context(open_health(settings, lambda: wake(Reason.HEALTH)))
-        agent, publishing, client = _open_components(program, settings, stack, health.monitor)
+        agent, publishing, client, _ = _open_components(program, settings, stack, wake, health.monitor)
         if client is not None:
             stack.enter_context(open_server(settings, client, program.status, program.meters))
         events = stack.enter_context(open_events(settings, program.settings_file, [signals, wake, *health.channels]))
@@ -129,8 +130,11 @@ def _run_once(program: _Program, settings: Settings) -> int:
     end = time.monotonic() + ONESHOT_TIMEOUT
     reasons = frozenset({Reason.START})
     with ExitStack() as stack:
+        wake = stack.enter_context(closing(Wake()))
         health = stack.enter_context(open_health(settings, lambda: None))
-        agent, publishing, _ = _open_components(program, settings, stack, health.monitor)
+        agent, publishing, _, rules = _open_components(program, settings, stack, wake, health.monitor)
+        if rules is not None:
+            rules.wait_known(ONESHOT_TIMEOUT / 2)
         while (pause := agent.run_once(reasons)) is not None and (left := end - time.monotonic()) > 0:
             time.sleep(min(pause, left))
             reasons = frozenset({Reason.RETRY})
@@ -144,8 +148,8 @@ def _run_once(program: _Program, settings: Settings) -> int:
 
 
 def _open_components(
-    program: _Program, settings: Settings, stack: ExitStack, health: HealthMonitor | None
-) -> tuple[Agent, Publishers, Client | None]:
+    program: _Program, settings: Settings, stack: ExitStack, wake: Wake, health: HealthMonitor | None
+) -> tuple[Agent, Publishers, Client | None, RuleWatch | None]:
     """Make the loop and its components; the stack closes them."""
     client = None
     if not program.mode.dry_run:
@@ -156,7 +160,9 @@ def _open_components(
         stack.callback(kubelet.close)
     output, status, meters = program.mode.output, program.status, program.meters
     publishing = stack.enter_context(open_publishing(settings, client, output, status, meters))
-    return make_agent(settings, kubelet, client, publishing, status, meters, health), publishing, client
+    rules = stack.enter_context(open_rules(settings, client, wake, meters))
+    agent = make_agent(settings, kubelet, client, publishing, status, meters, rules, health)
+    return agent, publishing, client, rules
 
 
 def _keep_settings(program: _Program, error: SettingsError, settings: Settings) -> Settings:

@@ -70,6 +70,13 @@ class AgentMetrics:
             "zonewise_labels", "Labels of the agent that the API server has: in its NodeFeature, or on the Node.",
             ["path"], registry=registry,
         )  # fmt: skip
+        self.rules = Gauge(
+            "zonewise_rules", "Rules of NodeFeatureRules on this node, by state: matched, unmatched or failed.",
+            ["state"], registry=registry,
+        )  # fmt: skip
+        self.rule_rejections = Gauge(
+            "zonewise_rule_outputs_rejected", "Outputs of NodeFeatureRules that may not be set.", registry=registry
+        )
         self.settings = Info("zonewise_settings", "The settings in force, as a hash.", registry=registry)
         self._watch_ages: dict[str, Callable[[], float]] = {}
         self.reload_errors = Counter(

@@ -7,7 +7,10 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.daemon.exclusions import Exclusions, parse_exclusions
+from zonewise.gfd.types import MIG_STRATEGIES
+from zonewise.nfd.custom_rule_files import CUSTOM_DIRECTORY
 from zonewise.nfd.feature_files import FEATURES_DIRECTORY
+from zonewise.nfd.worker_config_file import WORKER_CONFIG_FILE
 from zonewise.objects.feature_groups import FEATURE_GROUPS, parse_feature_groups
 from zonewise_common.service.options import (
     Option,
@@ -46,13 +49,22 @@ class Settings(NamedTuple):
     kubelet_ca: str = ""
     kubeconfig: str = ""
     api_server: str = ""
+    instance: str = ""
     interval: float = 60.0
     readiness_limit: float = 180.0
     notify_file: str = ""
     publish_nrt: bool = True
     publish_labels: str = "auto"
+    publish_take_over: bool = False
     publish_features: tuple[str, ...] = ()
     nfd_features_dir: str = ""
+    nfd_worker_config: str = ""
+    nfd_custom_dir: str = ""
+    gfd_config_file: str = ""
+    gfd_config_name: str = ""
+    gfd_mig_strategy: str = ""
+    rules_enabled: bool = False
+    rules_taints: bool = False
     fingerprint: str = "with-exclusive-resources"
     listen: str = ":9809"
     tls_cert: str = ""
@@ -78,10 +90,17 @@ class Settings(NamedTuple):
             "podresources_socket": self.podresources_socket or f"{self.kubelet_dir}/pod-resources/kubelet.sock",
             "pods_api_socket": self.pods_api_socket or f"{self.kubelet_dir}/pods-api/pods-api.sock",
         }
-        features_dir = self.nfd_features_dir or os.path.join(self.root, FEATURES_DIRECTORY)
+        directories = {
+            "nfd_features_dir": self.nfd_features_dir or os.path.join(self.root, FEATURES_DIRECTORY),
+            "nfd_custom_dir": self.nfd_custom_dir or os.path.join(self.root, CUSTOM_DIRECTORY),
+        }
         config = self.kubelet_config or self._configz() or f"{self.kubelet_dir}/config.yaml"
         name = self.node_name or os.uname().nodename.lower()
-        return self._replace(**sockets, kubelet_config=config, nfd_features_dir=features_dir, node_name=name)
+        return self._replace(**sockets, **directories, kubelet_config=config, node_name=name)
+
+    def rules_record(self) -> str:
+        """Return the name under which the agent records what it sets by rules."""
+        return self.instance or self.namespace or "node"
 
     def digest(self) -> str:
         """Return a hash of the settings, except those that name the node and the pod."""
@@ -107,6 +126,12 @@ def _node_name(value: object) -> str:
     return value
 
 
+def _instance(value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"([a-z0-9]([-a-z0-9]{0,51}[a-z0-9])?)?", value):
+        raise ValueError("must be small letters, digits and dashes, at most 53")
+    return value
+
+
 OPTIONS = Options((
     Option("nodeName", _node_name, "the name of this node (default: the host's name)", "NAME", ("NODE_NAME",)),
     Option("nodeIp", text, "the node's address, where the kubelet serves /configz", "ADDRESS", ("NODE_IP",)),
@@ -123,6 +148,8 @@ OPTIONS = Options((
     Option("kubeletConfigDropIns", text, "the directory of its drop-in files, where it has one", "PATH"),
     Option("kubeletCa", text, "the CA certificates that sign the kubelet's (default: the cluster's)", "FILE"),
     *API_SERVER,
+    Option("instance", _instance, "of several agents on one node, the name of this one: it tells apart what each sets "
+           "(default: none)", "NAME"),
     Option("interval", duration, "scan at least this often (default: 60s)", "DURATION"),
     Option("readinessLimit", duration, "not ready when the last good publish is older (default: 180s)",
            "DURATION"),
@@ -130,10 +157,24 @@ OPTIONS = Options((
     Option("publish.nrt", boolean, "publish the NodeResourceTopology (default: true)", "true|false"),
     Option("publish.labels", choice("auto", "nodefeature", "node", "off"), "labels: through NFD's master, directly on "
            "the Node, or the first where it is served (default: auto)", "auto|nodefeature|node|off"),
+    Option("publish.takeOver", boolean, "make labels ours that NFD, GFD or AMD's labeller has left behind on the Node "
+           "(default: false)", "true|false"),
     Option("publish.features", parse_feature_groups, "groups of raw features that the NodeFeature has besides: all, "
            f"none, or some of {','.join(FEATURE_GROUPS)} (default: none)", "GROUP,..."),
     Option("nfd.featuresDir", text, "the directory of feature files, which add features and labels (default: "
            f"ROOT/{FEATURES_DIRECTORY})", "PATH"),
+    Option("nfd.workerConfig", text, "the configuration of NFD's worker, which decides about labels (default: "
+           f"ROOT/{WORKER_CONFIG_FILE}, where it is)", "FILE"),
+    Option("nfd.customDir", text, "the directory of the worker's custom rules (default: "
+           f"ROOT/{CUSTOM_DIRECTORY})", "PATH"),
+    Option("gfd.configFile", text, "the configuration of NVIDIA's device plugin, as GPU Feature Discovery reads it: a "
+           "file, or the directory of a ConfigMap (default: none, no sharing)", "PATH", ("GFD_CONFIG_FILE",)),
+    Option("gfd.configName", text, "the configuration in that directory (default: default, or the only one)", "NAME"),
+    Option("gfd.migStrategy", choice(*MIG_STRATEGIES), "how MIG devices are labelled (default: as the configuration "
+           "has it; without one by profile)", "|".join(MIG_STRATEGIES), ("GFD_MIG_STRATEGY",)),
+    Option("rules.enabled", boolean, "evaluate the cluster's NodeFeatureRules on this node, and set their labels, "
+           "annotations and extended resources (default: false)", "true|false"),
+    Option("rules.taints", boolean, "set the taints of NodeFeatureRules as well (default: false)", "true|false"),
     Option("fingerprint", choice("with-exclusive-resources", "all"), "the pods that the standard fingerprint covers "
            "(default: with-exclusive-resources)", "with-exclusive-resources|all"),
     Option("listen", listen_address, 'serve metrics and health there (default: ":9809"; "" for no server)',

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from zonewise.daemon.metrics import AgentMetrics
     from zonewise.daemon.status import Snapshot, Status
     from zonewise.publish.nrt_publisher import ForeignChange
+    from zonewise.rules.types import Evaluation
     from zonewise_common.kube.client import Client
     from zonewise_common.kube.reflector import WatchTimes
 
@@ -136,11 +137,14 @@ class NrtSink(PublishingSink):
 
 def labels_sink(client: Client, settings: Settings, status: Status, meters: AgentMetrics) -> PublishingSink:
     """Return the sink of the labels and of the raw features for NFD's rules."""
-    target = LabelTarget(settings.node_name, settings.namespace, settings.pod_name)
-    publisher = LabelPublisher(client, target, mode=settings.publish_labels)
+    target = LabelTarget(settings.node_name, settings.namespace, settings.pod_name, settings.instance)
+    publisher = LabelPublisher(client, target, mode=settings.publish_labels, take_over=settings.publish_take_over)
     logged: set[str] = set()
+    withdrawn: list[int] = [0] if settings.rules_enabled else []  # bytes, once it is done
 
     def publish(snapshot: Snapshot) -> WriteResult:
+        if not withdrawn:
+            withdrawn.append(withdraw_outputs(client, settings))
         published = publisher.publish(snapshot.labels or {}, snapshot.features)
         for problem in published.problems:
             if problem not in logged:
@@ -152,6 +156,50 @@ def labels_sink(client: Client, settings: Settings, status: Status, meters: Agen
         return WriteResult(" ".join(published.writes), published.bytes) if published.writes else NO_WRITE
 
     return PublishingSink("labels", publish, lambda snapshot: snapshot.labels is not None, status, meters)
+
+
+def rules_sink(client: Client, settings: Settings, status: Status, meters: AgentMetrics) -> PublishingSink:
+    """Return the sink of what rules give beside labels: annotations, extended resources, and taints where enabled."""
+    from zonewise.publish.node_outputs import NodeOutputs
+    from zonewise.publish.output_publisher import OutputPublisher
+    from zonewise.publish.rule_event import RuleEvent
+
+    publisher = OutputPublisher(client, settings.node_name, settings.rules_record())
+    rule_event = RuleEvent(client, settings.node_name)
+    logged: set[str] = set()
+
+    def publish(snapshot: Snapshot) -> WriteResult:
+        evaluation = snapshot.rules
+        if evaluation is None:
+            return NO_WRITE
+        _count_rules(evaluation, meters)
+        rule_event.note([outcome for outcome in evaluation.outcomes if outcome.error])
+        taints = evaluation.taints if settings.rules_taints else ()
+        written = publisher.publish(NodeOutputs(evaluation.annotations, evaluation.extended_resources, taints))
+        for problem in written.problems:
+            if problem not in logged:
+                log.warning("%s", problem)
+        logged.clear()
+        logged.update(written.problems)
+        return WriteResult("node", written.bytes) if written.bytes else NO_WRITE
+
+    return PublishingSink("rules", publish, lambda snapshot: snapshot.rules is not None, status, meters)
+
+
+def withdraw_outputs(client: Client, settings: Settings) -> int:
+    """Remove what rules gave while they were enabled, and return the bytes sent. Raises KubeError."""
+    from zonewise.publish.output_publisher import OutputPublisher
+
+    return OutputPublisher(client, settings.node_name, settings.rules_record()).withdraw()
+
+
+def _count_rules(evaluation: Evaluation, meters: AgentMetrics) -> None:
+    outcomes = evaluation.outcomes
+    failed = sum(bool(outcome.error) for outcome in outcomes)
+    matched = sum(outcome.matched for outcome in outcomes)
+    for state, count in (("matched", matched), ("failed", failed), ("unmatched", len(outcomes) - matched - failed)):
+        meters.rules.labels(state).set(count)
+    meters.rule_rejections.set(len(evaluation.rejections))
 
 
 class FileSink:
@@ -222,12 +270,30 @@ def documents(snapshot: Snapshot, settings: Settings = _DEFAULTS) -> list[dict[s
     object. Its owners are left out, since only the API server knows them.
     """
     result = [snapshot.nrt] if snapshot.nrt is not None and settings.publish_nrt else []
+    result += _rule_documents(snapshot, settings)
     if snapshot.labels is None or settings.publish_labels == OFF:
         return result
     if settings.publish_labels == NODE_FEATURE:
         name, namespace = snapshot.node_name, settings.namespace
-        result.append(node_feature(name, snapshot.labels, snapshot.features, namespace=namespace))
+        result.append(
+            node_feature(name, snapshot.labels, snapshot.features, namespace=namespace, instance=settings.instance)
+        )
     else:
         node = {"name": snapshot.node_name, "labels": snapshot.labels}
         result.append({"apiVersion": "v1", "kind": "Node", "metadata": node})
     return result
+
+
+def _rule_documents(snapshot: Snapshot, settings: Settings) -> list[dict[str, Any]]:
+    """Return a Node with what rules give it beside labels; nothing where they give nothing."""
+    if snapshot.rules is None:
+        return []
+    taints = [taint._asdict() for taint in snapshot.rules.taints] if settings.rules_taints else []
+    parts: dict[str, Any] = {
+        "metadata": {"name": snapshot.node_name, "annotations": dict(snapshot.rules.annotations)},
+        "spec": {"taints": taints},
+        "status": {"capacity": dict(snapshot.rules.extended_resources)},
+    }
+    if not (snapshot.rules.annotations or taints or snapshot.rules.extended_resources):
+        return []
+    return [{"apiVersion": "v1", "kind": "Node", **parts}]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from zonewise.health.types import Fault
     from zonewise.kubelet.types import KubeletConfig
     from zonewise.machine.discover import Run
+    from zonewise.rules.types import Evaluation
     from zonewise.usage.types import Usage
 
 
@@ -33,6 +34,8 @@ class Snapshot(NamedTuple):
     labels: dict[str, str] | None = None
     features: Features = Features({}, {}, {})
     """Raw features for the rules of Node Feature Discovery, beside the labels."""
+    rules: Evaluation | None = None
+    """What rules give that are evaluated on this node; None where none are, or they are unknown."""
     faults: tuple[Fault, ...] | None = None
     """Active faults of the hardware; None where health is off."""
     fault_counts: dict[tuple[str, str, str], int] = {}  # noqa: RUF012 -- never written to

@@ -5,14 +5,16 @@ names the bits of the auxiliary vector. The kernel prints the same bits under na
 (arch/x86/include/asm/cpufeatures.h, arch/arm64/kernel/cpuinfo.c). So each name follows from a printed flag, and CPUID
 need not be executed.
 
-Bits that the kernel does not print are unknown and have no name here: the version of AVX10, the performance counters of
-leaf 0xA, IBS's parts, MSRs about mitigations (SRSO, TSA, BHI, RRSBA), and the memory encryption of leaf 0x8000001F
-beyond SEV's generations. All bits of POWER are unknown too, whose /proc/cpuinfo has no flags.
+Bits that the kernel does not print are known where the device /dev/cpu/N/cpuid can be read
+(zonewise.objects.cpuid_bits). Unknown are the version of AVX10, the performance counters of leaf 0xA, and all bits of
+POWER, whose /proc/cpuinfo has no flags.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from zonewise.objects.cpuid_bits import hidden_features
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,6 +84,7 @@ def cpuid_features(architecture: str | None, model: Model) -> list[str]:
     known = _known_names(architecture or "")
     names = {known[flag] for flag in present if flag in known}
     if architecture in X86:
+        names.update(hidden_features(model))
         names.update(name for flag, name in _X86_IMPLIED.items() if flag in present)
         names.update(_slow_avx(model))
         names.update(_levels(present))

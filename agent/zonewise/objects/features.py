@@ -14,7 +14,9 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise.machine.collectors.host.kernel_config import OPTIONS
 from zonewise.nfd.types import NO_LOCAL_FEATURES
+from zonewise.nfd.worker_config import DEFAULT_WORKER_CONFIG, FEATURE_SOURCES, is_published
 from zonewise.objects.cpu_features import cpu_attributes
 from zonewise.objects.cpuid import cpuid_features
 from zonewise.objects.device_features import device_features
@@ -22,11 +24,12 @@ from zonewise.objects.feature_groups import KERNEL_CONFIG, KERNEL_ENABLED_MODULE
 from zonewise.objects.feature_values import Attributes, known_attributes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from zonewise.machine.model.host import Firmware, Kernel
     from zonewise.machine.model.machine import Machine
     from zonewise.nfd.types import LocalFeatures
+    from zonewise.nfd.worker_config import WorkerConfig
     from zonewise.objects.feature_values import Values
 
 _VERSION = re.compile(r"(?P<major>\d+)(\.(?P<minor>\d+))?(\.(?P<revision>\d+))?(-.*)?")
@@ -59,11 +62,18 @@ class Features(NamedTuple):
     instances: dict[str, tuple[Attributes, ...]]
 
 
-def node_features(machine: Machine, groups: Collection[str] = (), local: LocalFeatures = NO_LOCAL_FEATURES) -> Features:
+def node_features(
+    machine: Machine,
+    groups: Collection[str] = (),
+    local: LocalFeatures = NO_LOCAL_FEATURES,
+    worker: WorkerConfig = DEFAULT_WORKER_CONFIG,
+) -> Features:
     """Return all known features, those of the groups, and those of feature files, in canonical order.
 
-    The same machine and files give the same value.
+    Features of sources that the worker's configuration disables are absent. The same machine and files give the same
+    value.
     """
+    options = _options(machine.kernel, worker, all_options=KERNEL_CONFIG in groups)
     flags = {
         "cpu.cpuid": tuple(cpuid_features(machine.architecture, machine.model)),
         "kernel.enabledmodule": _enabled_modules(machine.kernel) if KERNEL_ENABLED_MODULE in groups else (),
@@ -71,7 +81,8 @@ def node_features(machine: Machine, groups: Collection[str] = (), local: LocalFe
     }
     attributes = {
         **cpu_attributes(machine),
-        **_kernel(machine, all_options=KERNEL_CONFIG in groups),
+        **_kernel(machine),
+        "kernel.config": options,
         **_memory(machine),
         "local.feature": {**local.features},
         "local.label": {name: label.value for name, label in local.labels.items()},
@@ -79,27 +90,53 @@ def node_features(machine: Machine, groups: Collection[str] = (), local: LocalFe
         "system.osrelease": _os_release(machine.os_release or {}),
     }
     instances = device_features(machine, with_pods=NETWORK_PODS in groups)
-    return Features(
+    features = Features(
         {name: elements for name, elements in sorted(flags.items()) if elements},
         {name: elements for name, values in sorted(attributes.items()) if (elements := known_attributes(values))},
         {name: elements for name, elements in sorted(instances.items()) if elements},
     )
+    disabled = FEATURE_SOURCES - worker.feature_sources
+    return features if not disabled else _filtered(features, lambda name: name.partition(".")[0] not in disabled)
 
 
-def _kernel(machine: Machine, *, all_options: bool) -> dict[str, Values]:
+def published_features(features: Features, worker: WorkerConfig) -> Features:
+    """Return the features but for those that the worker's configuration does not publish."""
+    patterns = worker.no_publish_features
+    return features if not patterns else _filtered(features, lambda name: is_published(name, patterns))
+
+
+def _filtered(features: Features, accepts: Callable[[str], bool]) -> Features:
+    return Features(
+        {name: elements for name, elements in features.flags.items() if accepts(name)},
+        {name: elements for name, elements in features.attributes.items() if accepts(name)},
+        {name: elements for name, elements in features.instances.items() if accepts(name)},
+    )
+
+
+def _kernel(machine: Machine) -> dict[str, Values]:
     kernel, security = machine.kernel, machine.security
     return {
-        "kernel.config": dict(_options(kernel, all_options=all_options)),
         "kernel.kvm": {"enabled": security.kvm},
         "kernel.selinux": {"enabled": security.selinux},
         "kernel.version": {} if kernel.release is None else _version(kernel.release),
     }
 
 
-def _options(kernel: Kernel, *, all_options: bool) -> dict[str, str]:
+def _options(kernel: Kernel, worker: WorkerConfig, *, all_options: bool) -> Mapping[str, str]:
+    """Return all options that are set, or those that matter to placement and those that have labels.
+
+    They are those of the file that the worker's configuration names, or of the running kernel.
+    """
+    usual = frozenset(OPTIONS)
+    if worker.kernel_config is not None:
+        options = worker.kernel_config
+    elif kernel.config_lines and (all_options or not usual.issuperset(worker.kernel_options)):
+        options = {name: value for name, _, value in (line.partition("=") for line in kernel.config_lines.splitlines())}
+    else:
+        options = {name: value for name, value in (kernel.config or {}).items() if value != "n"}
     if all_options:
-        return {name: value for name, _, value in (line.partition("=") for line in kernel.config_lines.splitlines())}
-    return {name: value for name, value in (kernel.config or {}).items() if value != "n"}
+        return options
+    return {name: value for name, value in options.items() if name in usual or name in worker.kernel_options}
 
 
 def _enabled_modules(kernel: Kernel) -> tuple[str, ...]:

@@ -7,35 +7,50 @@ number, a distance) belongs in the NodeResourceTopology object.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from zonewise.gfd.types import NO_DEVICE_PLUGIN_CONFIG
 from zonewise.nfd.types import NO_LOCAL_FEATURES
+from zonewise.nfd.worker_config import CUSTOM, DEFAULT_WORKER_CONFIG, LOCAL
 from zonewise.objects.amd_labels import amd_labels
 from zonewise.objects.features import node_features
 from zonewise.objects.gfd_labels import gfd_labels
 from zonewise.objects.nfd_labels import PREFIX as NFD
 from zonewise.objects.nfd_labels import nfd_labels
 from zonewise.objects.zonewise_labels import zonewise_labels
+from zonewise.rules.validation import is_label_value, label_name_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zonewise.gfd.types import DevicePluginConfig
     from zonewise.machine.model.machine import Machine
-    from zonewise.nfd.types import LocalFeatures
+    from zonewise.nfd.types import LocalFeatures, LocalLabel
+    from zonewise.nfd.worker_config import WorkerConfig
     from zonewise.objects.features import Features
+
+T = TypeVar("T")
 
 MAX_LENGTH = 63
 """Characters of a label's value, and of its name after the prefix (apimachinery, IsValidLabelValue)."""
 
-_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
-_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_MAX_PREFIX = 253
 _EDGES = "-_."
 
-_RESERVED = "kubernetes.io"
-_EXCEPTED = ("feature.node.kubernetes.io", "profile.node.kubernetes.io")
-"""The parts of the reserved namespace that are open to such labels (NFD's pkg/apis/nfd/validate/validate.go)."""
+
+class LabelConfig(NamedTuple):
+    """What the configurations of NFD and of NVIDIA's device plugin decide about labels."""
+
+    device_plugin: DevicePluginConfig | None = NO_DEVICE_PLUGIN_CONFIG
+    """How GPUs are shared and split; None where that is unknown, and GFD's labels are left out."""
+    worker: WorkerConfig | None = DEFAULT_WORKER_CONFIG
+    """That of NFD's worker; None where it is unknown, and nothing is published."""
+    node_name: str = ""
+    """For rules about the feature system.name."""
+    problems: tuple[str, ...] = ()
+    """Problems with the files; each a sentence that begins with the file."""
+
+
+DEFAULT_LABEL_CONFIG = LabelConfig()
 
 
 class Labels(NamedTuple):
@@ -47,22 +62,38 @@ class Labels(NamedTuple):
     """Problems with other labels, and how they were resolved; each a sentence."""
 
 
-def machine_to_labels(machine: Machine, local: LocalFeatures = NO_LOCAL_FEATURES) -> dict[str, str]:
+def machine_to_labels(
+    machine: Machine, local: LocalFeatures = NO_LOCAL_FEATURES, config: LabelConfig = DEFAULT_LABEL_CONFIG
+) -> dict[str, str]:
     """Return the labels of a machine and of feature files by name, sorted; each is valid for Kubernetes."""
-    return build_labels(machine, node_features(machine, (), local), local).values
+    features = node_features(machine, (), local, config.worker or DEFAULT_WORKER_CONFIG)
+    return build_labels(machine, features, local, config).values
 
 
-def build_labels(machine: Machine, features: Features, local: LocalFeatures = NO_LOCAL_FEATURES) -> Labels:
+def build_labels(
+    machine: Machine,
+    features: Features,
+    local: LocalFeatures = NO_LOCAL_FEATURES,
+    config: LabelConfig = DEFAULT_LABEL_CONFIG,
+) -> Labels:
     """Return the labels of a machine whose raw features are known already, and those of feature files.
 
     Labels of files override those of the hardware, as NFD's local source does by its priority.
     """
+    worker = config.worker or DEFAULT_WORKER_CONFIG
+    custom, failures = _custom_labels(machine, local, worker, config.node_name)
     discovered = validate_labels(
-        {**nfd_labels(features), **gfd_labels(machine), **amd_labels(machine), **zonewise_labels(machine)}
+        {
+            **_accepted({**nfd_labels(features, worker), **custom}, worker),
+            **({} if config.device_plugin is None else gfd_labels(machine, config.device_plugin)),
+            **amd_labels(machine),
+            **zonewise_labels(machine),
+        }
     )
-    from_files = _validate_local_labels(local)
+    local = local if LOCAL in worker.feature_sources & worker.label_sources else NO_LOCAL_FEATURES
+    from_files = _validate_local_labels(_accepted(local.labels, worker))
     values = dict(sorted({**discovered.values, **from_files.values}.items()))
-    return Labels(values, (*discovered.problems, *local.problems, *from_files.problems))
+    return Labels(values, (*config.problems, *failures, *discovered.problems, *local.problems, *from_files.problems))
 
 
 def validate_labels(labels: Mapping[str, str]) -> Labels:
@@ -73,7 +104,7 @@ def validate_labels(labels: Mapping[str, str]) -> Labels:
     valid: dict[str, str] = {}
     problems: list[str] = []
     for name, text in sorted(labels.items()):
-        if wrong := _name_error(name):
+        if wrong := label_name_error(name):
             problems.append(f"label {name[:300]!r} is left out: {wrong}")
         elif is_label_value(text):
             valid[name] = text
@@ -85,16 +116,36 @@ def validate_labels(labels: Mapping[str, str]) -> Labels:
     return Labels(valid, tuple(problems))
 
 
-def _validate_local_labels(local: LocalFeatures) -> Labels:
+def _custom_labels(
+    machine: Machine, local: LocalFeatures, worker: WorkerConfig, node_name: str
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    if not worker.custom_rules or CUSTOM not in worker.label_sources:
+        return {}, ()
+    from zonewise.objects.custom_labels import custom_labels
+
+    return custom_labels(machine, local, worker, node_name)
+
+
+def _accepted(labels: Mapping[str, T], worker: WorkerConfig) -> Mapping[str, T]:
+    """Return the labels whose names after the prefix contain a match (nfd-worker.go, GetFeatureLabels)."""
+    if not worker.label_white_list:
+        return labels
+    from zonewise.rules.regexps import compile_regexp, encoded
+
+    search = compile_regexp(worker.label_white_list).search
+    return {name: label for name, label in labels.items() if search(encoded(name.partition("/")[2] or name))}
+
+
+def _validate_local_labels(labels: Mapping[str, LocalLabel]) -> Labels:
     """Return the valid labels of feature files; the others are dropped, whatever their namespace.
 
     A name without a prefix gets NFD's (pkg/nfd-master/nfd-master.go, addNs).
     """
     valid: dict[str, str] = {}
     problems: list[str] = []
-    for name, label in local.labels.items():
+    for name, label in labels.items():
         full = name if "/" in name else f"{NFD}/{name}"
-        if wrong := _name_error(full):
+        if wrong := label_name_error(full):
             problems.append(f"{label.origin}: label {name[:300]!r} is left out: {wrong}")
         elif not is_label_value(label.value):
             problems.append(f"{label.origin}: label {name} is left out: {label.value[:100]!r} is no value of a label")
@@ -103,27 +154,9 @@ def _validate_local_labels(local: LocalFeatures) -> Labels:
     return Labels(valid, tuple(problems))
 
 
-def is_label_value(text: str) -> bool:
-    """Return whether Kubernetes accepts a text as the value of a label."""
-    return _VALUE.fullmatch(text) is not None
-
-
 def is_allowed_label(name: str) -> bool:
     """Return whether a label's name is valid, and in a namespace that is open to such labels."""
-    return _name_error(name) is None
-
-
-def _name_error(name: str) -> str | None:
-    prefix, _, suffix = name.rpartition("/")
-    if not _NAME.fullmatch(suffix) or not _PREFIX.fullmatch(prefix) or len(prefix) > _MAX_PREFIX:
-        return "it is no qualified name with a prefix"
-    if _is_within(prefix, _RESERVED) and not any(_is_within(prefix, excepted) for excepted in _EXCEPTED):
-        return f"the namespace {prefix} is reserved"
-    return None
-
-
-def _is_within(prefix: str, domain: str) -> bool:
-    return prefix == domain or prefix.endswith(f".{domain}")
+    return not label_name_error(name)
 
 
 def render_labels(labels: dict[str, str]) -> str:

@@ -10,39 +10,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+from zonewise.nfd.worker_config import CUSTOM, DEFAULT_WORKER_CONFIG
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from zonewise.nfd.worker_config import DeviceLabels, WorkerConfig
     from zonewise.objects.feature_values import Attributes
     from zonewise.objects.features import Features
 
 PREFIX = "feature.node.kubernetes.io"
 
-_NO_CPUID_LABEL = """
-    AVX10 BMI1 BMI2 CLMUL CMOV CX16 ERMS F16C HTT LZCNT MMX MMXEXT NX POPCNT RDRAND RDSEED RDTSCP SGX SGXLC SSE SSE2
-    SSE3 SSE4 SSE42 SSSE3 TDX_GUEST
-"""
-"""`attributeBlacklist` of the worker's default."""
-
 _NO_SECURITY_LABEL = frozenset({"sev.asids", "sev.encrypted_state_ids", "sgx.epc", "tdx.total_keys"})
 """Quantities, which NFD publishes as extended resources only (source/cpu/cpu.go, skipLabel)."""
 
-_CONFIG_OPTIONS = ("NO_HZ", "NO_HZ_IDLE", "NO_HZ_FULL", "PREEMPT")
 _OS_FIELDS = ("ID", "VERSION_ID", "VERSION_ID.major", "VERSION_ID.minor")
-
-_PCI_CLASSES = ("03", "0b40", "12")
-"""Display controllers, co-processors, processing accelerators: `deviceClassWhitelist` of the worker's default."""
-_USB_CLASSES = ("0e", "ef", "fe", "ff")
-"""Video, miscellaneous, and classes defined by a vendor or an application."""
 
 _MELLANOX = "15b3"
 
 
-def nfd_labels(features: Features) -> dict[str, str]:
-    """Return NFD's labels by name."""
+def nfd_labels(features: Features, worker: WorkerConfig = DEFAULT_WORKER_CONFIG) -> dict[str, str]:
+    """Return NFD's labels by name, of the sources that the worker's configuration enables."""
     labels: dict[str, str] = {}
-    for part in (_cpu, _kernel, _memory, _network, _pci, _usb, _storage, _system, _rdma):
-        labels.update((f"{PREFIX}/{name}", value) for name, value in part(features))
+    for source, part in _SOURCES.items():
+        if source in worker.label_sources:
+            labels.update((f"{PREFIX}/{name}", value) for name, value in part(features, worker))
     return labels
 
 
@@ -62,8 +54,11 @@ def _instances(features: Features, name: str) -> tuple[Attributes, ...]:
     return features.instances.get(name, ())
 
 
-def _cpu(features: Features) -> Iterator[tuple[str, str]]:
-    for flag in sorted(set(features.flags.get("cpu.cpuid", ())).difference(_NO_CPUID_LABEL.split())):
+def _cpu(features: Features, worker: WorkerConfig) -> Iterator[tuple[str, str]]:
+    flags = set(features.flags.get("cpu.cpuid", ()))
+    # a white list sets the black list aside (source/cpu/cpu.go, keyFilter)
+    labelled = flags & worker.cpuid_whitelist if worker.cpuid_whitelist else flags - worker.cpuid_blacklist
+    for flag in sorted(labelled):
         yield f"cpu-cpuid.{flag}", "true"
     for feature in ("model", "cstate", "pstate", "coprocessor"):
         yield from _all(f"cpu-{feature}", _attributes(features, f"cpu.{feature}"))
@@ -78,15 +73,15 @@ def _cpu(features: Features) -> Iterator[tuple[str, str]]:
         yield "cpu-hardware_multithreading", threads
 
 
-def _kernel(features: Features) -> Iterator[tuple[str, str]]:
+def _kernel(features: Features, worker: WorkerConfig) -> Iterator[tuple[str, str]]:
     yield from _all("kernel-version", _attributes(features, "kernel.version"))
-    for name, value in _some("kernel-config", _attributes(features, "kernel.config"), _CONFIG_OPTIONS):
+    for name, value in _some("kernel-config", _attributes(features, "kernel.config"), worker.kernel_options):
         yield name, "true" if value in ("y", "m") else value
     if _attributes(features, "kernel.selinux").get("enabled") == "true":
         yield "kernel-selinux.enabled", "true"
 
 
-def _memory(features: Features) -> Iterator[tuple[str, str]]:
+def _memory(features: Features, _worker: WorkerConfig) -> Iterator[tuple[str, str]]:
     if _attributes(features, "memory.numa").get("is_numa") == "true":
         yield "memory-numa", "true"
     if _attributes(features, "memory.swap").get("enabled") == "true":
@@ -98,39 +93,44 @@ def _memory(features: Features) -> Iterator[tuple[str, str]]:
         yield "memory-nv.dax", "true"
 
 
-def _network(features: Features) -> Iterator[tuple[str, str]]:
+def _network(features: Features, _worker: WorkerConfig) -> Iterator[tuple[str, str]]:
     devices = _instances(features, "network.device")
     for name, attribute in (("capable", "sriov_totalvfs"), ("configured", "sriov_numvfs")):
         if any(int(device.get(attribute, "0")) > 0 for device in devices):
             yield f"network-sriov.{name}", "true"
 
 
-def _pci(features: Features) -> Iterator[tuple[str, str]]:
-    for device in _instances(features, "pci.device"):
-        pci_class, vendor = device.get("class", ""), device.get("vendor")
-        if vendor is not None and pci_class.startswith(_PCI_CLASSES):
-            yield f"pci-{pci_class}_{vendor}.present", "true"
-            if "sriov_totalvfs" in device:
-                yield f"pci-{pci_class}_{vendor}.sriov.capable", "true"
+def _pci(features: Features, worker: WorkerConfig) -> Iterator[tuple[str, str]]:
+    for device, name in _labelled_devices(features, "pci.device", worker.pci):
+        yield f"pci-{name}.present", "true"
+        if "sriov_totalvfs" in device:
+            yield f"pci-{name}.sriov.capable", "true"
 
 
-def _usb(features: Features) -> Iterator[tuple[str, str]]:
-    for device in _instances(features, "usb.device"):
-        fields = [device.get(field, "") for field in ("class", "vendor", "device")]
-        if all(fields) and fields[0] in _USB_CLASSES:
-            yield f"usb-{'_'.join(fields)}.present", "true"
+def _usb(features: Features, worker: WorkerConfig) -> Iterator[tuple[str, str]]:
+    for _, name in _labelled_devices(features, "usb.device", worker.usb):
+        yield f"usb-{name}.present", "true"
 
 
-def _storage(features: Features) -> Iterator[tuple[str, str]]:
+def _labelled_devices(features: Features, feature: str, labels: DeviceLabels) -> Iterator[tuple[Attributes, str]]:
+    """Yield devices of the classes that have labels, each with its part of the label's name."""
+    for device in _instances(features, feature):
+        values = [device.get(field, "") for field in labels.fields]
+        if device.get("class", "").startswith(labels.classes) and all(values):
+            yield device, "_".join(values)
+
+
+def _storage(features: Features, _worker: WorkerConfig) -> Iterator[tuple[str, str]]:
     if any(drive.get("rotational") == "0" for drive in _instances(features, "storage.block")):
         yield "storage-nonrotationaldisk", "true"
 
 
-def _system(features: Features) -> Iterator[tuple[str, str]]:
+def _system(features: Features, _worker: WorkerConfig) -> Iterator[tuple[str, str]]:
     return _some("system-os_release", _attributes(features, "system.osrelease"), _OS_FIELDS)
 
 
-def _rdma(features: Features) -> Iterator[tuple[str, str]]:
+def rdma_labels(features: Features) -> Iterator[tuple[str, str]]:
+    """Yield the labels of the two rules that are built into NFD, without a prefix."""
     # The two rules that are built into NFD (source/custom/static_features.go). Its first matches one vendor only; RDMA
     # devices tell the others.
     capable = any(device.get("software") == "false" for device in _instances(features, "rdma.device"))
@@ -138,3 +138,21 @@ def _rdma(features: Features) -> Iterator[tuple[str, str]]:
         yield "rdma.capable", "true"
     if {"ib_uverbs", "rdma_ucm"} <= set(features.flags.get("kernel.loadedmodule", ())):
         yield "rdma.available", "true"
+
+
+def _rdma(features: Features, _worker: WorkerConfig) -> Iterator[tuple[str, str]]:
+    return rdma_labels(features)
+
+
+_SOURCES: dict[str, Callable[[Features, WorkerConfig], Iterator[tuple[str, str]]]] = {
+    "cpu": _cpu,
+    "kernel": _kernel,
+    "memory": _memory,
+    "network": _network,
+    "pci": _pci,
+    "usb": _usb,
+    "storage": _storage,
+    "system": _system,
+    CUSTOM: _rdma,
+}
+"""By label source."""

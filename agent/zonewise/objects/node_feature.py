@@ -18,18 +18,25 @@ _MAX_NAME = 253  # characters of an object's name (RFC 1123 subdomain)
 Object = dict[str, Any]
 
 
-def object_name(node: str) -> str:
-    """Return the name of a node's object."""
-    name = f"zonewise-{node}"
-    return name if len(name) <= _MAX_NAME else f"zonewise-{hashlib.sha256(node.encode()).hexdigest()}"
+def object_name(node: str, instance: str = "") -> str:
+    """Return the name of a node's object; of several agents on the node, each has an instance."""
+    prefix = f"zonewise-{instance}-" if instance else "zonewise-"
+    name = f"{prefix}{node}"
+    return name if len(name) <= _MAX_NAME else f"{prefix}{hashlib.sha256(node.encode()).hexdigest()}"
 
 
 def node_feature(
-    node: str, labels: Mapping[str, str], features: Features, *, namespace: str = "", owners: Sequence[Object] = ()
+    node: str,
+    labels: Mapping[str, str],
+    features: Features,
+    *,
+    namespace: str = "",
+    owners: Sequence[Object] = (),
+    instance: str = "",
 ) -> Object:
     """Return the object; the same features give the same bytes. Without a namespace it has none."""
     attributes = {**features.attributes, "system.name": {"nodename": node}}
-    metadata: Object = {"name": object_name(node)}
+    metadata: Object = {"name": object_name(node, instance)}
     if namespace:
         metadata["namespace"] = namespace
     metadata["labels"] = {NODE_NAME: node}

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
-from zonewise.objects.labels import is_label_value, validate_labels
+from zonewise.objects.labels import validate_labels
 from zonewise.objects.nfd_labels import PREFIX as NFD
 from zonewise.objects.zonewise_labels import PREFIX as OWN
 from zonewise.publish.node_feature import FeatureWriter, NotServed
 from zonewise.publish.node_labels import claimed_by_nfd, node_labels_patch, owned_labels
 from zonewise.publish.nrt_publisher import FIELD_MANAGER
+from zonewise.rules.validation import is_label_value
 from zonewise_common.kube.client import PatchKind
 from zonewise_common.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid
 from zonewise_common.kube.resources import NODES
@@ -40,11 +41,12 @@ MASTER_TIMEOUT = 300.0
 """Seconds that a master has to set labels. It labels a node within a second or two of a new object, and works through
 all nodes at about 50 a second after its start. Also how often the Node and the object are verified while our labels do
 not change."""
+_RECLAIMED = "Node Feature Discovery's master is at work: delete it, or set publish.takeOver to false"
 _ATTEMPTS = 4
 """Others write as well: the kubelet to its Node every few minutes, or every few seconds under pressure."""
 
 _POLICY_PREFIXES = tuple(f"{prefix}/" for prefix in (NFD, "nvidia.com", "amd.com", OWN))
-"""The labels that manifests/base/own-node.yaml lets an agent write. Feature files may set others."""
+"""The labels that manifests/base/own-node.yaml lets an agent write. Feature files and rules may set others."""
 
 Object = dict[str, Any]
 T = TypeVar("T")
@@ -83,12 +85,18 @@ class LabelPublisher:
         target: LabelTarget,
         *,
         mode: str = AUTO,
+        take_over: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Set the mode: AUTO, NODE_FEATURE or NODE."""
+        """Set the mode: AUTO, NODE_FEATURE or NODE.
+
+        With `take_over` labels that NFD or GFD has left behind on the Node become ours.
+        """
         self._client = client
         self._target = target
         self._mode = mode
+        self._take_over = take_over
+        self._adopted: set[str] = set()
         self._clock = clock
         self._writer = FeatureWriter(client, target)
         self._last: tuple[Mapping[str, str], Features, float, LabelWriteResult] | None = None
@@ -147,23 +155,26 @@ class LabelPublisher:
                 raise
             result = self._label_node_with(accepted, served)
             rejected = ", ".join(sorted(labels.keys() - accepted.keys()))
-            problem = f"the Node cannot have the labels {rejected[:300]} of feature files: {error}"
+            problem = f"the Node cannot have the labels {rejected[:300]} of feature files and rules: {error}"
             return result._replace(problems=(*result.problems, problem))
 
     def _label_node_with(self, labels: Mapping[str, str], served: bool) -> _PathResult:
         def attempt() -> _PathResult:
             metadata: Object = self._client.get(NODES, self._target.node)["metadata"]
-            desired = labels
+            desired, instance = labels, self._target.instance
             if self._mode == NODE_FEATURE or (served and not self._is_master_absent(labels, metadata)):
                 # labels that we set before stay right until a master claims them
-                desired = {name: labels[name] for name in owned_labels(metadata) & labels.keys()}
-            patch = node_labels_patch(desired, metadata)
+                desired = {name: labels[name] for name in owned_labels(metadata, instance) & labels.keys()}
+            reclaimed = len(self._adopted & claimed_by_nfd(metadata) & desired.keys())
+            patch = node_labels_patch(desired, metadata, instance, take_over=self._may_take_over)
             if patch.body:
                 self._client.patch(
                     NODES, self._target.node, patch.body, kind=PatchKind.MERGE, field_manager=FIELD_MANAGER
                 )
+                self._note_adopted(patch.adopted)
             size = len(msgspec.json.encode(patch.body)) if patch.body else 0
-            return _PathResult(size, patch.problems, label_count=patch.owned)
+            problems = (f"{_RECLAIMED}: {reclaimed} labels are its own again",) if reclaimed else ()
+            return _PathResult(size, patch.problems + problems, label_count=patch.owned)
 
         try:
             return _retry_conflicts(attempt)
@@ -173,6 +184,16 @@ class LabelPublisher:
             return _PathResult(
                 problems=(f"no master of Node Feature Discovery has set our labels, and the agent may not: {error}",)
             )
+
+    def _may_take_over(self, name: str) -> bool:
+        """Return whether a label may be taken over: once, since a master that claims it again is at work."""
+        return self._take_over and name not in self._adopted
+
+    def _note_adopted(self, labels: Mapping[str, str]) -> None:
+        self._adopted.update(labels)
+        for manager in sorted(set(labels.values())):
+            names = [name for name, owner in labels.items() if owner == manager]
+            log.info("took over %d labels that %s had set: %s", len(names), manager, ", ".join(names))
 
     def _is_master_absent(self, labels: Mapping[str, str], metadata: Object) -> bool:
         """Return whether no master has set our labels for long enough: labels that only our object asks it to set."""

@@ -67,6 +67,8 @@ class LabelTarget(NamedTuple):
     """Of the object; empty where the agent runs outside of the cluster."""
     pod: str = ""
     """The agent's own, in that namespace."""
+    instance: str = ""
+    """Of several agents on the node, the name of this one."""
 
 
 def owner_references(pod: Mapping[str, Any]) -> list[Object]:
@@ -122,15 +124,15 @@ class FeatureWriter:
         Raises NotServed and KubeError, of which Conflict, AlreadyExists and Invalid may mean that another client has
         written meanwhile.
         """
-        name, namespace = object_name(self._target.node), self._target.namespace
+        name, namespace = self._name(), self._target.namespace
         try:
             current = self._client.get(NODE_FEATURES, name, namespace=namespace)
         except NotFound as error:
             if not error.details.get("name"):  # where only the object is missing, the server names it
                 raise NotServed(str(error)) from error
             current = None
-        owners = self._owner_references()
-        obj = node_feature(self._target.node, labels, features, namespace=namespace, owners=owners)
+        owners, instance = self._owner_references(), self._target.instance
+        obj = node_feature(self._target.node, labels, features, namespace=namespace, owners=owners, instance=instance)
         if current is None:
             self._client.create(NODE_FEATURES, obj, namespace=namespace)
             return len(msgspec.json.encode(obj))
@@ -145,9 +147,12 @@ class FeatureWriter:
     def remove(self) -> None:
         """Remove the object where there is one."""
         try:
-            self._client.delete(NODE_FEATURES, object_name(self._target.node), namespace=self._target.namespace)
+            self._client.delete(NODE_FEATURES, self._name(), namespace=self._target.namespace)
         except (NotFound, Forbidden) as error:
             log.debug("no NodeFeature of ours to remove: %s", error)
+
+    def _name(self) -> str:
+        return object_name(self._target.node, self._target.instance)
 
     def _owner_references(self) -> list[Object]:
         """Return the agent's pod and its DaemonSet; the Node without a pod, or where the pod may not be read."""

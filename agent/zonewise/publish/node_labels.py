@@ -5,25 +5,34 @@ Invariant: labels of others are never touched, and none of ours is left behind.
 1. Our labels are those that the annotation names. One patch writes both, so neither a restart nor a crash separates
    them.
 2. A label that is present and not in the annotation belongs to another manager, even if its value is the desired one.
-3. A label that Node Feature Discovery's master claims in its own annotation is the master's, even if we set it before.
+3. A label in the annotation of another instance is that agent's. Two agents on one node need different instances.
+4. A label that Node Feature Discovery's master claims in its own annotation is the master's, even if we set it before.
    So the two do not overwrite each other.
+5. On request, desired labels that NFD, GFD or a vendor's labeller has left behind become ours. The same patch removes
+   their names from NFD's annotation, so a master that is started again cannot remove them as its own.
 """
 
 from __future__ import annotations
 
+import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise.objects.labels import is_allowed_label
 from zonewise.objects.nfd_labels import PREFIX as NFD
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Collection, Mapping
 
 ANNOTATION = "zonewise.dev/labels"
-"""The names of the labels that we set on a Node, sorted and separated by commas."""
+"""The names of the labels that we set on a Node, sorted and separated by commas. A named instance is behind a dot."""
 
 _NFD_ANNOTATION = "nfd.node.kubernetes.io/feature-labels"
 """The same of NFD's master; a named instance prefixes it with its name (nfd-master -instance)."""
+
+_LABELLER_PREFIXES = (f"{NFD}/", "nvidia.com/", "amd.com/")
+_LABELLER = re.compile(r"nfd|node-feature-discovery|gpu-feature-discovery|node-labell?er")
+"""Field managers of labellers: nfd-master, gpu-feature-discovery, AMD's k8s-node-labeller."""
 
 Object = dict[str, Any]
 
@@ -37,15 +46,31 @@ class NodeLabelsPatch(NamedTuple):
     """Desired labels that another manager has set otherwise; each a sentence."""
     owned: int = 0
     """How many labels are ours after the patch."""
+    adopted: Mapping[str, str] = MappingProxyType({})
+    """By name: who had set the labels that become ours by this patch."""
 
 
-def node_labels_patch(desired: Mapping[str, str], metadata: Mapping[str, Any]) -> NodeLabelsPatch:
+def node_labels_patch(
+    desired: Mapping[str, str],
+    metadata: Mapping[str, Any],
+    instance: str = "",
+    *,
+    take_over: Callable[[str], bool] = lambda _name: False,
+) -> NodeLabelsPatch:
     """Return the patch that makes the labels of a Node with the given metadata the desired ones.
 
-    It holds the resource version, so that the server rejects it (Conflict) where the Node has changed meanwhile.
+    It holds the resource version, so that the server rejects it (Conflict) where the Node has changed meanwhile. Labels
+    left behind by NFD, GFD or a vendor's labeller become ours where `take_over` accepts their names.
     """
     labels: Mapping[str, str] = metadata.get("labels") or {}
-    claimed, ours = claimed_by_nfd(metadata), owned_labels(metadata)
+    others = _claimed_by_instances(metadata, instance)
+    adopted = {
+        name: manager
+        for name in sorted(desired.keys() - owned_labels(metadata, instance) - others)
+        if take_over(name) and (manager := _labeller(name, metadata)) is not None
+    }
+    ours = owned_labels(metadata, instance) | adopted.keys()
+    claimed = (claimed_by_nfd(metadata) - adopted.keys()) | others
     changes: dict[str, str | None] = dict.fromkeys(sorted(ours & labels.keys() - desired.keys()))
     owned: list[str] = []
     problems: list[str] = []
@@ -58,27 +83,71 @@ def node_labels_patch(desired: Mapping[str, str], metadata: Mapping[str, Any]) -
         elif current is not None and current != value:
             manager = field_manager(name, metadata) or "another manager"
             problems.append(f"label {name} is {current!r} by {manager}, and not set to {value!r}")
-    return NodeLabelsPatch(_body(changes, ",".join(owned), metadata), tuple(problems), len(owned))
+    records = {_record_name(instance): ",".join(owned), **_nfd_records(metadata, adopted)}
+    return NodeLabelsPatch(_body(changes, records, metadata), tuple(problems), len(owned), adopted)
 
 
-def owned_labels(metadata: Mapping[str, Any]) -> frozenset[str]:
+def owned_labels(metadata: Mapping[str, Any], instance: str = "") -> frozenset[str]:
     """Return the names of the labels on a Node that are ours."""
-    listed = frozenset(_annotations(metadata).get(ANNOTATION, "").split(","))
+    listed = frozenset(_annotations(metadata).get(_record_name(instance), "").split(","))
     # an edited annotation cannot make us remove labels that we would never set
     return frozenset(name for name in listed if is_allowed_label(name)) - claimed_by_nfd(metadata)
 
 
+def _record_name(instance: str) -> str:
+    return f"{ANNOTATION}.{instance}" if instance else ANNOTATION
+
+
+def _claimed_by_instances(metadata: Mapping[str, Any], instance: str) -> frozenset[str]:
+    """Return the names of labels that agents of other instances have set."""
+    records = {
+        key: text
+        for key, text in _annotations(metadata).items()
+        if (key == ANNOTATION or key.startswith(f"{ANNOTATION}.")) and key != _record_name(instance)
+    }
+    return frozenset(name for text in records.values() for name in text.split(","))
+
+
 def claimed_by_nfd(metadata: Mapping[str, Any]) -> frozenset[str]:
     """Return the names of the labels that masters of Node Feature Discovery have set."""
-    names = (
-        name
+    return frozenset(_full_name(name) for text in _claims(metadata).values() for name in text.split(",") if name)
+
+
+def _claims(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """Return the annotations by which masters claim labels; each instance has one of its own."""
+    return {
+        key: text
         for key, text in _annotations(metadata).items()
         if key == _NFD_ANNOTATION or key.endswith(f".{_NFD_ANNOTATION}")
-        for name in text.split(",")
-        if name
-    )
+    }
+
+
+def _full_name(name: str) -> str:
     # the master writes names without its default namespace (nfd-master.go, createPatches)
-    return frozenset(name if "/" in name else f"{NFD}/{name}" for name in names)
+    return name if "/" in name else f"{NFD}/{name}"
+
+
+def _nfd_records(metadata: Mapping[str, Any], adopted: Collection[str]) -> dict[str, str]:
+    """Return the annotations of NFD's masters without the labels that were taken over."""
+    return {
+        key: ",".join(name for name in text.split(",") if _full_name(name) not in adopted)
+        for key, text in _claims(metadata).items()
+    }
+
+
+def _labeller(name: str, metadata: Mapping[str, Any]) -> str | None:
+    """Return which labeller has left a label behind; None for a label that is absent or that others have set.
+
+    A server that records no managers gives no proof; then the name decides.
+    """
+    if name not in (metadata.get("labels") or {}) or not name.startswith(_LABELLER_PREFIXES):
+        return None
+    manager = field_manager(name, metadata)
+    if name in claimed_by_nfd(metadata):
+        return manager or "nfd-master"
+    if manager is None:
+        return "an unknown manager"
+    return manager if _LABELLER.search(manager) else None
 
 
 def field_manager(label: str, metadata: Mapping[str, Any]) -> str | None:
@@ -97,12 +166,13 @@ def _annotations(metadata: Mapping[str, Any]) -> Mapping[str, str]:
     return metadata.get("annotations") or {}
 
 
-def _body(changes: dict[str, str | None], record: str, metadata: Mapping[str, Any]) -> Object:
+def _body(changes: dict[str, str | None], records: Mapping[str, str], metadata: Mapping[str, Any]) -> Object:
     fields: Object = {}
     if changes:
         fields["labels"] = changes
-    if record != _annotations(metadata).get(ANNOTATION, ""):
-        fields["annotations"] = {ANNOTATION: record or None}
+    before = _annotations(metadata)
+    if annotations := {key: text or None for key, text in records.items() if text != before.get(key, "")}:
+        fields["annotations"] = annotations
     if not fields:
         return {}
     return {"metadata": {"resourceVersion": metadata["resourceVersion"], **fields}}

@@ -27,6 +27,9 @@ _NVME = "0108"  # PCI class
 _VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
 _NAMED_KINDS = frozenset({"dma", "crypto", "compression"})
 """Kinds of accelerators that come in dozens, with a PCI id for every position on the chip: the kind is enough."""
+_PRODUCT = re.compile(r"\[([^\]]+)\]$")
+_COMMON_WORDS = re.compile(r"\b(NVMe|PCIe|SSD|Controller|Non-Volatile memory controller)\b ?")
+"""Words in the names of drives that repeat what the line says."""
 _MEMORY_IN_NAME = re.compile(r"\d+ ?GB\b")
 
 
@@ -89,7 +92,7 @@ class PciLookup:
             return LocatedDevice(device._replace(addresses=(address,) if address else ()), zone, None)
         count = max(self.virtual[function.address], (function.sriov.enabled or 0) if function.sriov else 0)
         link = _link(function.link) if function.link else None
-        narrow = (f"link degraded to x{function.link.width}",) if function.link and _degraded(function.link) else ()
+        narrow = self._narrow_link(function)
         device = device._replace(
             addresses=(self.short(function.address),),
             link=link,
@@ -97,6 +100,16 @@ class PciLookup:
             warnings=(*device.warnings, *narrow),
         )
         return LocatedDevice(device, function.zone if zone is None else zone, function)
+
+    def _narrow_link(self, function: PciFunction) -> tuple[str, ...]:
+        """Return why a device has fewer lanes than it could: its port has no more, or the link has lost some."""
+        link, port = function.link, self.functions.get(function.parent or "")
+        lanes = port.link.max_width if port and port.link else None
+        if link is None or not link.max_width:
+            return ()
+        if lanes and lanes < link.max_width and link.width in (None, lanes):
+            return (f"its port has x{lanes}, of x{link.max_width}",)
+        return (f"link degraded to x{link.width}",) if _degraded(link) else ()
 
 
 def located_devices(machine: Machine) -> list[LocatedDevice]:
@@ -142,16 +155,18 @@ def _gpus(machine: Machine, inventory: PciLookup) -> Iterator[LocatedDevice]:
         yield inventory.locate(device, gpu.address, gpu.zone)
 
 
-def gpu_model(gpu: Gpu) -> str:
-    """Return the model of a GPU, or its vendor where the driver reports no model."""
-    if gpu.model:
-        return gpu.model
-    return f"{_VENDORS.get(gpu.vendor, gpu.vendor)} GPU"
+def gpu_model(gpu: Gpu, function: PciFunction | None = None) -> str:
+    """Return the model of a GPU; where the driver reports none its name in pci.ids, or its vendor."""
+    vendor = _VENDORS.get(gpu.vendor, gpu.vendor)
+    if gpu.model or function is None or not function.name:
+        return gpu.model or f"{vendor} GPU"
+    product = _PRODUCT.search(function.name)  # "GH100 [H100 SXM5 80GB]": the chip, and the product
+    return f"{vendor} {product[1] if product else function.name}"
 
 
 def _gpu_description(gpu: Gpu, function: PciFunction | None) -> str:
-    model = gpu_model(gpu)
-    if not gpu.model and function:
+    model = gpu_model(gpu, function)
+    if function and not (gpu.model or function.name):
         model = f"{model} {_ids(function.vendor, function.device)}".strip()
     return f"{model}, {format_bytes(gpu.memory)}" if gpu.memory and not _MEMORY_IN_NAME.search(model) else model
 
@@ -212,7 +227,7 @@ def _network(machine: Machine, inventory: PciLookup) -> Iterator[LocatedDevice]:
         name = "/".join(filter(None, names)) or "network"
         notes = () if nic.presence == "netdev" or own else (_PRESENCES.get(nic.presence, nic.presence),)
         function = inventory.functions.get(nic.address or "")
-        unseen = _ids(function.vendor, function.device) if function and notes else ""
+        unseen = _name_or_ids(function) if function and notes else ""
         what = unseen or _nic_description(nic, own)
         device = Device("network", (name,), (), what, _nic_state(nic, own), notes=notes)
         yield inventory.locate(device, nic.address, nic.zone)
@@ -266,9 +281,12 @@ def _storage(machine: Machine, inventory: PciLookup) -> Iterator[LocatedDevice]:
 
 def _accelerators(machine: Machine, inventory: PciLookup) -> Iterator[LocatedDevice]:
     for accelerator in machine.accelerators:
-        if inventory.is_virtual(accelerator.address):
+        # an engine of the chipset that copies memory is no accelerator; Intel's DSA is one, and has a driver of its own
+        if inventory.is_virtual(accelerator.address) or (accelerator.kind == "dma" and accelerator.driver != "idxd"):
             continue
-        ids = "" if accelerator.kind in _NAMED_KINDS else _ids(accelerator.vendor, accelerator.device)
+        function = inventory.functions.get(accelerator.address or "")
+        name = (function and function.name) or _ids(accelerator.vendor, accelerator.device)
+        ids = "" if accelerator.kind in _NAMED_KINDS else name
         device = Device("accelerator", (accelerator.name,), (), f"{accelerator.kind} {ids}".strip())
         yield inventory.locate(device, accelerator.address, accelerator.zone)
     zone_devices = {zone.device for zone in machine.zones}
@@ -286,9 +304,13 @@ def _driverless(machine: Machine, inventory: PciLookup, shown: set[str]) -> Iter
     unclaimed = (f for f in machine.pci if f.pci_class == _NVME and f.address not in shown)
     for number, function in enumerate(f for f in unclaimed if not inventory.is_virtual(f.address)):
         driver = f"driver {function.driver}" if function.driver else "no driver"
-        what = f"NVMe {_ids(function.vendor, function.device)}".strip()
+        what = f"NVMe {_COMMON_WORDS.sub('', _name_or_ids(function))}".strip()
         device = Device("storage", (f"NVMe{number}",), (), what, notes=(driver,))
         yield inventory.locate(device, function.address, function.zone)
+
+
+def _name_or_ids(function: PciFunction) -> str:
+    return function.name or _ids(function.vendor, function.device)
 
 
 def _ids(vendor: str | None, device: str | None) -> str:

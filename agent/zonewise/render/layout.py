@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.machine.model.cpu import Cache, Cluster, Die, Package
@@ -11,7 +12,14 @@ from zonewise.render.buses import group_by_bus
 from zonewise.render.cores import CoreSorter
 from zonewise.render.devices import GpuNames, located_devices
 from zonewise.render.folding import fold_siblings
-from zonewise.render.formatting import cache_name, clean_all, format_bytes, format_cpu_list, model_name
+from zonewise.render.formatting import (
+    cache_name,
+    clean_all,
+    format_bytes,
+    format_cpu_list,
+    format_name_range,
+    model_name,
+)
 from zonewise.render.nesting import CpuGroup, NestedGroup, nest, remaining_cpus
 from zonewise.render.summary import distances, facts, notes, title
 
@@ -26,6 +34,8 @@ _RANKS = ("drawer", "book", "package", "die", "zone", "cache", "cluster")
 _CLUSTER = _RANKS.index("cluster")
 _NOUNS = {"drawer": "Drawer", "book": "Book", "package": "Package", "die": "Die", "zone": "Zone", "cluster": "Cluster"}
 _EMPTY = "no memory"
+_SHARED_FROM = 4
+"""Devices with one driver from which on it is named once."""
 _INSIDE_ZONES = frozenset({"cache", "cluster"})
 
 
@@ -42,6 +52,7 @@ def layout(machine: Machine) -> Picture:
     sorter = CoreSorter(machine)
     tree = nest(cpus, _groups(machine, sorter))
     placed = _place_zones_and_devices(machine, tree)
+    drivers = _share_drivers(placed)
     boxes = [_box(machine, sorter, placed, node) for node in tree]
     loose_cores = sorter.cores(remaining_cpus(cpus, tree))
     devices = [located.device for held in placed.devices.values() for located in held]
@@ -53,9 +64,28 @@ def layout(machine: Machine) -> Picture:
             memories=_memories(machine, placed.memories.get(None, ()), is_placed=False),
             devices=group_by_bus(placed.devices.get(None, ())),
             distances=distances(machine),
-            notes=notes(machine, devices),
+            notes=(*drivers, *notes(machine, devices)),
         )
     )
+
+
+def _share_drivers(placed: _Placement) -> list[str]:
+    """Take a driver that several devices name out of their notes, and return one note for it."""
+    names: dict[str, list[str]] = defaultdict(list)
+    for held in placed.devices.values():
+        for located in held:
+            for note in located.device.notes:
+                if note.startswith("driver "):
+                    names[note] += located.device.names
+    shared = {note: held for note, held in names.items() if len(held) >= _SHARED_FROM}
+    for home, held in placed.devices.items():
+        placed.devices[home] = [
+            located._replace(
+                device=located.device._replace(notes=tuple(n for n in located.device.notes if n not in shared))
+            )
+            for located in held
+        ]
+    return [f"{note.capitalize()}: {format_name_range(held)}" for note, held in shared.items()]
 
 
 def all_cpus(machine: Machine) -> CpuSet:

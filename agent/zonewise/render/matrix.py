@@ -68,21 +68,56 @@ class _Relations:
         return _UNKNOWN
 
 
-def render_matrix(machine: Machine, width: int) -> str:
+class MatrixTable(NamedTuple):
+    """The matrix as a table: what computes against what it computes and communicates with, or all devices."""
+
+    rows: tuple[_MatrixRow, ...]
+    columns: tuple[_MatrixRow, ...]
+    cells: tuple[tuple[str, ...], ...]
+
+    def meanings(self) -> list[tuple[str, str]]:
+        """Return the relations that occur, each with its meaning."""
+        used = {cell for line in self.cells for cell in line}
+        meanings = [(relation, meaning) for relation, meaning in _MEANINGS.items() if relation in used]
+        linked = any(relation.startswith("NV") for relation in used)
+        return [*meanings, ("NV#", "linked by so many NVLinks")] if linked else meanings
+
+
+def matrix_table(machine: Machine, *, everything: bool) -> MatrixTable:
+    """Return the table. Its rows are GPUs and accelerators, its columns these and network ports.
+
+    Without any GPU or accelerator both are network ports. With `everything` both are all devices, drives among them. Of
+    more than 40 devices, those with equal relations to all others share a row.
+    """
+    devices = clean_all(_rows(machine))
+    relations = _Relations(machine)
+    if not everything:
+        devices = tuple(device for device in devices if device.kind != "storage")
+    if len(devices) >= _FOLDED_FROM:
+        devices = _fold_rows(devices, relations)
+    computing = tuple(device for device in devices if device.kind in ("gpu", "accelerator"))
+    rows = computing if computing and not everything else devices
+    cells = tuple(
+        tuple(row.inner if row is column else relations.between(row, column) for column in devices) for row in rows
+    )
+    return MatrixTable(rows, devices, cells)
+
+
+def render_matrix(machine: Machine, width: int, *, everything: bool = True) -> str:
     """Return the matrix with its legend, no line longer than `width` columns.
 
-    The functions of one device share a row. Columns that do not fit follow in further blocks. Of more than 40 devices,
-    those with equal relations to all others share a row.
+    The functions of one device share a row. Columns that do not fit follow in further blocks. Without `everything` the
+    drives, and the list of devices, are left out; a single device has no matrix then.
     """
-    rows = clean_all(_rows(machine))
-    if not rows:
-        return "No devices with a PCI address."
-    relations = _Relations(machine)
-    if len(rows) >= _FOLDED_FROM:
-        rows = _fold_rows(rows, relations)
-    cells = [[row.inner if row is column else relations.between(row, column) for column in rows] for row in rows]
-    lines = [line for block in _blocks(rows, cells, width) for line in (*block, ())]
-    lines += [*_legend(rows, width), (), *_meanings(cells, rows, width)]
+    table = matrix_table(machine, everything=everything)
+    if not table.rows:
+        return "No devices with a PCI address." if everything else ""
+    if len(table.columns) < 2 and not everything:
+        return ""
+    lines = [line for block in _blocks(table, width) for line in (*block, ())]
+    if everything:
+        lines += [*_legend(table.rows, width), ()]
+    lines += _meanings(table, width)
     return paint(lines, colour=False, unicode=True)
 
 
@@ -165,11 +200,12 @@ def _class_row(members: Sequence[_MatrixRow], relations: _Relations) -> _MatrixR
 # --- the table
 
 
-def _blocks(rows: Sequence[_MatrixRow], cells: Sequence[Sequence[str]], width: int) -> Iterator[list[Line]]:
+def _blocks(table: MatrixTable, width: int) -> Iterator[list[Line]]:
     """Yield the table in as many blocks of columns as the width requires."""
-    columns = [[row.label, *(line[i] for line in cells)] for i, row in enumerate(rows)]
+    rows = table.rows
+    columns = [[column.label, *(line[i] for line in table.cells)] for i, column in enumerate(table.columns)]
     columns.append(["Zone  CPUs", *(f"{'?' if row.zone is None else row.zone:<4}  {row.cpus or '?'}" for row in rows)])
-    limits = [_LONGEST_HEAD] * len(rows) + [_LONGEST_AFFINITY]
+    limits = [_LONGEST_HEAD] * len(table.columns) + [_LONGEST_AFFINITY]
     widths = [min(max(map(column_width, column)), limit) for column, limit in zip(columns, limits, strict=True)]
     names = min(max(column_width(row.label) for row in rows), _LONGEST_NAME, width // 3)
     gap = 1 if names + sum(wide + 1 for wide in widths) <= width < names + sum(wide + 2 for wide in widths) else 2
@@ -207,15 +243,11 @@ def _addresses(row: _MatrixRow) -> str:
     return " ".join(known if len(known) < 4 else (known[0], "..", known[-1]))
 
 
-def _meanings(cells: Sequence[Sequence[str]], rows: Sequence[_MatrixRow], width: int) -> Iterator[Line]:
-    used = {cell for line in cells for cell in line}
-    meanings = [(relation, meaning) for relation, meaning in _MEANINGS.items() if relation in used]
-    if any(relation.startswith("NV") for relation in used):
-        meanings.append(("NV#", "linked by so many NVLinks"))
-    for relation, meaning in meanings:
+def _meanings(table: MatrixTable, width: int) -> Iterator[Line]:
+    for relation, meaning in table.meanings():
         for i, line in enumerate(wrap([("", meaning)], width - 6, indent=0)):
             yield (("", "" if i else relation), ("", " " * (6 if i else 6 - len(relation))), *line)
-    if any(len(row.names) > 1 for row in rows):
+    if any(len(row.names) > 1 for row in table.rows):
         yield from wrap(
             [("", "A row of several devices shows their relation to one another in its own column.")], width
         )

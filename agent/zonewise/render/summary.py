@@ -20,8 +20,8 @@ _MOST_DISTANCES = 16  # zones; a larger table fits no screen, and `-o json` has 
 
 
 def title(machine: Machine) -> tuple[str, ...]:
-    """Return the product, or the processor model without one, and the host name if known."""
-    model = model_name(machine.model.name) if machine.model.name else "unknown product"
+    """Return the product, or without one the processor model or the architecture, and the host name if known."""
+    model = model_name(machine.model.name) if machine.model.name else f"{machine.architecture or 'Linux'} machine"
     return tuple(text for text in (machine.product or model, machine.hostname) if text)
 
 
@@ -59,7 +59,8 @@ def _zones(machine: Machine) -> str:
 
 
 def _graphics(machine: Machine) -> tuple[str, ...]:
-    models = Counter(gpu_model(gpu) for gpu in machine.gpus)
+    functions = {function.address: function for function in machine.pci}
+    models = Counter(gpu_model(gpu, functions.get(gpu.address or "")) for gpu in machine.gpus)
     return tuple(f"{number} × {model}" if number > 1 else model for model, number in models.items())
 
 

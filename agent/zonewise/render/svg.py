@@ -8,6 +8,7 @@ from zonewise.render.arrangement import best_arrangement, rect_kind
 from zonewise.render.boxes import Cores
 from zonewise.render.cards import GAP, SIZE, SMALL
 from zonewise.render.layout import layout
+from zonewise.render.matrix import matrix_table
 from zonewise.render.shapes import (
     FONTS,
     Node,
@@ -24,6 +25,7 @@ from zonewise.render.shapes import (
     text_node,
     text_width,
 )
+from zonewise.render.svg_matrix import matrix_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +75,8 @@ def render_svg(machine: Machine) -> str:
     least = max(min(text_width(title, _TITLE_SIZE, "bold"), _WIDEST_TITLE), _NARROWEST)
     body = best_arrangement(picture, least)
     width = max(body.width, least)
-    document = stacked([_head(picture, width), body, _foot(picture, width)], 16)
+    matrix = matrix_node(matrix_table(machine, everything=False), width)
+    document = stacked([_head(picture, width), body, _foot(picture, width), matrix], 16)
     document = padded(document._replace(width=width), _MARGIN, "page")
     wide, high = format_coordinate(document.width), format_coordinate(document.height)
     description = "; ".join(", ".join(facts) for facts in picture.facts)

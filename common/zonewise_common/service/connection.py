@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from zonewise_common.service.http_messages import CONTINUE, RequestReader
 
 if TYPE_CHECKING:
+    from zonewise_common.service.handlers import ResponseStream
     from zonewise_common.service.http_messages import HttpRequest
     from zonewise_common.service.tls import Certificates
 
@@ -23,7 +24,8 @@ class Connection:
 
     __slots__ = (
         "_certificates", "_stream", "_unsent", "address", "closing", "deadline", "draining", "established",
-        "establishes", "events", "fd", "handshaking", "reader", "request", "responding", "started",
+        "establishes", "events", "fd", "handshaking", "reader", "request", "responding", "started", "stream",
+        "stream_end",
     )  # fmt: skip
 
     def __init__(self, stream: socket.socket, max_body: int, certificates: Certificates | None, address: str) -> None:
@@ -55,6 +57,10 @@ class Connection:
         self.draining = False
         """Whether the last response is sent, and what the client still sends is discarded."""
         self.deadline = 0.0
+        self.stream: ResponseStream | None = None
+        """The rest of the response, which lasts; None: the response ends by itself."""
+        self.stream_end = 0.0
+        """When the stream is closed at the latest."""
 
     @property
     def sending(self) -> bool:
@@ -124,6 +130,12 @@ class Connection:
             self.draining = True
             self._stream.shutdown(socket.SHUT_WR)
         with contextlib.suppress(BlockingIOError):
+            if not self._stream.recv(_MAX_READ):
+                raise ConnectionResetError("closed by the client")
+
+    def skip(self) -> None:
+        """Discard what arrives while a stream is sent. Raises OSError where the client left."""
+        with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             if not self._stream.recv(_MAX_READ):
                 raise ConnectionResetError("closed by the client")
 

@@ -8,6 +8,9 @@ The leader works in rounds, and serves a request at the end of the round that co
 all established connections. Then it handles a few events of strangers and new connections, and closes a few connections
 whose deadline has passed. So the length of a round, and with it the wait of a client, does not grow with the number of
 strangers.
+
+The body of some responses is a stream. Its connection is silent, and costs no thread: the leader looks from time to
+time for what is to be sent next. Nothing waits for a client that does not read: its stream has one part in memory.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.service.connection import Connection
 from zonewise_common.service.connection_table import LARGE, ConnectionTable
-from zonewise_common.service.handlers import UNAUTHENTICATED_PATHS, text_response
+from zonewise_common.service.handlers import UNAUTHENTICATED_PATHS, is_public, text_response
 from zonewise_common.service.http_messages import HttpError, format_response
 from zonewise_common.service.request_threads import MAX_WAITING, RequestThreads
 
@@ -45,6 +48,11 @@ wait, so some connections can always be closed."""
 REQUEST_TIMEOUT = 10.0
 """Seconds from the first byte of a request, or of a TLS handshake before it, to the last."""
 RESPONSE_TIMEOUT = 30.0
+STREAM_TIMEOUT = 300.0
+"""Seconds of a stream. Its client then comes again, and its token is reviewed again."""
+MAX_STREAMS = 64
+_STREAM_PERIOD = 0.25
+"""Seconds between two looks at what the streams have to send."""
 _DRAIN_TIMEOUT = 2.0
 _STOP_TIMEOUT = 2.0
 """Seconds that requests have to end when the server stops."""
@@ -93,6 +101,9 @@ class ConnectionLoop:
         self._closing = False
         self._large = False
         self._next_tick = 0.0
+        self._streams: dict[int, Connection] = {}
+        """By file descriptor; changed under the mutex."""
+        self._next_parts = 0.0
 
     def start(self) -> None:
         """Start to serve."""
@@ -116,7 +127,8 @@ class ConnectionLoop:
     # --- the leader: silent connections
 
     def _poll(self) -> None:
-        timeout = max(self._next_tick - time.monotonic(), 0.0) if len(self._table) else None
+        due = min(self._next_tick, self._next_parts) if self._streams else self._next_tick
+        timeout = max(due - time.monotonic(), 0.0) if len(self._table) else None
         ready = [fd for fd, _ in self._epoll.poll(timeout)]
         for fd in ready:
             self._handle(fd)
@@ -124,6 +136,8 @@ class ConnectionLoop:
             for fd, _ in self._strangers.poll(0, _EVENTS_AT_ONCE):
                 self._handle(fd)
         now = time.monotonic()
+        if self._streams and now >= self._next_parts:
+            self._send_parts(now)
         if self._large or now >= self._next_tick:
             self._enforce_limits(now)
 
@@ -146,6 +160,30 @@ class ConnectionLoop:
         for connection in large:
             log.warning("closed a connection of %d bytes: too many bytes are in memory", connection.size)
             self._close(connection)
+
+    def _send_parts(self, now: float) -> None:
+        """Send each stream its next part, where its client has read the last one."""
+        self._next_parts = now + _STREAM_PERIOD
+        with self._mutex:
+            streams = list(self._streams.values())
+        for connection in streams:
+            if connection.sending or connection.stream is None:
+                continue
+            try:
+                part = connection.stream()
+                if part is None:
+                    self._close(connection)
+                elif part:
+                    connection.send(part)
+                    stalls_at = now + RESPONSE_TIMEOUT if connection.sending else connection.stream_end
+                    connection.deadline = min(connection.stream_end, stalls_at)
+                    self._release(connection)
+            except OSError as error:
+                log.debug("the client of a stream left: %s", error)
+                self._close(connection)
+            except Exception:  # a defect in one stream must not end the others
+                log.exception("a stream failed")
+                self._close(connection)
 
     def _accept(self) -> None:
         for _ in range(_ACCEPTED_AT_ONCE):
@@ -192,6 +230,10 @@ class ConnectionLoop:
                 self._release(connection)
             elif connection.responding:
                 self._finish(connection)
+            elif connection.stream is not None:
+                connection.skip()
+                connection.deadline = connection.stream_end
+                self._release(connection)
             else:
                 connection.receive()
                 self._expect_request(connection)
@@ -231,8 +273,13 @@ class ConnectionLoop:
         if request is None:
             return
         response = self._respond(request, connection.address)
+        if response.stream is not None and len(self._streams) >= MAX_STREAMS:
+            response = text_response(503, f"{MAX_STREAMS} clients have a stream already\n")
         log.debug("%s %s %d", request.method, request.path, response.status)
-        connection.establishes = response.status == 200 and request.path not in UNAUTHENTICATED_PATHS
+        connection.establishes = response.status == 200 and not is_public(request.path)
+        if response.stream is not None:
+            connection.closing = True
+            connection.stream = None if request.method == "HEAD" else response.stream
         keep_alive, with_body = not connection.closing, request.method != "HEAD"
         self._send(connection, format_response(response, keep_alive=keep_alive, with_body=with_body))
 
@@ -268,6 +315,11 @@ class ConnectionLoop:
             connection.drain()
             connection.deadline = time.monotonic() + _DRAIN_TIMEOUT
             self._release(connection)
+        elif connection.stream is not None and not self._closing:
+            connection.stream_end = connection.deadline = time.monotonic() + STREAM_TIMEOUT
+            with self._mutex:
+                self._streams[connection.fd] = connection
+            self._release(connection)
         elif connection.closing or self._closing:
             self._close(connection)
         else:
@@ -292,5 +344,7 @@ class ConnectionLoop:
 
     def _close(self, connection: Connection) -> None:
         with self._mutex:
+            if self._streams.get(connection.fd) is connection:
+                del self._streams[connection.fd]
             self._table.remove(connection)
             connection.close()

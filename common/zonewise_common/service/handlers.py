@@ -15,6 +15,8 @@ UNAUTHENTICATED_PATHS = ("/healthz", "/readyz")
 """Probes come from the kubelet, which has no token; their responses are one sentence, and made without waiting."""
 LOCAL_PREFIXES = ("/debug/", "/api/")
 """Paths with details about nodes, pods and workloads: for local clients, or for bearers of a token."""
+PUBLIC_PREFIXES = ("/page/",)
+"""Static files, which are the same in every cluster: a browser loads them before its user has entered a token."""
 
 
 class Request(NamedTuple):
@@ -29,6 +31,16 @@ class Request(NamedTuple):
     body: bytes = b""
     query: str = ""
     """Without the question mark."""
+    headers: Mapping[str, str] = {}
+    """By name in lower case."""
+
+
+class ResponseStream(Protocol):
+    """The body of a response that lasts: the server takes the next part once the client has read the last one."""
+
+    def __call__(self) -> bytes | None:
+        """Return the next part without waiting, b"" where there is none yet; None: the body ends."""
+        ...
 
 
 class Response(NamedTuple):
@@ -37,6 +49,10 @@ class Response(NamedTuple):
     status: int
     content_type: str
     body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+    """Others than those of every response."""
+    stream: ResponseStream | None = None
+    """What follows `body`, until the server or the client closes the connection; None: nothing."""
 
 
 class Handler(Protocol):
@@ -81,6 +97,11 @@ class GetHandler:
             return handler
         prefix = next((prefix for prefix in self._below if path.startswith(prefix) and path != prefix), "")
         return self._below.get(prefix)
+
+
+def is_public(path: str) -> bool:
+    """Tell whether a path needs no token, so that a response to it says nothing about the client."""
+    return path in {"/", *UNAUTHENTICATED_PATHS} or path.startswith(PUBLIC_PREFIXES)
 
 
 def is_loopback(address: str) -> bool:

@@ -176,14 +176,17 @@ def _body_length(request: HttpRequest, max_body: int) -> int:
 
 
 def format_response(response: Response, *, keep_alive: bool, with_body: bool = True) -> bytes:
-    """Return the bytes of a response. A response to HEAD is without its body."""
+    """Return the bytes of a response, up to its stream. A response to HEAD is without its body."""
     lines = [
         f"HTTP/1.1 {response.status} {HTTPStatus(response.status).phrase}",
         "Server: zonewise",
         f"Date: {_date(time.time())}",
-        f"Content-Type: {response.content_type}",
-        f"Content-Length: {len(response.body)}",
     ]
+    if response.status != 304:  # RFC 9110 section 15.4.5: its headers would be those of the body that it lacks
+        lines.append(f"Content-Type: {response.content_type}")
+        if response.stream is None:
+            lines.append(f"Content-Length: {len(response.body)}")
+    lines += [f"{name}: {value}" for name, value in response.headers]
     if response.status == 401:
         lines.append("WWW-Authenticate: Bearer")
     if response.status == 429:

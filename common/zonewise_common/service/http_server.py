@@ -6,6 +6,7 @@ A connection costs a thread only while its whole request is served: see connecti
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import logging
 import socket
 from typing import TYPE_CHECKING
@@ -13,16 +14,16 @@ from typing import TYPE_CHECKING
 from zonewise_common.service.connection_loop import REQUEST_TIMEOUT, ConnectionLoop
 from zonewise_common.service.handlers import (
     LOCAL_PREFIXES,
-    UNAUTHENTICATED_PATHS,
     Request,
     Response,
     is_loopback,
+    is_public,
     text_response,
 )
 from zonewise_common.service.options import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping
 
     from zonewise_common.service.authorizer import Authorizer
     from zonewise_common.service.handlers import Handler
@@ -78,14 +79,16 @@ class HttpServer:
             return rejection
         try:
             accept = request.headers.get("accept", "")
-            return self._handler.handle(Request(method, request.path, accept, request.body, request.query))
+            return self._handler.handle(
+                Request(method, request.path, accept, request.body, request.query, request.headers)
+            )
         except Exception:  # a defect of the handler must not end the connection without a response
             log.exception("%s %s failed", method, request.path)
             return text_response(500, "internal error; see the log\n")
 
     def _rejection(self, request: HttpRequest, method: str, address: str) -> Response | None:
         path = request.path
-        if self._authorizer is not None and path not in UNAUTHENTICATED_PATHS:
+        if self._authorizer is not None and not is_public(path):
             decision = self._authorizer.authorize(request.headers.get("authorization", ""), path, address)
             if decision.status != 200:
                 return text_response(decision.status, f"{decision.reason}\n")
@@ -95,7 +98,25 @@ class HttpServer:
         if self._authorizer is None and path.startswith(LOCAL_PREFIXES) and not is_loopback(address):
             reason = "is for clients on the loopback interface, or with metricsAuth: token for bearers of a token"
             return text_response(403, f"{path} {reason}\n")
+        if self._authorizer is None and path.startswith(LOCAL_PREFIXES) and not _is_address(request.headers):
+            return text_response(403, f"{path} is for clients that name this server localhost or by its address\n")
         return None if method in methods else text_response(405, f"{path} supports {', '.join(methods)} only\n")
+
+
+def _is_address(headers: Mapping[str, str]) -> bool:
+    """Tell whether a request names the server by an IP address, as localhost, or not at all.
+
+    A page from elsewhere may have a name of its own resolved to this host, to read with the browser of a local user
+    ("DNS rebinding"). Such a request has that name.
+    """
+    name = headers.get("host", "").rpartition("]")[0].lstrip("[") or headers.get("host", "").partition(":")[0]
+    if name in {"", "localhost"}:
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 @contextlib.contextmanager

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_sandbox.apiserver import objectmeta as meta
 from zonewise_sandbox.apiserver import pod_strategy, strategies
 from zonewise_sandbox.apiserver.crds import served_kinds
 from zonewise_sandbox.apiserver.garbagecollector import Dependents, blocks_owner, without_owner
@@ -86,7 +85,7 @@ class CascadingStore:
             return self._delete_definition(key, old)
         last = {**old, "metadata": dict(old["metadata"])}
         if kind.resource == POD.resource:
-            last["metadata"] |= {"deletionTimestamp": meta.timestamp(), "deletionGracePeriodSeconds": 0}
+            last["metadata"] |= {"deletionTimestamp": self._store.timestamp(), "deletionGracePeriodSeconds": 0}
         self.remove(kind, key, last)
         return last if kind.resource == POD.resource else None
 
@@ -142,14 +141,14 @@ class CascadingStore:
         before = old["metadata"]
         if "deletionTimestamp" in before and before.get("deletionGracePeriodSeconds", 0) <= seconds:
             return old
-        changes: Object = {"deletionTimestamp": meta.timestamp(seconds), "deletionGracePeriodSeconds": seconds}
+        changes: Object = {"deletionTimestamp": self._store.timestamp(seconds), "deletionGracePeriodSeconds": seconds}
         if "generation" in before and "deletionTimestamp" not in before:
             changes["generation"] = before["generation"] + 1
         return self.write(kind, key, {**old, "metadata": {**before, **changes}})
 
     def _delete_namespace(self, key: Key, old: Object) -> Object:
         """Delete all objects in a namespace, and then the namespace."""
-        last = {**old, "metadata": {**old["metadata"], "deletionTimestamp": meta.timestamp()}}
+        last = {**old, "metadata": {**old["metadata"], "deletionTimestamp": self._store.timestamp()}}
         last["status"] = {**object_in(old, "status"), "phase": "Terminating"}
         self.write(NAMESPACE, key, last)
         for resource, contained, _ in self._store.everything():
@@ -169,7 +168,7 @@ class CascadingStore:
 
     def _delete_definition(self, key: Key, old: Object) -> Object:
         """Delete a definition and all objects of its kind."""
-        metadata = {**old["metadata"], "deletionTimestamp": meta.timestamp(), "finalizers": [_CLEANUP]}
+        metadata = {**old["metadata"], "deletionTimestamp": self._store.timestamp(), "finalizers": [_CLEANUP]}
         terminating = self.write(DEFINITION, key, {**old, "metadata": metadata})
         resource = _defined(old)
         for record in self._store.list(resource)[0]:

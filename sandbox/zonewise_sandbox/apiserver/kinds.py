@@ -124,6 +124,7 @@ BUILT_IN = (
     Kind("apps", "v1", "daemonsets", "DaemonSet", status=True, generation=True, short_names=("ds",)),
     Kind("apps", "v1", "deployments", "Deployment", status=True, generation=True, short_names=("deploy",)),
     Kind("apps", "v1", "statefulsets", "StatefulSet", status=True, generation=True, short_names=("sts",)),
+    Kind("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", generation=True, short_names=("netpol",)),
     Kind("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False, short_names=("pc",)),
     BUDGET,
     MUTATING_WEBHOOKS,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 import re
 import uuid
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.labels import is_label_value, is_qualified_name, is_subdomain
@@ -49,11 +48,6 @@ _VALUE_RULE = (
 )
 
 
-def timestamp(after: float = 0) -> str:
-    """Return the time in `after` seconds from now, in the notation of metav1.Time."""
-    return (datetime.now(UTC) + timedelta(seconds=after)).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def generated_name(prefix: str) -> str:
     """Return a name from generateName (k8s.io/apiserver/pkg/storage/names/generate.go)."""
     suffix = "".join(_random.choices(_SUFFIX_LETTERS, k=_SUFFIX_LENGTH))
@@ -65,8 +59,11 @@ def needs_generated_name(metadata: Object) -> bool:
     return bool(metadata.get("generateName")) and not metadata.get("name")
 
 
-def new_metadata(kind: Kind, metadata: Object, namespace: str) -> Object:
-    """Return the metadata of a new object. Raises StatusError: 400 for another namespace, 500 for a resourceVersion."""
+def new_metadata(kind: Kind, metadata: Object, namespace: str, now: str) -> Object:
+    """Return the metadata of an object that is created now.
+
+    Raises StatusError: 400 for another namespace, 500 for a resourceVersion.
+    """
     if metadata.get("namespace") and metadata["namespace"] != namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
     if metadata.get("resourceVersion"):
@@ -74,7 +71,7 @@ def new_metadata(kind: Kind, metadata: Object, namespace: str) -> Object:
     created: Object = {name: value for name, value in metadata.items() if name not in _SYSTEM and value is not None}
     if needs_generated_name(created):
         created["name"] = generated_name(created["generateName"])
-    created |= {"uid": str(uuid.uuid4()), "creationTimestamp": timestamp()}
+    created |= {"uid": str(uuid.uuid4()), "creationTimestamp": now}
     created.pop("resourceVersion", None)
     if namespace:
         created["namespace"] = namespace

@@ -5,11 +5,11 @@ Clients ask by the Accept header: application/json;as=Table;v=v1;g=meta.k8s.io.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from zonewise_sandbox.apiserver.crds import json_path_value
 from zonewise_sandbox.apiserver.kinds import Column, Kind
+from zonewise_sandbox.apiserver.printers import NAMELESS, PRINTERS, age
 
 if TYPE_CHECKING:
     from zonewise_sandbox.apiserver.json_values import Object, Value
@@ -21,8 +21,6 @@ _WHOLE, _PARTIAL, _TABLE = "", "PartialObjectMetadata", "Table"
 _NAME = Column("Name", "string", ".metadata.name")
 _AGE = Column("Age", "date", ".metadata.creationTimestamp")
 _BUILT_IN_COLUMNS = {
-    "pods": (Column("Status", "string", ".status.phase"), _AGE, Column("Node", "string", ".spec.nodeName", 1)),
-    "nodes": (_AGE, Column("Version", "string", ".status.nodeInfo.kubeletVersion")),
     "namespaces": (Column("Status", "string", ".status.phase"), _AGE),
     "leases": (Column("Holder", "string", ".spec.holderIdentity"), _AGE),
     "customresourcedefinitions": (Column("Created At", "date", ".metadata.creationTimestamp"),),
@@ -42,45 +40,57 @@ def requested_form(accept: str) -> str:
     return _WHOLE
 
 
-def represent_object(kind: Kind, obj: Object, form: str, *, include: str = "", headers: bool = True) -> Object:
-    """Return an object in a form; `include` is the query's includeObject, `headers` False for later events."""
+def represent_object(
+    kind: Kind, obj: Object, form: str, *, now: float, include: str = "", headers: bool = True
+) -> Object:
+    """Return an object in a form; `include` is the query's includeObject, `headers` False for later events.
+
+    `now`: the server's time, in seconds since 1970.
+    """
     if form == _PARTIAL:
         return {"kind": _PARTIAL, "apiVersion": _META, "metadata": obj["metadata"]}
     if form == _TABLE:
         version = obj["metadata"].get("resourceVersion", "")
-        return _table(kind, [obj], {"resourceVersion": version}, include, headers=headers)
+        return _table(kind, [obj], {"resourceVersion": version}, include, now, headers=headers)
     return obj
 
 
-def represent_list(kind: Kind, page: ListPage, metadata: Object, form: str, include: str = "") -> Object:
+def represent_list(kind: Kind, page: ListPage, metadata: Object, form: str, include: str = "", *, now: float) -> Object:
     """Return a list in a form other than whole."""
     objects = [record.object for record in page.records]
     if form == _TABLE:
-        return _table(kind, objects, metadata, include, headers=True)
-    items = [represent_object(kind, obj, form) for obj in objects]
+        return _table(kind, objects, metadata, include, now, headers=True)
+    items = [represent_object(kind, obj, form, now=now) for obj in objects]
     return {"kind": f"{_PARTIAL}List", "apiVersion": _META, "metadata": metadata, "items": items}
 
 
-def _table(kind: Kind, objects: list[Object], metadata: Object, include: str, *, headers: bool) -> Object:
-    columns = (_NAME, *(kind.columns or _BUILT_IN_COLUMNS.get(kind.plural, (_AGE,))))
-    definitions = [
-        {
-            "name": column.name,
-            # ages are strings: the server computes them by its own clock
-            "type": "string" if column.type == "date" else column.type,
-            "format": "name" if column is _NAME else "",
-            "description": "",
-            "priority": column.priority,
-        }
-        for column in columns
-    ]
-    rows = [{"cells": [_cell(column, obj) for column in columns], "object": _included(obj, include)} for obj in objects]
+def _table(kind: Kind, objects: list[Object], metadata: Object, include: str, now: float, *, headers: bool) -> Object:
+    printer = PRINTERS.get(kind.resource)
+    if printer is None:
+        columns = (_NAME, *(kind.columns or _BUILT_IN_COLUMNS.get(kind.plural, (_AGE,))))
+        cells = [[_cell(column, obj, now) for column in columns] for obj in objects]
+    else:
+        first = () if kind.resource in NAMELESS else (_NAME,)
+        columns = (*first, *(Column(name, "string", "", priority) for name, priority in printer.columns))
+        cells = [[*(_cell(column, obj, now) for column in first), *printer.cells(obj, now)] for obj in objects]
+    rows = [{"cells": row, "object": _included(obj, include)} for row, obj in zip(cells, objects, strict=True)]
     return {
         "kind": _TABLE,
         "apiVersion": _META,
         "metadata": metadata,
-        "columnDefinitions": definitions if headers else None,
+        "columnDefinitions": [_definition(column) for column in columns] if headers else None,
         "rows": rows,
+    }
+
+
+def _definition(column: Column) -> Object:
+    return {
+        "name": column.name,
+        # ages are strings: the server computes them by its own clock
+        "type": "string" if column.type == "date" else column.type,
+        "format": "name" if column is _NAME else "",
+        "description": "",
+        "priority": column.priority,
     }
 
 
@@ -92,19 +102,10 @@ def _included(obj: Object, include: str) -> Object | None:
     return {"kind": _PARTIAL, "apiVersion": _META, "metadata": obj["metadata"]}
 
 
-def _cell(column: Column, obj: Object) -> Value:
+def _cell(column: Column, obj: Object, now: float) -> Value:
     value = json_path_value(obj, column.path)
     if column.type == "date":
-        return _age(value) if isinstance(value, str) else "<unknown>"
+        return age(value, now)
     if column.type == "string" and not isinstance(value, str):
         return "" if value is None else str(value)
     return value
-
-
-def _age(text: str) -> str:
-    """Return the age of a time in its largest unit (k8s.io/apimachinery/pkg/util/duration, in short)."""
-    seconds = int((datetime.now(UTC) - datetime.fromisoformat(text)).total_seconds())
-    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds // length}{unit}"
-    return f"{max(seconds, 0)}s"

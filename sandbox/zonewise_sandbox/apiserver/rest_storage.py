@@ -118,7 +118,7 @@ class RestStorage:
         """Bind a pod to a node."""
         with self._store.lock:
             pod = self.get(target)
-            new = pod_strategy.bind_pod(pod, binding, meta.timestamp())
+            new = pod_strategy.bind_pod(pod, binding, self._store.timestamp())
             if not options.dry_run:
                 self._objects.write(POD, target.key, {**new, "metadata": dict(new["metadata"])})
 
@@ -133,7 +133,7 @@ class RestStorage:
 
     def _create_named(self, obj: Object, request: AdmissionRequest, options: WriteOptions, attempts: int) -> Object:
         target = request.target
-        metadata = meta.new_metadata(target.kind, object_in(obj, "metadata"), target.namespace)
+        metadata = meta.new_metadata(target.kind, object_in(obj, "metadata"), target.namespace, self._store.timestamp())
         try:
             return self._create({**obj, "metadata": metadata}, request, options, None)
         except StatusError as error:
@@ -151,16 +151,16 @@ class RestStorage:
         obj = complete(kind, obj, options)
         if managed is None:
             manager = Manager(options.manager, "Update", kind.api_version)
-            managed = update({}, obj, kind_shape(kind), manager, meta.timestamp(), foreign_fields(target))
+            managed = update({}, obj, kind_shape(kind), manager, self._store.timestamp(), foreign_fields(target))
         if self._store.get(kind.resource, key):
             raise already_exists(kind, metadata["name"])
         if not kind.custom:
-            obj = strategies.prepare_for_create(kind, obj, meta.timestamp())
+            obj = strategies.prepare_for_create(kind, obj, self._store.timestamp())
         elif kind.status:
             obj = without_status(obj)
         obj = with_managed_fields(obj, managed)
         check_schema(kind, obj)
-        obj = _admitted(kind, obj)
+        obj = _admitted(kind, obj, self._store.timestamp())
         self._webhooks.validate(request, obj)
         with self._store.lock:
             self._check_namespace(target, metadata["name"])
@@ -199,7 +199,7 @@ class RestStorage:
         if managed is None:
             base = with_managed_fields(old, []) if metadata.get("managedFields") in ([], [{}]) else old
             manager = Manager(options.manager, "Update", kind.api_version, target.subresource)
-            managed = update(base, new, kind_shape(kind), manager, meta.timestamp(), foreign_fields(target))
+            managed = update(base, new, kind_shape(kind), manager, self._store.timestamp(), foreign_fields(target))
         new = with_managed_fields(new, managed)
         if bumps_generation(kind, old, new):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
@@ -211,7 +211,7 @@ class RestStorage:
         if is_removable(new) and not options.dry_run:
             self._objects.remove(target.kind, target.key, new)
             return new
-        new = _admitted(target.kind, new)
+        new = _admitted(target.kind, new, self._store.timestamp())
         return new if options.dry_run else self._objects.write(target.kind, target.key, new)
 
     def _apply_new(self, target: Target, applied: Object, options: WriteOptions) -> Object:
@@ -226,15 +226,16 @@ class RestStorage:
         new, managed = self._merge(target, {}, applied, options)
         request = _request("CREATE", target, None, options)
         new = self._webhooks.mutate(request, new) or new
-        metadata = meta.new_metadata(kind, new["metadata"], target.namespace)
+        metadata = meta.new_metadata(kind, new["metadata"], target.namespace, self._store.timestamp())
         return self._create({**new, "metadata": metadata}, request, options, managed)
 
-    @staticmethod
-    def _merge(target: Target, live: Object, applied: Object, options: WriteOptions) -> tuple[Object, list[Object]]:
+    def _merge(
+        self, target: Target, live: Object, applied: Object, options: WriteOptions
+    ) -> tuple[Object, list[Object]]:
         manager = Manager(options.manager, "Apply", target.kind.api_version, target.subresource)
         shape, foreign = kind_shape(target.kind), foreign_fields(target)
         try:
-            return apply(live, applied, shape, manager, meta.timestamp(), foreign, force=options.force)
+            return apply(live, applied, shape, manager, self._store.timestamp(), foreign, force=options.force)
         except ShapeError as error:
             raise untyped_patch_error(target, str(error)) from None
 
@@ -251,13 +252,13 @@ class RestStorage:
             raise forbidden(target.kind, name, detail, {"causes": [cause]})
 
 
-def _admitted(kind: Kind, obj: Object) -> Object:
+def _admitted(kind: Kind, obj: Object, now: str) -> Object:
     if is_configuration(kind) and (causes := list(validate_configuration(obj))):
         raise invalid(kind, obj["metadata"]["name"], causes)
     if kind.resource != DEFINITION.resource:
         return obj
     check_definition(obj)
-    return established(obj)
+    return established(obj, now)
 
 
 def _namespace_of(obj: Object, target: Target) -> str:

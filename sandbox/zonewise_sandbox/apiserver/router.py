@@ -16,6 +16,7 @@ from zonewise_sandbox.apiserver.openapi import open_api
 from zonewise_sandbox.apiserver.request_info import DeleteOptions, Target, WriteOptions
 from zonewise_sandbox.apiserver.rest_storage import RestStorage
 from zonewise_sandbox.apiserver.reviews import is_review_kind
+from zonewise_sandbox.apiserver.service_proxy import ServiceAddresses, is_proxied, no_addresses, proxy
 from zonewise_sandbox.apiserver.status_errors import (
     StatusError,
     invalid_options,
@@ -50,6 +51,8 @@ class ServerSettings(NamedTuple):
     """Seconds."""
     resolve: Resolver = no_resolver
     """Returns the address of a service's webhook from the namespace, name and port of the service."""
+    services: ServiceAddresses = no_addresses
+    """Returns the address of a service behind the proxy."""
 
 
 class Router:
@@ -67,7 +70,10 @@ class Router:
         """Return the response to a request; a StatusError is one."""
         try:
             self._authenticate(request)
-            return self._at_path(request)
+            parts = [part for part in request.path.split("/") if part]
+            if is_proxied(parts):
+                return proxy(request, parts, self._settings.services)
+            return self._at_path(request, parts)
         except StatusError as error:
             return _json(error.code, error.body())
 
@@ -77,8 +83,7 @@ class Router:
         if token is not None and not hmac.compare_digest(bearer.encode(), token.encode()):
             raise unauthorized()
 
-    def _at_path(self, request: Request) -> Response:
-        parts = [part for part in request.path.split("/") if part]
+    def _at_path(self, request: Request, parts: list[str]) -> Response:
         if request.path.rstrip("/") in _HEALTH:
             return Response(200, b"ok", "text/plain; charset=utf-8")
         if parts == ["version"]:
@@ -142,7 +147,7 @@ class Router:
                 watch = Watch(self._store, kind, options, self._settings.bookmark_interval)
                 return Response(200, stream=watch.lines())
             page = self.lister.list(kind, namespace, request.query)
-            return _page(kind, page, form, request.query.get("includeObject", ""))
+            return self._page(kind, page, form, request.query.get("includeObject", ""))
         if kind.namespaced and not namespace:
             raise method_not_allowed()
         if request.method == "POST":
@@ -199,7 +204,7 @@ class Router:
             item = target._replace(namespace=metadata.get("namespace", ""), name=metadata["name"])
             if self._store.get(item.kind.resource, item.key) is not None:  # it may be a dependent of another item
                 self.objects.delete(item, deletion)
-        return _page(target.kind, page._replace(records=selected), "", "")
+        return self._page(target.kind, page._replace(records=selected), "", "")
 
     def _review(self, request: Request, kind: Kind) -> Response:
         if request.method != "POST":
@@ -207,36 +212,33 @@ class Router:
         body = request_bodies.parse_object(request.body, request.content_type, kind)
         return _json(201, self._settings.reviews.evaluate(kind, body))
 
-    @staticmethod
-    def _object(request: Request, kind: Kind, status: int, obj: Object) -> Response:
+    def _object(self, request: Request, kind: Kind, status: int, obj: Object) -> Response:
         if obj.get("apiVersion") != kind.api_version:
             obj = {**obj, "apiVersion": kind.api_version}
         form = representation.requested_form(request.headers.get("accept", ""))
-        return _json(
-            status, representation.represent_object(kind, obj, form, include=request.query.get("includeObject", ""))
+        include = request.query.get("includeObject", "")
+        return _json(status, representation.represent_object(kind, obj, form, now=self._store.now(), include=include))
+
+    def _page(self, kind: Kind, page: ListPage, form: str, include: str) -> Response:
+        metadata: Object = {"resourceVersion": str(page.version)}
+        if page.next:
+            metadata["continue"] = page.next
+        if page.remaining is not None:
+            metadata["remainingItemCount"] = page.remaining
+        if form:
+            return _json(200, representation.represent_list(kind, page, metadata, form, include, now=self._store.now()))
+        head = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": metadata}
+        items = b",".join(
+            record.encoded
+            if record.object.get("apiVersion") == kind.api_version
+            else msgspec.json.encode({**record.object, "apiVersion": kind.api_version})
+            for record in page.records
         )
+        return Response(200, msgspec.json.encode(head)[:-1] + b',"items":[' + items + b"]}")
 
 
 def _json(status: int, obj: Object) -> Response:
     return Response(status, msgspec.json.encode(obj))
-
-
-def _page(kind: Kind, page: ListPage, form: str, include: str) -> Response:
-    metadata: Object = {"resourceVersion": str(page.version)}
-    if page.next:
-        metadata["continue"] = page.next
-    if page.remaining is not None:
-        metadata["remainingItemCount"] = page.remaining
-    if form:
-        return _json(200, representation.represent_list(kind, page, metadata, form, include))
-    head = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": metadata}
-    items = b",".join(
-        record.encoded
-        if record.object.get("apiVersion") == kind.api_version
-        else msgspec.json.encode({**record.object, "apiVersion": kind.api_version})
-        for record in page.records
-    )
-    return Response(200, msgspec.json.encode(head)[:-1] + b',"items":[' + items + b"]}")
 
 
 def _options(request: Request, kind: str) -> WriteOptions:

@@ -7,13 +7,16 @@ import logging
 import socket
 import socketserver
 import threading
+import time
 from typing import TYPE_CHECKING, cast
 
 from zonewise_sandbox.apiserver.crds import read_definitions
-from zonewise_sandbox.apiserver.kinds import DEFINITION, NAMESPACE, Registry
+from zonewise_sandbox.apiserver.json_values import object_in
+from zonewise_sandbox.apiserver.kinds import DEFINITION, Registry
 from zonewise_sandbox.apiserver.request_info import Target, WriteOptions
 from zonewise_sandbox.apiserver.reviews import ADMIN, Reviews
 from zonewise_sandbox.apiserver.router import Router, ServerSettings
+from zonewise_sandbox.apiserver.service_proxy import ServiceAddresses, no_addresses
 from zonewise_sandbox.apiserver.store import HISTORY, Store
 from zonewise_sandbox.apiserver.watch import BOOKMARK_INTERVAL
 from zonewise_sandbox.apiserver.webhook_client import Resolver, no_resolver
@@ -25,12 +28,14 @@ if TYPE_CHECKING:
 
     from zonewise_common.kube.config import Config
     from zonewise_sandbox.apiserver.json_values import Object
+    from zonewise_sandbox.apiserver.kinds import Kind
 
 
 log = logging.getLogger(__name__)
 
 _PATIENCE = 2.0
 """Seconds for which close() waits for responses in progress."""
+_OWN_WRITE = WriteOptions(manager="zonewise-server")
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
@@ -53,25 +58,28 @@ class ApiServer:
         bookmark_interval: float = BOOKMARK_INTERVAL,
         alpha: bool = False,
         resolve: Resolver = no_resolver,
+        services: ServiceAddresses = no_addresses,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         """Create a server at a port (0: any free one), with files of definitions, and with a required token.
 
         `token_reviewer` returns the user (UserInfo) of a token in a TokenReview; by default the server's own token is
         the administrator's. `access_reviewer` tells whether a SubjectAccessReviewSpec is allowed. `history` is the
         number of events for watches of older versions, `bookmark_interval` the seconds between bookmarks. With `alpha`
-        it serves scheduling.k8s.io/v1alpha2, as with --runtime-config. `resolve` returns the address
-        of a service that a webhook has, from its namespace, name and port.
+        it serves scheduling.k8s.io/v1alpha2, as with --runtime-config. `resolve` returns the address of a service that
+        a webhook has, from its namespace, name and port; `services` that of a service behind the proxy. `clock` is that
+        of the times in objects, in seconds since 1970.
         """
         self._token = token
-        self.store = Store(history)
+        self.store = Store(history, clock)
         self._registry = Registry(alpha=alpha)
         reviews = Reviews(token_reviewer or self._own_user, access_reviewer)
-        settings = ServerSettings(token, reviews, bookmark_interval, resolve)
+        settings = ServerSettings(token, reviews, bookmark_interval, resolve, services)
         self._router = Router(self.store, self._registry, settings)
         for name in _NAMESPACES:
-            self._create(Target(NAMESPACE), {"metadata": {"name": name}})
+            self.create("", "namespaces", {"metadata": {"name": name}})
         for definition in read_definitions(crds):
-            self._create(Target(DEFINITION), definition)
+            self.create(*DEFINITION.resource, definition)
         self._listener = _Listener(("127.0.0.1", port), self._router)
         self._thread = threading.Thread(
             target=self._listener.serve_forever, args=(0.05,), name="api-server", daemon=True
@@ -92,6 +100,19 @@ class ApiServer:
         from zonewise_common.kube.config import Config
 
         return Config.from_url(self.url, token=self._token)
+
+    def create(self, group: str, plural: str, obj: Object) -> Object:
+        """Create an object without a request, before or while the server serves; return it as stored.
+
+        Raises StatusError for an invalid object, and LookupError for a kind that is not served.
+        """
+        target = Target(self._kind(group, plural), object_in(obj, "metadata").get("namespace") or "")
+        return self._router.objects.create(target, obj, _OWN_WRITE)
+
+    def change(self, group: str, plural: str, name: str, change: Callable[[Object], Object]) -> Object:
+        """Change a cluster-wide object without a request; return it as stored. Raises as create()."""
+        target = Target(self._kind(group, plural), name=name)
+        return self._router.objects.patch(target, change, _OWN_WRITE)
 
     def start(self) -> None:
         """Start to serve."""
@@ -128,11 +149,14 @@ class ApiServer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _kind(self, group: str, plural: str) -> Kind:
+        kind = self._registry.find_resource((group, plural))
+        if kind is None:
+            raise LookupError(f"no kind {plural} of the group {group or 'core'} is served")
+        return kind
+
     def _own_user(self, token: str) -> Object | None:
         return ADMIN if self._token is not None and token == self._token else None
-
-    def _create(self, target: Target, obj: Object) -> None:
-        self._router.objects.create(target, obj, WriteOptions(manager="zonewise-server"))
 
 
 class _Listener(socketserver.ThreadingTCPServer):

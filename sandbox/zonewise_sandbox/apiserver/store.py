@@ -8,13 +8,17 @@ once for all readers.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
+from datetime import UTC, datetime
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from zonewise_sandbox.apiserver.json_values import Object
 
 Resource = tuple[str, str]
@@ -73,8 +77,9 @@ class TooOld(Exception):
 class Store:
     """All objects. Every method takes the lock; hold it around a read on which a write depends."""
 
-    def __init__(self, history: int = HISTORY) -> None:
-        """Create an empty store with a history of so many events."""
+    def __init__(self, history: int = HISTORY, clock: Callable[[], float] = time.time) -> None:
+        """Create an empty store with a history of so many events; `clock` returns seconds since 1970."""
+        self._clock = clock
         self.lock = threading.RLock()
         self.version = 1
         self._objects: dict[Resource, dict[Key, Record]] = {}
@@ -82,6 +87,14 @@ class Store:
         self._events: deque[Event] = deque(maxlen=history)
         self._forgotten = 1
         self._subscriptions: dict[Resource, set[Subscription]] = {}
+
+    def now(self) -> float:
+        """Return the time of the server, in seconds since 1970."""
+        return self._clock()
+
+    def timestamp(self, after: float = 0) -> str:
+        """Return the time in `after` seconds from now, in the notation of metav1.Time."""
+        return datetime.fromtimestamp(self._clock() + after, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def get(self, resource: Resource, key: Key) -> Record | None:
         """Return an object; None where there is none."""

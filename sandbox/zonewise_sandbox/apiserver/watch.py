@@ -150,8 +150,9 @@ class Watch:
             return b'{"type":"%s","object":%s}\n' % (kind.encode(), event.record.encoded)
         served = {**obj, "apiVersion": self._kind.api_version}
         representation = represent_object(
-            self._kind, served, self._options.form, include=self._options.include, headers=self._headers
-        )
+            self._kind, served, self._options.form, now=self._store.now(), include=self._options.include,
+            headers=self._headers,
+        )  # fmt: skip
         self._headers = False
         return _line(kind, representation)
 
@@ -160,7 +161,9 @@ class Watch:
         if annotations:
             metadata["annotations"] = annotations
         obj = {"kind": self._kind.kind, "apiVersion": self._kind.api_version, "metadata": metadata}
-        return _line("BOOKMARK", represent_object(self._kind, obj, self._options.form, headers=False))
+        return _line(
+            "BOOKMARK", represent_object(self._kind, obj, self._options.form, now=self._store.now(), headers=False)
+        )
 
     def _bookmark_time(self) -> float:
         """Return the time of the next bookmark: after the interval, or shortly before the end where that is sooner."""

@@ -65,13 +65,19 @@ class JobController(Controller):
     """Synchronises every Job of a cluster until it is closed."""
 
     def __init__(
-        self, config: Config, *, clock: Callable[[], float] = time.time, backoff: float = 10.0, workers: int = 4
+        self,
+        config: Config,
+        *,
+        clock: Callable[[], float] = time.time,
+        speed: float = 1.0,
+        backoff: float = 10.0,
+        workers: int = 4,
     ) -> None:
         """Take the API server, the time in seconds since 1970, and the delay after the first failure of a pod.
 
-        After a jump of the clock call wake().
+        `speed`: how many seconds of the clock pass in a second. After a jump of the clock call wake().
         """
-        super().__init__(config, "job-controller", clock, workers)
+        super().__init__(config, "job-controller", clock, workers, speed)
         self._backoff = backoff
         self._pods = JobPods()
         self._records: dict[str, BackoffRecord] = {}
@@ -100,10 +106,10 @@ class JobController(Controller):
         try:
             self._sync(key)
         except (Conflict, NotFound):
-            self._queue.add_at(key, self._clock() + _RETRY)
+            self._queue.add_at(key, self._clock() + _RETRY * self._speed)
         except KubeError as error:
             log.warning("job %s/%s: %s", *key, error)
-            self._queue.add_at(key, self._clock() + _RETRY)
+            self._queue.add_at(key, self._clock() + _RETRY * self._speed)
 
     def _sync(self, key: Key) -> None:
         job = self._job_cache.get(key[1], key[0])
@@ -131,7 +137,7 @@ class JobController(Controller):
             self._queue.add_at(key, settings.now + sync.again_in)
 
     def _execute(self, job: Job, sync: JobSync) -> None:
-        written = self._written[job.metadata.uid] = _Written(self._clock() + _OBSERVED_WITHIN)
+        written = self._written[job.metadata.uid] = _Written(self._clock() + _OBSERVED_WITHIN * self._speed)
         for pod in sync.delete:
             if sync.uncount and pod.is_tracked:
                 self._release(pod, written)

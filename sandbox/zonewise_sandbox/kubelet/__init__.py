@@ -1,9 +1,19 @@
-"""A simulated kubelet, for tests, demonstrations and benchmarks."""
+"""A simulated kubelet, for tests, demonstrations and benchmarks.
+
+What serves gRPC is imported on demand: `zonewise up` uses the managers alone.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from zonewise_sandbox.kubelet.allocation import DoesNotFit
-from zonewise_sandbox.kubelet.grpc_server import Faults
-from zonewise_sandbox.kubelet.kubelet import STATIC, SimulatedKubelet
 from zonewise_sandbox.kubelet.types import ContainerSpec, PodSpec, SimulatedDevice, SimulatedZone, even_zones
+
+if TYPE_CHECKING:
+    from zonewise_sandbox.kubelet.grpc_server import Faults
+    from zonewise_sandbox.kubelet.kubelet import STATIC, SimulatedKubelet
 
 __all__ = [
     "STATIC",
@@ -16,3 +26,16 @@ __all__ = [
     "SimulatedZone",
     "even_zones",
 ]
+
+_ON_DEMAND = {
+    "STATIC": "zonewise_sandbox.kubelet.kubelet",
+    "SimulatedKubelet": "zonewise_sandbox.kubelet.kubelet",
+    "Faults": "zonewise_sandbox.kubelet.grpc_server",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Return a name that is imported on demand (PEP 562)."""
+    if name not in _ON_DEMAND:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_ON_DEMAND[name]), name)

@@ -5,6 +5,7 @@ One pod is in the hands of one worker at a time. Its next step follows from the 
 | observed | step |
 |---|---|
 | schedulable, a node has room | bind it |
+| bound and Pending, its kubelet rejects it | Failed, with the kubelet's reason |
 | bound and Pending, for the start delay | Running, Ready |
 | Running, for its run time, once its gang is whole | Succeeded or Failed |
 | deleted and not ended, for its stop time | Failed |
@@ -17,7 +18,7 @@ import contextlib
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -27,7 +28,7 @@ from zonewise_common.kube.reflector import Reflector
 from zonewise_common.kube.resources import NODES, PODS
 from zonewise_sandbox.podrunner.binder import Binder
 from zonewise_sandbox.podrunner.gangs import RunningGangs
-from zonewise_sandbox.podrunner.statuses import ended_status, running_status
+from zonewise_sandbox.podrunner.statuses import ended_status, rejected_status, running_status
 from zonewise_sandbox.podrunner.types import RUN_SECONDS, STOP_SECONDS, RunnerNode, RunnerPod
 from zonewise_sandbox.workqueue import Controller, Key
 
@@ -54,15 +55,47 @@ class RunnerSettings(NamedTuple):
     workers: int = 8
 
 
+class PodAdmission(Protocol):
+    """The kubelets of all nodes, as far as they admit pods. Called by several threads."""
+
+    def admit(self, pod: RunnerPod, /) -> str:
+        """Admit a pod to its node, where it is not admitted yet; return why it is rejected, else ""."""
+        ...
+
+    def remove(self, pod: RunnerPod, /) -> None:
+        """Free what a pod holds that has ended or is gone; do nothing for a pod that holds nothing."""
+        ...
+
+
+class _EveryPod:
+    """Kubelets that admit every pod."""
+
+    def admit(self, _pod: RunnerPod) -> str:
+        return ""
+
+    def remove(self, _pod: RunnerPod) -> None:
+        return
+
+
 class PodRunner(Controller):
     """Binds and runs the pods of a cluster until it is closed."""
 
     def __init__(
-        self, config: Config, settings: RunnerSettings | None = None, *, clock: Callable[[], float] = time.time
+        self,
+        config: Config,
+        settings: RunnerSettings | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+        speed: float = 1.0,
+        kubelets: PodAdmission | None = None,
     ) -> None:
-        """Take the API server, and the time in seconds since 1970. After a jump of the clock call wake()."""
+        """Take the API server, and the time in seconds since 1970. After a jump of the clock call wake().
+
+        `speed`: how many seconds of the clock pass in a second. Without `kubelets` every pod is admitted.
+        """
         self._settings = settings or RunnerSettings()
-        super().__init__(config, "pod-runner", clock, self._settings.workers)
+        super().__init__(config, "pod-runner", clock, self._settings.workers, speed)
+        self._kubelets: PodAdmission = kubelets or _EveryPod()
         self._lock = threading.Lock()  # around the binder, the gangs, the choices and the times
         self._binder = Binder()
         self._gangs = RunningGangs()
@@ -96,6 +129,8 @@ class PodRunner(Controller):
         pod = new or old
         if pod is None:
             return
+        if new is None or new.is_ended:
+            self._kubelets.remove(pod)
         with self._lock:
             if new is None or new.is_ended:
                 self._choose(self._binder.release(pod.key))
@@ -144,7 +179,7 @@ class PodRunner(Controller):
             pass  # the pod has changed: its event adds it again
         except KubeError as error:
             log.warning("pod %s/%s: %s", *key, error)
-            self._queue.add_at(key, self._clock() + _RETRY)
+            self._queue.add_at(key, self._clock() + _RETRY * self._speed)
 
     def _step(self, key: Key) -> None:
         pod = self._pods.get(key[1], key[0])
@@ -155,7 +190,11 @@ class PodRunner(Controller):
         elif pod.metadata.deletion_timestamp is not None:
             self._stop(pod)
         elif pod.status.phase == "Pending":
-            self._write_at(pod, self._settings.start_delay, lambda now: running_status(pod, now))
+            rejection = self._kubelets.admit(pod)
+            if rejection:
+                self._write_at(pod, 0.0, lambda _: rejected_status(rejection))
+            else:
+                self._write_at(pod, self._settings.start_delay, lambda now: running_status(pod, now))
         elif pod.status.phase == "Running":
             seconds = pod.seconds(RUN_SECONDS)
             with self._lock:

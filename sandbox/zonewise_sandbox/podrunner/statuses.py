@@ -42,6 +42,12 @@ def ended_status(pod: RunnerPod, now: float, *, killed: bool) -> Object:
     return {"phase": "Failed" if code else "Succeeded", "conditions": conditions, "containerStatuses": containers}
 
 
+def rejected_status(message: str) -> Object:
+    """Return the status of a pod that its kubelet rejects for its zones (pkg/kubelet/kubelet.go rejectPod)."""
+    text = f"Pod was rejected: Resources cannot be allocated with Topology locality: {message}"
+    return {"phase": "Failed", "reason": "TopologyAffinityError", "message": text}
+
+
 def _container(container: Object) -> Object:
     return {"name": container["name"], "image": container.get("image", ""), "imageID": "", "restartCount": 0}
 

@@ -69,6 +69,7 @@ class RunnerPodStatus(msgspec.Struct, frozen=True):
     """The status of a pod."""
 
     phase: str = "Pending"
+    qos_class: str = msgspec.field(name="qosClass", default="BestEffort")
 
 
 class RunnerPod(msgspec.Struct, frozen=True):

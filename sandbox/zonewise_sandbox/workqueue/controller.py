@@ -29,12 +29,16 @@ Key = tuple[str, str]
 class Controller(ABC):
     """Handles the keys in its queue until it is closed. A context manager."""
 
-    def __init__(self, config: Config, name: str, clock: Callable[[], float], workers: int) -> None:
-        """Take the API server, the user agent, and the time in seconds since 1970."""
+    def __init__(self, config: Config, name: str, clock: Callable[[], float], workers: int, speed: float = 1.0) -> None:
+        """Take the API server, the user agent, and the time in seconds since 1970.
+
+        `speed`: how many seconds of the clock pass in a second.
+        """
         self._name = name
         self._client = Client(config, timeout=60.0, user_agent=name)
         self._clock = clock
-        self._queue: DelayingQueue[Key] = DelayingQueue(clock)
+        self._speed = speed
+        self._queue: DelayingQueue[Key] = DelayingQueue(clock, speed)
         self._threads = [
             threading.Thread(target=self._work, name=f"{name}-{number}", daemon=True) for number in range(workers)
         ]

@@ -20,9 +20,10 @@ K = TypeVar("K", bound="Hashable")
 class DelayingQueue(Generic[K]):
     """Keys in the order in which they were added or became due; thread-safe."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        """Take a clock in seconds. After a jump of the clock call wake()."""
+    def __init__(self, clock: Callable[[], float], speed: float = 1.0) -> None:
+        """Take a clock in seconds, and how many of them pass in a second. After a jump of the clock call wake()."""
         self._clock = clock
+        self._speed = speed
         self._changed = threading.Condition()
         self._ready: deque[K] = deque()
         self._waiting: set[K] = set()
@@ -93,4 +94,4 @@ class DelayingQueue(Generic[K]):
             if self._due.get(key) == time:
                 del self._due[key]
                 self._add(key)
-        return self._later[0][0] - now if self._later else None
+        return (self._later[0][0] - now) / self._speed if self._later else None

@@ -25,9 +25,9 @@ from zonewise_scheduler.quota.api.workload_types import Eviction, Workload
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Set
 
-    from zonewise_scheduler.backfill.arrival_history import ArrivalHistory, PastArrival
+    from zonewise_scheduler.backfill.arrival_history import PastArrival
+    from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
     from zonewise_scheduler.backfill.planner_state import PlannerState
-    from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
     from zonewise_scheduler.backfill.run_time_samples import RunTimeDraw
 
 MAX_WORKLOADS_PLAYED = 1000
@@ -44,13 +44,6 @@ class SubmittedWorkload(NamedTuple):
     workload: Workload
     queue: str
     """The ClusterQueue."""
-
-
-class ForecastInputs(NamedTuple):
-    """What was learned before a forecast."""
-
-    run_times: RunTimeHistory
-    arrivals: ArrivalHistory[SubmittedWorkload]
 
 
 class StartSamples(NamedTuple):
@@ -81,7 +74,7 @@ BOUNDED = PlayOptions(time_grain=0.1, max_decisions=300)
 def sample_starts(
     state: PlannerState,
     now: float,
-    inputs: ForecastInputs,
+    inputs: ForecastInputs[SubmittedWorkload],
     keys: Collection[str] | None = None,
     options: PlayOptions = EXACT,
 ) -> dict[str, StartSamples]:
@@ -108,7 +101,7 @@ def sample_starts(
     }
 
 
-def _plays(state: PlannerState, inputs: ForecastInputs) -> int:
+def _plays(state: PlannerState, inputs: ForecastInputs[SubmittedWorkload]) -> int:
     if not inputs.run_times.observed and not len(inputs.arrivals):
         return 1  # nothing is drawn, so all plays are alike
     return number_of_plays(len(state.pending) + len(state.running), MAX_WORKLOADS_PLAYED)

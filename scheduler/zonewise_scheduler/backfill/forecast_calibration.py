@@ -31,12 +31,12 @@ MAX_GROUPS = 1000
 """Groups with scores of their own; workloads of further groups share those of all."""
 MAX_OPEN = 20_000
 """Forecasts whose workload has not started; the first are forgotten beyond."""
-_LOW, _LIKELY, _HIGH = 0.01, 0.5, 0.91
-"""Quantiles of the scores; low and high are apart by the claimed coverage. Waits are skewed, so a low quantile near 0
-makes the interval short."""
+_LOW, _LIKELY, _HIGH = 0.0, 0.5, 0.9
+"""Quantiles of the scores; low and high are apart by the claimed coverage. Waits are skewed, so the interval is short
+where it begins at the least score."""
 _SOFTENING = 60.0
 """Seconds that are added to waits, so that those of seconds have near logarithms."""
-_MIN_SCALE = 0.3
+_MIN_SCALE = 0.5
 """Added to each scale, so that equal samples do not make an interval of one point."""
 _MAX_WAIT = 30 * 24 * 3600.0
 """Seconds; no bound of an interval is later, since a later one says nothing."""

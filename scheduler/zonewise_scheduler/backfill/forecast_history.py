@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from zonewise_scheduler.backfill.arrival_history import ArrivalHistory
-from zonewise_scheduler.backfill.forecast import ForecastInputs, SubmittedWorkload
+from zonewise_scheduler.backfill.forecast import SubmittedWorkload
 from zonewise_scheduler.backfill.forecast_calibration import ForecastCalibration
+from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
 from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
 
 if TYPE_CHECKING:
@@ -40,13 +41,13 @@ class ForecastHistory:
         """One workload of those that are alike, without name and times: submissions share it."""
 
     @property
-    def inputs(self) -> ForecastInputs:
+    def inputs(self) -> ForecastInputs[SubmittedWorkload]:
         """What plays are made from."""
         return ForecastInputs(self.run_times, self.arrivals)
 
-    def copied_inputs(self) -> ForecastInputs:
+    def copied_inputs(self) -> ForecastInputs[SubmittedWorkload]:
         """Return independent inputs, for another thread."""
-        return ForecastInputs(self.run_times.copy(), self.arrivals.copy())
+        return self.inputs.copy()
 
     def copy(self) -> ForecastHistory:
         """Return an independent copy, for another thread."""

@@ -119,6 +119,11 @@ class PlannerFeed:
             "restore": lambda entry: restore_checkpoint(entry["checkpoint"], self.state),
         }
 
+    @property
+    def nodes(self) -> NodeFeed | None:
+        """The nodes; None: quotas decide alone."""
+        return self._nodes
+
     # --- entries
 
     def configure(self, objects: Mapping[str, Sequence[Json]], namespaces: Mapping[str, Mapping[str, str]]) -> None:

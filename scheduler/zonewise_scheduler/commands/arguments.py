@@ -9,7 +9,8 @@ from math import inf
 
 from zonewise_scheduler.simulator.advice.goal import Goal, parse_goal
 
-_UNITS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+UNITS = {"s": 1.0, "": 1.0, "ms": 1e-3, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+"""Seconds of the units of a duration."""
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|)", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,15})?", re.ASCII)
 _MOST_DIGITS = 15
@@ -22,7 +23,7 @@ def duration(text: str) -> float:
     match = _DURATION.fullmatch(text)
     if match is None or len(match[1]) > _MOST_DIGITS:
         raise ArgumentTypeError(f"{text!r} is no duration, such as 90s, 15m, 24h or 7d")
-    return float(match[1]) * _UNITS[match[2]]
+    return float(match[1]) * UNITS[match[2]]
 
 
 def span(text: str) -> tuple[float, float]:

@@ -53,6 +53,8 @@ EXAMPLES = {
     "jobs.yaml --nodes 64x48 --advise nodes --goal 'p95 wait <= 1h'": "the fewest nodes at which 95 % of the jobs "
     "start within an hour",
     "hpc --nodes 64x64 --compare easy,greedy --repeat 20 --jobs-parallel": "means of 20 draws, on all cores",
+    "hpc --nodes 64x64 --repeat 20 --on-cluster apply --gather --kubeconfig ~/.kube/config": "the same as a Job of a "
+    "cluster: 20 pods",
     "- --nodes nodes.yaml --forecast 1": "objects of a cluster, piped in from `kubectl get ... -A -o yaml`",
 }
 _INTERRUPTED = 130
@@ -82,6 +84,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--load", metavar="X", type=positive, help="of a mix: submitted work, as a share of the capacity")
     add("--seed", metavar="N", type=int, help="seed of all random numbers (default: 0)")
     _add_sweep(parser)
+    _add_cluster_sweep(parser)
     _add_advice(parser)
     _add_live(parser)
     _add_replay(parser)
@@ -94,6 +97,25 @@ def _add_sweep(parser: ArgumentParser) -> None:
     add("--loads", metavar="X,Y,...", type=positives, help="of a mix: and with each of these loads")
     add("--jobs-parallel", metavar="N", nargs="?", type=count, const=0, help="in N processes at once (default: one; "
         "without a number one for each CPU); the results are the same")  # fmt: skip
+
+
+def _add_cluster_sweep(parser: ArgumentParser) -> None:
+    add = parser.add_argument_group(
+        "the runs of --repeat as an Indexed Job of a cluster, one pod for each"
+    ).add_argument
+    add("--on-cluster", nargs="?", choices=("print", "apply"), const="print", help="print the Job as YAML, with the "
+        "files in a ConfigMap, or apply it (default: print); --jobs-parallel N has N pods at once")  # fmt: skip
+    add("--gather", action="store_true", default=None, help="wait for the pods of this very command, and print the "
+        "means; after --on-cluster apply, or with it")  # fmt: skip
+    add("--image", metavar="IMAGE", help="of the pods (default: zonewise-scheduler of this version)")
+    add("--inputs", metavar="DIRECTORY", help="of the image, with the files of TRACE and --nodes (default: a "
+        "ConfigMap, for files of up to 1 MiB)")  # fmt: skip
+    add("--namespace", metavar="NAME", default="default", help="of the Job (default: default)")
+    add("--kubeconfig", metavar="FILE", default="", help="reach the API server as this kubeconfig says (default: as a "
+        "pod of the cluster)")  # fmt: skip
+    add("--api-server", metavar="URL", default="", help="reach the API server there, without credentials")
+    add("--part", metavar="FILE", help="in a pod: simulate only the run of JOB_COMPLETION_INDEX, and write its result "
+        "to FILE")  # fmt: skip
 
 
 def _add_advice(parser: ArgumentParser) -> None:
@@ -148,9 +170,7 @@ def run(arguments: Namespace) -> int:
 
                 return run_replay(arguments)
             if arguments.repeat is not None:
-                from zonewise_scheduler.commands.sweep import run_sweep
-
-                run_sweep(arguments)
+                _run_repeated(arguments)
                 return 0
             if arguments.advise is not None:
                 from zonewise_scheduler.commands.advice import run_advice
@@ -163,6 +183,22 @@ def run(arguments: Namespace) -> int:
         sys.stderr.write("zonewise: interrupted\n")
         return _INTERRUPTED
     return 0
+
+
+def _run_repeated(arguments: Namespace) -> None:
+    """Simulate the runs of a sweep here or on a cluster, or one of them in a pod."""
+    if arguments.part is not None:
+        from zonewise_scheduler.commands.cluster_sweep import run_part
+
+        run_part(arguments)
+    elif arguments.on_cluster is not None or arguments.gather:
+        from zonewise_scheduler.commands.cluster_sweep import run_cluster_sweep
+
+        run_cluster_sweep(arguments)
+    else:
+        from zonewise_scheduler.commands.sweep import run_sweep
+
+        run_sweep(arguments)
 
 
 def _check_source(arguments: Namespace) -> None:
@@ -182,9 +218,11 @@ def _check_source(arguments: Namespace) -> None:
 
 
 def _check_sweep(arguments: Namespace) -> None:
-    for name in ("loads", "jobs_parallel"):
+    for name in ("loads", "jobs_parallel", "on_cluster", "gather", "part"):
         if arguments.repeat is None and getattr(arguments, name) is not None:
             raise CommandError(f"--{name.replace('_', '-')} goes with --repeat")
+    if arguments.gather and arguments.on_cluster == "print":
+        raise CommandError("--gather goes with --on-cluster apply, or after it: --on-cluster alone prints the Job")
     for name in ("advise", "replay"):
         if arguments.repeat is not None and getattr(arguments, name) is not None:
             raise CommandError(f"--{name} does not go with --repeat")

@@ -6,6 +6,7 @@ import os
 import sys
 from argparse import Namespace
 from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.cli.command import CommandError
 from zonewise_scheduler.commands.simulation_inputs import (
@@ -26,11 +27,30 @@ from zonewise_scheduler.simulator.sweep.sweep_runs import RunResult, SweepRun, r
 from zonewise_scheduler.simulator.sweep.worker_pool import RunError, RunsInterrupted, run_in_processes
 from zonewise_scheduler.simulator.swf import SwfLog
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Self
+
+    from zonewise_scheduler.simulator.report.result import TraceInfo
+
 _REJECTED = ("plot", "forecast", "json_jobs")
+
+
+class Sweep(NamedTuple):
+    """The runs of a sweep, and their trace."""
+
+    runs: Sequence[SweepRun]
+    trace: TraceInfo
 
 
 def run_sweep(arguments: Namespace) -> None:
     """Simulate every run, and write the means. Raises CommandError, and KeyboardInterrupt after SIGINT."""
+    sweep = prepare_sweep(arguments)
+    write_sweep(arguments, sweep, _results(arguments, sweep.runs))
+
+
+def prepare_sweep(arguments: Namespace) -> Sweep:
+    """Return the runs, and print the problems of the trace. Raises CommandError."""
     for name in _REJECTED:
         if getattr(arguments, name):
             raise CommandError(f"--{name.replace('_', '-')} does not go with --repeat")
@@ -47,13 +67,17 @@ def run_sweep(arguments: Namespace) -> None:
     trace = trace_info(arguments, source)
     if not arguments.quiet:
         print_problems(trace, source, whole=arguments.verbose)
-    del source
-    results = list(zip(runs, _results(arguments, runs), strict=True))
+    return Sweep(runs, trace)
+
+
+def write_sweep(arguments: Namespace, sweep: Sweep, results_by_run: Sequence[RunResult]) -> None:
+    """Write the means of the results, which are in the order of the runs. Raises CommandError."""
+    results = list(zip(sweep.runs, results_by_run, strict=True))
     columns = sweep_columns(results)
     write_results(
         arguments,
-        sweep_text(trace.trace, columns, terminal_width(sys.stdout)),
-        lambda: render(sweep_document(trace.trace, trace.options, results, columns)),
+        sweep_text(sweep.trace.trace, columns, terminal_width(sys.stdout)),
+        lambda: render(sweep_document(sweep.trace.trace, sweep.trace.options, results, columns)),
     )
 
 
@@ -64,26 +88,37 @@ def simulate_run(arguments: Namespace, run: SweepRun) -> RunResult:
     return run_result(summarise(run_policy(source, selected_policies(arguments)[run.policy], run_options(arguments))))
 
 
-def _results(arguments: Namespace, runs: list[SweepRun]) -> list[RunResult]:
-    visible = not arguments.quiet and sys.stderr.isatty()
-    line = ProgressLine(sys.stderr, "sweep", terminal_width(sys.stderr), things="runs") if visible else None
+class RunProgress:
+    """The number of runs that are done, on the terminal while it is entered."""
 
-    def show(done: int) -> None:
-        if line is not None:
-            line.update(done, len(runs))
+    def __init__(self, arguments: Namespace, runs: Sequence[SweepRun]) -> None:
+        """Take the arguments, which may ask for quiet."""
+        visible = not arguments.quiet and sys.stderr.isatty()
+        self._line = ProgressLine(sys.stderr, "sweep", terminal_width(sys.stderr), things="runs") if visible else None
+        self._total = len(runs)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._line is not None:
+            self._line.clear()
+
+    def show(self, done: int) -> None:
+        """Show the number."""
+        if self._line is not None:
+            self._line.update(done, self._total)
+
+
+def _results(arguments: Namespace, runs: Sequence[SweepRun]) -> list[RunResult]:
     try:
-        return run_in_processes(partial(simulate_run, arguments), runs, _processes(arguments), show)
+        with RunProgress(arguments, runs) as progress:
+            return run_in_processes(partial(simulate_run, arguments), runs, _processes(arguments), progress.show)
     except RunError as error:
         raise CommandError(str(error)) from error
     except RunsInterrupted as interruption:
-        if line is not None:
-            line.clear()
         sys.stderr.write(f"zonewise: {interruption}; no means are printed\n")
         raise KeyboardInterrupt from None
-    finally:
-        if line is not None:
-            line.clear()
 
 
 def _processes(arguments: Namespace) -> int:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.planner_feed import PlannerFeed
     from zonewise_scheduler.backfill.types import Plan
     from zonewise_scheduler.controller.jobs.interface import JobAdapter
+    from zonewise_scheduler.controller.nodes.node_view import NodeRevisions
     from zonewise_scheduler.controller.nodes.types import TrackedNode, TrackedReport
     from zonewise_scheduler.controller.observed_pod import WatchedPod
     from zonewise_scheduler.controller.planning.configuration import ConfigurationObjects
@@ -309,6 +310,15 @@ class QueueController:
     def pods_left(self) -> dict[str, int]:
         """Return by reason the pods that were left to kube-scheduler though their queues have pods bound here."""
         return dict(self._pods.binder.left)
+
+    def nodes_revised_since(self, revision: int) -> NodeRevisions:
+        """Return the nodes that have changed since a revision, 0: since the start."""
+        return self._nodes.revised_since(revision)
+
+    @property
+    def workloads(self) -> Mapping[str, Json]:
+        """The Workloads as they were observed, by namespace and name."""
+        return self._workloads.by_key
 
     def object(self, key: ObjectKey) -> Json | None:
         """Return a job or Workload as it was observed; None: it is unknown."""

@@ -66,6 +66,7 @@ from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.tas.cluster_nodes import ClusterNodes
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Mapping
 
     from zonewise_common.kube.client import Client
@@ -93,9 +94,23 @@ _WRITES_AHEAD = 1.0
 def run_controller(settings: ControllerSettings) -> int:
     """Run until SIGTERM or SIGINT, and return the program's status. Raises SettingsError."""
     logs.configure_logging(settings.log_level, settings.log_format)
-    stop = stop_event()
+    return run_until_stopped(settings, stop_event(), monotonic_clock())
+
+
+def run_until_stopped(
+    settings: ControllerSettings,
+    stop: threading.Event,
+    clock: Callable[[], float],
+    *,
+    observed: Client | None = None,
+) -> int:
+    """Run until `stop` is set, and return 0. Raises SettingsError.
+
+    `clock` returns seconds since 1970 and never goes back. `observed`: a client of a cluster that is only shown. This
+    replica then never leads, so that it writes nothing, and has neither webhooks nor forecasts.
+    """
     with ExitStack() as stack:
-        client = stack.enter_context(closing(open_client(settings.api_server, settings.kubeconfig)))
+        client = observed or stack.enter_context(closing(open_client(settings.api_server, settings.kubeconfig)))
         recorder = _recorder(settings, stack)
         feed = PlannerFeed(
             policy_named(settings.policy, settings.reserve_after),
@@ -127,7 +142,6 @@ def run_controller(settings: ControllerSettings) -> int:
             may_write=election.leads,
             count=metrics.count_attempt,
         )
-        clock = monotonic_clock()
         events = EventWriter(client, metrics.count_attempt, metrics.count_dropped_event, may_write=election.leads)
         reporter = StatusReporter(
             controller, writer.submit, events.submit, metrics, time.perf_counter, fair_sharing=settings.fair_sharing
@@ -137,6 +151,8 @@ def run_controller(settings: ControllerSettings) -> int:
         export_state(metrics, reporter, loop, writer, informers)
 
         def lead(leading: ExitStack) -> None:
+            if observed is not None:
+                return
             election.competes = True
             election.elector = _lead(settings, client, loop, reporter, leading)
 

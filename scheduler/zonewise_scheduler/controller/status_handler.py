@@ -6,6 +6,10 @@
 | /api/v1/workloads?queue=&namespace=&limit=&offset= | workloads, a page at a time |
 | /api/v1/workloads/NAMESPACE/NAME | one workload with the full explanation |
 | /api/v1/plan | what runs until when, and what is reserved to start when |
+| /api/v1/forecast?queue=&pods=&requests=&walltime= | when a job would start that is not submitted |
+| /api/v1/cluster | nodes, workloads and queues as tables, for the page |
+| /api/v1/cluster/events | what changes of these tables, as Server-Sent Events |
+| /page/ | the page |
 
 Clients share the list of workloads and the plan: each is made anew after MIN_AGE at the earliest, and after AGE_RATIO
 times as long as it took. Explanations have a rate. So clients that poll cost the controller a bounded part of its time.
@@ -18,6 +22,7 @@ import time
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 from urllib.parse import parse_qs, unquote
 
+from zonewise_common.service.encoded_response import encode_response
 from zonewise_common.service.handlers import (
     GetHandler,
     Request,
@@ -27,8 +32,13 @@ from zonewise_common.service.handlers import (
     text_response,
 )
 from zonewise_common.token_bucket import TokenBucket
+from zonewise_scheduler.controller.readapi import hypothetical
+from zonewise_scheduler.controller.readapi.cluster_feed import ClusterFeed
+from zonewise_scheduler.controller.readapi.hypothetical import HypotheticalForecasts
+from zonewise_scheduler.controller.readapi.job_details import ended_json, job_json
 from zonewise_scheduler.controller.readapi.views import (
     cluster_queue_json,
+    cohort_json,
     local_queue_json,
     matching_rows,
     plan_json,
@@ -36,6 +46,7 @@ from zonewise_scheduler.controller.readapi.views import (
     workload_json,
     workload_rows,
 )
+from zonewise_scheduler.web.static_files import redirect_browser, serve_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -43,6 +54,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from zonewise_scheduler.controller.controller import QueueController
+    from zonewise_scheduler.controller.readapi.controller_call import ControllerCall
     from zonewise_scheduler.controller.readapi.views import WorkloadRow
     from zonewise_scheduler.controller.status.queue_summaries import QueueSummaries
     from zonewise_scheduler.controller.status.reporter import StatusReporter
@@ -66,16 +78,11 @@ zonewise controller
 /api/v1/workloads  pending and running workloads: ?queue=, ?namespace=, ?limit=, ?offset=
 /api/v1/workloads/NAMESPACE/NAME  why one waits
 /api/v1/plan       what runs until when, and what is reserved to start when
+/api/v1/forecast   when a job would start: ?queue=, ?pods=, ?requests=cpu=8,memory=64Gi, ?walltime=
+/api/v1/cluster    nodes, workloads and queues as tables; /api/v1/cluster/events: what changes of them
+/page/             all this to look at, in a browser
 """
 T = TypeVar("T")
-
-
-class ControllerCall(Protocol):
-    """ControllerLoop.call."""
-
-    def __call__(self, function: Callable[[QueueController], T], timeout: float) -> T:
-        """Return the result of a function of the controller. Raises TimeoutError."""
-        ...
 
 
 class Watches(Protocol):
@@ -152,15 +159,21 @@ class ControllerStatusHandler(GetHandler):
         self._rows = _SharedAnswer(
             call, lambda controller: workload_rows(controller, reporter.notes, reporter.forecasts)
         )
+        self._feed = ClusterFeed(call, reporter, clock)
         self._plan = _SharedAnswer(call, lambda controller: plan_json(controller, clock()))
         super().__init__({
-            "/": lambda _request: text_response(200, _INDEX),
+            "/": lambda request: redirect_browser(request, _INDEX),
+            "/page/": serve_file,
+            "/page/*": serve_file,
             "/healthz": lambda _request: text_response(200, "ok\n"),
             "/readyz": self._readyz,
             "/metrics": lambda request: metrics_response(registry, request.accept),
             "/debug/state": self._state,
             "/api/v1/queues": self._queues,
-            "/api/v1/plan": lambda _request: _answered(self._plan.get),
+            hypothetical.PATH: HypotheticalForecasts(call, reporter, clock).respond,
+            "/api/v1/plan": lambda request: encode_response(request, _answered(self._plan.get)),
+            "/api/v1/cluster": self._feed.respond,
+            "/api/v1/cluster/events": self._feed.stream,
             _WORKLOADS: self._workloads,
             f"{_WORKLOADS}/*": self._workload,
         })  # fmt: skip
@@ -181,16 +194,17 @@ class ControllerStatusHandler(GetHandler):
         queues = snapshot.pop("queues")
         return json_response({**snapshot, "watches": dict(self._watches.ages), **_queues_json(queues)})
 
-    def _queues(self, _request: Request) -> Response:
+    def _queues(self, request: Request) -> Response:
         snapshot = self._reporter.snapshot
-        return json_response({"leads": snapshot.leads, **_queues_json(snapshot.queues)})
+        body = {"leads": snapshot.leads, **_queues_json(snapshot.queues)}
+        return encode_response(request, json_response(body))
 
     def _workloads(self, request: Request) -> Response:
         try:
             page = _page(request.query)
         except _BadRequest as error:
             return text_response(400, f"{error}\n")
-        return _answered(lambda: _list_json(self._rows.get(), page))
+        return encode_response(request, _answered(lambda: _list_json(self._rows.get(), page)))
 
     def _workload(self, request: Request) -> Response:
         key = unquote(request.path.removeprefix(f"{_WORKLOADS}/"))
@@ -199,7 +213,15 @@ class ControllerStatusHandler(GetHandler):
         forecasts = self._reporter.forecasts
 
         def function(controller: QueueController) -> Json | None:
-            return workload_json(controller, key, forecasts, self._clock())
+            body = workload_json(controller, key, forecasts, self._clock())
+            obj = controller.workload(key)
+            if obj is None:
+                return body
+            namespace, _, name = key.partition("/")
+            return {
+                **(body or ended_json(namespace, name, obj)),
+                **job_json(namespace, obj, self._reporter.recent_events),
+            }
 
         return _answered(lambda: self._call(function, CALL_TIMEOUT), f"there is no workload {key[:300]!r}")
 
@@ -222,6 +244,7 @@ def _list_json(rows: Iterable[WorkloadRow], page: _Page) -> Json:
 def _queues_json(queues: QueueSummaries) -> Json:
     return {
         "clusterQueues": [cluster_queue_json(queue) for queue in queues.cluster_queues.values()],
+        "cohorts": [cohort_json(cohort) for cohort in queues.cohort_tree.values()],
         "localQueues": [local_queue_json(queue) for queue in queues.local_queues.values()],
     }
 

@@ -33,6 +33,7 @@ from zonewise_scheduler.extender.verbs import ExtenderVerbs
 from zonewise_scheduler.nodes.assumed.types import LedgerTimeouts
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable
 
     from zonewise_scheduler.extender.settings import ExtenderSettings
@@ -52,7 +53,14 @@ def run_extender(settings: ExtenderSettings) -> int:
     """Run until SIGTERM or SIGINT, and return the program's status. Raises SettingsError."""
     logs.configure_logging(settings.log_level, settings.log_format)
     sys.setswitchinterval(_SWITCH_INTERVAL)
-    stop = stop_event()
+    return run_until_stopped(settings, stop_event(), monotonic_clock())
+
+
+def run_until_stopped(settings: ExtenderSettings, stop: threading.Event, clock: Callable[[], float]) -> int:
+    """Run until `stop` is set, and return 0. Raises SettingsError.
+
+    `clock` returns seconds since 1970 and never goes back.
+    """
     with ExitStack() as stack:
         client = stack.enter_context(closing(open_client(settings.api_server, settings.kubeconfig)))
         metrics = ExtenderMetrics()
@@ -60,7 +68,6 @@ def run_extender(settings: ExtenderSettings) -> int:
         fallback = FallbackPolicy(settings.unreported_nodes, settings.stale_reports, settings.stale_after,
                                   settings.watch_stale_after)  # fmt: skip
         timeouts = LedgerTimeouts(assume_timeout=settings.assume_timeout)
-        clock = monotonic_clock()
         cache = ExtenderCache(
             clock, timeouts, fallback, _misprediction_callback(settings, metrics),
             direct_binding=settings.direct_binding,

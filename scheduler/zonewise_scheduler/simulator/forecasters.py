@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zonewise_scheduler.backfill.arrival_history import ArrivalHistory
 from zonewise_scheduler.backfill.forecast import BOUNDED, sample_starts
 from zonewise_scheduler.backfill.forecast_calibration import ForecastCalibration
 from zonewise_scheduler.backfill.forecast_history import ForecastHistory
+from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
 from zonewise_scheduler.backfill.pool import pool_forecast
+from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from zonewise_scheduler.backfill.planner_state import PlannerState
-    from zonewise_scheduler.backfill.pool.pool_state import Job, PoolDecision, PoolPolicy, PoolState
+    from zonewise_scheduler.backfill.pool.job import Job
+    from zonewise_scheduler.backfill.pool.pool_state import PoolDecision, PoolPolicy, PoolState
     from zonewise_scheduler.backfill.types import Forecast
     from zonewise_scheduler.quota.api.workload_types import Workload
 
@@ -26,19 +30,19 @@ class PoolForecaster:
         self._policy = policy
         self._every = every
         self._pending = 0
-        self._history = pool_forecast.new_history()
+        self._inputs: ForecastInputs[Job] = ForecastInputs(RunTimeHistory(), ArrivalHistory())
         self._calibration = ForecastCalibration()
         self.forecasts: dict[Job, Forecast] = {}
         """By job."""
 
     def arrived(self, now: float, state: PoolState, job: Job) -> None:
         """Record the forecast of a job that does not fit now."""
-        self._history.arrivals.observe(job, job, now)
+        self._inputs.arrivals.observe(job, job, now)
         if (state.available - job.request) & job.guards == job.guards:
             return
         self._pending += 1
         if self._pending % self._every == 0:
-            starts = pool_forecast.sample_starts(now, state, self._policy, self._history, [job])[job]
+            starts = pool_forecast.sample_starts(now, state, self._policy, self._inputs, [job])[job]
             self.forecasts[job] = self._calibration.forecast(job, job.history_keys[1:2], now, starts)
 
     def decided(self, now: float, state: PoolState, decision: PoolDecision) -> None:  # noqa: ARG002 -- a watcher's
@@ -48,8 +52,8 @@ class PoolForecaster:
 
     def ended(self, now: float, job: Job, run: float) -> None:  # noqa: ARG002 -- a watcher's
         """Learn the run time of a job."""
-        self._history.run_times.observe(job, run)
-        self._history.arrivals.observe_end(job, run)
+        self._inputs.run_times.observe(job, run)
+        self._inputs.arrivals.observe_end(job, run)
 
 
 class ClusterForecaster:

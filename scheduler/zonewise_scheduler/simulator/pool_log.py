@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from zonewise_scheduler.backfill.pool.job import Job
 from zonewise_scheduler.backfill.pool.packed_amounts import NARROW_BITS, PackedRequest, ResourcePacking
-from zonewise_scheduler.backfill.pool.pool_state import Job
 from zonewise_scheduler.simulator.history import OUTCOMES, History, JobColumns, JobHistory, JobRun
 from zonewise_scheduler.simulator.lazy_sequence import LazySequence
 from zonewise_scheduler.simulator.pool_simulation import Task

@@ -18,7 +18,8 @@ from zonewise_scheduler.backfill.pool.pool_state import PoolState
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from zonewise_scheduler.backfill.pool.pool_state import Job, PoolDecision, PoolPolicy
+    from zonewise_scheduler.backfill.pool.job import Job
+    from zonewise_scheduler.backfill.pool.pool_state import PoolDecision, PoolPolicy
 
 
 class PoolObserver(Protocol):

@@ -11,7 +11,8 @@ from zonewise_scheduler.simulator.number_column import NumberColumn
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from zonewise_scheduler.backfill.pool.pool_state import Job, PoolDecision, PoolPolicy, PoolReservation, PoolState
+    from zonewise_scheduler.backfill.pool.job import Job
+    from zonewise_scheduler.backfill.pool.pool_state import PoolDecision, PoolPolicy, PoolReservation, PoolState
 
 
 class FirstReservations:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zonewise_scheduler.backfill.policies import BackfillPolicy
-    from zonewise_scheduler.backfill.pool.pool_state import Job, PoolDecision, PoolState
+    from zonewise_scheduler.backfill.pool.job import Job
+    from zonewise_scheduler.backfill.pool.pool_state import PoolDecision, PoolState
     from zonewise_scheduler.simulator.latency import Latency
     from zonewise_scheduler.simulator.pool_simulation import PoolObserver
     from zonewise_scheduler.simulator.swf import SwfLog

@@ -15,7 +15,7 @@ had until a report lacks it. Null: two pods have this key, so the holdings of ne
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -96,6 +96,14 @@ class _ClusterNode:
             self.queue_pods.pop(key, None)
 
 
+class LastReport(NamedTuple):
+    """What the last report of a node says."""
+
+    state: NodeState
+    texts: tuple[tuple[int, str], ...] | None
+    """Of nrt.holdings; None: unknown."""
+
+
 class ClusterNodes:
     """Implements backfill's NodeFeed. The result depends on the changes alone, not on how they are batched."""
 
@@ -149,6 +157,11 @@ class ClusterNodes:
             else:
                 flavor_topologies.append(topology)
         return TASSnapshot(flavor_topologies, kubelet_states=self._kubelet_states)
+
+    def last_report(self, name: str) -> LastReport | None:
+        """Return the last report of a node; None: there is none, or it cannot be read."""
+        node = self._nodes.get(name)
+        return None if node is None or node.reported is None else LastReport(node.reported, node.texts)
 
     # --- one node
 

@@ -15,6 +15,7 @@ import pytest
 
 from support.command_line import run, run_rejected
 from zonewise import cli
+from zonewise.command_registry import ENTRY_POINTS
 from zonewise.objects.machine_json import SCHEMA
 from zonewise_common import __version__
 from zonewise_common.cli.command import Command, CommandError
@@ -35,7 +36,7 @@ pytestmark = pytest.mark.usefixtures("plain_environment")
     [
         (
             ("frobnicate",),
-            "unknown command frobnicate: there is adopt, agent, capture, controller, fit, foretell, health, scheduler,",
+            "unknown command frobnicate: there is adopt, agent, cancel, capture, completion, controller, explain, fit,",
         ),
         (("--frobnicate",), "unknown option --frobnicate; see `zonewise --help`"),
         (("show", "-o", "pdf"), "unknown format pdf: there is text, svg, json"),
@@ -97,7 +98,7 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
     points: list[EntryPoint] = []
 
     def installed(group: str) -> list[EntryPoint]:
-        return points if group == cli.ENTRY_POINTS else []
+        return points if group == ENTRY_POINTS else []
 
     monkeypatch.setattr("importlib.metadata.entry_points", installed)
     monkeypatch.setitem(sys.modules, "outside_package", sys.modules[__name__])
@@ -107,16 +108,16 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
 
 def test_a_command_by_entry_point(outside: list[EntryPoint], capsys: pytest.CaptureFixture[str]) -> None:
     """A command of another package runs as ours do, and is in the overview."""
-    outside.append(EntryPoint("number", "outside_package:FROM_OUTSIDE", cli.ENTRY_POINTS))
+    outside.append(EntryPoint("number", "outside_package:FROM_OUTSIDE", ENTRY_POINTS))
     assert cli.main(["number", "7"]) == 7
     assert "no negative numbers" in run_rejected(capsys, "number", "--", "-7")
     assert "invalid int value: 'x'; see `zonewise number --help`" in run_rejected(capsys, "number", "x")
-    assert "  number   end with a number\n" in run(capsys)
+    assert "  number      end with a number\n" in run(capsys)
 
 
 def test_a_command_that_is_not_installed_whole(outside: list[EntryPoint], capsys: pytest.CaptureFixture[str]) -> None:
     """A command whose package lacks a dependency is marked as such, and does not break the overview."""
-    outside.append(EntryPoint("simulate", "no_such_package:COMMAND", cli.ENTRY_POINTS))
+    outside.append(EntryPoint("simulate", "no_such_package:COMMAND", ENTRY_POINTS))
     assert "command simulate cannot be loaded: No module named 'no_such_package'" in run_rejected(capsys, "simulate")
     assert "simulate" in run(capsys, "--help")
 
@@ -139,7 +140,7 @@ def test_ours_are_not_looked_up(
 def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Ctrl-C ends without a word, with the status that shells expect."""
 
-    def interrupt(arguments: list[str]) -> int:
+    def interrupt(arguments: list[str], program: str) -> int:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli, "_run", interrupt)

@@ -33,6 +33,8 @@ class Reason(StrEnum):
     """A feature file of Node Feature Discovery's local source."""
     HEALTH = "health"
     """A record of the kernel log about a device, or NVML."""
+    RULES = "rules"
+    """A NodeFeatureRule."""
     RELOAD = "reload"
     """The agent's own settings, or SIGHUP."""
     STOP = "stop"

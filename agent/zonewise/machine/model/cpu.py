@@ -35,6 +35,17 @@ class Variant(NamedTuple):
     name: str | None
 
 
+class CpuidLeaf(NamedTuple):
+    """What the CPUID instruction of x86 returns for a leaf and a subleaf."""
+
+    leaf: int
+    subleaf: int
+    eax: int
+    ebx: int
+    ecx: int
+    edx: int
+
+
 class Model(NamedTuple):
     """The model of processor, from /proc/cpuinfo; None for what the architecture does not print.
 
@@ -53,6 +64,9 @@ class Model(NamedTuple):
     """The instruction set as RISC-V and LoongArch spell it out: "rv64imafdc_zba_zbb"."""
     variants: tuple[Variant, ...] = ()
     """The designs of core in /proc/cpuinfo, ascending by first CPU."""
+    leaves: tuple[CpuidLeaf, ...] = ()
+    """Leaves of CPUID with features that /proc/cpuinfo does not print; none where the device /dev/cpu/N/cpuid is absent
+    or may not be read."""
 
 
 class SharedCache(NamedTuple):

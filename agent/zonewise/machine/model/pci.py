@@ -69,6 +69,8 @@ class PciFunction(NamedTuple):
     """How its IOMMU group translates addresses: "DMA", "DMA-FQ", "identity", ..."""
     iommu_version: str | None = None
     """The version of Intel's IOMMU above it: "5:0"."""
+    name: str | None = None
+    """The device's name in pci.ids, where a copy of that list was at hand."""
 
 
 class Link(NamedTuple):

@@ -22,19 +22,20 @@ others become as early as possible.
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_right, insort
 from math import inf
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy
-from zonewise_scheduler.backfill.pool.easy import due_jobs, sort_for_backfill
-from zonewise_scheduler.backfill.pool.pool_state import PoolDecision, PoolReservation, queue_order
+from zonewise_scheduler.backfill.pool.job import queue_order
+from zonewise_scheduler.backfill.pool.pool_state import PoolDecision, PoolReservation
 from zonewise_scheduler.backfill.pool.profile import AvailabilityProfile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from zonewise_scheduler.backfill.pool.pool_state import Job, PoolState
+    from zonewise_scheduler.backfill.pool.job import Job
+    from zonewise_scheduler.backfill.pool.pool_state import PoolState
 
 
 _RESERVES_ALL = BackfillPolicy(depth=UNLIMITED_DEPTH, eager=True)
@@ -215,7 +216,7 @@ class ConservativeBackfill:
         available = state.available - sum(job.request for job in starts)
         candidates = state.pending if state.must_retry else state.new_jobs
         rest = [job for job in candidates if job not in self._starts and job not in started]
-        sort_for_backfill(rest, self._policy)
+        _sort_for_backfill(rest, self._policy)
         for job in rest:
             if (available - job.request) & job.guards == job.guards and profile.fits(job, now):
                 profile.add(now, now + job.walltime, -job.request)
@@ -225,7 +226,7 @@ class ConservativeBackfill:
     def _without_reservation(self, now: float, state: PoolState) -> Iterable[Job]:
         """Return the jobs that may lack a reservation, in the order of the queue: where all get one, the new jobs."""
         if not self._reserves_at_once or state.must_rebuild:
-            return due_jobs(now, state.pending, self._policy)
+            return _due_jobs(now, state.pending, self._policy)
         return sorted(state.new_jobs, key=queue_order)
 
     @property
@@ -254,3 +255,28 @@ class ConservativeBackfill:
         start = self._starts.pop(job)
         profile.add(now if start == inf else max(start, now), start + job.walltime, job.request)
         return start + job.walltime
+
+
+def _due_jobs(now: float, pending: Sequence[Job], policy: BackfillPolicy) -> Iterator[Job]:
+    """Yield the jobs that have waited long enough for a reservation, in the order of the queue."""
+    youngest = policy.shortest_reserve_age
+    index = 0
+    while index < len(pending) and policy.reserve_after < inf:
+        job = pending[index]
+        age = now - job.submitted
+        if age >= youngest:
+            if age >= policy.reserve_age(job.walltime):
+                yield job
+            index += 1
+        else:  # all later ones of this priority are younger
+            index = bisect_right(pending, -job.priority, index, key=_falling_priority)
+
+
+def _sort_for_backfill(jobs: list[Job], policy: BackfillPolicy) -> None:
+    """Sort jobs that are not due by the policy's order; they come in the order of the queue."""
+    if policy.shortest_first and len(jobs) > 1:
+        jobs.sort(key=lambda job: (-job.priority, policy.backfill_key(job.walltime, job.submitted)))
+
+
+def _falling_priority(job: Job) -> int:
+    return -job.priority

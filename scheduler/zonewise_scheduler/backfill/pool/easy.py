@@ -23,18 +23,20 @@ the same, since they end. Jobs without one use only the extra amounts.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from heapq import merge
+from heapq import heapify, heappop, heapreplace, merge
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.backfill.policies import BackfillPolicy
-from zonewise_scheduler.backfill.pool.pool_state import Job, PoolDecision
-from zonewise_scheduler.backfill.pool.shadow import earliest_reservation, shadow_time
+from zonewise_scheduler.backfill.pool.pending_order import PendingOrder
+from zonewise_scheduler.backfill.pool.pool_state import PoolDecision
+from zonewise_scheduler.backfill.pool.shadow import Shadow, earliest_reservation, shadow_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
+    from zonewise_scheduler.backfill.pool.job import Job
+    from zonewise_scheduler.backfill.pool.pending_order import RequestGroup
     from zonewise_scheduler.backfill.pool.pool_state import PoolReservation, PoolState
 
 
@@ -58,21 +60,11 @@ class EasyBackfill(NamedTuple):
         starts, reserved_job, available = self._start_in_order(now, state)
         if not self.policy.overtaking:
             return PoolDecision(starts)
-        candidates = state.pending if state.must_retry else state.new_jobs
-        rest = [
-            job
-            for job in candidates
-            if (available - job.request) & job.guards == job.guards and job is not reserved_job
-        ]
-        if rest and starts:
-            started = set(starts)
-            rest = [job for job in rest if job not in started]
-        if rest:
-            sort_for_backfill(rest, self.policy)
-            if reserved_job is None:
-                _start_fitting(rest, available, starts)
-            else:
-                _backfill(reserved_job, rest, now, available, _running_with(now, state, starts), starts)
+        order = state.pending_order(self.policy) if state.must_retry else PendingOrder(self.policy, state.new_jobs)
+        groups = order.fitting(available)
+        if groups:
+            shadow = _shadow(reserved_job, now, available, state, starts)
+            starts += backfilled(groups, now, available, shadow, {*starts, reserved_job})
         return PoolDecision(starts, reserved_job)
 
     def reservations(self, now: float, state: PoolState) -> list[PoolReservation]:
@@ -91,7 +83,7 @@ class EasyBackfill(NamedTuple):
                 return starts, reserved_job, available
             starts.append(reserved_job)
             available -= reserved_job.request
-        for job in due_jobs(now, state.pending, self.policy):
+        for job in self._due(now, state):
             if job is reserved_job:
                 continue
             if (available - job.request) & job.guards == job.guards:
@@ -101,63 +93,59 @@ class EasyBackfill(NamedTuple):
                 return starts, job, available
         return starts, None, available
 
-
-def due_jobs(now: float, pending: Sequence[Job], policy: BackfillPolicy) -> Iterator[Job]:
-    """Yield the jobs that have waited long enough for a reservation, in the order of the queue."""
-    youngest = policy.shortest_reserve_age
-    index = 0
-    while index < len(pending) and policy.reserve_after < inf:
-        job = pending[index]
-        age = now - job.submitted
-        if age >= youngest:
-            if age >= policy.reserve_age(job.walltime):
-                yield job
-            index += 1
-        else:  # all later ones of this priority are younger
-            index = bisect_right(pending, -job.priority, index, key=_falling_priority)
+    def _due(self, now: float, state: PoolState) -> Iterable[Job]:
+        """Return the jobs that have waited long enough for a reservation, in the order of the queue."""
+        if self.policy.reserve_after <= 0:
+            return state.pending
+        return state.pending_order(self.policy).due(now) if self.policy.reserve_after < inf else ()
 
 
-def _start_fitting(rest: list[Job], available: int, starts: list[Job]) -> None:
-    """Add the jobs that fit to the starts."""
-    for job in rest:
-        if (available - job.request) & job.guards == job.guards:
-            available -= job.request
-            starts.append(job)
+def backfilled(
+    groups: Iterable[RequestGroup], now: float, available: int, shadow: Shadow, excluded: Container[Job | None]
+) -> Iterator[Job]:
+    """Yield the jobs that fit and do not delay a reservation, in the policy's order; each takes what it requests.
 
-
-def _backfill(
-    reserved_job: Job,
-    rest: list[Job],
-    now: float,
-    available: int,
-    running: Sequence[tuple[float, int, Job]],
-    starts: list[Job],
-) -> None:
-    """Add the jobs that fit and do not delay the reservation to the starts."""
-    start, extra = shadow_time(reserved_job, now, available, running)
-    for job in rest:
-        if (available - job.request) & job.guards != job.guards:
+    `excluded`: jobs that start anyway, and the reserved job.
+    """
+    reserved_start, extra = shadow
+    heads = [
+        (group.entries[0], 0, group)
+        for group in groups
+        if now + group.walltimes[0] <= reserved_start or (extra - group.request) & group.guards == group.guards
+    ]
+    heapify(heads)
+    while heads:
+        (*_, job), index, group = heads[0]
+        request, guards, entries, _ = group
+        if (available - request) & guards != guards:
+            heappop(heads)
             continue
-        if now + job.walltime > start or job.walltime == inf:
-            if (extra - job.request) & job.guards != job.guards:
-                continue
-            extra -= job.request
-        available -= job.request
-        starts.append(job)
+        beside = (extra - request) & guards == guards
+        if job not in excluded:
+            ends_before = now + job.walltime <= reserved_start and job.walltime < inf
+            if ends_before or beside:
+                yield job
+                available -= request
+                extra -= 0 if ends_before else request
+                beside = (extra - request) & guards == guards
+        index += 1
+        while not beside and index < len(entries) and now + entries[index][-1].walltime > reserved_start:
+            index += 1
+        if index < len(entries):
+            heapreplace(heads, (entries[index], index, group))
+        else:
+            heappop(heads)
 
 
-def _running_with(now: float, state: PoolState, starts: list[Job]) -> Sequence[tuple[float, int, Job]]:
+def _shadow(reserved_job: Job | None, now: float, available: int, state: PoolState, starts: Sequence[Job]) -> Shadow:
+    """Return the shadow of the reserved job; without one, nothing is ever delayed."""
+    if reserved_job is None:
+        return Shadow(inf, available)
+    return shadow_time(reserved_job, now, available, _running_with(now, state, starts))
+
+
+def _running_with(now: float, state: PoolState, starts: Sequence[Job]) -> Sequence[tuple[float, int, Job]]:
     """Return the running jobs by deadline, those that start now included."""
     if not starts:
         return state.running
     return list(merge(state.running, sorted((now + job.walltime, job.serial, job) for job in starts)))
-
-
-def sort_for_backfill(jobs: list[Job], policy: BackfillPolicy) -> None:
-    """Sort jobs that are not due by the policy's order; they come in the order of the queue."""
-    if policy.shortest_first and len(jobs) > 1:
-        jobs.sort(key=lambda job: (-job.priority, policy.backfill_key(job.walltime, job.submitted)))
-
-
-def _falling_priority(job: Job) -> int:
-    return -job.priority

@@ -13,8 +13,9 @@ from zonewise_scheduler.backfill.types import ReservedStart
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from zonewise_scheduler.backfill.pool.job import Job
     from zonewise_scheduler.backfill.pool.packed_amounts import ResourcePacking
-    from zonewise_scheduler.backfill.pool.pool_state import Job, PoolReservation, PoolState
+    from zonewise_scheduler.backfill.pool.pool_state import PoolReservation, PoolState
 
 
 def explain_job(

@@ -10,21 +10,23 @@ from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from itertools import count
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from zonewise_scheduler.backfill.arrival_history import ArrivalHistory
-from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
 from zonewise_scheduler.backfill.run_time_samples import SampledRunTimes, number_of_plays
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from zonewise_scheduler.backfill.arrival_history import PastArrival
-    from zonewise_scheduler.backfill.pool.pool_state import Job, PoolPolicy, PoolState
+    from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
+    from zonewise_scheduler.backfill.pool.job import Job
+    from zonewise_scheduler.backfill.pool.pool_state import PoolPolicy, PoolState
     from zonewise_scheduler.backfill.run_time_samples import RunTimeDraw
 
 MAX_JOBS_PLAYED = 4000
 """The jobs of all plays together, so that the cost of a forecast is bounded."""
+MAX_PLAYS = 48
+"""A decision of a pool costs microseconds, so there are more plays than of a cluster."""
 HORIZON = 30 * 24 * 3600.0
 """Seconds; a job that has not started by then has an unknown start in a play."""
 MAX_DECISIONS = 20_000
@@ -33,20 +35,8 @@ _FIRST_SERIAL = 1 << 60
 """Serials of jobs of earlier weeks, later than all others."""
 
 
-class PoolHistory(NamedTuple):
-    """What was observed of a pool so far."""
-
-    run_times: RunTimeHistory
-    arrivals: ArrivalHistory[Job]
-
-
-def new_history() -> PoolHistory:
-    """Return an empty history."""
-    return PoolHistory(RunTimeHistory(), ArrivalHistory())
-
-
 def sample_starts(
-    now: float, state: PoolState, policy: PoolPolicy, history: PoolHistory, jobs: Collection[Job] | None = None
+    now: float, state: PoolState, policy: PoolPolicy, inputs: ForecastInputs[Job], jobs: Collection[Job] | None = None
 ) -> dict[Job, list[float]]:
     """Return the start of each pending job in each play, between two decisions; the state is not changed.
 
@@ -56,9 +46,9 @@ def sample_starts(
     starts: dict[Job, list[float]] = {job: [] for job in (state.pending if jobs is None else jobs)}
     bounds = {reservation.job: max(reservation.start, now) for reservation in policy.reservations(now, state)}
     running = ((job, start) for job, (start, _) in state.run_spans.items())
-    run_times = SampledRunTimes(now, running, history.run_times)
-    for sample in range(number_of_plays(len(state.pending) + len(state.run_spans), MAX_JOBS_PLAYED)):
-        play = _PoolPlay(now, state.copy(), policy.fork(), run_times.draw(sample), history.arrivals.replay(now, sample))
+    run_times = SampledRunTimes(now, running, inputs.run_times)
+    for sample in range(number_of_plays(len(state.pending) + len(state.run_spans), MAX_JOBS_PLAYED, MAX_PLAYS)):
+        play = _PoolPlay(now, state.copy(), policy.fork(), run_times.draw(sample), inputs.arrivals.replay(now, sample))
         played = play.run(starts)
         for job, sampled in starts.items():
             sampled.append(min(played.get(job, inf), bounds.get(job, inf)))

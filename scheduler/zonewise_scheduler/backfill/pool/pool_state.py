@@ -6,37 +6,20 @@ Times are seconds of any one clock. Available amounts are packed (packed_amounts
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from zonewise_scheduler.backfill.policies import OVERRUN_EXTENSION
+from zonewise_scheduler.backfill.pool.job import Job, queue_order
+from zonewise_scheduler.backfill.pool.pending_order import PendingOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Iterable, Sequence
+
+    from zonewise_scheduler.backfill.policies import BackfillPolicy
 
 _REBUILD_STARTS = 8
 """With more starts at once the list of pending jobs is rebuilt, since a removal searches it."""
-
-
-@dataclass(slots=True, eq=False)
-class Job:
-    """A job that is pending or runs; two jobs with equal fields are two jobs."""
-
-    serial: int
-    """In the order in which jobs became known; decides between equals."""
-    request: int
-    """PackedRequest.amount."""
-    guards: int
-    """PackedRequest.guards."""
-    submitted: float
-    walltime: float = inf
-    """Declared run time in seconds, an upper bound, more than zero; infinite where none is declared."""
-    priority: int = 0
-    name: str = ""
-    """Unique, where forecasts, explanations or checkpoints name jobs."""
-    history_keys: tuple[Hashable, ...] = ()
-    """What groups it with similar jobs, the widest group first: (user, queue, template)."""
 
 
 class PoolDecision(NamedTuple):
@@ -90,8 +73,8 @@ class PoolState:
     """
 
     __slots__ = (
-        "available", "capacity", "ended", "must_rebuild", "must_retry", "new_jobs", "pending", "reserved_job",
-        "run_spans", "running", "withdrawn",
+        "_order", "_unordered", "available", "capacity", "ended", "must_rebuild", "must_retry", "new_jobs", "pending",
+        "reserved_job", "run_spans", "running", "withdrawn",
     )  # fmt: skip
 
     def __init__(self, capacity: int) -> None:
@@ -115,6 +98,19 @@ class PoolState:
         """Whether something unexpected has happened: an overrun, a start without a decision, another capacity."""
         self.must_retry = True
         """Whether jobs that did not fit may fit now."""
+        self._order: PendingOrder | None = None
+        """The pending jobs but those of `_unordered`; None until a policy asks."""
+        self._unordered: list[Job] = []
+
+    def pending_order(self, policy: BackfillPolicy) -> PendingOrder:
+        """Return the pending jobs as a policy looks at them."""
+        if self._order is None or self._order.policy != policy:
+            self._order = PendingOrder(policy, self.pending)
+        else:
+            for job in self._unordered:
+                self._order.add(job)
+        self._unordered = []
+        return self._order
 
     def copy(self) -> PoolState:
         """Return an independent copy; the jobs are the same."""
@@ -124,6 +120,7 @@ class PoolState:
         other.reserved_job = self.reserved_job
         other.new_jobs, other.ended, other.withdrawn = self.new_jobs[:], self.ended[:], self.withdrawn[:]
         other.must_rebuild, other.must_retry = self.must_rebuild, self.must_retry
+        other._order, other._unordered = None if self._order is None else self._order.copy(), self._unordered[:]
         return other
 
     def submit(self, job: Job) -> None:
@@ -134,10 +131,13 @@ class PoolState:
         else:
             insort(pending, job, key=queue_order)
         self.new_jobs.append(job)
+        if self._order is not None:
+            self._unordered.append(job)
 
     def withdraw(self, job: Job) -> None:
         """Remove a pending job; raise ValueError if it is not pending."""
         self.pending.remove(job)
+        self._remove_from_order((job,))
         if job in self.new_jobs:
             self.new_jobs.remove(job)
         if self.reserved_job is job:
@@ -193,6 +193,7 @@ class PoolState:
         else:
             for job in starts:
                 self.pending.remove(job)
+        self._remove_from_order(starts)
         for job in starts:
             self._run(job, now)
         self.reserved_job = decision.reserved_job
@@ -204,7 +205,11 @@ class PoolState:
         if self.withdrawn:
             self.withdrawn = []
 
-
-def queue_order(job: Job) -> tuple[int, float, int]:
-    """Return the sort key of a job in the queue: falling priority, submission, serial."""
-    return (-job.priority, job.submitted, job.serial)
+    def _remove_from_order(self, jobs: Iterable[Job]) -> None:
+        if self._order is None:
+            return
+        for job in jobs:
+            if job in self._unordered:
+                self._unordered.remove(job)
+            else:
+                self._order.remove(job)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from zonewise_scheduler.backfill.pool.pool_state import Job
+    from zonewise_scheduler.backfill.pool.job import Job
 
 
 class AvailabilityProfile:

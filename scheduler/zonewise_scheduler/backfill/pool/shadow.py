@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.backfill.pool.pool_state import Job, PoolReservation
+from zonewise_scheduler.backfill.pool.pool_state import PoolReservation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from zonewise_scheduler.backfill.pool.job import Job
 
 
 class Shadow(NamedTuple):

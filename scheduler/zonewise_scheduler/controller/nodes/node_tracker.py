@@ -66,6 +66,10 @@ class NodeTracker:
         self._relieved: set[str] = set()
         self._changed_keys: dict[str, dict[str, bool]] = {}
         """By node and key: whether its pod has ended."""
+        self.revision = 0
+        """Increases with each change that the planner gets."""
+        self.revisions: dict[str, int] = {}
+        """The revision of the last change of each node that is not deleted; read-only."""
 
     # --- observations
 
@@ -140,8 +144,14 @@ class NodeTracker:
         for node in self._changed_usage | self._changed_keys.keys():
             if not self._nodes[node].pods:
                 del self._nodes[node]
+        self._note_revisions({*changes, *self._changed_usage, *self._changed_keys})
         self._contents, self._changed_usage, self._changed_keys = {}, set(), {}
         return [changes[node] for node in sorted(changes)]
+
+    def pods_by_key(self, node: str) -> dict[str, tuple[TrackedPod, ...]]:
+        """Return the active pods on a node by key of nrt.holdings."""
+        known = self._nodes.get(node)
+        return {} if known is None else dict(known.pods)
 
     def requested(self, node: str) -> Resource:
         """Return what all pods on a node request together, those of the queue included."""
@@ -158,6 +168,14 @@ class NodeTracker:
         return relieved
 
     # --- parts
+
+    def _note_revisions(self, nodes: set[str]) -> None:
+        self.revision += bool(nodes)
+        for node in nodes:
+            if node in self.health:
+                self.revisions[node] = self.revision
+            else:
+                self.revisions.pop(node, None)
 
     def _set_content(self, field: str, node: str, content: str | None) -> None:
         key = field, node

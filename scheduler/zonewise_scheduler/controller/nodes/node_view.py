@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -14,15 +14,33 @@ from zonewise_scheduler.controller.nodes.placements import nodes_by_pod_set
 from zonewise_scheduler.nodes.node.node_info import read_node_info
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from zonewise_scheduler.backfill.planner_feed import PlannerFeed
-    from zonewise_scheduler.controller.nodes.types import TrackedNode
+    from zonewise_scheduler.controller.nodes.types import TrackedNode, TrackedPod
     from zonewise_scheduler.nodes.node.node_info import NodeInfo
     from zonewise_scheduler.quota.api.workload_types import Workload
 
 
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
+
+
+class NodeRevision(NamedTuple):
+    """A node that has changed."""
+
+    node: TrackedNode
+    pods: Mapping[str, tuple[TrackedPod, ...]]
+    """The active pods on it, by key of nrt.holdings."""
+
+
+class NodeRevisions(NamedTuple):
+    """The nodes at a revision, as far as the planner knows of it."""
+
+    revision: int
+    names: frozenset[str]
+    """Of all nodes."""
+    changed: list[NodeRevision]
+    """Those that have changed since an earlier revision."""
 
 
 class NodeView:
@@ -69,6 +87,12 @@ class NodeView:
             self._infos[name] = info
         info = self._infos[name]
         return None if info is None else info._replace(requested=self.tracker.requested(name))
+
+    def revised_since(self, revision: int) -> NodeRevisions:
+        """Return what has changed since a revision, 0: since the start."""
+        names = [name for name, each in self.tracker.revisions.items() if each > revision and name in self._nodes]
+        changed = [NodeRevision(self._nodes[name], self.tracker.pods_by_key(name)) for name in names]
+        return NodeRevisions(self.tracker.revision, frozenset(self.tracker.revisions), changed)
 
     def set_placement(self, key: str, workload: Workload | None) -> None:
         """Note where the pods of a workload are placed; None: it has no quota any more."""

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Self
 
-    from zonewise_scheduler.backfill.forecast import ForecastInputs, StartSamples
+    from zonewise_scheduler.backfill.forecast import StartSamples, SubmittedWorkload
     from zonewise_scheduler.backfill.forecast_history import ForecastHistory
+    from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
     from zonewise_scheduler.backfill.planner_feed import PlannerFeed
     from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.backfill.types import Plan
@@ -39,7 +40,7 @@ class ForecastBasis(NamedTuple):
     """What a forecast is made from; it is the forecaster's own."""
 
     state: PlannerState
-    inputs: ForecastInputs
+    inputs: ForecastInputs[SubmittedWorkload]
     now: float
 
 

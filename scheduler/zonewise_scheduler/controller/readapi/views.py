@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.backfill.explain import explain
 from zonewise_scheduler.backfill.explain_message import explanation_message
+from zonewise_scheduler.controller.readapi.job_details import placement_json
 from zonewise_scheduler.controller.status.pending_note import latest_time, pending_reason
 from zonewise_scheduler.controller.status.queue_summaries import is_admitted
 from zonewise_scheduler.controller.workloads.conditions import api_time
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.types import Forecast
     from zonewise_scheduler.controller.controller import QueueController
     from zonewise_scheduler.controller.status.pending_note import PendingNote
-    from zonewise_scheduler.controller.status.queue_summaries import ClusterQueueSummary, LocalQueueSummary
+    from zonewise_scheduler.controller.status.queue_summaries import (
+        ClusterQueueSummary,
+        CohortSummary,
+        LocalQueueSummary,
+    )
     from zonewise_scheduler.controller.types import Json
     from zonewise_scheduler.quota.api.workload_types import Workload
 
@@ -88,7 +93,9 @@ def workload_json(controller: QueueController, key: str, forecasts: Mapping[str,
     """Return one workload with its explanation, or its usage and placement; None: it is unknown."""
     state = controller.feed.state
     if key in state.running:
-        return _running_json(state.running[key], stopping=key in state.running_workloads.stopping)
+        run = state.running[key]
+        body = _running_json(run, stopping=key in state.running_workloads.stopping)
+        return {**body, "placement": placement_json(run.workload)}
     if key not in state.pending and key not in state.inadmissible:
         return None
     explanation = explain(state, key, now)
@@ -113,6 +120,7 @@ def cluster_queue_json(queue: ClusterQueueSummary) -> Json:
         "cohort": queue.cohort,
         **_queue_json(queue),
         "weightedShare": queue.share.rounded_weighted_share,
+        "fairWeight": queue.share.fair_weight,
         "resources": [
             {
                 "flavor": key.flavor,
@@ -125,6 +133,25 @@ def cluster_queue_json(queue: ClusterQueueSummary) -> Json:
                 "borrowed": amount_text(key.resource, each.reserved_borrowed),
             }
             for key, each in queue.resources.items()
+        ],
+    }
+
+
+def cohort_json(cohort: CohortSummary) -> Json:
+    """Return a Cohort."""
+    return {
+        "name": cohort.name,
+        "parent": cohort.parent,
+        "weightedShare": cohort.share.rounded_weighted_share,
+        "fairWeight": cohort.share.fair_weight,
+        "resources": [
+            {
+                "flavor": key.flavor,
+                "resource": key.resource,
+                "quota": amount_text(key.resource, quota),
+                "used": amount_text(key.resource, cohort.usage.get(key, 0)),
+            }
+            for key, quota in cohort.quotas.items()
         ],
     }
 

@@ -3,6 +3,7 @@
     job        its Workload                     next write
     ended      not Finished                     Workload: Finished
     any        several, or none that matches    delete those that do not match
+    held       none, and waits for other Jobs   none: a dependency has to be fulfilled first (api/job_dependency.py)
     held       none                             create it
     runs       none that matches                the next write of a stop, without what a start added (jobs/injected.py)
     runs       without quota, or evicted        the next write of a stop
@@ -83,6 +84,8 @@ class JobState(NamedTuple):
     """Its Workloads, by key."""
     active_pods: int = 0
     """Pods of its Workloads that are observed and have not finished."""
+    dependency_waits: bool = False
+    """Whether a Job that it depends on has to end first."""
 
 
 class JobContext(NamedTuple):
@@ -148,6 +151,8 @@ def _without_workload(state: JobState, context: JobContext) -> Write | None:
     if not state.adapter.is_suspended(state.job) or is_injected(state.job):
         original = without_injected(state.job, pod_sets)
         return _job_write(state, state.adapter.next_stop(state.job, original))
+    if state.dependency_waits:
+        return None
     workload = build_workload(state.job, state.adapter.resource, pod_sets, context.manifest)
     key = ObjectKey(WORKLOADS, workload["metadata"]["namespace"], workload["metadata"]["name"])
     return Write(Verb.CREATE, key, "create the Workload", workload, workload=key.namespaced_name)

@@ -6,11 +6,12 @@ import logging
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import FieldError
-from zonewise_common.kube.resources import LEADER_WORKER_SETS
+from zonewise_common.kube.resources import JOBS, LEADER_WORKER_SETS
 from zonewise_scheduler.controller.cluster_cache import WorkloadIndex, owner_uid, uid_of
 from zonewise_scheduler.controller.jobs.interface import ParentAdapter
 from zonewise_scheduler.controller.jobs.job_fields import has_managed_owner
 from zonewise_scheduler.controller.jobs.registry import adapter_of_job, group_kind
+from zonewise_scheduler.controller.reconcile.dependent_jobs import DependentJobs
 from zonewise_scheduler.controller.reconcile.job import JobContext, JobState, next_job_write
 from zonewise_scheduler.controller.reconcile.plain_pods_state import surplus_workloads
 
@@ -43,6 +44,7 @@ class JobReconciler:
         self._workloads = workloads
         self._active_pods = active_pods
         self._dirty: dict[ObjectKey, None] = {}
+        self._dependents = DependentJobs(find)
         self._writers: dict[ObjectKey, ObjectKey] = {}
         """The job that last wanted to write an object, by that object: another write of it may be on its way."""
 
@@ -54,6 +56,8 @@ class JobReconciler:
             self.by_uid.pop(uid_of(old), None)
         if new is not None:
             self.by_uid[uid_of(new)] = key
+        if key.resource == JOBS:
+            self._dirty.update(dict.fromkeys(self._dependents.change(key, new)))
         self._mark_parent(new or old)
 
     def mark(self, key: ObjectKey) -> None:
@@ -105,7 +109,8 @@ class JobReconciler:
         if of_job is None:
             return []
         pods = sum(map(self._active_pods, workloads))
-        write = next_job_write(JobState(key, job, of_job, workloads, pods), context)
+        waits = key.resource == JOBS and not workloads and self._dependents.waits(key, job)
+        write = next_job_write(JobState(key, job, of_job, workloads, pods, waits), context)
         return [] if write is None else [write]
 
     def _mark_parent(self, child: Json | None) -> None:

@@ -100,6 +100,18 @@ class LocalQueueSummary(NamedTuple):
     """By all flavors and resources of its ClusterQueue; quotas are those of the ClusterQueue."""
 
 
+class CohortSummary(NamedTuple):
+    """A Cohort."""
+
+    name: str
+    parent: str
+    share: DRS
+    quotas: Mapping[FlavorResource, int]
+    """Of it and of all below it, in amounts."""
+    usage: Mapping[FlavorResource, int]
+    """The part of the usage below it that is beyond what its members keep for themselves."""
+
+
 class QueueSummaries(NamedTuple):
     """All queues."""
 
@@ -108,6 +120,7 @@ class QueueSummaries(NamedTuple):
     """By namespace/name."""
     cohorts: Mapping[str, DRS] = {}
     """The share of each cohort."""
+    cohort_tree: Mapping[str, CohortSummary] = {}
 
 
 class _Usage:
@@ -156,7 +169,20 @@ def summarize_queues(state: PlannerState, problems: Mapping[str, Iterable[str]])
             {} if node is None else _resources(node, usage),
         )
     cohorts = {name: dominant_resource_share(node) for name, node in state.snapshot.cohorts.items()}
-    return QueueSummaries(cluster_queues, local_queues, cohorts)
+    return QueueSummaries(cluster_queues, local_queues, cohorts, _cohort_tree(state, cohorts))
+
+
+def _cohort_tree(state: PlannerState, shares: Mapping[str, DRS]) -> dict[str, CohortSummary]:
+    return {
+        name: CohortSummary(
+            name,
+            "" if node.parent is None else node.parent.name,
+            shares[name],
+            dict(node.subtree_quota),
+            dict(node.usage),
+        )
+        for name, node in state.snapshot.cohorts.items()
+    }
 
 
 def is_admitted(workload: Workload) -> bool:

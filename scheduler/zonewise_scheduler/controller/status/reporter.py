@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from zonewise_scheduler.backfill.forecast_history import ForecastHistory
@@ -44,6 +45,8 @@ BUDGET = 0.05
 """or the time that one takes, divided by this, whichever is longer."""
 MAX_IN_FLIGHT = 20
 """Writes on their way beyond which no notes are written, and statuses of queues seldom."""
+MAX_RECENT_EVENTS = 5000
+"""Events of all jobs together that the read API can show."""
 REJECTED_PAUSE = 60.0
 """Seconds before a status that the server has rejected is tried again."""
 
@@ -65,6 +68,17 @@ class ControllerSnapshot(NamedTuple):
     """Jobs and Workloads that cannot be read, with the reason."""
     pods_left: Mapping[str, int] = {}
     """Pods that were left to kube-scheduler though their queues have the controller bind them, by reason."""
+
+
+class RecentEvent(NamedTuple):
+    """An Event that a job has got."""
+
+    at: float
+    """Seconds since 1970."""
+    kind: str
+    namespace: str
+    name: str
+    event: JobEvent
 
 
 class WriteObserver(Protocol):
@@ -102,6 +116,8 @@ class StatusReporter:
         """The last forecasts; replaced and never changed, so that another thread may read them."""
         self.history = ForecastHistory()
         """What forecasts learn from; for the controller's thread."""
+        self.recent_events: deque[RecentEvent] = deque(maxlen=MAX_RECENT_EVENTS)
+        """The last Events, the oldest first; for the controller's thread."""
         self._controller = controller
         self._submit = submit
         self._emit = emit
@@ -233,6 +249,8 @@ class StatusReporter:
     def _tell(self, involved: dict[str, str], event: JobEvent, now: float) -> None:
         write = self._events.write(involved, event, now)
         if write is not None:
+            kind, namespace, name = (involved.get(field, "") for field in ("kind", "namespace", "name"))
+            self.recent_events.append(RecentEvent(now, kind, namespace, name, event))
             self._emit(write)
 
 

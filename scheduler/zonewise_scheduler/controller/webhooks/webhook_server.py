@@ -12,6 +12,7 @@ import datetime
 import logging
 import os
 import threading
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.kube.client import PatchKind
@@ -36,6 +37,8 @@ _PERIOD = 60.0
 """Seconds between two looks at the Secret and, by the leader, at the webhook configurations."""
 _RETRY = 5.0
 """Seconds until the next look after an error, and while nothing is served."""
+_LEADER_PERIOD = 0.1
+"""Seconds between two looks whether this replica leads now: until its CAs are written no job can be created."""
 _IDLE_TIMEOUT = 120.0
 """Seconds for which an idle connection of the API server stays open; Go's net/http closes it after 90 s."""
 _KEYS = {"ca": "ca.crt", "ca_key": "ca.key", "cert": "tls.crt", "key": "tls.key"}
@@ -131,7 +134,14 @@ class WebhookServer:
             except (KubeError, OSError) as error:
                 log.warning("webhooks: %s", error)
                 wait = _RETRY
-            self._stopping.wait(wait)
+            self._wait(wait)
+
+    def _wait(self, seconds: float) -> None:
+        """Wait until the next look is due, or this replica begins to lead."""
+        deadline, led = time.monotonic() + seconds, self._is_leader()
+        while (left := deadline - time.monotonic()) > 0 and not self._stopping.wait(min(left, _LEADER_PERIOD)):
+            if self._is_leader() and not led:
+                return
 
     @property
     def _file(self) -> str:

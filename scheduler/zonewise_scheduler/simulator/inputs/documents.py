@@ -52,13 +52,19 @@ def read_documents(source: str) -> list[Document]:
     if not is_directory(source):
         with open_source(source) as file:
             return parse_documents(file.read(), source_name(source))
-    try:
-        files = sorted(str(file_path) for file_path in Path(source).iterdir() if file_path.suffix in _SUFFIXES)
-    except OSError as error:
-        raise InputError(source, f"cannot be read: {error.strerror}") from error
-    if not files:
-        raise InputError(source, f"there is no file in it that ends in {', '.join(_SUFFIXES)}")
+    files = document_files(source)
     return [file_path for file in files for file_path in read_documents(file)]
+
+
+def document_files(directory: str) -> list[str]:
+    """Return the files of a directory that may hold objects, in order of name. Raises InputError."""
+    try:
+        files = sorted(str(file_path) for file_path in Path(directory).iterdir() if file_path.suffix in _SUFFIXES)
+    except OSError as error:
+        raise InputError(directory, f"cannot be read: {error.strerror}") from error
+    if not files:
+        raise InputError(directory, f"there is no file in it that ends in {', '.join(_SUFFIXES)}")
+    return files
 
 
 def parse_documents(content: bytes, where: str) -> list[Document]:

@@ -73,6 +73,34 @@ def test_nrt(server: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert obj["metadata"]["name"] == "node-7"
 
 
+def test_labels_with_the_device_plugins_configuration(
+    server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file is read for the labels; one that cannot be used is an error in one line."""
+    config = tmp_path / "config.yaml"
+    config.write_text("flags: {migStrategy: single}")
+    assert run(capsys, "show", "--root", server, "-o", "labels", "--gfd-config", str(config))
+    config.write_text("flags: {migStrategy: triple}")
+    message = run_rejected(capsys, "show", "--root", server, "-o", "labels", "--gfd-config", str(config))
+    assert message == f"{config}: flags.migStrategy: 'triple' is none of none, single, mixed"
+
+
+def test_labels_with_the_workers_configuration(server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Keys that are not honoured are on standard error; a damaged file is an error in one line."""
+    config = tmp_path / "nfd-worker.conf"
+    config.write_text("core: {labelSources: [system], klog: {v: 1}}")
+    assert cli.main(["show", "--root", server, "-o", "labels", "--nfd-config", str(config)]) == 0
+    out, err = capsys.readouterr()
+    assert "feature.node.kubernetes.io/" not in out.replace("feature.node.kubernetes.io/system-", "")
+    assert err == f"{config}: core.klog is not honoured: the settings logLevel and logFormat decide\n"
+    config.write_text("core: 5")
+    message = run_rejected(capsys, "show", "--root", server, "-o", "labels", "--nfd-config", str(config))
+    assert message == f"{config}: core: must have keys, not be '5'"
+    config.unlink()
+    message = run_rejected(capsys, "show", "--root", server, "-o", "labels", "--nfd-config", str(config))
+    assert message == f"{config}: does not exist"
+
+
 @pytest.mark.parametrize(("groups", "options"), [([], False), (["--features", "kernel.config"], True)])
 def test_node_feature(groups: list[str], options: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The object that the agent would write: labels, and features with the groups that are asked for."""

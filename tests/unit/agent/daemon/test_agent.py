@@ -20,6 +20,8 @@ from zonewise.daemon.pod_labels import pod_exclusion
 from zonewise.daemon.sinks import PublishingSink
 from zonewise.machine.model.problem import Problem
 from zonewise.nfd.types import LocalFeatures, LocalLabel
+from zonewise.nfd.worker_config import DEFAULT_WORKER_CONFIG, WorkerConfig
+from zonewise.objects.labels import LabelConfig
 from zonewise.objects.nrt import NrtOptions, machine_to_nrt
 from zonewise.publish.nrt_publisher import NO_WRITE, WriteResult
 from zonewise.usage.node_usage import exclude_none, node_usage
@@ -410,6 +412,45 @@ def test_a_feature_file_that_changes_is_published() -> None:
     loop.local_features = LocalFeatures()
     loop.run_once(Reason.TIMER)
     assert loop.sink.snapshots[-1] == loop.sink.snapshots[0]
+
+
+def test_a_changed_configuration_counts() -> None:
+    """At the event, with its problems, until it is repaired."""
+    loop = Loop()
+    loop.run_once(START)
+    loop.label_config = LabelConfig(None, problems=("/c: is no YAML; GFD's labels are left out",))
+    loop.run_once(STATE)
+    assert loop.sink.snapshots[-1].problems == ()
+    loop.run_once(Reason.FEATURES)
+    assert loop.sink.snapshots[-1].problems == ("/c: is no YAML; GFD's labels are left out",)
+    loop.label_config = LabelConfig()
+    loop.run_once(Reason.TIMER)
+    assert loop.sink.snapshots[-1] == loop.sink.snapshots[0]
+
+
+@pytest.mark.parametrize("worker", [None, DEFAULT_WORKER_CONFIG._replace(no_publish=True)])
+def test_no_labels_are_published(worker: WorkerConfig | None) -> None:
+    """Where the worker's configuration says so or is unknown: labels that were written stay as they are."""
+    loop = Loop()
+    loop.label_config = LabelConfig(worker=worker)
+    loop.run_once(START)
+    assert loop.sink.snapshots[-1].labels is None
+    loop.label_config = LabelConfig()
+    loop.run_once(Reason.FEATURES)
+    assert loop.sink.snapshots[-1].labels
+
+
+def test_features_that_are_not_published_still_have_labels() -> None:
+    """As in NFD: labels are made of all features."""
+    loop = Loop()
+    loop.run_once(START)
+    plain = loop.sink.snapshots[-1]
+    loop.label_config = LabelConfig(worker=DEFAULT_WORKER_CONFIG._replace(no_publish_features=("memory.*",)))
+    loop.run_once(Reason.FEATURES)
+    last = loop.sink.snapshots[-1]
+    assert "memory.numa" in plain.features.attributes
+    assert "memory.numa" not in last.features.attributes
+    assert last.labels == plain.labels
 
 
 def test_without_a_kubelet() -> None:

@@ -16,8 +16,8 @@ from zonewise.machine.model.gpu import Mig, MigInstance
 from zonewise.machine.model.host import Firmware, Kernel, Nvdimm, Virtualization
 from zonewise.machine.model.machine import Machine
 from zonewise.machine.model.network import RdmaDevice
-from zonewise.objects.gfd_labels import sanitized_name
-from zonewise.objects.labels import machine_to_labels, render_labels, sanitized_label_value
+from zonewise.objects.gfd_resources import sanitized_name
+from zonewise.objects.labels import LabelConfig, machine_to_labels, render_labels, sanitized_label_value
 
 NAME = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
@@ -133,7 +133,8 @@ def test_other_architectures() -> None:
 def test_model_of_an_x86_processor(vendor: str, label: str) -> None:
     """Vendor by NFD's name, family and model as decimal numbers."""
     labels = nfd(x86("", vendor=vendor, family="6", model="143"))
-    assert labels == {"cpu-model.vendor_id": label, "cpu-model.family": "6", "cpu-model.id": "143"}
+    described = {name: value for name, value in labels.items() if name.startswith("cpu-model.")}
+    assert described == {"cpu-model.vendor_id": label, "cpu-model.family": "6", "cpu-model.id": "143"}
 
 
 def test_model_of_an_arm_processor() -> None:
@@ -253,6 +254,18 @@ def test_no_gpu_in_nvml() -> None:
     gpus = tuple(gpu._replace(uuid=None) for gpu in gpu_server().gpus)
     assert gfd(gpu_server()._replace(gpus=gpus)) == {}
     assert gfd(hybrid()) == {}
+
+
+def test_unknown_sharing() -> None:
+    """No label of GFD where the device plugin's configuration is unknown, as GFD itself does not start then."""
+    plain = machine_to_labels(gpu_server())
+    labels = machine_to_labels(gpu_server(), config=LabelConfig(None))
+    assert labels == {name: value for name, value in plain.items() if not name.startswith("nvidia.com/")}
+
+
+def test_a_machine_without_a_name() -> None:
+    """It is "unknown", as GFD has it."""
+    assert gfd(gpu_server()._replace(firmware=Firmware()))["gpu.machine"] == "unknown"
 
 
 def test_two_models_on_a_node() -> None:

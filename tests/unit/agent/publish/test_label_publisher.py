@@ -50,9 +50,11 @@ def without_nfd() -> Cluster:
 class Agent:
     """A publisher and its clock."""
 
-    def __init__(self, cluster: Cluster, mode: str = "auto", target: LabelTarget = TARGET) -> None:
+    def __init__(
+        self, cluster: Cluster, mode: str = "auto", target: LabelTarget = TARGET, *, take_over: bool = False
+    ) -> None:
         self.clock = Clock()
-        self.publisher = LabelPublisher(cluster, target, mode=mode, clock=self.clock)
+        self.publisher = LabelPublisher(cluster, target, mode=mode, take_over=take_over, clock=self.clock)
 
     def publish(self, labels: dict[str, str] | None = None, features: Features = FEATURES) -> LabelWriteResult:
         return self.publisher.publish(LABELS if labels is None else labels, features)
@@ -63,6 +65,24 @@ class Agent:
 
 
 # --- directly
+
+
+def test_labels_left_behind_are_taken_over(caplog: pytest.LogCaptureFixture) -> None:
+    """On request, and their owner is logged; a master that claims them again is at work, and a problem."""
+    cluster = without_nfd()
+    cluster.label(B, "old")
+    cluster.annotate(NFD_ANNOTATION, f"cpu-other,{B}")
+    agent = Agent(cluster, "node", take_over=True)
+    with caplog.at_level("INFO"):
+        assert agent.publish().problems == ()
+    assert cluster.labels == FOREIGN | LABELS
+    assert cluster.node["annotations"] == {ANNOTATION: ",".join(sorted(LABELS)), NFD_ANNOTATION: "cpu-other"}
+    assert caplog.messages == [f"took over 1 labels that nfd-master had set: {B}"]
+    cluster.label(B, "again")
+    cluster.annotate(NFD_ANNOTATION, B)
+    problems = agent.publish_later().problems
+    assert cluster.labels[B] == "again"
+    assert problems[-1].startswith("Node Feature Discovery's master is at work")
 
 
 @pytest.mark.parametrize("mode", ["auto", "node"])
@@ -411,7 +431,7 @@ def test_a_label_of_a_file_that_is_forbidden_costs_itself() -> None:
     assert cluster.labels == FOREIGN | LABELS
     assert done.counts == (("nodefeature", 0), ("node", len(LABELS)))
     [problem] = done.problems
-    assert problem.startswith("the Node cannot have the labels example.com/rack of feature files: ")
+    assert problem.startswith("the Node cannot have the labels example.com/rack of feature files and rules: ")
 
 
 def test_labels_that_are_forbidden_altogether_are_an_error() -> None:

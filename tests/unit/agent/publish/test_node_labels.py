@@ -147,3 +147,77 @@ def test_whatever_others_do(steps: list[dict[str, str] | tuple[str, str | None]]
     ours = {name: value for name, value in last.items() if name not in theirs}
     assert cluster.labels == theirs | ours
     assert owned_labels(cluster.node) == ours.keys()
+
+
+def test_agents_of_two_instances_leave_each_others_labels() -> None:
+    """Neither sets what the other has set, removes it, or changes its record."""
+    first = patched({A: "1", B: "x"}, {"resourceVersion": "1"}, "")
+    second = patched({B: "y"}, first, "second")
+    assert second["labels"] == first["labels"]
+    third = patched({"zonewise.dev/c": "3"}, second, "second")
+    assert third["labels"] == {**first["labels"], "zonewise.dev/c": "3"}
+    assert third["annotations"] == {ANNOTATION: f"{B},{A}", f"{ANNOTATION}.second": "zonewise.dev/c"}
+    assert node_labels_patch({A: "1", B: "x"}, third).body == {}
+    assert patched({}, patched({}, third, "second"), "")["labels"] == {}
+
+
+def patched(desired: dict[str, str], metadata: dict[str, Any], instance: str) -> dict[str, Any]:
+    """The metadata after the patch of an instance."""
+    changes = node_labels_patch(desired, metadata, instance).body.get("metadata", {})
+    result: dict[str, Any] = {"resourceVersion": "1"}
+    for field in ("labels", "annotations"):
+        merged = {**metadata.get(field, {}), **changes.get(field, {})}
+        result[field] = {name: value for name, value in merged.items() if value is not None}
+    return result
+
+
+# --- taking over
+
+
+def take_over(desired: dict[str, str], current: dict[str, Any]) -> NodeLabelsPatch:
+    return node_labels_patch(desired, current, take_over=lambda _name: True)
+
+
+def test_labels_left_behind_become_ours() -> None:
+    """Also those that NFD's annotation claims; its other names and the labels that we do not desire stay."""
+    labels = {A: "1", B: "old", C: "9", "feature.node.kubernetes.io/rule": "x"}
+    patch = take_over({B: "new", C: "9"}, metadata(labels, nfd=f"c,rule,{B}", nfd2="c"))
+    annotations = {ANNOTATION: f"{C},{B}", NFD_ANNOTATION: "rule", f"second.{NFD_ANNOTATION}": None}
+    fields = {"resourceVersion": "5", "labels": {B: "new"}, "annotations": annotations}
+    assert patch == NodeLabelsPatch({"metadata": fields}, (), 2, {B: "nfd-master", C: "nfd-master"})
+    assert node_labels_patch({B: "new", C: "9"}, metadata(labels, nfd=f"c,rule,{B}")).adopted == {}
+
+
+@pytest.mark.parametrize(
+    ("manager", "adopted"),
+    [
+        (None, "an unknown manager"),
+        ("gpu-feature-discovery", "gpu-feature-discovery"),
+        ("nfd-master", "nfd-master"),
+        ("k8s-node-labeller", "k8s-node-labeller"),
+        ("kubectl-label", None),
+    ],
+)
+def test_whose_labels_are_taken_over(manager: str | None, adopted: str | None) -> None:
+    """Those of labellers, who are named; what a person or another controller has set stays theirs."""
+    fields: dict[str, Any] = {"f:metadata": {"f:labels": {f"f:{B}": {}}}}
+    managed: list[Any] = [] if manager is None else [{"manager": manager, "fieldsV1": fields}]
+    patch = take_over({B: "x"}, {**metadata({B: "y"}), "managedFields": managed})
+    assert patch.adopted.get(B) == adopted
+    assert bool(patch.problems) == (adopted is None)
+
+
+@pytest.mark.parametrize("name", [A, "example.com/rack"])
+def test_labels_of_other_namespaces_are_not_taken_over(name: str) -> None:
+    assert take_over({name: "1"}, metadata({name: "2"})).adopted == {}
+
+
+def test_what_a_master_claims_and_has_not_set_is_not_taken_over() -> None:
+    """It is about to set it, so it is at work."""
+    assert take_over({C: "1"}, metadata({}, nfd="c")) == NodeLabelsPatch({})
+
+
+def test_labels_of_another_instance_are_not_taken_over() -> None:
+    """They have names of NFD and no recorded manager, and are those of an agent at work."""
+    first = patched({B: "x"}, {"resourceVersion": "1"}, "")
+    assert node_labels_patch({B: "y"}, first, "second", take_over=lambda _name: True).adopted == {}

@@ -214,3 +214,44 @@ def test_an_unknown_distance_keeps_the_table() -> None:
     first, second = machine.zones
     machine = machine._replace(zones=(first, second._replace(distances={})))
     assert layout(machine).distances == ((0, (10, 40)), (1, (None, None)))
+
+
+def test_a_port_narrower_than_its_device() -> None:
+    """It is the slot, and no link that has lost lanes."""
+    machine = gpu_server()
+    gpu = next(function for function in machine.pci if function.address == machine.gpus[0].address)
+    port = next(function for function in machine.pci if function.address == gpu.parent)
+    assert gpu.link is not None
+    narrow = gpu.link._replace(width=8, max_width=16)
+    for lanes, warning in ((8, "its port has x8, of x16"), (16, "link degraded to x8"), (None, "link degraded to x8")):
+        links = {gpu.address: narrow, port.address: narrow._replace(width=lanes, max_width=lanes)}
+        pci = tuple(function._replace(link=links.get(function.address, function.link)) for function in machine.pci)
+        assert device(machine._replace(pci=pci), "GPU0").warnings == (warning,)
+
+
+def test_a_shared_driver_is_named_once() -> None:
+    """Below the picture, for four devices or more; fewer have it beside them."""
+    machine = gpu_server()
+    for count in (3, 4, 8):
+        gpus = tuple(gpu._replace(driver="vfio-pci" if i < count else gpu.driver) for i, gpu in enumerate(machine.gpus))
+        picture = layout(machine._replace(gpus=gpus))
+        beside = [held.names[0] for held in devices_in(picture) if "driver vfio-pci" in held.notes]
+        below = [note for note in picture.notes if note.startswith("Driver")]
+        if count < 4:
+            assert (beside, below) == (["GPU0", "GPU1", "GPU2"], [])
+        else:
+            assert (beside, below) == ([], [f"Driver vfio-pci: GPU0..GPU{count - 1}"])
+
+
+def test_names_of_pci_ids() -> None:
+    """A GPU without a driver has its product's name; a name of the driver comes first."""
+    machine = gpu_server()
+    address = machine.gpus[0].address
+    pci = tuple(
+        function._replace(name="GH100 [H100 SXM5 80GB]") if function.address == address else function
+        for function in machine.pci
+    )
+    unnamed = machine._replace(pci=pci, gpus=(machine.gpus[0]._replace(model=None, memory=None), *machine.gpus[1:]))
+    assert device(unnamed, "GPU0").description == "NVIDIA H100 SXM5 80GB"
+    assert "NVIDIA H100 SXM5 80GB" in layout(unnamed).facts[1]
+    assert device(machine._replace(pci=pci), "GPU0").description.startswith(machine.gpus[0].model or "-")

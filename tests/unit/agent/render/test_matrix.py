@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from support.any_machines import any_machines
 from support.machine_parts import Slot, cpus, function, with_links
 from support.machines import ALL, gpu_server, grace_blackwell, hybrid, small_vm
+from zonewise.machine.model.host import Accelerator
 from zonewise.machine.model.machine import Machine
 from zonewise.render.canvas import column_width
 from zonewise.render.matrix import render_matrix
@@ -157,3 +158,48 @@ def test_no_line_is_too_long(name: str, width: int) -> None:
 def test_no_line_of_any_machine_is_too_long(machine: Machine, width: int) -> None:
     """Whatever devices are called."""
     assert all(column_width(line) <= width for line in render_matrix(machine, width).split("\n"))
+
+
+# --- the default: what computes, and the network
+
+
+def test_gpus_against_gpus_and_network_ports() -> None:
+    """No drives and no list of devices, which the picture has; the cells are those of the whole matrix."""
+    machine = gpu_server()
+    cells = read(render_matrix(machine, 200, everything=False))
+    whole = read(render_matrix(machine, 200))
+    gpus = [f"GPU{i}" for i in range(8)]
+    assert {row for row, _ in cells} == set(gpus)
+    columns = {column for _, column in cells} - {"Zone", "CPUs"}
+    assert columns > set(gpus)
+    assert not any(column.startswith("nvme") for column in columns)
+    assert all(whole[pair] == cell for pair, cell in cells.items())
+    assert str(machine.gpus[0].address) not in render_matrix(machine, 200, everything=False)
+
+
+def test_network_ports_where_nothing_computes() -> None:
+    """With each other; a single one has no matrix."""
+    machine = gpu_server()._replace(gpus=(), accelerators=())
+    names = {row for row, _ in read(render_matrix(machine, 200, everything=False))}
+    assert names == {column for _, column in read(render_matrix(machine, 200, everything=False))} - {"Zone", "CPUs"}
+    assert "mlx5_0" in names
+    assert render_matrix(many_drives(8, 2), 80, everything=False) == ""
+    assert render_matrix(Machine(), 80, everything=False) == ""
+
+
+@given(any_machines(), st.integers(40, 130))
+@settings(max_examples=20)
+def test_no_line_of_the_default_matrix_is_too_long(machine: Machine, width: int) -> None:
+    assert all(column_width(line) <= width for line in render_matrix(machine, width, everything=False).split("\n"))
+
+
+def test_an_accelerator_computes_and_an_engine_of_the_chipset_does_not() -> None:
+    """Both are DMA engines to the kernel; Intel's DSA has the driver idxd."""
+    machine = small_vm()
+    address = "0000:00:1e.0"
+    engines = (*machine.pci, function(address, "0880", ("8086", "0b25"), Slot("pci0000:00", (), 0)))
+    machine = with_links(machine._replace(pci=engines))
+    for driver, shown in (("idxd", True), ("ioatdma", False), (None, False)):
+        engine = Accelerator("dsa0", address, 0, "dma", "8086", "0b25", driver)
+        names = {row for row, _ in read(render_matrix(machine._replace(accelerators=(engine,)), 200))}
+        assert ("dsa0" in names) == shown

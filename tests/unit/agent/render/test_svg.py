@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 from xml.etree import ElementTree
 
@@ -15,6 +16,7 @@ from support.machines import ALL, big_machine, gpu_server, grace_blackwell, hybr
 from zonewise.machine.model.cpu import Core
 from zonewise.machine.model.machine import Machine
 from zonewise.machine.model.problem import Problem
+from zonewise.render.matrix import matrix_table
 from zonewise.render.shapes import escape_xml, shortened, text_width
 from zonewise.render.svg import render_svg
 from zonewise_common.k8s.cpuset import CpuSet
@@ -106,6 +108,17 @@ def texts_in(machine: Machine) -> list[str]:
 def drawn(machine: Machine, kind: str) -> list[ElementTree.Element]:
     """Return the groups of a kind."""
     return [group for group in groups_in(parsed(machine)) if group.attrib["class"] == kind]
+
+
+def test_the_matrix_is_in_the_picture() -> None:
+    """Every cell of it, with the meanings; a machine with one device has none."""
+    machine = gpu_server()
+    table = matrix_table(machine, everything=False)
+    texts = Counter(texts_in(machine))
+    cells = Counter(cell for line in table.cells for cell in line)
+    assert all(texts[cell] >= count for cell, count in cells.items())
+    assert all(f"{relation}: {meaning}" in texts for relation, meaning in table.meanings())
+    assert not any(text.startswith("X: ") for text in texts_in(small_vm()._replace(nics=(), accelerators=())))
 
 
 # --- geometry
@@ -229,7 +242,7 @@ def test_problems_are_counted() -> None:
 
 def test_an_empty_machine_has_a_picture() -> None:
     """With a title, and with nothing that is not known."""
-    assert texts_in(Machine()) == ["unknown product", "zones unknown"]
+    assert texts_in(Machine()) == ["Linux machine", "zones unknown"]
 
 
 # --- the document

@@ -165,7 +165,7 @@ def test_names_cannot_act_on_the_terminal() -> None:
 
 def test_an_empty_machine_has_a_picture() -> None:
     """Of which nothing is known, and nothing is claimed."""
-    assert lines(Machine(), 80) == ["unknown product", "zones unknown", ""]
+    assert lines(Machine(), 80) == ["Linux machine", "zones unknown", ""]
 
 
 def test_a_degraded_link_is_marked_at_every_width() -> None:

@@ -44,3 +44,10 @@ def test_every_cpu_is_shown(name: str) -> None:
 def test_every_vector_picture_is_in_order(name: str) -> None:
     """Nothing overlaps, nothing leaves its box."""
     check_geometry(scan_of(name).machine)
+
+
+def test_an_hgx_fits_on_a_screen() -> None:
+    """Eight GPUs, ten ports, eight drives: picture and matrix have at most 60 lines of 120 columns."""
+    machine = scan_of("synthetic/hgx_h100").machine
+    parts = render_terminal(machine, 120, colour=False), render_matrix(machine, 120, everything=False)
+    assert len("\n\n".join(parts).split("\n")) <= 60

@@ -322,3 +322,15 @@ def test_a_path_below_a_prefix_is_served_with_its_query(port: int) -> None:
     assert (found.status, found.body) == (200, "/tree/a/b limit=2&x=%20")
     assert get(port, "/tree/").status == 404
     assert get(port, "/trees/a").status == 404
+
+
+def test_static_files_need_no_token_and_establish_no_connection(reviews: Reviews) -> None:
+    """A browser loads the page before its user has entered a token; strangers get nothing by it."""
+    handler = GetHandler({"/page/*": _ok, "/": _ok, "/api/v1/queues": _ok})
+    server = HttpServer("127.0.0.1:0", handler, authorizer=Authorizer(reviews))
+    for port in serve(server):
+        assert get(port, "/page/page.js").status == 200
+        assert get(port, "/").status == 200
+        assert get(port, "/api/v1/queues").status == 401
+        assert get(port, "/page/../api/v1/queues").status == 200  # of the handler of files, which knows no such name
+    assert reviews.specs == []

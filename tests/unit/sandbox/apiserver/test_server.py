@@ -15,6 +15,7 @@ import urllib3
 import yaml
 
 from support.api import Api
+from support.clock import Clock
 from support.clusters import GROUP, config_map, definition, embedded_server, pod, version_of, widget
 from support.waiting import PATIENCE, eventually
 from zonewise_sandbox.apiserver import ApiServer
@@ -48,6 +49,29 @@ def owned(name: str, *owners: dict[str, Any]) -> dict[str, Any]:
         for owner in owners
     ]
     return {"metadata": {"name": name, "ownerReferences": references}}
+
+
+def test_times_are_those_of_its_clock() -> None:
+    """Of objects, and of the ages in tables."""
+    clock = Clock(1_000_000_000.0)
+    with ApiServer(clock=clock) as server:
+        api = Api(server.url)
+        made = api.post(MAPS, config_map("one")).ok()
+        assert made["metadata"]["creationTimestamp"] == "2001-09-09T01:46:40Z"
+        clock.advance(300.0)
+        table = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+        assert api.get(MAPS, _headers=table).ok()["rows"][0]["cells"] == ["one", "5m"]
+
+
+def test_objects_are_created_without_requests(server: ApiServer, api: Api) -> None:
+    server.create("", "configmaps", {"metadata": {"name": "one", "namespace": "default"}, "data": {"a": "1"}})
+    assert api.get(f"{MAPS}/one").ok()["data"] == {"a": "1"}
+    server.change(
+        "", "namespaces", "default", lambda old: {**old, "metadata": {**old["metadata"], "labels": {"b": "2"}}}
+    )
+    assert api.get("/api/v1/namespaces/default").ok()["metadata"]["labels"]["b"] == "2"
+    with pytest.raises(LookupError, match=r"no kind widgets of the group example\.com is served"):
+        server.create("example.com", "widgets", {"metadata": {"name": "one"}})
 
 
 # --- who may ask

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 from support.clock import Clock
 from zonewise_sandbox.workqueue import DelayingQueue
@@ -51,3 +52,12 @@ def test_a_jump_of_the_clock_ends_a_wait() -> None:
     assert taken == ["a"]
     queue.close()
     assert queue.get() is None
+
+
+def test_a_fast_clock_shortens_waits() -> None:
+    """An hour of a clock that runs 3,600,000 times as fast is a millisecond."""
+    begin = time.monotonic()
+    queue: DelayingQueue[str] = DelayingQueue(lambda: (time.monotonic() - begin) * 3.6e6, speed=3.6e6)
+    queue.add_at("a", 3600.0 * 100)
+    assert queue.get() == "a"
+    assert time.monotonic() - begin >= 0.1

@@ -14,6 +14,7 @@ from support.fit_nodes import GPU, NIC, container, node, pod
 from support.wide_hints import listed_sets
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.admission.devicemanager.topology_hints import (
+    device_min_affinity_size,
     generate_device_topology_hints,
     generate_wide_device_hints,
 )
@@ -95,6 +96,12 @@ def test_hints_are_the_kubelets(machine: tuple[range, list[Device]], count: int,
     assert generate_device_topology_hints(state, GPU, count, reusable, include_not_preferred=False) == Hints(
         hints.preferred
     )
+
+
+def test_a_device_near_two_zones_counts_once() -> None:
+    """All devices are near two zones: both zones of the first pair together have its three devices, and not six."""
+    kind = node(6, devices={GPU: {0b11: 3, 0b1100: 1, 0b110000: 1}}).kind
+    assert [device_min_affinity_size(kind, GPU, count) for count in (1, 3, 4, 5)] == [1, 1, 2, 3]
 
 
 def test_an_unhealthy_device_counts_for_the_width() -> None:

@@ -11,7 +11,7 @@ from zonewise_scheduler.backfill.arrival_history import DAY, MAX_SPAN, WEEK, Arr
 if TYPE_CHECKING:
     import pytest
 
-    from zonewise_scheduler.backfill.pool.pool_state import Job
+    from zonewise_scheduler.backfill.pool.job import Job
 
 
 def observed(*times: float) -> ArrivalHistory[Job]:

@@ -16,11 +16,11 @@ from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.arrival_history import DAY, ArrivalHistory
 from zonewise_scheduler.backfill.forecast import (
     EXACT,
-    ForecastInputs,
     PlayOptions,
     SubmittedWorkload,
     sample_starts,
 )
+from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
 from zonewise_scheduler.backfill.planner_state import new_state
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, BackfillPolicy, policy_named
 from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 ANN = ("ann", "q", "solve")
 
 
-def learned(*runs: float) -> ForecastInputs:
+def learned(*runs: float) -> ForecastInputs[SubmittedWorkload]:
     """The run times of ann, who declares 100 s; no submissions."""
     times = RunTimeHistory()
     for run in runs:
@@ -46,7 +46,10 @@ def learned(*runs: float) -> ForecastInputs:
 
 
 def starts_by_key(
-    planner: PlannerState, now: float, inputs: ForecastInputs | None = None, options: PlayOptions = EXACT
+    planner: PlannerState,
+    now: float,
+    inputs: ForecastInputs[SubmittedWorkload] | None = None,
+    options: PlayOptions = EXACT,
 ) -> dict[str, set[float]]:
     """The distinct sampled starts of each pending workload."""
     sampled = sample_starts(planner, now, learned() if inputs is None else inputs, options=options)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from support.pool_jobs import job
 from zonewise_scheduler.backfill import run_time_history
 from zonewise_scheduler.backfill.run_time_history import (
+    RECENCY,
     SAMPLES_PER_GROUP,
     RunTimeHistory,
 )
@@ -102,13 +103,30 @@ def test_runs_with_the_same_walltime_weigh_more() -> None:
     assert short_and_likely(times, 100)[1] == 10
 
 
-def test_all_users_together_weigh_as_much_as_two_other_runs() -> None:
-    """One run of ann with another walltime: the three of ben have two thirds of the weight."""
+def test_all_users_together_weigh_as_much_as_ten_other_runs() -> None:
+    """One run of ann with another walltime: the three of ben have ten elevenths of the weight."""
     times = learned(100, ben=[50, 60, 70])
     times.observe(job(0, 1, 1000, history_keys=ANN), 10)
     distribution = times.distribution(job(1, 1, 100, history_keys=ANN))
     assert distribution is not None
-    assert [distribution.quantile(level) for level in (0.3, 0.34, 0.6, 0.99)] == [1, 50, 60, 70]
+    assert [distribution.quantile(level) for level in (0.09, 0.1, 0.39, 0.4, 0.99)] == [1, 50, 50, 60, 70]
+
+
+def test_later_runs_weigh_more() -> None:
+    """As many long runs as short ones: the last half has more than half of the weight, and a new run changes it."""
+    times = learned(ann=[10] * 20 + [90] * 20)
+    distribution = times.distribution(job(1, 1, 100, history_keys=ANN))
+    assert distribution is not None
+    early = RECENCY**20 / (1 + RECENCY**20)
+    assert [distribution.quantile(level) for level in (early - 0.01, early + 0.01)] == [10, 90]
+
+
+def test_a_run_that_does_not_count_still_makes_others_older() -> None:
+    """The age of a run is the number of later runs of its group, those included that ended earlier than now."""
+    times = learned(ann=[90, *[10] * 20, 80])
+    distribution = times.distribution(job(1, 1, 100, history_keys=ANN), elapsed=50)
+    assert distribution is not None
+    assert list(distribution.weights) == pytest.approx([1, 1 + RECENCY**21])
 
 
 def test_old_groups_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -216,3 +216,53 @@ def test_state_and_metrics_are_served() -> None:
     assert (state["leads"], state["pending"], state["running"]) == (True, 4, 2)
     assert state["watches"] == {"jobs": 0.0, "workloads": 2.0}
     assert b'kueue_pending_workloads{cluster_queue="q",status="inadmissible"}' in get(served, "/metrics").body
+
+
+def test_the_page_and_what_it_shows_are_served() -> None:
+    served = handler(QUEUE)
+    page = get(served, "/page/")
+    assert (page.status, page.content_type) == (200, "text/html; charset=utf-8")
+    assert get(served, "/page/none.js").status == 404
+    assert served.handle(Request("GET", "/", accept="text/html")).status == 303
+    body = got(served, "/api/v1/cluster")
+    assert len(body["tables"]["workloads"]["set"]) == 6
+    stream = get(served, "/api/v1/cluster/events")
+    assert stream.content_type == "text/event-stream"
+    assert stream.stream is not None
+
+
+def test_lists_are_compressed_and_sent_once() -> None:
+    served = handler(QUEUE)
+    for path in ("/api/v1/queues", "/api/v1/workloads", "/api/v1/plan", "/api/v1/cluster"):
+        response = served.handle(Request("GET", path, headers={"accept-encoding": "gzip"}))
+        assert (("Content-Encoding", "gzip") in response.headers) == (path != "/api/v1/queues"), path
+        tag = dict(response.headers)["ETag"]
+        assert served.handle(Request("GET", path, headers={"if-none-match": tag})).status == 304, path
+
+
+def test_a_job_has_its_history_also_after_its_end() -> None:
+    queue = reported_queue()
+    key = next(iter(queue.controller.feed.state.running))
+    body = got(handler(queue), f"/api/v1/workloads/{key}")
+    assert body["job"]["kind"] == "Job"
+    assert body["placement"][0]["flavors"] == {"cpu": "f"}
+    reasons = [entry["reason"] for entry in body["history"]]
+    assert reasons[0] == "Created"
+    assert {"QuotaReserved", "Admitted"} <= set(reasons)
+    assert any(entry["source"] == "Event" and "by ClusterQueue q" in entry["message"] for entry in body["history"])
+    job = next(each for each in queue.cluster.jobs if each.name == body["job"]["name"])
+    queue.cluster.complete(job)
+    queue.tick(1.0)
+    queue.tick(1.0)
+    assert key not in queue.controller.feed.state.running
+    ended = got(handler(queue), f"/api/v1/workloads/{key}")
+    assert ended["state"] == "Finished"
+    assert "Finished" in [entry["reason"] for entry in ended["history"]]
+
+
+def test_cohorts_are_a_tree() -> None:
+    queue = ReportedQueue(ModelCluster(cohortName="team"), NOW)
+    queue.tick(1.0)
+    (cohort,) = got(handler(queue), "/api/v1/queues")["cohorts"]
+    assert (cohort["name"], cohort["parent"], cohort["resources"]) == (
+        "team", "", [{"flavor": "f", "resource": "cpu", "quota": "8", "used": "0"}])  # fmt: skip

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
     from zonewise.machine.collector import Peek
-    from zonewise.machine.model.cpu import Cpus
+    from zonewise.machine.model.cpu import Core, Cpus
     from zonewise.machine.model.machine import Machine
     from zonewise.machine.reader import Reader
 
@@ -51,7 +51,7 @@ class _CacheReading(NamedTuple):
 def _collect(read: Reader, machine: Machine) -> Machine:
     if not machine.cpus.online:
         raise NoData("no CPUs")
-    caches = _SysfsCaches(read, machine.cpus).all() or _sparc(read, machine)
+    caches = _SysfsCaches(read, machine.cpus, machine.cores).all() or _sparc(read, machine)
     if not any(reading.cache.level > 1 for reading in caches):
         caches += [_CacheReading(*reading) for reading in device_tree_caches(read, machine.cpus.online)]
     if not caches:
@@ -65,8 +65,9 @@ def _collect(read: Reader, machine: Machine) -> Machine:
 class _SysfsCaches:
     """Reads the caches below the directories of the CPUs."""
 
-    def __init__(self, read: Reader, cpus: Cpus) -> None:
+    def __init__(self, read: Reader, cpus: Cpus, cores: tuple[Core, ...]) -> None:
         self.read = read
+        self.core_of = {cpu: core.cpus for core in cores for cpu in core.cpus}
         self.online = cpus.online
         self.known = cpus.known()
         self.lists = {cpu: self._indexes(cpu) for cpu in cpus.online}
@@ -109,8 +110,15 @@ class _SysfsCaches:
         sets = partition(
             self.read,
             cpus,
-            # ia64 kernels leave the mask empty where no other CPU shares the cache
-            lambda cpu: own_set(self.read, _directory(cpu, index), _NOTATIONS, cpu, self.known, empty_is_alone=True),
+            # ia64 kernels leave the masks of some caches empty: these are of a core with all its threads (hwloc's rule)
+            lambda cpu: own_set(
+                self.read,
+                _directory(cpu, index),
+                _NOTATIONS,
+                cpu,
+                self.known,
+                when_empty=self.core_of.get(cpu) or CpuSet((cpu,)),
+            ),
             lambda cpu: f"{_directory(cpu, index)}/{_NOTATIONS.first()}",
             "cache",
             within=self.online,

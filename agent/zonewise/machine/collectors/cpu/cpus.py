@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from zonewise.machine.collector import Collector, NoData
 from zonewise.machine.collectors.cpu.cgroup import STATUS, allowed_cpus, cpus_allowed_line
+from zonewise.machine.collectors.cpu.cpuid_device import read_cpuid
 from zonewise.machine.collectors.cpu.cpuinfo import PATH, CpuInfo, cpu_model, read_cpuinfo
 from zonewise.machine.collectors.cpu.mainframe import read_mainframe
 from zonewise.machine.collectors.cpu.sharing import CPU, shown
@@ -153,7 +154,8 @@ def _model(read: Reader, info: CpuInfo, online: CpuSet) -> Model:
     if info.own and missing:
         read.problem(PATH, f"describes no CPUs {shown(missing)}", "the lines of the others")
     read.source("model", PATH, len(info.own), "the lines of the first CPU")
-    return cpu_model(info, online)
+    model = cpu_model(info, online)
+    return model._replace(leaves=read_cpuid(online.first())) if read.files.live and online else model
 
 
 def _byte_order(read: Reader, architecture: str | None) -> str | None:

@@ -52,12 +52,12 @@ class Shared(NamedTuple):
 
 
 def own_set(
-    read: Reader, directory: str, notations: Notations, cpu: int, known: CpuSet, *, empty_is_alone: bool = False
+    read: Reader, directory: str, notations: Notations, cpu: int, known: CpuSet, *, when_empty: CpuSet = EMPTY
 ) -> Shared | None:
     """Return the CPUs that a CPU shares with, by its own files; None where none of them has a set.
 
-    A set without the CPU itself is damaged, since every CPU shares with itself; only an empty one may, with
-    `empty_is_alone`, mean that no other CPU does. A set with CPUs that are not `known` is damaged as well.
+    A set without the CPU itself is damaged, since every CPU shares with itself; only an empty one may stand for the set
+    `when_empty`. A set with CPUs that are not `known` is damaged as well.
     """
     before = len(read.problems)
     for name in notations.masks + notations.lists:
@@ -65,8 +65,7 @@ def own_set(
         cpus = read.mask(path) if name in notations.masks else read.cpus(path)
         if cpus is None:
             continue
-        if not cpus and empty_is_alone:
-            cpus = CpuSet((cpu,))
+        cpus = cpus or when_empty
         if cpu not in cpus or not cpus <= known:
             wrong = f"without CPU {cpu} itself" if cpu not in cpus else "some of which do not exist"
             read.problem(path, f"says CPUs {shown(cpus)!r}, {wrong}")

@@ -61,17 +61,34 @@ def _paths(release: str | None) -> tuple[str, ...]:
         f"usr/lib/ostree-boot/config-{release}",
         f"usr/src/linux-{release}/.config",
         f"usr/src/linux-headers-{release}/.config",
+        f"lib/modules/{release}/build/.config",
+        f"usr/src/linux-rt-{release}/.config",
+        f"usr/src/linux-rt-headers-{release}/.config",
+        "usr/src/linux/.config",
     )
 
 
-def _unpacked(read: Reader, content: bytes) -> bytes | None:
+def unpack_kernel_config(content: bytes) -> bytes:
+    """Return what gzip has packed, at most MAX_CONFIG bytes. Raises ValueError."""
     import zlib  # loaded only for the few machines that need it
 
     unpacker = zlib.decompressobj(wbits=31)  # gzip, and nothing else
     try:
         return unpacker.decompress(content, MAX_CONFIG)
     except zlib.error as error:
-        read.problem(EMBEDDED, f"cannot be unpacked: {error}", "another copy, if there is one")
+        raise ValueError(f"cannot be unpacked: {error}") from error
+
+
+def kernel_options(content: bytes) -> dict[str, str]:
+    """Return all options that a configuration sets, without CONFIG_."""
+    return {name: value for name, _, value in (line.partition("=") for line in _parsed(content).lines.splitlines())}
+
+
+def _unpacked(read: Reader, content: bytes) -> bytes | None:
+    try:
+        return unpack_kernel_config(content)
+    except ValueError as error:
+        read.problem(EMBEDDED, str(error), "another copy, if there is one")
         return None
 
 

@@ -134,6 +134,13 @@ def test_a_merge_panics_as_the_kubelets_does(zones: tuple[int, ...], data: st.Da
     assert may_panic(kind.policies, kind.zones)
 
 
+def test_a_preferred_set_replaces_a_narrower_one_and_is_compared_with_the_next() -> None:
+    """Zone 3 alone is not preferred. The first pair of zones replaces it, and the second is as wide as the first."""
+    with pytest.raises(AdmissionError, match="its kubelet panics"):
+        check_distances(gapped((0, 1, 3)), [Hints((0b1001, 0b1010), (0b1000,))])
+    check_distances(gapped((0, 1, 3)), [Hints((0b1001,), (0b1000,))])
+
+
 def gapped_state(policy: str, **devices: int) -> NodeState:
     """Zones 0 and 8, with so many devices in each."""
     kind = gapped((0, 8), policy)

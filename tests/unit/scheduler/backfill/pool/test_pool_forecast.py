@@ -10,26 +10,32 @@ import pytest
 from hypothesis import given
 
 from support.pool_jobs import PoolCase, cpus, job, pool_cases
-from zonewise_scheduler.backfill.arrival_history import DAY
+from zonewise_scheduler.backfill.arrival_history import DAY, ArrivalHistory
+from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
-from zonewise_scheduler.backfill.pool.pool_forecast import new_history, sample_starts
+from zonewise_scheduler.backfill.pool.pool_forecast import MAX_PLAYS, sample_starts
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
 from zonewise_scheduler.backfill.pool.pool_state import PoolState
-from zonewise_scheduler.backfill.run_time_samples import MIN_SAMPLES, SAMPLES
+from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
+from zonewise_scheduler.backfill.run_time_samples import MIN_SAMPLES
 from zonewise_scheduler.simulator.pool_simulation import Task, simulate_pool
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.backfill.pool.pool_forecast import PoolHistory
-    from zonewise_scheduler.backfill.pool.pool_state import Job, PoolDecision, PoolPolicy
+    from zonewise_scheduler.backfill.pool.job import Job
+    from zonewise_scheduler.backfill.pool.pool_state import PoolDecision, PoolPolicy
     from zonewise_scheduler.simulator.pool_simulation import PoolResult
 
 ANN = ("ann", "q", "solve")
 POLICIES = ["fifo", "greedy", "easy-sjbf", "conservative", "depth-2", DEFAULT_POLICY]
 
 
-def learned(*runs: float) -> PoolHistory:
+def no_inputs() -> ForecastInputs[Job]:
+    return ForecastInputs(RunTimeHistory(), ArrivalHistory())
+
+
+def learned(*runs: float) -> ForecastInputs[Job]:
     """A history of the run times of ann, who declares 100 s."""
-    history = new_history()
+    history = no_inputs()
     for run in runs:
         history.run_times.observe(job(0, 1, 100, history_keys=ANN), run)
     return history
@@ -43,9 +49,11 @@ def running(*jobs: tuple[int, int, float]) -> PoolState:
     return state
 
 
-def starts_by_serial(state: PoolState, policy: str, history: PoolHistory | None = None) -> dict[int, set[float]]:
+def starts_by_serial(
+    state: PoolState, policy: str, history: ForecastInputs[Job] | None = None
+) -> dict[int, set[float]]:
     """The distinct sampled starts of each pending job, at 0."""
-    sampled = sample_starts(0, state, pool_policy_named(policy), history or new_history())
+    sampled = sample_starts(0, state, pool_policy_named(policy), history or no_inputs())
     return {job.serial: set(starts) for job, starts in sampled.items()}
 
 
@@ -94,13 +102,13 @@ def test_a_job_that_never_fits_has_an_unknown_start() -> None:
 def test_an_overrun_job_is_expected_to_end_soon() -> None:
     state = running((0, 8, 10))
     state.submit(job(1, 8, 10))
-    (starts,) = sample_starts(500, state, pool_policy_named("easy"), new_history()).values()
+    (starts,) = sample_starts(500, state, pool_policy_named("easy"), no_inputs()).values()
     assert set(starts) == {500}
 
 
 def test_the_jobs_of_the_day_before_come_again() -> None:
     """Each day at the same hour, ten shorter jobs come and delay the longer one."""
-    history = new_history()
+    history = no_inputs()
     for serial in range(10):
         earlier = job(serial, 8, 60, DAY / 2 + serial, history_keys=("ben",))
         history.arrivals.observe(earlier, earlier, earlier.submitted)
@@ -138,12 +146,12 @@ def test_many_jobs_are_played_less_often() -> None:
     state = running((0, 8, 100))
     for serial in range(1, 3):
         state.submit(job(serial, 8, 1))
-    assert {len(starts) for starts in sample_starts(0, state, pool_policy_named("fifo"), new_history()).values()} == {
-        SAMPLES
+    assert {len(starts) for starts in sample_starts(0, state, pool_policy_named("fifo"), no_inputs()).values()} == {
+        MAX_PLAYS
     }
     for serial in range(3, 2000):
         state.submit(job(serial, 8, 1))
-    few = sample_starts(0, state, pool_policy_named("fifo"), new_history(), state.pending[:2])
+    few = sample_starts(0, state, pool_policy_named("fifo"), no_inputs(), state.pending[:2])
     assert {len(starts) for starts in few.values()} == {MIN_SAMPLES}
 
 
@@ -159,7 +167,7 @@ class Sampling:
 
     def arrived(self, now: float, state: PoolState, job: Job) -> None:
         reserved_starts = {reservation.job: reservation.start for reservation in self.policy.reservations(now, state)}
-        sampled = sample_starts(now, state, self.policy, new_history())
+        sampled = sample_starts(now, state, self.policy, no_inputs())
         assert sampled.keys() == set(state.pending)
         for pending, starts in sampled.items():
             assert all(now <= start <= max(reserved_starts.get(pending, inf), now) for start in starts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,8 +14,11 @@ from zonewise_scheduler.backfill.explanation import Explanation, QuotaShortage
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, OVERRUN_EXTENSION
 from zonewise_scheduler.backfill.pool.pool_explain import explain_job
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
-from zonewise_scheduler.backfill.pool.pool_state import Job, PoolDecision, PoolPolicy, PoolReservation, PoolState
+from zonewise_scheduler.backfill.pool.pool_state import PoolDecision, PoolPolicy, PoolReservation, PoolState
 from zonewise_scheduler.backfill.types import ReservedStart
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.backfill.pool.job import Job
 
 RESERVING = ["easy", "easy-sjbf", "depth-1", "depth-2", "conservative"]
 

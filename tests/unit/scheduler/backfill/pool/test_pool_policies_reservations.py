@@ -17,7 +17,8 @@ from zonewise_scheduler.backfill.pool.pool_policies import pool_policy, pool_pol
 from zonewise_scheduler.backfill.pool.pool_state import PoolDecision
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.backfill.pool.pool_state import Job, PoolPolicy, PoolReservation, PoolState
+    from zonewise_scheduler.backfill.pool.job import Job
+    from zonewise_scheduler.backfill.pool.pool_state import PoolPolicy, PoolReservation, PoolState
 
 RESERVING = ["easy", "easy-sjbf", "shortest-reserving", "depth-1", "depth-2", "depth-3", "conservative"]
 reserving = st.sampled_from(RESERVING)

@@ -15,7 +15,7 @@ from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
 from zonewise_scheduler.backfill.pool.pool_state import PoolState
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.backfill.pool.pool_state import Job
+    from zonewise_scheduler.backfill.pool.job import Job
 
 NAMES = ["fifo", "greedy", "easy", "easy-sjbf", DEFAULT_POLICY, "depth-1", "depth-2", "conservative"]
 

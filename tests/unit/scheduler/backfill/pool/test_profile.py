@@ -36,7 +36,7 @@ def built(some: list[tuple[int, int, int]]) -> tuple[AvailabilityProfile, Second
     """Both after the same changes."""
     profile, seconds = AvailabilityProfile(0, cpus(5)), Seconds(5)
     for start, end, size in some:
-        profile.add(start, end, size)
+        profile.add(start * 1.0, end * 1.0, size)  # equal times are distinct objects, as in a simulation
         seconds.change(start, end, size)
     return profile, seconds
 

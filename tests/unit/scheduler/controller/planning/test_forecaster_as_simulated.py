@@ -149,7 +149,7 @@ def simulated(live: LiveForecasts) -> dict[str, Forecast]:
     return recorder.forecasts
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_the_same_history_has_the_same_forecasts(seed: int) -> None:
     live = LiveForecasts(seed)
     live.play()

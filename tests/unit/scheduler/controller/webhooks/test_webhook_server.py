@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import ssl
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import pytest
 import urllib3
 
 from support.admission_reviews import job, review, rules
+from support.waiting import eventually
 from zonewise_common.kube.client import Client
 from zonewise_common.kube.config import Config
 from zonewise_common.kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS
@@ -169,3 +171,16 @@ def test_the_patch_names_its_webhooks() -> None:
         {"op": "test", "path": "/webhooks/1/name", "value": "b"},
         {"op": "add", "path": "/webhooks/1/clientConfig/caBundle", "value": "x"},
     ]
+
+
+def test_a_replica_that_begins_to_lead_writes_its_cas_at_once(replicas: Replicas, tmp_path: Path) -> None:
+    """Until they are written no job can be created: it does not wait for its next look, a minute later."""
+    replicas.configure()
+    leads = threading.Event()
+    options = WebhookOptions("127.0.0.1:0", "default", directory=str(tmp_path), names=NAMES)
+    handler = WebhookHandler(rules())
+    with WebhookServer(replicas.client, handler, options, is_leader=leads.is_set, clock=time.time) as server:
+        eventually(lambda: server.port)
+        assert replicas.trusted() == {""}
+        leads.set()
+        eventually(lambda: replicas.trusted() != {""}, 30.0)

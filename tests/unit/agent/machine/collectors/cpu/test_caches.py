@@ -122,6 +122,16 @@ def test_an_empty_mask_is_the_cpu_alone() -> None:
     assert rows(healthy(tree, ONLY).caches) == [(1, "Data", 16384, "0"), (1, "Data", 16384, "1")]
 
 
+def test_an_empty_mask_is_the_core_where_it_is_known() -> None:
+    """A core with several threads has one such cache, not each thread one."""
+    tree = topology_tree({"0,2": 0, "1,3": 1}, {"0-3": 0})
+    add_cache(tree, 0, 3, "Unified", "9M", ["0", "1", "2", "3"])
+    tree |= {index(cpu, 0, "shared_cpu_map"): b"00000000,00000000\n" for cpu in range(4)}
+    machine = healthy(tree, WITH_CORES)
+    assert {core.cpus for core in machine.cores} == {cache.cpus for cache in machine.caches}
+    assert len(machine.caches) == 2
+
+
 def test_cpus_with_different_caches() -> None:
     """CPUs with another list of caches may have other caches at the same index: theirs are read from their own."""
     tree = bare_tree("0-3")

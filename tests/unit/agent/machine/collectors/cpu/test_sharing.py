@@ -138,10 +138,10 @@ def test_sets_that_cannot_be() -> None:
         assert [problem.used for problem in read.problems] == ["/d/old_list"]
 
 
-def test_an_empty_set_may_mean_the_cpu_alone() -> None:
+def test_an_empty_set_may_stand_for_another() -> None:
     """Only on request."""
     read = reader({"d/new": b"00000000\n"})
-    assert own_set(read, "d", BOTH, 3, KNOWN, empty_is_alone=True) == Shared(cpuset("3"), "d/new")
+    assert own_set(read, "d", BOTH, 3, KNOWN, when_empty=cpuset("2-3")) == Shared(cpuset("2-3"), "d/new")
     assert own_set(read, "d", BOTH, 3, KNOWN) is None
 
 

@@ -1,0 +1,223 @@
+"""`zonewise rules`: tries NodeFeatureRules on a machine, and finds what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any, cast
+
+from zonewise.machine.archive import open_root
+from zonewise.machine.discover import Scanner
+from zonewise.machine.files import LIVE_ROOT, RootError
+from zonewise_common.cli import output
+from zonewise_common.cli.command import Command, CommandError
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from zonewise.objects.features import Features
+    from zonewise.rules.explanation import Explanation
+    from zonewise.rules.types import RuleObject
+
+MAX_FILE = 4 << 20
+"""Bytes of a file of rules; an API server accepts objects of 1.5 MiB."""
+_FAILED = 1
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the two commands and their arguments."""
+    commands = parser.add_subparsers(dest="action", metavar="test|lint", required=True)
+    test = commands.add_parser("test", help="which rules match a machine, term by term, and what they set")
+    test.description = "Evaluate rules on a machine. Status 0: evaluated; 1: a rule failed; 2: it cannot be done."
+    test.add_argument(
+        "file", metavar="FILE", help='NodeFeatureRules and NodeFeatureGroups as YAML or JSON ("-": input)'
+    )
+    test.add_argument("--root", default=LIVE_ROOT, metavar="PATH", help="a captured machine (default: this one)")
+    test.add_argument("--node-feature", metavar="FILE", help="take the features of a NodeFeature object instead")
+    test.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
+    lint = commands.add_parser("lint", help="what is wrong with rules, without any machine")
+    lint.description = "Look for errors in rules. Status 0: none; 1: there are errors; 2: the file cannot be read."
+    lint.add_argument(
+        "file", metavar="FILE", help='NodeFeatureRules and NodeFeatureGroups as YAML or JSON ("-": input)'
+    )
+
+
+def run(arguments: Namespace) -> int:
+    """Run one of the two commands. Raises CommandError."""
+    return _lint(arguments) if arguments.action == "lint" else _test(arguments)
+
+
+COMMAND = Command("try rules of Node Feature Discovery on a machine, or check them", add_arguments, run)
+
+
+def _test(arguments: Namespace) -> int:
+    from zonewise.rules.explanation import explain_rules
+    from zonewise.rules.parsing import parse_object
+    from zonewise.rules.types import RuleError
+
+    objects: list[RuleObject] = []
+    for i, document in enumerate(_documents(arguments.file)):
+        try:
+            objects.append(parse_object(document))
+        except RuleError as error:
+            raise CommandError(f"{_place(arguments.file, i, document)}: {error}") from error
+    explanation = explain_rules(objects, _features(arguments))
+    if arguments.output == "json":
+        text = json.dumps(_json(explanation), indent=2, ensure_ascii=False) + "\n"
+    else:
+        from zonewise.render.rules import render_explanation
+
+        text = render_explanation(explanation)
+    output.write(text, output.STANDARD_OUTPUT)
+    return _FAILED if any(rule.outcome.error for rule in explanation.rules) else 0
+
+
+def _lint(arguments: Namespace) -> int:
+    from zonewise.rules.lint import ERROR, lint_document
+
+    documents = _documents(arguments.file)
+    problems = [
+        (_place(arguments.file, i, document), problem)
+        for i, document in enumerate(documents)
+        for problem in lint_document(document)
+    ]
+    lines = [
+        ": ".join(part for part in (place, problem.severity, problem.where, problem.message) if part)
+        for place, problem in problems
+    ]
+    errors = sum(problem.severity == ERROR for _, problem in problems)
+    counts = ((len(documents), "object"), (errors, "error"), (len(problems) - errors, "warning"))
+    lines.append(", ".join(f"{count} {name}{'s'[: count != 1]}" for count, name in counts))
+    output.write("\n".join(lines) + "\n", output.STANDARD_OUTPUT)
+    return _FAILED if errors else 0
+
+
+# --- input
+
+
+def _documents(path: str) -> list[object]:
+    """Return the documents of a file; a List counts as its items. Raises CommandError."""
+    import yaml
+
+    try:
+        documents = list(yaml.load_all(_read(path), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}: " if mark is not None else ""
+        raise CommandError(f"{path}: {where}is no YAML: {getattr(error, 'problem', None) or error}") from error
+    except (RecursionError, ValueError) as error:
+        raise CommandError(f"{path}: is no YAML: {error}") from error
+    found = [item for document in documents if document is not None for item in _items_of_list(document)]
+    if not found:
+        raise CommandError(f"{path}: holds no rules")
+    return found
+
+
+def _items_of_list(document: object) -> list[object]:
+    fields = _fields(document)
+    items = fields.get("items")
+    return cast("list[object]", items) if fields.get("kind") == "List" and isinstance(items, list) else [document]
+
+
+def _read(path: str) -> str:
+    try:
+        if path == "-":
+            text = sys.stdin.read(MAX_FILE + 1)
+        else:
+            with open(path, encoding="utf-8") as file:
+                text = file.read(MAX_FILE + 1)
+    except OSError as error:
+        raise CommandError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{path}: is no UTF-8 text") from error
+    if len(text) > MAX_FILE:
+        raise CommandError(f"{path}: has more than {MAX_FILE} characters")
+    return text
+
+
+def _place(path: str, index: int, document: object) -> str:
+    name = _fields(_fields(document).get("metadata")).get("name")
+    return f"{path}: {name or f'document {index + 1}'}"
+
+
+def _fields(value: object) -> dict[str, object]:
+    return cast("dict[str, object]", value) if isinstance(value, dict) else {}
+
+
+def _features(arguments: Namespace) -> Any:  # noqa: ANN401 -- RawFeatures
+    if arguments.node_feature:
+        return _node_feature(arguments.node_feature)
+    from zonewise.nfd.types import NO_LOCAL_FEATURES
+    from zonewise.objects.feature_groups import FEATURE_GROUPS
+    from zonewise.objects.features import node_features
+
+    try:
+        files = open_root(arguments.root)
+    except RootError as error:
+        raise CommandError(str(error)) from error
+    scan = Scanner(files).scan()
+    local = NO_LOCAL_FEATURES
+    if os.path.isdir(arguments.root):  # an archive has what discovery reads, and no feature files
+        from datetime import UTC, datetime
+
+        from zonewise.nfd.feature_files import FEATURES_DIRECTORY, read_local_features
+
+        local = read_local_features(files, FEATURES_DIRECTORY, datetime.now(UTC))
+    features = node_features(scan.machine, FEATURE_GROUPS, local)
+    name = os.environ.get("NODE_NAME") or (scan.machine.hostname or "").lower()
+    return _with_node_name(features, name)
+
+
+def _with_node_name(features: Features, name: str) -> Features:
+    return (
+        features._replace(attributes={**features.attributes, "system.name": {"nodename": name}}) if name else features
+    )
+
+
+def _node_feature(path: str) -> Any:  # noqa: ANN401 -- RawFeatures
+    from zonewise.rules.parsing import parse_features
+    from zonewise.rules.types import RuleError
+
+    documents = _documents(path)
+    try:
+        return parse_features(documents[0])
+    except RuleError as error:
+        raise CommandError(f"{path}: {error}") from error
+
+
+# --- output
+
+
+def _json(explanation: Explanation) -> dict[str, Any]:
+    evaluation = explanation.evaluation
+    return {
+        "rules": [
+            {
+                "object": rule.outcome.object,
+                "kind": rule.kind,
+                "rule": rule.outcome.rule,
+                "matched": rule.outcome.matched,
+                "error": rule.outcome.error or None,
+                "matchers": [
+                    {
+                        "name": matcher.name,
+                        "matched": matcher.matched,
+                        "terms": [
+                            {**term._asdict(), "expressions": [one._asdict() for one in term.expressions]}
+                            for term in matcher.terms
+                        ],
+                    }
+                    for matcher in rule.matchers
+                ],
+            }
+            for rule in explanation.rules
+        ],
+        "labels": dict(evaluation.labels),
+        "annotations": dict(evaluation.annotations),
+        "extendedResources": dict(evaluation.extended_resources),
+        "taints": [taint._asdict() for taint in evaluation.taints],
+        "vars": dict(evaluation.vars),
+        "groups": list(evaluation.groups),
+        "rejected": [rejection._asdict() for rejection in evaluation.rejections],
+    }

@@ -1,0 +1,84 @@
+"""The rules of the cluster on this node: evaluated only when they, the machine or feature files change."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.nfd.types import NO_LOCAL_FEATURES
+from zonewise.nfd.worker_config import DEFAULT_WORKER_CONFIG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from zonewise.machine.model.machine import Machine
+    from zonewise.nfd.types import LocalFeatures
+    from zonewise.nfd.worker_config import WorkerConfig
+    from zonewise.rules.types import Evaluation, RuleObject
+
+log = logging.getLogger(__name__)
+
+UNKNOWN = "labels wait: the NodeFeatureRules are not known"
+
+
+class RuleState(NamedTuple):
+    """What the rules give now."""
+
+    evaluation: Evaluation | None = None
+    """None while the rules are unknown: nothing that they set before may be removed then."""
+    problems: tuple[str, ...] = ()
+
+
+class NodeRules:
+    """Evaluates rules over all raw features of one node. Not for several threads at once."""
+
+    def __init__(
+        self, node: str, rules: Callable[[], tuple[RuleObject, ...] | None], problem: Callable[[], str] = str
+    ) -> None:
+        """Take what returns the rules, None while they are unknown, and why they are unknown."""
+        self._node = node
+        self._rules = rules
+        self._problem = problem
+        self._inputs: tuple[Machine, LocalFeatures, WorkerConfig, tuple[RuleObject, ...]] | None = None
+        self._state = RuleState()
+
+    def state(
+        self, machine: Machine, local: LocalFeatures | None, worker: WorkerConfig = DEFAULT_WORKER_CONFIG
+    ) -> RuleState:
+        """Return what the rules give on a machine with the content of its feature files.
+
+        Rules do not see features that the worker's configuration disables or does not publish.
+        """
+        rules = self._rules()
+        if rules is None:
+            reason = self._problem()
+            return RuleState(None, (f"{UNKNOWN}: {reason}" if reason else UNKNOWN,))
+        before, inputs = self._inputs, (machine, local or NO_LOCAL_FEATURES, worker, rules)
+        if before is None or before[0] is not machine or before[1:] != inputs[1:]:
+            self._state, self._inputs = self._evaluate(*inputs), inputs
+        return self._state
+
+    def _evaluate(
+        self, machine: Machine, local: LocalFeatures, worker: WorkerConfig, rules: tuple[RuleObject, ...]
+    ) -> RuleState:
+        from zonewise.rules.types import Evaluation
+
+        if not rules:
+            return RuleState(Evaluation())
+        # imported with the first rule: an agent without rules does not pay for them
+        from zonewise.objects.feature_groups import FEATURE_GROUPS
+        from zonewise.objects.features import node_features, published_features
+        from zonewise.rules.evaluation import evaluate
+
+        features = published_features(node_features(machine, FEATURE_GROUPS, local, worker), worker)
+        attributes = {**features.attributes, "system.name": {"nodename": self._node}}
+        evaluation = evaluate(rules, features._replace(attributes=attributes))
+        return RuleState(evaluation, tuple(_problems(evaluation)))
+
+
+def _problems(evaluation: Evaluation) -> Iterator[str]:
+    for outcome in evaluation.outcomes:
+        if outcome.error:
+            yield f"NodeFeatureRule {outcome.object}: rule {outcome.rule!r} failed: {outcome.error}"
+    for rejection in evaluation.rejections:
+        yield f"the {rejection.what} {rejection.name[:300]} of NodeFeatureRules is left out: {rejection.reason}"

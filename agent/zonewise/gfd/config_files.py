@@ -1,0 +1,78 @@
+"""The file of the device plugin's configuration, as it is mounted from a ConfigMap.
+
+A ConfigMap may hold several configurations. Its mounted directory is accepted too. The rule of the plugin's config
+manager then decides: the configuration of a name, or without a name "default", or the only one (cmd/config-manager,
+updateConfigName). The label nvidia.com/device-plugin.config of the node, by which the manager chooses, is not read.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+from zonewise.gfd.device_plugin_config import DevicePluginConfigError, parse_device_plugin_config
+from zonewise.gfd.types import NO_DEVICE_PLUGIN_CONFIG, DevicePluginConfig
+
+if TYPE_CHECKING:
+    from zonewise.machine.files import Files
+
+_DEFAULT = "default"
+
+
+class DevicePluginConfigFile:
+    """Reads the configuration, and keeps the last good one while the file is damaged."""
+
+    def __init__(self, files: Files, path: str, name: str = "", mig_strategy: str = "") -> None:
+        """Read the file at a path, or that of a name in the directory at the path; an empty path is none.
+
+        A strategy overrides that of the file.
+        """
+        self._files = files
+        self._path = path
+        self._name = name
+        self._mig_strategy = mig_strategy
+        self._last: DevicePluginConfig | None = None
+        self._parsed: tuple[bytes, DevicePluginConfig] | None = None
+
+    def read(self) -> tuple[DevicePluginConfig | None, tuple[str, ...]]:
+        """Return the configuration and the problems with it; never raises.
+
+        It is None where a file is configured and none was good yet: how GPUs are shared is unknown then.
+        """
+        try:
+            config = self._parse(self._content())
+        except (OSError, DevicePluginConfigError) as error:
+            reason = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
+            effect = "GFD's labels are left out" if self._last is None else "its last good content stays in force"
+            return self._last, (f"{self._path}: {reason}; {effect}",)
+        if self._mig_strategy:
+            config = config._replace(mig_strategy=self._mig_strategy)
+        self._last = config
+        return config, ()
+
+    def _parse(self, content: bytes | None) -> DevicePluginConfig:
+        if content is None:
+            return NO_DEVICE_PLUGIN_CONFIG
+        if self._parsed is None or self._parsed[0] != content:
+            self._parsed = content, parse_device_plugin_config(content)
+        return self._parsed[1]
+
+    def _content(self) -> bytes | None:
+        if not self._path:
+            return None
+        try:
+            return self._files.read(self._path)
+        except OSError as error:
+            if error.errno != errno.EISDIR:
+                raise
+        return self._files.read(f"{self._path}/{self._choose()}")
+
+    def _choose(self) -> str:
+        names = sorted(name for name in self._files.names(self._path) if not name.startswith("."))
+        name = self._name or _DEFAULT
+        if name in names:
+            return name
+        if len(names) == 1 and not self._name:
+            return names[0]
+        listed = ", ".join(names) or "nothing"
+        raise DevicePluginConfigError(f'there is no configuration "{name}" in the directory, but {listed}')

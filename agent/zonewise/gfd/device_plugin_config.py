@@ -1,0 +1,108 @@
+"""Parses the configuration of NVIDIA's device plugin, a file that GPU Feature Discovery reads too.
+
+The rules are those of k8s-device-plugin's api/config/v1 (parseConfigFrom, the UnmarshalJSON of replicas.go and
+resources.go). A file that these reject is rejected here. Like GFD, which calls DisableResourceNamingInConfig, the
+parser ignores names of shared resources other than the default one, and the choice of devices.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, cast
+
+from zonewise.gfd.types import MIG_NONE, MIG_STRATEGIES, MPS, NO_SHARING, TIME_SLICING, DevicePluginConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_VERSION = "v1"
+_PREFIX = "nvidia.com/"
+_MAX_RESOURCE_NAME = 63
+_RESOURCE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_MIN_REPLICAS = 2
+
+_Fields = dict[str, Any]
+
+
+class DevicePluginConfigError(Exception):
+    """A configuration that cannot be used; the message has the field, its value and what is valid."""
+
+
+def parse_device_plugin_config(content: bytes) -> DevicePluginConfig:
+    """Return the configuration of a file, YAML or JSON. Raises DevicePluginConfigError."""
+    document = _fields(_load(content), "the file")
+    version = _get(document, "version")
+    if version not in (None, "", _VERSION):
+        raise DevicePluginConfigError(f"version: {version!r} is unknown, only {_VERSION} is read")
+    strategy = _get(_fields(_get(document, "flags"), "flags"), "migStrategy")
+    if strategy is not None and strategy not in MIG_STRATEGIES:
+        raise DevicePluginConfigError(f"flags.migStrategy: {strategy!r} is none of {', '.join(MIG_STRATEGIES)}")
+    config = DevicePluginConfig(mig_strategy=strategy or MIG_NONE)
+    sharing = _fields(_get(document, "sharing"), "sharing")
+    mps, slices = _get(sharing, "mps"), _get(sharing, "timeSlicing")
+    # both are checked, and MPS wins (sharing.go, ReplicatedResources)
+    shared = [(MPS, *_resources(mps, "sharing.mps"))] if mps is not None else []
+    if slices is not None:
+        shared.append((TIME_SLICING, *_resources(slices, "sharing.timeSlicing")))
+    strategy, replicas, renamed = shared[0] if shared else (NO_SHARING, {}, False)
+    return config._replace(sharing=strategy, replicas=replicas, renamed=renamed)
+
+
+def _load(content: bytes) -> object:
+    import yaml
+
+    try:
+        return yaml.safe_load(content)
+    except (yaml.YAMLError, ValueError) as error:
+        raise DevicePluginConfigError(f"is no YAML: {' '.join(str(error).split())[:300]}") from error
+
+
+def _fields(value: object, name: str) -> _Fields:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise DevicePluginConfigError(f"{name}: must have fields by name, not {type(value).__name__}")
+    return cast("_Fields", value)
+
+
+def _get(fields: Mapping[str, Any], name: str) -> object:
+    """Return a field; Go's decoder accepts its name in letters of any case where none has the exact one."""
+    if name in fields:
+        return fields[name]
+    return next((value for key, value in fields.items() if str(key).lower() == name.lower()), None)
+
+
+def _resources(value: object, path: str) -> tuple[dict[str, int], bool]:
+    """Return the replicas by resource, and whether shared resources have names of their own."""
+    fields = _fields(value, path)
+    renamed = fields.get("renameByDefault", False)
+    if not isinstance(renamed, bool):
+        raise DevicePluginConfigError(f"{path}.renameByDefault: {renamed!r} must be true or false")
+    resources = fields.get("resources")
+    if not isinstance(resources, list) or not resources:
+        raise DevicePluginConfigError(f"{path}.resources: must be a list with at least one resource")
+    replicas: dict[str, int] = {}
+    for index, entry in enumerate(cast("list[object]", resources)):
+        name, count = _resource(entry, f"{path}.resources[{index}]")
+        replicas.setdefault(name, count)  # the first counts (resource.go, replicationInfo)
+    return replicas, renamed
+
+
+def _resource(value: object, path: str) -> tuple[str, int]:
+    fields = _fields(value, path)
+    if "rename" in fields:
+        _resource_name(fields["rename"], f"{path}.rename")
+    name = _resource_name(fields.get("name"), f"{path}.name")
+    replicas = fields.get("replicas")
+    if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < _MIN_REPLICAS:
+        raise DevicePluginConfigError(f"{path}.replicas: {replicas!r} must be a whole number from {_MIN_REPLICAS}")
+    return name, replicas
+
+
+def _resource_name(value: object, path: str) -> str:
+    if not isinstance(value, str):
+        raise DevicePluginConfigError(f"{path}: {value!r} must be the name of a resource")
+    name = value if value.startswith(_PREFIX) else _PREFIX + value
+    if len(name) > _MAX_RESOURCE_NAME or not _RESOURCE_NAME.fullmatch(name.removeprefix(_PREFIX)):
+        raise DevicePluginConfigError(f"{path}: {value[:100]!r} is no name of a resource")
+    return name

@@ -1,0 +1,77 @@
+"""The directory of custom rules (`custom.d`), with one level of directories below it, as ConfigMaps are mounted.
+
+As in source/custom/directory_features.go, each file is a list of rules, and files count by name. A file whose name
+begins with a dot is ignored, and one that is damaged costs itself.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zonewise.machine.files import Files
+
+CUSTOM_DIRECTORY = "etc/kubernetes/node-feature-discovery/custom.d"
+"""Below the root of the machine."""
+
+_Content = tuple[tuple[Any, ...], str]
+"""The rules of a file, and what is wrong with it; empty for nothing."""
+
+
+class CustomRuleFiles:
+    """Reads the rules; a file is parsed only when it has changed."""
+
+    def __init__(self, files: Files, directory: str) -> None:
+        """Read the files of a directory, which need not exist."""
+        self._files = files
+        self._directory = directory
+        self._parsed: dict[str, tuple[bytes, _Content]] = {}
+
+    def read(self) -> tuple[tuple[Any, ...], tuple[str, ...]]:
+        """Return the rules as they are in the files, and the problems with files; never raises."""
+        rules: list[Any] = []
+        problems: list[str] = []
+        parsed: dict[str, tuple[bytes, _Content]] = {}
+        for path, content in self._contents(self._directory, depth=1):
+            if isinstance(content, OSError):
+                problems.append(f"{path}: cannot be read: {content.strerror}")
+                continue
+            before = self._parsed.get(path)
+            parsed[path] = before if before is not None and before[0] == content else (content, _parse(content))
+            of_file, problem = parsed[path][1]
+            rules += of_file
+            problems += [f"{path}: {problem}; the file is ignored"] if problem else []
+        self._parsed = parsed
+        return tuple(rules), tuple(problems)
+
+    def _contents(self, directory: str, depth: int) -> Iterator[tuple[str, bytes | OSError]]:
+        try:
+            names = sorted(name for name in self._files.names(directory) if not name.startswith("."))
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+                yield directory, error
+            return
+        for name in names:
+            path = f"{directory}/{name}"
+            try:
+                yield path, self._files.read(path)
+            except OSError as error:
+                if error.errno != errno.EISDIR:
+                    yield path, error
+                elif depth:
+                    yield from self._contents(path, depth - 1)
+
+
+def _parse(content: bytes) -> _Content:
+    import yaml
+
+    try:
+        document: object = yaml.safe_load(content)
+    except (yaml.YAMLError, ValueError) as error:
+        return (), f"is no YAML: {' '.join(str(error).split())[:300]}"
+    if document is None:
+        return (), ""
+    return (tuple(cast("list[Any]", document)), "") if isinstance(document, list) else ((), "is no list of rules")

@@ -1,0 +1,219 @@
+"""The patches that set what rules give a Node beside labels: annotations, extended resources, taints. Pure functions.
+
+Invariant: what others set is never touched, and nothing of ours is left behind.
+
+1. Ours is what the record names, an annotation of one instance of the agent. It is written together with annotations
+   and taints, and before extended resources, which have an endpoint of their own. A name leaves it after the resource.
+2. What is present and not in the record belongs to another manager, even if its value is the desired one.
+3. What a record of another instance names, or an annotation of Node Feature Discovery's master, is not ours, even if we
+   set it before. So two agents, or an agent and a master, never overwrite each other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from zonewise_common.k8s.quantity import parse_milli_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from zonewise.rules.types import Taint
+
+RECORD = "zonewise.dev/rules."
+"""The record of an instance is the annotation of that name with the instance behind it."""
+
+_NFD = "nfd.node.kubernetes.io"
+_NFD_RECORDS = {"annotations": "feature-annotations", "extendedResources": "extended-resources", "taints": "taints"}
+_NFD_NAMESPACE = "feature.node.kubernetes.io"
+_MAX_NAME = 63
+
+Object = dict[str, Any]
+
+
+class NodeOutputs(NamedTuple):
+    """What rules give a Node."""
+
+    annotations: Mapping[str, str] = MappingProxyType({})
+    extended_resources: Mapping[str, str] = MappingProxyType({})
+    """Names and quantities."""
+    taints: tuple[Taint, ...] = ()
+
+
+class NodePatches(NamedTuple):
+    """Merge patches (RFC 7386) in the order in which they are sent; an empty one is not sent."""
+
+    node: Object
+    status: Object
+    """Of the subresource "status"."""
+    record: Object
+    """Of the Node again, after the status: what is no longer ours leaves the record."""
+    problems: tuple[str, ...] = ()
+    """What another manager has set otherwise; each a sentence."""
+
+
+class _Ownership(NamedTuple):
+    """Names that are ours, and names that another manager records as its own."""
+
+    ours: frozenset[str]
+    claimed: frozenset[str]
+
+
+class _Changes(NamedTuple):
+    """The changes of one kind of output."""
+
+    values: dict[str, str | None]
+    """New values; None removes."""
+    owned: list[str]
+    problems: list[str]
+
+
+def record_name(instance: str) -> str:
+    """Return the annotation that holds an instance's record."""
+    name = f"rules.{instance}"
+    if len(name) > _MAX_NAME:
+        name = f"rules.{hashlib.sha256(instance.encode()).hexdigest()[:40]}"
+    return f"zonewise.dev/{name}"
+
+
+def has_record(node: Object, instance: str) -> bool:
+    """Return whether an instance has set anything on the Node."""
+    return record_name(instance) in _annotations(node)
+
+
+def node_patches(desired: NodeOutputs, node: Object, instance: str) -> NodePatches:
+    """Return the patches that give a Node the desired outputs."""
+    annotations = _changes(
+        "annotation", desired.annotations, _annotations(node), _owners("annotations", node, instance)
+    )
+    resources = _resource_changes(desired.extended_resources, node, instance)
+    taint_list, taints = _taint_changes(desired.taints, node, instance)
+    final = {"annotations": annotations.owned, "extendedResources": resources.owned, "taints": taints.owned}
+    kept = [name for name, value in resources.values.items() if value is None]
+    during = {**final, "extendedResources": sorted({*resources.owned, *kept})}
+    status = {"capacity": resources.values, "allocatable": resources.values} if resources.values else {}
+    return NodePatches(
+        _node_patch(annotations.values, _record(during), taint_list, node, instance),
+        {"status": status} if status else {},
+        {"metadata": {"annotations": {record_name(instance): _record(final)}}} if during != final else {},
+        (*annotations.problems, *resources.problems, *taints.problems),
+    )
+
+
+def _node_patch(
+    annotations: dict[str, str | None], record: str | None, taints: list[Object] | None, node: Object, instance: str
+) -> Object:
+    changes = dict(annotations)
+    if record != _annotations(node).get(record_name(instance)):
+        changes[record_name(instance)] = record
+    patch: Object = {"spec": {"taints": taints}} if taints is not None else {}
+    if not changes and not patch:
+        return {}
+    metadata: Object = {"resourceVersion": node["metadata"]["resourceVersion"]}
+    return {"metadata": {**metadata, **({"annotations": changes} if changes else {})}, **patch}
+
+
+def _changes(what: str, desired: Mapping[str, str], current: Mapping[str, str], owners: _Ownership) -> _Changes:
+    changes: dict[str, str | None] = dict.fromkeys(sorted(owners.ours & current.keys() - desired.keys()))
+    owned: list[str] = []
+    problems: list[str] = []
+    for name, value in sorted(desired.items()):
+        present = current.get(name)
+        if name in owners.ours or (present is None and name not in owners.claimed):
+            owned.append(name)
+            if present != value:
+                changes[name] = value
+        elif present is not None and present != value:
+            problems.append(f"{what} {name} is {present[:100]!r} by another manager, and not set to {value[:100]!r}")
+    return _Changes(changes, owned, problems)
+
+
+def _resource_changes(desired: Mapping[str, str], node: Object, instance: str) -> _Changes:
+    status = cast("Object", node.get("status") or {})
+    capacity = cast("Object", status.get("capacity") or {})
+    current = {name: str(value) for name, value in capacity.items()}
+    # the server stores "1000" as "1k": equal quantities are equal
+    alike = {name: value for name, value in desired.items() if name in current and _same(value, current[name])}
+    return _changes("extended resource", {**desired, **{name: current[name] for name in alike}}, current,
+                       _owners("extendedResources", node, instance))  # fmt: skip
+
+
+def _same(first: str, second: str) -> bool:
+    try:
+        return parse_milli_value(first) == parse_milli_value(second)
+    except ValueError:
+        return False
+
+
+def _taint_changes(desired: tuple[Taint, ...], node: Object, instance: str) -> tuple[list[Object] | None, _Changes]:
+    """Return the new list of taints, None where it stays, and the changes by KEY:EFFECT."""
+    present = cast("list[Object]", cast("Object", node.get("spec") or {}).get("taints") or [])
+    current = {_identity(taint): str(taint.get("value") or "") for taint in present}
+    wanted = {f"{taint.key}:{taint.effect}": taint for taint in desired}
+    values = {name: taint.value for name, taint in wanted.items()}
+    changes = _changes("taint", values, current, _owners("taints", node, instance))
+    if not changes.values:
+        return None, changes
+    others = [taint for taint in present if _identity(taint) not in changes.values]
+    added = [wanted[name] for name, value in changes.values.items() if value is not None]
+    return [*others, *map(_taint_object, added)], changes
+
+
+def _taint_object(taint: Taint) -> Object:
+    value = {"value": taint.value} if taint.value else {}
+    return {"key": taint.key, **value, "effect": taint.effect}
+
+
+def _identity(taint: Object) -> str:
+    return f"{taint.get('key', '')}:{taint.get('effect', '')}"
+
+
+# --- records
+
+
+def _annotations(node: Object) -> Mapping[str, str]:
+    return node["metadata"].get("annotations") or {}
+
+
+def _record(owned: Mapping[str, list[str]]) -> str | None:
+    names = {kind: sorted(values) for kind, values in sorted(owned.items()) if values}
+    return json.dumps(names, separators=(",", ":")) if names else None
+
+
+def _owners(kind: str, node: Object, instance: str) -> _Ownership:
+    own = record_name(instance)
+    ours: set[str] = set()
+    claimed = set(_claimed_by_nfd(kind, node))
+    for name, text in _annotations(node).items():
+        if name == own:
+            ours.update(_recorded(kind, text))
+        elif name.startswith(RECORD):
+            claimed.update(_recorded(kind, text))
+    return _Ownership(frozenset(ours - claimed), frozenset(claimed))
+
+
+def _recorded(kind: str, text: str) -> Iterable[str]:
+    """Return the names in a record; none of a damaged one, so that nothing is removed by mistake."""
+    try:
+        record: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return ()
+    names = cast("dict[str, object]", record).get(kind) if isinstance(record, dict) else None
+    return [name for name in cast("list[object]", names) if isinstance(name, str)] if isinstance(names, list) else ()
+
+
+def _claimed_by_nfd(kind: str, node: Object) -> Iterable[str]:
+    """Yield the names that masters of Node Feature Discovery record; a named instance has a prefix of its own."""
+    record = f"{_NFD}/{_NFD_RECORDS[kind]}"
+    for annotation, text in _annotations(node).items():
+        if annotation != record and not annotation.endswith(f".{record}"):
+            continue
+        for name in filter(None, text.split(",")):
+            if kind == "taints":  # KEY=VALUE:EFFECT
+                key, _, effect = name.strip().rpartition(":")
+                yield f"{key.partition('=')[0]}:{effect}"
+            else:
+                yield name if "/" in name else f"{_NFD_NAMESPACE}/{name}"

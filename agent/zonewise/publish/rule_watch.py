@@ -1,0 +1,160 @@
+"""The cluster's NodeFeatureRules: listed and watched where the API server has that kind.
+
+| what the server answers | the rules |
+|---|---|
+| nothing yet, or a failure before the first listing | unknown: what rules set before has to remain |
+| the kind is not served, twice in a row | none; looked for after a while, since its CRD may be installed later |
+| a list | the list, and what the watch adds to it; a failure after it leaves them as they are |
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from zonewise.publish.object_watch import WATCH_TIMES
+from zonewise_common.kube.backoff import Backoff
+from zonewise_common.kube.errors import KubeError, NotFound
+from zonewise_common.kube.reflector import Reflector
+from zonewise_common.kube.resources import NODE_FEATURE_RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zonewise.rules.types import RuleObject
+    from zonewise_common.kube.client import Client
+    from zonewise_common.kube.reflector import WatchTimes
+
+log = logging.getLogger(__name__)
+
+ABSENT_PAUSE = 60.0
+"""Seconds between two requests for a kind that is not served, spread over half to one and a half of it."""
+_CLOSE_TIMEOUT = 0.2
+"""Seconds for a request under way."""
+CONFIRM_PAUSE = 2.0
+"""Seconds until the second look at a kind that is not served: an API server that starts may lack it for a moment, and
+what rules set before would be removed."""
+FAILURE_BACKOFF = Backoff(base=0.5, cap=60.0)
+"""Pauses while the server does not respond, or forbids."""
+
+
+class RuleWatch:
+    """A copy of all NodeFeatureRules, by a thread of its own."""
+
+    def __init__(
+        self,
+        client: Client,
+        changed: Callable[[], None],
+        *,
+        times: WatchTimes = WATCH_TIMES,
+        draw: Callable[[], float] = random.random,
+        absent_pause: float = ABSENT_PAUSE,
+    ) -> None:
+        """Call `changed` after each change, in the watch's thread."""
+        self._client = client
+        self._changed = changed
+        self._draw = draw
+        self._absent_pause = absent_pause
+        self._known = threading.Event()
+        self._stopping = threading.Event()
+        self._problem = ""
+        self._is_absent = False  # at the last look
+        self._failures = 0
+        self._reflector: Reflector[RuleObject] = Reflector(
+            client, NODE_FEATURE_RULES, _decode, self._observe, times=times, draw=draw
+        )
+        self._reflector.on_listing = self._listed
+        self._thread = threading.Thread(target=self._run, name="rules", daemon=True)
+
+    def rules(self) -> tuple[RuleObject, ...] | None:
+        """Return the objects by name; None while they are unknown."""
+        if not self._known.is_set():
+            return None
+        return tuple(sorted(self._reflector.values(), key=lambda rule_object: rule_object.name))
+
+    @property
+    def problem(self) -> str:
+        """Return why the rules are unknown; empty where that is not known either."""
+        return self._problem
+
+    @property
+    def age(self) -> float:
+        """Return the seconds since the rules were last known to be current; 0 where the kind is not served."""
+        return self._reflector.age if self._reflector.has_synced else 0.0
+
+    def wait_known(self, seconds: float) -> bool:
+        """Wait until the rules are known; return whether that took less than the given seconds."""
+        return self._known.wait(seconds)
+
+    def start(self) -> None:
+        """Start."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop."""
+        self._stopping.set()
+        self._reflector.close()
+        if self._thread.is_alive():
+            self._thread.join(_CLOSE_TIMEOUT)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            pause = self._look()
+            if pause is None:
+                self._reflector.start()
+                return
+            self._stopping.wait(pause)
+
+    def _look(self) -> float | None:
+        """Look whether the kind is served; return the seconds until the next look, None where it is."""
+        try:
+            self._client.list_raw(NODE_FEATURE_RULES, lambda _raw: None)
+        except NotFound:
+            self._problem = ""
+            if not self._is_absent:
+                self._is_absent = True
+                return min(CONFIRM_PAUSE, self._absent_pause)
+            self._became_known()
+            return self._absent_pause * (0.5 + self._draw())
+        except KubeError as error:
+            self._is_absent = False
+            self._failures += 1
+            if str(error) != self._problem:
+                log.warning("NodeFeatureRules cannot be listed: %s", error)
+            self._problem = str(error)
+            self._report()
+            return FAILURE_BACKOFF.delay(self._failures - 1, self._draw())
+        return None
+
+    def _listed(self, _version: int) -> None:
+        self._problem = ""
+        self._became_known()
+
+    def _became_known(self) -> None:
+        if not self._known.is_set():
+            self._known.set()
+            self._report()
+
+    def _observe(self, _old: RuleObject | None, _new: RuleObject | None) -> None:
+        if self._known.is_set():
+            self._report()
+
+    def _report(self) -> None:
+        if not self._stopping.is_set():
+            self._changed()
+
+
+def _decode(raw: msgspec.Raw) -> RuleObject:
+    """Return a rule object. Raises ValueError for one that is none at all."""
+    from zonewise.rules.parsing import parse_object
+    from zonewise.rules.types import RuleError
+
+    try:
+        document = {"apiVersion": NODE_FEATURE_RULES.api_version, "kind": NODE_FEATURE_RULES.kind}
+        return parse_object({**msgspec.json.decode(raw), **document})
+    except RuleError as error:
+        raise ValueError(str(error)) from error

@@ -1,0 +1,124 @@
+"""The operators of match expressions, as NFD's pkg/apis/nfd/nodefeaturerule/expression.go has them.
+
+| operator | operands | matches a value | the element is missing |
+|---|---|---|---|
+| In, NotIn | 1 or more | it equals one, it equals none | no, no |
+| InRegexp | 1 or more | an expression matches any part of it | no |
+| Exists, DoesNotExist | none | yes, no | no, yes |
+| Gt, Ge, Lt, Le | 1 | it is greater, at least, less, at most | no |
+| GtLt, GeLe | 2 | it is between them, without them or with them | no |
+| IsTrue, IsFalse | none | it is "true", it is "false" | no, no |
+| none | none | yes | yes |
+
+Values are whole numbers of 64 bits for the comparisons, or versions with `type: version`. A flag has no value:
+it exists, and matches nothing else. An operand is only looked at where there is a value to compare it with, so that a
+damaged expression is an error on nodes that have the element.
+"""
+
+from __future__ import annotations
+
+from operator import ge, gt, le, lt
+from typing import TYPE_CHECKING, Any
+
+from zonewise.rules.numbers import parse_integer, parse_version
+from zonewise.rules.regexps import compile_regexp, encoded
+from zonewise.rules.types import RuleError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zonewise.rules.types import MatchExpression
+
+ANY, EXISTS, DOES_NOT_EXIST = "", "Exists", "DoesNotExist"
+VERSION = "version"
+
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {"Gt": gt, "Ge": ge, "Lt": lt, "Le": le}
+_RANGES: dict[str, tuple[Callable[[Any, Any], bool], Callable[[Any, Any], bool]]] = {"GtLt": (gt, lt), "GeLe": (ge, le)}
+_BOOLEANS = {"IsTrue": "true", "IsFalse": "false"}
+_PRESENCE = (ANY, EXISTS, DOES_NOT_EXIST)
+_NO_OPERANDS = (*_PRESENCE, *_BOOLEANS)
+_LISTS = ("In", "NotIn", "InRegexp")
+
+OPERATORS = (*_LISTS, EXISTS, DOES_NOT_EXIST, *_COMPARISONS, *_RANGES, *_BOOLEANS)
+TYPED_OPERATORS = (*_COMPARISONS, *_RANGES)
+"""Operators that compare, and to which a type applies."""
+
+
+def matches(expression: MatchExpression, value: str | None, *, present: bool) -> bool:
+    """Return whether an element matches; `value` is None for a flag, and for one that is missing. Raises RuleError."""
+    operator = expression.op
+    if operator not in OPERATORS and operator != ANY:
+        raise RuleError(f"{operator[:100]!r} is no operator: there is {', '.join(OPERATORS)}")
+    if operator in _PRESENCE:
+        check_operands(expression)
+        return operator == ANY or present == (operator == EXISTS)
+    if not present or value is None:
+        return False
+    check_operands(expression)
+    if operator in _LISTS:
+        return _matches_list(expression, value)
+    if operator in _BOOLEANS:
+        return value == _BOOLEANS[operator]
+    return _matches_comparison(expression, value)
+
+
+def check_operands(expression: MatchExpression) -> None:
+    """Raise RuleError where the number of operands, or the type, is not that of the operator."""
+    operator, count = expression.op, len(expression.value)
+    name = f"operator {operator}" if operator else "an expression without an operator"
+    if operator in _NO_OPERANDS and count:
+        raise RuleError(f"{name} has no value, and not {_shown(expression)}")
+    if operator in _LISTS and not count:
+        raise RuleError(f"{name} needs a value")
+    for operators, wanted in ((_COMPARISONS, 1), (_RANGES, 2)):
+        if operator in operators and count != wanted:
+            raise RuleError(f"{name} needs {wanted} value{'s'[: wanted - 1]}, and not {_shown(expression)}")
+    if operator in TYPED_OPERATORS and expression.type not in ("", VERSION):
+        raise RuleError(f"{name} accepts the type {VERSION!r}, and not {expression.type[:100]!r}")
+
+
+def check_constants(expression: MatchExpression) -> None:
+    """Raise RuleError for an operand that could be compared with no value at all."""
+    check_operands(expression)
+    if expression.op == "InRegexp":
+        for pattern in expression.value:
+            compile_regexp(pattern)
+    if expression.op in TYPED_OPERATORS:
+        _parsed_operands(expression)
+
+
+def _matches_list(expression: MatchExpression, value: str) -> bool:
+    if expression.op == "InRegexp":
+        patterns = [compile_regexp(pattern) for pattern in expression.value]  # all: one that is invalid is an error
+        content = encoded(value)
+        return any(pattern.search(content) for pattern in patterns)
+    return (value in expression.value) == (expression.op == "In")
+
+
+def _matches_comparison(expression: MatchExpression, value: str) -> bool:
+    number = _parsed(expression, value)
+    operands = _parsed_operands(expression)
+    if expression.op in _COMPARISONS:
+        return _COMPARISONS[expression.op](number, operands[0])
+    above, below = _RANGES[expression.op]
+    return above(number, operands[0]) and below(number, operands[1])
+
+
+def _parsed_operands(expression: MatchExpression) -> list[Any]:
+    operands = [_parsed(expression, operand) for operand in expression.value]
+    # of versions NFD does not check the order
+    if expression.op in _RANGES and expression.type != VERSION and operands[0] >= operands[1]:
+        raise RuleError(f"operator {expression.op} needs a first value that is less than the second one, and not "
+                        f"{_shown(expression)}")  # fmt: skip
+    return operands
+
+
+def _parsed(expression: MatchExpression, text: str) -> Any:  # noqa: ANN401 -- a number or a version: both compare
+    try:
+        return parse_version(text) if expression.type == VERSION else parse_integer(text)
+    except ValueError as error:
+        raise RuleError(f"operator {expression.op}: {error}") from error
+
+
+def _shown(expression: MatchExpression) -> str:
+    return repr(list(expression.value))[:200]

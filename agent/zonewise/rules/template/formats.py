@@ -1,0 +1,90 @@
+"""Go's fmt.Sprintf, for the verbs that make sense for texts and whole numbers."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from zonewise.rules.template.values import kind, limited, printed
+from zonewise.rules.types import RuleError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from zonewise.rules.template.values import Value
+
+_VERB = re.compile(r"%([-+# 0]*)(\d*)(?:\.(\d*))?(.?)", re.DOTALL)
+_MAX_WIDTH = 1000
+_INTEGERS: dict[str, Callable[[int], str]] = {
+    "d": str,
+    "x": lambda number: f"{number:x}",
+    "X": lambda number: f"{number:X}",
+    "o": lambda number: f"{number:o}",
+    "b": lambda number: f"{number:b}",
+}
+_QUOTED = {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\",
+           '"': '\\"'}  # fmt: skip
+
+
+def sprintf(form: str, values: Sequence[Value]) -> str:
+    """Return the text. Raises RuleError where verbs and values do not go together, for which Go prints %!d(...)."""
+    parts: list[str] = []
+    position = used = 0
+    for match in _VERB.finditer(form):
+        parts.append(form[position : match.start()])
+        position = match.end()
+        if match[4] == "%":
+            parts.append("%")
+            continue
+        if used >= len(values):
+            raise RuleError(f"printf: there is no value for {match[0]!r}")
+        parts.append(_formatted(match, values[used]))
+        used += 1
+    if used < len(values):
+        raise RuleError(f"printf: {len(values) - used} values more than verbs in {form[:100]!r}")
+    return limited("".join([*parts, form[position:]]))
+
+
+def _formatted(match: re.Match[str], value: Value) -> str:
+    flags, verb = match[1], match[4]
+    width, precision = int(match[2][:9] or 0), None if match[3] is None else int(match[3][:9] or 0)
+    if width > _MAX_WIDTH or (precision or 0) > _MAX_WIDTH:
+        raise RuleError(f"printf: {match[0][:50]!r} is wider than {_MAX_WIDTH}")
+    if verb in _INTEGERS and isinstance(value, int) and not isinstance(value, bool):
+        return _number(flags, width, precision, verb, value)
+    if isinstance(value, str) and verb in ("x", "X"):
+        text = value.encode("utf-8", "replace").hex()
+        return _padded(text.upper() if verb == "X" else text, flags.replace("0", ""), width)
+    return _padded(_text(match, value)[:precision], flags.replace("0", ""), width)
+
+
+def _text(match: re.Match[str], value: Value) -> str:
+    verb = match[4]
+    if verb == "v" or (verb == "s" and not isinstance(value, int) and value is not None):
+        return "<nil>" if value is None else printed(value)
+    if verb == "q" and isinstance(value, str):
+        return '"' + "".join(_QUOTED.get(character) or _printable(character) for character in value) + '"'
+    if verb == "t" and isinstance(value, bool):
+        return printed(value)
+    raise RuleError(f"printf: {match[0][:50]!r} does not print a {kind(value)}")
+
+
+def _printable(character: str) -> str:
+    if character.isprintable():
+        return character
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _number(flags: str, width: int, precision: int | None, verb: str, value: int) -> str:
+    digits = _INTEGERS[verb](abs(value)).rjust(precision or 0, "0")
+    sign = "-" if value < 0 else "+" if "+" in flags else " " if " " in flags else ""
+    if "#" in flags and verb in ("x", "X"):
+        digits = f"0{verb}{digits}"
+    if "0" in flags and "-" not in flags and precision is None:
+        digits = digits.rjust(width - len(sign), "0")
+    return _padded(sign + digits, flags, width)
+
+
+def _padded(text: str, flags: str, width: int) -> str:
+    return text.ljust(width) if "-" in flags else text.rjust(width)

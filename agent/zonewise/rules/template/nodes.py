@@ -1,0 +1,79 @@
+"""What the parser makes of a template (Go's text/template/parse/node.go)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Literal(NamedTuple):
+    """A constant."""
+
+    value: str | int | bool | None
+
+
+class Dot(NamedTuple):
+    """The value at hand: `.`."""
+
+
+class Variable(NamedTuple):
+    """A variable, with its `$`; "$" is the whole data."""
+
+    name: str
+
+
+class Identifier(NamedTuple):
+    """A function."""
+
+    name: str
+
+
+class Chain(NamedTuple):
+    """Fields of a value: `.a.b`, `$x.a`, `(index . 0).a`."""
+
+    base: Operand
+    names: tuple[str, ...]
+
+
+class Pipeline(NamedTuple):
+    """Commands, each of which gets the result of the one before as its last argument."""
+
+    commands: tuple[tuple[Operand, ...], ...]
+    variables: tuple[str, ...] = ()
+    """Variables that get the result."""
+    declares: bool = False
+    """`:=`, and not `=`."""
+    line: int = 0
+
+
+Operand = Literal | Dot | Variable | Identifier | Chain | Pipeline
+
+
+class TextNode(NamedTuple):
+    """Text that is copied."""
+
+    text: str
+
+
+class ActionNode(NamedTuple):
+    """A pipeline whose result is printed, but where it sets variables."""
+
+    pipeline: Pipeline
+
+
+class BranchNode(NamedTuple):
+    """An if, with or range block."""
+
+    kind: str
+    pipeline: Pipeline
+    body: tuple[Node, ...]
+    otherwise: tuple[Node, ...] = ()
+
+
+class JumpNode(NamedTuple):
+    """A break or continue."""
+
+    kind: str
+    line: int
+
+
+Node = TextNode | ActionNode | BranchNode | JumpNode

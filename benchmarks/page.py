@@ -1,0 +1,205 @@
+"""The page on a large cluster in a headless browser: `python -m benchmarks.page`.
+
+5,000 nodes with reports, and 10,000 jobs that run or wait. Once a second jobs end, start and come. The page measures
+itself: the time to its first view, the frames that it draws, and tasks that keep it busy. A frame is dropped where the
+next one comes more than 1.5 periods later. What an update costs the controller is measured apart, without a browser.
+
+Chromium and its driver are needed (Debian's packages chromium and chromium-driver).
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from statistics import median
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from benchmarks.agent_testbed import PROJECT
+from benchmarks.targets import Row, show, skip
+from zonewise_common.service.handlers import Request
+from zonewise_common.service.http_server import HttpServer
+from zonewise_scheduler.controller.readapi.cluster_feed import ClusterEvents, ClusterFeed, take_revision
+
+if TYPE_CHECKING:
+    from support.browser import Browser
+    from support.page_cluster import PageCluster
+    from zonewise_common.service.handlers import Response
+
+sys.path.insert(0, str(PROJECT / "tests"))
+
+NODES, RUNNING, WAITING = 5000, 1400, 8800
+CHURN = 5
+"""Jobs that end, start and come with each update."""
+UPDATES = 60
+VIEWS = ("cluster", "plan", "queues", "jobs")
+MAX_FIRST_VIEW = 1000.0
+"""Milliseconds."""
+MAX_HELD = 50.0
+"""Milliseconds of the controller's thread for one update."""
+_FRAMES = """
+const done = arguments[arguments.length - 1];
+const [milliseconds, frames, tasks] = [arguments[0], [], []];
+const observer = new PerformanceObserver((list) => tasks.push(...list.getEntries().map((entry) => entry.duration)));
+observer.observe({ type: "longtask" });
+const before = zonewise.store.updates;
+let last = performance.now();
+const begin = last;
+function frame(now) {
+  frames.push(now - last);
+  last = now;
+  if (now - begin < milliseconds) requestAnimationFrame(frame);
+  else { observer.disconnect(); done([frames.slice(1), tasks, zonewise.store.updates - before]); }
+}
+requestAnimationFrame(frame);
+"""
+_FIRST_VIEW = """
+const mark = performance.getEntriesByName("zonewise-first-view")[0];
+const paint = performance.getEntriesByName("first-contentful-paint")[0];
+return [paint.startTime, mark.startTime];
+"""
+
+
+class Frames(NamedTuple):
+    """What a view has drawn."""
+
+    view: str
+    period: float
+    """Milliseconds between two frames, the median."""
+    dropped: int
+    frames: int
+    longest_task: float
+    """Milliseconds; 0: none was longer than 50."""
+    updates: int
+
+
+class UpdateCost(NamedTuple):
+    """What updates cost the controller, in milliseconds and bytes, each the median of all updates."""
+
+    held: float
+    """Of the controller's thread."""
+    cpu: float
+    """Of all threads, with the event."""
+    event: float
+    snapshot_cpu: float
+    snapshot: int
+    """Bytes of all rows, compressed."""
+
+
+class _FeedWithoutThread(ClusterFeed):
+    """A feed that is brought up to date by its owner alone."""
+
+    def _note_stream(self) -> None: ...
+
+
+def measure_cost(cluster: PageCluster) -> UpdateCost:
+    """Measure updates without a browser."""
+    feed = _FeedWithoutThread(cluster.ask, cluster.reporter, lambda: cluster.now, period=0.0, rest_ratio=0.0)
+    response, snapshot_cpu = _timed(feed)
+    events = ClusterEvents(feed, "")
+    events()  # it needs all rows first
+    revision = cluster.controller.nodes_revised_since(0).revision
+    held: list[float] = []
+    cpu: list[float] = []
+    sizes: list[int] = []
+    for _ in range(20):
+        cluster.churn(CHURN)
+        cluster.step(1.0)
+        begin = time.thread_time()
+        taken = take_revision(cluster.controller, cluster.reporter, revision)
+        held.append((time.thread_time() - begin) * 1000)
+        revision = taken.node_revision
+        begin = time.thread_time()
+        feed.refresh()
+        part = events() or b""
+        cpu.append((time.thread_time() - begin) * 1000)
+        sizes.append(len(part))
+    return UpdateCost(median(held), median(cpu), median(sizes), snapshot_cpu, len(response.body))
+
+
+def _timed(feed: ClusterFeed) -> tuple[Response, float]:
+    begin = time.thread_time()
+    response = feed.respond(Request("GET", "/api/v1/cluster", headers={"accept-encoding": "gzip"}))
+    return response, (time.thread_time() - begin) * 1000
+
+
+def measure_first_view(window: Browser, url: str) -> list[tuple[float, float]]:
+    """Return the times to the first paint and to the first view of several loads, in milliseconds."""
+    times: list[tuple[float, float]] = []
+    for _ in range(5):
+        window.open("about:blank")
+        window.open(url)
+        window.until("performance.getEntriesByName('zonewise-first-view').length")
+        window.until("performance.getEntriesByName('first-contentful-paint').length")
+        first: Any = window.run(_FIRST_VIEW)
+        times.append((first[0], first[1]))
+    return times
+
+
+def measure_frames(window: Browser, cluster: PageCluster, url: str, view: str) -> Frames:
+    """Return the frames of a view while updates come."""
+    window.open("about:blank")
+    window.open(f"{url}#/{view}")
+    window.until("document.querySelector('#connection').dataset.state == 'live'")
+    seconds = UPDATES if view == VIEWS[0] else UPDATES // 4
+    stopping = threading.Event()
+
+    def change() -> None:
+        while not stopping.wait(1.0):
+            cluster.churn(CHURN)
+            cluster.step(1.0)
+
+    thread = threading.Thread(target=change, daemon=True)
+    thread.start()
+    try:
+        frames, tasks, updates = window.run_async(_FRAMES, seconds * 1000)
+    finally:
+        stopping.set()
+        thread.join()
+    period = median(frames)
+    dropped = sum(round(each / period) - 1 for each in frames if each > 1.5 * period)
+    return Frames(view, period, dropped, len(frames), max(tasks, default=0.0), updates)
+
+
+def _row(frames: Frames) -> Row:
+    drawn = f"{frames.frames} frames at {1000 / frames.period:.0f} Hz, longest task {frames.longest_task:.0f} ms"
+    label = f"... {frames.view}, {frames.updates} updates, {drawn}: dropped"
+    return Row(label, str(frames.dropped), "0", frames.dropped == 0)
+
+
+def main() -> int:
+    """Measure, print the table; return 1 where a target is missed."""
+    from support.browser import BROWSER, DRIVER, browser
+    from support.page_cluster import PageCluster
+
+    if BROWSER is None or DRIVER is None:
+        return skip("chromium and chromedriver are absent")
+    cluster = PageCluster(NODES, RUNNING, WAITING, time.time())
+    cluster.plans = False
+    cost = measure_cost(cluster)
+    server = HttpServer("127.0.0.1:0", cluster.handler())
+    server.start()
+    url = f"http://127.0.0.1:{server.port}/page/"
+    with browser() as window:
+        window.send("POST", "timeouts", {"script": 4 * UPDATES * 1000})
+        times = measure_first_view(window, url)
+        frames = [measure_frames(window, cluster, url, view) for view in VIEWS]
+    server.close()
+    paint, view = median(time for time, _ in times), median(time for _, time in times)
+    jobs = len(cluster.controller.feed.state.running) + len(cluster.controller.feed.state.pending)
+    return show([
+        Row(f"{NODES:,} nodes, {jobs:,} jobs: first paint", f"{paint:.0f} ms", f"<= {MAX_FIRST_VIEW:.0f} ms",
+            paint <= MAX_FIRST_VIEW),
+        Row("... the whole cluster drawn", f"{view:.0f} ms", f"<= {MAX_FIRST_VIEW:.0f} ms", view <= MAX_FIRST_VIEW),
+        *(_row(each) for each in frames),
+        Row("... an update: CPU of the controller's thread", f"{cost.held:.1f} ms", f"<= {MAX_HELD:.0f} ms",
+            cost.held <= MAX_HELD),
+        Row("... an update: CPU of all threads", f"{cost.cpu:.1f} ms"),
+        Row("... an update: bytes for each client", f"{cost.event / 1024:.0f} KiB"),
+        Row("... all rows for the first time: CPU", f"{cost.snapshot_cpu:.0f} ms"),
+        Row("... all rows: bytes, compressed", f"{cost.snapshot / 1024:.0f} KiB"),
+    ])  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+"""What there is to say about one thing: a title, and lines with a label each, wrapped to the terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from zonewise_common.cli.terminal import Terminal
+
+_MIN_TEXT = 24
+"""Columns of a text at least, however long the labels are."""
+
+
+class Detail(NamedTuple):
+    """A line with a label; several texts stand below each other."""
+
+    label: str
+    texts: Sequence[str]
+    style: str = ""
+
+
+def render_details(title: str, details: Iterable[Detail], terminal: Terminal) -> str:
+    """Return the title and the details that have a text."""
+    shown = [detail for detail in details if any(detail.texts)]
+    margin = max((len(detail.label) for detail in shown), default=0) + 2
+    lines = [terminal.styled(title, "bold")]
+    for detail in shown:
+        parts = [part for text in detail.texts if text for part in _wrapped(text, terminal, margin)]
+        for i, part in enumerate(parts):
+            label = detail.label if i == 0 else ""
+            lines.append(f"{terminal.styled(label, 'dim')}{' ' * (margin - len(label))}"
+                         f"{terminal.styled(part, detail.style)}")  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def _wrapped(text: str, terminal: Terminal, margin: int) -> list[str]:
+    if not terminal.width:
+        return [text]
+    width = max(_MIN_TEXT, terminal.width - margin)
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]

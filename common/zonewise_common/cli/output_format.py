@@ -1,0 +1,76 @@
+"""The formats of commands that list things: one -o for all of them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zonewise_common.cli.command import CommandError
+from zonewise_common.cli.table import render_table
+from zonewise_common.cli.terminal import COLOR_CHOICES
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+    from collections.abc import Sequence
+
+    from zonewise_common.cli.table import Table
+    from zonewise_common.cli.terminal import Terminal
+
+TABLE, WIDE, JSON, YAML, NAME = "table", "wide", "json", "yaml", "name"
+FORMATS = (TABLE, WIDE, JSON, YAML, NAME)
+
+
+class Listing(NamedTuple):
+    """What a command lists, for people and for programs."""
+
+    tables: Sequence[Table]
+    """Blank lines stand between them; one without rows is left out."""
+    document: Any
+    """For -o json and yaml."""
+    names: Sequence[str] = ()
+    """For -o name: "job.batch/train", as kubectl prints them."""
+    notes: Sequence[str] = ()
+    """Sentences below the tables."""
+    empty: str = "nothing to show"
+    """A sentence for the case that no table has rows."""
+
+
+def add_output_arguments(parser: ArgumentParser, formats: Sequence[str] = FORMATS, default: str = TABLE) -> None:
+    """Declare -o and --color."""
+    parser.add_argument(
+        "-o", "--output", choices=formats, default=default, help=f"the form of the output (default: {default})"
+    )
+    parser.add_argument(
+        "--color", choices=COLOR_CHOICES, default="auto",
+        help="colours; auto: on a terminal, unless NO_COLOR is set (default: auto)",
+    )  # fmt: skip
+
+
+def render_listing(listing: Listing, output: str, terminal: Terminal) -> str:
+    """Return the text of a listing in one of FORMATS."""
+    if output in (JSON, YAML):
+        return render_document(listing.document, output)
+    if output == NAME:
+        return "".join(f"{name}\n" for name in listing.names)
+    tables = [render_table(table, terminal, wide=output == WIDE) for table in listing.tables if table.rows]
+    notes = "".join(f"{note}\n" for note in listing.notes)
+    parts = [*(tables or [f"{listing.empty}\n"]), *([notes] if notes else [])]
+    return "\n".join(parts)
+
+
+def render_document(document: Any, output: str) -> str:  # noqa: ANN401 -- any JSON value
+    """Return a JSON value as JSON or as YAML."""
+    if output == JSON:
+        return json.dumps(document, indent=2) + "\n"
+    if output != YAML:
+        raise CommandError(f"unknown format {output}: there is {JSON}, {YAML}")
+    import yaml  # not at the top: it takes 20 ms
+
+    class Dumper(yaml.SafeDumper):
+        """Writes texts of several lines as blocks, such as scripts."""
+
+    def represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, "|" if "\n" in text else None)  # pyright: ignore[reportUnknownMemberType]
+
+    Dumper.add_representer(str, represent_text)
+    return yaml.dump(document, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)

@@ -1,0 +1,63 @@
+"""`--watch`: shows a text anew whenever it has changed."""
+
+from __future__ import annotations
+
+import time
+from argparse import ArgumentTypeError
+from typing import TYPE_CHECKING
+
+from zonewise_common.cli.output import STANDARD_OUTPUT, write
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+    from collections.abc import Callable
+
+    from zonewise_common.cli.terminal import Terminal
+
+DEFAULT_INTERVAL = 2.0
+_MIN_INTERVAL = 0.5
+_CLEAR = "\x1b[H\x1b[2J\x1b[3J"
+"""Cursor to the first cell; erase the screen; erase what was scrolled away (ECMA-48, xterm)."""
+
+
+def add_watch_arguments(parser: ArgumentParser) -> None:
+    """Declare --watch and --interval."""
+    parser.add_argument("-w", "--watch", action="store_true", help="show it anew when it changes, until Ctrl-C")
+    parser.add_argument(
+        "--interval", type=_interval, default=DEFAULT_INTERVAL, metavar="SECONDS",
+        help=f"between two looks of --watch, at least {_MIN_INTERVAL:g} (default: {DEFAULT_INTERVAL:g})",
+    )  # fmt: skip
+
+
+def show(
+    render: Callable[[], str],
+    terminal: Terminal,
+    *,
+    watch: bool = False,
+    interval: float = DEFAULT_INTERVAL,
+    wait: Callable[[float], object] | None = None,
+) -> None:
+    """Write the text once; with `watch` whenever it differs, until an exception ends the loop.
+
+    A terminal is cleared before each text. Elsewhere a blank line separates two texts. `wait` None: time.sleep.
+    """
+    before = None
+    while True:
+        text = render()
+        if text != before:
+            head = _CLEAR if watch and terminal.interactive else "\n" if before is not None else ""
+            write(head + text, STANDARD_OUTPUT)
+            before = text
+        if not watch:
+            return
+        (wait or time.sleep)(interval)
+
+
+def _interval(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not _MIN_INTERVAL <= seconds < float("inf"):
+        raise ArgumentTypeError(f"{text!r} is no number of seconds from {_MIN_INTERVAL:g} on")
+    return seconds

@@ -1,0 +1,91 @@
+"""Tables as kubectl prints them: a line of headers in capitals, columns three spaces apart, no lines between.
+
+Where the terminal is too narrow, the gaps shrink to two spaces, and then the columns that may be shortened.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from zonewise_common.cli.terminal import Terminal
+
+_GAP, _NARROW_GAP = 3, 2
+_MIN_SHORTENED = 8
+"""Columns that a shortened text keeps at least."""
+
+
+class Cell(NamedTuple):
+    """A text with a style."""
+
+    text: str
+    style: str = ""
+    """As Terminal.styled has it."""
+
+
+class Column(NamedTuple):
+    """How the cells of a column are shown."""
+
+    header: str
+    right: bool = False
+    """Numbers are at the right edge."""
+    wide: bool = False
+    """Only -o wide shows it."""
+    shorten: bool = False
+    """Its texts may be shortened where the terminal is too narrow."""
+
+
+class Table(NamedTuple):
+    """Rows of cells, one for each column."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+def make_table(columns: Sequence[Column], rows: Iterable[Sequence[str | Cell]]) -> Table:
+    """Return a table; a plain text is a cell without a style. Raises ValueError for a row of another length."""
+    cells = tuple(tuple(Cell(cell) if isinstance(cell, str) else cell for cell in row) for row in rows)
+    if any(len(row) != len(columns) for row in cells):
+        raise ValueError("a row has another number of cells than the table has columns")
+    return Table(tuple(columns), cells)
+
+
+def render_table(table: Table, terminal: Terminal, *, wide: bool = False) -> str:
+    """Return the lines of a table. A column without any text is left out. A wide table is not fitted."""
+    shown = [i for i, column in enumerate(table.columns) if (wide or not column.wide) and _has_text(table, i)]
+    columns = [table.columns[i] for i in shown]
+    rows = [[row[i] for i in shown] for row in table.rows]
+    widths = [max(len(column.header), *(len(row[i].text) for row in rows)) for i, column in enumerate(columns)]
+    limit = 0 if wide else terminal.width
+    gap = _GAP if not limit or sum(widths) + _GAP * (len(widths) - 1) <= limit else _NARROW_GAP
+    if limit:
+        widths = _fitted(widths, columns, limit - gap * (len(widths) - 1))
+    lines = [[Cell(column.header, "bold") for column in columns], *rows]
+    return "".join(_line(line, columns, widths, gap, terminal) for line in lines)
+
+
+def _has_text(table: Table, index: int) -> bool:
+    return any(row[index].text for row in table.rows)
+
+
+def _fitted(widths: list[int], columns: Sequence[Column], available: int) -> list[int]:
+    """Return widths whose sum is available, as far as columns may be shortened; the widest loses first."""
+    fitted = list(widths)
+    while sum(fitted) > available:
+        shortened = [i for i, column in enumerate(columns) if column.shorten and fitted[i] > _MIN_SHORTENED]
+        if not shortened:
+            break
+        fitted[max(shortened, key=lambda i: fitted[i])] -= 1
+    return fitted
+
+
+def _line(cells: Sequence[Cell], columns: Sequence[Column], widths: Sequence[int], gap: int, terminal: Terminal) -> str:
+    parts: list[str] = []
+    for cell, column, width in zip(cells, columns, widths, strict=True):
+        text = cell.text if len(cell.text) <= width else cell.text[: width - 1] + terminal.ellipsis
+        padding = " " * (width - len(text))
+        styled = terminal.styled(text, cell.style)
+        parts.append(padding + styled if column.right else styled + padding)
+    return (" " * gap).join(parts).rstrip() + "\n"

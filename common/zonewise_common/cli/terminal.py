@@ -1,0 +1,59 @@
+"""What the terminal of a command can show: its width, colours, and characters beyond ASCII."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_common.cli.output import supports_unicode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+UNLIMITED_WIDTH = 0
+MIN_WIDTH = 40
+"""Columns; a narrower terminal wraps the lines itself."""
+COLOR_CHOICES = ("auto", "always", "never")
+
+_STYLES = {"good": "32", "warning": "33", "bad": "31", "dim": "2", "bold": "1"}
+"""SGR parameters (ECMA-48, 8.3.117) by the meaning of a text."""
+
+
+class Terminal(NamedTuple):
+    """What standard output can show."""
+
+    width: int = UNLIMITED_WIDTH
+    """Columns; UNLIMITED_WIDTH: lines have any length, as in a file."""
+    colors: bool = False
+    unicode: bool = True
+    interactive: bool = False
+    """Whether a person looks at it: the screen can be drawn anew."""
+
+    @property
+    def ellipsis(self) -> str:
+        """Return the mark of a shortened text."""
+        return "…" if self.unicode else "~"
+
+    def styled(self, text: str, style: str) -> str:
+        """Return a text in a style such as "good"; without colours, and for the style "", the text itself."""
+        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.colors and style and text else text
+
+
+def stdout_terminal(color: str = "auto", environ: Mapping[str, str] | None = None) -> Terminal:
+    """Return what standard output is.
+
+    `color`: one of COLOR_CHOICES. NO_COLOR (https://no-color.org) and TERM=dumb take colours from "auto". COLUMNS sets
+    a width for a file too.
+    """
+    environ = os.environ if environ is None else environ
+    interactive = sys.stdout.isatty()
+    is_plain = bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"
+    columns = environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) > 0:
+        width = max(MIN_WIDTH, int(columns))
+    else:
+        width = max(MIN_WIDTH, shutil.get_terminal_size().columns) if interactive else UNLIMITED_WIDTH
+    colors = color == "always" or (color == "auto" and interactive and not is_plain)
+    return Terminal(width, colors, supports_unicode(), interactive)

@@ -1,0 +1,57 @@
+"""The proxy of Services: /api/v1/namespaces/NAMESPACE/services/[SCHEME:]NAME[:PORT]/proxy/PATH.
+
+Source: pkg/registry/core/service/storage/storage.go (ResourceLocation) and k8s.io/apimachinery/pkg/util/proxy. Left
+out: upgrades of connections, TLS to the service, and streams: a response is read whole.
+"""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlencode
+
+from zonewise_sandbox.apiserver.status_errors import StatusError
+from zonewise_sandbox.apiserver.wire import Response
+
+if TYPE_CHECKING:
+    from zonewise_sandbox.apiserver.wire import Request
+
+ServiceAddresses = Callable[[str, str, str], tuple[str, int] | None]
+"""Returns host and port of a service from its namespace, its name and the name of its port; None: it has none."""
+
+_TIMEOUT = 30.0
+"""Seconds for a response."""
+_MARKS = ("services", "proxy")
+
+
+def no_addresses(_namespace: str, _name: str, _port: str) -> tuple[str, int] | None:
+    """Have no service."""
+    return None
+
+
+def is_proxied(parts: list[str]) -> bool:
+    """Tell whether the parts of a path are of the proxy of a Service."""
+    return len(parts) >= 7 and parts[:3] == ["api", "v1", "namespaces"] and (parts[4], parts[6]) == _MARKS
+
+
+def proxy(request: Request, parts: list[str], addresses: ServiceAddresses) -> Response:
+    """Return the response of a service. Raises StatusError: 404 without a service, 503 where it does not respond."""
+    namespace, text = parts[3], parts[5].split(":")
+    name, port = (text[1], text[2]) if len(text) == 3 else (*text, "")[:2]
+    address = addresses(namespace, name, port)
+    if address is None:
+        raise StatusError(404, "NotFound", f'services "{name}" not found', {"name": name, "kind": "services"})
+    path = "/" + "/".join(quote(part) for part in parts[7:])
+    query = f"?{urlencode(request.query)}" if request.query else ""
+    connection = http.client.HTTPConnection(*address, timeout=_TIMEOUT)
+    try:
+        headers = {key: value for key, value in request.headers.items() if key in {"accept", "content-type"}}
+        connection.request(request.method, path + query, request.body or None, headers)
+        response = connection.getresponse()
+        body = response.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise StatusError(503, "ServiceUnavailable", f"error trying to reach service: {error}") from error
+    finally:
+        connection.close()
+    return Response(response.status, body, response.getheader("Content-Type", "text/plain"))

@@ -1,0 +1,1 @@
+"""`zonewise up`: a cluster in one process, from real and simulated parts."""

@@ -1,0 +1,249 @@
+"""A whole cluster in one process: API server, nodes, Job controller, scheduler, extender, controller.
+
+    with open_cluster(ClusterOptions(parse_nodes("4xhgx-h100"))) as cluster:
+        print(cluster.url)
+
+It listens on loopback alone, and leaves neither a port nor a thread nor a file.
+"""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import tempfile
+import threading
+import time
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zonewise_sandbox.apiserver import ApiServer
+from zonewise_sandbox.jobcontroller import JobController
+from zonewise_sandbox.podrunner import PodRunner, RunnerSettings
+from zonewise_sandbox.up.cluster_clock import ClusterClock
+from zonewise_sandbox.up.node_agents import NodeAgents, SimulatedNode
+from zonewise_sandbox.up.program_threads import ProgramThread, free_port, listens
+from zonewise_sandbox.up.scheduler import PodScheduler
+from zonewise_sandbox.up.shipped_objects import (
+    NAMESPACE,
+    NodeObjects,
+    definitions,
+    namespace_object,
+    queue_objects,
+    webhook_objects,
+)
+from zonewise_scheduler.controller import main as controller_main
+from zonewise_scheduler.controller.settings import ControllerSettings
+from zonewise_scheduler.extender import main as extender_main
+from zonewise_scheduler.extender.settings import ExtenderSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from zonewise_common.kube.config import Config
+    from zonewise_sandbox.up.node_descriptions import NodeSet
+
+log = logging.getLogger(__name__)
+
+READY_TIMEOUT = 120.0
+"""Seconds within which a cluster must be ready: ten times what 5,000 nodes take."""
+_POLL = 0.01
+"""Seconds between two looks whether a part is ready."""
+_WEBHOOK_PORT = 443
+CONTROLLER = "zonewise-controller"
+"""The Service of the controller's page and read API, behind the API server's proxy."""
+START_DELAY = 1.0
+"""Seconds of the cluster from a pod's binding to its start."""
+
+
+class ClusterError(Exception):
+    """The cluster cannot start; the message says why."""
+
+
+class ClusterStopped(Exception):
+    """The cluster was to end before it was ready."""
+
+
+class ClusterOptions(NamedTuple):
+    """What a cluster is made of."""
+
+    nodes: NodeSet
+    port: int = 0
+    """Of the API server; 0: any free one."""
+    status_port: int = 0
+    """Of the controller's page and read API; 0: any free one."""
+    speed: float = 1.0
+    """How many seconds of the cluster pass in a second."""
+
+
+class Cluster(NamedTuple):
+    """A cluster that runs."""
+
+    server: ApiServer
+    clock: ClusterClock
+    agents: NodeAgents
+    status_url: str
+    """Of the controller's page, read API and metrics."""
+
+    @property
+    def url(self) -> str:
+        """Return the URL of the API server."""
+        return self.server.url
+
+    @property
+    def config(self) -> Config:
+        """Return the configuration of a client."""
+        return self.server.client_config()
+
+
+@contextmanager
+def open_cluster(
+    options: ClusterOptions,
+    progress: Callable[[str], object] = lambda _text: None,
+    stop: threading.Event | None = None,
+) -> Generator[Cluster]:
+    """Run a cluster as long as the context lasts.
+
+    `progress` takes what is started next. Raises ClusterError, and ClusterStopped where `stop` is set before it is
+    ready.
+    """
+    stop = stop or threading.Event()
+    clock = ClusterClock(options.speed)
+    with ExitStack() as stack:
+        webhook_port, extender_port = free_port(), free_port()
+        status_port = options.status_port or free_port()
+        if options.status_port and listens(options.status_port):
+            raise ClusterError(_port_in_use(options.status_port, "--status-port"))
+        server = _open_server(options, clock, webhook_port, status_port)
+        stack.callback(server.close)
+        count = len(options.nodes.nodes)
+        progress(f"{count} nodes, their kubelets and agents")
+        _create_objects(server, options.nodes, clock)
+        server.start()
+        config = server.client_config()
+        nodes = (SimulatedNode(node.name, node.machine) for node in options.nodes.nodes)
+        agents = stack.enter_context(NodeAgents(config, nodes))
+        progress("the extender and the controller")
+        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="zonewise-up-"))
+        programs = (
+            ProgramThread("extender", _extender(server.url, extender_port, clock)),
+            ProgramThread("controller", _controller(server.url, status_port, webhook_port, directory, clock)),
+        )
+        for program in programs:
+            stack.enter_context(program)
+        runner = RunnerSettings(start_delay=START_DELAY, schedulers=frozenset())
+        speed = options.speed
+        stack.enter_context(PodRunner(config, runner, clock=clock, speed=speed, kubelets=agents))
+        stack.enter_context(JobController(config, clock=clock, speed=speed))
+        _wait_until(lambda: listens(extender_port), programs, stop)
+        stack.enter_context(PodScheduler(config, ("127.0.0.1", extender_port), clock=clock, speed=speed))
+        _wait_until(lambda: _is_ready(status_port) and _webhooks_are_trusted(server), programs, stop)
+        yield Cluster(server, clock, agents, f"http://127.0.0.1:{status_port}/")
+
+
+def _wait_until(condition: Callable[[], bool], programs: tuple[ProgramThread, ...], stop: threading.Event) -> None:
+    """Wait for a condition. Raises ClusterError where a program ends before, or after READY_TIMEOUT seconds."""
+    deadline = time.monotonic() + READY_TIMEOUT
+    while not condition():
+        ended = next((program for program in programs if not program.is_alive), None)
+        if ended is not None:
+            raise ClusterError(f"a part of the cluster has ended: {ended.error}")
+        if time.monotonic() > deadline:
+            raise ClusterError(f"the cluster is not ready after {READY_TIMEOUT:.0f} s")
+        if stop.wait(_POLL):
+            raise ClusterStopped
+
+
+def _open_server(options: ClusterOptions, clock: ClusterClock, webhook_port: int, status_port: int) -> ApiServer:
+    def resolve(_namespace: str, _name: str, _port: int) -> tuple[str, int]:
+        return "127.0.0.1", webhook_port
+
+    def services(namespace: str, name: str, _port: str) -> tuple[str, int] | None:
+        return ("127.0.0.1", status_port) if (namespace, name) == (NAMESPACE, CONTROLLER) else None
+
+    try:
+        return ApiServer(options.port, crds=definitions(), resolve=resolve, services=services, clock=clock)
+    except OSError as error:
+        raise ClusterError(_port_in_use(options.port, "--port")) from error
+
+
+def _port_in_use(port: int, flag: str) -> str:
+    return f"port {port} is in use: end the program that listens there, or choose another port by {flag} (0: any)"
+
+
+def _create_objects(server: ApiServer, nodes: NodeSet, clock: ClusterClock) -> None:
+    """Create what a cluster has before its controllers start; the webhooks last, since nothing serves them yet."""
+    server.create("", "namespaces", namespace_object())
+    now = datetime.fromtimestamp(int(clock()), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    objects = NodeObjects(now)
+    for description in nodes.nodes:
+        node = server.create("", "nodes", objects.node(description))
+        server.change("", "nodes", description.name, _without_taints)
+        report = objects.report(description, node["metadata"]["uid"])
+        server.create("topology.node.k8s.io", "noderesourcetopologies", report)
+    plurals = {"Topology": "topologies", "ResourceFlavor": "resourceflavors", "ClusterQueue": "clusterqueues",
+               "LocalQueue": "localqueues"}  # fmt: skip
+    for obj in queue_objects(nodes):
+        server.create("kueue.x-k8s.io", plurals[obj["kind"]], obj)
+    for obj in webhook_objects():
+        server.create("admissionregistration.k8s.io", f"{obj['kind'].lower()}s", obj)
+
+
+def _without_taints(node: dict[str, Any]) -> dict[str, Any]:
+    """Return a node that is ready, without the taint that new nodes have (pkg/controller/nodelifecycle)."""
+    return {**node, "spec": {**node["spec"], "taints": []}}
+
+
+def _extender(url: str, port: int, clock: ClusterClock) -> Callable[[threading.Event], object]:
+    """Return the extender; its times of the API are those of the cluster."""
+    default = ExtenderSettings()
+    settings = default._replace(
+        api_server=url,
+        listen=f"127.0.0.1:{port}",
+        metrics_listen="",
+        stale_after=default.stale_after * clock.speed,
+        assume_timeout=default.assume_timeout * clock.speed,
+    )
+    return lambda stop: extender_main.run_until_stopped(settings, stop, clock)
+
+
+def _controller(
+    url: str, port: int, webhook_port: int, directory: str, clock: ClusterClock
+) -> Callable[[threading.Event], object]:
+    settings = ControllerSettings(
+        api_server=url,
+        namespace=NAMESPACE,
+        leader_election=False,
+        metrics_listen=f"127.0.0.1:{port}",
+        webhook_listen=f"127.0.0.1:{webhook_port}",
+        webhook_cert_dir=directory,
+        kueue_lease="",
+    )
+    return lambda stop: controller_main.run_until_stopped(settings, stop, clock)
+
+
+def _is_ready(port: int) -> bool:
+    """Tell whether the controller knows the cluster. It leads once the webhooks are trusted: the leader does that."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5.0)
+    try:
+        connection.request("GET", "/readyz")
+        response = connection.getresponse()
+        return response.status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _webhooks_are_trusted(server: ApiServer) -> bool:
+    """Tell whether every webhook configuration has the CA of the controller's certificate."""
+    configurations = [
+        record.object
+        for resource, _, record in server.store.everything()
+        if resource[0] == "admissionregistration.k8s.io"
+    ]
+    return all(
+        webhook["clientConfig"].get("caBundle")
+        for configuration in configurations
+        for webhook in configuration["webhooks"]
+    )

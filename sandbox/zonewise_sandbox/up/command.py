@@ -1,0 +1,229 @@
+"""`zonewise up`: a whole cluster on this machine, in one process, until Ctrl-C."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from argparse import SUPPRESS, ArgumentTypeError, RawDescriptionHelpFormatter
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from zonewise_common.cli.command import Command, CommandError, require_extra
+from zonewise_sandbox.up.node_kinds import DEFAULT_POLICY, NODE_KINDS, POLICIES
+
+if TYPE_CHECKING:
+    import threading
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Iterator
+
+    from zonewise_sandbox.up.cluster import ClusterOptions
+    from zonewise_sandbox.up.load import SubmittedAt
+    from zonewise_sandbox.up.node_descriptions import NodeSet
+
+DEFAULT_NODES = "4xhgx-h100"
+DEFAULT_PORT, DEFAULT_STATUS_PORT = 8001, 9821
+MAX_PORT = 65535
+MIX_NAMES = ("hpc", "ai", "batch")
+"""As the simulator's MIXES, whose import is slow."""
+_SIMULATED = ("nodes", "topology_policy", "load", "load_share", "seed", "speed", "port", "write_kubeconfig")
+"""Arguments of a cluster that is simulated."""
+_EXAMPLES = """\
+examples:
+  zonewise up                              four nodes of eight GPUs
+  zonewise up --nodes 1000 --load ai --speed 60
+                                           1,000 of them, with jobs; an hour
+                                           passes in a minute
+  zonewise up --nodes 2xgb200,8xepyc-9654  nodes of two kinds
+  zonewise up --nodes 4xnode.tar.zst       four as a captured machine
+  zonewise up --nodes fleet.yaml           those of a file, as for simulate
+  zonewise up --kubeconfig ~/.kube/config  no cluster of its own: the page of
+                                           that one, read-only
+"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.formatter_class = RawDescriptionHelpFormatter
+    parser.description = (
+        "Run a cluster in this process, on loopback: an API server in memory, simulated\n"
+        "nodes with the real agent, a Job controller, a stand-in for kube-scheduler, the\n"
+        "real extender and controller. Ctrl-C ends it and leaves nothing."
+    )
+    parser.epilog = f"{_EXAMPLES}\nkinds of nodes:\n{_kinds()}"
+    add = parser.add_argument
+    add("--nodes", default=SUPPRESS, metavar="NODES", help="NUMBERxKIND, NUMBER, NUMBERxCPUSxMEMORY, captures, or a "
+        f"file; several joined by commas (default: {DEFAULT_NODES})")  # fmt: skip
+    add("--topology-policy", default=SUPPRESS, choices=POLICIES, metavar="POLICY", help="of their kubelets, where no "
+        f"file of nodes has another: {', '.join(POLICIES)} (default: {DEFAULT_POLICY})")  # fmt: skip
+    add("--load", default=SUPPRESS, metavar="MIX", help=f"have jobs arrive by themselves: {', '.join(MIX_NAMES)}")
+    add("--load-share", default=SUPPRESS, type=_positive, metavar="NUMBER", help="their work, as a share of the nodes "
+        "(default: 0.9)")  # fmt: skip
+    add("--seed", default=SUPPRESS, type=_natural, metavar="NUMBER", help="of these jobs (default: 0)")
+    add("--speed", default=SUPPRESS, type=_speed, metavar="NUMBER", help="seconds of the cluster that pass in a second "
+        "(default: 1)")  # fmt: skip
+    add("--port", default=SUPPRESS, type=_port, metavar="PORT", help="of the API server, on 127.0.0.1; 0: any free one "
+        f"(default: {DEFAULT_PORT})")  # fmt: skip
+    add("--status-port", type=_port, default=DEFAULT_STATUS_PORT, metavar="PORT", help="of the controller's page, read "
+        f"API and metrics; 0: any free one (default: {DEFAULT_STATUS_PORT})")  # fmt: skip
+    add("--write-kubeconfig", default=SUPPRESS, metavar="FILE", help="write the kubeconfig there rather than into a "
+        "temporary file; it is removed at the end")  # fmt: skip
+    add("--kubeconfig", nargs="?", const="", metavar="FILE", help="run no cluster, but the page of this one, "
+        "read-only (without FILE: kubectl's)")  # fmt: skip
+    add("--context", metavar="NAME", help="the context of that kubeconfig (default: the current one)")
+    add("--log-level", choices=("debug", "info", "warning", "error"), default="error", help="of the log on standard "
+        "error (default: error)")  # fmt: skip
+
+
+def run(arguments: Namespace) -> int:
+    """Run until SIGINT or SIGTERM. Raises CommandError."""
+    if arguments.kubeconfig is None and arguments.context is None:
+        gc.disable()  # nothing of the start is garbage; the controller enables it
+        try:
+            return _run_cluster(arguments)
+        finally:
+            gc.enable()
+    simulated = [name for name in _SIMULATED if hasattr(arguments, name)]
+    if simulated:
+        flag = simulated[0].replace("_", "-")
+        raise CommandError(f"--{flag} is of a simulated cluster, and --kubeconfig and --context are of a real one")
+    return _run_observer(arguments)
+
+
+COMMAND = Command("run a whole cluster on this machine, to try things out", add_arguments, run)
+
+
+def _run_cluster(arguments: Namespace) -> int:
+    start = time.monotonic()
+    with require_extra("scheduler"), require_extra("agent"):
+        from zonewise_sandbox.up.cluster import ClusterError, ClusterOptions, ClusterStopped
+        from zonewise_sandbox.up.node_descriptions import NodesError, parse_nodes
+    values = vars(arguments)
+    try:
+        nodes = parse_nodes(values.get("nodes", DEFAULT_NODES), values.get("topology_policy", DEFAULT_POLICY))
+        port, speed = values.get("port", DEFAULT_PORT), values.get("speed", 1.0)
+        options = ClusterOptions(nodes, port, arguments.status_port, speed)
+        _serve_cluster(arguments, options, start)
+    except ClusterStopped:
+        return 0
+    except (NodesError, ClusterError) as error:
+        raise CommandError(str(error)) from error
+    return 0
+
+
+def _serve_cluster(arguments: Namespace, options: ClusterOptions, start: float) -> None:
+    """Run a cluster until a signal comes; `start` is the time of time.monotonic() at which the command began."""
+    from zonewise_sandbox.up.cluster import open_cluster
+    from zonewise_sandbox.up.kubeconfig import written_kubeconfig
+    from zonewise_sandbox.up.summary import cluster_summary
+
+    values = vars(arguments)
+    jobs = _load(arguments, options.nodes)
+    stop = _stop_event(arguments)
+    path = values.get("write_kubeconfig", "")
+    with ExitStack() as stack:
+        cluster = stack.enter_context(open_cluster(options, _progress, stop))
+        try:
+            path = stack.enter_context(written_kubeconfig(cluster.url, path))
+        except FileExistsError as error:
+            raise CommandError(f"--write-kubeconfig {path}: the file exists") from error
+        except OSError as error:
+            raise CommandError(f"--write-kubeconfig {path}: {error.strerror}") from error
+        if jobs is not None:
+            from zonewise_sandbox.up.load import LoadSubmitter
+
+            stack.enter_context(LoadSubmitter(cluster.config, jobs, cluster.clock))
+        _write(cluster_summary(options.nodes, cluster, path, time.monotonic() - start, values.get("load", "")))
+        stop.wait()
+        _write("\nending ...\n")
+
+
+def _run_observer(arguments: Namespace) -> int:
+    with require_extra("scheduler"):
+        from zonewise_sandbox.up.observer import ObserverError, open_observer
+        from zonewise_sandbox.up.summary import observer_summary
+    stop = _stop_event(arguments)
+    kubeconfig, context = arguments.kubeconfig or "", arguments.context or ""
+    try:
+        with open_observer(kubeconfig, context, arguments.status_port, stop) as observer:
+            if not stop.is_set():
+                _write(observer_summary(observer))
+            stop.wait()
+    except ObserverError as error:
+        raise CommandError(str(error)) from error
+    return 0
+
+
+def _stop_event(arguments: Namespace) -> threading.Event:
+    """Return the event that a signal sets from now on; begin to log."""
+    from zonewise_common.service import logs
+    from zonewise_common.service.stop_signals import stop_event
+
+    logs.configure_logging(arguments.log_level, "text")
+    return stop_event()
+
+
+def _load(arguments: Namespace, nodes: NodeSet) -> Iterator[SubmittedAt] | None:
+    """Return the jobs that arrive; None: there are none. Raises CommandError."""
+    given = vars(arguments)
+    if "load" not in given:
+        absent = next((name for name in ("load_share", "seed") if name in given), None)
+        if absent is not None:
+            raise CommandError(f"--{absent.replace('_', '-')} goes with --load")
+        return None
+    from zonewise_sandbox.up.load import DEFAULT_LOAD, LoadError, load_jobs
+
+    try:
+        return load_jobs(given["load"], nodes, share=given.get("load_share", DEFAULT_LOAD), seed=given.get("seed", 0))
+    except LoadError as error:
+        raise CommandError(str(error)) from error
+
+
+def _progress(text: str) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"starting {text} ...\n")
+        sys.stderr.flush()
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _kinds() -> str:
+    width = max(map(len, NODE_KINDS)) + 2
+    return "".join(f"  {kind.name:{width}}{kind.text}\n" for kind in NODE_KINDS.values())
+
+
+# --- values of arguments
+
+
+def _positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise ArgumentTypeError(f"not a number above 0: {text}")
+    return value
+
+
+def _speed(text: str) -> float:
+    from zonewise_sandbox.up.cluster_clock import MAX_SPEED
+
+    value = _positive(text)
+    if value > MAX_SPEED:
+        raise ArgumentTypeError(f"not up to {MAX_SPEED:g}: {text}")
+    return value
+
+
+def _natural(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise ArgumentTypeError(f"not a number from 0 on: {text}")
+    return int(text)
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and int(text[:6]) <= MAX_PORT):
+        raise ArgumentTypeError(f"not a port from 0 to {MAX_PORT}: {text}")
+    return int(text)

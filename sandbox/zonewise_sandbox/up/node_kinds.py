@@ -1,0 +1,80 @@
+"""Kinds of simulated nodes, by name: what a server of that name has, by its vendor's data sheet.
+
+A zone of a kind has equal cores, memory and devices, but for devices that only some zones have.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NVIDIA_GPU, AMD_GPU = "nvidia.com/gpu", "amd.com/gpu"
+DEFAULT_KIND = "hgx-h100"
+"""The kind of nodes that are described by their number alone."""
+
+DEFAULT_POLICY = "best-effort"
+POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
+"""Values of topologyManagerPolicy."""
+
+_GIB = 1 << 30
+_NO_DEVICES: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+
+
+class NodeKind(NamedTuple):
+    """A kind of nodes."""
+
+    name: str
+    text: str
+    """What it is, for people."""
+    zones: int
+    cores: int
+    """Of each zone."""
+    threads: int
+    """Of each core."""
+    memory: int
+    """Bytes of each zone."""
+    devices: Mapping[str, tuple[int, ...]] = _NO_DEVICES
+    """By resource the number in each zone."""
+    zones_per_package: int = 1
+    policy: str = DEFAULT_POLICY
+    """topologyManagerPolicy."""
+    scope: str = "container"
+    """topologyManagerScope."""
+    gpu_model: str = ""
+
+    @property
+    def cpus(self) -> int:
+        """Return the number of CPUs, as the kernel counts hardware threads."""
+        return self.zones * self.cores * self.threads
+
+
+def _kinds(*kinds: NodeKind) -> Mapping[str, NodeKind]:
+    return MappingProxyType({kind.name: kind for kind in kinds})
+
+
+NODE_KINDS = _kinds(
+    NodeKind(
+        "hgx-h100", "2 zones of 56 cores and 1 TiB, 8 GPUs H100", 2, 56, 2, 1024 * _GIB, {NVIDIA_GPU: (4, 4)},
+        gpu_model="NVIDIA H100 80GB HBM3",
+    ),
+    NodeKind(
+        "dgx-a100", "8 zones of 16 cores and 256 GiB (NPS4), 8 GPUs A100", 8, 16, 2, 256 * _GIB,
+        {NVIDIA_GPU: (0, 2, 0, 2, 0, 2, 0, 2)}, zones_per_package=4, gpu_model="NVIDIA A100-SXM4-80GB",
+    ),
+    NodeKind(
+        "gb200", "2 zones of 72 cores and 480 GiB, 4 GPUs B200", 2, 72, 1, 480 * _GIB, {NVIDIA_GPU: (2, 2)},
+        gpu_model="NVIDIA GB200",
+    ),
+    NodeKind(
+        "mi300x", "2 zones of 96 cores and 1152 GiB, 8 GPUs MI300X", 2, 96, 2, 1152 * _GIB, {AMD_GPU: (4, 4)},
+        gpu_model="AMD Instinct MI300X",
+    ),
+    NodeKind(
+        "epyc-9654", "8 zones of 24 cores and 96 GiB (NPS4), no GPU", 8, 24, 1, 96 * _GIB, zones_per_package=4,
+    ),
+    NodeKind("xeon-8358", "2 zones of 32 cores and 128 GiB, no GPU", 2, 32, 1, 128 * _GIB),
+)  # fmt: skip
+"""By name. CPUs of HGX H100: Xeon Platinum 8480C; of DGX A100: EPYC 7742 with four zones a package."""

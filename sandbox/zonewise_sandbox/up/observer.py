@@ -1,0 +1,95 @@
+"""The controller's page and read API for a cluster that exists, read-only: a controller that never leads."""
+
+from __future__ import annotations
+
+import http.client
+import time
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_common.kube.client import Client
+from zonewise_common.kube.config import Config
+from zonewise_common.kube.errors import ConfigError, KubeError
+from zonewise_common.kube.resources import NODES
+from zonewise_common.service.clock import monotonic_clock
+from zonewise_sandbox.up.program_threads import ProgramThread, free_port
+from zonewise_scheduler.controller import main as controller_main
+from zonewise_scheduler.controller.settings import ControllerSettings
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Generator
+
+SYNC_TIMEOUT = 60.0
+"""Seconds within which every kind must have been listed."""
+_POLL = 0.05
+_PROBE_TIMEOUT = 5.0
+
+
+class ObserverError(Exception):
+    """The cluster cannot be shown; the message says why."""
+
+
+class Observer(NamedTuple):
+    """What shows a cluster."""
+
+    cluster_url: str
+    """Of the API server."""
+    status_url: str
+    """Of the page, the read API and metrics."""
+
+
+@contextmanager
+def open_observer(kubeconfig: str, context: str, port: int, stop: threading.Event) -> Generator[Observer]:
+    """Show the cluster of a kubeconfig as long as the context lasts; "" are kubectl's own defaults.
+
+    `port` is of loopback, 0: any free one. `stop` ends the wait for the first lists. Raises ObserverError.
+    """
+    try:
+        config = Config.from_kubeconfig(kubeconfig or None, context or None)
+    except ConfigError as error:
+        raise ObserverError(str(error)) from error
+    port = port or free_port()
+    settings = ControllerSettings(metrics_listen=f"127.0.0.1:{port}", kueue_lease="", leader_election=False)
+    with closing(Client(config)) as client:
+        _check(client)
+
+        def run(ended: threading.Event) -> int:
+            return controller_main.run_until_stopped(settings, ended, monotonic_clock(), observed=client)
+
+        with ProgramThread("controller", run) as program:
+            _wait_until_synced(program, port, stop)
+            yield Observer(config.url, f"http://127.0.0.1:{port}/")
+
+
+def _check(client: Client) -> None:
+    """Raise ObserverError where nodes cannot be listed: reflectors would only try again and again."""
+    try:
+        client.list(NODES, page=1)
+    except KubeError as error:
+        raise ObserverError(f"the cluster cannot be read: {error}") from error
+
+
+def _wait_until_synced(program: ProgramThread, port: int, stop: threading.Event) -> None:
+    deadline = time.monotonic() + SYNC_TIMEOUT
+    while (problem := _problem(port)) and not stop.wait(_POLL):
+        if not program.is_alive:
+            raise ObserverError(str(program.error or "the controller has ended"))
+        if time.monotonic() > deadline:
+            raise ObserverError(
+                f"the cluster cannot be shown: {problem}; are these kinds served, and may you list them?"
+            )
+
+
+def _problem(port: int) -> str:
+    """Return what the controller does not know yet; "" where it is ready."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_PROBE_TIMEOUT)
+    try:
+        connection.request("GET", "/readyz")
+        response = connection.getresponse()
+        text = response.read().decode().strip()
+        return "" if response.status == 200 else text
+    except (OSError, http.client.HTTPException) as error:
+        return str(error)
+    finally:
+        connection.close()

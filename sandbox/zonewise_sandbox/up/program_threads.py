@@ -1,0 +1,64 @@
+"""Programs of zonewise as threads: the controller and the extender, which are processes elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self
+
+log = logging.getLogger(__name__)
+
+_STOP_TIMEOUT = 10.0
+"""Seconds that a program may take to stop."""
+
+
+class ProgramThread:
+    """Runs a program until the context ends."""
+
+    def __init__(self, name: str, run: Callable[[threading.Event], object]) -> None:
+        """`run` runs until the event is set."""
+        self._run = run
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._main, name=name, daemon=True)
+        self.error: Exception | None = None
+        """Why it has ended."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Tell whether it runs."""
+        return self._thread.is_alive()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(_STOP_TIMEOUT)
+
+    def _main(self) -> None:
+        try:
+            self._run(self._stop)
+        except Exception as error:  # noqa: BLE001 -- the top of a program: the main thread reports it
+            self.error = error
+
+
+def free_port() -> int:
+    """Return a port of loopback that no program listens on now."""
+    with contextlib.closing(socket.socket()) as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def listens(port: int) -> bool:
+    """Tell whether a program listens on a port of loopback."""
+    with contextlib.closing(socket.socket()) as connection:
+        connection.settimeout(1.0)
+        return connection.connect_ex(("127.0.0.1", port)) == 0

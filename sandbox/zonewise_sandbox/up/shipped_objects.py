@@ -1,0 +1,119 @@
+"""The objects of a cluster that are there from its start: nodes, reports, queues, webhooks; from the manifests.
+
+The manifests beside this module are links to those of the project. A wheel has their content.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zonewise_sandbox.up.machines import MAX_PODS
+from zonewise_sandbox.up.node_agents import SimulatedNode, idle_report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from zonewise_sandbox.up.machines import SimulatedMachine
+    from zonewise_sandbox.up.node_agents import NodeReport
+    from zonewise_sandbox.up.node_descriptions import NodeDescription, NodeSet
+
+Json = dict[str, Any]
+
+NAMESPACE = "zonewise"
+"""Of the controller's own objects."""
+KUBELET_VERSION = "v1.36.0"
+MANIFESTS = Path(__file__).parent / "manifests"
+"""Links to files of the project's manifests; not to directories, which an sdist would leave out."""
+
+
+def definitions() -> list[Path]:
+    """Return the files of the CustomResourceDefinitions."""
+    return [
+        MANIFESTS / "noderesourcetopologies.yaml",
+        *sorted((MANIFESTS / "kueue-crds").glob("*s.yaml")),
+    ]
+
+
+def queue_objects(nodes: NodeSet) -> Iterator[Json]:
+    """Yield the objects of the default queue, with all that the nodes have as its quota."""
+    totals = _totals(nodes.nodes)
+    for obj in _documents(MANIFESTS / "queues.yaml"):
+        if obj["kind"] == "Topology":
+            obj["spec"]["levels"] = [{"nodeLabel": label} for label in nodes.levels]
+        if obj["kind"] == "ClusterQueue":
+            for flavor in obj["spec"]["resourceGroups"][0]["flavors"]:
+                for quota in flavor["resources"]:
+                    if quota["name"] != "ephemeral-storage":
+                        quota["nominalQuota"] = totals.get(quota["name"], "0")
+        yield obj
+
+
+def webhook_objects() -> list[Json]:
+    """Return the webhook configurations of the controller."""
+    return _documents(MANIFESTS / "webhooks.yaml")
+
+
+def namespace_object() -> Json:
+    """Return the namespace of the controller."""
+    return {"metadata": {"name": NAMESPACE}}
+
+
+class NodeObjects:
+    """The Nodes and idle reports of nodes; the agent of the first node of a kind computes those of all."""
+
+    def __init__(self, now: str) -> None:
+        """Take the time of creation, as in the API."""
+        self._now = now
+        self._reports: dict[int, NodeReport] = {}
+
+    def node(self, description: NodeDescription) -> Json:
+        """Return the Node, ready, with the labels of its agent."""
+        machine, name = description.machine, description.name
+        labels = {
+            **self._report(machine).labels,
+            "kubernetes.io/os": "linux",
+            "kubernetes.io/arch": "amd64",
+            **description.labels,
+        }
+        capacity = {resource: str(amount) for resource, amount in machine.capacity.items()}
+        ready = {
+            "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "kubelet is posting ready status",
+            "lastHeartbeatTime": self._now, "lastTransitionTime": self._now,
+        }  # fmt: skip
+        info = {"architecture": "amd64", "operatingSystem": "linux", "kubeletVersion": KUBELET_VERSION,
+                "kernelVersion": "", "osImage": "", "containerRuntimeVersion": "", "machineID": "", "systemUUID": "",
+                "bootID": "", "kubeProxyVersion": ""}  # fmt: skip
+        status = {"capacity": capacity, "allocatable": machine.allocatable, "conditions": [ready], "nodeInfo": info}
+        return {"metadata": {"name": name, "labels": labels}, "status": status}
+
+    def report(self, description: NodeDescription, uid: str) -> Json:
+        """Return the NodeResourceTopology of an idle node, owned by the Node of this UID."""
+        name, nrt = description.name, self._report(description.machine).nrt
+        owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
+        return {**nrt, "metadata": {**nrt["metadata"], "name": name, "ownerReferences": [owner]}}
+
+    def _report(self, machine: SimulatedMachine) -> NodeReport:
+        report = self._reports.get(id(machine))
+        if report is None:
+            report = self._reports[id(machine)] = idle_report(SimulatedNode("idle", machine))
+        return report
+
+
+def _totals(nodes: Iterable[NodeDescription]) -> dict[str, str]:
+    """Return what all nodes have, as quantities."""
+    milli_cpus, amounts = 0, {"pods": 0}
+    for node in nodes:
+        capacity, reserved = node.machine.capacity, node.machine.config.reserved_milli_cpus
+        milli_cpus += capacity.pop("cpu") * 1000 - reserved
+        for name, amount in {**capacity, "pods": MAX_PODS}.items():
+            amounts[name] = amounts.get(name, 0) + amount
+    cpus = f"{milli_cpus}m" if milli_cpus % 1000 else str(milli_cpus // 1000)
+    return {"cpu": cpus, **{name: str(amount) for name, amount in amounts.items()}}
+
+
+def _documents(file: Path) -> list[Json]:
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C it is ten times faster, and not in every package
+    return [document for document in yaml.load_all(file.read_text(), loader) if document]

@@ -1,0 +1,56 @@
+"""What `zonewise up` prints once it is ready."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from zonewise_sandbox.up.machines import capacity_text
+
+if TYPE_CHECKING:
+    from zonewise_sandbox.up.cluster import Cluster
+    from zonewise_sandbox.up.node_descriptions import NodeSet
+    from zonewise_sandbox.up.observer import Observer
+
+
+def cluster_summary(nodes: NodeSet, cluster: Cluster, kubeconfig: str, seconds: float, load: str) -> str:
+    """Return what the cluster has and how to use it; `load` is the mix of its jobs, "" for none."""
+    numbers = Counter(node.machine.kind for node in nodes.nodes)
+    machines = {node.machine.kind: node.machine for node in nodes.nodes}
+    width = len(str(max(numbers.values())))
+    speed = cluster.clock.speed
+    lines = [
+        f"ready in {seconds:.1f} s",
+        "",
+        *(f"  {number:{width}} x {kind}: {capacity_text(machines[kind])}" for kind, number in numbers.items()),
+        *([f"  jobs of the mix {load} arrive"] if load else []),
+        *([f"  {speed:g} seconds of the cluster pass in a second"] if speed != 1 else []),
+        "",
+        f"  API server  {cluster.url}",
+        f"  page        {cluster.status_url}",
+        f"  kubeconfig  {kubeconfig}",
+        "",
+        "In another terminal:",
+        "",
+        f"  export KUBECONFIG={kubeconfig}",
+        "  kubectl get nodes",
+        "  kubectl apply -f job.yaml     # a Job of the namespace default waits in the queue default",
+        "  kubectl get workloads,pods",
+        "  zonewise queue",
+        "",
+        "Ctrl-C ends the cluster, and nothing of it stays.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def observer_summary(observer: Observer) -> str:
+    """Return where a cluster is shown that exists."""
+    lines = [
+        f"  cluster  {observer.cluster_url}, read-only",
+        f"  page     {observer.status_url}",
+        "",
+        "Ctrl-C ends the page; the cluster stays as it is.",
+        "",
+    ]
+    return "\n".join(lines)

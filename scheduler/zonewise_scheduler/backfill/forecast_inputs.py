@@ -1,0 +1,21 @@
+"""What was learned before a forecast: run times and submissions, of a pool's jobs or of workloads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, NamedTuple
+
+from zonewise_scheduler.backfill.arrival_history import ArrivalHistory, S
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
+
+
+class ForecastInputs(NamedTuple, Generic[S]):
+    """See the module."""
+
+    run_times: RunTimeHistory
+    arrivals: ArrivalHistory[S]
+
+    def copy(self) -> ForecastInputs[S]:
+        """Return independent inputs, for another thread."""
+        return ForecastInputs(self.run_times.copy(), self.arrivals.copy())

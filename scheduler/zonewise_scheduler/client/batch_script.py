@@ -1,0 +1,50 @@
+"""A batch script and its #SBATCH lines (sbatch(1)): those before the first command count."""
+
+from __future__ import annotations
+
+import shlex
+from typing import NamedTuple
+
+from zonewise_common.cli.command import CommandError
+
+DIRECTIVE = "#SBATCH"
+MAX_BYTES = 900_000
+"""Of a script: it goes into a ConfigMap, which has 1 MiB at most."""
+
+
+class BatchScript(NamedTuple):
+    """A script."""
+
+    content: str
+    words: tuple[str, ...] = ()
+    """The options of its #SBATCH lines, as arguments."""
+    lines: tuple[int, ...] = ()
+    """The line of each word."""
+
+
+def read_script(content: str, path: str) -> BatchScript:
+    """Return a script with its options. Raises CommandError, naming the line, for one that cannot be read."""
+    if not content.startswith("#!"):
+        raise CommandError(f"{path}: line 1: a script begins with #! and its interpreter, such as #!/bin/bash")
+    if "\0" in content:
+        raise CommandError(f"{path}: is no script: it has a zero byte")
+    if len(content.encode()) > MAX_BYTES:
+        raise CommandError(f"{path}: has more than {MAX_BYTES} bytes, which no ConfigMap holds: put it into the image")
+    words: list[str] = []
+    lines: list[int] = []
+    for number, line in enumerate(content.splitlines(), 1):
+        if line.startswith(DIRECTIVE) and line[len(DIRECTIVE) :][:1] in ("", " ", "\t"):
+            try:
+                parts = shlex.split(line[len(DIRECTIVE) :], comments=True)
+            except ValueError as error:
+                raise CommandError(f"{path}: line {number}: {error}: {line.strip()[:80]}") from error
+            words += parts
+            lines += [number] * len(parts)
+        elif line.strip() and not line.startswith("#"):
+            break
+    return BatchScript(content, tuple(words), tuple(lines))
+
+
+def wrapped_script(command: str) -> BatchScript:
+    """Return the script of sbatch's --wrap."""
+    return BatchScript(f"#!/bin/sh\n# made by zonewise submit --wrap\n{command}\n")

@@ -1,0 +1,71 @@
+"""Jobs that wait for other Jobs: they have no Workload yet (quota/api/job_dependency.py)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zonewise_common.k8s.fields import FieldError, FieldReader
+from zonewise_scheduler.client.job_facts import PENDING, JobFacts
+from zonewise_scheduler.client.job_labels import QUEUE_LABEL
+from zonewise_scheduler.client.pod_facts import pod_totals
+from zonewise_scheduler.quota.api.declared_walltime import read_walltime
+from zonewise_scheduler.quota.api.job_dependency import dependency_state, read_dependencies
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from zonewise_scheduler.quota.api.job_dependency import JobDependency
+
+Json = dict[str, Any]
+
+DEPENDENCY, DEPENDENCY_NEVER_SATISFIED = "Dependency", "DependencyNeverSatisfied"
+"""Reasons, as squeue has them."""
+_ENDS = {"afterok": "succeed", "afterany": "end", "afternotok": "fail"}
+
+
+def read_dependent_job(job: Mapping[str, Any], find: Callable[[str], Json | None]) -> JobFacts | None:
+    """Return a Job without a Workload that waits for others; None: it waits for none.
+
+    `find` returns another Job of its namespace by name; None: it does not exist.
+    """
+    try:
+        dependencies = read_dependencies(job)
+    except FieldError as error:
+        clauses, reason = [str(error)], DEPENDENCY_NEVER_SATISFIED
+    else:
+        states = [dependency_state(dependency, find(dependency.job)) for dependency in dependencies]
+        clauses = list(_clauses(dependencies, find))
+        reason = DEPENDENCY_NEVER_SATISFIED if "never" in states else DEPENDENCY
+    if not clauses:
+        return None
+    reader = FieldReader(job, "", [])
+    metadata, spec = reader.child("metadata"), reader.child("spec")
+    walltime = read_walltime(job)[0]
+    pods = spec.count("parallelism", 1) or 0
+    return JobFacts(
+        metadata.text("namespace"),
+        "",
+        "Job",
+        "batch/v1",
+        metadata.text("name"),
+        metadata.pairs("labels").get(QUEUE_LABEL, ""),
+        PENDING,
+        pods,
+        created_at=metadata.time("creationTimestamp"),
+        walltime=None if walltime == float("inf") else walltime,
+        reason=reason,
+        message="; ".join(clauses),
+        requests=(("main", pods, pod_totals(spec.child("template").child("spec"))),),
+    )
+
+
+def _clauses(dependencies: tuple[JobDependency, ...], find: Callable[[str], Json | None]) -> Iterator[str]:
+    for dependency in dependencies:
+        job = find(dependency.job)
+        state = dependency_state(dependency, job)
+        if state == "never":
+            ended = "has failed" if dependency.kind == "afterok" else "has succeeded"
+            yield f"Job {dependency.job} {ended}, so it never starts: `zonewise cancel` removes it"
+        elif state == "waits":
+            unknown = ", which does not exist" if job is None else ""
+            yield f"waits for Job {dependency.job} to {_ENDS[dependency.kind]}{unknown}"

@@ -1,0 +1,44 @@
+"""`zonewise forecast`: what the controller answers, for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zonewise_common.cli.details import Detail
+from zonewise_scheduler.client.description import Description
+from zonewise_scheduler.client.time_text import clock_text, parse_time, time_until
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def describe_forecast(answer: Mapping[str, Any], requests: str, now: float) -> tuple[Description, bool]:
+    """Return what there is to say about a forecast, and whether it knows a start."""
+    forecast: Mapping[str, Any] = answer.get("forecast") or {}
+    times = {name: parse_time(forecast.get(name)) for name in ("earliest", "likely", "latest")}
+    is_known = times["likely"] is not None
+    queue = f"LocalQueue {answer.get('localQueue')}"
+    if answer.get("clusterQueue"):
+        queue += f", ClusterQueue {answer['clusterQueue']}"
+    position = answer.get("position")
+    details = [Detail("requests", [requests]), Detail("queue", [queue])]
+    if answer.get("startsNow"):
+        details.append(Detail("start", ["at once"], "good"))
+    else:
+        details.append(Detail("position", [f"number {position} in its ClusterQueue" if position else ""]))
+        details += [Detail(name, [_time(time, now)]) for name, time in times.items() if is_known]
+        details.append(Detail("start", ["" if is_known else _unknown(answer)], "warning"))
+        details.append(Detail("why", str(answer.get("message") or "").split("; ")))
+    return Description("A job that is not submitted", details, dict(answer), ""), is_known
+
+
+def _unknown(answer: Mapping[str, Any]) -> str:
+    if answer.get("neverFits") or not answer.get("clusterQueue"):
+        return "never"
+    return "unknown: jobs before it declare no walltime, and no similar ones have ended yet"
+
+
+def _time(time: float | None, now: float) -> str:
+    if time is None:
+        return "unknown"
+    return "now" if time <= now else f"{clock_text(time, now)} ({time_until(time, now)})"

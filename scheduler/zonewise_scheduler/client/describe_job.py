@@ -1,0 +1,215 @@
+"""`zonewise explain JOB`: why a job waits, what must end first, and when it starts; or where it runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zonewise_common.cli.details import Detail
+from zonewise_common.cli.table import Cell, Column, make_table
+from zonewise_scheduler.client.description import Description
+from zonewise_scheduler.client.explanation_facts import ExplanationFacts
+from zonewise_scheduler.client.job_facts import ADMITTED, PENDING, STOPPING
+from zonewise_scheduler.client.queue_listing import latest_start
+from zonewise_scheduler.client.time_text import clock_text, format_time, parse_time, short_duration, time_until
+from zonewise_scheduler.quota.api.amount import amount_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from zonewise_common.cli.table import Table
+    from zonewise_scheduler.client.job_facts import JobFacts
+    from zonewise_scheduler.client.pod_facts import PodFacts
+
+MAX_EVENTS = 8
+
+
+class JobContextFacts(NamedTuple):
+    """What is known around a job."""
+
+    explanation: ExplanationFacts = ExplanationFacts()
+    blockers: Mapping[str, JobFacts] = {}
+    """Jobs by the key of their Workload: namespace/name."""
+    pods: Sequence[PodFacts] = ()
+    node_problems: Mapping[str, Sequence[str]] = {}
+    """By node: its conditions that are not as they should be."""
+    events: Sequence[Mapping[str, Any]] = ()
+    """Of the job, of its Workload and of its pods."""
+    notes: Sequence[str] = ()
+
+
+def describe_job(job: JobFacts, context: JobContextFacts, now: float) -> Description:
+    """Return what there is to say about a job."""
+    explanation = context.explanation
+    document = {
+        **job.document(),
+        "waitsFor": list(explanation.waits_for),
+        "preempts": list(explanation.preempts),
+        "couldStart": format_time(explanation.start),
+        "pods": [_pod_document(pod) for pod in context.pods],
+        "nodeProblems": {node: list(problems) for node, problems in context.node_problems.items() if problems},
+    }
+    return Description(
+        job.display_name,
+        list(_details(job, context, now)),
+        document,
+        job.resource_name,
+        (_blocker_table(job, context, now), _pod_table(context), _event_table(job, context.events, now)),
+        context.notes,
+    )
+
+
+def _details(job: JobFacts, context: JobContextFacts, now: float) -> Iterator[Detail]:
+    yield Detail("state", [_state(job, now)], {ADMITTED: "good", STOPPING: "warning"}.get(job.state, ""))
+    queue = f"LocalQueue {job.local_queue or '(none)'}"
+    yield Detail("queue", [queue + (f", ClusterQueue {job.cluster_queue}" if job.cluster_queue else "")])
+    yield Detail("requests", list(_requests(job)))
+    walltime = "none is declared, so its end is unknown" if job.walltime is None else short_duration(job.walltime)
+    yield Detail("walltime", [walltime])
+    yield Detail("reason", [job.reason if job.state != ADMITTED else ""])
+    clauses = job.message.split("; ") if job.state == PENDING else [job.message]
+    yield Detail("why", clauses if job.state != ADMITTED else [])
+    if job.state == PENDING:
+        yield Detail("start", [_start(job, context.explanation, now)])
+        yield Detail("forecast", [_forecast(job, now)])
+    for node, problems in context.node_problems.items():
+        yield Detail(f"node {node}", problems, "bad")
+
+
+def _state(job: JobFacts, now: float) -> str:
+    if job.state == ADMITTED and job.started_at is not None:
+        text = f"Admitted, runs for {short_duration(now - job.started_at)}"
+        if job.deadline is not None:
+            overrun = now - job.deadline
+            text += f", {short_duration(overrun)} longer than it declares" if overrun > 0 else (
+                f", ends {time_until(job.deadline, now)} at the latest"
+            )  # fmt: skip
+        return text
+    age = "" if job.created_at is None else f" for {short_duration(now - job.created_at)}"
+    position = "" if job.position is None else f", number {job.position} in its ClusterQueue"
+    return f"{job.state}{age}{position}" if job.state == PENDING else job.state
+
+
+def _requests(job: JobFacts) -> Iterator[str]:
+    for name, pods, amounts in job.requests:
+        each = ", ".join(f"{amount_text(resource, amount)} {resource}" for resource, amount in amounts.items())
+        prefix = f"{name}: " if len(job.requests) > 1 else ""
+        yield f"{prefix}{pods} pod{'' if pods == 1 else 's'}, each {each or 'nothing'}"
+
+
+def _start(job: JobFacts, explanation: ExplanationFacts, now: float) -> str:
+    if explanation.never_fits:
+        return "never: it does not fit even when all others have ended"
+    if job.reserved_start is not None:
+        start = job.reserved_start
+        return f"reserved, {_at(start, now)} at the latest"
+    if explanation.start is not None:
+        return f"{_at(explanation.start, now)}, which is not reserved"
+    return "unknown: what must end first declares no walltime" if explanation.waits_for else ""
+
+
+def _forecast(job: JobFacts, now: float) -> str:
+    if job.likely is None:
+        return ""
+    earliest = "" if job.earliest is None else f"earliest {_at(job.earliest, now)}, "
+    latest = latest_start(job)
+    return f"{earliest}likely {_at(job.likely, now)}" + ("" if latest is None else f", latest {_at(latest, now)}")
+
+
+def _at(time: float, now: float) -> str:
+    return "now" if time <= now else f"at {clock_text(time, now)} ({time_until(time, now)})"
+
+
+def _blocker_table(job: JobFacts, context: JobContextFacts, now: float) -> Table:
+    columns = (
+        Column("MUST END FIRST", shorten=True),
+        Column("STATE"),
+        Column("RUN", right=True),
+        Column("ENDS AT THE LATEST"),
+        Column("HOW", wide=True),
+    )
+    keys = dict.fromkeys(context.explanation.waits_for, "ends by itself")
+    keys |= dict.fromkeys(context.explanation.preempts, f"{job.name} preempts it")
+    rows: list[list[str | Cell]] = []
+    for key, how in keys.items():
+        other = context.blockers.get(key)
+        if other is None:
+            rows.append([key, "", "", "", how])
+            continue
+        run = "" if other.started_at is None else short_duration(now - other.started_at)
+        ends = "unknown: it declares no walltime" if other.deadline is None else _at(other.deadline, now)
+        if other.state != ADMITTED:
+            ends = ""
+        rows.append([f"{other.namespace}/{other.name}", other.state, run, ends, how])
+    return make_table(columns, rows)
+
+
+def _pod_table(context: JobContextFacts) -> Table:
+    columns = (
+        Column("POD", shorten=True),
+        Column("NODE", shorten=True),
+        Column("PHASE"),
+        Column("PREDICTED ADMISSION", shorten=True),
+        Column("PROBLEM", shorten=True),
+    )
+    rows = [
+        [pod.name, pod.node, Cell(pod.phase, _phase_style(pod)), pod.predicted_admission, pod_problem(pod)]
+        for pod in context.pods
+    ]
+    return make_table(columns, rows)
+
+
+def pod_problem(pod: PodFacts) -> str:
+    """Return what is wrong with a pod; "": nothing."""
+    parts = [": ".join(filter(None, (pod.reason, pod.message))), *pod.container_problems, pod.unscheduled]
+    if pod.left_to_kube_scheduler:
+        parts.append(f"left to kube-scheduler: {pod.left_to_kube_scheduler}")
+    return "; ".join(filter(None, parts))
+
+
+def _phase_style(pod: PodFacts) -> str:
+    return {"Running": "good", "Succeeded": "good", "Failed": "bad"}.get(pod.phase, "")
+
+
+def _event_table(job: JobFacts, events: Sequence[Mapping[str, Any]], now: float) -> Table:
+    """Return the newest events, but for those that say of a job that waits why it does."""
+    columns = (Column("AGE", right=True), Column("EVENT"), Column("OBJECT", wide=True), Column("MESSAGE", shorten=True))
+    is_repeated = job.state == PENDING
+    times = [(event_time(event), event) for event in events if not (is_repeated and event.get("reason") == "Pending")]
+    newest = sorted(times, key=lambda entry: entry[0])[-MAX_EVENTS:]
+    rows = [
+        [
+            short_duration(now - time),
+            Cell(str(event.get("reason", "")), "warning" if event.get("type") == "Warning" else ""),
+            involved_name(event),
+            str(event.get("message", "")),
+        ]
+        for time, event in newest
+    ]
+    return make_table(columns, rows)
+
+
+def involved_name(event: Mapping[str, Any]) -> str:
+    """Return the name of the object that an Event is about."""
+    involved: Mapping[str, Any] = event.get("involvedObject") or {}
+    return str(involved.get("name", ""))
+
+
+def event_time(event: Mapping[str, Any]) -> float:
+    """Return when an Event was last observed, seconds since 1970; 0: it does not say."""
+    series: Mapping[str, Any] = event.get("series") or {}
+    metadata: Mapping[str, Any] = event.get("metadata") or {}
+    candidates = (
+        series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"),
+        metadata.get("creationTimestamp"),
+    )  # fmt: skip
+    return next((time for time in map(parse_time, candidates) if time is not None), 0.0)
+
+
+def _pod_document(pod: PodFacts) -> dict[str, Any]:
+    return {
+        "name": pod.name,
+        "node": pod.node or None,
+        "phase": pod.phase,
+        "predictedAdmission": pod.predicted_admission or None,
+        "problem": pod_problem(pod) or None,
+    }

@@ -1,0 +1,90 @@
+"""`zonewise explain POD`: where it waits or runs, the zones predicted and held, and its rejection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zonewise_common.cli.details import Detail
+from zonewise_common.k8s.cpuset import CpuSet
+from zonewise_scheduler.client.description import Description
+from zonewise_scheduler.client.node_facts import MEMORY
+from zonewise_scheduler.client.node_listing import memory_text
+from zonewise_scheduler.client.time_text import format_time, short_duration
+from zonewise_scheduler.quota.api.amount import amount_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from zonewise_common.nrt.holdings import Holdings
+    from zonewise_scheduler.client.node_facts import NodeAvailability
+    from zonewise_scheduler.client.pod_facts import PodFacts
+
+ADMISSION_GATE = "kueue.x-k8s.io/admission"
+TOPOLOGY_GATE = "kueue.x-k8s.io/topology"
+_GATES = {
+    ADMISSION_GATE: "waits in the queue: `zonewise explain` of its job has the reason",
+    TOPOLOGY_GATE: "waits for its node: all pods of its job must exist first",
+}
+
+
+def describe_pod(pod: PodFacts, node: NodeAvailability | None, notes: Sequence[str], now: float) -> Description:
+    """Return what there is to say about a pod; `node`: its own, None where it has none or it is unknown."""
+    holdings = None if node is None else node.held_by(pod)
+    document: dict[str, Any] = {
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "phase": pod.phase,
+        "node": pod.node or None,
+        "job": pod.job or None,
+        "workload": pod.workload or None,
+        "predictedAdmission": pod.predicted_admission or None,
+        "held": None if holdings is None else held_text(holdings),
+        "rejected": pod.is_rejected,
+        "reason": pod.reason or None,
+        "message": pod.message or pod.unscheduled or None,
+        "schedulingGates": list(pod.gates),
+        "createdAt": format_time(pod.created_at),
+        "startedAt": format_time(pod.started_at),
+    }
+    details = list(_details(pod, node, holdings, now))
+    return Description(f"Pod {pod.namespace}/{pod.name}", details, document, f"pod/{pod.name}", notes=notes)
+
+
+def _details(pod: PodFacts, node: NodeAvailability | None, holdings: Holdings | None, now: float) -> Iterator[Detail]:
+    style = {"Running": "good", "Succeeded": "good", "Failed": "bad"}.get(pod.phase, "")
+    age = "" if pod.created_at is None else f", created {short_duration(now - pod.created_at)} ago"
+    yield Detail("phase", [f"{pod.phase}{age}"], style)
+    yield Detail("job", [pod.job or pod.workload])
+    requests = ", ".join(f"{amount_text(name, amount)} {name}" for name, amount in pod.requests.items())
+    yield Detail("requests", [requests or "nothing"])
+    yield Detail("node", [pod.node or "none yet"])
+    yield Detail("waits", [_GATES.get(gate, f"has the scheduling gate {gate}") for gate in pod.gates])
+    yield Detail("unscheduled", [pod.unscheduled if not pod.gates else ""], "warning")
+    yield Detail("predicted", [pod.predicted_admission])
+    if pod.node and pod.phase in {"Running", "Pending"}:
+        yield Detail("holds", [_held(node, holdings)])
+    if pod.left_to_kube_scheduler:
+        yield Detail("left", [f"to kube-scheduler, for: {pod.left_to_kube_scheduler}"])
+    label = "rejected" if pod.is_rejected else "reason"
+    yield Detail(label, [": ".join(filter(None, (pod.reason, pod.message))), *pod.container_problems], "bad")
+    yield Detail("its node", [] if node is None else node.problems, "bad")
+
+
+def _held(node: NodeAvailability | None, holdings: Holdings | None) -> str:
+    if node is None or node.zones is None:
+        return "unknown: its node has no NodeResourceTopology"
+    if holdings is None:
+        return "nothing exclusively, as far as its node reports"
+    return held_text(holdings)
+
+
+def held_text(holdings: Holdings) -> str:
+    """Return what a pod holds: "CPUs 4-7, 1 nvidia.com/gpu of zone 0"."""
+    parts = [f"CPUs {CpuSet.from_bits(holdings.cpus)}"] if holdings.cpus else []
+    for resource, zones, amount in holdings.amounts:
+        text = f"{memory_text(amount)} memory" if resource == MEMORY else f"{amount} {resource}"
+        if zones:
+            several = "s" if zones & (zones - 1) else ""
+            text += f" of zone{several} {CpuSet.from_bits(zones)}"
+        parts.append(text)
+    return ", ".join(parts) or "nothing"

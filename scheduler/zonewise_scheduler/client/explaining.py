@@ -1,0 +1,168 @@
+"""Finds what a name means, and reads all that `zonewise explain` says about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise_common.cli.details import Detail
+from zonewise_common.kube.errors import Forbidden
+from zonewise_common.kube.resources import EVENTS, JOBS, NODE_RESOURCE_TOPOLOGIES, NODES, PODS, WORKLOADS
+from zonewise_scheduler.client.dependent_jobs import read_dependent_job
+from zonewise_scheduler.client.describe_job import JobContextFacts, describe_job, involved_name
+from zonewise_scheduler.client.describe_node import describe_node
+from zonewise_scheduler.client.describe_pod import describe_pod
+from zonewise_scheduler.client.description import Description
+from zonewise_scheduler.client.explanation_facts import read_explanation
+from zonewise_scheduler.client.job_facts import FINISHED, PENDING, read_job, with_row
+from zonewise_scheduler.client.job_labels import JOB_NAME_LABEL, QUEUE_LABEL
+from zonewise_scheduler.client.job_reading import MISSING, find_job
+from zonewise_scheduler.client.node_facts import read_node_facts
+from zonewise_scheduler.client.node_reading import read_nodes
+from zonewise_scheduler.client.pod_facts import WORKLOAD_ANNOTATION, read_pod_facts
+from zonewise_scheduler.client.read_api import ReadApiUnavailable
+from zonewise_scheduler.client.session import metadata_pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zonewise_scheduler.client.job_facts import JobFacts
+    from zonewise_scheduler.client.node_facts import NodeAvailability
+    from zonewise_scheduler.client.pod_facts import PodFacts
+    from zonewise_scheduler.client.session import Json, Session
+
+_POD_KINDS = frozenset({"pod", "pods", "po"})
+_NODE_KINDS = frozenset({"node", "nodes", "no"})
+_JOB_KINDS = frozenset({"", "job", "jobs", "job.batch"})
+
+
+def explain(session: Session, reference: str, now: float) -> Description | None:
+    """Return what there is to say about a job, pod or node; None: nothing has this name. Raises KubeError."""
+    kind, _, name = reference.rpartition("/")
+    if kind in _POD_KINDS:
+        return _pod(session, name, now)
+    if kind in _NODE_KINDS:
+        return _node(session, name)
+    job = find_job(session, reference)
+    if job is not None:
+        return _job(session, job, now)
+    return _without_workload(session, kind, name, now)
+
+
+def _without_workload(session: Session, kind: str, name: str, now: float) -> Description | None:
+    if kind in _JOB_KINDS and (obj := session.find(JOBS, name, namespace=session.namespace)) is not None:
+        facts = read_dependent_job(obj, lambda other: session.find(JOBS, other, namespace=session.namespace))
+        if facts is not None:
+            return describe_job(facts, JobContextFacts(events=list(_events(session, facts, []))), now)
+        return _unqueued_job(obj)
+    return None if kind else _pod(session, name, now) or _node(session, name)
+
+
+def _job(session: Session, job: JobFacts, now: float) -> Description:
+    notes: list[str] = []
+    row: Json | None = None
+    if job.state != FINISHED:
+        try:
+            row = session.read_api.workload(job.namespace, job.workload)
+        except ReadApiUnavailable as error:
+            notes.append(MISSING.format(reason=error))
+    job = with_row(job, row)
+    explanation = read_explanation(row)
+    others = dict(_others(session, (*explanation.waits_for, *explanation.preempts)))
+    pods = [] if job.state == PENDING else _pods_of(session, job)
+    nodes = sorted({pod.node for pod in pods if pod.node})
+    context = JobContextFacts(
+        explanation, others, pods, dict(_node_problems(session, nodes)), list(_events(session, job, pods)), notes
+    )
+    return describe_job(job, context, now)
+
+
+def _others(session: Session, keys: tuple[str, ...]) -> Iterator[tuple[str, JobFacts]]:
+    """Yield the jobs of Workloads that may be looked at, by key, with the deadlines that the read API knows."""
+    for key in dict.fromkeys(keys):
+        namespace, _, name = key.partition("/")
+        try:
+            workload = session.find(WORKLOADS, name, namespace=namespace)
+        except Forbidden:
+            continue
+        if workload is not None:
+            yield key, read_job(workload)
+
+
+def _pods_of(session: Session, job: JobFacts) -> list[PodFacts]:
+    problems: list[str] = []
+    pods = session.list(PODS, scope=job.namespace)
+    return [
+        read_pod_facts(pod, problems)
+        for pod in pods
+        if metadata_pairs(pod, "annotations").get(WORKLOAD_ANNOTATION) == job.workload
+        or metadata_pairs(pod, "labels").get(JOB_NAME_LABEL) == job.name != ""
+        or pod["metadata"]["name"] in job.pod_names
+    ]
+
+
+def _node_problems(session: Session, names: list[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for name in names:
+        try:
+            node = session.find(NODES, name)
+        except Forbidden:
+            return
+        if node is not None:
+            yield name, read_node_facts(name, node, None, (), []).problems
+
+
+def _events(session: Session, job: JobFacts, pods: list[PodFacts]) -> Iterator[Json]:
+    names = {job.name, job.workload, *(pod.name for pod in pods)}
+    try:
+        events = session.list(EVENTS, scope=job.namespace)
+    except Forbidden:
+        return
+    for event in events:
+        if involved_name(event) in names:
+            yield event
+
+
+def _unqueued_job(obj: Json) -> Description:
+    """Return what there is to say about a Job without a Workload."""
+    metadata: Json = obj["metadata"]
+    queue = metadata_pairs(obj, "labels").get(QUEUE_LABEL, "")
+    suspended = bool(obj.get("spec", {}).get("suspend"))
+    if queue:
+        why = f"names LocalQueue {queue}, and has no Workload yet: does `zonewise controller` run?"
+    else:
+        why = "is in no queue: it has no label kueue.x-k8s.io/queue-name"
+    state = "suspended" if suspended else "not suspended: its pods are created at once"
+    document = {"namespace": metadata["namespace"], "kind": "Job", "name": metadata["name"], "message": why}
+    return Description(
+        f"Job {metadata['namespace']}/{metadata['name']}",
+        [Detail("state", [state]), Detail("why", [why])],
+        document,
+        f"job.batch/{metadata['name']}",
+    )
+
+
+def _pod(session: Session, name: str, now: float) -> Description | None:
+    obj = session.find(PODS, name, namespace=session.namespace)
+    if obj is None:
+        return None
+    problems: list[str] = []
+    pod = read_pod_facts(obj, problems)
+    return describe_pod(pod, _node_of(session, pod, problems), problems, now)
+
+
+def _node_of(session: Session, pod: PodFacts, problems: list[str]) -> NodeAvailability | None:
+    if not pod.node:
+        return None
+    try:
+        node = session.find(NODES, pod.node)
+        report = session.find(NODE_RESOURCE_TOPOLOGIES, pod.node)
+    except Forbidden as error:
+        problems.append(f"The zones of its node are not known: {error.message}")
+        return None
+    return read_node_facts(pod.node, node, report, (pod,), problems)
+
+
+def _node(session: Session, name: str) -> Description | None:
+    if session.find(NODES, name) is None:
+        return None
+    nodes, notes = read_nodes(session, (name,))
+    return describe_node(nodes[0], notes) if nodes else None

@@ -1,0 +1,34 @@
+"""The explanation of a pending workload, as the read API returns it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zonewise_scheduler.client.time_text import parse_time
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class ExplanationFacts(NamedTuple):
+    """Why a workload waits; an empty one where nothing is known."""
+
+    waits_for: tuple[str, ...] = ()
+    """Workloads that must end first: namespace/name."""
+    preempts: tuple[str, ...] = ()
+    start: float | None = None
+    """When it could start, or is reserved to start; None: unknown."""
+    reserved: bool = False
+    never_fits: bool = False
+
+
+def read_explanation(row: Mapping[str, Any] | None) -> ExplanationFacts:
+    """Return the explanation of a row of the read API; None: there is no row."""
+    explanation: Mapping[str, Any] = (row or {}).get("explanation") or {}
+    return ExplanationFacts(
+        tuple(map(str, explanation.get("waitsFor") or ())),
+        tuple(map(str, explanation.get("preempts") or ())),
+        parse_time(explanation.get("start")),
+        bool(explanation.get("reserved")),
+        bool(explanation.get("neverFits")),
+    )

@@ -1,0 +1,131 @@
+"""Cancels, holds and releases jobs.
+
+A held job has `spec.active: false` in its Workload, as Kueue has it: it is not considered, and a job that runs is
+stopped first (KEP-1283). So only a job that waits is held, unless its user wants it stopped.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_common.kube.client import PatchKind
+from zonewise_common.kube.errors import Conflict, NotFound
+from zonewise_common.kube.resources import JOBS, PODS, WORKLOADS, Resource
+from zonewise_scheduler.client.job_facts import ADMITTED, FINISHED, HELD, RESERVED, STOPPING
+from zonewise_scheduler.client.job_reading import find_job
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.client.job_facts import JobFacts
+    from zonewise_scheduler.client.session import Session
+
+_ATTEMPTS = 5
+"""Of a change, each on a newer version of the object."""
+_UNKNOWN = "there is no job {reference} in namespace {namespace}; `zonewise queue --jobs -A` lists all jobs"
+
+
+class ActionResult(NamedTuple):
+    """What became of a job."""
+
+    done: bool
+    message: str
+    name: str = ""
+    """"job.batch/train", for -o name."""
+
+
+def cancel(session: Session, reference: str, *, dry_run: bool = False) -> ActionResult:
+    """Delete a job with its pods. Raises KubeError."""
+    job = find_job(session, reference)
+    if job is None:
+        return _cancel_unqueued(session, reference, dry_run=dry_run)
+    if job.state == FINISHED:
+        return ActionResult(False, f"{job.display_name} has finished: `kubectl delete` removes it", job.resource_name)
+    if not dry_run:
+        try:
+            _delete(session, job)
+        except NotFound:
+            return ActionResult(False, f"{job.display_name} does not exist any more", job.resource_name)
+    return ActionResult(True, f"{job.display_name} is cancelled{_dry(dry_run)}", job.resource_name)
+
+
+def hold(session: Session, reference: str, *, requeue: bool = False, dry_run: bool = False) -> ActionResult:
+    """Hold a job that waits; with `requeue` also one that runs, which is stopped. Raises KubeError."""
+    for _ in range(_ATTEMPTS):
+        job = find_job(session, reference)
+        if job is None:
+            return _unknown(session, reference)
+        if job.state == HELD:
+            return ActionResult(True, f"{job.display_name} is held already", job.resource_name)
+        if job.state == FINISHED:
+            return ActionResult(False, f"{job.display_name} has finished", job.resource_name)
+        if job.state in (ADMITTED, RESERVED, STOPPING) and not requeue:
+            message = f"{job.display_name} is {job.state}: --requeue stops it, and holds it"
+            return ActionResult(False, message, job.resource_name)
+        if dry_run or _set_active(session, job, active=False):
+            return ActionResult(True, f"{job.display_name} is held{_dry(dry_run)}", job.resource_name)
+    return _busy(reference)
+
+
+def release(session: Session, reference: str, *, dry_run: bool = False) -> ActionResult:
+    """Queue a held job again. Raises KubeError."""
+    for _ in range(_ATTEMPTS):
+        job = find_job(session, reference)
+        if job is None:
+            return _unknown(session, reference)
+        if job.state != HELD:
+            message = f"{job.display_name} is not held: it is {job.state}"
+            return ActionResult(job.state != FINISHED, message, job.resource_name)
+        if dry_run or _set_active(session, job, active=True):
+            return ActionResult(True, f"{job.display_name} is released{_dry(dry_run)}", job.resource_name)
+    return _busy(reference)
+
+
+def owner_resource(job: JobFacts) -> Resource:
+    """Return the kind of a job. Each kind that is queued has the plural of its lower-case name."""
+    group, _, version = job.api_version.rpartition("/")
+    return Resource(group, version, f"{job.kind.lower()}s", job.kind, namespaced=True)
+
+
+def _delete(session: Session, job: JobFacts) -> None:
+    if job.kind == PODS.kind:
+        for name in job.pod_names:
+            session.client.delete(PODS, name, namespace=job.namespace)
+        return
+    session.client.delete(owner_resource(job), job.name, namespace=job.namespace, propagation="Background")
+
+
+def _cancel_unqueued(session: Session, reference: str, *, dry_run: bool) -> ActionResult:
+    """Delete a Job without a Workload: of no queue, or one that waits for others."""
+    kind, _, name = reference.rpartition("/")
+    job = session.find(JOBS, name, namespace=session.namespace) if kind in {"", "job", "jobs", "job.batch"} else None
+    if job is None:
+        return ActionResult(False, _UNKNOWN.format(reference=reference, namespace=session.namespace))
+    if not dry_run:
+        session.client.delete(JOBS, name, namespace=session.namespace, propagation="Background")
+    return ActionResult(True, f"Job {session.namespace}/{name} is cancelled{_dry(dry_run)}", f"job.batch/{name}")
+
+
+def _set_active(session: Session, job: JobFacts, *, active: bool) -> bool:
+    """Change a Workload in the version that was read; return whether it was still this one."""
+    patch = {"metadata": {"resourceVersion": job.resource_version}, "spec": {"active": active}}
+    try:
+        session.client.patch(WORKLOADS, job.workload, patch, kind=PatchKind.MERGE, namespace=job.namespace)
+    except (Conflict, NotFound):
+        return False
+    return True
+
+
+def _unknown(session: Session, reference: str) -> ActionResult:
+    name = reference.rpartition("/")[2]
+    if session.find(JOBS, name, namespace=session.namespace) is not None:
+        return ActionResult(
+            False, f"Job {session.namespace}/{name} has no Workload: it is in no queue, or waits for Jobs"
+        )
+    return ActionResult(False, _UNKNOWN.format(reference=reference, namespace=session.namespace))
+
+
+def _busy(reference: str) -> ActionResult:
+    return ActionResult(False, f"{reference} changes all the time: try again")
+
+
+def _dry(dry_run: bool) -> str:
+    return " (dry run)" if dry_run else ""

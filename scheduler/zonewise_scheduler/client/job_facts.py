@@ -1,0 +1,252 @@
+"""A queued job as a value: read from its Workload, and from the row that the read API has of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from zonewise_common.k8s.fields import FieldReader
+from zonewise_common.kube.resources import WORKLOADS
+from zonewise_scheduler.client.pod_facts import pod_totals
+from zonewise_scheduler.client.time_text import format_time, parse_time
+from zonewise_scheduler.quota.api.declared_walltime import MAX_RUN_ANNOTATION, parse_walltime
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+Json = dict[str, Any]
+
+PENDING, HELD, RESERVED, ADMITTED, STOPPING, FINISHED = (
+    "Pending", "Held", "Reserved", "Admitted", "Stopping", "Finished",
+)  # fmt: skip
+"""States of a job. Reserved: it has quota, and waits for admission checks. Held: its Workload is not active."""
+STATES = (ADMITTED, STOPPING, RESERVED, PENDING, HELD, FINISHED)
+"""In the order of a list."""
+
+
+@dataclass(frozen=True)
+class JobFacts:
+    """A job of a queue. Times are seconds since 1970; None: unknown."""
+
+    namespace: str
+    workload: str
+    """The name of its Workload."""
+    kind: str
+    """Of its owner, such as "Job"; "Workload" where it has none."""
+    api_version: str
+    """Of that kind."""
+    name: str
+    """Of its owner; of a group of pods that of the Workload."""
+    local_queue: str
+    state: str
+    pods: int = 0
+    priority: int = 0
+    cluster_queue: str = ""
+    created_at: float | None = None
+    started_at: float | None = None
+    walltime: float | None = None
+    """Seconds; None: none is declared."""
+    deadline: float | None = None
+    position: int | None = None
+    """In its ClusterQueue, from 1 on; None: unknown, or it does not wait."""
+    reserved_start: float | None = None
+    earliest: float | None = None
+    likely: float | None = None
+    latest: float | None = None
+    """The forecast of its start."""
+    reason: str = ""
+    message: str = ""
+    """Why it waits."""
+    requests: tuple[tuple[str, int, Mapping[str, int]], ...] = ()
+    """Of each pod set: its name, the number of its pods, and what a pod requests, in amounts by resource."""
+    pod_names: tuple[str, ...] = ()
+    """Of a single pod, or of a group of pods: its owners."""
+    resource_version: str = ""
+    """Of the Workload."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Return namespace and name of its Workload."""
+        return self.namespace, self.workload
+
+    @property
+    def resource_name(self) -> str:
+        """Return its name as kubectl prints it: "job.batch/train"."""
+        kind, group = self.kind.lower(), self.api_version.rpartition("/")[0]
+        return f"{kind}.{group}/{self.name}" if group else f"{kind}/{self.name}"
+
+    @property
+    def display_name(self) -> str:
+        """Return its name in a sentence: "Job default/train"."""
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+    def has_name(self, kind: str, name: str) -> bool:
+        """Tell whether it has a name, as its owner or as its Workload; `kind`: "", "job", "job.batch", "workload"."""
+        if name == self.workload and kind in {"", "workload", "wl", "workload.kueue.x-k8s.io"}:
+            return True
+        own = {"", self.kind.lower(), self.resource_name.partition("/")[0]}
+        return kind.lower() in own and (name == self.name or name in self.pod_names)
+
+    def document(self) -> Json:
+        """Return it as JSON has it, with the names of the read API."""
+        return {
+            "namespace": self.namespace,
+            "kind": self.kind,
+            "name": self.name,
+            "workload": self.workload,
+            "state": self.state,
+            "localQueue": self.local_queue,
+            "clusterQueue": self.cluster_queue or None,
+            "position": self.position,
+            "pods": self.pods,
+            "priority": self.priority,
+            "createdAt": format_time(self.created_at),
+            "startedAt": format_time(self.started_at),
+            "walltimeSeconds": self.walltime,
+            "deadline": format_time(self.deadline),
+            "reservedStart": format_time(self.reserved_start),
+            "forecast": {name: format_time(getattr(self, name)) for name in ("earliest", "likely", "latest")},
+            "reason": self.reason or None,
+            "message": self.message or None,
+        }
+
+
+def read_job(workload: Mapping[str, Any], problems: list[str] | None = None) -> JobFacts:
+    """Return the job of a Workload (apis/kueue/v1beta2/workload_types.go)."""
+    problems = [] if problems is None else problems
+    reader = FieldReader(workload, "", problems)
+    metadata, spec, status = reader.child("metadata"), reader.child("spec"), reader.child("status")
+    conditions = {entry.text("type"): entry for entry in status.children("conditions")}
+    is_true = {name for name, entry in conditions.items() if entry.text("status") == "True"}
+    state = _state(is_true, active=spec.flag("active", default=True))
+    kind, api_version, name, pod_names = _owner(metadata)
+    admission = status.child("admission") if status.has("admission") else None
+    pending = conditions.get("QuotaReserved") if state in (PENDING, HELD) else None
+    started = conditions.get("Admitted") if state in (ADMITTED, STOPPING) else None
+    started_at = None if started is None else started.time("lastTransitionTime")
+    walltime = _walltime(metadata, spec)
+    pod_sets = tuple(map(_pod_set, spec.children("podSets")))
+    return JobFacts(
+        metadata.text("namespace"),
+        metadata.text("name"),
+        kind,
+        api_version,
+        name,
+        spec.text("queueName"),
+        state,
+        sum(pods for _, pods, _ in pod_sets),
+        spec.number("priority", 0) or 0,
+        "" if admission is None else admission.text("clusterQueue"),
+        metadata.time("creationTimestamp"),
+        started_at,
+        walltime,
+        None if started_at is None or walltime is None else started_at + walltime,
+        reason=_reason(pending, conditions, state),
+        message=_message(pending, conditions, state),
+        requests=pod_sets,
+        pod_names=pod_names,
+        resource_version=metadata.text("resourceVersion"),
+    )
+
+
+def with_row(job: JobFacts, row: Mapping[str, Any] | None) -> JobFacts:
+    """Return a job with what the read API says about it; None: it does not know the job."""
+    if row is None:
+        return job
+    forecast: Mapping[str, Any] = row.get("forecast") or {}
+    walltime = row.get("walltimeSeconds")
+    known = replace(
+        job,
+        cluster_queue=str(row.get("clusterQueue") or job.cluster_queue),
+        position=row.get("position"),
+        walltime=float(walltime) if isinstance(walltime, int | float) else job.walltime,
+        deadline=parse_time(row.get("deadline")) or job.deadline,
+        reserved_start=parse_time(row.get("reservedStart")),
+        earliest=parse_time(forecast.get("earliest")),
+        likely=parse_time(forecast.get("likely")),
+        latest=parse_time(forecast.get("latest")),
+    )
+    if row.get("state") == STOPPING and job.state in (RESERVED, ADMITTED):
+        known = replace(known, state=STOPPING)
+    if job.state == PENDING and row.get("message"):
+        known = replace(known, reason=str(row.get("reason")), message=str(row.get("message")))
+    return known
+
+
+def sorted_jobs(jobs: Iterable[JobFacts]) -> list[JobFacts]:
+    """Return jobs in the order of a list: running ones, then pending ones by queue, position, priority and age."""
+
+    def order(job: JobFacts) -> tuple[object, ...]:
+        position = (1 << 60) if job.position is None else job.position
+        created = job.created_at or 0.0
+        queue = job.cluster_queue or job.local_queue
+        return (
+            STATES.index(job.state),
+            not job.cluster_queue,
+            queue,
+            position,
+            -job.priority,
+            created,
+            job.namespace,
+            job.name,
+        )
+
+    return sorted(jobs, key=order)
+
+
+def _state(is_true: set[str], *, active: bool) -> str:
+    if "Finished" in is_true:
+        return FINISHED
+    if "QuotaReserved" in is_true:
+        if "Evicted" in is_true:
+            return STOPPING
+        return ADMITTED if "Admitted" in is_true else RESERVED
+    return PENDING if active else HELD
+
+
+def _owner(metadata: FieldReader) -> tuple[str, str, str, tuple[str, ...]]:
+    """Return kind, API version and name of the job, and the names of its pods where these are the job.
+
+    A Workload without an owner is its own job.
+    """
+    owners = list(metadata.children("ownerReferences"))
+    name = metadata.text("name")
+    if not owners:
+        return WORKLOADS.kind, WORKLOADS.api_version, name, ()
+    pods = tuple(owner.text("name") for owner in owners if owner.text("kind") == "Pod")
+    if pods:
+        return "Pod", "v1", pods[0] if len(pods) == 1 else name, pods
+    owner = next((each for each in owners if each.flag("controller", default=False)), owners[0])
+    return owner.text("kind"), owner.text("apiVersion"), owner.text("name"), ()
+
+
+def _walltime(metadata: FieldReader, spec: FieldReader) -> float | None:
+    declared = spec.count("maximumExecutionTimeSeconds")
+    try:
+        annotated = parse_walltime(metadata.pairs("annotations").get(MAX_RUN_ANNOTATION, ""))
+    except ValueError:
+        return declared
+    return annotated if declared is None else min(annotated, declared)
+
+
+def _pod_set(reader: FieldReader) -> tuple[str, int, Mapping[str, int]]:
+    spec = reader.child("template").child("spec")
+    return reader.text("name", "main"), reader.count("count", 1) or 0, pod_totals(spec)
+
+
+def _reason(pending: FieldReader | None, conditions: Mapping[str, FieldReader], state: str) -> str:
+    if state in (STOPPING, HELD) and "Evicted" in conditions:
+        return conditions["Evicted"].text("reason")
+    if state == FINISHED:
+        return conditions["Finished"].text("reason")
+    return "" if pending is None else pending.text("reason")
+
+
+def _message(pending: FieldReader | None, conditions: Mapping[str, FieldReader], state: str) -> str:
+    if state == HELD:
+        return "is held: `zonewise release` queues it again"
+    if state == STOPPING:
+        return conditions["Evicted"].text("message")
+    if state == FINISHED:
+        return conditions["Finished"].text("message")
+    return "" if pending is None else pending.text("message")

@@ -1,0 +1,108 @@
+"""The jobs of a cluster: Workloads of the API server, with what the read API adds where it can be reached."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_common.kube.errors import Forbidden
+from zonewise_common.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOADS
+from zonewise_scheduler.client.dependent_jobs import read_dependent_job
+from zonewise_scheduler.client.job_facts import FINISHED, read_job, sorted_jobs, with_row
+from zonewise_scheduler.client.read_api import ReadApiUnavailable
+from zonewise_scheduler.client.session import metadata_pairs
+from zonewise_scheduler.quota.api.job_dependency import DEPENDENCY_ANNOTATION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zonewise_scheduler.client.job_facts import JobFacts
+    from zonewise_scheduler.client.session import Json, Session
+
+MISSING = "Positions and forecasts are missing, since the controller's read API is out of reach: {reason}"
+
+
+def read_jobs(session: Session, *, everywhere: bool = False) -> tuple[list[JobFacts], list[str]]:
+    """Return jobs in the order of a list, and sentences about what is missing.
+
+    `everywhere`: of all namespaces, as far as the user may list them. Raises KubeError.
+    """
+    scope = None if everywhere else session.scope
+    notes: list[str] = []
+    try:
+        workloads = session.list(WORKLOADS, scope=scope)
+    except Forbidden:
+        if scope is not None or session.all_namespaces:
+            raise
+        scope = session.namespace
+        workloads = session.list(WORKLOADS, scope=scope)
+        notes.append(f"Only jobs of namespace {scope} are listed: you may not list those of all namespaces.")
+    rows: dict[tuple[str, str], Json] = {}
+    try:
+        rows = session.read_api.workloads(scope)
+    except ReadApiUnavailable as error:
+        notes.append(MISSING.format(reason=error))
+    problems: list[str] = []
+    jobs = [with_row(job, rows.get(job.key)) for job in (read_job(workload, problems) for workload in workloads)]
+    return sorted_jobs([*jobs, *_dependent_jobs(session, scope)]), [*notes, *problems]
+
+
+def _dependent_jobs(session: Session, scope: str | None) -> Iterator[JobFacts]:
+    """Yield the jobs that wait for others, and so have no Workload."""
+    try:
+        jobs = session.list(JOBS, scope=scope)
+    except Forbidden:
+        return
+    by_name = {(job["metadata"]["namespace"], job["metadata"]["name"]): job for job in jobs}
+    for (namespace, _), job in by_name.items():
+        if job.get("spec", {}).get("suspend") and metadata_pairs(job, "annotations").get(DEPENDENCY_ANNOTATION):
+            facts = read_dependent_job(job, lambda name, namespace=namespace: by_name.get((namespace, name)))
+            if facts is not None:
+                yield facts
+
+
+class QueueSelection(NamedTuple):
+    """The queues whose jobs are listed."""
+
+    local_queues: frozenset[tuple[str, str]]
+    """By namespace and name."""
+    cluster_queue: str = ""
+    """All of its jobs; "": only those of the LocalQueues."""
+
+    def has(self, job: JobFacts) -> bool:
+        """Tell whether a job is in one of the queues."""
+        in_cluster_queue = bool(self.cluster_queue) and job.cluster_queue == self.cluster_queue
+        return in_cluster_queue or (job.namespace, job.local_queue) in self.local_queues
+
+
+def find_queue(session: Session, name: str) -> QueueSelection | None:
+    """Return the LocalQueue of a name in the session's namespaces, else the ClusterQueue; None: there is neither.
+
+    Raises KubeError.
+    """
+    try:
+        objects = session.list(LOCAL_QUEUES)
+    except Forbidden:
+        objects = session.list(LOCAL_QUEUES, scope=session.namespace)
+    queues = {
+        (queue["metadata"]["namespace"], queue["metadata"]["name"]): queue.get("spec", {}).get("clusterQueue")
+        for queue in objects
+    }
+    local = {key for key in queues if key[1] == name and (session.all_namespaces or key[0] == session.namespace)}
+    if local:
+        return QueueSelection(frozenset(local))
+    of_cluster_queue = frozenset(key for key, cluster_queue in queues.items() if cluster_queue == name)
+    if of_cluster_queue or session.find(CLUSTER_QUEUES, name) is not None:
+        return QueueSelection(of_cluster_queue, name)
+    return None
+
+
+def find_job(session: Session, reference: str) -> JobFacts | None:
+    """Return the job of a name such as "train", "job/train" or "workload/job-train-1c2d3"; None: there is none.
+
+    Of several, as Jobs that were created again, one that has not finished wins, and then the newest. Raises KubeError.
+    """
+    kind, slash, name = reference.rpartition("/")
+    del slash
+    jobs = [read_job(workload) for workload in session.list(WORKLOADS, scope=session.namespace)]
+    matching = [job for job in jobs if job.has_name(kind, name)]
+    return max(matching, key=lambda job: (job.state != FINISHED, job.created_at or 0.0), default=None)

@@ -1,0 +1,170 @@
+"""Nodes zone by zone, as values: from the Node, its NodeResourceTopology, and its pods.
+
+The amounts of a zone are those of the report: what a Guaranteed pod could get exclusively. Shared CPUs and the memory
+of other pods belong to no zone. So the node as a whole has its own amounts, from the requests of its pods.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zonewise_common.k8s.fields import FieldReader
+from zonewise_common.nrt.attributes import read_attributes
+from zonewise_common.nrt.holdings import NODE as NODE_HOLDINGS
+from zonewise_common.nrt.holdings import holdings_key, read_holdings
+from zonewise_common.nrt.names import FREE_CPUS, HOLDINGS
+from zonewise_common.nrt.zones import NODE, read_resources, zone_id
+from zonewise_scheduler.quota.api.amount import resource_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from zonewise_common.nrt.attributes import ResourceInfo
+    from zonewise_common.nrt.holdings import Holdings
+    from zonewise_scheduler.client.pod_facts import PodFacts
+
+Json = dict[str, Any]
+
+CPU, MEMORY = "cpu", "memory"
+_COMMON = frozenset({CPU, MEMORY, "pods", "ephemeral-storage"})
+_GPU_NAMES = ("gpu", "dcu", "npu", "gaudi", "mig")
+
+
+class ZoneFacts(NamedTuple):
+    """A NUMA node of a node: CPUs, bytes, devices."""
+
+    id: int
+    resources: Mapping[str, ResourceInfo]
+    free_cpus: str = ""
+    """The CPUs that can be assigned exclusively, as a CPU list; "": the report does not list them."""
+
+    def free(self, resource: str) -> int | None:
+        """Return what is available of a resource, CPUs and not thousandths; None: the zone has none of it."""
+        info = self.resources.get(resource)
+        return None if info is None else info.available
+
+
+class NodeAvailability(NamedTuple):
+    """A node. Amounts are in milli-CPU, bytes and counts."""
+
+    name: str
+    ready: bool | None = None
+    """None: unknown."""
+    schedulable: bool = True
+    """Whether its spec.unschedulable is false."""
+    allocatable: Mapping[str, int] = {}
+    requested: Mapping[str, int] = {}
+    """By the pods that are bound to it."""
+    zones: tuple[ZoneFacts, ...] | None = None
+    """None: it has no NodeResourceTopology."""
+    policy: str = ""
+    """Of the Topology Manager, with its scope: "single-numa-node/container"."""
+    problems: tuple[str, ...] = ()
+    """Conditions of the Node that are not as they should be, with their messages."""
+    pods: tuple[PodFacts, ...] = ()
+    holdings: Mapping[str, Holdings] = {}
+    """What pods hold exclusively, by holdings_key()."""
+
+    def free(self, resource: str) -> int | None:
+        """Return what is left of a resource for pods of any kind; None: it has none of it."""
+        total = self.allocatable.get(resource)
+        return None if total is None else max(0, total - self.requested.get(resource, 0))
+
+    def held_by(self, pod: PodFacts) -> Holdings | None:
+        """Return what a pod holds exclusively; None: nothing, or the report does not say."""
+        return self.holdings.get(holdings_key(pod.namespace, pod.name))
+
+    @property
+    def devices(self) -> list[str]:
+        """Return its extended resources, GPUs first."""
+        names = {name for name in self.allocatable if name not in _COMMON and not name.startswith("hugepages-")}
+        for zone in self.zones or ():
+            names |= {name for name in zone.resources if name not in _COMMON and not name.startswith("hugepages-")}
+        return sorted(names, key=lambda name: (not is_gpu(name), name))
+
+
+def is_gpu(resource: str) -> bool:
+    """Tell whether a resource is one of GPUs, by its name: "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"."""
+    return "/" in resource and any(word in resource.rpartition("/")[2] for word in _GPU_NAMES)
+
+
+def free_gpus(node: NodeAvailability) -> int | None:
+    """Return the free GPUs of a node, of all kinds together; None: it has none."""
+    amounts = [node.free(name) or 0 for name in node.devices if is_gpu(name)]
+    return sum(amounts) if amounts else None
+
+
+def zone_gpus(zone: ZoneFacts) -> int | None:
+    """Return the free GPUs of a zone; None: it has none."""
+    amounts = [info.available for name, info in zone.resources.items() if is_gpu(name)]
+    return sum(amounts) if amounts else None
+
+
+def zone_cpus(zone: ZoneFacts) -> int | None:
+    """Return the CPUs of a zone that can be assigned exclusively."""
+    return zone.free(CPU)
+
+
+def largest_block(amounts: Iterable[int | None]) -> float | None:
+    """Return the largest amount over the sum: 1 where all that is free is in one zone; None where nothing is free."""
+    known = [amount for amount in amounts if amount is not None]
+    return max(known) / sum(known) if sum(known) > 0 else None
+
+
+def read_node_facts(
+    name: str,
+    node: Mapping[str, Any] | None,
+    report: Mapping[str, Any] | None,
+    pods: Sequence[PodFacts],
+    problems: list[str],
+) -> NodeAvailability:
+    """Return a node; `report`: its NodeResourceTopology. A damaged field is a problem."""
+    reader = FieldReader(node or {}, "", problems)
+    status = reader.child("status")
+    conditions = {entry.text("type"): entry for entry in status.children("conditions")}
+    ready = conditions.get("Ready")
+    bound = tuple(pod for pod in pods if pod.node == name and pod.holds_resources)
+    requested: dict[str, int] = {"pods": len(bound)}
+    for pod in bound:
+        for resource, amount in pod.requests.items():
+            requested[resource] = requested.get(resource, 0) + amount
+    facts = NodeAvailability(
+        name,
+        None if ready is None else ready.text("status") == "True",
+        not reader.child("spec").flag("unschedulable", default=False),
+        status.amounts("allocatable", resource_value),
+        requested,
+        problems=tuple(_condition_problems(conditions)),
+        pods=bound,
+    )
+    return facts if report is None else _with_report(facts, report, problems)
+
+
+def _condition_problems(conditions: Mapping[str, FieldReader]) -> Iterable[str]:
+    """Yield the conditions that are bad: Ready is not True; any other is True (MemoryPressure, or a hardware fault)."""
+    for name, condition in conditions.items():
+        if (condition.text("status") == "True") == (name != "Ready"):
+            words = [name if name != "Ready" else "not Ready", condition.text("reason"), condition.text("message")]
+            yield ": ".join(filter(None, words))
+
+
+def _with_report(facts: NodeAvailability, report: Mapping[str, Any], problems: list[str]) -> NodeAvailability:
+    attributes = read_attributes(report, "", problems)
+    zones: list[ZoneFacts] = []
+    texts = [(NODE_HOLDINGS, attributes.get(HOLDINGS, ""))]
+    for reader in FieldReader(report, "", problems).children("zones"):
+        path = reader.path.rstrip(".")
+        own = read_attributes(reader.obj, path, problems)
+        number = zone_id(reader.text("name"), NODE) if reader.text("type") == NODE else None
+        if number is None:
+            continue
+        zones.append(ZoneFacts(number, read_resources(reader.obj, path, problems), own.get(FREE_CPUS, "")))
+        texts.append((number, own.get(HOLDINGS, "")))
+    policy = "/".join(filter(None, (attributes.get(f"topologyManager{part}", "") for part in ("Policy", "Scope"))))
+    try:
+        holdings = read_holdings(texts)
+    except ValueError as error:
+        problems.append(f"{facts.name}: {HOLDINGS}: {error}")
+        holdings = {}
+    zones.sort(key=lambda zone: zone.id)
+    return facts._replace(zones=tuple(zones), policy=policy, holdings=holdings)

@@ -1,0 +1,211 @@
+"""`zonewise top`: nodes zone by zone as a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zonewise_common.cli.output_format import Listing
+from zonewise_common.cli.table import Cell, Column, make_table
+from zonewise_common.k8s.quantity import format_binary_quantity
+from zonewise_scheduler.client.node_facts import (
+    CPU,
+    MEMORY,
+    free_gpus,
+    is_gpu,
+    largest_block,
+    zone_cpus,
+    zone_gpus,
+)
+from zonewise_scheduler.quota.api.amount import amount_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from zonewise_scheduler.client.node_facts import NodeAvailability, ZoneFacts
+
+Json = dict[str, Any]
+
+COLUMNS = (
+    Column("NODE", shorten=True),
+    Column("ZONE", right=True),
+    Column("CPUS FREE", right=True),
+    Column("OF", right=True),
+    Column("MEMORY FREE", right=True),
+    Column("OF", right=True),
+    Column("GPUS FREE", right=True),
+    Column("OF", right=True),
+    Column("LARGEST", right=True),
+    Column("PODS", right=True),
+    Column("STATUS", shorten=True),
+    Column("FREE CPUS", wide=True),
+    Column("DEVICES FREE", wide=True),
+    Column("POLICY", wide=True),
+)
+_GIB = 1 << 30
+
+
+def list_nodes(nodes: Sequence[NodeAvailability], notes: Sequence[str] = (), *, zones: bool = True) -> Listing:
+    """Return nodes, each with its zones below it, and a last row with the sums where there are several."""
+    rows = [row for node in nodes for row in _node_rows(node, zones=zones)]
+    rows += [_total_row(nodes)] if len(nodes) > 1 else []
+    names = [f"node/{node.name}" for node in nodes]
+    document = {"items": [_document(node) for node in nodes]}
+    return Listing((make_table(COLUMNS, rows),), document, names, notes, "There are no nodes.")
+
+
+def memory_text(size: int | None) -> str:
+    """Return bytes in GiB, "118.4Gi"; what is less as its quantity; "" for None."""
+    if size is None:
+        return ""
+    if size < _GIB:
+        return format_binary_quantity(size)
+    return f"{size / _GIB:.1f}".removesuffix(".0") + "Gi"
+
+
+def share_text(share: float | None) -> str:
+    """Return "75%"; "" for None."""
+    return "" if share is None else f"{round(100 * share)}%"
+
+
+def _node_rows(node: NodeAvailability, *, zones: bool) -> Iterator[list[str | Cell]]:
+    share = _largest(node)
+    yield [
+        Cell(node.name, "bold"),
+        "",
+        _cpus(node.free(CPU)),
+        _cpus(node.allocatable.get(CPU)),
+        memory_text(node.free(MEMORY)),
+        memory_text(node.allocatable.get(MEMORY)),
+        _count(free_gpus(node)),
+        _count(_all_gpus(node)),
+        Cell(share_text(share), "warning" if share is not None and share < 0.5 else ""),
+        str(len(node.pods)),
+        _status(node),
+        "",
+        _devices((name, node.free(name)) for name in node.devices),
+        node.policy,
+    ]
+    for zone in (node.zones or ()) if zones else ():
+        yield _zone_row(zone)
+
+
+def _zone_row(zone: ZoneFacts) -> list[str | Cell]:
+    cpu, memory = zone.resources.get(CPU), zone.resources.get(MEMORY)
+    gpus = [info for name, info in zone.resources.items() if is_gpu(name)]
+    devices = ((name, zone.free(name)) for name in zone.resources if name not in (CPU, MEMORY))
+    return [
+        "",
+        str(zone.id),
+        "" if cpu is None else str(cpu.available),
+        "" if cpu is None else str(cpu.allocatable),
+        "" if memory is None else memory_text(memory.available),
+        "" if memory is None else memory_text(memory.allocatable),
+        _count(zone_gpus(zone)),
+        str(sum(info.allocatable for info in gpus)) if gpus else "",
+        "",
+        "",
+        "",
+        zone.free_cpus,
+        _devices(devices),
+        "",
+    ]
+
+
+def _total_row(nodes: Sequence[NodeAvailability]) -> list[str | Cell]:
+    def total(amounts: Iterator[int | None]) -> int:
+        return sum(amount or 0 for amount in amounts)
+
+    gpus = total(_all_gpus(node) for node in nodes)
+    return [
+        Cell(f"{len(nodes)} nodes", "bold"),
+        "",
+        _cpus(total(node.free(CPU) for node in nodes)),
+        _cpus(total(node.allocatable.get(CPU) for node in nodes)),
+        memory_text(total(node.free(MEMORY) for node in nodes)),
+        memory_text(total(node.allocatable.get(MEMORY) for node in nodes)),
+        str(total(free_gpus(node) for node in nodes)) if gpus else "",
+        str(gpus) if gpus else "",
+        share_text(cluster_largest(nodes)),
+        str(sum(len(node.pods) for node in nodes)),
+        "",
+        "",
+        "",
+        "",
+    ]
+
+
+def cluster_largest(nodes: Sequence[NodeAvailability]) -> float | None:
+    """Return the part of what is free that is on the emptiest nodes whole: GPUs of nodes that are all free, over all.
+
+    Without GPUs the same of CPUs. None: nothing is free.
+    """
+    has_gpus = any(_all_gpus(node) for node in nodes)
+    pairs = [
+        (free_gpus(node) or 0, _all_gpus(node) or 0)
+        if has_gpus
+        else (node.free(CPU) or 0, node.allocatable.get(CPU, 0))
+        for node in nodes
+    ]
+    free = sum(available for available, _ in pairs)
+    return sum(available for available, whole in pairs if available == whole) / free if free else None
+
+
+def _largest(node: NodeAvailability) -> float | None:
+    """Return the largest free block of a zone over what is free on the node: of GPUs, else of CPUs."""
+    zones = node.zones or ()
+    of_gpus = largest_block(zone_gpus(zone) for zone in zones)
+    return largest_block(zone_cpus(zone) for zone in zones) if of_gpus is None and not _all_gpus(node) else of_gpus
+
+
+def _all_gpus(node: NodeAvailability) -> int | None:
+    amounts = [node.allocatable[name] for name in node.devices if is_gpu(name) and name in node.allocatable]
+    return sum(amounts) if amounts else None
+
+
+def _status(node: NodeAvailability) -> Cell:
+    if node.problems:
+        return Cell(", ".join(problem.partition(":")[0] for problem in node.problems), "bad")
+    if not node.schedulable:
+        return Cell("cordoned", "warning")
+    if node.zones is None:
+        return Cell("no report", "dim")
+    return Cell("") if node.ready is not None else Cell("unknown", "warning")
+
+
+def _cpus(milli: int | None) -> str:
+    if milli is None:
+        return ""
+    return f"{milli / 1000:.1f}".removesuffix(".0")
+
+
+def _count(number: int | None) -> str:
+    return "" if number is None else str(number)
+
+
+def _devices(amounts: Iterator[tuple[str, int | None]]) -> str:
+    return ", ".join(f"{name}={amount}" for name, amount in amounts if amount is not None)
+
+
+def _document(node: NodeAvailability) -> Json:
+    names = list(node.allocatable)
+    return {
+        "name": node.name,
+        "ready": node.ready,
+        "schedulable": node.schedulable,
+        "problems": list(node.problems),
+        "allocatable": {name: amount_text(name, node.allocatable[name]) for name in names},
+        "free": {name: amount_text(name, node.free(name) or 0) for name in names},
+        "pods": len(node.pods),
+        "policy": node.policy or None,
+        "largestBlock": _largest(node),
+        "zones": None if node.zones is None else [_zone_document(zone) for zone in node.zones],
+    }
+
+
+def _zone_document(zone: ZoneFacts) -> Json:
+    """Return a zone; its CPUs are whole ones."""
+    return {
+        "id": zone.id,
+        "resources": {name: info._asdict() for name, info in zone.resources.items()},
+        "freeCpus": zone.free_cpus or None,
+    }

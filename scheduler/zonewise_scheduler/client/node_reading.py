@@ -1,0 +1,55 @@
+"""The nodes of a cluster, with their reports and pods."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise_common.kube.errors import Forbidden
+from zonewise_common.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, PODS
+from zonewise_scheduler.client.node_facts import read_node_facts
+from zonewise_scheduler.client.pod_facts import read_pod_facts
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from zonewise_common.kube.resources import Resource
+    from zonewise_scheduler.client.node_facts import NodeAvailability
+    from zonewise_scheduler.client.pod_facts import PodFacts
+    from zonewise_scheduler.client.session import Json, Session
+
+
+def read_nodes(
+    session: Session, names: Collection[str] = (), selector: str = ""
+) -> tuple[list[NodeAvailability], list[str]]:
+    """Return nodes by name, and sentences about what is missing; `names`: only these. Raises KubeError."""
+    notes: list[str] = []
+    objects = [node for node in session.list(NODES, label_selector=selector) if not names or _name(node) in names]
+    reports = _listed(session, notes, NODE_RESOURCE_TOPOLOGIES, "zones")
+    by_node = {_name(report): report for report in reports}
+    problems: list[str] = []
+    pods_by_node: dict[str, list[PodFacts]] = {}
+    field_selector = f"spec.nodeName={next(iter(names))}" if len(names) == 1 else ""
+    for obj in _listed(session, notes, PODS, "what pods request", field_selector):
+        pod = read_pod_facts(obj, problems)
+        pods_by_node.setdefault(pod.node, []).append(pod)
+    nodes = [
+        read_node_facts(name, node, by_node.get(name), pods_by_node.get(name, ()), problems)
+        for name, node in sorted((_name(node), node) for node in objects)
+    ]
+    if nodes and all(node.zones is None for node in nodes) and not any("zones" in note for note in notes):
+        notes.append("Zones are missing: no node has a NodeResourceTopology. Does the agent run?")
+    return nodes, [*notes, *problems]
+
+
+def _listed(
+    session: Session, notes: list[str], resource: Resource, missing: str, field_selector: str = ""
+) -> list[Json]:
+    try:
+        return session.list(resource, field_selector=field_selector)
+    except Forbidden as error:
+        notes.append(f"Not known: {missing}: {error.message}")
+        return []
+
+
+def _name(obj: Json) -> str:
+    return str(obj["metadata"]["name"])

@@ -1,0 +1,128 @@
+"""Pods as values, without a placement algorithm: what they request, hold and report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zonewise_common.k8s.fields import FieldReader
+from zonewise_scheduler.client.job_labels import JOB_NAME_LABEL
+from zonewise_scheduler.quota.api.amount import resource_value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PREDICTED_ADMISSION_ANNOTATION = "zonewise.dev/predicted-admission"
+"""extender/formatting.py VERDICT_ANNOTATION."""
+LEFT_ANNOTATION = "zonewise.dev/left-to-kube-scheduler"
+"""controller/pods/pod_names.py."""
+WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
+_REJECTIONS = frozenset(
+    {"TopologyAffinityError", "SMTAlignmentError", "UnexpectedAdmissionError", "EmptyPodSharedPoolError"}
+)
+_OUT_OF_PREFIX = "OutOf"
+"""status.reason of a pod that its kubelet has rejected (nodes/node/kubelet_rejection.py); a resource follows OutOf."""
+_TERMINAL = frozenset({"Succeeded", "Failed"})
+
+
+class PodFacts(NamedTuple):
+    """A pod."""
+
+    namespace: str
+    name: str
+    node: str
+    phase: str
+    requests: Mapping[str, int]
+    """Amounts as in quota/api/amount.py, by resource."""
+    workload: str = ""
+    job: str = ""
+    predicted_admission: str = ""
+    """The zones and CPUs that its kubelet was predicted to assign; "": unknown."""
+    left_to_kube_scheduler: str = ""
+    gates: tuple[str, ...] = ()
+    created_at: float | None = None
+    started_at: float | None = None
+    reason: str = ""
+    message: str = ""
+    """status.reason and status.message."""
+    unscheduled: str = ""
+    """The message of the condition PodScheduled=False."""
+    container_problems: tuple[str, ...] = ()
+
+    @property
+    def holds_resources(self) -> bool:
+        """Tell whether it counts on its node."""
+        return bool(self.node) and self.phase not in _TERMINAL
+
+    @property
+    def is_rejected(self) -> bool:
+        """Tell whether its kubelet has rejected it."""
+        return self.phase == "Failed" and (self.reason in _REJECTIONS or self.reason.startswith(_OUT_OF_PREFIX))
+
+
+def read_pod_facts(obj: Mapping[str, Any], problems: list[str]) -> PodFacts:
+    """Return a pod; a damaged field is a problem."""
+    reader = FieldReader(obj, "", problems)
+    metadata, spec, status = reader.child("metadata"), reader.child("spec"), reader.child("status")
+    annotations, labels = metadata.pairs("annotations"), metadata.pairs("labels")
+    conditions = {entry.text("type"): entry for entry in status.children("conditions")}
+    scheduled = conditions.get("PodScheduled")
+    is_waiting = scheduled is not None and scheduled.text("status") == "False"
+    return PodFacts(
+        metadata.text("namespace"),
+        metadata.text("name"),
+        spec.text("nodeName"),
+        status.text("phase"),
+        pod_totals(spec),
+        annotations.get(WORKLOAD_ANNOTATION, ""),
+        labels.get(JOB_NAME_LABEL, ""),
+        annotations.get(PREDICTED_ADMISSION_ANNOTATION, ""),
+        annotations.get(LEFT_ANNOTATION, ""),
+        tuple(gate.text("name") for gate in spec.children("schedulingGates")),
+        metadata.time("creationTimestamp"),
+        status.time("startTime"),
+        status.text("reason"),
+        status.text("message"),
+        scheduled.text("message") if is_waiting and scheduled is not None else "",
+        tuple(problem for each in status.children("containerStatuses") if (problem := _container_problem(each))),
+    )
+
+
+def pod_totals(spec: FieldReader) -> dict[str, int]:
+    """Return what a pod requests, in amounts by resource (k8s.io/component-helpers/resource/helpers.go PodRequests).
+
+    Init containers run one by one, each beside the sidecars before it. Pod-level requests replace those of containers.
+    """
+    running: dict[str, int] = {}
+    sidecars: dict[str, int] = {}
+    peak: dict[str, int] = {}
+    for container in spec.children("initContainers"):
+        amounts = container.child("resources").amounts("requests", resource_value)
+        if container.text("restartPolicy") == "Always":
+            _add(sidecars, amounts)
+        else:
+            for name, amount in amounts.items():
+                peak[name] = max(peak.get(name, 0), sidecars.get(name, 0) + amount)
+    _add(running, sidecars)
+    for container in spec.children("containers"):
+        _add(running, container.child("resources").amounts("requests", resource_value))
+    totals = {name: max(running.get(name, 0), peak.get(name, 0)) for name in running | peak}
+    totals |= spec.child("resources").amounts("requests", resource_value)
+    _add(totals, spec.amounts("overhead", resource_value))
+    return totals
+
+
+def _add(totals: dict[str, int], amounts: Mapping[str, int]) -> None:
+    for name, amount in amounts.items():
+        totals[name] = totals.get(name, 0) + amount
+
+
+def _container_problem(container: FieldReader) -> str:
+    """Return why a container waits or has failed; "": neither."""
+    state = container.child("state")
+    waiting, ended = state.child("waiting"), state.child("terminated")
+    if waiting.text("reason") not in {"", "ContainerCreating", "PodInitializing"}:
+        return f"container {container.text('name')}: {waiting.text('reason')}: {waiting.text('message')}".rstrip(": ")
+    if ended.obj and ended.number("exitCode", 0):
+        reason = ended.text("reason", "Error")
+        return f"container {container.text('name')} has ended with exit code {ended.number('exitCode')} ({reason})"
+    return ""

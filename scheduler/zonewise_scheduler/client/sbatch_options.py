@@ -1,0 +1,218 @@
+"""The options of sbatch that have a meaning in a cluster, for the command line and for #SBATCH lines.
+
+Options without one are of two sorts: some change nothing and are passed over with a note; others would change what the
+job does, and are rejected with the way to get it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+
+from zonewise_common.cli.command import CommandError
+from zonewise_scheduler.client.sbatch_values import (
+    parse_array,
+    parse_count,
+    parse_gpus,
+    parse_gres,
+    parse_memory,
+    parse_nodes,
+    parse_time_limit,
+)
+from zonewise_scheduler.quota.api.job_dependency import parse_dependency
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zonewise_scheduler.client.batch_script import BatchScript
+
+T = TypeVar("T")
+
+PASSED_OVER = {
+    "-A --account": "the LocalQueue (-p) decides whose quota counts",
+    "--mail-type": "no mail is sent: `kubectl wait --for condition=complete job/NAME` waits for the end",
+    "--mail-user": "no mail is sent",
+    "--comment": "it has no place in a Job",
+    "-e --error": "standard output and standard error are one log: `kubectl logs job/NAME`",
+    "-s --oversubscribe": "pods share a node as far as their requests fit",
+    "--signal": "a pod gets SIGTERM before its end",
+    "--open-mode": "each pod has a log of its own",
+    "-k --no-kill": "a Job decides by its backoffLimit",
+    "--get-user-env": "the image decides about the environment",
+    "--distribution": "ranks are placed by the topology of the queue",
+    "-m": "ranks are placed by the topology of the queue",
+}
+"""Options that change nothing, and why."""
+
+REJECTED = {
+    "--exclusive": "ask for all CPUs and GPUs of a node: -c, --gpus-per-node",
+    "-w --nodelist": "choose nodes by label: --node-selector kubernetes.io/hostname=NODE",
+    "-x --exclude": "choose nodes by label: --node-selector",
+    "-C --constraint": "choose nodes by label: --node-selector KEY=VALUE",
+    "-H --hold": "submit it, then `zonewise hold JOB`",
+    "-b --begin": "a start time cannot be given; `zonewise forecast` says when a job would start",
+    "--deadline": "a deadline cannot be given; -t limits the run time",
+    "-q --qos": "name a priority: --priority-class",
+    "--nice": "name a priority: --priority-class",
+    "--priority": "name a priority: --priority-class",
+    "--reservation": "a reservation is made by the queue itself, for the first job that waits",
+    "-L --licenses": "an administrator gives the ClusterQueue an AdmissionCheck for licences",
+    "-M --clusters": "name a cluster by --context",
+    "--uid": "the image decides about the user",
+    "--gid": "the image decides about the group",
+    "--gpu-bind": "each container sees only its own GPUs",
+    "--cpu-bind": "the kubelet binds CPUs: `zonewise explain POD` has them",
+    "--mem-bind": "the kubelet binds memory: `zonewise explain POD` has its zones",
+    "-B --extra-node-info": "the kubelet aligns CPUs and GPUs by its Topology Manager",
+    "--sockets-per-node": "the kubelet aligns CPUs and GPUs by its Topology Manager",
+    "--switches": "name a level of the topology: --topology LABEL",
+    "--bb": "volumes are PersistentVolumeClaims: --pvc NAME:PATH",
+    "--tmp": "local storage is the container's own",
+    "-W --wait": "`kubectl wait --for condition=complete job/NAME` waits for the end",
+}
+"""Options that would change what a job does, and what to write in place of them."""
+_FLAGS = frozenset({"--exclusive", "-s", "--oversubscribe", "-k", "--no-kill", "-H", "--hold", "-W", "--wait",
+                    "--get-user-env"})  # fmt: skip
+"""Those of both that need no value."""
+
+
+def add_sbatch_options(parser: ArgumentParser, *, namespace: bool = False) -> None:
+    """Declare the options of a job, with sbatch's names; the default of each is None: it is not set.
+
+    `namespace`: -n with a name is kubectl's --namespace.
+    """
+    add = parser.add_argument_group("job, as sbatch has it").add_argument
+    add("-J", "--job-name", metavar="NAME", help="default: the name of the script")
+    add("-p", "--partition", "--queue", metavar="QUEUE", help="the LocalQueue (default: $ZONEWISE_QUEUE, else "
+        "`default`)")  # fmt: skip
+    add("-N", "--nodes", type=_checked(parse_nodes), metavar="NUMBER", help="pods, each on a node or a part of one "
+        "(default: 1)")  # fmt: skip
+    add(*([] if namespace else ["-n"]), "--ntasks", type=_checked(parse_count), metavar="NUMBER", help="tasks of all "
+        "pods together; without -N and --ntasks-per-node each is a pod")  # fmt: skip
+    if namespace:
+        add("-n", action=_TasksOrNamespace, metavar="NUMBER|NAME", help="a number: --ntasks; a name: --namespace")
+    add("--ntasks-per-node", type=_checked(parse_count), metavar="NUMBER", help="tasks of each pod (default: 1)")
+    add("-c", "--cpus-per-task", type=_checked(parse_count), metavar="NUMBER", help="CPUs of each task (default: 1)")
+    add("--mem", type=_checked(parse_memory), metavar="SIZE", help="memory of each pod: 64G, 512M, 4096 (MiB)")
+    add("--mem-per-cpu", type=_checked(parse_memory), metavar="SIZE", help="memory of each CPU of a pod")
+    add("--mem-per-gpu", type=_checked(parse_memory), metavar="SIZE", help="memory of each GPU of a pod")
+    add("-G", "--gpus", type=_checked(parse_gpus), metavar="NUMBER", help="GPUs of all pods together")
+    add("--gpus-per-node", type=_checked(parse_gpus), metavar="NUMBER", help="GPUs of each pod")
+    add("--gpus-per-task", type=_checked(parse_gpus), metavar="NUMBER", help="GPUs of each task")
+    add("--gres", type=_checked(parse_gres), metavar="NAME:NUMBER,...", help="devices of each pod: gpu:8, rdma/hca:1")
+    add("-t", "--time", type=_checked(_time_limit), metavar="TIME", help="the job is ended after it: 2h, 90 (minutes), "
+        "1:30:00, 1-12 (days-hours)")  # fmt: skip
+    add("-a", "--array", type=_checked(parse_array), metavar="INDEXES", help="one pod for each: 0-15, 1,3,5-7, 0-99%%8")
+    add("-d", "--dependency", type=_checked(_dependency), metavar="afterok:JOB", help="queue it once these Jobs have "
+        "succeeded; also afterany, afternotok")  # fmt: skip
+    add("-D", "--chdir", metavar="PATH", help="the working directory in the container")
+    add("--output-file", metavar="FILE", help="standard output and error go there, in the container; %%x: job name, "
+        "%%a: index of the array, %%n: number of the pod (default: the pod's log)")  # fmt: skip
+    add("--export", action="append", metavar="NAME=VALUE,...", help="environment variables; NAME alone: with its value "
+        "here")  # fmt: skip
+    add("--requeue", action="store_true", default=None, help="start anew a pod that fails, up to 6 times")
+    add("--no-requeue", dest="requeue", action="store_false", default=None, help=argparse.SUPPRESS)
+    add("--wrap", metavar="COMMAND", help="run this shell command in place of a script")
+
+
+def add_unsupported_options(parser: ArgumentParser, note: Callable[[str], object]) -> None:
+    """Declare the options of sbatch without a meaning here, hidden in the help; `note` takes what is passed over."""
+    for names, advice in PASSED_OVER.items():
+        _add_unsupported(parser, names, lambda name, advice=advice: note(f"{name} changes nothing: {advice}"))
+    for names, advice in REJECTED.items():
+        _add_unsupported(parser, names, lambda name, advice=advice: _reject(name, advice))
+
+
+def parse_directives(script: BatchScript, path: str, note: Callable[[str], object]) -> Namespace:
+    """Return the options of the #SBATCH lines of a script. Raises CommandError, naming file and line."""
+    parser = _DirectiveParser(prog="#SBATCH", add_help=False, allow_abbrev=False)
+    add_sbatch_options(parser)
+    parser.add_argument("-o", "--output", dest="output_file", metavar="FILE")
+    add_unsupported_options(parser, lambda text: note(f"{path}: #SBATCH {text}"))
+    lines = sorted(set(script.lines))
+    merged = Namespace()
+    for line in lines:
+        words = [word for word, number in zip(script.words, script.lines, strict=True) if number == line]
+        try:
+            parser.parse_args(words, merged)
+        except CommandError as error:
+            raise CommandError(f"{path}: line {line}: #SBATCH {' '.join(words)}: {error}") from None
+    return merged if lines else parser.parse_args([], merged)
+
+
+def merged_options(directives: Namespace, arguments: Namespace) -> Namespace:
+    """Return the options of the script, overridden by those of the command line, as sbatch does."""
+    given = {name: value for name, value in vars(arguments).items() if value is not None}
+    return Namespace(**{**vars(directives), **vars(arguments), **{
+        name: given.get(name, value) for name, value in vars(directives).items()
+    }})  # fmt: skip
+
+
+class _DirectiveParser(ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise CommandError(message)
+
+
+class _TasksOrNamespace(argparse.Action):
+    """Sets `ntasks` to a number, and `namespace` to anything else."""
+
+    def __call__(
+        self, parser: ArgumentParser, namespace: Namespace, values: object, option_string: str | None = None
+    ) -> None:
+        del option_string
+        text = str(values)
+        if not text.isdecimal():
+            namespace.namespace = text
+            return
+        try:
+            namespace.ntasks = parse_count(text)
+        except ValueError as error:
+            parser.error(f"argument -n: {error}")
+
+
+class _Unsupported(argparse.Action):
+    """Calls a function with the option's name."""
+
+    def __init__(self, *, report: Callable[[str], object], **settings: object) -> None:
+        super().__init__(**settings)  # pyright: ignore[reportArgumentType] -- argparse's own settings
+        self._report = report
+
+    def __call__(
+        self, parser: ArgumentParser, namespace: Namespace, values: object, option_string: str | None = None
+    ) -> None:
+        del parser, namespace, values
+        self._report(option_string or "")
+
+
+def _add_unsupported(parser: ArgumentParser, names: str, report: Callable[[str], object]) -> None:
+    flags = names.split()
+    values = "?" if "--exclusive" in flags else 0 if _FLAGS.intersection(flags) else 1
+    parser.add_argument(
+        *flags, action=_Unsupported, report=report, nargs=values, dest=argparse.SUPPRESS, help=argparse.SUPPRESS
+    )
+
+
+def _reject(name: str, advice: str) -> NoReturn:
+    raise CommandError(f"{name} has no meaning here: {advice}")
+
+
+def _time_limit(text: str) -> float:
+    """Return seconds; 0: unlimited."""
+    return parse_time_limit(text) or 0.0
+
+
+def _dependency(text: str) -> str:
+    """Return the text, which is valid."""
+    parse_dependency(text)
+    return text
+
+
+def _checked(parse: Callable[[str], T]) -> Callable[[str], T]:
+    def checked(text: str) -> T:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise ArgumentTypeError(str(error)) from error
+
+    return checked

@@ -1,0 +1,158 @@
+"""How a command reaches a cluster: arguments as kubectl has them, and the requests that all commands share."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zonewise_common.cli.command import CommandError, require_extra
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Generator, Mapping
+
+    from zonewise_common.kube.client import Client
+    from zonewise_common.kube.config import Config
+    from zonewise_common.kube.resources import Resource
+    from zonewise_scheduler.client.read_api import ReadApi
+
+Json = dict[str, Any]
+
+READ_API_VARIABLE = "ZONEWISE_SERVER"
+READ_API_TOKEN_VARIABLE = "ZONEWISE_TOKEN"  # noqa: S105 -- the name of a variable
+_TIMEOUT = 20.0
+"""Seconds for a request: a list of a large cluster takes long."""
+
+
+def metadata_pairs(obj: Json, field: str) -> dict[str, str]:
+    """Return the labels or annotations of an object; `field`: "labels" or "annotations"."""
+    from zonewise_common.k8s.fields import FieldReader
+
+    return FieldReader(obj, "", []).child("metadata").pairs(field)
+
+
+class Session(NamedTuple):
+    """A connection to a cluster."""
+
+    client: Client
+    read_api: ReadApi
+    namespace: str
+    """Of the arguments, else of the kubeconfig's context."""
+    all_namespaces: bool = False
+
+    @property
+    def scope(self) -> str | None:
+        """Return the namespace of lists; None: all namespaces."""
+        return None if self.all_namespaces else self.namespace
+
+    def list(
+        self, resource: Resource, *, scope: str | None = None, label_selector: str = "", field_selector: str = ""
+    ) -> list[Json]:
+        """Return the objects of a kind; none where the cluster does not have the kind. Raises KubeError."""
+        from zonewise_common.kube.errors import NotFound
+
+        try:
+            return self.client.list(
+                resource, namespace=scope, label_selector=label_selector, field_selector=field_selector
+            ).items
+        except NotFound:
+            return []
+
+    def find(self, resource: Resource, name: str, *, namespace: str | None = None) -> Json | None:
+        """Return an object; None: there is none. Raises KubeError."""
+        from zonewise_common.kube.errors import NotFound
+
+        try:
+            return self.client.get(resource, name, namespace=namespace)
+        except NotFound:
+            return None
+        except ValueError as error:  # the text is no name, so nothing has it
+            raise CommandError(str(error)) from error
+
+
+def add_cluster_arguments(
+    parser: ArgumentParser, *, all_namespaces: bool = True, read_api: bool = True, short_namespace: bool = True
+) -> None:
+    """Declare how the cluster is reached; `short_namespace`: -n is free."""
+    group = parser.add_argument_group("cluster")
+    add = group.add_argument
+    add(
+        *(["-n"] if short_namespace else []),
+        "--namespace",
+        metavar="NAME",
+        default="",
+        help="default: that of the kubeconfig's context",
+    )
+    if all_namespaces:
+        add("-A", "--all-namespaces", action="store_true", help="look at all namespaces")
+    add("--kubeconfig", metavar="FILE", default="", help="default: $KUBECONFIG, ~/.kube/config, or in a pod its own "
+        "service account")  # fmt: skip
+    add("--context", metavar="NAME", default="", help="a context of the kubeconfig (default: its current one)")
+    add("--api-server", metavar="URL", default="", help="reach the API server there, without credentials")
+    if read_api:
+        add("--server", metavar="URL", default="", help="reach the controller's read API there (default: "
+            f"${READ_API_VARIABLE}, else through the API server)")  # fmt: skip
+        add("--controller-namespace", metavar="NAME", default="zonewise", help="where the controller runs (default: "
+            "zonewise)")  # fmt: skip
+
+
+@contextlib.contextmanager
+def open_session(arguments: Namespace, environ: Mapping[str, str] | None = None) -> Generator[Session]:
+    """Connect to the cluster of the arguments. Raises CommandError, also for errors of the API server inside of it."""
+    with require_extra("client"):
+        from zonewise_common.kube.client import Client
+        from zonewise_common.kube.errors import KubeError
+    environ = os.environ if environ is None else environ
+    try:
+        config = _config(arguments, environ)
+        with contextlib.closing(Client(config, timeout=_TIMEOUT)) as client:
+            namespace = arguments.namespace or config.namespace
+            with contextlib.closing(_read_api(arguments, config, environ)) as read_api:
+                yield Session(client, read_api, namespace, getattr(arguments, "all_namespaces", False))
+    except KubeError as error:
+        raise CommandError(f"the API server: {error}{_advice(error)}") from error
+
+
+def _config(arguments: Namespace, environ: Mapping[str, str]) -> Config:
+    from zonewise_common.kube.config import Config
+    from zonewise_common.kube.errors import ConfigError
+
+    if arguments.api_server:
+        return Config.from_url(arguments.api_server)
+    paths = arguments.kubeconfig or environ.get("KUBECONFIG", "")
+    if not paths and not _default_kubeconfig(environ).is_file():
+        if environ.get("KUBERNETES_SERVICE_HOST"):
+            return Config.in_cluster()
+        raise CommandError(
+            f"no cluster: there is no {_default_kubeconfig(environ)}; name a kubeconfig by --kubeconfig or $KUBECONFIG"
+        )
+    try:
+        return Config.from_kubeconfig(arguments.kubeconfig or None, arguments.context or None)
+    except ConfigError as error:
+        raise CommandError(f"the kubeconfig: {error}") from error
+
+
+def _default_kubeconfig(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("HOME") or Path.home()) / ".kube" / "config"
+
+
+def _read_api(arguments: Namespace, config: Config, environ: Mapping[str, str]) -> ReadApi:
+    from zonewise_scheduler.client.read_api import ReadApi, proxied_read_api
+
+    url = getattr(arguments, "server", "") or environ.get(READ_API_VARIABLE, "")
+    if url:
+        return ReadApi.at(url, environ.get(READ_API_TOKEN_VARIABLE, ""))
+    return proxied_read_api(config, getattr(arguments, "controller_namespace", "zonewise"))
+
+
+def _advice(error: Exception) -> str:
+    """Return what to do about an error of the API server; "": the message says enough."""
+    from zonewise_common.kube.errors import Forbidden, TransportError, Unauthorized
+
+    if isinstance(error, Unauthorized):
+        return "; log in again, or name another kubeconfig or context"
+    if isinstance(error, Forbidden):
+        return "; an administrator of the cluster can give this right by RBAC"
+    return "; is the server up, and the kubeconfig right?" if isinstance(error, TransportError) else ""

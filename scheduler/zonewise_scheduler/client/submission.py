@@ -1,0 +1,74 @@
+"""Creates the objects of a job. The Job is first: it owns the others, so they are deleted with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zonewise_common.cli.command import CommandError
+from zonewise_common.kube.errors import AlreadyExists, KubeError
+from zonewise_common.kube.resources import CONFIG_MAPS, JOBS, LOCAL_QUEUES, Resource
+from zonewise_scheduler.client.job_objects import job_objects
+from zonewise_scheduler.client.job_request import MAX_NAME
+from zonewise_scheduler.quota.api.job_dependency import dependency_state, parse_dependency
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zonewise_scheduler.client.job_request import JobRequest
+    from zonewise_scheduler.client.session import Session
+
+Json = dict[str, Any]
+
+SERVICES = Resource("", "v1", "services", "Service", namespaced=True)
+_RESOURCES = {"ConfigMap": CONFIG_MAPS, "Service": SERVICES, "Job": JOBS}
+_MAX_ATTEMPTS = 1000
+
+
+def submit(
+    session: Session, request: JobRequest, script: str, note: Callable[[str], object]
+) -> tuple[JobRequest, list[Json]]:
+    """Create the objects of a job, and return it with its name, and what was created.
+
+    A name that exists gets a number: train, train-2, train-3. Raises CommandError and KubeError.
+    """
+    if session.find(LOCAL_QUEUES, request.queue, namespace=session.namespace) is None:
+        raise CommandError(
+            f"there is no LocalQueue {request.queue} in namespace {session.namespace}: name one by -p; "
+            "`zonewise queue` lists them"
+        )
+    _check_dependencies(session, request, note)
+    request, job = _create_job(session, request, script)
+    others = [_owned(obj, job) for obj in job_objects(request, script)[:-1]]
+    try:
+        created = [session.client.create(_RESOURCES[obj["kind"]], obj, namespace=session.namespace) for obj in others]
+    except KubeError:
+        session.client.delete(JOBS, request.name, namespace=session.namespace, propagation="Background")
+        raise
+    return request, [*created, job]
+
+
+def _create_job(session: Session, request: JobRequest, script: str) -> tuple[JobRequest, Json]:
+    base = request.name
+    for number in range(1, _MAX_ATTEMPTS):
+        suffix = f"-{number}" if number > 1 else ""
+        request = request._replace(name=f"{base[: MAX_NAME - len(suffix)].rstrip('-')}{suffix}")
+        try:
+            return request, session.client.create(JOBS, job_objects(request, script)[-1], namespace=session.namespace)
+        except AlreadyExists:
+            continue
+    raise CommandError(f"there are {_MAX_ATTEMPTS} Jobs {base}-NUMBER already: name it by -J")
+
+
+def _check_dependencies(session: Session, request: JobRequest, note: Callable[[str], object]) -> None:
+    for dependency in parse_dependency(request.dependency) if request.dependency else ():
+        job = session.find(JOBS, dependency.job, namespace=session.namespace)
+        if job is None:
+            raise CommandError(f"-d {dependency.kind}:{dependency.job}: there is no such Job in {session.namespace}")
+        if dependency_state(dependency, job) == "never":
+            note(f"-d {dependency.kind}:{dependency.job}: that Job has ended otherwise, so this one never starts")
+
+
+def _owned(obj: Json, job: Json) -> Json:
+    metadata = job["metadata"]
+    owner = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "name": metadata["name"], "uid": metadata["uid"]}
+    return {**obj, "metadata": {**obj["metadata"], "ownerReferences": [owner]}}

@@ -1,0 +1,51 @@
+"""Times as people read them in tables, and as JSON has them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+_UNITS = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
+_DAY = 86_400.0
+
+
+def parse_time(value: object) -> float | None:
+    """Return the seconds since 1970 of a time of RFC 3339; None for null and for anything else."""
+    if not isinstance(value, str):
+        return None
+    try:
+        time = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return time.timestamp() if time.tzinfo is not None else None
+
+
+def format_time(seconds: float | None) -> str | None:
+    """Return a time of RFC 3339 in UTC; None: unknown."""
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def short_duration(seconds: float | None) -> str:
+    """Return "43s", "5m", "2h10m", "3d4h": the largest unit, and the next smaller one if not zero; "" for None."""
+    if seconds is None:
+        return ""
+    rest = max(0, round(seconds))
+    for index, (size, unit) in enumerate(_UNITS[:-1]):
+        if rest >= size:
+            smaller_size, smaller_unit = _UNITS[index + 1]
+            smaller = rest % size // smaller_size
+            with_smaller = smaller and not (unit == "m" and rest >= 600)
+            return f"{rest // size}{unit}{smaller}{smaller_unit}" if with_smaller else f"{rest // size}{unit}"
+    return f"{rest}s"
+
+
+def time_until(time: float | None, now: float) -> str:
+    """Return "in 2h10m" or "now"; "" where the time is unknown."""
+    if time is None:
+        return ""
+    return "now" if time <= now else f"in {short_duration(time - now)}"
+
+
+def clock_text(time: float, now: float) -> str:
+    """Return "14:20 UTC", and with its date where it is a day away or more: "2026-11-23 14:20 UTC"."""
+    pattern = "%H:%M UTC" if abs(time - now) < _DAY else "%Y-%m-%d %H:%M UTC"
+    return datetime.fromtimestamp(time, UTC).strftime(pattern)

@@ -1,0 +1,59 @@
+"""`zonewise explain`: why a job waits, where a pod runs, what is free on a node."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from zonewise_common.cli.command import Command
+from zonewise_common.cli.output_format import add_output_arguments
+from zonewise_common.cli.redraw import add_watch_arguments, show
+from zonewise_common.cli.terminal import stdout_terminal
+from zonewise_scheduler.client.session import add_cluster_arguments, open_session
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+_UNKNOWN_NAME = 1
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.epilog = (
+        "A name alone is looked for among jobs, pods and nodes, in this order; job/NAME, jobset/NAME, workload/NAME, "
+        "pod/NAME and node/NAME say which. Status 0: done; 1: nothing has this name; 2: unusable arguments, or no API "
+        "server."
+    )
+    parser.add_argument("name", metavar="JOB|POD|NODE", help="a job of a queue, a pod, or a node")
+    add_output_arguments(parser)
+    add_watch_arguments(parser)
+    add_cluster_arguments(parser, all_namespaces=False)
+
+
+def run(arguments: Namespace) -> int:
+    """Print why. Raises CommandError."""
+    terminal = stdout_terminal(arguments.color)
+    with open_session(arguments) as session:
+        from zonewise_scheduler.client.description import render_description
+        from zonewise_scheduler.client.explaining import explain
+
+        first = [explain(session, arguments.name, time.time())]
+        if first[0] is None:
+            sys.stderr.write(
+                f"zonewise: there is no job, pod or node {arguments.name} in namespace {session.namespace}; "
+                "`zonewise queue --jobs -A` lists all jobs\n"
+            )
+            return _UNKNOWN_NAME
+
+        def text() -> str:
+            description = first.pop() if first else explain(session, arguments.name, time.time())
+            if description is None:
+                return f"{arguments.name} does not exist any more.\n"
+            return render_description(description, arguments.output, terminal)
+
+        show(text, terminal, watch=arguments.watch, interval=arguments.interval)
+    return 0
+
+
+COMMAND = Command("explain why a job waits and when it starts, a pod's zones, or a node", add_arguments, run)

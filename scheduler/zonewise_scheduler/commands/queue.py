@@ -1,0 +1,97 @@
+"""`zonewise queue`: queues with their quotas, and the jobs of a queue."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from zonewise_common.cli.command import Command
+from zonewise_common.cli.output_format import add_output_arguments, render_listing
+from zonewise_common.cli.redraw import add_watch_arguments, show
+from zonewise_common.cli.terminal import stdout_terminal
+from zonewise_scheduler.client.session import add_cluster_arguments, open_session
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from zonewise_common.cli.output_format import Listing
+    from zonewise_scheduler.client.job_reading import QueueSelection
+    from zonewise_scheduler.client.queue_facts import QueueFacts
+    from zonewise_scheduler.client.session import Session
+
+_NO_QUEUE = 1
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.epilog = (
+        "USED counts what is reserved by workloads with quota. SHARE is that of fair sharing: the lowest is next. "
+        "START is the likely start of a waiting job, LATEST the time by which it starts at the latest; "
+        "both are unknown where jobs before it declare no walltime. -o wide has more. Status 0: done; 1: there is no "
+        "such queue; 2: unusable arguments, or no API server."
+    )
+    parser.add_argument("queue", metavar="QUEUE", nargs="?", default="", help="the jobs of this LocalQueue, or "
+        "ClusterQueue")  # fmt: skip
+    parser.add_argument("-j", "--jobs", action="store_true", help="the jobs of all queues of the namespace")
+    parser.add_argument("--all-states", action="store_true", help="jobs that have finished, too")
+    add_output_arguments(parser)
+    add_watch_arguments(parser)
+    add_cluster_arguments(parser)
+
+
+def run(arguments: Namespace) -> int:
+    """Print queues or jobs. Raises CommandError."""
+    terminal = stdout_terminal(arguments.color)
+    with open_session(arguments) as session:
+        from zonewise_scheduler.client.job_reading import find_queue
+
+        selection = find_queue(session, arguments.queue) if arguments.queue else None
+        if arguments.queue and selection is None:
+            sys.stderr.write(
+                f"zonewise: there is no queue {arguments.queue} in namespace {session.namespace}, and no such "
+                "ClusterQueue; `zonewise queue -A` lists all queues\n"
+            )
+            return _NO_QUEUE
+
+        def text() -> str:
+            lists_jobs = arguments.jobs or selection is not None
+            listing = _jobs(session, selection, arguments) if lists_jobs else _queues(session)
+            return render_listing(listing, arguments.output, terminal)
+
+        show(text, terminal, watch=arguments.watch, interval=arguments.interval)
+    return 0
+
+
+COMMAND = Command("list queues with quota, use and waiting jobs, or the jobs of a queue", add_arguments, run)
+
+
+def _queues(session: Session) -> Listing:
+    from zonewise_common.kube.errors import Forbidden
+    from zonewise_common.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES
+    from zonewise_scheduler.client.queue_facts import read_cluster_queue, read_local_queue, sorted_queues
+    from zonewise_scheduler.client.queue_listing import list_queues
+
+    problems: list[str] = []
+    notes: list[str] = []
+    try:
+        cluster_queues = [read_cluster_queue(obj, problems) for obj in session.list(CLUSTER_QUEUES)]
+    except Forbidden as error:
+        cluster_queues: list[QueueFacts] = []
+        notes.append(f"ClusterQueues are missing: {error.message}")
+    local_queues = [read_local_queue(obj, problems) for obj in session.list(LOCAL_QUEUES, scope=session.scope)]
+    return list_queues(sorted_queues(cluster_queues), sorted_queues(local_queues), [*notes, *problems])
+
+
+def _jobs(session: Session, selection: QueueSelection | None, arguments: Namespace) -> Listing:
+    from zonewise_scheduler.client.job_facts import FINISHED
+    from zonewise_scheduler.client.job_reading import read_jobs
+    from zonewise_scheduler.client.queue_listing import list_jobs
+
+    jobs, notes = read_jobs(session, everywhere=selection is not None and bool(selection.cluster_queue))
+    if selection is not None:
+        jobs = [job for job in jobs if selection.has(job)]
+    if not arguments.all_states:
+        jobs = [job for job in jobs if job.state != FINISHED]
+    all_namespaces = session.all_namespaces or any(job.namespace != session.namespace for job in jobs)
+    return list_jobs(jobs, time.time(), all_namespaces=all_namespaces, notes=notes)

@@ -1,0 +1,137 @@
+"""`zonewise submit`: a batch script with sbatch's options, as a native Job."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from zonewise_common.cli.command import Command, CommandError
+from zonewise_common.cli.output import STANDARD_OUTPUT, write
+from zonewise_common.cli.output_format import JSON, NAME, YAML, render_document
+from zonewise_scheduler.client.sbatch_options import add_sbatch_options, add_unsupported_options
+from zonewise_scheduler.client.session import add_cluster_arguments
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from zonewise_scheduler.client.batch_script import BatchScript
+    from zonewise_scheduler.client.job_request import JobRequest
+
+_FORMATS = (JSON, YAML, NAME)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.epilog = (
+        "Options of #SBATCH lines count, and those of the command line override them. The script, in a ConfigMap, runs "
+        "once in each pod; with --mpi it runs in the first one alone. -o FILE is --output-file, unless it is json, "
+        "yaml or name. Status 0: submitted, or printed; 2: unusable arguments or script, or no API server."
+    )
+    parser.add_argument("script", metavar="SCRIPT", nargs="?", default="", help="a batch script; \"-\" or nothing: "
+        "standard input")  # fmt: skip
+    parser.add_argument("arguments", metavar="ARGUMENT", nargs="*", default=[], help="an argument of the script, "
+        "directly behind it")  # fmt: skip
+    add_sbatch_options(parser, namespace=True)
+    add_unsupported_options(parser, _note)
+    _add_job_options(parser)
+    parser.add_argument("--dry-run", action="store_true", help="create nothing; with -o yaml or json print the objects")
+    parser.add_argument("-o", "--output", metavar="FORMAT|FILE", default="", help="json, yaml: the objects; name: the "
+        "name of the Job alone")  # fmt: skip
+    parser.add_argument("--parsable", action="store_true", help="print the name of the job alone, without its kind")
+    add_cluster_arguments(parser, all_namespaces=False, read_api=False, short_namespace=False)
+
+
+def run(arguments: Namespace) -> int:
+    """Print or create the objects of a job. Raises CommandError."""
+    from zonewise_scheduler.client.job_objects import job_objects
+
+    if arguments.output and arguments.output not in _FORMATS:
+        arguments.output_file, arguments.output = arguments.output, ""
+    request, script = _request(arguments)
+    if request.memory is None:
+        _note("without --mem a pod is not Guaranteed: the kubelet aligns its CPUs and GPUs to no zone")
+    if request.walltime is None:
+        _note("without -t it is unknown when the job ends: jobs that wait for it have no start time")
+    if arguments.dry_run:
+        _print(request, job_objects(request, script.content), arguments, created=False)
+        return 0
+    from zonewise_scheduler.client.session import open_session
+    from zonewise_scheduler.client.submission import submit
+
+    with open_session(arguments) as session:
+        request, objects = submit(session, request, script.content, _note)
+    _print(request, objects, arguments, created=True)
+    return 0
+
+
+COMMAND = Command("submit a batch script as a Job, with the options of sbatch", add_arguments, run)
+
+
+def _add_job_options(parser: ArgumentParser) -> None:
+    from zonewise_scheduler.client.job_request import GPU
+
+    add = parser.add_argument_group("job, as Kubernetes has it").add_argument
+    add("--image", metavar="IMAGE", default="", help="the container image, with a shell (default: $ZONEWISE_IMAGE)")
+    add("--gpu-resource", metavar="NAME", default=GPU, help=f"what --gpus asks for (default: {GPU})")
+    add("--pvc", metavar="CLAIM:PATH", action="append", default=[], help="mount a PersistentVolumeClaim")
+    add("--node-selector", metavar="KEY=VALUE", action="append", default=[], help="only nodes with this label")
+    add("--topology", metavar="LABEL", default="", help="all pods in one domain of this level of the queue's Topology, "
+        "such as a rack")  # fmt: skip
+    add("--priority-class", metavar="NAME", default="", help="a WorkloadPriorityClass")
+    add("--mpi", action="store_true", help="the first pod runs the script, the others sshd; `mpirun` takes its hosts "
+        "from a host file")  # fmt: skip
+    add("--ssh-secret", metavar="NAME", default="", help="a Secret of the type kubernetes.io/ssh-auth, for --mpi "
+        "(default: the image has keys)")  # fmt: skip
+
+
+def _request(arguments: Namespace) -> tuple[JobRequest, BatchScript]:
+    from zonewise_scheduler.client.batch_script import wrapped_script
+    from zonewise_scheduler.client.job_request import job_request
+    from zonewise_scheduler.client.sbatch_options import merged_options, parse_directives
+
+    path = arguments.script or "-"
+    if arguments.wrap is not None and arguments.script:
+        raise CommandError(f"--wrap in place of a script, not beside {arguments.script}")
+    script = _read(path) if arguments.wrap is None else wrapped_script(arguments.wrap)
+    shown = "standard input" if path == "-" else path
+    options = merged_options(parse_directives(script, shown, _note), arguments)
+    if options.wrap is not None and arguments.wrap is None:
+        raise CommandError(f"{shown}: --wrap belongs on the command line")
+    name = "wrap" if arguments.wrap is not None else path
+    return job_request(options, name, os.environ), script
+
+
+def _read(path: str) -> BatchScript:
+    from zonewise_scheduler.client.batch_script import read_script
+
+    try:
+        if path == "-":
+            content = sys.stdin.read()
+        else:
+            with open(path, encoding="utf-8", newline="") as file:
+                content = file.read()
+    except OSError as error:
+        raise CommandError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{path}: is no text: {error}") from error
+    return read_script(content.replace("\r\n", "\n"), "standard input" if path == "-" else path)
+
+
+def _print(request: JobRequest, objects: list[dict[str, object]], arguments: Namespace, *, created: bool) -> None:
+    from zonewise_scheduler.client.job_objects import summary
+
+    if arguments.output == YAML:
+        text = "---\n".join(render_document(obj, YAML) for obj in objects)
+    elif arguments.output == JSON:
+        text = render_document({"apiVersion": "v1", "kind": "List", "items": objects}, JSON)
+    elif arguments.parsable or arguments.output == NAME:
+        text = f"{'' if arguments.parsable else 'job.batch/'}{request.name}\n"
+    else:
+        end = "" if created else " (dry run)"
+        text = f"Submitted batch job {request.name} to queue {request.queue}: {summary(request)}{end}\n"
+    write(text, STANDARD_OUTPUT)
+
+
+def _note(text: str) -> None:
+    sys.stderr.write(f"zonewise: note: {text}\n")

@@ -1,0 +1,61 @@
+"""`zonewise top`: what is free, node by node and zone by zone."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from zonewise_common.cli.command import Command
+from zonewise_common.cli.output_format import add_output_arguments, render_listing
+from zonewise_common.cli.redraw import add_watch_arguments, show
+from zonewise_common.cli.terminal import stdout_terminal
+from zonewise_scheduler.client.session import add_cluster_arguments, open_session
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+_NO_NODE = 1
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.epilog = (
+        "The line of a node has what its pods do not request. The lines of its zones have what a Guaranteed pod could "
+        "get exclusively, as the agent reports it. LARGEST is the largest free block of one zone over all that is free "
+        "on the node, of GPUs where it has them, else of CPUs: 100% is no fragmentation. Over all nodes it is the part "
+        "that is on nodes without any use. Status 0: done; 1: there is no such node; 2: unusable arguments, or no API "
+        "server."
+    )
+    parser.add_argument("nodes", metavar="NODE", nargs="*", help="only these nodes")
+    parser.add_argument("-l", "--selector", metavar="LABELS", default="", help="only nodes with these labels, such as "
+        "pool=gpu")  # fmt: skip
+    parser.add_argument("--no-zones", action="store_true", help="one line for each node")
+    add_output_arguments(parser)
+    add_watch_arguments(parser)
+    add_cluster_arguments(parser, all_namespaces=False, read_api=False)
+
+
+def run(arguments: Namespace) -> int:
+    """Print the nodes. Raises CommandError."""
+    terminal = stdout_terminal(arguments.color)
+    with open_session(arguments) as session:
+        from zonewise_scheduler.client.node_listing import list_nodes
+        from zonewise_scheduler.client.node_reading import read_nodes
+
+        nodes, notes = read_nodes(session, arguments.nodes, arguments.selector)
+        unknown = sorted(set(arguments.nodes) - {node.name for node in nodes})
+        if unknown:
+            sys.stderr.write(f"zonewise: there is no node {unknown[0]}; `zonewise top` lists all nodes\n")
+            return _NO_NODE
+        latest = [(nodes, notes)]
+
+        def text() -> str:
+            nodes, notes = latest.pop() if latest else read_nodes(session, arguments.nodes, arguments.selector)
+            listing = list_nodes(nodes, notes, zones=not arguments.no_zones)
+            return render_listing(listing, arguments.output, terminal)
+
+        show(text, terminal, watch=arguments.watch, interval=arguments.interval)
+    return 0
+
+
+COMMAND = Command("list nodes zone by zone: free CPUs, memory, GPUs, and fragmentation", add_arguments, run)

@@ -1,0 +1,260 @@
+"""The whole cluster for the page: nodes, workloads and queues as tables, and what changes of them.
+
+    GET /api/v1/cluster         all rows, with the name of their version
+    GET /api/v1/cluster/events  Server-Sent Events: what has changed since the version of the header Last-Event-ID
+
+The controller's thread hands over references alone: the rows of workloads, and the nodes that have changed. A thread of
+the feed makes rows of them, at most once in PERIOD seconds and for at most 1/REST_RATIO of the controller's time. It
+runs while there are streams. All clients share what it makes. A client that reads slowly gets fewer and larger changes,
+or is asked to get all rows: it delays no other, and costs at most one event in memory.
+
+Source: HTML Living Standard, section 9.2 (Server-sent events).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_common.kube.resources import TOPOLOGIES
+from zonewise_common.service.encoded_response import encode_body
+from zonewise_common.service.handlers import Response, text_response
+from zonewise_scheduler.controller.readapi.node_rows import (
+    NODE_COLUMNS,
+    RUN_COLUMNS,
+    ZONE_COLUMNS,
+    NodeSight,
+    level_labels,
+    node_row,
+)
+from zonewise_scheduler.controller.readapi.versioned_tables import VersionedTables
+from zonewise_scheduler.controller.readapi.views import (
+    cluster_queue_json,
+    cohort_json,
+    local_queue_json,
+    workload_rows,
+)
+from zonewise_scheduler.controller.readapi.workload_table import WORKLOAD_COLUMNS, WorkloadTable
+from zonewise_scheduler.tas.cluster_nodes import ClusterNodes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from zonewise_common.service.encoded_response import EncodedBody
+    from zonewise_common.service.handlers import Request
+    from zonewise_scheduler.controller.controller import QueueController
+    from zonewise_scheduler.controller.readapi.controller_call import ControllerCall
+    from zonewise_scheduler.controller.readapi.node_rows import Row
+    from zonewise_scheduler.controller.readapi.views import WorkloadRow
+    from zonewise_scheduler.controller.status.reporter import StatusReporter
+    from zonewise_scheduler.controller.types import Json
+
+log = logging.getLogger(__name__)
+
+CALL_TIMEOUT = 5.0
+"""Seconds in which the controller has to answer."""
+PERIOD, REST_RATIO = 1.0, 20.0
+KEEP_ALIVE = 10.0
+"""Seconds without a change after which a stream has a comment, so that a client notices a lost connection."""
+_LINGER = 5.0
+"""Seconds without a stream after which the thread ends."""
+_TABLES = ("nodes", "workloads", "clusterQueues", "cohorts", "localQueues", "status")
+
+
+class ClusterRevision(NamedTuple):
+    """What the controller's thread hands over."""
+
+    rows: tuple[WorkloadRow, ...]
+    objects: Mapping[str, Json]
+    """The Workloads by key."""
+    node_revision: int
+    node_names: frozenset[str]
+    """Of all nodes."""
+    nodes: list[NodeSight]
+    """Those that have changed."""
+    levels: tuple[str, ...]
+    """Label keys of the levels above the node."""
+
+
+def take_revision(controller: QueueController, reporter: StatusReporter, node_revision: int) -> ClusterRevision:
+    """Return the cluster, with the nodes that have changed since a revision. Runs in the controller's thread."""
+    nodes = controller.feed.nodes
+    reports = nodes if isinstance(nodes, ClusterNodes) else ClusterNodes()
+    revisions = controller.nodes_revised_since(node_revision)
+    return ClusterRevision(
+        workload_rows(controller, reporter.notes, reporter.forecasts),
+        dict(controller.workloads),
+        revisions.revision,
+        revisions.names,
+        [NodeSight(each, reports.last_report(each.node.name)) for each in revisions.changed],
+        level_labels(controller.configuration.objects(TOPOLOGIES)),
+    )
+
+
+class ClusterFeed:
+    """See the module. Safe for several threads."""
+
+    def __init__(
+        self,
+        call: ControllerCall,
+        reporter: StatusReporter,
+        clock: Callable[[], float],
+        *,
+        period: float = PERIOD,
+        rest_ratio: float = REST_RATIO,
+    ) -> None:
+        """`clock` returns seconds since 1970; `period`, in seconds, and `rest_ratio` bound the versions (see above)."""
+        self._call = call
+        self._reporter = reporter
+        self._clock = clock
+        self._period, self._rest_ratio = period, rest_ratio
+        self._lock = threading.Lock()
+        self._tables = VersionedTables(f"{int(clock() * 1000):x}", _TABLES)
+        self._workloads = WorkloadTable()
+        self._node_revision = 0
+        self._sights: dict[str, NodeSight] = {}
+        """The last sight of each node."""
+        self._levels: tuple[str, ...] = ()
+        self._next_at = 0.0
+        self._head: Json = {}
+        self._snapshot: tuple[str, EncodedBody] | None = None
+        self._streamed_at = 0.0
+        """When a stream has last looked for changes."""
+        self._thread: threading.Thread | None = None
+        self._thread_lock = threading.Lock()
+
+    # --- requests
+
+    def respond(self, request: Request) -> Response:
+        """Return all rows."""
+        try:
+            with self._lock:
+                self._refresh()
+                if self._snapshot is None or self._snapshot[0] != self._tables.version:
+                    body = self._tables.snapshot(self._head)
+                    self._snapshot = self._tables.version, encode_body("application/json", body)
+                encoded = self._snapshot[1]
+        except TimeoutError as error:
+            return text_response(503, f"{error}\n")
+        return encoded.response(request)
+
+    def stream(self, request: Request) -> Response:
+        """Return a stream of the changes since the version of Last-Event-ID."""
+        events = ClusterEvents(self, request.headers.get("last-event-id", ""))
+        self._note_stream()
+        headers = (("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff"), ("X-Accel-Buffering", "no"))
+        return Response(200, "text/event-stream", b"retry: 2000\n\n", headers, events)
+
+    def changes(self, since: str) -> tuple[str, bytes | None]:
+        """Return the current version, and what has changed since another one, as of VersionedTables.
+
+        It waits for nothing: while a version is being made, nothing has changed.
+        """
+        self._note_stream()
+        if not self._lock.acquire(blocking=False):
+            return since, b""
+        try:
+            return self._tables.version, self._tables.changes(since)
+        finally:
+            self._lock.release()
+
+    def refresh(self) -> None:
+        """Bring the tables up to date, unless they were brought just before. Raises TimeoutError."""
+        with self._lock:
+            self._refresh()
+
+    # --- the thread
+
+    def _note_stream(self) -> None:
+        with self._thread_lock:
+            self._streamed_at = time.monotonic()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="cluster-feed", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            with self._thread_lock:
+                if time.monotonic() > self._streamed_at + _LINGER:
+                    self._thread = None
+                    return
+            try:
+                self.refresh()
+            except TimeoutError as error:
+                log.warning("the page is not current: %s", error)
+            except Exception:  # a defect must not end the thread: the next version may do
+                log.exception("the page cannot be brought up to date")
+            time.sleep(max(self._period / 4, self._next_at - time.monotonic()))
+
+    def _refresh(self) -> None:
+        if time.monotonic() < self._next_at:
+            return
+        spans: list[float] = []
+
+        def function(controller: QueueController) -> ClusterRevision:
+            begin = time.perf_counter()
+            revision = take_revision(controller, self._reporter, self._node_revision)
+            spans.append(time.perf_counter() - begin)
+            return revision
+
+        revision = self._call(function, CALL_TIMEOUT)
+        self._next_at = time.monotonic() + max(self._period, self._rest_ratio * sum(spans))
+        snapshot = self._reporter.snapshot
+        queues = snapshot.queues
+        self._head = {
+            "at": self._clock(),
+            "columns": {
+                "nodes": NODE_COLUMNS, "zones": ZONE_COLUMNS, "runs": RUN_COLUMNS, "workloads": WORKLOAD_COLUMNS,
+            },
+            "levels": revision.levels,
+        }  # fmt: skip
+        self._tables.update(
+            {
+                "workloads": self._workloads.rows(revision.rows, revision.objects),
+                "clusterQueues": {name: cluster_queue_json(each) for name, each in queues.cluster_queues.items()},
+                "cohorts": {name: cohort_json(each) for name, each in queues.cohort_tree.items()},
+                "localQueues": {key: local_queue_json(each) for key, each in queues.local_queues.items()},
+                "status": {"leads": snapshot.leads},
+            },
+            {"nodes": self._node_rows(revision)},
+        )
+
+    def _node_rows(self, revision: ClusterRevision) -> dict[str, Row | None]:
+        """Return the rows of nodes that have changed; of all where the levels have."""
+        changed = {sight.revision.node.name: sight for sight in revision.nodes}
+        gone = self._sights.keys() - revision.node_names
+        self._sights = {name: sight for name, sight in self._sights.items() if name not in gone} | changed
+        self._node_revision = revision.node_revision
+        if revision.levels != self._levels:
+            self._levels = revision.levels
+            changed = self._sights
+        return {**dict.fromkeys(gone), **{name: node_row(sight, revision.levels) for name, sight in changed.items()}}
+
+
+class ClusterEvents:
+    """The stream of one client. It has no queue of events: each is made of what has changed since the last one."""
+
+    def __init__(self, feed: ClusterFeed, version: str) -> None:
+        """`version`: the one that the client has."""
+        self._feed = feed
+        self._version = version
+        self._sent_at = time.monotonic()
+
+    def __call__(self) -> bytes | None:
+        """Return the next event, a comment, or nothing."""
+        version, changes = self._feed.changes(self._version)
+        if changes == b"":
+            return self._comment()
+        self._sent_at, self._version = time.monotonic(), version
+        if changes is None:
+            return b"event: reset\ndata: {}\n\n"
+        return b"id: %b\nevent: changes\ndata: %b\n\n" % (version.encode(), changes)
+
+    def _comment(self) -> bytes:
+        now = time.monotonic()
+        if now < self._sent_at + KEEP_ALIVE:
+            return b""
+        self._sent_at = now
+        return b": no change\n\n"

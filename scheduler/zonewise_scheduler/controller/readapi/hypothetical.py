@@ -1,0 +1,180 @@
+"""When a job would start that is not submitted: it joins a copy of the planner's state, which is played forward.
+
+    /api/v1/forecast?namespace=default&queue=gpu&pods=64&requests=cpu=8,nvidia.com/gpu=8&walltime=4h
+
+The queue itself does not change. The copy is made in the controller's thread, the play in that of the request. Plays
+have a rate, and one runs at a time, so that clients cost the controller a bounded part of its time.
+"""
+
+from __future__ import annotations
+
+import threading
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import parse_qs
+
+from zonewise_common.service.handlers import json_response, text_response
+from zonewise_common.token_bucket import TokenBucket
+from zonewise_scheduler.backfill.events import submit
+from zonewise_scheduler.backfill.explain import explain
+from zonewise_scheduler.backfill.explain_message import explanation_message
+from zonewise_scheduler.backfill.forecast import BOUNDED, sample_starts
+from zonewise_scheduler.backfill.types import Forecast
+from zonewise_scheduler.controller.planning.forecaster import copy_basis
+from zonewise_scheduler.controller.readapi.views import forecast_json
+from zonewise_scheduler.controller.status.pending_note import latest_time
+from zonewise_scheduler.controller.workloads.conditions import api_time
+from zonewise_scheduler.quota.api.declared_walltime import MAX_RUN_ANNOTATION, parse_walltime
+from zonewise_scheduler.quota.api.job_pod_sets import MAX_PODS
+from zonewise_scheduler.quota.api.workload_reader import read_workload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from zonewise_common.service.handlers import Request, Response
+    from zonewise_scheduler.backfill.forecast_calibration import ForecastCalibration
+    from zonewise_scheduler.controller.controller import QueueController
+    from zonewise_scheduler.controller.planning.forecaster import ForecastBasis
+    from zonewise_scheduler.controller.status.reporter import StatusReporter
+    from zonewise_scheduler.controller.types import Json
+    from zonewise_scheduler.quota.api.workload_types import Workload
+
+PATH = "/api/v1/forecast"
+PLAYS_PER_SECOND, PLAY_BURST = 0.5, 5
+_CALL_TIMEOUT = 5.0
+"""Seconds in which the controller has to answer."""
+_PLAY_TIMEOUT = 8.0
+"""Seconds that a request waits for the plays before it."""
+_PARAMETERS = {"namespace": "default", "queue": "", "pods": "1", "requests": "", "walltime": "", "priority": "0",
+               "topology": ""}  # fmt: skip
+_NAME = "~forecast"
+"""No object has such a name."""
+
+
+class HypotheticalForecasts:
+    """Answers the requests of PATH; for several threads."""
+
+    def __init__(
+        self,
+        call: Callable[[Callable[[QueueController], _Copy], float], _Copy],
+        reporter: StatusReporter,
+        clock: Callable[[], float],
+    ) -> None:
+        """`call`: runs a function in the controller's thread (ControllerLoop.call)."""
+        self._call = call
+        self._reporter = reporter
+        self._clock = clock
+        self._plays = TokenBucket(PLAYS_PER_SECOND, PLAY_BURST)
+        self._lock = threading.Lock()
+
+    def respond(self, request: Request) -> Response:
+        """Return the forecast that a request asks for."""
+        try:
+            workload = requested_workload(request.query, self._clock())
+        except ValueError as error:
+            return text_response(400, f"{error}\n")
+        if not self._plays.try_acquire() or not self._lock.acquire(timeout=_PLAY_TIMEOUT):
+            return text_response(429, "too many forecasts are requested at once: try again in 2 s\n")
+        try:
+            copied = self._call(self._copy, _CALL_TIMEOUT)
+            return json_response(hypothetical_forecast(copied, workload))
+        except TimeoutError as error:
+            return text_response(503, f"{error}\n")
+        finally:
+            self._lock.release()
+
+    def _copy(self, controller: QueueController) -> _Copy:
+        history = self._reporter.history
+        basis = copy_basis(controller.feed.state, history, self._clock())
+        return _Copy(basis, history.calibration.copy())
+
+
+class _Copy(NamedTuple):
+    basis: ForecastBasis
+    calibration: ForecastCalibration
+
+
+def requested_workload(query: str, now: float) -> Workload:
+    """Return the workload of a query. Raises ValueError, naming parameter and value."""
+    values = _values(query)
+    pods = values["pods"]
+    if not (pods.isascii() and pods.isdecimal() and 0 < int(pods[:12]) <= MAX_PODS):
+        raise ValueError(f"pods: {pods[:80]!r} is no number from 1 to {MAX_PODS}")
+    if not values["queue"]:
+        raise ValueError("queue: names no LocalQueue")
+    try:
+        seconds = parse_walltime(values["walltime"]) if values["walltime"] else None
+    except ValueError as error:
+        raise ValueError(f"walltime: {error}: {values['walltime'][:80]!r}") from error
+    requests = dict(_requests(values["requests"]))
+    container = {"name": "main", "resources": {"requests": requests, "limits": requests}}
+    pod_set: Json = {"name": "main", "count": int(pods), "template": {"spec": {"containers": [container]}}}
+    if values["topology"]:
+        pod_set["topologyRequest"] = {"required": values["topology"]}
+    annotations = {} if seconds is None else {MAX_RUN_ANNOTATION: str(int(seconds))}
+    priority = values["priority"]
+    if not (priority.removeprefix("-").isdecimal() and priority.isascii() and len(priority) < 12):
+        raise ValueError(f"priority: {priority[:80]!r} is no whole number")
+    obj: Json = {
+        "metadata": {
+            "namespace": values["namespace"],
+            "name": _NAME,
+            "uid": _NAME,
+            "annotations": annotations,
+            "creationTimestamp": api_time(now),
+        },
+        "spec": {"queueName": values["queue"], "podSets": [pod_set], "priority": int(priority)},
+    }
+    result = read_workload(obj)
+    if result.workload is None or result.problems:
+        problem = next(iter(result.problems), "no workload")
+        raise ValueError(f"requests: {values['requests'][:200]!r}: {problem}")
+    return result.workload
+
+
+def hypothetical_forecast(copied: _Copy, workload: Workload) -> Json:
+    """Return when a workload would start if it were submitted now; the copy is used up."""
+    state, inputs, now = copied.basis
+    submit(state, workload)
+    key = workload.key
+    body: Json = {"at": api_time(now), "namespace": workload.namespace, "localQueue": workload.queue_name}
+    if (inadmissible := state.inadmissible.get(key)) is not None:
+        nothing = forecast_json(Forecast(inf, inf, inf))
+        return {**body, "clusterQueue": None, "startsNow": False, "forecast": nothing, "message": inadmissible.message}
+    queue = state.pending[key]
+    explanation = explain(state, key, now)
+    samples = sample_starts(state, now, inputs, [key], BOUNDED)[key]
+    starts_now = max(samples.starts) <= now
+    forecast = copied.calibration.forecast(key, samples.queue, now, samples.starts, samples.bound)
+    if starts_now:
+        forecast = Forecast(now, now, now)
+    return {
+        **body,
+        "clusterQueue": queue,
+        "position": explanation.position,
+        "startsNow": starts_now,
+        "neverFits": explanation.never_fits,
+        "forecast": forecast_json(forecast),
+        "waitsFor": [] if starts_now else list(explanation.waits_for),
+        "message": "" if starts_now else explanation_message(explanation, latest_time),
+    }
+
+
+def _values(query: str) -> Mapping[str, str]:
+    try:
+        parsed = parse_qs(query, strict_parsing=bool(query), keep_blank_values=True, max_num_fields=len(_PARAMETERS))
+    except ValueError as error:
+        raise ValueError(f"query: {query[:80]!r}: {error}") from error
+    unknown = sorted(parsed.keys() - _PARAMETERS)
+    if unknown:
+        names = ", ".join(sorted(_PARAMETERS))
+        raise ValueError(f"query: there is no parameter {unknown[0][:80]!r}; there are {names}")
+    return {name: parsed.get(name, [default])[-1] for name, default in _PARAMETERS.items()}
+
+
+def _requests(text: str) -> list[tuple[str, str]]:
+    pairs = [part.partition("=") for part in text.split(",")] if text else []
+    for name, equals, amount in pairs:
+        if not (name and equals and amount):
+            raise ValueError(f"requests: {text[:80]!r} is no list such as cpu=8,memory=64Gi")
+    return [(name, amount) for name, _, amount in pairs]

@@ -1,0 +1,92 @@
+"""The workloads of the page: one row each, with all that a list, a search and a Gantt chart show.
+
+Times are whole seconds since 1970. An unknown or absent one is null.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.controller.readapi.job_details import owner_of
+from zonewise_scheduler.controller.readapi.node_rows import is_gpu
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from zonewise_scheduler.controller.readapi.node_rows import Row
+    from zonewise_scheduler.controller.readapi.views import WorkloadRow
+    from zonewise_scheduler.controller.types import Json
+    from zonewise_scheduler.quota.api.workload_types import Workload
+
+WORKLOAD_COLUMNS = (
+    "job", "kind", "localQueue", "priority", "createdAt", "walltime", "pods", "cpus", "memory", "gpus",
+    "state", "clusterQueue", "position", "reason", "reservedStart", "earliest", "likely", "latest", "startedAt",
+    "deadline",
+)  # fmt: skip
+MAX_POSITION = 20
+"""Beyond it a position is 0: otherwise each start would change the rows of all workloads behind."""
+
+
+class WorkloadTable:
+    """Makes rows, and remembers the parts that do not change with the queue."""
+
+    def __init__(self) -> None:
+        self._fixed: dict[str, tuple[Workload, Row]] = {}
+
+    def rows(self, rows: Iterable[WorkloadRow], objects: Mapping[str, Json]) -> dict[str, Row]:
+        """Return the values of WORKLOAD_COLUMNS by key; `objects`: the Workloads by key."""
+        table: dict[str, Row] = {}
+        fixed: dict[str, tuple[Workload, Row]] = {}
+        for row in rows:
+            workload = row.workload
+            key = workload.key
+            known = self._fixed.get(key)
+            if known is None or known[0] is not workload:
+                known = workload, _fixed_part(workload, objects.get(key))
+            fixed[key] = known
+            table[key] = (*known[1], *_changing_part(row))
+        self._fixed = fixed
+        return table
+
+
+def _fixed_part(workload: Workload, obj: Json | None) -> Row:
+    kind, name = owner_of(obj)
+    pods = 0
+    sums: dict[str, int] = {}
+    for pod_set in workload.total_requests:
+        pods += pod_set.pods
+        for resource, amount in pod_set.requests.items():
+            name_of_sum = "gpus" if is_gpu(resource) else resource
+            sums[name_of_sum] = sums.get(name_of_sum, 0) + amount
+    return (
+        name or workload.name,
+        kind,
+        workload.queue_name,
+        workload.priority,
+        _seconds(workload.created_at),
+        _seconds(workload.walltime),
+        pods,
+        sums.get("cpu", 0),
+        sums.get("memory", 0),
+        sums.get("gpus", 0),
+    )
+
+
+def _changing_part(row: WorkloadRow) -> Row:
+    forecast = (None, None, None) if row.forecast is None else tuple(map(_seconds, row.forecast))
+    admission = row.workload.admission
+    return (
+        row.state,
+        row.cluster_queue,
+        row.position if row.position <= MAX_POSITION else 0,
+        row.reason,
+        _seconds(row.reservation),
+        *forecast,
+        None if admission is None else _seconds(admission.started_at),
+        None if admission is None else _seconds(row.deadline),
+    )
+
+
+def _seconds(time: float) -> int | None:
+    return None if time == inf else int(time)

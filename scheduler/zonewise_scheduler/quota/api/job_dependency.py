@@ -1,0 +1,78 @@
+"""Jobs that wait for other Jobs: the annotation `zonewise.dev/dependency`, in sbatch's notation.
+
+    afterok:prepare:download,afterany:train-1
+
+All parts must hold. The Jobs are of the same namespace. A Job that has failed never fulfils afterok.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+
+from zonewise_common.k8s.fields import FieldError, FieldReader
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DEPENDENCY_ANNOTATION = "zonewise.dev/dependency"
+
+DependencyKind = Literal["afterok", "afterany", "afternotok"]
+DependencyState = Literal["fulfilled", "waits", "never"]
+
+_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
+
+
+class JobDependency(NamedTuple):
+    """One Job that another waits for."""
+
+    kind: DependencyKind
+    job: str
+    """The name of the Job."""
+
+
+def parse_dependency(text: str) -> tuple[JobDependency, ...]:
+    """Return the dependencies of a text. Raises ValueError, naming the part."""
+    dependencies: list[JobDependency] = []
+    for part in text.split(","):
+        kind, *jobs = part.split(":")
+        if "?" in part:
+            raise ValueError(f"{part!r}: one of several dependencies (?) is not supported: all must hold")
+        if kind not in get_args(DependencyKind) or not jobs:
+            raise ValueError(f"{part!r} is no dependency, such as {':JOB, '.join(get_args(DependencyKind))}:JOB")
+        for job in jobs:
+            if not _NAME.fullmatch(job):
+                raise ValueError(f"{part!r}: {job!r} is no name of a Job")
+            dependencies.append(JobDependency(_kind(kind), job))
+    return tuple(dependencies)
+
+
+def read_dependencies(job: Mapping[str, Any]) -> tuple[JobDependency, ...]:
+    """Return the dependencies that a Job declares. Raises FieldError."""
+    text = FieldReader(job, "", []).child("metadata").pairs("annotations").get(DEPENDENCY_ANNOTATION)
+    if not text:
+        return ()
+    try:
+        return parse_dependency(text)
+    except ValueError as error:
+        raise FieldError(f"metadata.annotations.{DEPENDENCY_ANNOTATION}", str(error)) from error
+
+
+def dependency_state(dependency: JobDependency, job: Mapping[str, Any] | None) -> DependencyState:
+    """Return whether a dependency holds; `job`: the Job that it names, None where it does not exist.
+
+    A Job may be created later, so what does not exist is waited for.
+    """
+    if job is None:
+        return "waits"
+    conditions = FieldReader(job, "", []).child("status").children("conditions")
+    ended = {entry.text("type") for entry in conditions if entry.text("status") == "True"} & {"Complete", "Failed"}
+    if not ended:
+        return "waits"
+    if dependency.kind == "afterany":
+        return "fulfilled"
+    return "fulfilled" if ("Complete" in ended) == (dependency.kind == "afterok") else "never"
+
+
+def _kind(text: str) -> DependencyKind:
+    return next(kind for kind in get_args(DependencyKind) if kind == text)

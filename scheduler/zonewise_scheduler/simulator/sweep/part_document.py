@@ -1,0 +1,47 @@
+"""The result of one run as a line of JSON: what a pod of a sweep leaves behind, and the sweep gathers.
+
+    schemaVersion   "zonewise.dev/sweep-part/v1"
+    policy, load, seed
+    statistics, utilisation   as in RunResult
+
+A pod leaves it in its termination message. So the sweep needs no volume, and its pods no rights.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from zonewise_scheduler.simulator.sweep.sweep_runs import RunResult, SweepRun
+
+SCHEMA_VERSION = "zonewise.dev/sweep-part/v1"
+MAX_LENGTH = 4096
+"""Bytes of a termination message; the kubelet cuts a longer one (pkg/kubelet/container/runtime.go
+MaxContainerTerminationMessageLength)."""
+
+
+class PartError(ValueError):
+    """A result that is too long, or that is none of the run."""
+
+
+def part_text(run: SweepRun, result: RunResult) -> str:
+    """Return the result of a run; floats are read back as they were. Raises PartError where it is too long."""
+    text = json.dumps({"schemaVersion": SCHEMA_VERSION, **run._asdict(), **result._asdict()}, separators=(",", ":"))
+    if len(text) > MAX_LENGTH:
+        raise PartError(f"{run}: the result has {len(text)} bytes, and a termination message {MAX_LENGTH} at most")
+    return text
+
+
+def read_part(text: str, run: SweepRun) -> RunResult:
+    """Return the result of a run. Raises PartError for another text, and for the result of another run."""
+    try:
+        part: Any = json.loads(text)
+        if part["schemaVersion"] != SCHEMA_VERSION:
+            raise PartError(f"{run}: schemaVersion: {part['schemaVersion']!r} is not {SCHEMA_VERSION}")
+        done = SweepRun(part["policy"], part["load"], part["seed"])
+        result = RunResult(dict(part["statistics"]), dict(part["utilisation"]))
+    except (KeyError, TypeError, json.JSONDecodeError) as error:
+        raise PartError(f"{run}: no result of a run: {text[:100]!r}") from error
+    if done != run:
+        raise PartError(f"{run}: the pod simulated another run: {done}")
+    return result

@@ -1,0 +1,123 @@
+"""On a real API server: what an agent may write to its Node where the components of rules are applied."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+import yaml
+
+from support.apiserver import real_apiserver
+from support.manifests import ACCOUNT, NAMESPACE, apply, combined
+from support.rules import CRD, RULES, rule_object
+from support.waiting import eventually
+from zonewise.publish.node_outputs import NodeOutputs
+from zonewise.publish.output_publisher import OutputPublisher
+from zonewise.publish.rule_watch import RuleWatch
+from zonewise.rules.types import Taint
+from zonewise_common.kube.client import Client
+from zonewise_common.kube.config import Config
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from support.api import Answer, Api
+
+OWN, OTHER = "node-with-rules", "node-of-another"
+NODES = "/api/v1/nodes"
+FEATURE = "feature.node.kubernetes.io"
+TAINT = Taint(f"{FEATURE}/special", "x", "PreferNoSchedule")
+OUTPUTS = NodeOutputs({f"{FEATURE}/note": "a note"}, {f"{FEATURE}/slots": "2000"}, (TAINT,))
+
+
+class Cluster(NamedTuple):
+    """A server with manifests and both components applied."""
+
+    admin: Api
+    agent: Api
+    client: Client
+
+    def node(self) -> dict[str, Any]:
+        return self.admin.get(f"{NODES}/{OWN}").ok()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Generator[Cluster]:
+    """On a server of its own: the policy of other tests is without the components."""
+    parts = ("components/node-feature-rules", "components/node-feature-taints")
+    with real_apiserver() as server:
+        apply(server, yaml.safe_dump_all([CRD]))
+        apply(server, yaml.safe_dump_all(combined(".", *parts)))
+        token = server.token_on_node(NAMESPACE, ACCOUNT, OWN)
+        agent = server.as_token(token)
+        server.new_node(OTHER)
+        eventually(lambda: "that Node only" in message(annotate(agent, OTHER)))
+        client = Client(Config.from_url(server.url, token, ca=server.ca))
+        yield Cluster(server.admin, agent, client)
+        client.close()
+
+
+def message(answer: Answer) -> str:
+    return answer.body.get("message", "")
+
+
+def annotate(who: Api, node: str) -> Answer:
+    return who.patch(f"{NODES}/{node}", {"metadata": {"annotations": {f"{FEATURE}/a": "1"}}})
+
+
+def refused(answer: Answer, words: str) -> None:
+    assert words in answer.refused(403, "Forbidden")["message"]
+
+
+def test_outputs_of_rules_are_set_and_removed(cluster: Cluster) -> None:
+    """All that the publisher sends is accepted, and the Node is as before in the end."""
+    before = cluster.node()
+    publisher = OutputPublisher(cluster.client, OWN, "zonewise")
+    assert publisher.publish(OUTPUTS).problems == ()
+    node = cluster.node()
+    assert node["metadata"]["annotations"][f"{FEATURE}/note"] == "a note"
+    assert node["status"]["capacity"][f"{FEATURE}/slots"] == node["status"]["allocatable"][f"{FEATURE}/slots"] == "2k"
+    assert TAINT._asdict() in node["spec"]["taints"]
+    assert OutputPublisher(cluster.client, OWN, "zonewise").publish(OUTPUTS).bytes == 0
+    publisher.publish(NodeOutputs())
+    after = cluster.node()
+    assert after["spec"] == before["spec"]
+    assert after["metadata"].get("annotations") == before["metadata"].get("annotations")
+    assert after.get("status", {}).get("capacity", {}) == before.get("status", {}).get("capacity", {})
+
+
+def test_rules_are_listed_and_watched(cluster: Cluster) -> None:
+    watch = RuleWatch(cluster.client, lambda: None)
+    watch.start()
+    try:
+        eventually(lambda: watch.rules() == ())
+        cluster.admin.post(RULES, rule_object({"matchFeatures": []}, name="a")).ok()
+        eventually(lambda: [one.name for one in watch.rules() or ()] == ["a"])
+        cluster.admin.delete(f"{RULES}/a").ok()
+        eventually(lambda: watch.rules() == ())
+    finally:
+        watch.close()
+
+
+@pytest.mark.parametrize(
+    ("subresource", "change", "words"),
+    [
+        ("", {"metadata": {"annotations": {"vendor.io/a": "1"}}}, "annotations of its Node that begin with"),
+        ("", {"spec": {"taints": [{"key": "vendor.io/a", "effect": "NoExecute"}]}}, "nothing else of it"),
+        ("", {"spec": {"unschedulable": True}}, "nothing else of it"),
+        ("/status", {"status": {"capacity": {"vendor.io/a": "1"}}}, "nothing else of its status"),
+        ("/status", {"status": {"capacity": {"cpu": "999"}}}, "nothing else of its status"),
+        ("/status", {"status": {"allocatable": {"cpu": "0"}}}, "nothing else of its status"),
+        ("/status", {"status": {"phase": "Terminated"}}, "nothing else of its status"),
+        ("/status", {"metadata": {"labels": {"team": "x"}}}, "nothing else of its status"),
+        ("/status", {"metadata": {"annotations": {f"{FEATURE}/a": "1"}}}, "nothing else of its status"),
+    ],
+)
+def test_nothing_else_is_accepted(cluster: Cluster, subresource: str, change: dict[str, Any], words: str) -> None:
+    refused(cluster.agent.patch(f"{NODES}/{OWN}{subresource}", change), words)
+
+
+def test_nothing_of_another_node(cluster: Cluster) -> None:
+    resources = {"status": {"capacity": {f"{FEATURE}/slots": "1"}}}
+    refused(cluster.agent.patch(f"{NODES}/{OTHER}/status", resources), "of that Node only")
+    refused(annotate(cluster.agent, OTHER), "of that Node only")

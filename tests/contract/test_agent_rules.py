@@ -1,0 +1,125 @@
+"""`zonewise agent` evaluates the cluster's NodeFeatureRules, and sets and removes what they give."""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from support.agents import NODE_PATH, Site, new_site
+from support.rules import CRD, RULES, rule_object
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from support.agents import AgentProcess
+    from support.api import Json
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+EVENTS = "/api/v1/namespaces/default/events"
+MATCHING: Json = {
+    "labels": {"example.com/cores": "@cpu.topology.socket_count", "unprefixed": "yes"},
+    "annotations": {"example.com/note": "two sockets"},
+    "extendedResources": {"example.com/slots": "2000"},
+    "taints": [{"key": "example.com/special", "value": "x", "effect": "PreferNoSchedule"}],
+    "matchFeatures": [{"feature": "system.name", "matchExpressions": {"nodename": {"op": "Exists"}}}],
+}
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with new_site() as made:
+        made.api.post(CRDS, CRD).ok()
+        yield made
+
+
+def outputs(site: Site) -> dict[str, Any]:
+    """What rules may give the Node, without the record of it."""
+    node = site.api.get(NODE_PATH).ok()
+    metadata = node["metadata"]
+    mine = ("example.com/", "feature.node.kubernetes.io/unprefixed")
+    return {
+        "labels": {name: value for name, value in metadata.get("labels", {}).items() if name.startswith(mine)},
+        "annotations": {
+            name: value for name, value in metadata.get("annotations", {}).items() if name.startswith("example.com/")
+        },
+        "capacity": node.get("status", {}).get("capacity", {}),
+        "taints": [taint for taint in node["spec"].get("taints", []) if taint["key"].startswith("example.com/")],
+    }
+
+
+def recorded(site: Site, prefix: str) -> list[str]:
+    """What the agents of all instances record as their own; twice where two do."""
+    annotations = site.api.get(NODE_PATH).ok()["metadata"]["annotations"]
+    names: list[str] = []
+    for name, text in annotations.items():
+        if name.startswith("zonewise.dev/labels"):
+            names += text.split(",")
+        elif name.startswith("zonewise.dev/rules."):
+            names += [one for owned in json.loads(text).values() for one in owned]
+    return sorted(name for name in names if name.startswith(prefix))
+
+
+def start(site: Site, *flags: str) -> AgentProcess:
+    return site.start("--rules-enabled=true", "--publish-nrt=false", *flags)
+
+
+BEFORE: Json = {"labels": {"example.com/rack": "r1"}, "annotations": {}, "capacity": {}, "taints": []}
+AFTER: Json = {
+    "labels": {"example.com/rack": "r1", "example.com/cores": "2", "feature.node.kubernetes.io/unprefixed": "yes"},
+    "annotations": {"example.com/note": "two sockets"},
+    "capacity": {"example.com/slots": "2000"},
+    "taints": [],
+}
+
+
+def test_outputs_come_and_go_with_their_rule(site: Site) -> None:
+    """Taints are off; a rule that fails has an Event and is counted, and the others stay in force."""
+    agent = start(site)
+    site.api.post(RULES, rule_object(MATCHING, name="a")).ok()
+    agent.until(lambda: outputs(site) == AFTER)
+    failing = {"labelsTemplate": "{{ nope }}", "matchFeatures": [{"feature": "system.name"}]}
+    site.api.post(RULES, rule_object(failing, name="b")).ok()
+    agent.until(lambda: agent.metric('zonewise_rules{state="failed"}') == 1)
+    agent.until(lambda: bool(site.api.get(EVENTS).ok()["items"]))
+    [event] = site.api.get(EVENTS).ok()["items"]
+    assert event["reason"] == "NodeFeatureRuleFailed"
+    assert "b, rule 'rule 0': template, line 1: the function 'nope' is not supported" in event["message"]
+    assert outputs(site) == AFTER
+    site.api.delete(f"{RULES}/a").ok()
+    agent.until(lambda: outputs(site) == BEFORE)
+
+
+def test_outputs_survive_a_restart_and_go_when_rules_are_disabled(site: Site) -> None:
+    site.api.post(RULES, rule_object(MATCHING, name="a")).ok()
+    agent = start(site, "--rules-taints=true")
+    with_taints = {**AFTER, "taints": MATCHING["taints"]}
+    agent.until(lambda: outputs(site) == with_taints)
+    agent.end()
+    assert outputs(site) == with_taints
+    agent = site.start("--publish-nrt=false")
+    agent.until(lambda: outputs(site) == BEFORE)
+
+
+def test_agents_of_different_settings_do_not_overwrite_each_other(site: Site) -> None:
+    """The first has the outputs; when it has left them, the second sets them at its next look."""
+    site.api.post(RULES, rule_object(MATCHING, name="a")).ok()
+    first = start(site, "--rules-taints=true", "--instance=first")
+    first.until(lambda: outputs(site)["taints"] == MATCHING["taints"])
+    second = site.start("--rules-enabled=true", "--publish-nrt=false", "--instance=second")
+    second.until(lambda: second.metric('zonewise_rules{state="matched"}') == 1)
+    changed = {**MATCHING, "annotations": {"example.com/note": "other"}, "extendedResources": {"example.com/more": "1"}}
+    metadata = site.api.get(f"{RULES}/a").ok()["metadata"]
+    site.api.put(f"{RULES}/a", {**rule_object(changed, name="a"), "metadata": metadata}).ok()
+    expected = {**AFTER, "annotations": changed["annotations"], "capacity": changed["extendedResources"]}
+    expected["taints"] = MATCHING["taints"]
+    second.until(lambda: outputs(site) == expected and recorded(site, "example.com/") == RECORDED)
+    for agent in (first, second):
+        agent.send(signal.SIGHUP)  # both look at the Node again
+    second.until(lambda: second.said.count("starts") == 2 and first.said.count("starts") == 2)
+    second.until(lambda: outputs(site) == expected and recorded(site, "example.com/") == RECORDED)
+
+
+RECORDED = ["example.com/cores", "example.com/more", "example.com/note", "example.com/special:PreferNoSchedule"]

@@ -1,0 +1,323 @@
+"""The Helm chart and install*.yaml: what Helm makes of the values is what kustomize makes of the components."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.clusters import ApiServer, embedded_server
+from support.manifests import MANIFESTS, kubectl
+from tools.chart.__main__ import install_file, release_files
+from tools.chart.chart import PartTemplate, chart_files, read_part, schema, semantic, without_hash, write_values
+from tools.chart.guards import Condition, Literal, compare, evaluate, find_condition
+from tools.chart.renderings import PARTS, Part, components_of, render
+from tools.chart.templates import camel_case
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["embedded_server"]
+
+NAMES = ("a", "b", "c")
+EVERY_SET = [frozenset(name for i, name in enumerate(NAMES) if number >> i & 1) for number in range(1 << len(NAMES))]
+VERSION = "1.2.3"
+
+each_part = pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
+
+
+# --- conditions
+
+
+@given(present=st.sets(st.sampled_from(NAMES)), absent=st.sets(st.sampled_from(NAMES)))
+def test_a_conjunction_is_found(present: set[str], absent: set[str]) -> None:
+    """For any conjunction the condition that is found holds for the same components."""
+    literals = [*map(Literal, present), *(Literal(name, chosen=False) for name in absent - present)]
+    truth = Condition(tuple((literal,) for literal in literals))
+    holders = [names for names in EVERY_SET if truth.holds(names)]
+    condition = find_condition(holders, EVERY_SET, NAMES)
+    assert [names for names in EVERY_SET if condition.holds(names)] == holders
+
+
+@given(st.sets(st.sampled_from(NAMES), min_size=1))
+def test_alternatives_are_found(names: set[str]) -> None:
+    """What any of some components adds is present with each of them."""
+    holders = [chosen for chosen in EVERY_SET if chosen & names]
+    condition = find_condition(holders, EVERY_SET, NAMES)
+    assert [chosen for chosen in EVERY_SET if condition.holds(chosen)] == holders
+
+
+def test_other_interactions_are_an_error() -> None:
+    """Either of two components, and not both."""
+    with pytest.raises(ValueError, match="no condition explains presence with a; b"):
+        find_condition([frozenset("a"), frozenset("b")], [frozenset(), *map(frozenset, ("a", "b", "ab"))], NAMES)
+
+
+@given(st.data())
+def test_comparison_keeps_each_rendering(data: st.DataObject) -> None:
+    """Components add fields, items and values of their own, and each rendering is what it was."""
+    base = data.draw(st.dictionaries(st.sampled_from("xyz"), st.integers()))
+    added = {name: data.draw(st.lists(st.integers(0, 3), unique=True)) for name in NAMES}
+    renderings = {
+        names: base
+        | {f"of-{name}": {"value": name} for name in names}
+        | {"list": ["first", *(f"{name}{item}" for name in sorted(names) for item in added[name])]}
+        | {"replaced": "a" in names, "twice": ["x", "y", "x", *(["x"] if "b" in names else [])]}
+        for names in EVERY_SET
+    }
+    [everything] = compare(renderings, NAMES)
+    for names, value in renderings.items():
+        assert evaluate(everything.node, names) == value
+
+
+# --- the chart
+
+
+@functools.cache
+def chart_of(part: Part) -> PartTemplate:
+    kubectl()
+    return read_part(part)
+
+
+def choices(part: Part) -> dict[str, frozenset[str]]:
+    """Return choices of components that the generator has not seen, but for the defaults."""
+    components = components_of(part)
+    plain = [component.name for component in components if not component.prerequisite]
+    return {
+        "defaults": chart_of(part).defaults(),
+        "all": frozenset(component.name for component in components),
+        "all-without-prerequisites": frozenset(plain),
+        "every-second": frozenset(plain[::2]),
+    }
+
+
+def single_choices(part: Part) -> list[frozenset[str]]:
+    return [frozenset({component.name, component.prerequisite} - {""}) for component in components_of(part)]
+
+
+def expected_objects(part: Part, names: frozenset[str]) -> dict[str, Any]:
+    return normalized(render(part.base, [item.path for item in components_of(part) if item.name in names]))
+
+
+def normalized(objects: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return objects by identity, without what a chart has another way, and with a fixed order of volumes."""
+    result: dict[str, Any] = {}
+    for item in map(without_hash, objects):
+        template = item.get("spec", {}).get("template", {})
+        metadata = template.get("metadata", {})
+        metadata["annotations"] = {
+            key: value for key, value in metadata.get("annotations", {}).items() if key != "checksum/settings"
+        }
+        pod = template.get("spec", {})
+        for container in pod.get("containers", ()):
+            for key in {"volumeMounts", "env"} & container.keys():
+                container[key].sort(key=json.dumps)
+        if "volumes" in pod:
+            pod["volumes"].sort(key=json.dumps)
+        result[f"{item['kind']}/{item['metadata']['name']}"] = item
+    return json.loads(json.dumps(result, sort_keys=True))
+
+
+@pytest.mark.long
+@each_part
+def test_a_part_is_that_of_kustomize(part: Part) -> None:
+    """Without Helm: fields with their conditions give what kustomize gives, also where components are combined anew.
+
+    Each component is a value with its meaning, on where it is on by default, and the schema takes these values alone.
+    One test, since to render all combinations takes seconds.
+    """
+    chart = chart_of(part)
+    for label, names in choices(part).items():
+        assert normalized(chart.objects_with(names)) == expected_objects(part, names), label
+    text = write_values([chart])
+    switches = yaml.safe_load(text)[part.name]["components"]
+    assert switches.keys() == {camel_case(component.name) for component in components_of(part)}
+    assert {name for name, on in switches.items() if on} == {camel_case(name) for name in chart.defaults()}
+    check_comments(text)
+    check_schema(chart)
+
+
+def check_comments(text: str) -> None:
+    """Check that each value has a comment before it."""
+    lines = text.splitlines()
+    values = [index for index, line in enumerate(lines) if line.startswith("  ") and not line.lstrip().startswith("#")]
+    assert values
+    assert [lines[index] for index in values if not lines[index - 1].lstrip().startswith("#")] == []
+
+
+def check_schema(chart: PartTemplate) -> None:
+    """Check that the schema takes the default values, and neither unknown keys nor wrong types."""
+    document = schema([chart])
+    name = chart.part.name
+    values = yaml.safe_load(write_values([chart]))
+    jsonschema.Draft7Validator.check_schema(document)
+    jsonschema.validate(values, document)
+    for key, value in (("enabled", "yes"), ("enabld", True), ("image", {"tag": 1}), ("components", {"gpus": True})):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({name: values[name] | {key: value}}, document)
+
+
+def test_every_component_is_in_one_part() -> None:
+    paths = [component.path for part in PARTS for component in components_of(part)]
+    directories = [
+        path.parent for path in MANIFESTS.rglob("kustomization.yaml") if "kind: Component" in path.read_text()
+    ]
+    assert sorted(paths) == sorted(str(path.relative_to(MANIFESTS)) for path in directories)
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"), [("0.1.0", "0.1.0"), ("0.1.0.dev0", "0.1.0-dev0"), ("1.2.3rc1", "1.2.3-rc1")]
+)
+def test_versions_are_semantic(version: str, expected: str) -> None:
+    assert semantic(version) == expected
+
+
+# --- Helm
+
+
+@pytest.fixture(scope="module")
+def helm() -> str:
+    program = os.environ.get("TEST_ASSET_HELM") or shutil.which("helm")
+    if program is None:
+        pytest.skip("no helm on PATH: set TEST_ASSET_HELM")
+    return program
+
+
+@pytest.fixture(scope="module")
+def chart_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("chart")
+    for name, content in chart_files([chart_of(part) for part in PARTS], VERSION, ""):
+        (directory / name).parent.mkdir(exist_ok=True)
+        (directory / name).write_text(content)
+    return directory
+
+
+def helm_objects(helm: str, chart: Path, values: dict[str, Any]) -> dict[str, Any]:
+    command = [helm, "template", "--kube-version", "1.34.0", "zonewise", str(chart), "--values", "-"]
+    result = subprocess.run(
+        command, input=yaml.safe_dump(values), capture_output=True, text=True, check=False, timeout=60
+    )
+    assert result.returncode == 0, result.stderr
+    return normalized([item for item in yaml.load_all(result.stdout, yaml.CSafeLoader) if item])
+
+
+def values_of(part: Part, names: frozenset[str]) -> dict[str, Any]:
+    """Return values with one part, and a choice of its components."""
+    switches = {camel_case(item.name): item.name in names for item in components_of(part)}
+    values: dict[str, Any] = {other.name: {"enabled": other == part} for other in PARTS}
+    return values | {part.name: {"enabled": True, "components": switches, "image": {"tag": "0.1.0"}}}
+
+
+@pytest.mark.long
+@each_part
+def test_helm_makes_what_kustomize_makes(helm: str, chart_directory: Path, part: Part) -> None:
+    for label, names in choices(part).items():
+        assert helm_objects(helm, chart_directory, values_of(part, names)) == expected_objects(part, names), label
+
+
+@pytest.mark.long
+@each_part
+def test_helm_makes_each_component_alone(helm: str, chart_directory: Path, part: Part) -> None:
+    for names in single_choices(part):
+        assert helm_objects(helm, chart_directory, values_of(part, names)) == expected_objects(part, names), names
+
+
+@pytest.mark.long
+def test_helm_puts_values_where_they_belong(helm: str, chart_directory: Path) -> None:
+    """Image, resources and settings win over those of the manifests, and the rest of these stays."""
+    values = {
+        "agent": {
+            "image": {"repository": "ghcr.io/example/zonewise"},
+            "resources": {"limits": {"memory": "1Gi"}},
+            "settings": {"interval": "5s"},
+        }
+    }
+    objects = helm_objects(helm, chart_directory, values)
+    [container] = objects["DaemonSet/zonewise-agent"]["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == f"ghcr.io/example/zonewise:{VERSION}"
+    assert container["resources"] == {"requests": {"cpu": "10m", "memory": "48Mi"}, "limits": {"memory": "1Gi"}}
+    settings = yaml.safe_load(objects["ConfigMap/zonewise-agent"]["data"]["agent.yaml"])
+    own = yaml.safe_load((MANIFESTS / "base/agent.yaml").read_text())
+    assert settings == own | {"interval": "5s"}
+
+
+@pytest.mark.long
+def test_helm_rejects_unknown_values_and_lints(helm: str, chart_directory: Path) -> None:
+    command = [
+        helm,
+        "template",
+        "--kube-version",
+        "1.34.0",
+        "zonewise",
+        str(chart_directory),
+        "--set",
+        "agent.enabld=true",
+    ]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert result.returncode == 1
+    assert "enabld" in result.stderr
+    subprocess.run([helm, "lint", "--strict", str(chart_directory)], check=True, capture_output=True, timeout=60)
+
+
+# --- install*.yaml
+
+
+@each_part
+def test_install_files_name_the_release(part: Part) -> None:
+    """All images of ours are those of the version in the registry."""
+    kubectl()
+    images = re.findall(r"image: (.*zonewise.*)", install_file(part.default, VERSION, "ghcr.io/example/"))
+    name = "zonewise" if part.name == "agent" else "zonewise-scheduler"
+    assert images == [f"ghcr.io/example/{name}:{VERSION}"]
+
+
+@pytest.mark.long
+def test_two_runs_give_equal_bytes() -> None:
+    kubectl()
+    files = release_files(VERSION, "ghcr.io/example/")
+    assert files == release_files(VERSION, "ghcr.io/example/")
+    assert set(files) == {"install.yaml", "install-scheduler.yaml", "install-queue.yaml", f"zonewise-{VERSION}.tgz"}
+
+
+def test_a_server_takes_them_and_keeps_them(embedded_server: ApiServer, tmp_path: Path) -> None:
+    """`kubectl apply --server-side -f` of each file, on one cluster; a second time changes nothing."""
+    for part in PARTS:
+        file = tmp_path / part.install
+        file.write_text(install_file(part.default, VERSION, ""))
+        count = len([item for item in yaml.load_all(file.read_text(), yaml.CSafeLoader) if item])
+        assert len(kubectl_apply(embedded_server, file, tmp_path)) == count
+        before = versions_of(embedded_server, file, tmp_path)
+        kubectl_apply(embedded_server, file, tmp_path)
+        assert versions_of(embedded_server, file, tmp_path) == before
+        assert len(before.split()) == count
+
+
+def kubectl_apply(server: ApiServer, file: Path, home: Path) -> list[str]:
+    return run_kubectl(server, home, "apply", "--server-side", "--validate=false", "-f", str(file)).splitlines()
+
+
+def versions_of(server: ApiServer, file: Path, home: Path) -> str:
+    return run_kubectl(server, home, "get", "-f", str(file), "-o", "jsonpath={.items[*].metadata.resourceVersion}")
+
+
+def run_kubectl(server: ApiServer, home: Path, *arguments: str) -> str:
+    result = subprocess.run(
+        [kubectl(), *arguments, f"--server={server.url}"],
+        env={"HOME": str(home), "PATH": os.environ.get("PATH", "")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout

@@ -1,0 +1,134 @@
+"""The guide of the command line is true: its commands run on a cluster in memory, and print what it shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import time
+from argparse import ArgumentParser
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from support.command_cluster import GPU, CommandCluster, command_cluster, report
+from support.console_guide import ConsoleStep, console_steps, timeless, with_outputs, write_files
+from support.snapshots import PROJECT
+from zonewise_common.cli.option_specs import option_specs
+from zonewise_scheduler.client.job_objects import job_objects
+from zonewise_scheduler.client.job_request import JobRequest
+from zonewise_scheduler.client.sbatch_options import PASSED_OVER, REJECTED, add_sbatch_options
+from zonewise_scheduler.client.sbatch_values import parse_array
+from zonewise_scheduler.controller.planning.forecaster import PERIOD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+GUIDE = PROJECT / "docs/guides/command-line.md"
+RENEW = "ZONEWISE_RENEW_GUIDES"
+"""A variable: where it is set, the guide is written anew from this run."""
+_PATIENCE, _PAUSE = 3 * PERIOD, 1.0
+"""Seconds: the first forecast comes after PERIOD."""
+READERS = frozenset({"queue", "explain", "top", "forecast"})
+
+Json = dict[str, Any]
+
+
+@pytest.fixture
+def cluster() -> Iterator[CommandCluster]:
+    """A cluster where a notebook has 6 CPUs and 3 GPUs of one zone."""
+    with command_cluster() as running:
+        path = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies/node-1"
+        running.api.patch(path, {"zones": report("node-1", ((8, 4), (2, 1)))["zones"]}).ok()
+        amounts = {"cpu": "6", "memory": "48Gi", GPU: "3"}
+        container = {"name": "main", "image": "i", "resources": {"requests": amounts, "limits": amounts}}
+        pod = {"metadata": {"name": "notebook"}, "spec": {"nodeName": "node-1", "containers": [container]}}
+        running.api.post("/api/v1/namespaces/default/pods", pod).ok()
+        yield running
+
+
+def test_the_commands_print_what_the_guide_shows(
+    cluster: CommandCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = GUIDE.read_text()
+    write_files(page, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+    outputs = [_output(step, cluster, monkeypatch, capsys) for step in console_steps(page)]
+    if os.environ.get(RENEW):
+        GUIDE.write_text(with_outputs(page, outputs))
+    for step, output in zip(console_steps(page), outputs, strict=True):
+        assert timeless(output) == timeless(step.output), step.command
+
+
+def _output(
+    step: ConsoleStep, cluster: CommandCluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> str:
+    """Return what a command of the guide prints; one that reads is run until it prints what the guide shows."""
+    words = shlex.split(step.command)
+    match words:
+        case ["pip", *_]:
+            return step.output
+        case ["export", assignment]:
+            name, _, value = assignment.partition("=")
+            if name != "KUBECONFIG":
+                monkeypatch.setenv(name, value)
+            return step.output
+        case ["kubectl", "delete", "pod", name]:
+            cluster.api.delete(f"/api/v1/namespaces/default/pods/{name}", gracePeriodSeconds=0)
+            return f'pod "{name}" deleted from default namespace\n'
+        case ["zonewise", command, *arguments]:
+            latest = ""
+
+            def run() -> bool:
+                nonlocal latest
+                _, out, err = cluster.run(capsys, command, *arguments)
+                latest = err + out
+                return timeless(latest) == timeless(step.output)
+
+            if command in READERS:
+                _wait(run)
+            else:
+                run()
+            return latest
+        case _:
+            raise AssertionError(f"the guide has a command of an unknown kind: {step.command}")
+
+
+def _wait(run: Callable[[], bool]) -> None:
+    """Run until it returns True, or for long enough; each run costs CPU time, so there is a pause between two."""
+    if os.environ.get(RENEW):
+        time.sleep(PERIOD)
+        run()
+        return
+    started = time.monotonic()
+    while not run() and time.monotonic() < started + _PATIENCE:
+        time.sleep(_PAUSE)
+
+
+# --- from Slurm
+
+
+SLURM = PROJECT / "docs/guides/from-slurm.md"
+
+
+def test_the_page_for_slurm_users_has_every_option() -> None:
+    page = SLURM.read_text()
+    for names in (*PASSED_OVER, *REJECTED):
+        assert any(f"`{flag}`" in page for flag in names.split()), names
+    parser = ArgumentParser()
+    add_sbatch_options(parser)
+    for spec in option_specs(parser):
+        if spec.flags not in {("-h", "--help"), ("--output-file",)}:
+            assert any(f"`{flag}" in page for flag in spec.flags), spec.flags
+
+
+def test_the_page_for_slurm_users_names_variables_that_are_set() -> None:
+    request = JobRequest("a", "i", "q", 2, devices={GPU: 1})
+    array = JobRequest("a", "i", "q", array=parse_array("0-3"))
+    texts = [str(job_objects(each, "#!/bin/sh\n")) for each in (request, array)]
+    for name in re.findall(r"`(SLURM_[A-Z_]+|MASTER_ADDR)`", SLURM.read_text()):
+        is_set = any(name in text for text in texts)
+        assert is_set is (name not in {"SLURM_NTASKS", "SLURM_PROCID"}), name

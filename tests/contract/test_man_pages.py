@@ -1,0 +1,37 @@
+"""The man pages follow from the commands, and roff has no complaint."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tools.generate_manpages import main, pages
+from zonewise.command_registry import installed_commands
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_each_command_has_a_page() -> None:
+    assert set(pages("1")) == {"zonewise.1", *(f"zonewise-{name}.1" for name in installed_commands())}
+    page = pages("1")["zonewise-queue.1"]
+    assert "there is no such queue" in page
+    assert "\\fB\\-\\-all\\-namespaces\\fR" in page
+
+
+def test_pages_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path / "man1")]) == 0
+    assert {file.name for file in (tmp_path / "man1").iterdir()} == set(pages())
+    assert main([]) == 2
+    assert "usage" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="there is no groff")
+def test_groff_has_no_complaint() -> None:
+    text = "".join(pages("1").values())
+    command = ["groff", "-man", "-ww", "-z", "-Tutf8"]
+    result = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")

@@ -1,0 +1,210 @@
+"""The page in a real browser: what is seen, what is pushed, and what the keyboard does."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.browser import BROWSER, DRIVER, Browser, browser
+from support.page_cluster import PageCluster
+from support.ports import reserved_port
+from zonewise_common.service.authorizer import Authorizer
+from zonewise_common.service.http_server import HttpServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from zonewise_common.kube.resources import Resource
+
+pytestmark = pytest.mark.skipif(BROWSER is None or DRIVER is None, reason="chromium and chromium-driver are absent")
+TOKEN = "good-token"  # noqa: S105 -- of this test
+
+
+class Reviews:
+    """An API server for which TOKEN is good."""
+
+    def create(self, resource: Resource, obj: dict[str, Any]) -> dict[str, Any]:
+        if "token" in obj["spec"]:
+            return {"status": {"authenticated": obj["spec"]["token"] == TOKEN, "user": {"username": "u"}}}
+        return {"status": {"allowed": True}}
+
+
+@pytest.fixture(scope="module")
+def window() -> Iterator[Browser]:
+    with browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def cluster() -> PageCluster:
+    built = PageCluster(40, 12, 30, time.time())
+    built.plans = False
+    return built
+
+
+@pytest.fixture
+def url(cluster: PageCluster) -> Iterator[str]:
+    server = HttpServer("127.0.0.1:0", cluster.handler())
+    server.start()
+    yield f"http://127.0.0.1:{server.port}"
+    server.close()
+
+
+def show(window: Browser, url: str, address: str = "#/cluster") -> None:
+    window.open("about:blank")
+    window.open(f"{url}/page/{address}")
+    window.until("document.querySelector('#connection').dataset.state == 'live'")
+
+
+def text(window: Browser) -> str:
+    return window.run("return document.querySelector('main').innerText")
+
+
+def test_each_view_shows_the_cluster_without_an_error(window: Browser, cluster: PageCluster, url: str) -> None:
+    window.log()
+    show(window, url)
+    assert window.run("return zonewise.store.nodes.size") == len(cluster.nodes)
+    drawn = "return new Set(new Uint32Array(document.querySelector('canvas').getContext('2d')"
+    drawn += ".getImageData(0, 0, 400, 200).data.buffer)).size"
+    assert window.run(drawn) > 3
+    state = cluster.controller.feed.state
+    running, waiting = next(iter(state.running)), next(iter(state.pending))
+    node = next(node for node in cluster.nodes if node.held)
+    for address, parts in {
+        "#/queues": ["company", "research", "llm", "waiting"],
+        "#/plan": ["jobs run"],
+        "#/jobs": ["Pending", "Admitted", running.partition("/")[2]],
+        f"#/job/{running}": ["Runs on", "History", "Ends at the latest"],
+        f"#/job/{waiting}": ["Why it waits", "Submitted"],
+        f"#/node/{node.name}": ["Zones", "Runs", node.state.kind.policies.topology and "Ready"],
+        "#/cluster?show=table": ["Nodes: 40 rows"],
+    }.items():
+        show(window, url, address)
+        for part in parts:
+            window.until(f"document.querySelector('main').innerText.includes({json.dumps(part)})")
+    assert window.log() == []
+
+
+def test_changes_are_seen_without_a_reload(window: Browser, cluster: PageCluster, url: str) -> None:
+    show(window, url, "#/jobs")
+    before = window.run("return zonewise.store.version")
+    jobs = set(cluster.controller.feed.state.running)
+    cluster.churn(2)
+    cluster.step(1.0)
+    window.until(f"zonewise.store.version != {json.dumps(before)}")
+    state = cluster.controller.feed.state
+    expected = {*state.running, *state.pending, *state.inadmissible}
+    window.until(f"zonewise.store.workloads.size == {len(expected)}")
+    assert set(window.run("return [...zonewise.store.workloads.keys()]")) == expected
+    assert jobs - expected, "no job has ended"
+
+
+def test_a_lost_connection_comes_back_by_itself(window: Browser, cluster: PageCluster) -> None:
+    with reserved_port() as port:
+        server = HttpServer(f"127.0.0.1:{port}", cluster.handler())
+        server.start()
+        show(window, f"http://127.0.0.1:{port}")
+        server.close()
+        window.until("document.querySelector('#connection').dataset.state == 'lost'")
+        cluster.churn(1)
+        cluster.step(1.0)
+        server = HttpServer(f"127.0.0.1:{port}", cluster.handler())
+        server.start()
+        try:
+            window.until("document.querySelector('#connection').dataset.state == 'live'")
+            state = cluster.controller.feed.state
+            count = len({*state.running, *state.pending, *state.inadmissible})
+            window.until(f"zonewise.store.workloads.size == {count}")
+        finally:
+            server.close()
+
+
+def test_the_keyboard_is_enough(window: Browser, url: str) -> None:
+    """A node is selected by arrow keys, described in words, and opened; search finds a job."""
+    show(window, url)
+    window.run("document.querySelector('canvas').focus()")
+    window.type("canvas", "ArrowRight")
+    first = window.run("return document.querySelector('aside').innerText")
+    window.type("canvas", "ArrowDown")
+    assert window.run("return document.querySelector('aside').innerText") != first
+    window.type("canvas", "Enter")
+    window.until("location.hash.startsWith('#/node/')")
+    job = window.run("return zonewise.store.workloads.values().next().value.job")
+    window.type("#query", job)
+    window.until("document.querySelectorAll('#matches [role=option]').length > 0")
+    window.type("#query", "Enter")
+    window.until("location.hash.startsWith('#/job/')")
+    assert job in text(window)
+
+
+def test_a_screen_reader_has_landmarks_names_and_a_table(window: Browser, url: str) -> None:
+    show(window, url)
+    nodes = window.command("Accessibility.getFullAXTree")["nodes"]
+    known = {
+        (node["role"]["value"], node.get("name", {}).get("value", "")) for node in nodes if not node.get("ignored")
+    }
+    assert {"banner", "navigation", "main", "search", "complementary"} <= {role for role, _ in known}
+    unnamed = {
+        role for role, name in known if role in {"button", "link", "combobox", "textbox", "application"} and not name
+    }
+    assert unnamed == set()
+    assert ("application", "Nodes of the cluster") in known
+    show(window, url, "#/cluster?show=table")
+    assert window.run("return [...document.querySelectorAll('th')].every((cell) => cell.scope)")
+
+
+def test_a_token_is_asked_for_and_stays_in_the_tab(window: Browser, cluster: PageCluster) -> None:
+    server = HttpServer("127.0.0.1:0", cluster.handler(), authorizer=Authorizer(Reviews()))
+    server.start()
+    try:
+        window.open("about:blank")
+        window.open(f"http://127.0.0.1:{server.port}/page/")
+        window.until("document.querySelector('#token')")
+        window.type("#token", "bad-token")
+        window.type("#token", "Enter")
+        window.until("document.querySelector('[role=alert]')")
+        assert "the token is not valid" in text(window)
+        window.type("#token", TOKEN)
+        window.type("#token", "Enter")
+        window.until("document.querySelector('#connection').dataset.state == 'live'")
+        assert window.run("return [localStorage.length, document.cookie, location.search]") == [0, "", ""]
+    finally:
+        server.close()
+
+
+def test_markup_in_a_name_is_text(window: Browser, cluster: PageCluster, url: str) -> None:
+    """Names come from users. The address of a view is theirs as well."""
+    show(window, url, "#/job/ns/%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E")
+    window.until("document.querySelector('main').innerText.includes('<img src=x')")
+    assert window.run("return document.querySelectorAll('main img').length") == 0
+
+
+def test_what_is_printed_has_no_controls(window: Browser, url: str) -> None:
+    show(window, url, "#/queues")
+    window.command("Emulation.setEmulatedMedia", media="print")
+    try:
+        assert window.run("return getComputedStyle(document.querySelector('nav')).display") == "none"
+    finally:
+        window.command("Emulation.setEmulatedMedia", media="")
+
+
+@pytest.mark.long
+def test_five_thousand_nodes_and_ten_thousand_jobs(window: Browser) -> None:
+    """Function only; benchmarks/page.py has the times."""
+    cluster = PageCluster(5000, 1400, 8800, time.time())
+    cluster.plans = False
+    server = HttpServer("127.0.0.1:0", cluster.handler())
+    server.start()
+    try:
+        show(window, f"http://127.0.0.1:{server.port}")
+        assert window.run("return [zonewise.store.nodes.size, zonewise.store.workloads.size > 9500]") == [5000, True]
+        before = window.run("return zonewise.store.version")
+        cluster.churn(20)
+        cluster.step(1.0)
+        window.until(f"zonewise.store.version != {json.dumps(before)}")
+    finally:
+        server.close()

@@ -1,0 +1,221 @@
+"""`zonewise simulate --repeat --on-cluster`: an Indexed Job whose pods leave what a local sweep computes.
+
+The API server and the Job controller are the sandbox's. In the place of a kubelet, the same command runs in this
+process with the arguments, the variables and the files of the pod.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import threading
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+import yaml
+
+from support.api import Api, Json
+from support.cli_runner import CliRunner
+from support.waiting import eventually
+from zonewise.cli import main
+from zonewise_sandbox.apiserver import ApiServer
+from zonewise_sandbox.jobcontroller import JobController
+from zonewise_scheduler.commands import cluster_sweep
+from zonewise_scheduler.simulator.sweep.indexed_job import INDEX_ANNOTATION, INPUTS, MESSAGE_FILE, SWEEP_LABEL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MIX = ("hpc", "--nodes", "4x8", "--jobs", "30", "--repeat", "2")
+JOBS = "jobs:\n- {name: a, count: 9, run: {uniform: [60, 7200]}, overestimate: 2, every: {exponential: 300}}\n"
+FLEET = "levels: [{name: node, count: 3}]\nkinds: [{name: a, cpu: 2}]\n"
+PODS = "/api/v1/namespaces/default/pods"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Api]:
+    with ApiServer() as server, JobController(server.client_config()):
+        yield Api(server.url)
+
+
+@pytest.fixture
+def simulating(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CliRunner:
+    monkeypatch.setattr(cluster_sweep, "_PERIOD", 0.01)
+    return CliRunner(tmp_path, capsys, "simulate")
+
+
+class Containers:
+    """Stands in for the kubelets: runs the container of each pod of a sweep in this process, once."""
+
+    def __init__(self, cluster: Api, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._cluster, self._directory, self._monkeypatch = cluster, directory, monkeypatch
+
+    def run(self, sweep: str, pods: int) -> None:
+        """Run so many pods of a sweep, those of the last index first."""
+        selector = f"{PODS}?labelSelector={SWEEP_LABEL}={sweep}"
+        eventually(lambda: len(self._cluster.get(selector).ok()["items"]) == pods)
+        items = self._cluster.get(selector).ok()["items"]
+        for pod in sorted(items, key=lambda one: int(one["metadata"]["annotations"][INDEX_ANNOTATION]), reverse=True):
+            status, message = self._simulate(pod)
+            end(self._cluster, pod, status, message)
+
+    def _simulate(self, pod: Json) -> tuple[int, str]:
+        (container,) = pod["spec"]["containers"]
+        inputs, message = self._directory / "inputs", self._directory / "message"
+        for volume in pod["spec"].get("volumes", ()):
+            self._unpack(volume["configMap"], inputs)
+        for variable in container["env"]:
+            value = pod["metadata"]["annotations"][INDEX_ANNOTATION]
+            assert INDEX_ANNOTATION in variable["valueFrom"]["fieldRef"]["fieldPath"]
+            self._monkeypatch.setenv(variable["name"], value)
+        arguments = [
+            argument.replace(INPUTS, str(inputs)).replace(MESSAGE_FILE, str(message)) for argument in container["args"]
+        ]
+        return main(arguments), message.read_text()
+
+    def _unpack(self, source: Json, inputs: Path) -> None:
+        data = self._cluster.get(f"/api/v1/namespaces/default/configmaps/{source['name']}").ok()["binaryData"]
+        for item in source["items"]:
+            path = inputs / item["path"]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(base64.b64decode(data[item["key"]]))
+
+
+@pytest.fixture
+def containers(cluster: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Containers:
+    return Containers(cluster, tmp_path, monkeypatch)
+
+
+def end(cluster: Api, pod: Json, status: int, message: str) -> None:
+    """End a pod as its kubelet would."""
+    terminated = {"exitCode": status, "message": message, "finishedAt": "2026-01-01T00:00:00Z"}
+    container = {"name": "simulate", "ready": False, "restartCount": 0, "image": "i", "imageID": ""}
+    phase = "Failed" if status else "Succeeded"
+    body = {"status": {"phase": phase, "containerStatuses": [{**container, "state": {"terminated": terminated}}]}}
+    cluster.patch(f"{PODS}/{pod['metadata']['name']}/status", body).ok()
+
+
+def applied(simulating: CliRunner, cluster: Api, *arguments: object) -> str:
+    """Apply a sweep; return its name."""
+    printed = simulating.run(*arguments, "--on-cluster", "apply", "--api-server", cluster.url)
+    assert (printed.status, printed.out) == (0, "")
+    assert printed.err.count("\n") == 1
+    return printed.err.partition("Job default/")[2].partition(" ")[0]
+
+
+@pytest.mark.parametrize("kind", ["mix", "files"])
+def test_the_table_is_that_of_a_local_sweep(
+    kind: str, simulating: CliRunner, cluster: Api, containers: Containers
+) -> None:
+    sweep: tuple[object, ...] = (*MIX, "--compare", "easy,greedy", "--loads", "0.5,0.9", "--seed", 4)
+    if kind == "files":
+        trace, nodes = simulating.write("jobs.yaml", JOBS), simulating.write("nodes.yaml", FLEET)
+        sweep = (trace, "--nodes", nodes, "--repeat", 2, "--start-latency", "1-2s", "--reserve-after", "90m")
+    local = simulating.run(*sweep)
+    name = applied(simulating, cluster, *sweep)
+    containers.run(name, 8 if kind == "mix" else 2)
+    assert simulating.run(*sweep, "--gather", "--api-server", cluster.url) == local
+
+
+def test_what_is_printed_is_what_is_applied(simulating: CliRunner, cluster: Api) -> None:
+    trace = simulating.write("jobs.yaml", JOBS)
+    sweep = (trace, "--nodes", "3x4", "--repeat", 3, "--jobs-parallel", 2)
+    printed: list[Any] = [*yaml.safe_load_all(simulating.run(*sweep, "--on-cluster").out)]
+    name = applied(simulating, cluster, *sweep)
+    assert [each["metadata"]["name"] for each in printed] == [name, name]
+    for each, path in zip(printed, ("/api/v1/{}/configmaps", "/apis/batch/v1/{}/jobs"), strict=True):
+        stored = cluster.get(f"{path.format('namespaces/default')}/{name}").ok()
+        assert covers(stored, each)
+
+
+def covers(stored: Any, expected: Any) -> bool:
+    """Tell whether an object has all fields of another one."""
+    if isinstance(expected, dict):
+        fields = cast("dict[str, Any]", expected)
+        return all(key in stored and covers(stored[key], value) for key, value in fields.items())
+    if isinstance(expected, list):
+        items = cast("list[Any]", expected)
+        return len(stored) == len(items) and all(map(covers, stored, items))
+    return bool(stored == expected)
+
+
+def test_results_are_awaited(simulating: CliRunner, cluster: Api, containers: Containers) -> None:
+    sweep = (*MIX, "--policy", "easy", "--seed", 7)
+    local = simulating.run(*sweep, "--json")
+    name = applied(simulating, cluster, *sweep)
+    gathered: list[int] = []
+    arguments = ["simulate", *map(str, sweep), "--json", str(simulating.directory / "all.json"), "--quiet"]
+    thread = threading.Thread(
+        target=lambda: gathered.append(main([*arguments, "--gather", "--api-server", cluster.url]))
+    )
+    thread.start()
+    containers.run(name, 2)
+    thread.join(60)
+    assert gathered == [0]
+    assert (simulating.directory / "all.json").read_text() == local.out
+
+
+def test_a_failed_run_is_an_error_with_its_last_words(simulating: CliRunner, cluster: Api) -> None:
+    """Each index has a second pod; after that the Job ends."""
+    sweep = (*MIX, "--policy", "greedy", "--seed", 9)
+    name = applied(simulating, cluster, *sweep)
+    selector = f"{PODS}?labelSelector={SWEEP_LABEL}={name}"
+
+    def failed() -> bool:
+        for pod in cluster.get(selector).ok()["items"]:
+            if pod["status"].get("phase") not in ("Succeeded", "Failed"):
+                with contextlib.suppress(AssertionError):  # the Job controller deletes it
+                    end(cluster, pod, 2, "zonewise: error: out of luck\n")
+        conditions = cluster.get(f"/apis/batch/v1/namespaces/default/jobs/{name}").ok()["status"].get("conditions", ())
+        return any(each["type"] == "Failed" for each in conditions)
+
+    eventually(failed, 60)
+    message = simulating.usage_error(*sweep, "--gather", "--api-server", cluster.url)
+    assert message == "greedy, seed 9: zonewise: error: out of luck"
+
+
+def test_a_job_whose_pods_are_gone_has_no_results(simulating: CliRunner, cluster: Api, containers: Containers) -> None:
+    sweep = (*MIX, "--policy", "fifo")
+    name = applied(simulating, cluster, *sweep)
+    containers.run(name, 2)
+    path = f"/apis/batch/v1/namespaces/default/jobs/{name}"
+    eventually(lambda: "completionTime" in cluster.get(path).ok()["status"])
+    for pod in cluster.get(f"{PODS}?labelSelector={SWEEP_LABEL}={name}").ok()["items"]:
+        cluster.delete(f"{PODS}/{pod['metadata']['name']}").ok()
+    message = simulating.usage_error(*sweep, "--gather", "--api-server", cluster.url)
+    assert message == "fifo, seed 0: the Job is Complete, and there is no result"
+
+
+def test_results_of_no_job_cannot_be_gathered(simulating: CliRunner, cluster: Api) -> None:
+    message = simulating.usage_error(*MIX, "--seed", 11, "--gather", "--api-server", cluster.url)
+    assert message.startswith("there is no Job default/sweep-")
+    assert message.endswith("the same command with --on-cluster apply creates it")
+
+
+@pytest.mark.parametrize("index", ["", "2", "-1", "x"])
+def test_a_part_needs_an_index(index: str, simulating: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JOB_COMPLETION_INDEX", index)
+    message = simulating.usage_error(*MIX, "--part", "-")
+    assert message == f"JOB_COMPLETION_INDEX: {index!r} is not the number of a run, from 0 to 1"
+
+
+@pytest.mark.parametrize("option", ["--on-cluster", "--gather", "--part=x"])
+def test_these_options_go_with_repeat(option: str, simulating: CliRunner) -> None:
+    assert simulating.usage_error("hpc", option) == f"{option.partition('=')[0]} goes with --repeat"
+
+
+def test_a_printed_job_has_no_results_yet(simulating: CliRunner) -> None:
+    message = simulating.usage_error(*MIX, "--on-cluster", "--gather")
+    assert message.startswith("--gather goes with --on-cluster apply, or after it")
+
+
+def test_large_files_belong_into_the_image(simulating: CliRunner) -> None:
+    trace = simulating.write("jobs.yaml", JOBS + "#" * (1 << 20))
+    sweep = (trace, "--nodes", "3x4", "--repeat", 2, "--on-cluster")
+    message = simulating.usage_error(*sweep)
+    assert "and a ConfigMap 1048576 at most: put them into the image" in message
+    (job,) = yaml.safe_load_all(simulating.run(*sweep, "--inputs", "/traces").out)
+    spec = job["spec"]["template"]["spec"]
+    assert spec["containers"][0]["args"][1] == "/traces/jobs.yaml"
+    assert "volumes" not in spec

@@ -1,0 +1,147 @@
+"""Rules graded against Node Feature Discovery's own evaluation.
+
+The recordings hold rules with the outputs of NFD's commit 76e6cc8c (after v0.19): of its rule engine with the feedback
+to `rule.matched` as in its master, of its validation, and of `kubectl-nfd dryrun`. A case whose result depends on the
+order of Go's maps is not among them. A deliberate difference has an entry below.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from support.rules import Json, full_rule, recorded_features, recordings
+from zonewise.rules.evaluation import MATCHED, evaluate_rule, resolve_reference
+from zonewise.rules.parsing import parse_object, parse_rule
+from zonewise.rules.types import FeatureSet, RuleError, Taint
+from zonewise.rules.validation import annotation_error, extended_resource_error, label_error, taint_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zonewise.rules.types import RuleOutput
+
+UNSUPPORTED = {
+    "a={{'a'}}": "a character constant",
+    "a={{0x10}}.{{010}}.{{0b11}}.{{1_000}}": "an underscore in a number",
+    'a={{regexMatch "(" "abc"}}': "sprig ignores that the expression is invalid",
+    '{{define "t"}}x{{end}}a=1': "define",
+    'a={{html "<x>"}}': "html",
+    "a={{ 1.5 }}": "a floating-point number",
+    'a={{printf "x" 1}}': "Go prints x%!(EXTRA int=1)",
+    'a={{printf "%d" "x"}}': "Go prints %!d(string=x)",
+    'a={{printf "%s" 5}}': "Go prints %!s(int=5)",
+    'a={{printf "%s"}}': "Go prints %!s(MISSING)",
+}
+"""Templates that are errors here and not in NFD, and the construct."""
+
+FIELDS = ("labels", "vars", "annotations", "extendedResources", "taints")
+
+
+def results(features: str, rules: list[Any]) -> list[Any]:
+    """What each rule of a sequence gives, in the form of the recordings."""
+    recorded = recorded_features(features)
+    attributes = dict(recorded.attributes)
+    found: list[Any] = []
+    for short in rules:
+        try:
+            output = evaluate_rule(
+                parse_rule(full_rule(short)), FeatureSet(recorded.flags, attributes, recorded.instances)
+            )
+        except RuleError:
+            found.append("error")
+            continue
+        attributes[MATCHED] = {**attributes.get(MATCHED, {}), **output.labels, **output.vars}
+        found.append(_result(output))
+    return found
+
+
+def _result(output: RuleOutput) -> Any:
+    taints = [taint._asdict() for taint in output.taints]
+    values = (output.labels, output.vars, output.annotations, output.extended_resources, taints)
+    result = {name: value for name, value in zip(FIELDS, values, strict=True) if value}
+    if result == {"labels": {"hit": "true"}}:
+        return output.matched
+    return result if output.matched else False
+
+
+@pytest.mark.parametrize("features", ["machine", "multi", "none"])
+def test_each_rule_gives_what_nfd_gives(features: str) -> None:
+    cases = [case for case in recordings()["cases"] if case[0] == features]
+    assert len(cases) > 100
+    differences = [
+        (rules, recorded, ours)
+        for _, rules, recorded in cases
+        if (ours := results(features, rules)) != recorded
+        and full_rule(rules[0]).get("labelsTemplate") not in UNSUPPORTED
+    ]
+    assert differences == []
+
+
+@pytest.mark.parametrize("template", UNSUPPORTED)
+def test_what_is_unsupported_is_an_error_that_names_the_construct(template: str) -> None:
+    [(rules, recorded)] = [
+        (rules, recorded)
+        for _, rules, recorded in recordings()["cases"]
+        if isinstance(rules[0], dict) and rules[0].get("labelsTemplate") == template
+    ]
+    assert recorded != ["error"]
+    with pytest.raises(RuleError, match=r"line 1: .*(supported|verbs|print|value for|expression)"):
+        evaluate_rule(parse_rule(full_rule(rules[0])), recorded_features("machine"))
+
+
+@pytest.mark.parametrize(
+    ("what", "error"),
+    [("labels", label_error), ("annotations", annotation_error), ("extendedResources", extended_resource_error)],
+)
+def test_outputs_are_valid_where_nfd_says_so(what: str, error: Callable[[str, str], str]) -> None:
+    cases = recordings()[what]
+    assert len(cases) > 30
+    assert [case for case, valid in cases if (error(*case) == "") != valid] == []
+
+
+def test_taints_are_valid_where_nfd_says_so() -> None:
+    cases = recordings()["taints"]
+    assert len(cases) > 20
+    assert [taint for taint, valid in cases if (taint_error(Taint(**taint)) == "") != valid] == []
+
+
+@pytest.mark.parametrize("case", recordings()["dryrun"], ids=lambda case: case[0]["metadata"]["name"])
+def test_objects_are_as_kubectl_nfd_dryrun_prints_them(case: tuple[Json, Json]) -> None:
+    document, recorded = case
+    assert dry_run(document) == recorded
+
+
+def dry_run(document: Json) -> Json:
+    """The outputs of an object in the form of the recording: no rule sees what another one gave."""
+    features = recorded_features("machine")
+    outputs: Json = {name: {} for name in ("labels", "annotations", "extendedResources")}
+    taints: list[Taint] = []
+    failed: list[str] = []
+    unresolved: list[str] = []
+    for rule in parse_object(document).rules:
+        try:
+            output = evaluate_rule(rule, features)
+        except RuleError:
+            failed.append(rule.name)
+            continue
+        taints += output.taints
+        outputs["annotations"].update(output.annotations)
+        for name, entries in (("labels", output.labels), ("extendedResources", output.extended_resources)):
+            for key, value in entries.items():
+                try:
+                    outputs[name][key] = resolve_reference(value, features.attributes)
+                except RuleError:
+                    unresolved.append(key)
+    errors = {"labels": label_error, "annotations": annotation_error, "extendedResources": extended_resource_error}
+    result = {
+        **outputs,
+        **{f"invalid {name}": sorted(key for key, value in outputs[name].items() if error(key, value))
+           for name, error in errors.items()},
+        "taints": [f"{{{taint.key} {taint.value} {taint.effect} <nil>}}" for taint in taints],
+        "invalid taints": [f"{t.key}={t.value}:{t.effect}".rstrip(":") for t in taints if taint_error(t)],
+        "failed": sorted(failed),
+        "unresolved": sorted(unresolved),
+    }  # fmt: skip
+    return {name: value for name, value in result.items() if value}

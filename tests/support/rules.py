@@ -1,0 +1,87 @@
+"""Recordings of what Node Feature Discovery does with rules, and rules in short."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zonewise.rules.parsing import parse_features
+
+if TYPE_CHECKING:
+    from zonewise.rules.types import FeatureSet
+
+RECORDINGS = Path(__file__).parents[1] / "fixtures" / "rules" / "nfd_rules.json"
+
+Json = dict[str, Any]
+
+
+@functools.cache
+def recordings() -> Json:
+    return json.loads(RECORDINGS.read_text())
+
+
+@functools.cache
+def recorded_features(name: str) -> FeatureSet:
+    return parse_features({"kind": "NodeFeature", "spec": {"features": recordings()["features"][name]}})
+
+
+def full_rule(short: Any) -> Json:
+    """The rule of a recording as the API has it."""
+    rule: Json = {"matchFeatures": short} if isinstance(short, list) else dict(short)
+    rule = {**recordings()["defaults"], **rule}
+    if "matchFeatures" in rule:
+        rule["matchFeatures"] = [_term(term) for term in rule["matchFeatures"]]
+    if "matchAny" in rule:
+        rule["matchAny"] = [{"matchFeatures": [_term(term) for term in matcher]} for matcher in rule["matchAny"]]
+    return rule
+
+
+def _term(short: Any) -> Json:
+    term: Json = {"feature": short[0], "matchExpressions": short[1]} if isinstance(short, list) else dict(short)
+    if "matchExpressions" in term:
+        term["matchExpressions"] = {name: expression(*one) for name, one in term["matchExpressions"].items()}
+    if "matchName" in term:
+        term["matchName"] = expression(*term["matchName"])
+    return term
+
+
+def expression(op: str, *value: str) -> Json:
+    """An expression; `op` is the operator, or "operator@type"."""
+    name, at, kind = op.partition("@")
+    return {"op": name, "value": list(value), **({"type": kind} if at else {})}
+
+
+def rule_object(*rules: Json, name: str = "rules", kind: str = "NodeFeatureRule") -> Json:
+    """An object with these rules."""
+    key = "rules" if kind == "NodeFeatureRule" else "featureGroupRules"
+    spec = {key: [{"name": f"rule {i}", **rule} for i, rule in enumerate(rules)]}
+    return {"apiVersion": "nfd.k8s-sigs.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+RULES = "/apis/nfd.k8s-sigs.io/v1alpha1/nodefeaturerules"
+CRD: Json = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {
+        "name": "nodefeaturerules.nfd.k8s-sigs.io",
+        "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
+    },
+    "spec": {
+        "group": "nfd.k8s-sigs.io",
+        "scope": "Cluster",
+        "names": {"kind": "NodeFeatureRule", "plural": "nodefeaturerules", "singular": "nodefeaturerule"},
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                },
+            }
+        ],
+    },
+}
+"""The kind without its schema."""

@@ -1,0 +1,34 @@
+"""`zonewise completion` has every command with its options."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from support.command_line import run, run_rejected
+from zonewise.command_registry import DEPRECATED, installed_commands
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_every_command_is_in_the_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    script = run(capsys, "completion", shell)
+    for name in installed_commands():
+        assert name in script
+    for name in DEPRECATED:
+        assert name not in script
+    assert "gpus-per-node" in script
+    assert "mail-type" not in script  # options without a meaning are not offered
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_bash_offers_the_formats(capsys: pytest.CaptureFixture[str]) -> None:
+    script = run(capsys, "completion", "bash")
+    code = f'{script}\nCOMP_WORDS=(zonewise queue -o ""); COMP_CWORD=3; _zonewise; echo "${{COMPREPLY[*]}}"'
+    result = subprocess.run(["bash", "--norc", "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == ["table", "wide", "json", "yaml", "name"]
+
+
+def test_an_unknown_shell(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "invalid choice: 'tcsh'" in run_rejected(capsys, "completion", "tcsh")

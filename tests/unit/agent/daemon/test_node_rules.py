@@ -1,0 +1,48 @@
+"""When rules are evaluated on a node, and over what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from support.machines import gpu_server
+from support.rules import expression, rule_object
+from zonewise.daemon.node_rules import UNKNOWN, NodeRules
+from zonewise.nfd.types import NO_LOCAL_FEATURES, LocalFeatures
+from zonewise.rules.parsing import parse_object
+
+if TYPE_CHECKING:
+    from zonewise.rules.types import RuleObject
+
+NAME = {"feature": "system.name", "matchExpressions": {"nodename": expression("In", "node-1")}}
+LOCAL = {"feature": "local.feature", "matchExpressions": {"x": expression("Exists")}}
+DOCUMENT = rule_object(
+    {"labels": {"example.com/name": "true"}, "matchFeatures": [NAME]},
+    {"labels": {"example.com/local": "true"}, "matchFeatures": [LOCAL]},
+    {"name": "broken", "matchFeatures": [{}]},
+)  # fmt: skip
+
+
+def test_all_features_of_the_node_count() -> None:
+    state = NodeRules("node-1", lambda: (parse_object(DOCUMENT),)).state(gpu_server(), LocalFeatures({"x": "1"}))
+    assert state.evaluation is not None
+    assert {"example.com/name", "example.com/local"} <= state.evaluation.labels.keys()
+    assert state.problems == (
+        "NodeFeatureRule rules: rule 'broken' failed: spec.rules[2].matchFeatures[0].feature is not a text, but absent",
+    )
+
+
+def test_evaluated_again_only_where_something_changed() -> None:
+    rules: list[tuple[RuleObject, ...] | None] = [(parse_object(DOCUMENT),)]
+    node = NodeRules("node-1", lambda: rules[0])
+    machine = gpu_server()
+    first = node.state(machine, None)
+    rules[0] = (parse_object(DOCUMENT),)
+    assert node.state(machine, NO_LOCAL_FEATURES) is first
+    assert node.state(machine, LocalFeatures({"x": "1"})) is not first
+    rules[0] = ()
+    assert node.state(machine, None).evaluation == NodeRules("node-1", lambda: ()).state(machine, None).evaluation
+
+
+def test_unknown_rules_are_not_none() -> None:
+    assert NodeRules("node-1", lambda: None).state(gpu_server(), None) == (None, (UNKNOWN,))
+    assert NodeRules("node-1", lambda: None, lambda: "no").state(gpu_server(), None).problems == (f"{UNKNOWN}: no",)

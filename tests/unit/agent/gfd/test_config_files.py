@@ -1,0 +1,70 @@
+"""The mounted configuration: a file, one of several in a directory, and one that is damaged while the agent runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from zonewise.gfd.config_files import DevicePluginConfigFile
+from zonewise.gfd.types import NO_DEVICE_PLUGIN_CONFIG, DevicePluginConfig
+from zonewise.machine.files import DirectoryFiles
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def config_file(path: object, name: str = "", strategy: str = "") -> DevicePluginConfigFile:
+    return DevicePluginConfigFile(DirectoryFiles("/"), str(path), name, strategy)
+
+
+def test_none_is_configured() -> None:
+    """Then nothing is shared; the strategy may be a setting."""
+    assert config_file("").read() == (NO_DEVICE_PLUGIN_CONFIG, ())
+    assert config_file("", strategy="single").read()[0] == DevicePluginConfig("single")
+
+
+def test_the_setting_overrides_the_file(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("flags: {migStrategy: mixed}")
+    assert config_file(tmp_path / "config.yaml").read()[0] == DevicePluginConfig("mixed")
+    assert config_file(tmp_path / "config.yaml", strategy="none").read()[0] == DevicePluginConfig("none")
+
+
+@pytest.mark.parametrize(
+    ("names", "name", "strategy"),
+    [
+        (("mixed", "single"), "single", "single"),
+        (("mixed", "single", "default"), "", "none"),
+        (("mixed",), "", "mixed"),
+        (("mixed", "single"), "", None),
+        (("mixed",), "other", None),
+        ((), "", None),
+    ],
+)
+def test_directory_of_a_configmap(names: tuple[str, ...], name: str, strategy: str | None, tmp_path: Path) -> None:
+    """Links to ..data, as the kubelet mounts them; the configuration of the name, "default", or the only one."""
+    (tmp_path / "..data").mkdir()
+    for file in names:
+        content = "" if file == "default" else f"flags: {{migStrategy: {file}}}"
+        (tmp_path / "..data" / file).write_text(content)
+        (tmp_path / file).symlink_to(f"..data/{file}")
+    config, problems = config_file(tmp_path, name).read()
+    assert (config and config.mig_strategy) == strategy
+    listed = ", ".join(sorted(names)) or "nothing"
+    message = f'there is no configuration "{name or "default"}" in the directory, but {listed}'
+    assert list(problems) == ([] if config else [f"{tmp_path}: {message}; GFD's labels are left out"])
+
+
+def test_damage_keeps_the_last_good_content(tmp_path: Path) -> None:
+    """At the start there is none, so GFD's labels are unknown; a repaired file counts at once."""
+    path = tmp_path / "config.yaml"
+    file = config_file(path)
+    assert file.read() == (None, (f"{path}: cannot be read: No such file or directory; GFD's labels are left out",))
+    path.write_text("flags: {migStrategy: mixed}")
+    good = file.read()
+    assert good == (DevicePluginConfig("mixed"), ())
+    path.write_text("version: v3")
+    problem = f"{path}: version: 'v3' is unknown, only v1 is read; its last good content stays in force"
+    assert file.read() == (good[0], (problem,))
+    path.write_text("")
+    assert file.read() == (DevicePluginConfig("none"), ())

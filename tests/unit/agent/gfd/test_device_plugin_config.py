@@ -1,0 +1,84 @@
+"""The configuration of NVIDIA's device plugin: what its own parser accepts is read, what it rejects is rejected."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise.gfd.device_plugin_config import DevicePluginConfigError, parse_device_plugin_config
+from zonewise.gfd.types import MIG_STRATEGIES, MPS, TIME_SLICING, DevicePluginConfig
+
+TIME_SLICED = """
+version: v1
+flags:
+  migStrategy: mixed
+sharing:
+  timeSlicing:
+    resources:
+      - {name: nvidia.com/gpu, replicas: 4}
+      - {name: mig-1g.10gb, replicas: 2, devices: [0, "1:0"], rename: nvidia.com/other}
+      - {name: nvidia.com/gpu, replicas: 9}
+"""
+BOTH = """
+sharing:
+  mps: {renameByDefault: true, resources: [{name: nvidia.com/gpu, replicas: 10}]}
+  timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("content", "config"),
+    [
+        ("", DevicePluginConfig("none")),
+        ("version: v1\nflags: {migStrategy: single}", DevicePluginConfig("single")),
+        ('{"version": "v1", "Flags": {"MIGSTRATEGY": "mixed"}}', DevicePluginConfig("mixed")),
+        ("flags: {migStrategy: null, failOnInitError: true}\nresources: {gpus: []}", DevicePluginConfig("none")),
+        # the first entry of a resource counts; other names than the default one, and devices, are ignored
+        (TIME_SLICED, DevicePluginConfig("mixed", TIME_SLICING, {"nvidia.com/gpu": 4, "nvidia.com/mig-1g.10gb": 2})),
+        (BOTH, DevicePluginConfig("none", MPS, {"nvidia.com/gpu": 10}, renamed=True)),
+        ("sharing: {mps: null}", DevicePluginConfig("none")),
+    ],
+)
+def test_accepted(content: str, config: DevicePluginConfig) -> None:
+    """YAML or JSON; field names of any case outside of lists of resources; MPS before time slicing."""
+    assert parse_device_plugin_config(content.encode()) == config
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a: [", "is no YAML"),
+        ("- 1", "the file: must have fields by name, not list"),
+        ("version: v2", "version: 'v2' is unknown, only v1 is read"),
+        ("flags: {migStrategy: double}", "flags.migStrategy: 'double' is none of none, single, mixed"),
+        ("sharing: {timeSlicing: {}}", "sharing.timeSlicing.resources: must be a list with at least one resource"),
+        ("sharing: {mps: {resources: []}}", "sharing.mps.resources: must be a list with at least one resource"),
+        ("sharing: {mps: {resources: [{replicas: 2}]}}", "sharing.mps.resources[0].name: None must be the name of"),
+        (
+            "sharing: {mps: {resources: [{name: gpu}]}}",
+            "sharing.mps.resources[0].replicas: None must be",
+        ),
+        ("sharing: {mps: {resources: [{name: gpu, replicas: 1}]}}", "resources[0].replicas: 1 must be a whole number"),
+        ("sharing: {mps: {resources: [{name: gpu, replicas: true}]}}", "replicas: True must be a whole number"),
+        ("sharing: {mps: {resources: [{name: a_b, replicas: 2}]}}", "name: 'a_b' is no name of a resource"),
+        ("sharing: {mps: {resources: [{name: gpu, replicas: 2, rename: A}]}}", "rename: 'A' is no name of a resource"),
+        ("sharing: {mps: {renameByDefault: 1, resources: []}}", "sharing.mps.renameByDefault: 1 must be true or false"),
+        # time slicing is checked although MPS wins
+        (BOTH.replace("replicas: 4", "replicas: 1"), "sharing.timeSlicing.resources[0].replicas: 1"),
+    ],
+)
+def test_rejected(content: str, message: str) -> None:
+    """The message has the field, its value and what is valid."""
+    with pytest.raises(DevicePluginConfigError) as error:
+        parse_device_plugin_config(content.encode())
+    assert message in str(error.value)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes(content: bytes) -> None:
+    """Either a configuration or its error."""
+    with contextlib.suppress(DevicePluginConfigError):
+        assert parse_device_plugin_config(content).mig_strategy in MIG_STRATEGIES

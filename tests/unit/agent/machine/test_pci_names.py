@@ -1,0 +1,57 @@
+"""pci.ids: names of the devices that a machine has, from a list of any content."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.machines import gpu_server
+from zonewise.machine.files import MemoryFiles
+from zonewise.machine.pci_names import PCI_IDS, pci_names, read_pci_ids, with_pci_names
+
+LIST = """# a comment
+1022  Advanced Micro Devices, Inc. [AMD]
+\t1634  Renoir GPP Bridge
+\t\t17aa 5095  a subsystem
+# another comment
+10DE  NVIDIA Corporation
+\t2330  GH100 [H100 SXM5 80GB]
+\t\t10de 16c1  a subsystem
+\t2331
+C 03  Display controller
+\t00  VGA compatible controller
+"""
+
+
+def test_names() -> None:
+    """Of vendors and devices in letters of any case; subsystems and classes name no device."""
+    devices = [("10de", "2330"), ("1022", "1634"), ("10de", "2331"), ("1022", "2330"), ("17aa", "5095"), ("10de", "00")]
+    assert pci_names(LIST, devices) == {
+        ("10de", "2330"): "GH100 [H100 SXM5 80GB]",
+        ("1022", "1634"): "Renoir GPP Bridge",
+    }
+
+
+@given(st.text())
+def test_any_list(text: str) -> None:
+    assert set(pci_names(text, [("10de", "2330")])) <= {("10de", "2330")}
+
+
+@pytest.mark.parametrize("path", PCI_IDS)
+def test_where_the_list_is(path: str) -> None:
+    """Any of the places; nothing without one."""
+    assert read_pci_ids(MemoryFiles([(path, LIST.encode() + b"\xff")])) == LIST + "\ufffd"
+    assert read_pci_ids(MemoryFiles([])) == ""
+
+
+def test_functions_have_names() -> None:
+    """Those that the list has; without a list the machine is the same value."""
+    machine = gpu_server()
+    first = machine.pci[0]
+    text = f"{first.vendor}  vendor\n\t{first.device}  a name\n"
+    named = with_pci_names(machine, text)
+    assert named.pci[0].name == "a name"
+    alike = {(function.vendor, function.device) for function in named.pci if function.name is not None}
+    assert alike == {(first.vendor, first.device)}
+    assert with_pci_names(machine, "") is machine

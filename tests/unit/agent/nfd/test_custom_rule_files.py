@@ -1,0 +1,52 @@
+"""The directory of custom rules: which files count, in which order, and what a damaged one costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise.machine.files import DirectoryFiles
+from zonewise.nfd.custom_rule_files import CustomRuleFiles
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def names(directory: Path) -> tuple[list[str], tuple[str, ...]]:
+    rules, problems = CustomRuleFiles(DirectoryFiles("/"), str(directory)).read()
+    return [rule["name"] for rule in rules], problems
+
+
+def test_files_and_one_level_of_directories(tmp_path: Path) -> None:
+    """By name; hidden ones and deeper levels are ignored, as are the directories of a mounted ConfigMap."""
+    (tmp_path / "b" / "deeper").mkdir(parents=True)
+    (tmp_path / "b" / "..data").mkdir()
+    (tmp_path / "b" / "..data" / "rules").write_text("- {name: mounted}")
+    (tmp_path / "b" / "rules").symlink_to("..data/rules")
+    (tmp_path / "b" / "deeper" / "rules").write_text("- {name: deeper}")
+    (tmp_path / "c").write_text("[{name: last}, {name: again}]")
+    (tmp_path / "a").write_text("- {name: first}\n")
+    (tmp_path / "empty").write_text("")
+    (tmp_path / ".hidden").write_text("- {name: hidden}")
+    assert names(tmp_path) == (["first", "mounted", "last", "again"], ())
+    assert names(tmp_path / "absent") == ([], ())
+
+
+def test_a_damaged_file_costs_itself(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("[")
+    (tmp_path / "b").write_text("name: no list")
+    (tmp_path / "c").write_text("- {name: good}")
+    rules, problems = names(tmp_path)
+    assert rules == ["good"]
+    assert problems[0].startswith(f"{tmp_path}/a: is no YAML")
+    assert problems[1] == f"{tmp_path}/b: is no list of rules; the file is ignored"
+
+
+def test_a_changed_file_counts(tmp_path: Path) -> None:
+    files = CustomRuleFiles(DirectoryFiles("/"), str(tmp_path))
+    (tmp_path / "a").write_text("- {name: old}")
+    first = files.read()
+    assert files.read() == first == (({"name": "old"},), ())
+    (tmp_path / "a").write_text("- {name: new}")
+    assert files.read() == (({"name": "new"},), ())
+    (tmp_path / "a").unlink()
+    assert files.read() == ((), ())

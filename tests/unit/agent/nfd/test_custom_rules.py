@@ -1,0 +1,55 @@
+"""Custom rules of the worker: the short forms of its expressions stand for the long ones."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from zonewise.nfd.custom_rules import parse_custom_rules
+from zonewise.rules.types import MatchExpression
+
+
+def expressions(text: str) -> dict[str, MatchExpression]:
+    rule = {"name": "r", "matchFeatures": [{"feature": "a.b", "matchExpressions": yaml.safe_load(text)}]}
+    [parsed] = parse_custom_rules([rule])
+    assert parsed.error == ""
+    return dict(parsed.match_features[0].match_expressions or {})
+
+
+@pytest.mark.parametrize(
+    ("text", "expression"),
+    [
+        ("k: v", MatchExpression("In", ("v",))),
+        ("k: true", MatchExpression("In", ("true",))),
+        ("k: 5", MatchExpression("In", ("5",))),
+        ("k: 5.0", MatchExpression("In", ("5",))),
+        ("k: 0.25", MatchExpression("In", ("0.25",))),
+        ("k: [v, w]", MatchExpression("In", ("v", "w"))),
+        ("k:", MatchExpression("Exists")),
+        ("[k]", MatchExpression("Exists")),
+        ('["k=v=w"]', MatchExpression("In", ("v=w",))),
+        ("k: {op: In, value: v}", MatchExpression("In", ("v",))),
+        ("k: {op: Gt, value: 3}", MatchExpression("Gt", ("3",))),
+        ("k: {op: Exists}", MatchExpression("Exists")),
+    ],
+)
+def test_short_forms(text: str, expression: MatchExpression) -> None:
+    assert expressions(text) == {"k": expression}
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [5, None, [], {}, {"name": "r", "matchFeatures": 5}, {"name": "r", "matchFeatures": [{"feature": 5}]},
+     {"name": "r", "matchAny": [5]}, {"name": "r", "matchFeatures": [{"feature": "a.b", "matchExpressions": 5}]}],
+)  # fmt: skip
+def test_invalid_rules(rule: object) -> None:
+    """Each has an error that names its position, and the other rules count."""
+    bad, good = parse_custom_rules([rule, {"name": "good", "labels": {"a": "b"}, "taints": 5}])
+    assert bad.error
+    assert (good.name, good.labels, good.error) == ("good", {"a": "b"}, "")
+
+
+def test_alternatives_and_names() -> None:
+    rule = {"name": "r", "matchAny": [{"matchFeatures": [{"feature": "a.b", "matchName": "x"}]}]}
+    [parsed] = parse_custom_rules([rule])
+    assert parsed.match_any[0][0].match_name == MatchExpression("In", ("x",))

@@ -1,0 +1,118 @@
+"""nfd-worker.conf: each key is honoured, or named as not; values of wrong types are errors as for the worker."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise.nfd.worker_config import (
+    DEFAULT_WORKER_CONFIG,
+    FEATURE_SOURCES,
+    LABEL_SOURCES,
+    PCI_FIELDS,
+    DeviceLabels,
+    WorkerConfigError,
+    is_published,
+    parse_worker_config,
+)
+
+NO_SOURCE: frozenset[str] = frozenset()
+PCI, USB = DEFAULT_WORKER_CONFIG.pci, DEFAULT_WORKER_CONFIG.usb
+
+
+@pytest.mark.parametrize(
+    ("content", "changes"),
+    [
+        ("", {}),
+        ("core:\nsources:\n", {}),
+        ("core: {labelWhiteList: 'cpu.*'}", {"label_white_list": "cpu.*"}),
+        ("core: {noPublish: true}", {"no_publish": True}),
+        ("core: {noPublishFeatures: [pci.device, 'kernel.*']}", {"no_publish_features": ("pci.device", "kernel.*")}),
+        ("core: {featureSources: [cpu, pci]}", {"feature_sources": frozenset({"cpu", "pci"})}),
+        ("core: {featureSources: [all, -pci]}", {"feature_sources": FEATURE_SOURCES - {"pci"}}),
+        ("core: {featureSources: [-pci, all]}", {}),
+        ("core: {labelSources: []}", {"label_sources": NO_SOURCE}),
+        ("core: {labelSources: [all, -custom]}", {"label_sources": LABEL_SOURCES - {"custom"}}),
+        # the deprecated key overrides the other one, in whatever order
+        ("core: {sources: [usb], labelSources: [cpu]}", {"label_sources": frozenset({"usb"})}),
+        ("CORE: {LABELSOURCES: [cpu]}", {"label_sources": frozenset({"cpu"})}),
+        ("sources: {cpu: {cpuid: {attributeBlacklist: [AVX]}}}", {"cpuid_blacklist": frozenset({"AVX"})}),
+        ("sources: {cpu: {cpuid: {attributeBlacklist: []}}}", {"cpuid_blacklist": NO_SOURCE}),
+        ("sources: {cpu: {cpuid: {attributeWhitelist: [AVX]}}}", {"cpuid_whitelist": frozenset({"AVX"})}),
+        ("sources: {kernel: {configOpts: [X86, DMI]}}", {"kernel_options": ("X86", "DMI")}),
+        ("sources: {kernel: {kconfigFile: /boot/c}}", {"kconfig_file": "/boot/c"}),
+        ("sources: {pci: {deviceClassWhitelist: ['02', 0B]}}", {"pci": DeviceLabels(("02", "0b"), PCI.fields)}),
+        ("sources: {custom: [{name: a}]}", {"custom_rules": ({"name": "a"},)}),
+        # fields are in the order of the source
+        ("sources: {pci: {deviceLabelFields: [device, class]}}", {"pci": PCI._replace(fields=("class", "device"))}),
+        ("sources: {pci: {deviceLabelFields: []}}", {}),
+        ("sources: {usb: {deviceLabelFields: [class]}}", {"usb": USB._replace(fields=("class",))}),
+        ('{"sources": {"usb": {"deviceClassWhitelist": []}}}', {"usb": USB._replace(classes=())}),
+    ],
+)
+def test_honoured(content: str, changes: dict[str, Any]) -> None:
+    assert parse_worker_config(content.encode()) == (DEFAULT_WORKER_CONFIG._replace(**changes), ())
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("core: {klog: {v: 3}}", "core.klog is not honoured: the settings logLevel and logFormat decide"),
+        ("core: {sleepInterval: 10s}", "core.sleepInterval is not honoured: the setting interval decides"),
+        ("core: {noOwnerRefs: true}", "core.noOwnerRefs is not honoured: the agent's object belongs to its pod"),
+        ("core: {ownerRefs: []}", "core.ownerRefs is not honoured: the agent's object belongs to its pod"),
+        ("core: {labelWhitelst: a}", "core.labelWhitelst is not honoured: there is no such key"),
+        ("corr: {a: 1}", "corr is not honoured: there is no such key"),
+        ("sources: {fake: {labels: {a: b}}}", "sources.fake is not honoured: there is no source of test data"),
+        ("sources: {gpu: {a: 1}}", "sources.gpu is not honoured: there is no such key"),
+        ("sources: {cpu: {cpuid: {list: []}}}", "sources.cpu.cpuid.list is not honoured: there is no such key"),
+        ("core: {labelSources: [gpu]}", "core.labelSources: 'gpu' is ignored: there is all, cpu, custom, kernel,"),
+        ("core: {featureSources: [custom]}", "core.featureSources: 'custom' is ignored: there is all, cpu, kernel,"),
+        ("sources: {usb: {deviceLabelFields: [serial]}}", "sources.usb.deviceLabelFields: serial is ignored: there is"),
+    ],
+)
+def test_not_honoured(content: str, problem: str) -> None:
+    """The key is named with the reason; the others count."""
+    _, problems = parse_worker_config(content.encode())
+    assert len(problems) == 1
+    assert problems[0].startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("core: [", "is no YAML"),
+        ("[1]", "the file: must have keys, not be '[1]'"),
+        ("core: 5", "core: must have keys, not be '5'"),
+        ("core: {labelWhiteList: '('}", "core.labelWhiteList: '(' is no regular expression"),
+        ("core: {noPublish: 1}", "core.noPublish: '1' must be true or false"),
+        ("core: {labelSources: cpu}", "core.labelSources: must be a list, not 'cpu'"),
+        ("sources: {pci: {deviceClassWhitelist: [03]}}", "sources.pci.deviceClassWhitelist[0]: 3 must be a text"),
+        ("sources: {kernel: {kconfigFile: 5}}", "sources.kernel.kconfigFile: 5 must be a text"),
+        ("sources: {custom: {}}", "sources.custom: must be a list, not '{}'"),
+    ],
+)
+def test_rejected(content: str, message: str) -> None:
+    with pytest.raises(WorkerConfigError) as error:
+        parse_worker_config(content.encode())
+    assert message in str(error.value)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes(content: bytes) -> None:
+    """Either a configuration or its error."""
+    with contextlib.suppress(WorkerConfigError):
+        assert set(parse_worker_config(content)[0].pci.fields) <= set(PCI_FIELDS)
+
+
+def test_published_features() -> None:
+    """An exact name, or a beginning with an asterisk at the end."""
+    patterns = ("pci.device", "kernel.*")
+    published = [
+        name for name in ("pci.device", "pci.devices", "kernel.config", "cpu.model") if is_published(name, patterns)
+    ]
+    assert published == ["pci.devices", "cpu.model"]

@@ -1,0 +1,61 @@
+"""Features that /proc/cpuinfo hides: by the bits of CPUID, and under the conditions of klauspost/cpuid."""
+
+from __future__ import annotations
+
+import pytest
+
+from zonewise.machine.model.cpu import CpuidLeaf, Model
+from zonewise.objects.cpuid import cpuid_features
+from zonewise.objects.cpuid_bits import hidden_features
+
+ZEN_5 = (
+    CpuidLeaf(0x7, 0, 0x1, 0xF1BF07AB, 0x405FC6, 0x10),
+    CpuidLeaf(0x80000008, 0, 0x303030, 0x50020005, 0x7001, 0),
+    CpuidLeaf(0x8000001A, 0, 0x6, 0, 0, 0),
+    CpuidLeaf(0x80000021, 0, 0x204, 0, 0x86, 0),
+)
+"""A guest on a processor of AMD's family 1Ah, on which nfd-worker ran beside."""
+
+
+def hidden(model: Model) -> set[str]:
+    return set(hidden_features(model))
+
+
+def test_a_machine_on_which_nfd_ran() -> None:
+    """The seven flags that nfd-worker has there and /proc/cpuinfo has not."""
+    model = Model("AuthenticAMD", family="26", model="17", leaves=ZEN_5)
+    names = {"CETSS", "FP256", "MOVU", "PSFD", "STIBP_ALWAYSON", "TSA_L1_NO", "TSA_SQ_NO"}
+    assert hidden(model) == names
+    assert names <= set(cpuid_features("x86_64", model))
+    assert cpuid_features("aarch64", model) == []
+
+
+@pytest.mark.parametrize(
+    ("leaf", "model", "names"),
+    [
+        (CpuidLeaf(0x7, 2, 0, 0, 0, 0b110111), Model(), {"PSFD", "IDPRED_CTRL", "RRSBA_CTRL", "BHI_CTRL", "MCDT_NO"}),
+        (CpuidLeaf(0x8000001B, 0, 0b11, 0, 0, 0), Model(flags=("ibs",)), {"IBSFFV", "IBSFETCHSAM"}),
+        (CpuidLeaf(0x8000001B, 0, 0b11, 0, 0, 0), Model(), set[str]()),
+        (CpuidLeaf(0x24, 0, 0, 7 << 16, 0, 0), Model(flags=("avx10",)), {"AVX10_128", "AVX10_256", "AVX10_512"}),
+        (CpuidLeaf(0x24, 0, 0, 7 << 16, 0, 0), Model(), set[str]()),
+        (CpuidLeaf(0x8000001F, 0, 1 << 10, 0, 0, 0), Model("AuthenticAMD"), {"SME_COHERENT"}),
+        (CpuidLeaf(0x8000001F, 0, 1 << 10, 0, 0, 0), Model("GenuineIntel"), set[str]()),
+        (CpuidLeaf(0x7, 1, 1 << 27, 0, 0, 0), Model(flags=("avx512f",)), {"MSRLIST"}),
+    ],
+)
+def test_bits(leaf: CpuidLeaf, model: Model, names: set[str]) -> None:
+    """Each under its condition: a vendor, or a feature that /proc/cpuinfo has."""
+    assert hidden(model._replace(leaves=(leaf,))) == names
+
+
+@pytest.mark.parametrize(
+    ("family", "number", "immune"),
+    [("23", "49", True), ("25", "1", False), ("26", "17", True), ("26", "80", False), ("26", "96", True),
+     ("26", "128", False), ("27", "0", False), ("", "", False)],
+)  # fmt: skip
+def test_processors_that_do_not_set_the_bits_of_tsa(family: str, number: str, immune: bool) -> None:
+    """By family and model, without CPUID."""
+    assert hidden(Model("AuthenticAMD", family=family, model=number)) == (
+        {"TSA_L1_NO", "TSA_SQ_NO"} if immune else set()
+    )
+    assert hidden(Model("GenuineIntel", family=family, model=number)) == set()

@@ -1,0 +1,59 @@
+"""Watching NodeFeatureRules: unknown is not none."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.api import Api
+from support.rules import CRD, RULES, rule_object
+from support.waiting import eventually
+from zonewise.publish.rule_watch import RuleWatch
+from zonewise_common.kube.client import Client
+from zonewise_common.kube.config import Config
+from zonewise_sandbox.apiserver import ApiServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+@pytest.fixture
+def server() -> Iterator[ApiServer]:
+    server = ApiServer(0)
+    server.start()
+    yield server
+    server.close()
+
+
+def test_the_kind_may_come_later_and_objects_come_and_go(server: ApiServer) -> None:
+    changes: list[None] = []
+    with closing(Client(Config.from_url(server.url))) as client, closing(Api(server.url)) as api:
+        watch = RuleWatch(client, lambda: changes.append(None), absent_pause=0.01)
+        assert watch.rules() is None
+        watch.start()
+        with closing(watch):
+            assert watch.wait_known(10)
+            assert watch.rules() == ()
+            api.post(CRDS, CRD).ok()
+            for name in ("b", "a"):
+                api.post(RULES, rule_object({"matchFeatures": []}, name=name)).ok()
+            eventually(lambda: [one.name for one in watch.rules() or ()] == ["a", "b"])
+            count = len(changes)
+            api.delete(f"{RULES}/a").ok()
+            eventually(lambda: [one.name for one in watch.rules() or ()] == ["b"])
+            eventually(lambda: len(changes) > count)
+
+
+def test_rules_are_unknown_while_the_server_is_away() -> None:
+    changes: list[None] = []
+    with closing(Client(Config.from_url("http://127.0.0.1:1"))) as client:
+        watch = RuleWatch(client, lambda: changes.append(None))
+        watch.start()
+        with closing(watch):
+            eventually(lambda: watch.problem != "")
+            assert watch.rules() is None
+            assert changes

@@ -1,0 +1,38 @@
+"""The commands by name."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from zonewise.command_registry import BUILT_IN, DEPRECATED, entry_points, find_command, installed_commands, load
+from zonewise_common.cli.command import CommandError
+
+
+def test_all_commands_are_installed_here() -> None:
+    commands = installed_commands()
+    assert set(commands) == {*BUILT_IN, *entry_points()} - DEPRECATED
+    assert {"queue", "explain", "top", "submit", "cancel", "hold", "release", "forecast"} <= set(commands)
+
+
+def test_each_help_is_one_line_without_a_full_stop() -> None:
+    for name, command in installed_commands().items():
+        assert command.help, name
+        assert not command.help.endswith("."), name
+        assert "\n" not in command.help, name
+
+
+def test_a_command_whose_part_is_missing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = EntryPoint("queue", "no_such_package:COMMAND", "zonewise.commands")
+    monkeypatch.setattr("zonewise.command_registry.entry_points", lambda: {"queue": missing})
+    assert "queue" not in installed_commands()
+    with pytest.raises(CommandError, match="is its part of zonewise installed"):
+        load(missing)
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(CommandError, match="unknown command nope: there is adopt, agent"):
+        find_command("nope")
+    with pytest.raises(CommandError, match="unknown option -x; see `zonewise --help`"):
+        find_command("-x")

@@ -1,0 +1,55 @@
+"""One listing in each format."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+
+import pytest
+import yaml
+
+from zonewise_common.cli.command import CommandError
+from zonewise_common.cli.output_format import FORMATS, Listing, add_output_arguments, render_document, render_listing
+from zonewise_common.cli.table import Column, make_table
+from zonewise_common.cli.terminal import Terminal
+
+DOCUMENT = {"items": [{"name": "train", "script": "#!/bin/sh\nexit 0\n", "start": None}]}
+LISTING = Listing(
+    [make_table([Column("NAME")], [["train"]]), make_table([Column("EMPTY")], [])],
+    DOCUMENT,
+    ["job.batch/train"],
+    ["Forecasts are missing."],
+)
+
+
+def test_a_table_with_notes() -> None:
+    assert render_listing(LISTING, "table", Terminal()) == "NAME\ntrain\n\nForecasts are missing.\n"
+
+
+def test_nothing_to_list() -> None:
+    empty = Listing([make_table([Column("NAME")], [])], {}, empty="There are no jobs.")
+    assert render_listing(empty, "table", Terminal()) == "There are no jobs.\n"
+    assert render_listing(empty, "name", Terminal()) == ""
+
+
+def test_names() -> None:
+    assert render_listing(LISTING, "name", Terminal()) == "job.batch/train\n"
+
+
+def test_documents() -> None:
+    assert json.loads(render_listing(LISTING, "json", Terminal())) == DOCUMENT
+    text = render_listing(LISTING, "yaml", Terminal())
+    assert yaml.safe_load(text) == DOCUMENT
+    assert "script: |\n" in text
+
+
+def test_arguments() -> None:
+    parser = ArgumentParser()
+    add_output_arguments(parser)
+    assert vars(parser.parse_args([])) == {"output": "table", "color": "auto"}
+    assert [parser.parse_args(["-o", name]).output for name in FORMATS] == list(FORMATS)
+
+
+def test_an_unknown_format() -> None:
+    with pytest.raises(CommandError, match="unknown format xml: there is json, yaml"):
+        render_document({}, "xml")

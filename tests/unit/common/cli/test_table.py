@@ -1,0 +1,67 @@
+"""Tables: alignment, colours that take no room, and terminals that are too narrow."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise_common.cli.table import Cell, Column, make_table, render_table
+from zonewise_common.cli.terminal import Terminal
+
+COLUMNS = (
+    Column("NAME", shorten=True),
+    Column("PODS", right=True),
+    Column("NODE", wide=True),
+    Column("REASON", shorten=True),
+)
+TABLE = make_table(
+    COLUMNS,
+    [["train", "4", "node-1", "waits for quota of flavor h100"], [Cell("b", "bad"), "128", "", "runs"]],
+)
+
+
+def test_a_table() -> None:
+    assert render_table(TABLE, Terminal()) == (
+        "NAME    PODS   REASON\n"
+        "train      4   waits for quota of flavor h100\n"
+        "b        128   runs\n"
+    )  # fmt: skip
+
+
+def test_wide_has_more_columns() -> None:
+    assert render_table(TABLE, Terminal(width=40), wide=True).splitlines()[:2] == [
+        "NAME    PODS   NODE     REASON",
+        "train      4   node-1   waits for quota of flavor h100",
+    ]
+
+
+def test_colors_take_no_room() -> None:
+    colored = render_table(TABLE, Terminal(colors=True))
+    assert "\x1b[31mb\x1b[0m" in colored
+    assert re.sub(r"\x1b\[\d*m", "", colored) == render_table(TABLE, Terminal())
+
+
+def test_a_narrow_terminal_shortens_the_widest_text() -> None:
+    assert render_table(TABLE, Terminal(width=32)).splitlines()[1] == "train     4  waits for quota of…"
+    ascii_lines = render_table(TABLE, Terminal(width=32, unicode=False)).splitlines()
+    assert ascii_lines[1] == "train     4  waits for quota of~"
+
+
+def test_a_column_without_text_is_left_out() -> None:
+    assert render_table(make_table(COLUMNS[:2], [["a", ""]]), Terminal()) == "NAME\na\n"
+
+
+def test_a_row_of_another_length_is_a_mistake() -> None:
+    with pytest.raises(ValueError, match="another number of cells"):
+        make_table(COLUMNS, [["a"]])
+
+
+@given(st.lists(st.tuples(st.text(st.characters(codec="ascii", categories=["L"]), max_size=60), st.integers(0, 10**6))))
+def test_no_line_is_wider_than_the_terminal(rows: list[tuple[str, int]]) -> None:
+    """As far as columns may be shortened: these are."""
+    columns = (Column("NAME", shorten=True), Column("SIZE", right=True))
+    text = render_table(make_table(columns, [[name, str(size)] for name, size in rows]), Terminal(width=40))
+    assert all(len(line) <= 40 for line in text.splitlines())

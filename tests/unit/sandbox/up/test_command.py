@@ -1,0 +1,61 @@
+"""Arguments of `zonewise up`: what is wrong with them, in one line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.command_line import run, run_rejected
+from zonewise_sandbox.up.command import COMMAND, MIX_NAMES
+from zonewise_sandbox.up.node_kinds import NODE_KINDS
+from zonewise_scheduler.simulator.inputs.mixes import MIXES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--nodes", "foo"), "--nodes foo: there is neither a kind nor a file 'foo': can be hgx-h100"),
+        (("--nodes", "0"), "--nodes 0: not from 1 to 5000 nodes: 0"),
+        (("--port", "65536"), "argument --port: not a port from 0 to 65535: 65536"),
+        (("--status-port", "x"), "argument --status-port: not a port from 0 to 65535: x"),
+        (("--speed", "0"), "argument --speed: not a number above 0: 0"),
+        (("--speed", "4000"), "argument --speed: not up to 3600: 4000"),
+        (("--speed", "fast"), "argument --speed: not a number above 0: fast"),
+        (("--load", "foo"), "--load foo: there is no such mix; there is hpc, ai, batch"),
+        (("--load", "ai", "--nodes", "2xxeon-8358"), "--load ai: nodes: none has nvidia.com/gpu"),
+        (("--load", "ai", "--load-share", "-1"), "argument --load-share: not a number above 0: -1"),
+        (("--load-share", "0.5"), "--load-share goes with --load"),
+        (("--seed", "1"), "--seed goes with --load"),
+        (("--kubeconfig", "--nodes", "4"), "--nodes is of a simulated cluster"),
+        (("--context", "a", "--load-share", "1"), "--load-share is of a simulated cluster"),
+        (("--kubeconfig", "/nowhere/config"), "/nowhere/config: "),
+    ],
+)
+def test_wrong_arguments(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str) -> None:
+    assert run_rejected(capsys, "up", *arguments).startswith(message)
+
+
+def test_a_kubeconfig_that_exists_is_not_overwritten(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    file.write_text("mine")
+    arguments = ("--nodes", "1xxeon-8358", "--port", "0", "--status-port", "0", "--write-kubeconfig", str(file))
+    assert run_rejected(capsys, "up", *arguments) == f"--write-kubeconfig {file}: the file exists"
+    assert file.read_text() == "mine"
+
+
+def test_the_help_names_every_kind_and_mix(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal of 80 columns; what it does is in one line without a full stop."""
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = run(capsys, "up", "--help")
+    assert all(name in shown for name in (*NODE_KINDS, *MIXES))
+    assert "examples:" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    assert not COMMAND.help.endswith(".")
+
+
+def test_the_names_of_mixes_are_the_simulators() -> None:
+    assert tuple(MIXES) == MIX_NAMES

@@ -1,0 +1,66 @@
+"""A cluster that is only shown: nothing in it changes, and what is wrong is told in one line."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from support.waiting import eventually
+from zonewise_sandbox.apiserver import ApiServer
+from zonewise_sandbox.up.kubeconfig import kubeconfig, written_kubeconfig
+from zonewise_sandbox.up.node_descriptions import parse_nodes
+from zonewise_sandbox.up.observer import ObserverError, open_observer
+from zonewise_sandbox.up.program_threads import free_port
+from zonewise_sandbox.up.shipped_objects import NodeObjects, definitions, queue_objects
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+JOB: dict[str, Any] = {
+    "metadata": {"name": "held", "namespace": "default", "labels": {"kueue.x-k8s.io/queue-name": "default"}},
+    "spec": {
+        "suspend": True,
+        "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "none"}]}},
+    },
+}
+PLURALS = {"Topology": "topologies", "ResourceFlavor": "resourceflavors", "ClusterQueue": "clusterqueues",
+           "LocalQueue": "localqueues"}  # fmt: skip
+
+
+def shown(url: str, path: str) -> Any:
+    with contextlib.closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)) as connection:
+        connection.request("GET", path)
+        return json.loads(connection.getresponse().read())
+
+
+def test_nothing_is_written() -> None:
+    """Not even what a leader would write at once: the Workload of a Job, and the status of its queue."""
+    nodes = parse_nodes("1xxeon-8358")
+    with ApiServer(crds=definitions()) as server:
+        server.create("", "nodes", NodeObjects("2026-01-01T00:00:00Z").node(nodes.nodes[0]))
+        for obj in queue_objects(nodes):
+            server.create("kueue.x-k8s.io", PLURALS[obj["kind"]], obj)
+        server.create("batch", "jobs", JOB)
+        version = server.store.version
+        with written_kubeconfig(server.url, "") as path, open_observer(path, "", 0, threading.Event()) as observer:
+            eventually(lambda: shown(observer.status_url, "/api/v1/queues")["clusterQueues"])
+            assert shown(observer.status_url, "/api/v1/workloads")["items"] == []
+        assert server.store.version == version
+
+
+@pytest.mark.parametrize(
+    ("context", "message"),
+    [("", "the cluster cannot be read: .*refused"), ("other", "other")],
+)
+def test_what_is_wrong(tmp_path: Path, context: str, message: str) -> None:
+    """No server, or no such context."""
+    file = tmp_path / "config"
+    file.write_text(kubeconfig(f"http://127.0.0.1:{free_port()}"))
+    with pytest.raises(ObserverError, match=message), open_observer(str(file), context, 0, threading.Event()):
+        pass

@@ -1,0 +1,48 @@
+"""#SBATCH lines: which count, and what a script must be."""
+
+from __future__ import annotations
+
+import pytest
+
+from zonewise_common.cli.command import CommandError
+from zonewise_scheduler.client.batch_script import read_script, wrapped_script
+
+SCRIPT = """\
+#!/bin/bash
+# a comment
+#SBATCH -N 4 --time=2:00:00   # two hours
+
+#SBATCH\t--job-name="my job"
+#SBATCHX -N 9
+##SBATCH -N 9
+echo start
+#SBATCH -N 9
+"""
+
+
+def test_lines_before_the_first_command_count() -> None:
+    script = read_script(SCRIPT, "a.sh")
+    assert script.words == ("-N", "4", "--time=2:00:00", "--job-name=my job")
+    assert script.lines == (3, 3, 3, 5)
+    assert script.content == SCRIPT
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("echo\n", "a.sh: line 1: a script begins with #!"),
+        ("", "a.sh: line 1: a script begins with #!"),
+        ("#!/bin/sh\n#SBATCH -J 'a\n", "a.sh: line 2: No closing quotation"),
+        ("#!/bin/sh\0", "zero byte"),
+        ("#!/bin/sh\n" + "x" * 900_000, "more than 900000 bytes"),
+    ],
+)
+def test_what_is_no_script(content: str, message: str) -> None:
+    with pytest.raises(CommandError, match=message):
+        read_script(content, "a.sh")
+
+
+def test_a_wrapped_command_has_no_options() -> None:
+    script = wrapped_script("echo $HOME")
+    assert script.words == ()
+    assert script.content.endswith("\necho $HOME\n")

@@ -1,0 +1,129 @@
+"""What `zonewise explain` says about a job."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from zonewise_common.cli.terminal import Terminal
+from zonewise_scheduler.client.describe_job import JobContextFacts, describe_job, event_time
+from zonewise_scheduler.client.description import render_description
+from zonewise_scheduler.client.explanation_facts import ExplanationFacts, read_explanation
+from zonewise_scheduler.client.job_facts import JobFacts
+from zonewise_scheduler.client.pod_facts import PodFacts
+
+Json = dict[str, Any]
+
+NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z
+WAITING = JobFacts(
+    "ns", "job-b-12345", "Job", "batch/v1", "b", "gpu", "Pending", 2, 0, "research", NOW - 720, None, 7200.0,
+    position=3, reserved_start=NOW + 8400, earliest=NOW + 3600, likely=NOW + 7800, latest=NOW + 9000,
+    reason="WaitingForQuota", message="needs 8 GPUs; cohort lab has 0 left", requests=(("main", 2, {"cpu": 4000}),),
+)  # fmt: skip
+RUNNING = replace(
+    WAITING,
+    name="a",
+    workload="job-a-12345",
+    state="Admitted",
+    started_at=NOW - 1800,
+    deadline=NOW + 5400,
+    reason="",
+    message="",
+)
+BLOCKED = ExplanationFacts(("ns/job-a-12345", "ns/job-x-1"), (), NOW + 8400, reserved=True)
+
+NOTHING = JobContextFacts()
+
+
+def text(job: JobFacts, context: JobContextFacts = NOTHING, **settings: Any) -> list[str]:
+    return render_description(describe_job(job, context, NOW), "table", Terminal(**settings)).splitlines()
+
+
+def test_why_a_job_waits() -> None:
+    lines = text(WAITING, JobContextFacts(BLOCKED, {"ns/job-a-12345": RUNNING}))
+    assert lines == [
+        "Job ns/b",
+        "state     Pending for 12m, number 3 in its ClusterQueue",
+        "queue     LocalQueue gpu, ClusterQueue research",
+        "requests  2 pods, each 4 cpu",
+        "walltime  2h",
+        "reason    WaitingForQuota",
+        "why       needs 8 GPUs",
+        "          cohort lab has 0 left",
+        "start     reserved, at 02:20 UTC (in 2h20m) at the latest",
+        "forecast  earliest at 01:00 UTC (in 1h), likely at 02:10 UTC (in 2h10m), latest at 02:20 UTC (in 2h20m)",
+        "",
+        "MUST END FIRST   STATE      RUN   ENDS AT THE LATEST",
+        "ns/a             Admitted   30m   at 01:30 UTC (in 1h30m)",
+        "ns/job-x-1",
+    ]
+
+
+def test_eighty_columns() -> None:
+    context = JobContextFacts(BLOCKED, {"ns/job-a-12345": RUNNING})
+    assert max(map(len, text(WAITING, context, width=80))) <= 80
+
+
+@pytest.mark.parametrize(
+    ("explanation", "job", "start"),
+    [
+        (ExplanationFacts(never_fits=True), WAITING, "never: it does not fit even when all others have ended"),
+        (
+            ExplanationFacts(start=NOW + 60),
+            replace(WAITING, reserved_start=None),
+            "at 00:01 UTC (in 1m), which is not reserved",
+        ),
+        (
+            ExplanationFacts(("ns/a",)),
+            replace(WAITING, reserved_start=None),
+            "unknown: what must end first declares no walltime",
+        ),
+    ],
+)
+def test_starts(explanation: ExplanationFacts, job: JobFacts, start: str) -> None:
+    assert f"start     {start}" in text(job, JobContextFacts(explanation))
+
+
+def test_a_running_job_has_its_pods_and_the_problems_of_their_nodes() -> None:
+    pods = [
+        PodFacts("ns", "a-0", "node-1", "Running", {}, predicted_admission="main zones=0 cpus=1-4"),
+        PodFacts("ns", "a-1", "node-2", "Failed", {}, reason="TopologyAffinityError", message="cannot be aligned"),
+    ]
+    context = JobContextFacts(pods=pods, node_problems={"node-2": ("GpuLost: XID79: GPU 3 has fallen off the bus",)})
+    lines = text(RUNNING, context)
+    assert "state        Admitted, runs for 30m, ends in 1h30m at the latest" in lines
+    assert "node node-2  GpuLost: XID79: GPU 3 has fallen off the bus" in lines
+    assert "a-0   node-1   Running   main zones=0 cpus=1-4" in lines
+    assert lines[-1].endswith("TopologyAffinityError: cannot be aligned")
+
+
+def test_a_job_that_runs_longer_than_it_declares() -> None:
+    assert "state     Admitted, runs for 30m, 10m longer than it declares" in text(replace(RUNNING, deadline=NOW - 600))
+
+
+def test_the_newest_events() -> None:
+    def event(reason: str, at: str) -> Json:
+        return {"reason": reason, "message": "m", "lastTimestamp": at, "involvedObject": {"name": "b"}}
+
+    events = [event("Admitted", "2025-12-31T23:59:30Z"), event("Pending", "2025-12-31T23:50:00Z")]
+    assert [line.split() for line in text(RUNNING, JobContextFacts(events=events))[-2:]] == [
+        ["10m", "Pending", "m"], ["30s", "Admitted", "m"],
+    ]  # fmt: skip
+    assert "Pending" not in text(WAITING, JobContextFacts(events=events))[-2:][0]
+    assert event_time({"eventTime": "2026-01-01T00:00:00.5Z"}) == NOW + 0.5
+    assert event_time({}) == 0.0
+
+
+def test_for_programs() -> None:
+    description = describe_job(WAITING, JobContextFacts(BLOCKED), NOW)
+    assert description.document["waitsFor"] == ["ns/job-a-12345", "ns/job-x-1"]
+    assert description.document["couldStart"] == "2026-01-01T02:20:00Z"
+    assert render_description(description, "name", Terminal()) == "job.batch/b\n"
+
+
+def test_the_explanation_of_the_read_api() -> None:
+    row = {"explanation": {"waitsFor": ["ns/a"], "preempts": [], "start": "2026-01-01T00:00:00Z", "reserved": True}}
+    assert read_explanation(row) == ExplanationFacts(("ns/a",), (), NOW, reserved=True)
+    assert read_explanation(None) == ExplanationFacts()

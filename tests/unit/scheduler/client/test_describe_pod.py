@@ -1,0 +1,80 @@
+"""What `zonewise explain` says about a pod."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from support.command_cluster import GPU
+from zonewise_common.cli.terminal import Terminal
+from zonewise_common.k8s.cpuset import CpuSet
+from zonewise_common.nrt.holdings import Holdings, holdings_key
+from zonewise_scheduler.client.describe_pod import describe_pod, held_text
+from zonewise_scheduler.client.description import render_description
+from zonewise_scheduler.client.node_facts import NodeAvailability
+from zonewise_scheduler.client.pod_facts import PodFacts, read_pod_facts
+
+NOW = 1_767_225_600.0
+POD = PodFacts(
+    "ns", "a-0", "node-1", "Running", {"cpu": 4000}, "job-a", "a", "main zones=0 cpus=4-7", created_at=NOW - 90
+)
+HELD = Holdings(CpuSet.parse_list("4-7").bits, ((GPU, 1, 1), ("memory", 3, 8 << 30)))
+
+
+def lines(pod: PodFacts, node: NodeAvailability | None = None) -> list[str]:
+    return render_description(describe_pod(pod, node, (), NOW), "table", Terminal()).splitlines()
+
+
+def test_what_was_predicted_and_what_it_holds() -> None:
+    node = NodeAvailability("node-1", zones=(), holdings={holdings_key("ns", "a-0"): HELD})
+    assert lines(POD, node) == [
+        "Pod ns/a-0",
+        "phase      Running, created 1m30s ago",
+        "job        a",
+        "requests   4 cpu",
+        "node       node-1",
+        "predicted  main zones=0 cpus=4-7",
+        "holds      CPUs 4-7, 1 nvidia.com/gpu of zone 0, 8Gi memory of zones 0-1",
+    ]
+
+
+def test_what_is_unknown_is_said_so() -> None:
+    assert "holds      unknown: its node has no NodeResourceTopology" in lines(POD, NodeAvailability("node-1"))
+    shared = NodeAvailability("node-1", zones=())
+    assert "holds      nothing exclusively, as far as its node reports" in lines(POD, shared)
+    assert held_text(Holdings()) == "nothing"
+
+
+def test_a_rejection() -> None:
+    rejected = POD._replace(phase="Failed", reason="TopologyAffinityError", message="Resources cannot be allocated")
+    assert rejected.is_rejected
+    assert "rejected   TopologyAffinityError: Resources cannot be allocated" in lines(rejected)
+    assert not POD._replace(phase="Failed", reason="Evicted").is_rejected
+
+
+def test_a_pod_that_waits() -> None:
+    obj: dict[str, Any] = {
+        "metadata": {"namespace": "ns", "name": "p"},
+        "spec": {
+            "schedulingGates": [{"name": "kueue.x-k8s.io/admission"}, {"name": "example.com/x"}],
+            "containers": [],
+        },
+        "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "message": "gated"}]},
+    }
+    said = lines(read_pod_facts(obj, []))
+    assert "waits     waits in the queue: `zonewise explain` of its job has the reason" in said
+    assert "          has the scheduling gate example.com/x" in said
+    obj["spec"]["schedulingGates"] = []
+    assert "unscheduled  gated" in lines(read_pod_facts(obj, []))
+
+
+def test_containers_with_problems() -> None:
+    statuses = [
+        {"name": "a", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}},
+        {"name": "b", "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}},
+        {"name": "c", "state": {"waiting": {"reason": "ContainerCreating"}}},
+    ]
+    pod = read_pod_facts({"metadata": {"name": "p"}, "status": {"containerStatuses": statuses}}, [])
+    assert pod.container_problems == (
+        "container a: ImagePullBackOff: no such image",
+        "container b has ended with exit code 137 (OOMKilled)",
+    )

@@ -1,0 +1,141 @@
+"""Cancel, hold and release: what is changed, and what a change at the same time does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from zonewise_common.kube.errors import Conflict, NotFound
+from zonewise_common.kube.resources import JOB_SETS, JOBS, PODS, WORKLOADS, Resource
+from zonewise_scheduler.client.job_actions import cancel, hold, owner_resource, release
+from zonewise_scheduler.client.job_facts import read_job
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.client.session import Session
+
+Json = dict[str, Any]
+
+
+def workload(
+    name: str, *true: str, kind: str = "Job", version: str = "batch/v1", owners: int = 1, active: bool = True
+) -> Json:
+    references = [
+        {"apiVersion": version, "kind": kind, "name": name if owners == 1 else f"{name}-{i}", "uid": "u"}
+        for i in range(owners)
+    ]
+    metadata = {"namespace": "ns", "name": f"w-{name}", "ownerReferences": references, "resourceVersion": "7"}
+    conditions = [{"type": each, "status": "True"} for each in true]
+    return {"metadata": metadata, "spec": {"active": active}, "status": {"conditions": conditions}}
+
+
+class FakeCluster:
+    """A client and a session of Workloads; the first `conflicts` patches come too late."""
+
+    def __init__(self, *workloads: Json, jobs: tuple[str, ...] = (), conflicts: int = 0) -> None:
+        self.workloads = workloads
+        self.jobs = jobs
+        self.conflicts = conflicts
+        self.patches: list[tuple[str, Json]] = []
+        self.deleted: list[tuple[str, str, str]] = []
+        self.namespace = "ns"
+        self.client = self
+
+    def list(self, resource: Resource, *, scope: str | None) -> list[Json]:
+        assert (resource, scope) == (WORKLOADS, "ns")
+        return [*self.workloads]
+
+    def find(self, resource: Resource, name: str, *, namespace: str) -> Json | None:
+        assert resource == JOBS
+        return {"metadata": {"name": name, "namespace": namespace}} if name in self.jobs else None
+
+    def patch(self, resource: Resource, name: str, patch: Json, *, kind: object, namespace: str) -> None:
+        if self.conflicts:
+            self.conflicts -= 1
+            raise Conflict(409, "Conflict", "the object has been modified")
+        self.patches.append((name, patch))
+
+    def delete(self, resource: Resource, name: str, *, namespace: str, propagation: str = "") -> None:
+        if name == "gone":
+            raise NotFound(404, "NotFound", "jobs not found")
+        self.deleted.append((resource.plural, name, propagation))
+
+    @property
+    def session(self) -> Session:
+        return cast("Session", self)
+
+
+def test_hold_changes_the_version_that_was_read() -> None:
+    cluster = FakeCluster(workload("a"))
+    assert hold(cluster.session, "a").message == "Job ns/a is held"
+    assert cluster.patches == [("w-a", {"metadata": {"resourceVersion": "7"}, "spec": {"active": False}})]
+
+
+def test_a_change_at_the_same_time_is_looked_at_again() -> None:
+    cluster = FakeCluster(workload("a"), conflicts=2)
+    assert hold(cluster.session, "a").done
+    assert len(cluster.patches) == 1
+    assert hold(FakeCluster(workload("a"), conflicts=99).session, "a").message == "a changes all the time: try again"
+
+
+@pytest.mark.parametrize(
+    ("conditions", "active", "requeue", "done", "message"),
+    [
+        (("QuotaReserved", "Admitted"), True, False, False, "Job ns/a is Admitted: --requeue stops it, and holds it"),
+        (("QuotaReserved", "Admitted"), True, True, True, "Job ns/a is held"),
+        (("QuotaReserved",), True, False, False, "Job ns/a is Reserved: --requeue stops it, and holds it"),
+        (("Finished",), True, True, False, "Job ns/a has finished"),
+        ((), False, False, True, "Job ns/a is held already"),
+    ],
+)
+def test_hold(conditions: tuple[str, ...], active: bool, requeue: bool, done: bool, message: str) -> None:
+    cluster = FakeCluster(workload("a", *conditions, active=active))
+    result = hold(cluster.session, "a", requeue=requeue)
+    assert (result.done, result.message) == (done, message)
+
+
+def test_release() -> None:
+    cluster = FakeCluster(workload("a", active=False), workload("b"), workload("c", "Finished"))
+    assert release(cluster.session, "a").message == "Job ns/a is released"
+    assert cluster.patches == [("w-a", {"metadata": {"resourceVersion": "7"}, "spec": {"active": True}})]
+    assert release(cluster.session, "b") == (True, "Job ns/b is not held: it is Pending", "job.batch/b")
+    assert not release(cluster.session, "c").done
+
+
+def test_cancel_deletes_the_owner_of_each_kind() -> None:
+    cluster = FakeCluster(
+        workload("a"), workload("s", kind="JobSet", version="jobset.x-k8s.io/v1alpha2"),
+        workload("g", kind="Pod", version="v1", owners=2), jobs=("plain",),
+    )  # fmt: skip
+    for name in ("a", "jobset/s", "workload/w-g", "plain"):
+        assert cancel(cluster.session, name).done
+    assert cluster.deleted == [
+        ("jobs", "a", "Background"), ("jobsets", "s", "Background"), ("pods", "g-0", ""), ("pods", "g-1", ""),
+        ("jobs", "plain", "Background"),
+    ]  # fmt: skip
+
+
+def test_what_cannot_be_cancelled() -> None:
+    cluster = FakeCluster(workload("gone"), workload("done", "Finished"))
+    assert cancel(cluster.session, "gone").message == "Job ns/gone does not exist any more"
+    assert "has finished" in cancel(cluster.session, "done").message
+    assert "there is no job none in namespace ns" in cancel(cluster.session, "none").message
+    assert "there is no job jobset/gone" in cancel(cluster.session, "jobset/gone").message
+
+
+def test_a_dry_run_changes_nothing() -> None:
+    cluster = FakeCluster(workload("a"), workload("b", active=False))
+    results = [cancel(cluster.session, "a", dry_run=True), hold(cluster.session, "a", dry_run=True)]
+    results.append(release(cluster.session, "b", dry_run=True))
+    assert all(result.done and result.message.endswith(" (dry run)") for result in results)
+    assert cluster.patches == cluster.deleted == []
+
+
+def test_a_job_that_waits_for_others_cannot_be_held() -> None:
+    assert "has no Workload" in hold(FakeCluster(jobs=("a",)).session, "a").message
+
+
+@pytest.mark.parametrize("resource", [JOBS, JOB_SETS, PODS])
+def test_the_kind_of_an_owner(resource: Resource) -> None:
+    job = read_job(workload("a", kind=resource.kind, version=resource.api_version))
+    assert owner_resource(job) == resource

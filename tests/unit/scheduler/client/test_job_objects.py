@@ -1,0 +1,140 @@
+"""The objects of a job, and what its start script does in a shell."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from zonewise_scheduler.client.job_objects import job_objects, start_script, summary
+from zonewise_scheduler.client.job_request import GPU, JobRequest
+from zonewise_scheduler.client.sbatch_values import parse_array
+from zonewise_scheduler.controller.jobs.batch_job import ADAPTER
+from zonewise_scheduler.controller.workloads.manifest import ManifestOptions, build_workload
+from zonewise_scheduler.quota.api.declared_walltime import read_walltime
+from zonewise_scheduler.quota.api.workload_reader import read_workload
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Json = dict[str, Any]
+
+SCRIPT = "#!/bin/sh\necho run\n"
+TRAIN = JobRequest("train", "image:1", "gpu", 4, 8, 32, 64 << 30, {GPU: 8}, 7200.0)
+
+
+def objects(request: JobRequest) -> dict[str, Json]:
+    return {obj["kind"]: obj for obj in job_objects(request, SCRIPT)}
+
+
+def test_a_job_of_several_pods() -> None:
+    by_kind = objects(TRAIN)
+    assert list(by_kind) == ["ConfigMap", "Service", "Job"]
+    assert by_kind["ConfigMap"]["data"]["script"] == SCRIPT
+    assert by_kind["ConfigMap"]["data"]["hosts"].splitlines()[3] == "train-3.train slots=8"
+    assert by_kind["ConfigMap"]["data"]["hosts.hydra"].splitlines()[0] == "train-0.train:8"
+    assert by_kind["Service"]["spec"]["clusterIP"] == "None"
+    job = by_kind["Job"]
+    assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "gpu"
+    assert (job["spec"]["suspend"], job["spec"]["completions"], job["spec"]["parallelism"]) == (True, 4, 4)
+    pod = job["spec"]["template"]["spec"]
+    assert pod["subdomain"] == by_kind["Service"]["metadata"]["name"]
+    [container] = pod["containers"]
+    assert container["resources"]["requests"] == container["resources"]["limits"]
+    assert container["resources"]["limits"] == {"cpu": "32", "memory": "64Gi", GPU: "8"}
+    assert summary(TRAIN) == "4 pods, each 32 cpu, 64Gi memory, 8 nvidia.com/gpu"
+
+
+def test_the_planner_reads_the_walltime() -> None:
+    job = objects(TRAIN)["Job"]
+    assert job["spec"]["activeDeadlineSeconds"] == 7200
+    assert read_walltime(job) == (7200.0, ())
+
+
+def test_the_controller_makes_a_workload_of_it() -> None:
+    job = objects(TRAIN)["Job"]
+    job["metadata"] |= {"uid": "u", "namespace": "ns"}
+    workload = build_workload(job, ADAPTER.resource, ADAPTER.pod_sets(job), ManifestOptions())
+    result = read_workload(workload)
+    assert result.workload is not None
+    assert (result.workload.pod_sets[0].pods, result.workload.walltime) == (4, 7200.0)
+
+
+def test_one_pod_needs_no_service() -> None:
+    by_kind = objects(JobRequest("a", "i", "q"))
+    assert list(by_kind) == ["ConfigMap", "Job"]
+    assert "hosts" not in by_kind["ConfigMap"]["data"]
+    assert "annotations" not in by_kind["Job"]["metadata"]
+
+
+def test_an_array_declares_the_time_of_all_its_waves() -> None:
+    """Each element has the time limit of its own; ten elements, three at once, run in four waves."""
+    spec = objects(JobRequest("a", "i", "q", walltime=60.0, array=parse_array("0-9%3")))["Job"]["spec"]
+    assert (spec["completions"], spec["parallelism"], spec["backoffLimitPerIndex"]) == (10, 3, 0)
+    assert "activeDeadlineSeconds" not in spec
+    assert spec["template"]["spec"]["activeDeadlineSeconds"] == 60
+    assert read_walltime(objects(JobRequest("a", "i", "q", walltime=60.0, array=parse_array("0-9%3")))["Job"])[0] == 240
+
+
+def test_other_fields() -> None:
+    request = TRAIN._replace(
+        mpi=True, ssh_keys="keys", node_selector={"pool": "a"}, priority_class="high", topology="rack",
+        volumes=(("data", "/data"),), dependency="afterok:prepare", requeue=True, working_directory="/work",
+        environment={"A": "1"}, arguments=("x", "y"),
+    )  # fmt: skip
+    job = objects(request)["Job"]
+    assert job["spec"]["successPolicy"] == {"rules": [{"succeededIndexes": "0"}]}
+    assert job["spec"]["backoffLimit"] == 6
+    assert job["metadata"]["annotations"]["zonewise.dev/dependency"] == "afterok:prepare"
+    assert job["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] == "high"
+    template = job["spec"]["template"]
+    assert template["metadata"]["annotations"] == {"kueue.x-k8s.io/podset-required-topology": "rack"}
+    assert template["spec"]["nodeSelector"] == {"pool": "a"}
+    [container] = template["spec"]["containers"]
+    assert container["command"] == ["/zonewise/start", "x", "y"]
+    assert container["workingDir"] == "/work"
+    assert {"name": "A", "value": "1"} in container["env"]
+    assert {mount["name"] for mount in container["volumeMounts"]} == {
+        volume["name"] for volume in template["spec"]["volumes"]
+    }
+
+
+# --- the start script
+
+
+def started(request: JobRequest, index: int, directory: Path) -> str:
+    """What a script prints that the start script runs in a pod of an index."""
+    script = directory / "script"
+    script.write_text('#!/bin/sh\necho "$SLURM_ARRAY_TASK_ID $SLURM_ARRAY_TASK_COUNT $SLURM_NODEID $*"\n')
+    script.chmod(0o755)
+    code = start_script(request).replace("/zonewise/script", str(script))
+    environ = {"PATH": "/usr/bin:/bin", "JOB_COMPLETION_INDEX": str(index)}
+    command = ["sh", "-c", code, "start", "x", "y z"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, env=environ, cwd=directory)
+    assert result.stderr == ""
+    return result.stdout
+
+
+@pytest.mark.parametrize(("array", "index", "element"), [("0-3", 2, 2), ("1,3,5-7", 3, 6), ("10-30:10", 0, 10)])
+def test_an_element_of_an_array(array: str, index: int, element: int, tmp_path: Path) -> None:
+    request = JobRequest("a", "i", "q", array=parse_array(array))
+    assert request.array is not None
+    assert started(request, index, tmp_path) == f"{element} {len(request.array.indexes)}  x y z\n"
+
+
+def test_a_pod_of_several(tmp_path: Path) -> None:
+    assert started(TRAIN, 3, tmp_path) == "  3 x y z\n"
+
+
+def test_output_goes_to_a_file(tmp_path: Path) -> None:
+    request = JobRequest("a", "i", "q", array=parse_array("5-9"), output_file="out of %x-%a.$HOME.txt")
+    assert started(request, 1, tmp_path) == ""
+    assert (tmp_path / "out of a-6.$HOME.txt").read_text().startswith("6 5")
+
+
+def test_a_worker_of_mpi_runs_sshd_and_the_first_pod_waits_for_names(tmp_path: Path) -> None:
+    code = start_script(TRAIN._replace(mpi=True, ssh_keys="keys"))
+    subprocess.run(["sh", "-n", "-c", code], check=True)
+    assert "until getent hosts" in code
+    assert code.index("sshd") < code.index("exec /zonewise/script")

@@ -1,0 +1,150 @@
+"""Nodes zone by zone: what is free, and how fragmented it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.command_cluster import GPU, report
+from zonewise_common.cli.output_format import render_listing
+from zonewise_common.cli.terminal import Terminal
+from zonewise_scheduler.client.node_facts import NodeAvailability, is_gpu, largest_block, read_node_facts
+from zonewise_scheduler.client.node_listing import cluster_largest, list_nodes, memory_text
+from zonewise_scheduler.client.pod_facts import PodFacts, read_pod_facts
+
+Json = dict[str, Any]
+
+
+def node(name: str = "node-0", *conditions: Json, **spec: Any) -> Json:
+    allocatable = {"cpu": "16", "memory": "128Gi", "pods": "110", GPU: "8"}
+    ready = {"type": "Ready", "status": "True"}
+    return {
+        "metadata": {"name": name},
+        "spec": spec,
+        "status": {"allocatable": allocatable, "conditions": [ready, *conditions]},
+    }
+
+
+def pod(name: str, node_name: str = "node-0", phase: str = "Running", **requests: str) -> PodFacts:
+    amounts = {GPU if key == "gpu" else key: value for key, value in requests.items()}
+    container = {"name": "c", "resources": {"requests": amounts}}
+    obj = {
+        "metadata": {"namespace": "ns", "name": name},
+        "spec": {"nodeName": node_name, "containers": [container]},
+        "status": {"phase": phase},
+    }
+    return read_pod_facts(obj, [])
+
+
+def facts(*pods: PodFacts, free: Any = ((8, 4), (2, 1)), obj: Json | None = None) -> NodeAvailability:
+    problems: list[str] = []
+    found = read_node_facts("node-0", obj or node(), None if free is None else report("node-0", free), pods, problems)
+    assert problems == []
+    return found
+
+
+def table(*nodes: NodeAvailability, output: str = "table", width: int = 0) -> list[str]:
+    return render_listing(list_nodes(nodes), output, Terminal(width=width)).splitlines()
+
+
+def test_zones_of_a_node() -> None:
+    assert table(facts(pod("a", cpu="6", memory="48Gi", gpu="3"))) == [
+        "NODE     ZONE   CPUS FREE   OF   MEMORY FREE      OF   GPUS FREE   OF   LARGEST   PODS",
+        "node-0                 10   16          80Gi   128Gi           5    8       80%      1",
+        "            0           8    8          64Gi    64Gi           4    4",
+        "            1           2    8          16Gi    64Gi           1    4",
+    ]
+
+
+def test_eighty_columns() -> None:
+    assert max(map(len, table(facts(), width=80))) <= 80
+
+
+def test_wide_has_the_ids_of_free_cpus() -> None:
+    lines = table(facts(), output="wide")
+    assert "14-15" in lines[3]
+    assert "single-numa-node/container" in lines[1]
+
+
+def test_pods_that_have_ended_or_are_elsewhere_do_not_count() -> None:
+    found = facts(pod("a", cpu="4", phase="Succeeded"), pod("b", "node-1", cpu="4"), pod("c", cpu="500m"))
+    assert (found.free("cpu"), len(found.pods)) == (15_500, 1)
+    assert table(found)[1].split()[1] == "15.5"
+
+
+def test_without_a_report_zones_are_unknown() -> None:
+    found = facts(free=None)
+    assert found.zones is None
+    assert table(found)[1].split()[-2:] == ["no", "report"]
+    assert list_nodes([found]).document["items"][0]["zones"] is None
+
+
+def test_problems_of_a_node() -> None:
+    bad = {
+        "type": "MemoryPressure",
+        "status": "True",
+        "reason": "KubeletHasInsufficientMemory",
+        "message": "little is left",
+    }
+    found = facts(obj=node("node-0", bad, unschedulable=True))
+    assert found.problems == ("MemoryPressure: KubeletHasInsufficientMemory: little is left",)
+    assert table(found)[1].endswith("MemoryPressure")
+    assert table(facts(obj=node("node-0", unschedulable=True)))[1].endswith("cordoned")
+    down = node()
+    down["status"]["conditions"] = [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]
+    assert facts(obj=down).problems == ("not Ready: NodeStatusUnknown",)
+
+
+def test_the_sum_of_nodes() -> None:
+    busy = facts(pod("a", cpu="6", gpu="3"))._replace(name="node-1")
+    last = table(facts(), busy)[-1].split()
+    assert last[:3] == ["2", "nodes", "26"]
+    assert last[-2:] == [f"{round(100 * 8 / 13)}%", "1"]
+
+
+def test_fragmentation() -> None:
+    assert largest_block([4, 4]) == 0.5
+    assert largest_block([0, 4, None]) == 1.0
+    assert largest_block([0, 0]) is None
+    assert largest_block([]) is None
+    assert cluster_largest([facts()]) == 1.0
+    assert cluster_largest([facts(pod("a", gpu="1"))]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("resource", "is_one"),
+    [("nvidia.com/gpu", True), ("nvidia.com/mig-1g.10gb", True), ("amd.com/gpu", True), ("cpu", False),
+     ("rdma/hca", False), ("gpu", False)],
+)  # fmt: skip
+def test_resources_of_gpus(resource: str, is_one: bool) -> None:
+    assert is_gpu(resource) is is_one
+
+
+def test_memory() -> None:
+    assert [memory_text(size) for size in (None, 512 << 20, 3 << 29, 64 << 30)] == ["", "512Mi", "1.5Gi", "64Gi"]
+
+
+def test_a_damaged_report_is_a_problem() -> None:
+    problems: list[str] = []
+    damaged = report("node-0")
+    damaged["zones"][0]["resources"][0]["available"] = "many"
+    found = read_node_facts("node-0", node(), damaged, (), problems)
+    assert len(found.zones or ()) == 2
+    assert problems == ["zones[0].resources[0] (cpu): not a quantity: 'many'"]
+
+
+def test_what_a_pod_requests() -> None:
+    """An init container beside a sidecar, then the others; pod-level requests replace both (KEP-2837)."""
+    spec: Json = {
+        "initContainers": [
+            {"name": "s", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}},
+            {"name": "i", "resources": {"requests": {"cpu": "6", "memory": "1Gi"}}},
+        ],
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}],
+        "overhead": {"cpu": "250m"},
+    }
+    obj = {"metadata": {"name": "p"}, "spec": spec}
+    assert read_pod_facts(obj, []).requests == {"cpu": 7250, "memory": 1 << 30}
+    spec["resources"] = {"requests": {"cpu": "4"}}
+    assert read_pod_facts(obj, []).requests == {"cpu": 4250, "memory": 1 << 30}

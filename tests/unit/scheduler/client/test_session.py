@@ -1,0 +1,85 @@
+"""Which cluster a command reaches."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from zonewise_common.cli.command import CommandError
+from zonewise_scheduler.client.session import add_cluster_arguments, open_session
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+current-context: a
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: u, user: {}}]
+contexts: [{name: a, context: {cluster: c, user: u, namespace: team-a}}, {name: b, context: {cluster: c, user: u}}]
+"""
+
+
+def parsed(*words: str) -> Namespace:
+    parser = ArgumentParser()
+    add_cluster_arguments(parser)
+    return parser.parse_args(words)
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> str:
+    path = tmp_path / "config"
+    path.write_text(KUBECONFIG)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("words", "namespace", "scope"),
+    [
+        ((), "team-a", "team-a"),
+        (("--context", "b"), "default", "default"),
+        (("-n", "x"), "x", "x"),
+        (("-A",), "team-a", None),
+    ],
+)
+def test_namespaces(kubeconfig: str, words: tuple[str, ...], namespace: str, scope: str | None) -> None:
+    with open_session(parsed("--kubeconfig", kubeconfig, *words), {}) as session:
+        assert (session.namespace, session.scope) == (namespace, scope)
+
+
+def test_the_kubeconfig_of_the_environment(kubeconfig: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", kubeconfig)
+    with open_session(parsed(), {"KUBECONFIG": kubeconfig}) as session:
+        assert session.namespace == "team-a"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--context", "none"), "the kubeconfig: .*none"),
+        (("--server", "host"), "--server: 'host' is no URL"),
+    ],
+)
+def test_mistakes(kubeconfig: str, words: tuple[str, ...], message: str) -> None:
+    with pytest.raises(CommandError, match=message), open_session(parsed("--kubeconfig", kubeconfig, *words), {}):
+        pass
+
+
+def test_no_cluster(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match=r"name a kubeconfig by --kubeconfig or \$KUBECONFIG"), open_session(
+        parsed(), {"HOME": str(tmp_path)}
+    ):  # fmt: skip
+        pass
+
+
+def test_errors_of_the_server_say_what_to_do(kubeconfig: str) -> None:
+    from zonewise_common.kube.resources import PODS
+
+    with (
+        pytest.raises(CommandError, match=r"the API server: .*; is the server up, and the kubeconfig right\?"),
+        open_session(parsed("--kubeconfig", kubeconfig), {}) as session,
+    ):
+        session.list(PODS)

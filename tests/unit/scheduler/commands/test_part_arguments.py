@@ -1,0 +1,99 @@
+"""The arguments of the pods of a sweep: they mean what those of the command mean."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise_common.cli.command import CommandError
+from zonewise_scheduler.commands import simulate
+from zonewise_scheduler.commands.part_arguments import input_files, part_arguments
+from zonewise_scheduler.simulator.sweep.indexed_job import MESSAGE_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from decimal import Decimal
+    from pathlib import Path
+
+OF_A_PART = (
+    "policy", "compare", "reserve_after", "exact", "whole_nodes", "jobs", "load", "seed", "repeat", "loads",
+    "start_latency", "rate", "release_latency", "grace", "deadlines",
+)  # fmt: skip
+
+
+def parsed(*arguments: str) -> Namespace:
+    parser = ArgumentParser()
+    simulate.add_arguments(parser)
+    return parser.parse_args(arguments)
+
+
+def in_a_pod(arguments: Sequence[str]) -> Namespace:
+    command, *rest = arguments
+    assert command == "simulate"
+    return parsed(*rest)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--policy", "easy", "--compare", "greedy,depth-4", "--seed", "3"],
+        ["--reserve-after", "never"],
+        ["--reserve-after", "1.1d", "--release-latency", "500ms", "--grace", "30"],
+        ["--start-latency", "0.25-1.5s", "--rate", "0.5/7", "--no-deadlines"],
+        ["--start-latency", "10ms", "--deadlines", "--exact", "--whole-nodes"],
+        ["--loads", "0.7,1,123456", "--jobs", "30"],
+        ["--load", "0.00001"],
+    ],
+)
+def test_options_are_those_of_the_command(options: list[str]) -> None:
+    arguments = parsed("hpc", "--nodes", "4x8", "--repeat", "20", *options)
+    pod = in_a_pod(part_arguments(arguments))
+    assert {name: getattr(pod, name) for name in OF_A_PART} == {name: getattr(arguments, name) for name in OF_A_PART}
+    assert (pod.trace, pod.nodes, pod.part) == ("hpc", "4x8", MESSAGE_FILE)
+    assert (pod.on_cluster, pod.gather) == (None, None)
+
+
+def test_the_order_of_the_options_does_not_matter() -> None:
+    one = parsed("hpc", "--repeat", "2", "--seed", "1", "--on-cluster")
+    other = parsed("--seed", "1", "hpc", "--gather", "--repeat", "2")
+    assert part_arguments(one) == part_arguments(other)
+
+
+def test_files_are_below_their_argument(tmp_path: Path) -> None:
+    """Two files of one name are two files; of a directory only those that hold objects."""
+    jobs, nodes = tmp_path / "jobs", tmp_path / "nodes.yaml"
+    jobs.mkdir()
+    (jobs / "nodes.yaml").write_text("a")
+    (jobs / "b.json").write_text("b")
+    (jobs / "notes.txt").write_text("c")
+    nodes.write_text("d")
+    arguments = parsed(str(jobs), "--nodes", str(nodes), "--repeat", "2")
+    assert input_files(arguments) == {
+        "trace/jobs/b.json": b"b", "trace/jobs/nodes.yaml": b"a", "nodes/nodes.yaml": b"d",
+    }  # fmt: skip
+    pod = in_a_pod(part_arguments(arguments))
+    assert (pod.trace, pod.nodes) == ("/inputs/trace/jobs", "/inputs/nodes/nodes.yaml")
+
+
+def test_files_of_the_image_are_in_its_directory(tmp_path: Path) -> None:
+    (tmp_path / "log.gz").write_text("x")
+    arguments = parsed(str(tmp_path / "log.gz"), "--repeat", "2", "--inputs", "/traces")
+    assert input_files(arguments) == {}
+    assert in_a_pod(part_arguments(arguments)).trace == "/traces/log.gz"
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    arguments = parsed(str(tmp_path), "--repeat", "2")
+    with pytest.raises(CommandError, match=r"there is no file in it that ends in"):
+        input_files(arguments)
+
+
+@given(st.decimals(0, 99_999, places=3), st.sampled_from(["", "ms", "s", "m", "h", "d"]))
+def test_durations_are_exactly_those_of_the_command(number: Decimal, unit: str) -> None:
+    arguments = parsed("hpc", "--repeat", "2", "--grace", f"{number:f}{unit}")
+    assert in_a_pod(part_arguments(arguments)).grace == arguments.grace

@@ -1,0 +1,137 @@
+"""Forecasts of jobs that nobody has submitted."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.model_cluster import NAMESPACE, ModelCluster
+from support.reported_queue import ReportedQueue
+from zonewise_common.service.handlers import Request, Response
+from zonewise_scheduler.controller.readapi.hypothetical import (
+    PATH,
+    PLAY_BURST,
+    HypotheticalForecasts,
+    requested_workload,
+)
+
+Json = dict[str, Any]
+
+NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z
+
+
+def reported_queue(*cpus: int) -> ReportedQueue:
+    """A queue of 8 CPUs, with Jobs that run for an hour at most."""
+    queue = ReportedQueue(ModelCluster(), NOW)
+    for i, size in enumerate(cpus):
+        key = queue.cluster.submit(f"j{i}", size, at=i)
+        queue.cluster.change(key, {"spec": {"activeDeadlineSeconds": 3600}})
+        queue.tick(1.0)
+    queue.tick(30.0)
+    return queue
+
+
+def respond(live: ReportedQueue, **parameters: object) -> Response:
+    forecasts = HypotheticalForecasts(live.ask, live.reporter, lambda: live.now)
+    query = {"namespace": NAMESPACE, "queue": "l", "requests": "cpu=2", **parameters}
+    return forecasts.respond(Request("GET", PATH, query=urlencode(query)))
+
+
+def forecast(live: ReportedQueue, **parameters: object) -> Json:
+    response = respond(live, **parameters)
+    assert response.status == 200, response.body
+    return json.loads(response.body)
+
+
+def test_it_starts_at_once_where_there_is_quota() -> None:
+    queue = reported_queue(4)
+    body = forecast(queue, pods=2)
+    assert (body["startsNow"], body["clusterQueue"], body["message"]) == (True, "q", "")
+    assert body["forecast"]["latest"] == body["at"]
+
+
+def test_it_waits_for_the_jobs_before_it() -> None:
+    queue = reported_queue(8)
+    body = forecast(queue, pods=4, walltime="30m")
+    assert not body["startsNow"]
+    assert body["forecast"]["likely"].startswith("2026-01-01T01:00:0")
+    [running] = [entry["metadata"]["name"] for entry in queue.cluster.workloads()]
+    assert body["waitsFor"] == [f"{NAMESPACE}/{running}"]
+    assert "needs 8 CPUs of flavor f; ClusterQueue q has 0 of its 8 left" in body["message"]
+
+
+def test_it_waits_behind_those_that_wait_already() -> None:
+    before = forecast(reported_queue(8), pods=4, walltime="2h")
+    behind = forecast(reported_queue(8, 8), pods=4, walltime="2h")
+    assert behind["forecast"]["likely"] > before["forecast"]["likely"]
+    assert behind["position"] == 2
+
+
+def test_it_never_fits() -> None:
+    body = forecast(reported_queue(), pods=5)
+    assert body["neverFits"]
+    assert body["forecast"]["likely"] is None
+
+
+def test_an_unknown_queue_is_said_so() -> None:
+    body = forecast(reported_queue(), queue="none")
+    assert body["message"] == f"there is no LocalQueue {NAMESPACE}/none"
+    assert (body["clusterQueue"], body["forecast"]["likely"]) == (None, None)
+
+
+def test_nothing_is_submitted() -> None:
+    queue = reported_queue(8)
+    before = queue.cluster.listed()
+    forecast(queue)
+    queue.tick(1.0)
+    state = queue.controller.feed.state
+    assert (len(state.pending), len(state.running)) == (0, 1)
+    assert queue.cluster.listed().keys() == before.keys()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"pods": 0}, "pods: '0' is no number from 1 to"),
+        ({"pods": "many"}, "pods: 'many' is no number"),
+        ({"queue": ""}, "queue: names no LocalQueue"),
+        ({"walltime": "soon"}, "walltime: neither seconds nor a duration such as 90m: 'soon'"),
+        ({"requests": "cpu"}, "requests: 'cpu' is no list such as cpu=8,memory=64Gi"),
+        ({"requests": "cpu=x"}, "requests: 'cpu=x'"),
+        ({"priority": "high"}, "priority: 'high' is no whole number"),
+        ({"nodes": 4}, "query: there is no parameter 'nodes'; there are namespace, pods"),
+    ],
+)
+def test_wrong_parameters(parameters: dict[str, object], message: str) -> None:
+    response = respond(reported_queue(), **parameters)
+    assert (response.status, message in response.body.decode()) == (400, True), response.body
+
+
+@given(st.text(max_size=60))
+def test_no_query_breaks_it(query: str) -> None:
+    with pytest.raises(ValueError, match=r"^(query|queue|pods|walltime|requests|priority): "):
+        requested_workload(query, NOW)
+
+
+def test_forecasts_have_a_rate() -> None:
+    queue = reported_queue()
+    forecasts = HypotheticalForecasts(queue.ask, queue.reporter, lambda: queue.now)
+    query = urlencode({"namespace": NAMESPACE, "queue": "l"})
+    responses = [forecasts.respond(Request("GET", PATH, query=query)).status for _ in range(PLAY_BURST + 1)]
+    assert responses == [200] * PLAY_BURST + [429]
+
+
+def test_a_controller_that_does_not_answer() -> None:
+    queue = reported_queue()
+
+    def ask(_function: Any, _timeout: float) -> Any:
+        raise TimeoutError("the controller has not answered for 5 s")
+
+    forecasts = HypotheticalForecasts(ask, queue.reporter, lambda: queue.now)
+    response = forecasts.respond(Request("GET", PATH, query=urlencode({"namespace": NAMESPACE, "queue": "l"})))
+    assert (response.status, response.body) == (503, b"the controller has not answered for 5 s\n")

@@ -1,0 +1,48 @@
+"""Rows of workloads."""
+
+from __future__ import annotations
+
+from math import inf
+
+from zonewise_scheduler.backfill.types import Forecast
+from zonewise_scheduler.controller.readapi.views import WorkloadRow
+from zonewise_scheduler.controller.readapi.workload_table import MAX_POSITION, WORKLOAD_COLUMNS, WorkloadTable
+from zonewise_scheduler.quota.api.workload_types import PodSet, Workload
+
+OWNER = {"kind": "Job", "name": "train", "controller": True}
+
+
+def workload(**fields: object) -> Workload:
+    pod_sets = (PodSet("a", 2, {"cpu": 500, "nvidia.com/gpu": 4}), PodSet("b", 1, {"cpu": 1000, "memory": 7}))
+    return Workload("ns", "w", pod_sets, queue_name="l", created_at=10.7, **fields)  # type: ignore[arg-type]
+
+
+def row(entry: WorkloadRow) -> dict[str, object]:
+    objects = {"ns/w": {"metadata": {"ownerReferences": [{"kind": "Other", "name": "x"}, OWNER]}}}
+    (values,) = WorkloadTable().rows([entry], objects).values()
+    return dict(zip(WORKLOAD_COLUMNS, values, strict=True))
+
+
+def test_requests_are_those_of_all_pods() -> None:
+    known = row(WorkloadRow(workload(), "Pending", "q", 3))
+    assert (known["job"], known["kind"], known["localQueue"], known["clusterQueue"]) == ("train", "Job", "l", "q")
+    assert (known["pods"], known["cpus"], known["gpus"], known["memory"]) == (3, 2000, 8, 7)
+    assert (known["createdAt"], known["position"]) == (10, 3)
+
+
+def test_unknown_times_are_null() -> None:
+    known = row(WorkloadRow(workload(), "Pending", "q", MAX_POSITION + 1, inf, inf, Forecast(20.0, 30.0, inf)))
+    assert [known[name] for name in ("walltime", "reservedStart", "startedAt", "deadline", "latest")] == [None] * 5
+    assert (known["earliest"], known["likely"], known["position"]) == (20, 30, 0)
+
+
+def test_a_workload_without_a_job_has_its_own_name() -> None:
+    (values,) = WorkloadTable().rows([WorkloadRow(workload(), "Pending", "q")], {}).values()
+    assert values[:2] == ("w", "")
+
+
+def test_a_changed_workload_has_a_new_row() -> None:
+    table = WorkloadTable()
+    (before,) = table.rows([WorkloadRow(workload(), "Pending", "q")], {}).values()
+    (after,) = table.rows([WorkloadRow(workload(priority=7), "Pending", "q")], {}).values()
+    assert (before[3], after[3]) == (0, 7)

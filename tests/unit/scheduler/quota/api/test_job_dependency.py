@@ -1,0 +1,60 @@
+"""Dependencies between Jobs: the notation, and when each kind holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from zonewise_common.k8s.fields import FieldError
+from zonewise_scheduler.quota.api.job_dependency import (
+    DEPENDENCY_ANNOTATION,
+    JobDependency,
+    dependency_state,
+    parse_dependency,
+    read_dependencies,
+)
+
+
+def job(*conditions: str, status: str = "True") -> dict[str, Any]:
+    return {"status": {"conditions": [{"type": name, "status": status} for name in conditions]}}
+
+
+def test_the_notation() -> None:
+    assert parse_dependency("afterok:a:b,afterany:c") == (
+        JobDependency("afterok", "a"),
+        JobDependency("afterok", "b"),
+        JobDependency("afterany", "c"),
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["", "afterok", "afterok:", "after:a", "singleton", "afterok:A", "afterok:a?afterok:b"]
+)
+def test_no_dependency(text: str) -> None:
+    with pytest.raises(ValueError, match=r"dependenc|no name of a Job"):
+        parse_dependency(text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "complete", "failed"),
+    [("afterok", "fulfilled", "never"), ("afterany", "fulfilled", "fulfilled"), ("afternotok", "never", "fulfilled")],
+)
+def test_when_it_holds(kind: Any, complete: str, failed: str) -> None:
+    dependency = JobDependency(kind, "a")
+    assert dependency_state(dependency, None) == "waits"
+    assert dependency_state(dependency, {}) == "waits"
+    assert dependency_state(dependency, job("Complete", status="False")) == "waits"
+    assert dependency_state(dependency, job("SuccessCriteriaMet")) == "waits"
+    assert dependency_state(dependency, job("Complete")) == complete
+    assert dependency_state(dependency, job("Failed")) == failed
+
+
+def test_the_annotation() -> None:
+    def annotated(text: str) -> dict[str, Any]:
+        return {"metadata": {"annotations": {DEPENDENCY_ANNOTATION: text}}}
+
+    assert read_dependencies({}) == ()
+    assert read_dependencies(annotated("afterok:a")) == (JobDependency("afterok", "a"),)
+    with pytest.raises(FieldError, match=r"metadata\.annotations\.zonewise\.dev/dependency"):
+        read_dependencies(annotated("soon"))

@@ -1,0 +1,57 @@
+"""The result of one run as a pod leaves it."""
+
+from __future__ import annotations
+
+import json
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise_scheduler.simulator.sweep.part_document import MAX_LENGTH, PartError, part_text, read_part
+from zonewise_scheduler.simulator.sweep.sweep_runs import RunResult, SweepRun
+
+RUN = SweepRun("easy", 0.9, 3)
+RESULT = RunResult({"wait_mean": 0.1, "wait_max": inf}, {"cpu": 1 / 3})
+
+
+@given(st.dictionaries(st.text(max_size=9), st.floats(allow_nan=False), max_size=9))
+def test_floats_are_read_back_as_they_were(statistics: dict[str, float]) -> None:
+    result = RunResult(statistics, {"cpu": 1 / 3})
+    assert read_part(part_text(RUN, result), RUN) == result
+
+
+def test_the_order_of_the_resources_stays() -> None:
+    """It is that of the rows of the table."""
+    result = RunResult({}, {"memory": 0.5, "cpu": 0.25})
+    assert [*read_part(part_text(RUN, result), RUN).utilisation] == ["memory", "cpu"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "easy, load 0.9, seed 3: no result of a run: ''"),
+        ("zonewise: error: x", "easy, load 0.9, seed 3: no result of a run: 'zonewise: error: x'"),
+        ("[]", "easy, load 0.9, seed 3: no result of a run: '[]'"),
+        ('{"schemaVersion":"v2"}', "easy, load 0.9, seed 3: schemaVersion: 'v2' is not zonewise.dev/sweep-part/v1"),
+        (
+            part_text(RUN._replace(seed=4), RESULT),
+            "easy, load 0.9, seed 3: the pod simulated another run: easy, load 0.9, seed 4",
+        ),
+    ],
+)
+def test_another_text_is_no_result(text: str, message: str) -> None:
+    with pytest.raises(PartError) as error:
+        read_part(text, RUN)
+    assert str(error.value) == message
+
+
+def test_a_result_that_a_kubelet_would_cut_is_an_error() -> None:
+    def result(length: int) -> RunResult:
+        return RunResult({}, {"x" * length: 0.5})
+
+    spare = MAX_LENGTH - len(part_text(RUN, result(0)))
+    assert json.loads(part_text(RUN, result(spare)))["seed"] == 3
+    with pytest.raises(PartError, match="the result has 4097 bytes, and a termination message 4096 at most"):
+        part_text(RUN, result(spare + 1))

@@ -1,0 +1,214 @@
+"""The chart: templates of each part, its values with their documentation and schema."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import yaml
+
+from tools.chart.guards import Components, Guarded, Json, Mapping, Template, compare, evaluate
+from tools.chart.renderings import PARTS, Component, Object, Part, components_of, default_components, renderings
+from tools.chart.templates import camel_case, write_template
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NAME = "zonewise"
+_HASH = re.compile(r"-[0-9a-z]{10}$")
+"""What kustomize adds to the name of a generated ConfigMap."""
+OWN_IMAGES = ("zonewise", "zonewise-scheduler")
+
+
+class PartTemplate(NamedTuple):
+    """A part of the chart."""
+
+    part: Part
+    components: list[Component]
+    objects: list[Guarded]
+    images: dict[str, str]
+    """Images by the key of their values: "image" or, of another program, "kubeScheduler"."""
+
+    def defaults(self) -> Components:
+        """Return the components that are on by default."""
+        paths = default_components(self.part)
+        return frozenset(component.name for component in self.components if component.path in paths)
+
+    def objects_with(self, components: Components) -> list[Object]:
+        """Return the objects for a choice of components, as the chart has them by default values."""
+        return [evaluate(item.node, components) for item in self.objects if item.condition.holds(components)]
+
+
+def read_part(part: Part) -> PartTemplate:
+    """Return a part of the chart, as kustomize renders its manifests.
+
+    Raises ValueError where components interact in a way that a chart cannot have.
+    """
+    components = components_of(part)
+    images: dict[str, str] = {}
+    rendered = {
+        names: {_identity(item): _parametrized(part, item, images) for item in map(without_hash, objects)}
+        for names, objects in renderings(part).items()
+    }
+    [everything] = compare(rendered, [component.name for component in components])
+    assert isinstance(everything.node, Mapping)  # noqa: S101 -- for the type checker
+    objects = [value for field in everything.node.fields for value in field.values]
+    return PartTemplate(part, components, objects, images)
+
+
+def without_hash(item: Object) -> Object:
+    """Return an object without the hashes in the names of its ConfigMaps: in a chart an annotation has the hash."""
+    item = copy.deepcopy(item)
+    if item["kind"] == "ConfigMap":
+        item["metadata"]["name"] = _HASH.sub("", item["metadata"]["name"])
+    for volume in _pod_of(item).get("volumes", ()):
+        if "configMap" in volume:
+            volume["configMap"]["name"] = _HASH.sub("", volume["configMap"]["name"])
+    return item
+
+
+def chart_files(parts: list[PartTemplate], version: str, registry: str) -> Iterator[tuple[str, str]]:
+    """Yield (path, content) of each file of the chart, for a version of zonewise and the registry of its images."""
+    yield "Chart.yaml", _chart(version)
+    yield "values.yaml", write_values(parts, registry)
+    yield "values.schema.json", json.dumps(schema(parts), indent=1) + "\n"
+    for item in parts:
+        yield f"templates/{item.part.name}.yaml", write_template(item.part.name, item.objects)
+
+
+def semantic(version: str) -> str:
+    """Return a version as Helm takes it: 0.1.0.dev0 is 0.1.0-dev0."""
+    return re.sub(r"^(\d+\.\d+\.\d+)\.?(?=[a-z])", r"\1-", version)
+
+
+def write_values(parts: list[PartTemplate], registry: str = "") -> str:
+    """Return values.yaml, each value with its meaning."""
+    lines = ["# The values of the chart. A component does what the component of the same name does in manifests/."]
+    for item in parts:
+        lines += ["", f"{item.part.name}:"]
+        for key, value, text in _options(item, registry):
+            lines.append(f"  # {text}")
+            if key != "components":
+                lines.append(f"  {key}: {json.dumps(value)}")
+                continue
+            lines.append("  components:")
+            for component in item.components:
+                lines.append(f"    # {component.summary}.{_after(component)}")
+                lines.append(f"    {camel_case(component.name)}: {json.dumps(value[camel_case(component.name)])}")
+    return "\n".join(lines) + "\n"
+
+
+def schema(parts: list[PartTemplate]) -> dict[str, Any]:
+    """Return the JSON schema of the values, which Helm checks: an unknown key is an error."""
+    image = _closed({"repository": {"type": "string", "minLength": 1}, "tag": {"type": "string"}})
+    types = {"enabled": {"type": "boolean"}, "resources": {"type": "object"}, "settings": {"type": "object"}}
+    properties: dict[str, Any] = {"global": {"type": "object"}}  # Helm's own
+    for item in parts:
+        switches = {camel_case(component.name): {"type": "boolean"} for component in item.components}
+        named = types | {"components": _closed(switches)} | dict.fromkeys(item.images, image)
+        properties[item.part.name] = _closed(
+            {key: {**named[key], "description": text} for key, _, text in _options(item)}
+        )
+    return {"$schema": "http://json-schema.org/draft-07/schema#", **_closed(properties)}
+
+
+def _closed(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def _options(item: PartTemplate, registry: str = "") -> Iterator[tuple[str, Any, str]]:
+    """Yield (key, default, meaning) of each value of a part."""
+    yield "enabled", item.part.enabled, f"Whether the chart has the objects of manifests/{item.part.default}."
+    for key, image in item.images.items():
+        repository, _, tag = image.rpartition(":")
+        if repository in OWN_IMAGES:
+            yield (
+                key,
+                {"repository": f"{registry}{repository}", "tag": ""},
+                "The image; tag: by default the chart's version.",
+            )
+        else:
+            yield key, {"repository": repository, "tag": tag}, "The image beside it: of the cluster's own version."
+    yield "resources", {}, "Requests and limits of the container that win over those of manifests/."
+    yield "settings", {}, f"Settings that win over those of {item.part.settings}: docs/reference/settings.md."
+    chosen = item.defaults()
+    switches = {camel_case(component.name): component.name in chosen for component in item.components}
+    yield "components", switches, "What kustomize's components add."
+
+
+def _after(component: Component) -> str:
+    return f" Only with {camel_case(component.prerequisite)}." if component.prerequisite else ""
+
+
+def _chart(version: str) -> str:
+    return yaml.safe_dump({
+        "apiVersion": "v2",
+        "name": NAME,
+        "description": "Makes a Kubernetes cluster fit jobs to hardware",
+        "type": "application",
+        "version": semantic(version),
+        "appVersion": version,
+        "kubeVersion": ">=1.33.0-0",
+    }, sort_keys=False)  # fmt: skip
+
+
+def _identity(item: Object) -> str:
+    metadata = item["metadata"]
+    return "/".join([item["apiVersion"], item["kind"], metadata.get("namespace", ""), metadata["name"]])
+
+
+def _parametrized(part: Part, item: Object, images: dict[str, str]) -> Object:
+    """Return an object with what the chart takes from its values in place of what kustomize has."""
+    pod = _pod_of(item)
+    for container in pod.get("containers", ()):
+        name = container["image"].rpartition(":")[0]
+        key = "image" if name in OWN_IMAGES else camel_case(name.rpartition("/")[2])
+        images[key] = container["image"]
+        container["image"] = Template(_image(part, key), container["image"])
+        if key == "image":
+            container["resources"] = Template(_resources(part, container["resources"]), container["resources"])
+    if any("configMap" in volume for volume in pod.get("volumes", ())):
+        annotations = item["spec"]["template"]["metadata"].setdefault("annotations", {})
+        annotations["checksum/settings"] = Template(
+            f"{{{{ list .Chart.Version .Values.{part.name} | toJson | sha256sum }}}}", None
+        )
+    if item["kind"] == "ConfigMap" and part.settings in item["data"]:
+        text = item["data"][part.settings]
+        item["data"][part.settings] = Template(_settings(part, text), text)
+    return item
+
+
+def _image(part: Part, key: str) -> str:
+    value = f".Values.{part.name}.{key}"
+    default = " | default .Chart.AppVersion" if key == "image" else ""
+    return f'"{{{{ {value}.repository }}}}:{{{{ {value}.tag{default} }}}}"'
+
+
+def _resources(part: Part, default: Json) -> str:
+    value = f".Values.{part.name}.resources"
+    merged = f"merge (deepCopy {value}) (fromJson `{json.dumps(default)}`)"
+    return f"{{{{- toYaml ({merged}) | nindent @INDENT@ }}}}"
+
+
+def _settings(part: Part, text: str) -> str:
+    """Return the settings as they are, with their comments, or merged with those of the values."""
+    value = f".Values.{part.name}.settings"
+    merged = f"toYaml (merge (deepCopy {value}) (fromYaml $settings))"
+    return (
+        f"|\n{{{{- $settings := {json.dumps(text)} }}}}"
+        f"\n{{{{- if {value} }}}}\n{{{{- {merged} | nindent @INDENT@ }}}}"
+        '\n{{- else }}\n{{- $settings | trimSuffix "\\n" | nindent @INDENT@ }}\n{{- end }}'
+    )
+
+
+def _pod_of(item: Object) -> Json:
+    if item["kind"] not in ("DaemonSet", "Deployment"):
+        return {}
+    return item["spec"]["template"]["spec"]
+
+
+def all_parts() -> list[PartTemplate]:
+    """Return all parts of the chart."""
+    return [read_part(part) for part in PARTS]

@@ -1,0 +1,215 @@
+"""The objects that kustomize makes of a part of the manifests, with and without each component."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+MANIFESTS = Path(__file__).resolve().parent.parent.parent / "manifests"
+_PREREQUISITE = re.compile(r"^(?:With components/([\w-]+) before it\.|Beside components/([\w-]+):) ")
+"""How the comment of a component begins that needs another one."""
+_AFTER = re.compile(r" [Ii]t comes after components/([\w-]+)\.")
+"""How a comment names a component whose work this one changes."""
+_EXTENDED_KINDS = ("DaemonSet", "Deployment", "PodMonitor")
+"""Kinds of added objects that other components change."""
+
+Object = dict[str, Any]
+Components = frozenset[str]
+
+
+class Part(NamedTuple):
+    """A part of the manifests that a user applies or leaves out."""
+
+    name: str
+    """Its key in the values: "agent"."""
+    base: str
+    """Relative to manifests/, as the others."""
+    default: str
+    """The kustomization that users apply; its components are on by default."""
+    components: str
+    """The directory of its components."""
+    settings: str
+    """The file of settings in its ConfigMap."""
+    enabled: bool
+    """Whether the chart has it by default."""
+    install: str
+    """The file for `kubectl apply -f`."""
+
+
+PARTS = (
+    Part("agent", "base", "overlays/default", "components", "agent.yaml", enabled=True, install="install.yaml"),
+    Part(
+        "scheduler",
+        "scheduler/base",
+        "scheduler",
+        "scheduler/components",
+        "scheduler.yaml",
+        enabled=False,
+        install="install-scheduler.yaml",
+    ),
+    Part(
+        "queue",
+        "queue/base",
+        "queue",
+        "queue/components",
+        "controller.yaml",
+        enabled=False,
+        install="install-queue.yaml",
+    ),
+)
+
+
+class Component(NamedTuple):
+    """A component of kustomize."""
+
+    name: str
+    path: str
+    """Relative to manifests/."""
+    summary: str
+    """The first sentence of its comment."""
+    prerequisite: str
+    """The component that it needs, which comes before it; "": none."""
+    after: str
+    """The component that comes before it where both are chosen; "": none."""
+    patches: bool
+    """Whether it changes objects that it does not add."""
+
+
+def default_components(part: Part) -> list[str]:
+    """Return the paths of the components that a user of the part gets by default."""
+    content = yaml.safe_load((MANIFESTS / part.default / "kustomization.yaml").read_text())
+    base = MANIFESTS / part.default
+    return [os.path.relpath((base / path).resolve(), MANIFESTS) for path in content.get("components", ())]
+
+
+def components_of(part: Part) -> list[Component]:
+    """Return the components of a part in the order in which they apply.
+
+    A component in the directory of another part belongs to the part that has it by default.
+    """
+    claimed = {path: other.name for other in PARTS for path in default_components(other)}
+    own = [
+        str(path.relative_to(MANIFESTS)) for path in sorted((MANIFESTS / part.components).iterdir()) if path.is_dir()
+    ]
+    paths = {path for path in own if claimed.get(path, part.name) == part.name} | {*default_components(part)}
+    components = [_component(path) for path in sorted(paths)]
+    by_name = {component.name: component for component in components}
+    default = default_components(part)
+
+    def depth(component: Component) -> int:
+        before = by_name.get(component.after)
+        return 0 if before is None else 1 + depth(before)
+
+    # the default ones first; then one that adds workloads, since others change these too; then by what comes before
+    return sorted(
+        components,
+        key=lambda component: (
+            component.path not in default,
+            not _adds_workloads(component),
+            depth(component),
+            component.name,
+        ),
+    )
+
+
+def renderings(part: Part) -> dict[Components, list[Object]]:
+    """Return the objects of a part without components, with each, and with the combinations that may interact."""
+    components = components_of(part)
+    paths = {component.name: component.path for component in components}
+    base = render(part.base, [])
+    alone = _render_all(part, [frozenset({component.name}) for component in components], paths)
+    known = {_identity(item) for item in base}
+    extended = {component.prerequisite or component.after for component in components} - {""} | {
+        name
+        for names, objects in alone.items()
+        for name in names
+        if any(item["kind"] in _EXTENDED_KINDS and _identity(item) not in known for item in objects)
+    }
+    changing = [component for component in components if component.patches]
+    extended |= {component.name for component in changing if component.path in default_components(part)}
+    sets = _interactions(changing, sorted(extended))
+    return {frozenset(): base, **alone, **_render_all(part, [names for names in sets if names not in alone], paths)}
+
+
+def render(base: str, components: list[str]) -> list[Object]:
+    """Return the objects of a kustomization with components, all relative to manifests/."""
+    return list(yaml.load_all(render_text(base, components), yaml.CSafeLoader))
+
+
+def render_text(base: str, components: list[str], images: list[dict[str, str]] | None = None) -> str:
+    """Return the same as YAML, with other images: `name`, `newName` and `newTag` of each."""
+    with tempfile.TemporaryDirectory() as directory:
+        near = os.path.relpath(MANIFESTS, os.path.realpath(directory))
+        content: dict[str, Any] = {
+            "resources": [f"{near}/{base}"],
+            "components": [f"{near}/{path}" for path in components],
+            "images": images or [],
+        }
+        (Path(directory) / "kustomization.yaml").write_text(yaml.safe_dump(content))
+        command = [kubectl(), "kustomize", directory]
+        return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=120).stdout
+
+
+def kubectl() -> str:
+    """Return the program that renders kustomizations.
+
+    Raises FileNotFoundError where there is none.
+    """
+    assets = os.environ.get("KUBEBUILDER_ASSETS", "/usr/local/kubebuilder/bin")
+    program = shutil.which("kubectl", path=f"{assets}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
+    if program is None:
+        raise FileNotFoundError("kubectl is not on PATH")
+    return program
+
+
+def _component(path: str) -> Component:
+    file = MANIFESTS / path / "kustomization.yaml"
+    text = file.read_text()
+    comment = " ".join(line.removeprefix("#").strip() for line in itertools.takewhile(_is_comment, text.splitlines()))
+    needs = _PREREQUISITE.match(comment)
+    prerequisite = next(filter(None, needs.groups())) if needs else ""
+    own = comment[needs.end() :] if needs else comment
+    summary = re.split(r"(?<=[.:])\s", own, maxsplit=1)[0].rstrip(".:")
+    summary = f"{summary[:1].upper()}{summary[1:]}" or Path(path).name
+    earlier = _AFTER.search(comment)
+    after = earlier[1] if earlier else prerequisite
+    return Component(Path(path).name, path, summary, prerequisite, after, "patches" in yaml.safe_load(text))
+
+
+def _is_comment(line: str) -> bool:
+    return line.startswith("#")
+
+
+def _adds_workloads(component: Component) -> bool:
+    content = yaml.safe_load((MANIFESTS / component.path / "kustomization.yaml").read_text())
+    return any((MANIFESTS / component.path / resource).is_dir() for resource in content.get("resources", ()))
+
+
+def _interactions(changing: list[Component], extended: list[str]) -> list[Components]:
+    """Return each component that changes objects with those that add what it changes."""
+    sets: dict[Components, None] = {}
+    for component in changing:
+        needed = {component.name, component.prerequisite, component.after} - {""}
+        sets |= {frozenset({*needed, *more}): None for more in [(), *zip(extended, strict=True)]}
+    return list(sets)
+
+
+def _render_all(part: Part, sets: list[Components], paths: dict[str, str]) -> dict[Components, list[Object]]:
+    def one(names: Components) -> list[Object]:
+        return render(part.base, [path for name, path in paths.items() if name in names])
+
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(sets, pool.map(one, sets), strict=True))
+
+
+def _identity(item: Object) -> tuple[str, str]:
+    return item["kind"], item["metadata"]["name"]

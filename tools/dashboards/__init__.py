@@ -1,0 +1,1 @@
+"""The Grafana dashboards as rows of panels; `make dashboards` writes manifests/components/dashboard/*.json."""

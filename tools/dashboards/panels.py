@@ -1,0 +1,239 @@
+"""The panels. A query of a fault ends in `or vector(0)`: a counter without a fault has no series."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Query(NamedTuple):
+    """One PromQL query, and the name of its series in Grafana's notation."""
+
+    expr: str
+    legend: str
+
+
+class Panel(NamedTuple):
+    """One graph. unit: Grafana's name of the unit."""
+
+    title: str
+    description: str
+    unit: str
+    queries: tuple[Query, ...]
+
+
+class Row(NamedTuple):
+    """A row of a dashboard."""
+
+    title: str
+    panels: tuple[Panel, ...]
+
+
+class Dashboard(NamedTuple):
+    """A dashboard; name: of its file, and its identity in Grafana."""
+
+    name: str
+    title: str
+    rows: tuple[Row, ...]
+
+
+def _panel(title: str, description: str, unit: str, *queries: tuple[str, str]) -> Panel:
+    return Panel(title, description, unit, tuple(Query(*query) for query in queries))
+
+
+def _quantiles(metric: str, by: str = "") -> tuple[tuple[str, str], ...]:
+    """Median and 99th percentile of a histogram, for each value of a label."""
+    labels = f"le, {by}" if by else "le"
+    name = f"{{{{{by}}}}} " if by else ""
+    return tuple(
+        (f"histogram_quantile({quantile}, sum by ({labels}) (rate({metric}_bucket[5m])))", f"{name}{text}")
+        for quantile, text in ((0.5, "median"), (0.99, "99th percentile"))
+    )
+
+
+def _faults(metric: str, by: str, *, window: str = "5m", function: str = "rate") -> tuple[str, str]:
+    """Return the faults of a counter by its labels; 0 where it has no series."""
+    legend = " ".join(f"{{{{{label.strip()}}}}}" for label in by.split(","))
+    return f"sum by ({by}) ({function}({metric}[{window}])) or vector(0)", legend
+
+
+_SCHEDULER = Row("Scheduler", (
+    _panel("Nodes by state of their report", "Stale and unreported nodes take no aligned pod.", "short",
+           ("sum by (state) (zonewise_nodes)", "{{state}}")),
+    _panel("Pods by result of filter", "A second: assumed on a node, passed without alignment, rejected by every node.",
+           "ops", ("sum by (result) (rate(zonewise_extender_filter_results_total[5m]))", "{{result}}")),
+    _panel("Duration of calls", "kube-scheduler waits for each call.", "s",
+           *_quantiles("zonewise_extender_request_duration_seconds", "verb")),
+    _panel("Pods rejected by kubelets", "A misprediction is a bug, or a change that Kubernetes does not show.", "short",
+           _faults('zonewise_kubelet_rejections_total{job!~".*zonewise-controller"}', "reason",
+                   window="1h", function="increase"),
+           ("sum(increase(zonewise_mispredictions_total[1h])) or vector(0)", "against the prediction")),
+    _panel("Assumed pods", "Sent to a node that does not report them yet, and how assumptions end.", "short",
+           ("zonewise_pods_assumed", "assumed"),
+           ("sum(rate(zonewise_assumptions_total[5m]))", "assumed a second"),
+           _faults("zonewise_assumed_pods_total", "outcome")),
+    _panel("Calls that fail", "The extender's log has the reason of each.", "ops",
+           ('sum by (verb, code) (rate(zonewise_extender_requests_total{code!="200"}[5m])) or vector(0)',
+            "{{verb}} {{code}}")),
+    _panel("Pods that every node rejects", "By the cause of most: the reason, and the resource that decides.", "ops",
+           _faults("zonewise_extender_rejections_total", "reason, resource")),
+    _panel("Pods that the extender binds or requeues", "Once a node would admit them.", "ops",
+           _faults("zonewise_direct_bindings_total", "result"),
+           ("sum(rate(zonewise_pods_requeued_total[5m]))", "requeued")),
+    _panel("Preemption", "Pods for which others end, and these.", "short",
+           _faults("zonewise_preemptions_total", "by", window="1h", function="increase"),
+           ("sum(increase(zonewise_preemption_victims_total[1h])) or vector(0)", "victims"),
+           ("max(zonewise_disruption_budgets_forbidden)", "PodDisruptionBudgets cannot be read")),
+    _panel("Damaged reports", "Nodes whose report cannot be used, by the kind of problem.", "short",
+           ("sum by (kind) (zonewise_damaged_reports) or vector(0)", "{{kind}}"),
+           _faults("zonewise_report_problems_total", "kind", window="1h", function="increase")),
+))  # fmt: skip
+_ZONES = Row("Zones", (
+    _panel("CPUs available", "Over all zones of all nodes.", "short",
+           ('sum(zonewise_zone_available{resource="cpu"})', "available"),
+           ('sum(zonewise_zone_allocatable{resource="cpu"})', "allocatable"),
+           ('sum(zonewise_zone_capacity{resource="cpu"})', "capacity")),
+    _panel("Largest request that fits one zone", "On any node, assumed pods subtracted.", "short",
+           ('max by (resource) (zonewise_largest_zone_free{resource!~"memory|hugepages.*"})', "{{resource}}")),
+    _panel("Largest free zone over free", "1: all that is free is in one zone of its node; towards 0: it is scattered.",
+           "percentunit", ("max by (resource) (zonewise_largest_zone_free_ratio)", "{{resource}}")),
+))  # fmt: skip
+_AGENTS = Row("Agents", (
+    _panel("Age of reports", "Seconds since the published objects were last known to match the node.", "s",
+           ("topk(10, zonewise_published_age_seconds)", "{{node}}")),
+    _panel("Kubelets that do not report", "Their free resources are unknown.", "short",
+           ("sum(zonewise_kubelet_ready == bool 0)", "nodes")),
+    _panel("Problems", "With what agents read of the machine and of the kubelet.", "short",
+           ("sum by (source) (zonewise_problems)", "{{source}}")),
+    _panel("Duration of scans", "From an event to the snapshot of the node.", "s",
+           *_quantiles("zonewise_scan_duration_seconds")),
+    _panel("Scans", "By what caused them.", "ops",
+           ("sum by (reason) (rate(zonewise_wakeups_total[5m]))", "{{reason}}")),
+    _panel("Collectors", "The slowest parts of discovery, and nodes where one fails.", "s",
+           ("topk(5, max by (collector) (zonewise_collector_duration_seconds))", "{{collector}}"),
+           ("sum(zonewise_collector_success == bool 0)", "failing")),
+    _panel("Requests to kubelets", "And those that fail, by kind of error.", "ops",
+           ("sum by (method) (rate(zonewise_kubelet_requests_total[5m]))", "{{method}}"),
+           _faults("zonewise_kubelet_errors_total", "method, error")),
+    _panel("Duration of writes", "To the API server, by object.", "s",
+           *_quantiles("zonewise_publish_duration_seconds", "object")),
+    _panel("Size of writes", "Bodies to the API server, by object.", "bytes",
+           *_quantiles("zonewise_publish_size_bytes", "object")),
+    _panel("Writes that fail", "By object and reason.", "ops",
+           _faults("zonewise_publish_errors_total", "object, reason")),
+    _panel("Repairs", "Objects that another client had deleted or edited.", "short",
+           _faults("zonewise_publish_repairs_total", "object, cause", window="1h", function="increase")),
+    _panel("Labels", "Of the agents, in NodeFeature objects or on Nodes; and settings that were rejected.", "short",
+           ("sum by (path) (zonewise_labels)", "{{path}}"),
+           ("sum(increase(zonewise_settings_errors_total[1h]))", "rejected settings")),
+    _panel("Memory of agents", "Resident.", "bytes",
+           ('topk(10, process_resident_memory_bytes{job=~".*zonewise-agent.*"})', "{{node}}")),
+))  # fmt: skip
+_HARDWARE = Row("Hardware", (
+    _panel("Processors", "Packages, cores, hardware threads and NUMA nodes of all nodes.", "short",
+           ("sum by (state) (zonewise_cpus)", "CPUs {{state}}"), ("sum(zonewise_cores)", "cores"),
+           ("sum(zonewise_packages)", "packages"), ("sum by (kind) (zonewise_zones)", "zones {{kind}}")),
+    _panel("GPUs", "By model and state.", "short", ("count by (vendor, model, state) (zonewise_gpu_info)",
+                                                   "{{vendor}} {{model}} {{state}}")),
+    _panel("Network devices", "Physical ones, by driver; and RDMA devices, by firmware.", "short",
+           ("count by (driver) (zonewise_nic_info)", "{{driver}}"),
+           ("count by (hca_type, firmware_version) (node_infiniband_info)", "{{hca_type}} {{firmware_version}}")),
+    _panel("InfiniBand ports", "All, and those that are not active, or whose link is not up.", "short",
+           ("count(node_infiniband_state_id)", "ports"), ("sum(node_infiniband_state_id != bool 4)", "not active"),
+           ("sum(node_infiniband_physical_state_id != bool 5)", "link not up")),
+    _panel("Rate of InfiniBand links", "By rate: a link that trained slower stands out.", "short",
+           ('count_values("rate", node_infiniband_rate_bytes_per_second)', "{{rate}} B/s")),
+    _panel("PCIe links below their best", "Width shows a bad seat. GPUs lower the speed while they are idle.", "short",
+           ("sum(node_pcidevice_current_link_width < bool node_pcidevice_max_link_width)", "narrower"),
+           ("sum(node_pcidevice_current_link_transfers_per_second < bool node_pcidevice_max_link_transfers_per_second)",
+            "slower")),
+))  # fmt: skip
+_PROGRAMS = Row("Programs", (
+    _panel("Versions", "Processes by version: two during a rollout.", "short",
+           ("count by (job, version) (zonewise_build_info)", "{{job}} {{version}}")),
+    _panel("Settings", "Processes by the hash of their settings.", "short",
+           ("count by (job, hash) (zonewise_settings_info)", "{{job}} {{hash}}")),
+    _panel("Age of watches", "Seconds since copies of objects were last known to be current.", "s",
+           ("max by (job, resource) (zonewise_watch_age_seconds)", "{{job}} {{resource}}")),
+    _panel("Requests to the API server that fail", "And are repeated where that may help.", "ops",
+           _faults("zonewise_api_request_failures_total", "job, method, reason")),
+    _panel("Rejected tokens", "Requests for metrics without the right to them.", "ops",
+           _faults("zonewise_token_rejections_total", "job, reason")),
+    _panel("Certificates", "Time until they expire.", "s",
+           ("min by (job, file) (zonewise_tls_certificate_expiry_timestamp_seconds) - time()", "{{job}} {{file}}")),
+))  # fmt: skip
+_QUEUES = Row("Queues", (
+    _panel("Pending workloads", "Active ones are tried in each pass; inadmissible ones wait for a change.", "short",
+           ("sum by (cluster_queue, status) (kueue_pending_workloads)", "{{cluster_queue}} {{status}}")),
+    _panel("Running workloads", "Admitted, and with quota.", "short",
+           ("sum by (cluster_queue) (kueue_admitted_active_workloads)", "{{cluster_queue}} admitted"),
+           ("sum by (cluster_queue) (kueue_reserving_active_workloads)", "{{cluster_queue}} with quota")),
+    _panel("Pending workloads of LocalQueues", "By namespace.", "short",
+           ("sum by (namespace, name, status) (kueue_local_queue_pending_workloads)",
+            "{{namespace}}/{{name}} {{status}}")),
+    _panel("Use of quotas", "Use and reservation over the nominal quota; above 1: borrowed.", "percentunit",
+           (("sum by (cluster_queue, resource) (kueue_cluster_queue_resource_usage)"
+            " / (sum by (cluster_queue, resource) (kueue_cluster_queue_nominal_quota) > 0)"),
+            "{{cluster_queue}} {{resource}} used"),
+           (("sum by (cluster_queue, resource) (kueue_cluster_queue_resource_reservation)"
+            " / (sum by (cluster_queue, resource) (kueue_cluster_queue_nominal_quota) > 0)"),
+            "{{cluster_queue}} {{resource}} reserved")),
+    _panel("Limits", "What queues may borrow and lend; +Inf: no limit.", "short",
+           ("sum by (cluster_queue, resource) (kueue_cluster_queue_borrowing_limit)",
+            "{{cluster_queue}} {{resource}} borrowing"),
+           ("sum by (cluster_queue, resource) (kueue_cluster_queue_lending_limit)",
+            "{{cluster_queue}} {{resource}} lending")),
+    _panel("Shares", "Borrowed over lendable quota in thousandths, divided by the weight.", "short",
+           ("max by (cluster_queue) (kueue_cluster_queue_weighted_share)", "{{cluster_queue}}"),
+           ("max by (cohort) (kueue_cohort_weighted_share)", "cohort {{cohort}}")),
+    _panel("Queues that are not active", "By status; the condition of the ClusterQueue has the reason.", "short",
+           ('sum by (cluster_queue, status) (kueue_cluster_queue_status{status!="active"})',
+            "{{cluster_queue}} {{status}}")),
+    _panel("Workloads an hour", "Admitted, finished, evicted, preempted.", "short",
+           ("sum(increase(kueue_admitted_workloads_total[1h])) or vector(0)", "admitted"),
+           ("sum(increase(kueue_quota_reserved_workloads_total[1h])) or vector(0)", "with quota"),
+           ("sum(increase(kueue_finished_workloads_total[1h])) or vector(0)", "finished"),
+           _faults("kueue_evicted_workloads_total", "reason", window="1h", function="increase"),
+           ("sum(increase(kueue_preempted_workloads_total[1h])) or vector(0)", "preempted")),
+))  # fmt: skip
+_WAITING = Row("Waiting", (
+    _panel("Wait until admission", "From creation or the last eviction.", "s",
+           *_quantiles("kueue_admission_wait_time_seconds", "cluster_queue")),
+    _panel("Wait until quota", "From creation or the last eviction.", "s",
+           *_quantiles("kueue_quota_reserved_wait_time_seconds", "cluster_queue")),
+    _panel("Wait for admission checks", "From quota to admission.", "s",
+           (("sum by (cluster_queue) (rate(kueue_admission_checks_wait_time_seconds_sum[1h]))"
+            " / sum by (cluster_queue) (rate(kueue_admission_checks_wait_time_seconds_count[1h])) or vector(0)"),
+            "{{cluster_queue}} mean")),
+    _panel("Reservations", "Starts that are reserved, and workloads an hour that started over a minute late.", "short",
+           ("sum(zonewise_reservations)", "reserved"),
+           (('sum(increase(zonewise_reservation_error_seconds_count[1h]))'
+            ' - sum(increase(zonewise_reservation_error_seconds_bucket{le="60.0"}[1h]))'), "started late")),
+    _panel("Error of forecasts", "Actual start minus the likely start of the first forecast; below 0: earlier.", "s",
+           *_quantiles("zonewise_forecast_error_seconds")),
+))  # fmt: skip
+_CONTROLLER = Row("Controller", (
+    _panel("Scheduling passes", "A second, by whether they admitted a workload.", "ops",
+           ("sum by (result) (rate(kueue_admission_attempts_total[5m]))", "{{result}}")),
+    _panel("Duration of passes", "Nothing else is decided meanwhile.", "s",
+           *_quantiles("kueue_admission_attempt_duration_seconds")),
+    _panel("Writes", "Attempts a second by result; stale: the object has changed; unknown: repeated.", "ops",
+           ("sum by (result) (rate(zonewise_writes_total[5m]))", "{{result}}")),
+    _panel("Backlogs", "Messages, writes and decisions that wait.", "short",
+           ("sum(zonewise_inbox_messages)", "messages"), ("sum(zonewise_write_backlog)", "writes"),
+           ("sum(zonewise_assumed_admissions)", "decisions that no object shows")),
+    _panel("Leader", "Exactly one replica leads; none while Kueue manages the queues.", "short",
+           ("sum(zonewise_leader)", "leaders"), ("max(zonewise_kueue_manages_queues)", "Kueue manages the queues")),
+    _panel("Objects that wait for people", "Inadmissible workloads, and objects that cannot be read.", "short",
+           ("max(zonewise_inadmissible_workloads)", "inadmissible"), ("max(zonewise_invalid_objects)", "unreadable")),
+    _panel("Pods of queues", "Rejected by kubelets; left to kube-scheduler, by reason.", "short",
+           _faults('zonewise_kubelet_rejections_total{job=~".*zonewise-controller"}', "reason",
+                   window="1h", function="increase"),
+           _faults("zonewise_pods_left_to_kube_scheduler_total", "reason", window="1h", function="increase")),
+    _panel("Dropped events", "Too many to write.", "ops", ("sum(rate(zonewise_dropped_events_total[5m]))", "events")),
+))  # fmt: skip
+
+DASHBOARDS = (
+    Dashboard("zonewise", "zonewise", (_SCHEDULER, _ZONES, _AGENTS, _HARDWARE, _PROGRAMS)),
+    Dashboard("zonewise-queue", "zonewise: the queue", (_QUEUES, _WAITING, _CONTROLLER)),
+)
+"""What Grafana's sidecar loads."""

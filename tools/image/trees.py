@@ -1,0 +1,186 @@
+"""The file trees of an image, one for each layer: Debian's packages, the dependencies in uv.lock, zonewise itself."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import zipfile
+from typing import TYPE_CHECKING, NamedTuple
+
+from tools.image.debian import control_of, fetch_package, open_data
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tools.image.lock import Lock
+
+PYTHON = "3.13"
+"""Of the suite of Debian in debian.py."""
+INTERPRETER = f"usr/bin/python{PYTHON}"
+ENVIRONMENT = "opt/zonewise"
+SITE_PACKAGES = f"{ENVIRONMENT}/lib/python{PYTHON}/site-packages"
+USER = 65532
+"""`nonroot`, as in the images of distroless."""
+PLATFORMS = {"amd64": "x86_64-manylinux_2_28", "arm64": "aarch64-manylinux_2_28"}
+"""What uv calls the architectures; the wheels run on glibc 2.28 and later."""
+LOADERS = {"amd64": "usr/lib64/ld-linux-x86-64.so.2", "arm64": "usr/lib/ld-linux-aarch64.so.1"}
+MULTIARCH = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
+_UNUSED = re.compile(
+    r"usr/share/(?!doc/[^/]+(/copyright)?$)|usr/lib/[^/]+/(gconv|audit)/|usr/lib/(valgrind|binfmt\.d)/|etc/ld\.so"
+    rf"|usr/lib/python{re.escape(PYTHON)}/(test|idlelib|tkinter|turtledemo|ensurepip|pydoc_data|venv|curses|sqlite3|dbm)/"
+    rf"|usr/lib/python{re.escape(PYTHON)}/lib-dynload/(_curses|_curses_panel|_dbm|_sqlite3|readline)\.[^/]*"
+    r"|usr/bin/(?!python)"
+)
+"""Files of Debian's packages that no layer has: documentation, and modules of Python whose libraries are LEFT_OUT."""
+_UNUSED_OF_WHEELS = ("tests", "*.pyi", "*.a", "*.h", "*.c", "*.pyx", "*.pxd", ".lock")
+_SOURCES = ("agent", "common", "sandbox", "scheduler", "pyproject.toml", "README.md", "LICENSE")
+_LINKS = {"lib": "usr/lib", "bin": "usr/bin", "usr/bin/python3": f"python{PYTHON}"}
+"""Links that Debian has in packages that are not here: base-files, python3-minimal."""
+_FILES = {
+    "etc/passwd": f"root:x:0:0:root:/:/nologin\nnonroot:x:{USER}:{USER}:nonroot:/:/nologin\n",
+    "etc/group": f"root:x:0:\nnonroot:x:{USER}:\n",
+    "etc/nsswitch.conf": "hosts: files dns\n",
+}
+DIRECTORIES = ("dev", "etc", "host", "proc", "run", "sys", "tmp", "mispredictions")
+"""Mount points: what a runtime and our manifests mount, so that the root file system can be read-only."""
+_COMPRESS = """\
+import gzip, shutil, sys
+with open(sys.argv[1], "rb") as tar, open(sys.argv[2], "wb") as file:
+    with gzip.GzipFile("", "wb", 6, file, mtime=0) as compressed:
+        shutil.copyfileobj(tar, compressed)
+"""
+_ENTRY = f"""\
+#!/{ENVIRONMENT}/bin/python
+import sys
+from zonewise.cli import main
+sys.exit(main())
+"""
+
+
+class Compiler(NamedTuple):
+    """The image's own Python, on the machine that builds: compiles bytecode, and compresses with its zlib."""
+
+    root: Path
+    architecture: str
+
+    def run(self, *arguments: str) -> None:
+        """Run this Python; the hash seed is fixed, so that sets in bytecode have one order."""
+        libraries = f"{self.root}/usr/lib/{MULTIARCH[self.architecture]}"
+        loader = [str(self.root / LOADERS[self.architecture]), "--library-path", libraries]
+        environment = {"PYTHONHASHSEED": "0", "PYTHONHOME": f"{self.root}/usr", "PYTHONDONTWRITEBYTECODE": "1"}
+        subprocess.run([*loader, str(self.root / INTERPRETER), "-S", *arguments], check=True, env=environment)
+
+    def compress(self, tar: Path, file: Path) -> None:
+        """Write a compressed copy of a file, without its name and time."""
+        self.run("-c", _COMPRESS, str(tar), str(file))
+
+    def compile(self, tree: Path) -> None:
+        """Compile each module of a tree as the images run it (PYTHONOPTIMIZE=2), without times in the bytecode."""
+        paths = ["-s", str(tree), "-p", "/"]
+        self.run("-m", "compileall", "-q", "-o", "2", "--invalidation-mode", "unchecked-hash", *paths, str(tree))
+
+
+def unpack_debian(tree: Path, lock: Lock, architecture: str, cache: Path) -> None:
+    """Write the files of the Debian packages of an architecture into a tree, without bytecode."""
+    for link, target in _LINKS.items():
+        _link(tree / link, target)
+    if architecture == "amd64":
+        _link(tree / "lib64", "usr/lib64")
+    for package in lock.packages[architecture]:
+        content = fetch_package(package, lock.snapshot, cache)
+        with open_data(content) as archive:
+            archive.extractall(tree, filter=_keep)  # noqa: S202 -- filtered
+        # scanners read the packages of images without dpkg here
+        _write(tree / "var/lib/dpkg/status.d" / package.name, control_of(content))
+    for name, text in _FILES.items():
+        _write(tree / name, text)
+    _write(tree / "etc/os-release", _os_release(lock))
+    for name in DIRECTORIES:
+        (tree / name).mkdir(exist_ok=True)
+    # the DaemonSet mounts the node's files below /host, and /proc is the container's own
+    _link(tree / "host/proc", "/proc")
+
+
+def install_dependencies(tree: Path, uv: Path, project: Path, part: str, architecture: str) -> None:
+    """Install what uv.lock has for a part: each wheel by its hash, nothing built.
+
+    Raises subprocess.CalledProcessError where uv fails, and has said why.
+    """
+    export = [uv, "export", "--quiet", "--locked", "--no-default-groups", "--extra", part, "--no-emit-project"]
+    requirements = subprocess.run(export, cwd=project, check=True, stdout=subprocess.PIPE).stdout
+    target = tree / SITE_PACKAGES
+    target.mkdir(parents=True)
+    options = ["--python-version", PYTHON, "--python-platform", PLATFORMS[architecture], "--only-binary", ":all:"]
+    install = [uv, "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--link-mode", "copy", *options]
+    command = [*install, "--target", str(target), "--no-compile-bytecode", "--requirements", "-"]
+    subprocess.run(command, cwd=project, check=True, input=requirements)
+    _remove_unused(target)
+
+
+def install_zonewise(tree: Path, wheel: Path) -> None:
+    """Unpack the wheel of zonewise into an environment with its program."""
+    target = tree / SITE_PACKAGES
+    target.mkdir(parents=True)
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(target)  # noqa: S202 -- our own wheel
+    bin_ = tree / ENVIRONMENT / "bin"
+    bin_.mkdir()
+    _link(bin_ / "python", f"/{INTERPRETER}")
+    _write(bin_ / "zonewise", _ENTRY)
+    (bin_ / "zonewise").chmod(0o755)
+    _write(tree / ENVIRONMENT / "pyvenv.cfg", f"home = /usr/bin\nversion = {PYTHON}\n")
+
+
+def build_wheel(directory: Path, uv: Path, project: Path, version: str) -> Path:
+    """Build the wheel of zonewise with a version, with times of 1980 inside."""
+    source = directory / "source"  # a copy, since the build writes the version into a module
+    for name in _SOURCES:
+        if (project / name).is_dir():
+            shutil.copytree(project / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "_version.py"))
+        else:
+            shutil.copy(project / name, source / name)
+    environment = {**os.environ, "SETUPTOOLS_SCM_PRETEND_VERSION": version, "SOURCE_DATE_EPOCH": "315532800"}
+    command = [uv, "build", "--quiet", "--wheel", "--out-dir", str(directory)]
+    subprocess.run(command, cwd=source, check=True, env=environment)
+    [wheel] = directory.glob("zonewise-*.whl")
+    return wheel
+
+
+def _keep(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
+    """Return a member as it is extracted; None: it is not used. Nothing leaves the tree."""
+    name = member.name.removeprefix("./")
+    if _UNUSED.match(name) and not member.isdir():
+        return None
+    if member.isdir():
+        return None  # extraction makes the parents of what is kept
+    if member.issym() and member.linkname.startswith("/"):
+        return member.replace(linkname=os.path.relpath(member.linkname, f"/{os.path.dirname(name)}"), deep=False)
+    return tarfile.tar_filter(member, path)
+
+
+def _remove_unused(packages: Path) -> None:
+    shutil.rmtree(packages / "bin", ignore_errors=True)
+    for pattern in _UNUSED_OF_WHEELS:
+        for path in sorted(packages.rglob(pattern)):
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    for metadata in packages.glob("*.dist-info"):
+        # lists of the files as they were installed, with the paths of this machine
+        for name in ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json"):
+            (metadata / name).unlink(missing_ok=True)
+
+
+def _os_release(lock: Lock) -> str:
+    return f'ID=debian\nNAME="Debian GNU/Linux"\nVERSION_CODENAME={lock.suite}\nVERSION_ID="13"\n'
+
+
+def _link(path: Path, target: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(target)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
