@@ -9,6 +9,8 @@ from zonewise.machine.nvml.backend import GPU_IS_LOST, NOT_FOUND, NOT_SUPPORTED,
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_TIMEOUT = 10  # NVML_ERROR_TIMEOUT
+
 
 class NvmlDevice:
     """A GPU or MIG device: results by the call's name, or by name and arguments where these matter.
@@ -34,10 +36,12 @@ class SimulatedNvml:
     def __init__(self, gpus: list[NvmlDevice], system: Mapping[str, Any], start: NvmlError | None = None) -> None:
         """Take the GPUs, the results of calls without a device, and the error of start()."""
         self.gpus = gpus
-        self._system = {"nvmlDeviceGetCount": len(gpus), **system}
+        self.system = {"nvmlDeviceGetCount": len(gpus), **system}
         self._start = start
         self.lost: set[int] = set()
         """The indices of lost GPUs: they are counted and have a handle, and every other call of them fails."""
+        self.events: list[tuple[str, int, int]] = []
+        """The events that nvmlEventSetWait returns next: bus id, type and data."""
         self.calls: list[tuple[str, ...]] = []
         """The names and arguments of all calls, without handles."""
 
@@ -57,8 +61,10 @@ class SimulatedNvml:
     def _result(self, name: str, *arguments: object) -> object:
         if name == "nvmlDeviceGetHandleByIndex":
             return self.gpus[int(str(arguments[0]))]
+        if name == "nvmlEventSetWait":
+            return self.events.pop(0) if self.events else NvmlError(_TIMEOUT)
         if not arguments:
-            return self._system.get(name, NvmlError(NOT_SUPPORTED))
+            return self.system.get(name, NvmlError(NOT_SUPPORTED))
         device = arguments[0]
         if not isinstance(device, NvmlDevice):
             raise TypeError(f"{name}: {device!r} is not a device of this double")

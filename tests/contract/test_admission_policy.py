@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from support.api import JSON_PATCH
+from support.api import JSON_PATCH, STRATEGIC
 from support.apiserver import RealServer, real_server
-from support.manifests import ACCOUNT, NAMESPACE, any_kind, apply, rendered
+from support.manifests import ACCOUNT, NAMESPACE, any_kind, apply, combined, rendered
 from support.waiting import eventually
 from zonewise_common.kube.events import Occurrences, event, node_reference, utc_now
 
@@ -390,3 +391,86 @@ def test_the_record_of_node_feature_discovery_may_shrink_only(cluster: Cluster) 
     annotate(cluster.agent, named, "cpu-b").ok()
     refused(annotate(cluster.agent, record, "cpu-a"), words)
     refused(annotate(cluster.agent, record, None, OTHER), "of that Node only")
+
+
+# --- conditions
+
+
+@pytest.fixture(scope="module")
+def health(cluster: Cluster) -> Cluster:
+    """The cluster with what components of health and of rules allow, which do not limit each other."""
+    names = ("health", "health-taint", "node-feature-rules", "node-feature-taints")
+    manifests = combined("overlays/default", *(f"components/{name}" for name in names))
+    chosen = [one for one in manifests if "Role" in one["kind"] or one["kind"] == "ValidatingAdmissionPolicy"]
+    apply(cluster.server, "".join(f"---\n{json.dumps(one)}\n" for one in chosen))
+    eventually(lambda: cluster.agent.get("/api/v1/namespaces/default/pods/none").status == 404)
+    eventually(lambda: write_conditions(cluster.agent, f"{NODES}/{OWN}", "GPUHardwareFault").status == 200)
+    return cluster
+
+
+def write_conditions(who: Api, path: str, *types: str, **status: Any) -> Answer:
+    conditions = [{"type": name, "status": "True", "reason": "XID79", "message": "m"} for name in types]
+    return who.patch(f"{path}/status", {"status": {"conditions": conditions, **status}}, STRATEGIC)
+
+
+def test_conditions_of_its_node(health: Cluster) -> None:
+    """Its own conditions on its own Node, and nothing else of a status."""
+    write_conditions(health.admin, f"{NODES}/{OWN}", "Ready").ok()
+    written = write_conditions(health.agent, f"{NODES}/{OWN}", "GPUHardwareFault").ok()
+    assert {one["type"] for one in written["status"]["conditions"]} == {"Ready", "GPUHardwareFault"}
+    refused(write_conditions(health.agent, f"{NODES}/{OTHER}", "GPUHardwareFault"), "of that Node only")
+    refused(write_conditions(health.agent, f"{NODES}/{OWN}", "MemoryPressure"), "conditions of its own")
+    ready = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+    refused(health.agent.patch(f"{NODES}/{OWN}/status", ready, STRATEGIC), "conditions of its own")
+    refused(write_conditions(health.agent, f"{NODES}/{OWN}", capacity={"cpu": "1"}), "and nothing else")
+    labels = {"metadata": {"labels": {"a": "b"}}}
+    refused(health.agent.patch(f"{NODES}/{OWN}/status", labels, STRATEGIC), "and nothing else")
+
+
+def test_conditions_of_pods_on_its_node(health: Cluster) -> None:
+    """The one condition, of a pod on its node; and events on pods that name the node as their source."""
+    pods = "/api/v1/namespaces/default/pods"
+    for name, node in (("own", OWN), ("other", OTHER)):
+        spec = {"nodeName": node, "containers": [{"name": "main", "image": "none"}]}
+        health.admin.post(pods, {"metadata": {"name": name}, "spec": spec}).ok()
+    fault = "zonewise.dev/HardwareFault"
+    write_conditions(health.agent, f"{pods}/own", fault).ok()
+    refused(write_conditions(health.agent, f"{pods}/other", fault), "of pods on that node only")
+    refused(write_conditions(health.agent, f"{pods}/own", "Ready"), "conditions of its own")
+    refused(write_conditions(health.agent, f"{pods}/own", phase="Failed"), "and nothing else")
+    for host, is_own in ((OWN, True), (OTHER, False)):
+        reference = {"apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "own"}
+        seen = Occurrences(utc_now(), utc_now())
+        body = event(reference, f"on-{host}", "zonewise-agent", "XID79", "m", event_type="Warning", seen=seen)
+        body["source"]["host"] = host
+        answer = health.agent.post(EVENTS, body)
+        assert answer.ok() if is_own else refused(answer, "name it as") is None
+
+
+def test_the_taint_of_its_node(health: Cluster) -> None:
+    """Its own taint comes and goes; others stay, and so does the rest of the spec. The list is replaced as a whole."""
+    path = f"{NODES}/{OWN}"
+    health.admin.patch(path, {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}).ok()
+    present = health.admin.get(path).ok()["spec"]["taints"]
+    own: dict[str, Any] = {"key": "zonewise.dev/hardware-fault", "effect": "NoSchedule"}
+    for taints in ([*present, own], present):
+        assert health.agent.patch(path, {"spec": {"taints": taints}}).ok()["spec"]["taints"] == taints
+    for spec in ({"taints": [{"key": "b", "effect": "NoSchedule"}]}, {"taints": None}, {"unschedulable": True}):
+        refused(health.agent.patch(path, {"spec": spec}), "nothing else of it")
+
+
+def test_extended_resources_of_rules(health: Cluster) -> None:
+    """Those that rules may set come and go in both lists, and no others; so do the taints of rules."""
+    path = f"{NODES}/{OWN}"
+    own, other = "feature.node.kubernetes.io/slots", "example.com/slots"
+    for value in ("4", None):
+        status = {"capacity": {own: value}, "allocatable": {own: value}}
+        written = health.agent.patch(f"{path}/status", {"status": status}).ok()["status"]
+        assert written.get("capacity", {}).get(own) == value
+    for field in ("capacity", "allocatable"):
+        refused(health.agent.patch(f"{path}/status", {"status": {field: {other: "4"}}}), "and nothing else")
+    refused(health.agent.patch(f"{NODES}/{OTHER}/status", {"status": {"capacity": {own: "4"}}}), "of that Node only")
+    present = health.admin.get(path).ok()["spec"].get("taints", [])
+    own_taint = {"key": "feature.node.kubernetes.io/slow", "effect": "NoSchedule"}
+    for taints in ([*present, own_taint], present):
+        health.agent.patch(path, {"spec": {"taints": taints}}).ok()

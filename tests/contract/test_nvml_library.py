@@ -230,3 +230,21 @@ def test_the_environment_is_kept(tmp_path: Path) -> None:
     )  # fmt: skip
     assert "failed" not in answer.stdout
     assert "wrong json" not in answer.stdout
+
+
+EVENTS = [sys.executable, "-P", "-m", "zonewise.machine.nvml", "events"]
+
+
+@pytest.mark.skipif(not HAS_DRIVER, reason="no NVIDIA driver on this machine")
+def test_the_real_library_has_events() -> None:
+    """Registering every GPU works, a wait without an event is no error, and the end of the input ends it."""
+    ended = subprocess.run(EVENTS, input="", capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@NEEDS_COMPILER
+def test_a_library_without_events_is_an_error_in_one_line(library: Path) -> None:
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(library)}
+    ended = subprocess.run(EVENTS, input="", capture_output=True, text=True, timeout=60, check=False, env=environment)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.startswith("NVML has no events: ")

@@ -23,6 +23,7 @@ from zonewise_common.kube.backoff import Backoff
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from zonewise.daemon.health_monitor import HealthMonitor
     from zonewise.daemon.kubelet_poller import PollResult
     from zonewise.daemon.metrics import AgentMetrics
     from zonewise.daemon.node_rules import NodeRules
@@ -103,6 +104,8 @@ class AgentOptions(NamedTuple):
     """Return what configuration files decide about labels now."""
     rules: NodeRules | None = None
     """None: rules are not evaluated here."""
+    health: HealthMonitor | None = None
+    """What judges the hardware; None where health is off."""
 
 
 class Agent:
@@ -127,6 +130,7 @@ class Agent:
         self._options = options
         self._status = status
         self._meters = meters
+        self._health = options.health
         self._clock = clock
         self._draw = draw
         self._scan: Scan | None = None
@@ -185,6 +189,8 @@ class Agent:
         elif reasons == _POLL_ONLY and result is not None:
             self._status.beat()
             return None
+        if self._health is not None:
+            self._health.check(scan.machine, None if result is None else result.report.pods, reasons)
         usage = self._compute_usage(scan.machine, result)
         if isinstance(usage, KubeletNotReady):
             usage, problems = None, (*problems, usage.reason)
@@ -228,7 +234,10 @@ class Agent:
     def _compute_usage(self, machine: Machine, result: PollResult | None) -> Usage | KubeletNotReady | None:
         if result is None:
             return None
-        return node_usage(machine, result.report, excluded=self._options.excluded)
+        report = result.report
+        if self._health is not None:
+            report = report._replace(allocatable=self._health.without_failed(machine, report.allocatable))
+        return node_usage(machine, report, excluded=self._options.excluded)
 
     def _make_snapshot(
         self, scan: Scan, result: PollResult | None, usage: Usage | None, problems: tuple[str, ...]
@@ -237,11 +246,12 @@ class Agent:
         config = result.report.config if result is not None else None
         if result is not None and usage is not None:
             name, options = self._options.node_name, self._options.options
-            nrt = machine_to_nrt(scan.machine, name, usage, config, options=options)
+            health = self._health.device_health() if self._health is not None else {}
+            nrt = machine_to_nrt(scan.machine, name, usage, config, options=options, health=health)
             problems = (*problems, *usage.problems)
         labels, rules, rule_problems = self._apply_rules(scan.machine)
         problems = (*problems, *self._labels.problems, *rule_problems)
-        return Snapshot(
+        snapshot = Snapshot(
             self._options.node_name,
             scan.machine,
             scan.runs,
@@ -253,6 +263,9 @@ class Agent:
             self._features,
             rules,
         )
+        if self._health is None:
+            return snapshot
+        return snapshot._replace(faults=self._health.faults, fault_counts=dict(self._health.counts))
 
     def _apply_rules(self, machine: Machine) -> tuple[dict[str, str] | None, Evaluation | None, tuple[str, ...]]:
         """Return the labels with those of rules, which override; None where they are not published or not known."""

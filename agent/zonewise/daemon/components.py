@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
     from zonewise.daemon.agent import Sink
     from zonewise.daemon.events.source import EventChannel, EventSource
+    from zonewise.daemon.health_monitor import HealthMonitor
     from zonewise.daemon.metrics import AgentMetrics
     from zonewise.daemon.settings import Settings
     from zonewise.daemon.status import Status
@@ -71,6 +72,8 @@ MAX_PASS_SECONDS = 20.0
 /configz, and a scan of a large machine under load."""
 
 
+PUBLISH = "publish"
+"""The mode of health in which conditions and events are written."""
 _REPLACED = "..data"
 """The link in a mounted ConfigMap or Secret that is replaced when its content changes. The files beside it are links
 through it and stay as they are (pkg/volume/util/atomic_writer.go)."""
@@ -99,6 +102,10 @@ def open_publishing(
             workers.append(NrtSink(client, settings.node_name, status, meters))
         if client is not None and settings.publish_labels != OFF:
             workers.append(labels_sink(client, settings, status, meters))
+        if client is not None and settings.health_mode == PUBLISH:
+            from zonewise.daemon.fault_sink import fault_sink
+
+            workers.append(fault_sink(client, settings, status, meters))
         expected = [sink.name for sink in workers]
         if client is not None and settings.rules_enabled:  # readiness does not depend on it: rules are not ours
             workers.append(rules_sink(client, settings, status, meters))
@@ -130,6 +137,56 @@ def open_kubelet(settings: Settings, meters: AgentMetrics) -> KubeletPoller:
     return KubeletPoller(KubeletSources(client, state, config, registered, PodCgroups(settings.root), own_pod), meters)
 
 
+class HealthParts(NamedTuple):
+    """What judges the hardware, and the kernel log that wakes the loop."""
+
+    monitor: HealthMonitor | None = None
+    channels: tuple[EventChannel, ...] = ()
+
+
+@contextmanager
+def open_health(settings: Settings, wake: Callable[[], None]) -> Generator[HealthParts]:
+    """Make what judges the hardware, if the settings ask for it. Its modules are loaded only then.
+
+    Raises SettingsError. `wake` is called when NVML has something new.
+    """
+    if settings.health_mode == OFF:
+        yield HealthParts()
+        return
+    from zonewise.daemon.health_monitor import HealthMonitor, HealthOptions, read_baseline
+    from zonewise.daemon.kernel_log_channel import open_kernel_log
+    from zonewise.daemon.nvml_events import watch_nvml_events
+    from zonewise.daemon.nvml_watch import NvmlWatch
+    from zonewise.health.suspicion import Suspicion
+    from zonewise.machine.nvml.child_process import NvmlChild
+
+    with ExitStack() as stack:
+        baseline = read_baseline(settings.health_baseline_file)
+        suspicion = Suspicion(settings.health_suspect_after)
+        options = HealthOptions(settings.health_state_file, baseline, suspicion, settings.health_withhold)
+        kernel_log = open_kernel_log(settings.health_kernel_log)
+        if kernel_log is not None:
+            stack.callback(kernel_log.close)
+        by_events = kernel_log is None and settings.health_nvml_events
+        nvml = NvmlWatch(
+            NvmlChild().query, settings.health_nvml_interval, wake, watch_nvml_events if by_events else None
+        )
+        stack.callback(nvml.close)
+        files = _host_files(settings)
+        monitor = HealthMonitor(files, options, kernel_log=kernel_log, nvml=nvml)
+        stack.callback(monitor.close)
+        yield HealthParts(monitor, () if kernel_log is None else (kernel_log,))
+
+
+def _host_files(settings: Settings) -> DirectoryFiles:
+    """Return the host's files. Raises SettingsError."""
+    try:
+        # a root other than "/" is the host's file system seen from a container: still the live machine
+        return DirectoryFiles(settings.root, live=True)
+    except RootError as error:
+        raise SettingsError(str(error)) from error
+
+
 def make_agent(
     settings: Settings,
     kubelet: KubeletPoller | None,
@@ -138,16 +195,14 @@ def make_agent(
     status: Status,
     meters: AgentMetrics,
     rules: RuleWatch | None = None,
+    health: HealthMonitor | None = None,
 ) -> Agent:
-    """Return the loop; without a kubelet it reports no usage, without a watch it evaluates no rules.
+    """Return the loop; without a kubelet it reports no usage, without a watch it evaluates no rules, without a monitor
+    it judges no hardware.
 
     Raises SettingsError.
     """
-    try:
-        # a root other than "/" is the host's file system seen from a container: still the live machine
-        scanner = Scanner(DirectoryFiles(settings.root, live=True))
-    except RootError as error:
-        raise SettingsError(str(error)) from error
+    scanner = Scanner(_host_files(settings))
     host = DirectoryFiles(LIVE_ROOT)
     labels = PodLabels(client) if client is not None and settings.exclude.needs_labels() else None
     nrt_options = NrtOptions(settings.exclude.resource_patterns(settings.node_name), settings.fingerprint)
@@ -161,6 +216,7 @@ def make_agent(
         local_features=lambda: read_local_features(host, os.path.abspath(settings.nfd_features_dir), datetime.now(UTC)),
         label_config=_label_config(settings, host),
         rules=None if rules is None else NodeRules(settings.node_name, rules.rules, lambda: rules.problem),
+        health=health,
     )
     return Agent(scanner, kubelet, publishing.sinks, options, status, meters)
 

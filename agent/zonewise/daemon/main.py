@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise.daemon.components import (
     make_agent,
     open_events,
+    open_health,
     open_kubelet,
     open_publishing,
     open_rules,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from zonewise.daemon.agent import Agent
     from zonewise.daemon.components import Publishers
+    from zonewise.daemon.health_monitor import HealthMonitor
     from zonewise.daemon.settings import Settings
     from zonewise.publish.rule_watch import RuleWatch
     from zonewise_common.kube.client import Client
@@ -109,10 +111,11 @@ def _run_settings(program: _Program, settings: Settings, stamp: object, signals:
     program.meters.settings.info({"hash": settings.digest()})
     with ExitStack() as stack:
         wake = stack.enter_context(closing(Wake()))
-        agent, publishing, client, _ = _open_components(program, settings, stack, wake)
+        health = stack.enter_context(open_health(settings, lambda: wake(Reason.HEALTH)))
+        agent, publishing, client, _ = _open_components(program, settings, stack, wake, health.monitor)
         if client is not None:
             stack.enter_context(open_server(settings, client, program.status, program.meters))
-        events = stack.enter_context(open_events(settings, program.settings_file, [signals, wake]))
+        events = stack.enter_context(open_events(settings, program.settings_file, [signals, wake, *health.channels]))
         if _file_stamp(program.settings_file) != stamp:  # changed before the watch began
             return frozenset({Reason.RELOAD})
         log.info("the agent of node %s starts", settings.node_name)
@@ -128,7 +131,8 @@ def _run_once(program: _Program, settings: Settings) -> int:
     reasons = frozenset({Reason.START})
     with ExitStack() as stack:
         wake = stack.enter_context(closing(Wake()))
-        agent, publishing, _, rules = _open_components(program, settings, stack, wake)
+        health = stack.enter_context(open_health(settings, lambda: None))
+        agent, publishing, _, rules = _open_components(program, settings, stack, wake, health.monitor)
         if rules is not None:
             rules.wait_known(ONESHOT_TIMEOUT / 2)
         while (pause := agent.run_once(reasons)) is not None and (left := end - time.monotonic()) > 0:
@@ -144,7 +148,7 @@ def _run_once(program: _Program, settings: Settings) -> int:
 
 
 def _open_components(
-    program: _Program, settings: Settings, stack: ExitStack, wake: Wake
+    program: _Program, settings: Settings, stack: ExitStack, wake: Wake, health: HealthMonitor | None
 ) -> tuple[Agent, Publishers, Client | None, RuleWatch | None]:
     """Make the loop and its components; the stack closes them."""
     client = None
@@ -157,7 +161,8 @@ def _open_components(
     output, status, meters = program.mode.output, program.status, program.meters
     publishing = stack.enter_context(open_publishing(settings, client, output, status, meters))
     rules = stack.enter_context(open_rules(settings, client, wake, meters))
-    return make_agent(settings, kubelet, client, publishing, status, meters, rules), publishing, client, rules
+    agent = make_agent(settings, kubelet, client, publishing, status, meters, rules, health)
+    return agent, publishing, client, rules
 
 
 def _keep_settings(program: _Program, error: SettingsError, settings: Settings) -> Settings:

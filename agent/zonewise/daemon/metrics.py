@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import GC_COLLECTOR, PROCESS_COLLECTOR, CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.core import GaugeMetricFamily
 
+from zonewise.daemon.fault_metrics import FaultMetrics
 from zonewise.daemon.node_metrics import NodeMetrics
 from zonewise_common import __version__
 from zonewise_common.service.metrics import WatchAges
@@ -85,6 +86,7 @@ class AgentMetrics:
     def watch(self, status: Status) -> None:
         """Add the metrics of the node, and those of the collectors in the last scan."""
         self.registry.register(NodeMetrics(lambda: status.snapshot))
+        self.registry.register(FaultMetrics(lambda: status.snapshot))
         self.registry.register(_Scans(status))
         self.registry.register(WatchAges(self._finite_ages))
 

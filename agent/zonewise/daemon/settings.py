@@ -22,6 +22,7 @@ from zonewise_common.service.options import (
     listen_address,
     settings_digest,
     text,
+    whole_number,
 )
 from zonewise_common.service.shared_options import API_SERVER, LOGS, METRICS_AUTH, check_tls, tls_options
 
@@ -72,6 +73,15 @@ class Settings(NamedTuple):
     metrics_auth: str = "none"
     log_level: str = "info"
     log_format: str = "text"
+    health_mode: str = "off"
+    health_state_file: str = ""
+    health_baseline_file: str = ""
+    health_kernel_log: str = "/dev/kmsg"
+    health_nvml_interval: float = 60.0
+    health_nvml_events: bool = True
+    health_suspect_after: int = 2
+    health_withhold: bool = False
+    health_taint: bool = False
     exclude: Exclusions = Exclusions()
 
     def completed(self) -> Settings:
@@ -169,6 +179,24 @@ OPTIONS = Options((
            "(default: with-exclusive-resources)", "with-exclusive-resources|all"),
     Option("listen", listen_address, 'serve metrics and health there (default: ":9809"; "" for no server)',
            "ADDRESS:PORT"),
+    Option("health.mode", choice("off", "observe", "publish"), "judge the hardware: not at all, for metrics and the "
+           "report, or with conditions and events on the Node and on pods as well (default: off)",
+           "off|observe|publish"),
+    Option("health.stateFile", text, "where faults, counters and the learned baseline survive a restart (default: "
+           "nowhere)", "FILE"),
+    Option("health.baselineFile", text, "what a healthy node has, as `zonewise health --write-baseline` writes it "
+           "(default: learned)", "FILE"),
+    Option("health.kernelLog", text, "the kernel log, or none (default: /dev/kmsg)", "FILE|none"),
+    Option("health.nvmlInterval", duration, "query NVML at least this often, where its driver drives a GPU (default: "
+           "60s)", "DURATION"),
+    Option("health.nvmlEvents", boolean, "have XIDs from NVML where the kernel log cannot be read, by a process of its "
+           "own (default: true)", "true|false"),
+    Option("health.suspectAfter", whole_number(0, 100), "suspect a GPU that had XID 13 or 31 under so many different "
+           "workloads within a day; 0 for never (default: 2)", "COUNT"),
+    Option("health.withhold", boolean, "take failed devices out of what is allocatable and available in the report "
+           "(default: false)", "true|false"),
+    Option("health.taint", boolean, "taint the Node zonewise.dev/hardware-fault:NoSchedule while a device has failed "
+           "(default: false)", "true|false"),
     *tls_options("serve", "accept clients"),
     METRICS_AUTH,
     *LOGS,

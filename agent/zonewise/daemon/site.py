@@ -76,6 +76,7 @@ class AgentSite(GetHandler):
             "collectors": [plain(run) for run in snapshot.runs],
             "kubeletConfig": plain(snapshot.config),
             "usage": plain(snapshot.usage),
+            "faults": plain(snapshot.faults),
             "labels": snapshot.labels,
             "nodeResourceTopology": snapshot.nrt,
         }

@@ -11,6 +11,7 @@ from zonewise.objects.features import Features
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from zonewise.health.types import Fault
     from zonewise.kubelet.types import KubeletConfig
     from zonewise.machine.discover import Run
     from zonewise.rules.types import Evaluation
@@ -35,6 +36,10 @@ class Snapshot(NamedTuple):
     """Raw features for the rules of Node Feature Discovery, beside the labels."""
     rules: Evaluation | None = None
     """What rules give that are evaluated on this node; None where none are, or they are unknown."""
+    faults: tuple[Fault, ...] | None = None
+    """Active faults of the hardware; None where health is off."""
+    fault_counts: dict[tuple[str, str, str], int] = {}  # noqa: RUF012 -- never written to
+    """Faults raised and events repeated since the start, by device, rule and verdict."""
 
 
 class Status:

@@ -37,7 +37,7 @@ from zonewise_common.nrt.holdings import NODE, write_holdings
 from zonewise_common.nrt.zones import write_costs, write_resources
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from zonewise.kubelet.types import KubeletConfig
     from zonewise.machine.model.machine import Machine
@@ -70,8 +70,12 @@ def machine_to_nrt(
     config: KubeletConfig | None = None,
     *,
     options: NrtOptions = NrtOptions(),  # noqa: B008 -- immutable
+    health: Mapping[str, str] | None = None,
 ) -> Object:
-    """Return the object for a node of the given name; equal values give equal bytes."""
+    """Return the object for a node of the given name; equal values give equal bytes.
+
+    `health` is that of faulty devices, by address or by "device/port".
+    """
     placement = usage.placement if usage is not None else None
     holdings = write_holdings(usage.holdings, {zone.id: zone.cpus for zone in machine.zones}) if usage else {}
     entries = _zone_entries(machine, usage, holdings)
@@ -93,8 +97,8 @@ def machine_to_nrt(
             *_numa_zones(machine, [entry for entry in entries if not _is_empty(entry)], options, placement),
             *package_zones(machine),
             *l3_zones(machine),
-            *gpu_zones(machine),
-            *nic_zones(machine),
+            *gpu_zones(machine, health or {}),
+            *nic_zones(machine, health or {}),
         ],
     }
 

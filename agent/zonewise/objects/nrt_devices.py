@@ -19,7 +19,7 @@ from zonewise_common.nrt.attributes import write_attributes
 from zonewise_common.nrt.zones import GPU, NIC, write_costs, zone_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from zonewise.machine.model.machine import Machine
     from zonewise.machine.model.network import Nic, RdmaDevice
@@ -30,7 +30,7 @@ NIC_COSTS = {relation: 10 * rank for rank, relation in enumerate(CLOSEST_FIRST, 
 """SAME 10, PIX 20, PXB 30, PHB 40, NODE 50, SYS 60: lower is closer, 10 is local as in a table of NUMA distances."""
 
 
-def gpu_zones(machine: Machine) -> Iterator[Object]:
+def gpu_zones(machine: Machine, health: Mapping[str, str]) -> Iterator[Object]:
     """Yield the GPUs."""
     functions = {function.address: function for function in machine.pci}
     nearest = nearest_nics(machine)
@@ -47,18 +47,24 @@ def gpu_zones(machine: Machine) -> Iterator[Object]:
             (names.UUID, gpu.uuid or None),
             (names.NEAREST_NICS, ",".join(near.nics) if near else None),
             (names.NEAREST_NICS_RELATION, near.relation if near else None),
+            (names.HEALTH, health.get(gpu.address)),
         ]
         yield _device(GPU, machine, gpu.address, gpu.zone, pairs, costs.get(gpu.address, []))
 
 
-def nic_zones(machine: Machine) -> Iterator[Object]:
+def nic_zones(machine: Machine, health: Mapping[str, str]) -> Iterator[Object]:
     """Yield the physical NICs."""
     functions = {function.address: function for function in machine.pci}
     for address in _nic_addresses(machine):
         nics = [nic for nic in machine.nics if nic.address == address]
         devices = [device for device in machine.infiniband if device.address == address]
         zone = next((device.zone for device in (*nics, *devices)), None)
-        pairs = [*_pci_attributes(functions.get(address), address, zone), *_nic_attributes(nics, devices)]
+        parts = [address, *(f"{device.name}/{port.number}" for device in devices for port in device.ports)]
+        pairs = [
+            *_pci_attributes(functions.get(address), address, zone),
+            *_nic_attributes(nics, devices),
+            (names.HEALTH, next((health[part] for part in parts if part in health), None)),
+        ]
         yield _device(NIC, machine, address, zone, pairs, [])
 
 

@@ -117,3 +117,6 @@ NETDEV = "zonewise.dev/netdev"
 RDMA = "zonewise.dev/rdma"
 LINK_LAYER = "zonewise.dev/link-layer"
 RATE = "zonewise.dev/rate-gbps"
+HEALTH = "zonewise.dev/health"
+"""What is wrong with a GPU or NIC: "failed: xid-79 (hardware)" is the severity, the rule and the verdict. Absent where
+nothing is wrong, and where health is off."""

@@ -31,6 +31,8 @@ class Reason(StrEnum):
     """The notification file was touched."""
     FEATURES = "features"
     """A feature file of Node Feature Discovery's local source."""
+    HEALTH = "health"
+    """A record of the kernel log about a device, or NVML."""
     RULES = "rules"
     """A NodeFeatureRule."""
     RELOAD = "reload"

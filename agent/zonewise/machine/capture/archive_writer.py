@@ -50,6 +50,12 @@ ALSO_CAPTURED = (
     "sys/module/kvm_amd/parameters/sev*",
     "sys/module/kvm_intel/parameters/tdx",
     "sys/module/nvidia/version",
+    # health: errors of memory, links that are down, CPUs throttled by heat
+    "sys/devices/system/edac/mc/mc*/*_count",
+    "sys/devices/system/edac/mc/mc*/dimm*/dimm_*",
+    "sys/devices/system/edac/mc/mc*/rank*/dimm_*",
+    "sys/class/net/*/carrier",
+    "sys/devices/system/cpu/cpu*/thermal_throttle/package_throttle_count",
 )
 """Files beyond what discovery reads. None is large, has a side effect when read, or belongs to a process."""
 
@@ -90,10 +96,10 @@ def capture(files: Files, destination: str, *, with_identifiers: bool = False, r
 
 def capture_entries(files: Files, *, with_identifiers: bool = False) -> Entries:
     """Return the file tree of a capture. Raises CaptureError where an identifier would remain in it."""
-    nvml = _nvml(files)
-    recording = RecordingFiles(files, nvml)
+    added = {**_nvml(files), **_kernel_log(files)}
+    recording = RecordingFiles(files, added)
     Scanner(recording, explain=True).scan()
-    for pattern in (*nvml, *ALSO_CAPTURED):
+    for pattern in (*added, *ALSO_CAPTURED):
         _read_all(recording, pattern)
     tree = Tree(files)
     # listings first: content that is read later replaces the entry of its listing
@@ -122,6 +128,19 @@ def _nvml(files: Files) -> dict[str, bytes]:
     from zonewise.machine.nvml.facts_json import CAPTURED, to_json
 
     return {CAPTURED: to_json(NvmlChild().query()).encode()}
+
+
+def _kernel_log(files: Files) -> dict[str, bytes]:
+    """Return the file of a capture that holds the kernel's records about devices.
+
+    A capture of a capture has the same file. There is none where the log cannot be read, which needs CAP_SYSLOG.
+    """
+    from zonewise.machine.kernel_log import CAPTURED, relevant_lines
+
+    try:
+        return {CAPTURED: relevant_lines() if files.live else files.read(CAPTURED)}
+    except OSError:
+        return {}
 
 
 def _read_all(files: Files, pattern: str) -> None:

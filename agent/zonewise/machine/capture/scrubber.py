@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _HOST_FILES = ("proc/sys/kernel/hostname", "proc/sys/kernel/domainname", "etc/hostname")
 _COMMAND_LINE = "proc/cmdline"
+_KERNEL_LOG = "zonewise/kernel.log"
+_PROCESS_NAMES = re.compile(r"(?<=\bname=)[^,\n]+|(?<=Sending SIGBUS to )[^\n]+?(?=:\d)")
 _MODULES = "proc/modules"
 _REMOVED = "removed"
 
@@ -140,6 +142,8 @@ def _reduced(path: str, content: bytes) -> bytes:
     if "sys/firmware/dmi/" in path:
         return without_serials(content)
     text = _decoded(content)
+    if path == _KERNEL_LOG:
+        text = _PROCESS_NAMES.sub(_REMOVED, text)
     return _SERIAL_LINES.sub(rf"\g<name>\g<between>{_REMOVED}", text).encode("latin-1")
 
 

@@ -90,6 +90,7 @@ class NvmlBackend(Protocol):
         - nvmlDeviceGetAttributes: the nine fields in the order of the struct;
         - nvmlDeviceGetMemoryAffinity(handle, words, scope): the words of 64 bits;
         - nvmlDeviceGetFieldValues(handle, field): the value of that one field, or its own error;
+        - nvmlEventSetWait(set, milliseconds): the bus id, the type and the data of the event;
         - nvmlDeviceGetGpuFabricInfo(handle): UUID as 32 hexadecimal digits, status, clique, state;
         - nvmlDeviceGetGpuFabricInfoV(handle, version): the same, from version 2 on the health mask, from version 3 on
           the health summary.

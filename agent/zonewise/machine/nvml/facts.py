@@ -107,6 +107,8 @@ class NvmlGpu(NamedTuple):
     absent: dict[str, str] = {}  # noqa: RUF012 -- as above
     faults: tuple[str, ...] = ()
     """Queries that failed with an error of the GPU, and that error."""
+    nvlink_errors: int | None = None
+    """CRC errors, replays and recoveries of all NVLinks, since the driver was loaded."""
     lost: bool = False
     """A query returned NVML_ERROR_GPU_IS_LOST; no further one was made."""
 

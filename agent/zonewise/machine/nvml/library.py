@@ -90,6 +90,11 @@ def _attributes(pynvml: Pynvml, device: Handle) -> Value:
     return tuple(getattr(attributes, name) for name in names)
 
 
+def _event(pynvml: Pynvml, events: Value, milliseconds: int) -> Value:
+    data = pynvml.nvmlEventSetWait_v2(events, milliseconds)
+    return _bus_id(pynvml, data.device), int(data.eventType), int(data.eventData)
+
+
 def _affinity(pynvml: Pynvml, handle: Handle, words: int, scope: int) -> Value:
     return tuple(pynvml.nvmlDeviceGetMemoryAffinity(handle, words, scope))
 
@@ -141,6 +146,7 @@ _ADAPTED: dict[str, Callable[..., Value]] = {
     "nvmlDeviceGetMemoryAffinity": _affinity,
     "nvmlDeviceGetCurrentClocksEventReasons": _event_reasons,
     "nvmlDeviceGetFieldValues": _field,
+    "nvmlEventSetWait": _event,
     "nvmlDeviceGetGpuFabricInfoV": _fabric_versioned,
     "nvmlDeviceGetGpuFabricInfo": _fabric_first,
 }

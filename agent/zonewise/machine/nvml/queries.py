@@ -30,6 +30,8 @@ _MAX_MIG_DEVICES = 64  # 7 GPU instances of at most 7 compute instances each
 _NODE_WORDS = 16  # CONFIG_NODES_SHIFT is 10 at most, which is 1024 nodes
 _MIB = 1 << 20
 _RECOVERY_ACTION = 230  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
+_NVLINK_ERRORS = (38, 45, 52, 59)
+"""NVML_FI_DEV_NVLINK_{CRC_FLIT,CRC_DATA,REPLAY,RECOVERY}_ERROR_COUNT_TOTAL."""
 _SCOPE_NODE = 0  # NVML_AFFINITY_SCOPE_NODE
 _FABRIC_VERSIONS = (3, 2)  # of nvmlGpuFabricInfoV_t, newest first; what came before has a call of its own
 
@@ -174,6 +176,9 @@ def _gpu(backend: NvmlBackend, index: int) -> NvmlGpu:
     known["links"] = tuple(_links(questions, handle))
     if known["links"]:
         questions.absent.pop("links", None)  # the reason for the end of the links
+        known["nvlink_errors"] = _link_errors(questions, handle)
+    else:
+        questions.absent["nvlink_errors"] = "no NVLink"
     if known["mig_mode"] and known["mig_mode"][0]:
         known["mig_devices"] = tuple(_mig_devices(backend, questions, handle))
     return NvmlGpu(index, **known, absent=questions.absent, faults=tuple(questions.faults), lost=questions.lost)
@@ -236,6 +241,15 @@ def _links(questions: _Queries, handle: object) -> Iterator[NvmlLink]:
                 return
             continue
         yield _active_link(questions, handle, link) if active else NvmlLink(link, active=False)
+
+
+def _link_errors(questions: _Queries, handle: object) -> int | None:
+    """Return the errors of all links; what a GPU does not count is left out."""
+    counts = [questions.number("nvlink_errors", "nvmlDeviceGetFieldValues", handle, field) for field in _NVLINK_ERRORS]
+    known = [count for count in counts if count is not None]
+    if known:
+        questions.absent.pop("nvlink_errors", None)
+    return sum(known) if known else None
 
 
 def _active_link(questions: _Queries, handle: object, link: int) -> NvmlLink:

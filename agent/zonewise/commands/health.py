@@ -1,0 +1,187 @@
+"""`zonewise health`: what is wrong with this machine's hardware, or with a captured one's, and by which rule.
+
+Status 0: healthy, or notes only; 1: a device is degraded or has failed; 2: the arguments or the source cannot be used.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from zonewise.machine.archive import open_root
+from zonewise.machine.files import LIVE_ROOT, RootError
+from zonewise_common.cli import output
+from zonewise_common.cli.command import Command, CommandError
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from zonewise.health.report import HealthReport
+    from zonewise.health.state import HealthState
+    from zonewise.health.types import Baseline, DeviceEvent, HardwareObservation
+    from zonewise.machine.files import Files
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.nvml.facts import NvmlFacts
+
+STATE_FILE = "/var/lib/zonewise/health.json"
+_FAULTY = 1
+_DEFAULT_WIDTH = 100
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    add = parser.add_argument
+    add("--root", default=LIVE_ROOT, metavar="PATH", help="a captured machine: a directory or an archive")
+    add("-o", "--output", choices=("table", "json"), default="table", help="the format (default: table)")
+    add("--baseline", metavar="FILE", help="what a healthy machine has, as --write-baseline writes it (default: what "
+        "the agent has learned)")  # fmt: skip
+    add("--write-baseline", metavar="FILE", help='write what the machine has now as a baseline; "-": standard output')
+    add("--state", metavar="FILE", help=f"the agent's state (default: {STATE_FILE} of the live machine, where it is)")
+
+
+def run(arguments: Namespace) -> int:
+    """Judge the machine once and print the verdicts. Raises CommandError."""
+    from zonewise.health.report import render_report, report_to_json
+
+    try:
+        files = open_root(arguments.root)
+    except RootError as error:
+        raise CommandError(str(error)) from error
+    state, baseline = _state(arguments), _baseline(arguments.baseline)
+    observation, silent = _observe(files, state)
+    if arguments.write_baseline:
+        return _write_baseline(observation, arguments.write_baseline)
+    report = _judge(state, baseline, observation, silent)
+    if arguments.output == "json":
+        text = json.dumps(report_to_json(report), indent=2) + "\n"
+    else:
+        text = render_report(report, shutil.get_terminal_size((_DEFAULT_WIDTH, 0)).columns)
+    output.write(text, output.STANDARD_OUTPUT)
+    return 0 if report.is_healthy else _FAULTY
+
+
+COMMAND = Command("judge the hardware: what is wrong, whose fault it is, and by which rule", add_arguments, run)
+
+
+def _judge(
+    state: HealthState, baseline: Baseline | None, observation: HardwareObservation, silent: tuple[str, ...]
+) -> HealthReport:
+    from zonewise.health.evaluation import evaluate
+    from zonewise.health.report import HealthReport
+
+    has_baseline = baseline is not None or state.baseline is not None
+    evaluation = evaluate(state, observation, configured=baseline, whole_log=True)
+    return HealthReport(evaluation.state.faults, silent, has_baseline)
+
+
+def _observe(files: Files, state: HealthState) -> tuple[HardwareObservation, tuple[str, ...]]:
+    """Return an observation, and what could not be read."""
+    from zonewise.health.readers.observe import observe
+    from zonewise.machine.discover import Scanner
+
+    machine = Scanner(files).scan().machine
+    facts, silent = _nvml_facts(files, machine)
+    events, log_problem = _events(files, state)
+    times = [event.at for event in events if event.at is not None]
+    now = time.time() if files.live else max(times, default=0.0)
+    problems = [problem for problem in (silent, log_problem) if problem]
+    return observe(files, machine, facts, events, now), tuple(problems)
+
+
+def _nvml_facts(files: Files, machine: Machine) -> tuple[NvmlFacts | None, str]:
+    from zonewise.health.readers.observe import drives_gpus
+
+    if not drives_gpus(machine):
+        return None, ""
+    facts = _captured_facts(files) if not files.live else _live_facts()
+    if facts is None:
+        return None, "NVML's facts: the capture has none"
+    return facts, f"NVML's facts: {facts.problem}" if facts.problem else ""
+
+
+def _live_facts() -> NvmlFacts:
+    from zonewise.machine.nvml.child_process import NvmlChild
+
+    return NvmlChild().query()
+
+
+def _captured_facts(files: Files) -> NvmlFacts | None:
+    from zonewise.machine.nvml.facts_json import CAPTURED, from_json
+
+    try:
+        return from_json(files.read(CAPTURED).decode())
+    except (OSError, ValueError):
+        return None
+
+
+def _events(files: Files, state: HealthState) -> tuple[tuple[DeviceEvent, ...], str]:
+    from zonewise.health.kernel_events import device_events
+    from zonewise.machine.kernel_log import KernelLog, captured_log
+
+    if not files.live:
+        records = captured_log(files)
+        return tuple(
+            device_events(records or ())
+        ), "" if records is not None else "the kernel log: the capture has none"
+    try:
+        log = KernelLog()
+    except OSError as error:
+        return (), f"the kernel log: {error.strerror}; XIDs and PCI Express errors are unknown"
+    try:
+        records = log.read_all()
+    finally:
+        log.close()
+    known = state.sequence if state.sequence is not None else -1
+    return tuple(device_events(r for r in records if r.sequence is None or r.sequence > known)), ""
+
+
+def _state(arguments: Namespace) -> HealthState:
+    from zonewise.health.state import MAX_STATE_BYTES, HealthState, StateError, decode_state
+
+    path: str | None = arguments.state
+    if path is None:
+        live = os.path.realpath(arguments.root) == LIVE_ROOT
+        if not live or not os.access(STATE_FILE, os.R_OK):
+            return HealthState()
+        path = STATE_FILE
+    try:
+        return decode_state(_content(path, MAX_STATE_BYTES))
+    except StateError as error:
+        raise CommandError(f"{path}: is no state of the agent: {error}") from error
+
+
+def _baseline(path: str | None) -> Baseline | None:
+    if path is None:
+        return None
+    from zonewise.health.state import MAX_STATE_BYTES, StateError, decode_baseline
+
+    try:
+        return decode_baseline(_content(path, MAX_STATE_BYTES))
+    except StateError as error:
+        raise CommandError(f"{path}: is no baseline: {error}") from error
+
+
+def _content(path: str, most: int) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(most)
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror}") from error
+
+
+def _write_baseline(observation: HardwareObservation, path: str) -> int:
+    from zonewise.health.baseline import learn
+    from zonewise.health.state import encode_baseline
+
+    baseline = learn(observation, None)
+    if baseline is None:
+        raise CommandError(f"no baseline: {', '.join(sorted(observation.silent))} could not be read")
+    output.write(encode_baseline(baseline).decode(), path)
+    sys.stderr.write(
+        "" if path == output.STANDARD_OUTPUT else f"{path}: written; it is right if the machine is healthy\n"
+    )
+    return 0

@@ -1,0 +1,232 @@
+"""Judges the hardware at each scan, and keeps the state over a restart in a small file."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.daemon.events import Reason
+from zonewise.health.evaluation import evaluate
+from zonewise.health.held_devices import device_ids, held_devices, plugin_id, plugin_ids
+from zonewise.health.holders import observe_holders
+from zonewise.health.kernel_events import device_events
+from zonewise.health.readers.observe import drives_gpus, observe
+from zonewise.health.state import (
+    MAX_STATE_BYTES,
+    HealthState,
+    StateError,
+    decode_baseline,
+    decode_state,
+    encode_state,
+)
+from zonewise.health.suspicion import Suspicion
+from zonewise.health.types import Severity
+from zonewise.objects.hardware_faults import device_health
+from zonewise_common.service.options import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from zonewise.daemon.kernel_log_channel import KernelLogChannel
+    from zonewise.daemon.nvml_watch import NvmlWatch
+    from zonewise.health.evaluation import Evaluation
+    from zonewise.health.types import Baseline, DeviceEvent, DeviceId, Fault
+    from zonewise.kubelet.types import Allocatable, PodResources
+    from zonewise.machine.files import Files
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.nvml.facts import NvmlFacts
+
+log = logging.getLogger(__name__)
+
+SAVE_INTERVAL = 300.0
+"""Seconds between two writes of the state while no fault changes: counters may be that old after a restart."""
+PODS_ONLY = frozenset({Reason.STATE, Reason.PODS, Reason.POLL, Reason.DEVICES, Reason.SOCKET, Reason.RETRY})
+"""Reasons after which only the holders of devices can differ."""
+
+
+class HealthOptions(NamedTuple):
+    """What the settings say."""
+
+    state_file: str = ""
+    baseline: Baseline | None = None
+    suspicion: Suspicion = Suspicion()
+    withhold: bool = False
+
+
+class HealthMonitor:
+    """The health of one node. For one thread."""
+
+    def __init__(
+        self,
+        files: Files,
+        options: HealthOptions,
+        *,
+        kernel_log: KernelLogChannel | None = None,
+        nvml: NvmlWatch | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Take the host's files, and what reads the kernel log and NVML; both are optional."""
+        self._files = files
+        self._options = options
+        self._log = kernel_log
+        self._nvml = nvml
+        self._clock = clock
+        self._state = _read_state(options.state_file)
+        self._saved_at = clock()
+        self._save_failed = False
+        self._ids: tuple[Machine, dict[str, tuple[DeviceId, ...]]] | None = None
+        self.counts: dict[tuple[str, str, str], int] = {}
+        """Events and raised conditions by device, rule and verdict, since the agent's start."""
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """Return the active faults."""
+        return self._state.active
+
+    @property
+    def state(self) -> HealthState:
+        """Return the state."""
+        return self._state
+
+    def check(
+        self, machine: Machine, pods: Iterable[PodResources] | None, reasons: frozenset[Reason]
+    ) -> tuple[Fault, ...]:
+        """Observe the machine, unless the reasons say that pods alone changed; return the active faults."""
+        held = None if pods is None else held_devices(self._device_ids(machine), pods)
+        now = self._clock()
+        if reasons <= PODS_ONLY:
+            if held is not None:
+                holders = observe_holders(self._state.holders, held, now, self._state.time)
+                self._state = self._state._replace(holders=holders, time=now)
+            return self.faults
+        events, sequence = self._events()
+        observation = observe(self._files, machine, self._facts(machine), events, now)
+        before = self._known_sequence(observation.boot_id)
+        evaluation = evaluate(
+            self._state, observation, held, configured=self._options.baseline, suspicion=self._options.suspicion
+        )
+        self._state = evaluation.state._replace(sequence=before if sequence is None else sequence)
+        self._note(evaluation)
+        if evaluation.raised or evaluation.repeated or evaluation.cleared or now - self._saved_at >= SAVE_INTERVAL:
+            self._save(now)
+        return self.faults
+
+    def device_health(self) -> dict[str, str]:
+        """Return the health of faulty devices by name, as the report shows it."""
+        return device_health(self.faults)
+
+    def without_failed(self, machine: Machine, allocatable: Allocatable) -> Allocatable:
+        """Return what can be allocated without the devices that have failed, where that is configured."""
+        failed = [fault.sign.device for fault in self.faults if fault.sign.severity is Severity.FAILED]
+        if not self._options.withhold or not failed:
+            return allocatable
+        ids = plugin_ids(self._device_ids(machine), failed)
+        devices = tuple(
+            of_zone._replace(ids=tuple(i for i in of_zone.ids if plugin_id(of_zone.resource, i) not in ids))
+            for of_zone in allocatable.devices
+        )
+        return allocatable._replace(devices=tuple(of_zone for of_zone in devices if of_zone.ids))
+
+    def close(self) -> None:
+        """Write the state."""
+        self._save(self._clock())
+
+    def _device_ids(self, machine: Machine) -> dict[str, tuple[DeviceId, ...]]:
+        """Return the devices by id; the scanner returns the very same machine while nothing changes."""
+        if self._ids is None or self._ids[0] is not machine:
+            self._ids = (machine, device_ids(machine))
+        return self._ids[1]
+
+    def _events(self) -> tuple[tuple[DeviceEvent, ...], int | None]:
+        """Return new events, and the number of the last record; none of those that the state has already."""
+        records = self._log.take() if self._log is not None else []
+        boot_id = self._boot_id()
+        known = self._known_sequence(boot_id)
+        new = [r for r in records if r.sequence is None or known is None or r.sequence > known]
+        events = list(device_events(new))
+        if self._nvml is not None:
+            events += self._nvml.take_events()
+        if events and self._nvml is not None:
+            self._nvml.query_soon()
+        numbers = [record.sequence for record in new if record.sequence is not None]
+        return tuple(events), max(numbers, default=None)
+
+    def _known_sequence(self, boot_id: str) -> int | None:
+        return self._state.sequence if boot_id and boot_id == self._state.boot_id else None
+
+    def _boot_id(self) -> str:
+        try:
+            return self._files.read("proc/sys/kernel/random/boot_id").decode("ascii", "replace").strip()
+        except OSError:
+            return ""
+
+    def _facts(self, machine: Machine) -> NvmlFacts | None:
+        if self._nvml is None or not drives_gpus(machine):
+            return None
+        self._nvml.start()
+        return self._nvml.facts
+
+    def _note(self, evaluation: Evaluation) -> None:
+        for fault in (*evaluation.raised, *evaluation.repeated):
+            key = (str(fault.sign.device), fault.sign.rule, fault.sign.verdict.value)
+            self.counts[key] = self.counts.get(key, 0) + 1
+        for fault in evaluation.raised:
+            sign = fault.sign
+            level = logging.INFO if sign.severity is Severity.NOTE else logging.WARNING
+            pods = f"; pods {', '.join(map(str, fault.pods))}" if fault.pods else ""
+            log.log(level, "%s: %s; verdict %s; %s%s", sign.device, sign.message, sign.verdict, sign.source, pods)
+        for fault in evaluation.cleared:
+            log.info("%s: %s is over", fault.sign.device, fault.sign.rule)
+
+    def _save(self, now: float) -> None:
+        """Write the file whole or not at all. A failure is logged once: health goes on without it."""
+        path = self._options.state_file
+        if not path:
+            return
+        self._saved_at = now
+        try:
+            os.makedirs(os.path.dirname(path) or ".", mode=0o755, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path) or ".", prefix=".health-")
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(encode_state(self._state))
+                os.chmod(temporary, 0o644)
+                os.replace(temporary, path)
+            except OSError:
+                os.unlink(temporary)
+                raise
+            self._save_failed = False
+        except OSError as error:
+            if not self._save_failed:
+                log.warning("%s: %s: a restart of the agent loses what it knows of faults", path, error.strerror)
+            self._save_failed = True
+
+
+def _read_state(path: str) -> HealthState:
+    """Return the state in the file; a new one where there is none or it is damaged."""
+    if not path:
+        return HealthState()
+    try:
+        with open(path, "rb") as file:
+            return decode_state(file.read(MAX_STATE_BYTES))
+    except FileNotFoundError:
+        return HealthState()
+    except (OSError, StateError) as error:
+        log.warning("%s: cannot be used, health begins anew: %s", path, error)
+        return HealthState()
+
+
+def read_baseline(path: str) -> Baseline | None:
+    """Return the configured baseline, None without a file. Raises SettingsError."""
+    if not path:
+        return None
+    try:
+        with open(path, "rb") as file:
+            return decode_baseline(file.read(MAX_STATE_BYTES))
+    except OSError as error:
+        raise SettingsError(f"health.baselineFile: {path}: {error.strerror}") from error
+    except StateError as error:
+        raise SettingsError(f"health.baselineFile: {path}: is no baseline: {error}") from error

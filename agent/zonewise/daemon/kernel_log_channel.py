@@ -1,0 +1,65 @@
+"""The kernel log as a source of events: a relevant record wakes the loop, others do not."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from collections import deque
+from typing import TYPE_CHECKING
+
+from zonewise.daemon.events import Reason
+from zonewise.machine.kernel_log import KernelLog
+
+if TYPE_CHECKING:
+    from zonewise.machine.kernel_log import LogRecord
+
+log = logging.getLogger(__name__)
+
+NONE = "none"
+"""The setting for no kernel log: an empty environment variable counts as unset."""
+MAX_PENDING = 4096
+"""Records that wait for the loop; of more, the newest."""
+
+
+class KernelLogChannel:
+    """Reads the log as it grows. The loop waits for it, and takes what it has read."""
+
+    def __init__(self, kernel_log: KernelLog) -> None:
+        self._log = kernel_log
+        self._pending: deque[LogRecord] = deque(maxlen=MAX_PENDING)
+
+    def fileno(self) -> int:
+        """Return the descriptor that is readable while there are records; -1 for a file, which always is.
+
+        A file is read at each scan.
+        """
+        descriptor = self._log.fileno()
+        return -1 if stat.S_ISREG(os.fstat(descriptor).st_mode) else descriptor
+
+    def read(self) -> set[Reason]:
+        """Read what is there; return a reason where a record is about a device."""
+        self._pending.extend(self._log.read())
+        return {Reason.HEALTH} if self._pending else set()
+
+    def take(self) -> list[LogRecord]:
+        """Return the records since the last call."""
+        self._pending.extend(self._log.read_all())
+        records = list(self._pending)
+        self._pending.clear()
+        return records
+
+    def close(self) -> None:
+        """Close the log."""
+        self._log.close()
+
+
+def open_kernel_log(path: str) -> KernelLogChannel | None:
+    """Return the channel of the log, None where it cannot be read: NVML then reports XIDs."""
+    if path in ("", NONE):
+        return None
+    try:
+        return KernelLogChannel(KernelLog(path))
+    except OSError as error:
+        log.warning("%s: %s: the kernel log is not read; XIDs are known from NVML alone", path, error.strerror)
+        return None

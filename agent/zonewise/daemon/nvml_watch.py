@@ -1,0 +1,97 @@
+"""Queries NVML in a thread of its own at an interval, so that a slow driver never delays the loop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zonewise.health.types import DeviceEvent
+    from zonewise.machine.nvml.facts import NvmlFacts
+
+_CLOSE_TIMEOUT = 0.2
+UNUSABLE_INTERVAL = 600.0
+"""Seconds between two queries of an NVML that cannot be used: a container without it stays so."""
+MAX_EVENTS = 1024
+"""Events that wait for the loop."""
+
+
+class NvmlWatch:
+    """NVML's facts, as of the last query, and the events that it reported."""
+
+    def __init__(
+        self,
+        query: Callable[[], NvmlFacts],
+        interval: float,
+        changed: Callable[[], None],
+        watch_events: Callable[[Callable[[DeviceEvent], None], threading.Event], None] | None = None,
+    ) -> None:
+        """Call `query` every so many seconds, and `changed` when its facts differ or an event arrives.
+
+        `watch_events` runs in a second thread until the event that it is given is set.
+        """
+        self._query = query
+        self._interval = interval
+        self._changed = changed
+        self._watch_events = watch_events
+        self._stopped = threading.Event()
+        self._due = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._events: deque[DeviceEvent] = deque(maxlen=MAX_EVENTS)
+        self.facts: NvmlFacts | None = None
+        """None before the first query has ended."""
+
+    def start(self) -> None:
+        """Begin, if that has not been done: a machine without GPUs needs no thread."""
+        if self._threads:
+            return
+        self._threads = [threading.Thread(target=self._run, name="health-nvml", daemon=True)]
+        if self._watch_events is not None:
+            self._threads.append(threading.Thread(target=self._run_events, name="health-nvml-events", daemon=True))
+        for thread in self._threads:
+            thread.start()
+
+    def take_events(self) -> list[DeviceEvent]:
+        """Return the events since the last call."""
+        events: list[DeviceEvent] = []
+        while self._events:
+            events.append(self._events.popleft())
+        return events
+
+    def query_soon(self) -> None:
+        """Query before the interval is over: an event may have changed the facts."""
+        self._due.set()
+
+    def close(self) -> None:
+        """Stop; a query under way ends by itself."""
+        self._stopped.set()
+        self._due.set()
+        for thread in self._threads:
+            thread.join(_CLOSE_TIMEOUT)
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            started = time.monotonic()
+            facts = self._query()
+            if facts != self.facts:
+                self.facts = facts
+                self._notify()
+            interval = self._interval if facts.problem is None else max(self._interval, UNUSABLE_INTERVAL)
+            self._due.wait(max(0.0, interval - (time.monotonic() - started)))
+            self._due.clear()
+
+    def _run_events(self) -> None:
+        if self._watch_events is not None:
+            self._watch_events(self._note, self._stopped)
+
+    def _note(self, event: DeviceEvent) -> None:
+        self._events.append(event)
+        self._notify()
+
+    def _notify(self) -> None:
+        if not self._stopped.is_set():
+            self._changed()

@@ -1,0 +1,96 @@
+"""Counters of errors, and by how much each has risen within the current hour.
+
+A counter that falls was reset with its device or its driver, and counts from there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from zonewise.health.types import HardwareObservation
+
+WINDOW = 3600.0
+"""Seconds after which a rise is counted anew."""
+MAX_COUNTERS = 4096
+"""More would be damage: 16 GPUs, 64 ports, 128 DIMMs and 8 packages have a fifth of it."""
+
+PORT_COUNTERS = (
+    "symbol_error",
+    "link_error_recovery",
+    "link_downed",
+    "port_rcv_errors",
+    "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors",
+)
+"""Error counters of a port, Documentation/ABI/stable/sysfs-class-infiniband; their source is PortCounters of the
+InfiniBand Architecture Specification."""
+RESET_COUNTERS = ("ecc_corrected", "ecc_uncorrected", "pcie_replays")
+"""Counters of a GPU that start anew with a reset of the GPU or a reload of its driver."""
+
+
+class Counter(NamedTuple):
+    """A counter at the beginning of the window, and now."""
+
+    reference: int
+    since: float
+    latest: int
+
+    @property
+    def rise(self) -> int:
+        """Return by how much it has risen within the window."""
+        return self.latest - self.reference
+
+
+Counters = dict[str, Counter]
+
+
+def counter_name(device: object, counter: str) -> str:
+    """Return the key of a counter of a device."""
+    return f"{device} {counter}"
+
+
+def counter_values(observation: HardwareObservation) -> Iterator[tuple[str, int]]:
+    """Yield the counters in an observation."""
+    for address, gpu in (observation.gpus or {}).items():
+        for counter in (*RESET_COUNTERS, "nvlink_errors"):
+            value: int | None = getattr(gpu, counter)
+            if value is not None:
+                yield counter_name(f"gpu {address}", counter), value
+    for name, port in observation.ports.items():
+        for counter in PORT_COUNTERS:
+            if counter in port.counters:
+                yield counter_name(f"port {name}", counter), port.counters[counter]
+    for name, value in observation.memory.corrected.items():
+        yield counter_name("memory", f"corrected {name}"), value
+    for name, value in observation.cpus.throttles.items():
+        yield counter_name("cpu", f"throttles {name}"), value
+
+
+def advance(counters: Mapping[str, Counter], observation: HardwareObservation) -> Counters:
+    """Return the counters after an observation; one that was not read now is as before."""
+    now = observation.time
+    advanced = dict(counters)
+    for name, value in counter_values(observation):
+        before = counters.get(name)
+        if before is None or value < before.latest:
+            advanced[name] = Counter(value, now, value)
+        elif now - before.since >= WINDOW or now < before.since:
+            advanced[name] = Counter(before.latest, now, value)
+        else:
+            advanced[name] = before._replace(latest=value)
+    return advanced if len(advanced) <= MAX_COUNTERS else dict(list(advanced.items())[-MAX_COUNTERS:])
+
+
+def reset_gpus(counters: Mapping[str, Counter], observation: HardwareObservation) -> frozenset[str]:
+    """Return the addresses of GPUs with a counter that fell: they were reset since the last observation."""
+    return frozenset(
+        address
+        for address, gpu in (observation.gpus or {}).items()
+        for counter in RESET_COUNTERS
+        if (before := counters.get(counter_name(f"gpu {address}", counter))) is not None
+        and (value := getattr(gpu, counter)) is not None
+        and value < before.latest
+    )

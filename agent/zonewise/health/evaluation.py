@@ -1,0 +1,202 @@
+"""From observations to faults: which begin, which last, and which are over.
+
+The state of one fault, which is one rule on one device:
+
+| state | sign of an event | sign of a condition | no sign, and its reader was heard |
+|---|---|---|---|
+| none | active | suspected; active where `confirm` is 0 | none |
+| suspected | - | active after `confirm` seconds | none |
+| active | active, counted | active | none after `settle` seconds and what `clearing` demands |
+
+Invariants: a fault never ends because its reader is silent, or because the agent was restarted. Evaluating an
+observation twice raises nothing twice. The state is bounded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.health.baseline import learn
+from zonewise.health.counters import advance, reset_gpus
+from zonewise.health.event_rules import event_sign
+from zonewise.health.fabric_rules import fabric_signs
+from zonewise.health.gpu_rules import gpu_signs
+from zonewise.health.holders import current_holders, holders_at, observe_holders
+from zonewise.health.host_rules import host_signs
+from zonewise.health.state import MAX_FAULTS, HealthState
+from zonewise.health.suspicion import SUSPICION, note_hits, suspicion_signs
+from zonewise.health.types import GPU, MAX_PODS, Baseline, Clearing, Fault, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from zonewise.health.holders import Holders
+    from zonewise.health.suspicion import Suspicion
+    from zonewise.health.types import DeviceId, FaultKey, HardwareObservation, PodName, Sign
+
+SAME_EVENT = 5.0
+"""Seconds within which the kernel log and NVML report the same event."""
+
+
+class Evaluation(NamedTuple):
+    """What an observation changed."""
+
+    state: HealthState
+    raised: tuple[Fault, ...] = ()
+    """Faults that are active now and were not before."""
+    repeated: tuple[Fault, ...] = ()
+    """Active faults with a further event."""
+    cleared: tuple[Fault, ...] = ()
+
+
+def evaluate(
+    state: HealthState,
+    observation: HardwareObservation,
+    held: Mapping[DeviceId, Iterable[PodName]] | None = None,
+    *,
+    configured: Baseline | None = None,
+    suspicion: Suspicion = SUSPICION,
+    whole_log: bool = False,
+) -> Evaluation:
+    """Return the state after an observation.
+
+    `held` is which containers hold which devices now, None where the kubelet is silent. A configured baseline takes the
+    place of the learned one. With `whole_log` events count however old they are.
+    """
+    now = observation.time
+    holders = state.holders if held is None else observe_holders(state.holders, held, now, state.time)
+    counters = advance({} if _rebooted(state, observation) else state.counters, observation)
+    baseline = configured or state.baseline
+    expected = baseline or Baseline()
+    signs = [event_sign(event, now) for event in observation.events]
+    events = [sign for sign in signs if (whole_log or not _is_over(sign, now)) and not _is_duplicate(sign, state)]
+    hits = note_hits(state.hits, events, holders, now, suspicion)
+    conditions = [
+        *gpu_signs(observation, expected, counters),
+        *fabric_signs(observation, expected, counters),
+        *host_signs(observation, expected, counters),
+        *suspicion_signs(hits, suspicion),
+    ]
+    reset = reset_gpus(state.counters, observation)
+    faults = {fault.key: _seen_reset(fault, reset) for fault in state.faults}
+    present = _merge_conditions(faults, conditions, observation)
+    for sign in events:
+        faults[sign.key] = _with_event(faults.get(sign.key), sign, observation)
+        present.add(sign.key)
+    remaining = {key: fault for key, fault in faults.items() if key in present or not _ends(fault, observation)}
+    bounded = _bounded(remaining.values())
+    attributed = tuple(_attributed(fault, holders) for fault in bounded)
+    learned = learn(observation, state.baseline, [fault for fault in attributed if fault.sign.severity > Severity.NOTE])
+    after = HealthState(
+        observation.boot_id or state.boot_id, now, learned, counters, attributed, holders, hits, state.sequence
+    )
+    return _changes(state, after)
+
+
+def _changes(before: HealthState, after: HealthState) -> Evaluation:
+    old = {fault.key: fault for fault in before.active}
+    new = {fault.key: fault for fault in after.active}
+    raised = tuple(fault for key, fault in new.items() if key not in old)
+    repeated = tuple(
+        fault
+        for key, fault in new.items()
+        if key in old and fault.sign.event_at is not None and fault.occurrences > old[key].occurrences
+    )
+    return Evaluation(after, raised, repeated, tuple(fault for key, fault in old.items() if key not in new))
+
+
+def _rebooted(state: HealthState, observation: HardwareObservation) -> bool:
+    return bool(state.boot_id) and bool(observation.boot_id) and state.boot_id != observation.boot_id
+
+
+def _needs_no_reset(device: DeviceId, observation: HardwareObservation) -> bool:
+    """Return whether the driver itself says that a GPU needs no recovery now."""
+    gpu = (observation.gpus or {}).get(device.name) if device.kind == GPU else None
+    return gpu is not None and not gpu.lost and gpu.recovery_action == 0
+
+
+def _is_over(sign: Sign, now: float) -> bool:
+    """Return whether an event is so old that its fault would end at once."""
+    at = now if sign.event_at is None else sign.event_at
+    return sign.clearing is Clearing.QUIET and now - at >= sign.settle
+
+
+def _is_duplicate(sign: Sign, state: HealthState) -> bool:
+    """Return whether another reader has reported the same event."""
+    for fault in state.faults:
+        if fault.key == sign.key and sign.event_at is not None and fault.sign.reader != sign.reader:
+            return abs(fault.last - sign.event_at) <= SAME_EVENT
+    return False
+
+
+def _seen_reset(fault: Fault, reset: frozenset[str]) -> Fault:
+    device = fault.sign.device
+    was_reset = device.kind == GPU and device.name in reset
+    return fault._replace(was_reset=True) if was_reset and not fault.was_reset else fault
+
+
+def _merge_conditions(
+    faults: dict[FaultKey, Fault], signs: Iterable[Sign], observation: HardwareObservation
+) -> set[FaultKey]:
+    """Merge the signs of conditions into the faults; return which are present now."""
+    now = observation.time
+    present: set[FaultKey] = set()
+    for sign in signs:
+        before = faults.get(sign.key)
+        first = min(before.first, now) if before is not None else now
+        active = (before is not None and before.active) or now - first >= sign.confirm
+        occurrences = before.occurrences + 1 if before is not None else 1
+        pods = before.pods if before is not None else ()
+        faults[sign.key] = Fault(sign, first, now, occurrences, active, observation.boot_id, pods=pods)
+        present.add(sign.key)
+    return present
+
+
+def _with_event(before: Fault | None, sign: Sign, observation: HardwareObservation) -> Fault:
+    at = observation.time if sign.event_at is None else sign.event_at
+    if before is None:
+        return Fault(sign, at, at, 1, True, observation.boot_id)
+    first, last = min(before.first, at), max(before.last, at)
+    return Fault(sign, first, last, before.occurrences + 1, True, observation.boot_id, pods=before.pods)
+
+
+def _ends(fault: Fault, observation: HardwareObservation) -> bool:
+    """Return whether a fault without a sign now is over."""
+    if fault.sign.reader in observation.silent:
+        return False
+    if not fault.active:
+        return True
+    now = observation.time
+    if 0 <= now - fault.last < fault.sign.settle:
+        return False
+    rebooted = bool(fault.boot_id) and bool(observation.boot_id) and fault.boot_id != observation.boot_id
+    match fault.sign.clearing:
+        case Clearing.REBOOT:
+            return rebooted
+        case Clearing.RESET:
+            return rebooted or fault.was_reset or _needs_no_reset(fault.sign.device, observation)
+        case _:
+            return True
+
+
+def _bounded(faults: Iterable[Fault]) -> list[Fault]:
+    """Return the faults in canonical order, without the oldest notes where they are too many."""
+    ordered = sorted(faults, key=lambda fault: (fault.active, fault.sign.severity, fault.last), reverse=True)
+    return sorted(ordered[:MAX_FAULTS], key=lambda fault: fault.key)
+
+
+def _attributed(fault: Fault, holders: Holders) -> Fault:
+    """Return an active fault with the pods that it hit.
+
+    An event hit the pods that held the device at that time. A device that has failed hits each pod that holds it.
+    """
+    if not fault.active:
+        return fault
+    sign = fault.sign
+    pods: tuple[PodName, ...] = ()
+    if sign.event_at is not None:
+        pods = holders_at(holders, sign.device, sign.event_at)
+    if sign.severity is Severity.FAILED:
+        pods += current_holders(holders, sign.device)
+    merged = tuple(dict.fromkeys((*fault.pods, *pods)))[-MAX_PODS:]
+    return fault if merged == fault.pods else fault._replace(pods=merged)

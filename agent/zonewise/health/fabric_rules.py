@@ -1,0 +1,212 @@
+"""Rules for links: PCI Express below the baseline, ports of RDMA devices, and network devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise.health.counters import counter_name
+from zonewise.health.gpu_rules import IDLE
+from zonewise.health.types import GPU, NIC, PORT, DeviceId, Severity, Sign, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from zonewise.health.counters import Counter
+    from zonewise.health.types import Baseline, HardwareObservation, PortReading
+
+_BASELINE = "the baseline of this node"
+_IB = "Documentation/ABI/stable/sysfs-class-infiniband; InfiniBand Architecture Specification, PortCounters"
+_CONFIRM = 30.0
+"""Seconds: a link that trains anew is up again within a few."""
+
+_SYMBOL_ERRORS_PER_GBPS = 3.6
+"""Per hour and Gb/s: a bit error rate of 10^-12, the most that the InfiniBand specification allows."""
+_LIMITS = {
+    "link_error_recovery": 1,
+    "link_downed": 1,
+    "port_rcv_errors": 10,
+    "local_link_integrity_errors": 1,
+    "excessive_buffer_overrun_errors": 1,
+}
+"""Per hour."""
+
+
+def fabric_signs(
+    observation: HardwareObservation, baseline: Baseline, counters: Mapping[str, Counter]
+) -> Iterator[Sign]:
+    """Yield the signs of links."""
+    yield from _pci_links(observation, baseline)
+    for name, port in observation.ports.items():
+        yield from _port(name, port, baseline.rates.get(name))
+        yield from _port_errors(name, port, counters)
+    yield from _nics(observation, baseline)
+
+
+def _pci_links(observation: HardwareObservation, baseline: Baseline) -> Iterator[Sign]:
+    for address, link in observation.links.items():
+        best = baseline.links.get(address)
+        if best is None:
+            continue
+        device = DeviceId(GPU if address in observation.gpu_addresses else NIC, address)
+        directory = f"/sys/bus/pci/devices/{address}"
+        if link.width is not None and best.width is not None and 0 < link.width < best.width:
+            yield _link(
+                device,
+                "pcie-width",
+                "the PCI Express link has lost lanes",
+                f"{directory}/current_link_width",
+                f"x{link.width} instead of x{best.width}",
+            )
+        fast = best.speed_gts
+        if (
+            link.speed_gts is not None
+            and fast is not None
+            and link.speed_gts < fast
+            and _speed_counts(observation, address)
+        ):
+            yield _link(
+                device,
+                "pcie-speed",
+                "the PCI Express link is slower than before",
+                f"{directory}/current_link_speed",
+                f"{link.speed_gts:g} GT/s instead of {fast:g}",
+            )
+
+
+def _speed_counts(observation: HardwareObservation, address: str) -> bool:
+    """Return whether a lower speed is a sign: GPUs lower it when idle, which only NVML shows."""
+    if address not in observation.gpu_addresses:
+        return True
+    gpu = (observation.gpus or {}).get(address)
+    return gpu is not None and gpu.clocks_event_reasons is not None and not gpu.clocks_event_reasons & IDLE
+
+
+def _link(device: DeviceId, rule: str, message: str, source: str, evidence: str) -> Sign:
+    return Sign(
+        device,
+        rule,
+        Verdict.HARDWARE,
+        Severity.DEGRADED,
+        message,
+        source,
+        _BASELINE,
+        (evidence,),
+        "pci",
+        confirm=60.0,
+        settle=60.0,
+    )
+
+
+def _port(name: str, port: PortReading, rate: float | None) -> Iterator[Sign]:
+    if rate is None:  # it was never up
+        return
+    directory = f"/sys/class/infiniband/{name.replace('/', '/ports/')}"
+    if port.state not in (None, "ACTIVE", "ACTIVE_DEFER"):
+        evidence = (f"state {port.state}, physical state {port.physical_state}",)
+        if port.physical_state == "Disabled":
+            verdict, severity, text = Verdict.UNKNOWN, Severity.DEGRADED, "the port was disabled"
+        elif port.state in ("INIT", "ARMED"):
+            verdict, severity, text = (
+                Verdict.UNKNOWN,
+                Severity.DEGRADED,
+                "the subnet manager has not activated the port",
+            )
+        else:
+            verdict, severity, text = Verdict.HARDWARE, Severity.FAILED, "the port has no link"
+        yield Sign(
+            DeviceId(PORT, name),
+            "port-down",
+            verdict,
+            severity,
+            text,
+            f"{directory}/state",
+            _IB,
+            evidence,
+            "infiniband",
+            confirm=_CONFIRM,
+            settle=60.0,
+        )
+    elif port.rate_gbps is not None and port.rate_gbps < rate:
+        yield Sign(
+            DeviceId(PORT, name),
+            "port-rate",
+            Verdict.HARDWARE,
+            Severity.DEGRADED,
+            "the port is slower than before",
+            f"{directory}/rate",
+            _BASELINE,
+            (f"{port.rate_gbps:g} Gb/s instead of {rate:g}",),
+            "infiniband",
+            confirm=60.0,
+            settle=60.0,
+        )
+
+
+def _port_errors(name: str, port: PortReading, counters: Mapping[str, Counter]) -> Iterator[Sign]:
+    symbols = max(10, int(_SYMBOL_ERRORS_PER_GBPS * (port.rate_gbps or 0)))
+    for counter, limit in {"symbol_error": symbols, **_LIMITS}.items():
+        count = counters.get(counter_name(f"port {name}", counter))
+        if count is not None and count.rise >= limit:
+            directory = f"/sys/class/infiniband/{name.replace('/', '/ports/')}/counters"
+            yield Sign(
+                DeviceId(PORT, name),
+                f"{counter.replace('_', '-')}-rising",
+                Verdict.HARDWARE,
+                Severity.DEGRADED,
+                "errors of the link are rising",
+                f"{directory}/{counter}",
+                _IB,
+                (f"{counter}: {count.rise} within an hour, {limit} allowed",),
+                "infiniband",
+            )
+
+
+def _nics(observation: HardwareObservation, baseline: Baseline) -> Iterator[Sign]:
+    for name, nic in observation.nics.items():
+        rate = baseline.rates.get(name)
+        if rate is None:
+            continue
+        device, directory = DeviceId(NIC, nic.address), f"/sys/class/net/{name}"
+        if nic.up is False:
+            yield Sign(
+                device,
+                "nic-down",
+                Verdict.HARDWARE,
+                Severity.FAILED,
+                f"{name} has no carrier",
+                f"{directory}/carrier",
+                _BASELINE,
+                (f"{name}: carrier 0",),
+                "net",
+                confirm=_CONFIRM,
+                settle=60.0,
+            )
+        elif nic.speed_mbps is not None and nic.speed_mbps / 1000 < rate:
+            yield Sign(
+                device,
+                "nic-speed",
+                Verdict.HARDWARE,
+                Severity.DEGRADED,
+                f"{name} is slower than before",
+                f"{directory}/speed",
+                _BASELINE,
+                (f"{nic.speed_mbps / 1000:g} Gb/s instead of {rate:g}",),
+                "net",
+                confirm=60.0,
+                settle=60.0,
+            )
+    if observation.pci is not None:
+        for address in sorted(baseline.nics - observation.pci):
+            yield Sign(
+                DeviceId(NIC, address),
+                "nic-vanished",
+                Verdict.HARDWARE,
+                Severity.FAILED,
+                "the NIC has vanished from the bus",
+                "/sys/bus/pci/devices",
+                _BASELINE,
+                (f"{address} was there in the baseline",),
+                "pci",
+                confirm=_CONFIRM,
+                settle=60.0,
+            )

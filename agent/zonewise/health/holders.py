@@ -1,0 +1,86 @@
+"""Which pods held a device, and when: an event belongs to the pod that held the device at that time, and to no later
+one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.health.types import MAX_PODS, DeviceId, PodName
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+RETENTION = 3600.0
+"""Seconds for which a pod that has ended is remembered: a line of the kernel log arrives within milliseconds, and an
+agent that was restarted reads it within minutes."""
+MAX_GAP = 180.0
+"""Seconds between two observations after which it is not known when in between a pod ended."""
+_SUFFIX = re.compile(r"-(?:\d{1,5}|[bcdfghjklmnpqrstvwxz2456789]{5,10})")
+"""What controllers append to a workload's name: indexes, and the random letters and hashes of apimachinery
+pkg/util/rand."""
+
+
+class Holder(NamedTuple):
+    """A container that held a device."""
+
+    pod: PodName
+    since: float
+    until: float | None = None
+    """None: it still holds it."""
+
+
+Holders = dict[DeviceId, tuple[Holder, ...]]
+
+
+def observe_holders(
+    holders: Mapping[DeviceId, tuple[Holder, ...]],
+    held: Mapping[DeviceId, Iterable[PodName]],
+    now: float,
+    last: float,
+) -> Holders:
+    """Return the holders after an observation of who holds what; `last` is the time of the one before.
+
+    A pod that has ended since counts as holding until now. After a long gap it counts until the last observation: what
+    happened later may belong to another pod.
+    """
+    end = now if now - last <= MAX_GAP else last
+    observed: Holders = {}
+    for device in [*holders, *(device for device in held if device not in holders)]:
+        current = frozenset(held.get(device, ()))
+        known = [
+            holder._replace(until=end) if holder.until is None and holder.pod not in current else holder
+            for holder in holders.get(device, ())
+        ]
+        continuing = {holder.pod for holder in known if holder.until is None}
+        known += [Holder(pod, now) for pod in sorted(current - continuing)]
+        recent = [holder for holder in known if holder.until is None or now - holder.until <= RETENTION]
+        if recent:
+            observed[device] = tuple(recent[-2 * MAX_PODS :])
+    return observed
+
+
+def holders_at(holders: Mapping[DeviceId, tuple[Holder, ...]], device: DeviceId, at: float) -> tuple[PodName, ...]:
+    """Return the containers that held a device at a time."""
+    return tuple(
+        holder.pod
+        for holder in holders.get(device, ())
+        if holder.since <= at and (holder.until is None or at <= holder.until)
+    )[:MAX_PODS]
+
+
+def current_holders(holders: Mapping[DeviceId, tuple[Holder, ...]], device: DeviceId) -> tuple[PodName, ...]:
+    """Return the containers that hold a device now."""
+    return tuple(holder.pod for holder in holders.get(device, ()) if holder.until is None)[:MAX_PODS]
+
+
+def workload_name(pod: PodName) -> str:
+    """Return the name of the workload that a pod is likely of: its name without the suffixes of controllers.
+
+    Pods of one Job run one program, so that they count as one where a GPU is suspected.
+    """
+    name = pod.pod
+    while (match := re.search(rf"{_SUFFIX.pattern}$", name)) and match.start() > 0:
+        name = name[: match.start()]
+    return f"{pod.namespace}/{name}"

@@ -1,0 +1,37 @@
+"""GPUs now, from NVML's facts: those of the child process, of the double of the tests, or of a capture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise.health.types import GpuReading
+
+if TYPE_CHECKING:
+    from zonewise.machine.nvml.facts import NvmlFacts, NvmlGpu
+
+
+def gpu_readings(facts: NvmlFacts | None) -> dict[str, GpuReading] | None:
+    """Return the GPUs by address; None where NVML gave no facts, which says nothing about the GPUs."""
+    if facts is None or facts.problem is not None or "gpus" in facts.absent:
+        return None
+    return {gpu.address: _reading(gpu, gpu.address) for gpu in facts.gpus if gpu.address is not None}
+
+
+def _reading(gpu: NvmlGpu, address: str) -> GpuReading:
+    rows = gpu.remapped_rows
+    return GpuReading(
+        address,
+        gpu.uuid or "",
+        gpu.lost,
+        gpu.ecc_corrected,
+        gpu.ecc_uncorrected,
+        bool(rows[2]) if rows else None,
+        bool(rows[3]) if rows else None,
+        gpu.retired_pages_pending,
+        gpu.clocks_event_reasons,
+        gpu.recovery_action,
+        gpu.pcie_replays,
+        sum(link.active for link in gpu.links) if gpu.links else None,
+        gpu.nvlink_errors,
+        () if gpu.lost else gpu.faults,
+    )

@@ -1,0 +1,68 @@
+"""One observation of a machine, from all readers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise.health.readers.cpu_state import read_cpus
+from zonewise.health.readers.edac import meminfo_bytes, read_memory
+from zonewise.health.readers.netdevs import read_nics
+from zonewise.health.readers.nvml_gpus import gpu_readings
+from zonewise.health.readers.pci_links import read_addresses, read_links
+from zonewise.health.readers.rdma_ports import read_ports
+from zonewise.health.types import HardwareObservation
+from zonewise.machine.reader import Reader
+
+if TYPE_CHECKING:
+    from zonewise.health.types import DeviceEvent
+    from zonewise.machine.files import Files
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.nvml.facts import NvmlFacts
+
+_BOOT_ID = "proc/sys/kernel/random/boot_id"
+_DRIVER = "nvidia"
+
+
+def drives_gpus(machine: Machine) -> bool:
+    """Return whether NVIDIA's driver drives a GPU, so that NVML can be queried."""
+    return any(gpu.driver == _DRIVER for gpu in machine.gpus)
+
+
+def observe(
+    files: Files,
+    machine: Machine,
+    facts: NvmlFacts | None,
+    events: tuple[DeviceEvent, ...],
+    now: float,
+) -> HardwareObservation:
+    """Return what the machine's sources show now. `facts` is None where NVML was not queried."""
+    read = Reader(files)
+    gpu_addresses = frozenset(gpu.address for gpu in machine.gpus if gpu.address is not None)
+    nics = {nic.name: nic.address for nic in machine.nics if nic.address is not None and nic.physical_function is None}
+    rdma = [device for device in machine.infiniband if device.address is not None and not device.software]
+    on_bus = read_addresses(read)
+    endpoints = gpu_addresses | frozenset(nics.values()) | frozenset(device.address or "" for device in rdma)
+    functions = {function.address for function in machine.pci if function.physical_function is not None}
+    expected = endpoints - functions
+    netdevs = ((nic.name, nic.address or "") for nic in machine.nics if nic.name in nics and nic.presence == "netdev")
+    gpus = gpu_readings(facts)
+    memory = read_memory(read)
+    silent = {"pci"} if on_bus is None and expected else set[str]()
+    if drives_gpus(machine) and gpus is None:
+        silent.add("nvml")
+    return HardwareObservation(
+        now,
+        read.text(_BOOT_ID) or "",
+        gpus,
+        None if on_bus is None else on_bus & expected,
+        gpu_addresses,
+        frozenset(gpu.address for gpu in machine.gpus if gpu.address is not None and gpu.state == "lost"),
+        read_links(read, sorted(expected)),
+        read_ports(read, [device.name for device in rdma if device.address not in functions]),
+        read_nics(read, netdevs),
+        memory,
+        read_cpus(read, machine),
+        meminfo_bytes(read, "MemTotal"),
+        events,
+        frozenset(silent),
+    )

@@ -1,0 +1,36 @@
+"""PCI Express links now: /sys/bus/pci/devices/*/current_link_width and current_link_speed.
+
+Source: drivers/pci/pci-sysfs.c; a device that is gone from the bus has no directory, and one that fell off it may still
+have one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from zonewise.health.types import LinkReading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zonewise.machine.reader import Reader
+
+DEVICES = "sys/bus/pci/devices"
+_SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?) GT/s")
+
+
+def read_addresses(read: Reader) -> frozenset[str] | None:
+    """Return the addresses on the bus; None where the machine shows no bus."""
+    return frozenset(read.names(DEVICES)) or None
+
+
+def read_links(read: Reader, addresses: Iterable[str]) -> dict[str, LinkReading]:
+    """Return the links of some devices; one without a link has none."""
+    links: dict[str, LinkReading] = {}
+    for address in addresses:
+        match = _SPEED.match(read.text(f"{DEVICES}/{address}/current_link_speed") or "")
+        width = read.integer(f"{DEVICES}/{address}/current_link_width")
+        if match is not None or width is not None:
+            links[address] = LinkReading(float(match[1]) if match else None, width)
+    return links

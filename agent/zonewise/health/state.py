@@ -1,0 +1,149 @@
+"""What health knows beyond one observation, and its form in a file."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from zonewise.health.counters import MAX_COUNTERS, Counter
+from zonewise.health.holders import Holder, Holders  # noqa: TC001 -- msgspec reads the types
+from zonewise.health.types import Baseline, DeviceId, Fault, LinkReading
+
+VERSION = 1
+MAX_FAULTS = 256
+MAX_HITS = 256
+MAX_STATE_BYTES = 2 << 20
+
+
+class ApplicationHit(NamedTuple):
+    """An XID of a program on a GPU, and the workload that held it."""
+
+    device: DeviceId
+    code: int
+    workload: str
+    at: float
+
+
+class HealthState(NamedTuple):
+    """The state after an observation."""
+
+    boot_id: str = ""
+    time: float = 0.0
+    """Of the last observation."""
+    baseline: Baseline | None = None
+    """None: not learned yet."""
+    counters: dict[str, Counter] = {}  # noqa: RUF012 -- never written to
+    faults: tuple[Fault, ...] = ()
+    """Those that are active, and conditions that have not held for long enough."""
+    holders: Holders = {}  # noqa: RUF012 -- as above
+    hits: tuple[ApplicationHit, ...] = ()
+    sequence: int | None = None
+    """The last record of the kernel log of this boot that was interpreted."""
+
+    @property
+    def active(self) -> tuple[Fault, ...]:
+        """Return the active faults."""
+        return tuple(fault for fault in self.faults if fault.active)
+
+
+class StateError(ValueError):
+    """A file does not hold what it should; the message names the field."""
+
+
+class _StateFile(msgspec.Struct):
+    """The file. NamedTuples are arrays in it."""
+
+    version: int
+    boot_id: str
+    time: float
+    baseline: Baseline | None
+    counters: dict[str, Counter]
+    faults: list[Fault]
+    holders: list[tuple[DeviceId, list[Holder]]]
+    hits: list[ApplicationHit]
+    sequence: int | None
+
+
+def encode_state(state: HealthState) -> bytes:
+    """Return the content of the file."""
+    holders = [(device, list(known)) for device, known in state.holders.items()]
+    return msgspec.json.encode(
+        _StateFile(
+            VERSION,
+            state.boot_id,
+            state.time,
+            state.baseline,
+            state.counters,
+            list(state.faults),
+            holders,
+            list(state.hits),
+            state.sequence,
+        )
+    )
+
+
+def decode_state(content: bytes) -> HealthState:
+    """Return the state in a file. Raises StateError, also for a file of another version."""
+    try:
+        file = msgspec.json.decode(content, type=_StateFile)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise StateError(str(error)) from error
+    if file.version != VERSION:
+        raise StateError(f"version {file.version} instead of {VERSION}")
+    if len(file.faults) > MAX_FAULTS or len(file.counters) > MAX_COUNTERS or len(file.hits) > MAX_HITS:
+        raise StateError("more faults or counters than are ever written")
+    holders = {device: tuple(known) for device, known in file.holders}
+    return HealthState(
+        file.boot_id,
+        file.time,
+        file.baseline,
+        file.counters,
+        tuple(file.faults),
+        holders,
+        tuple(file.hits),
+        file.sequence,
+    )
+
+
+# --- baselines in a file of their own, which people write
+
+
+class _LinkFile(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    speed: float | None = None
+    width: int | None = None
+
+
+class _BaselineFile(msgspec.Struct, forbid_unknown_fields=True):
+    gpus: list[str] = []
+    nics: list[str] = []
+    links: dict[str, _LinkFile] = {}
+    rates: dict[str, float] = {}
+    nvlinks: dict[str, int] = {}
+    cpus: int | None = None
+    memory: int | None = None
+
+
+def encode_baseline(baseline: Baseline) -> bytes:
+    """Return a baseline as JSON that people read: links with `speed` (GT/s) and `width`, rates in Gb/s."""
+    links = {address: _LinkFile(link.speed_gts, link.width) for address, link in sorted(baseline.links.items())}
+    file = _BaselineFile(
+        sorted(baseline.gpus),
+        sorted(baseline.nics),
+        links,
+        dict(sorted(baseline.rates.items())),
+        dict(sorted(baseline.nvlinks.items())),
+        baseline.cpus,
+        baseline.memory,
+    )
+    return msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n"
+
+
+def decode_baseline(content: bytes) -> Baseline:
+    """Return the baseline in a file. Raises StateError, which names the field."""
+    try:
+        file = msgspec.json.decode(content, type=_BaselineFile)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise StateError(str(error)) from error
+    links = {address: LinkReading(link.speed, link.width) for address, link in file.links.items()}
+    return Baseline(frozenset(file.gpus), frozenset(file.nics), links, file.rates, file.cpus, file.memory, file.nvlinks)

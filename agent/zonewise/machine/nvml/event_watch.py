@@ -1,0 +1,69 @@
+"""XIDs as NVML reports them: a call that blocks, in a child process that prints a line for each event.
+
+Each process that registers gets every event. NVML reports XIDs of programs as well; in a virtual GPU's guest there are
+none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.machine.nvml.backend import GPU_IS_LOST, NvmlBackend, NvmlError
+from zonewise.machine.nvml.queries import sysfs_address
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+XID_EVENT = 0x8  # nvmlEventTypeXidCriticalError
+TIMEOUT = 10  # NVML_ERROR_TIMEOUT
+WAIT = 5000
+"""Milliseconds of one wait."""
+_MAX_GPUS = 256
+
+
+class NvmlXid(NamedTuple):
+    """An XID event."""
+
+    address: str
+    """As sysfs writes it."""
+    code: int
+
+
+def watch_xids(backend: NvmlBackend, report: Callable[[NvmlXid], None], stopped: Callable[[], bool]) -> None:
+    """Report XIDs until stopped, which is looked at after each wait. Raises NvmlError where there can be no events."""
+    backend.start()
+    events = backend.call("nvmlEventSetCreate")
+    count = backend.call("nvmlDeviceGetCount")
+    registered = sum(_register(backend, index, events) for index in range(min(int(str(count)), _MAX_GPUS)))
+    if not registered:
+        return
+    while not stopped():
+        try:
+            event = backend.call("nvmlEventSetWait", events, WAIT)
+        except NvmlError as error:
+            if error.code in (TIMEOUT, GPU_IS_LOST):
+                continue
+            raise
+        xid = _xid(event)
+        if xid is not None:
+            report(xid)
+
+
+def _register(backend: NvmlBackend, index: int, events: object) -> bool:
+    """Register a GPU; one without events is left out."""
+    try:
+        handle = backend.call("nvmlDeviceGetHandleByIndex", index)
+        backend.call("nvmlDeviceRegisterEvents", handle, XID_EVENT, events)
+    except NvmlError:
+        return False
+    return True
+
+
+def _xid(event: object) -> NvmlXid | None:
+    """Return an event as an XID; None for another one, or for a device without an address."""
+    match event:
+        case (str(bus_id), int(kind), int(code)) if kind == XID_EVENT:
+            address = sysfs_address(bus_id)
+            return None if address is None else NvmlXid(address, code)
+        case _:
+            return None

@@ -1,0 +1,126 @@
+"""Faults as the API shows them: conditions of the Node and of pods, events, an attribute in the report.
+
+The conditions of a Node are few and stable. Each is True while a device of its kind is degraded or has failed, whatever
+the cause but a program; a note is an event only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.health.report import utc
+from zonewise.health.types import CPU, GPU, MEMORY, NIC, PORT, Severity, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zonewise.health.types import Fault
+
+POD_CONDITION = "zonewise.dev/HardwareFault"
+"""The type of the condition of a pod: True where hardware or driver is at fault, False where it is the program, Unknown
+where neither is known. A Job's podFailurePolicy reacts to it by onPodConditions."""
+TAINT = "zonewise.dev/hardware-fault"
+
+_GPU, _FABRIC, _MEMORY, _CPU = "GPUHardwareFault", "FabricLinkDegraded", "MemoryHardwareFault", "CPUHardwareFault"
+_DRIFT = "HardwareInventoryDrift"
+NODE_CONDITIONS = (_GPU, _FABRIC, _MEMORY, _CPU, _DRIFT)
+"""The types of the conditions of a Node."""
+NO_FAULT = "NoFault"
+
+_KINDS = {GPU: _GPU, NIC: _FABRIC, PORT: _FABRIC, MEMORY: _MEMORY, CPU: _CPU}
+_DRIFTS = frozenset({"gpu-vanished", "nic-vanished", "memory-missing", "cpus-offline"})
+_FABRIC_RULES = frozenset({"nvlinks-inactive", "nvlink-errors-rising", "pcie-width", "pcie-speed"})
+_ACRONYMS = frozenset({"xid", "sxid", "gpu", "nic", "pcie", "ecc", "nvml", "edac", "cpu"})
+_MAX_MESSAGE = 1000
+_STATUSES = {Verdict.HARDWARE: "True", Verdict.DRIVER: "True", Verdict.APPLICATION: "False", Verdict.UNKNOWN: "Unknown"}
+
+
+class Condition(NamedTuple):
+    """A condition without its times."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+
+
+def node_conditions(faults: Iterable[Fault]) -> tuple[Condition, ...]:
+    """Return all conditions of the Node, True or False."""
+    by_type: dict[str, list[Fault]] = {name: [] for name in NODE_CONDITIONS}
+    for fault in faults:
+        if fault.active and fault.sign.severity > Severity.NOTE:
+            by_type[_condition_type(fault)].append(fault)
+    return tuple(_node_condition(name, group) for name, group in by_type.items())
+
+
+def pod_condition(fault: Fault) -> Condition | None:
+    """Return the condition of a pod that a fault hit; None for a fault that no pod would end by.
+
+    A condition of a device that has not failed is none: the pod may end by something else. An event is one, and its
+    message has the device, the verdict and the time.
+    """
+    sign = fault.sign
+    is_event = sign.event_at is not None
+    if not is_event and sign.severity < Severity.FAILED:
+        return None
+    if sign.severity is Severity.NOTE and sign.verdict is not Verdict.APPLICATION:
+        return None
+    message = f"{sign.message} ({sign.device}); verdict {sign.verdict}; at {utc(fault.last)}; {sign.basis}"
+    return Condition(POD_CONDITION, _STATUSES[sign.verdict], reason(sign.rule), message[:_MAX_MESSAGE])
+
+
+def reason(rule: str) -> str:
+    """Return a rule as the reason of a condition or an event: "XID79", "GPULost"."""
+    return "".join(part.upper() if part in _ACRONYMS else part.capitalize() for part in rule.split("-"))
+
+
+def event_message(fault: Fault) -> str:
+    """Return the message of an event: the sign, the verdict, its source and its rule."""
+    sign = fault.sign
+    parts = [
+        f"{sign.device}: {sign.message}",
+        f"verdict: {sign.verdict}",
+        f"source: {sign.source}",
+        f"rule: {sign.basis}",
+    ]
+    parts += [sign.disagreement] if sign.disagreement else []
+    parts += [f"pods: {', '.join(map(str, fault.pods))}"] if fault.pods else []
+    parts += [f"evidence: {'; '.join(sign.evidence)}"] if sign.evidence else []
+    return "; ".join(parts)
+
+
+def event_suffix(fault: Fault) -> str:
+    """Return what tells the event of a fault from those of other faults of one object, the same over restarts."""
+    digest = hashlib.sha256(f"{fault.sign.device} {fault.sign.rule} {fault.first:.0f}".encode()).hexdigest()
+    return f"zonewise-{digest[:10]}"
+
+
+def device_health(faults: Iterable[Fault]) -> dict[str, str]:
+    """Return the health of faulty devices by name, as the report shows it: "failed: xid-79 (hardware)"."""
+    worst: dict[str, Fault] = {}
+    for fault in faults:
+        if fault.active and fault.sign.severity > Severity.NOTE:
+            name = fault.sign.device.name
+            if name not in worst or fault.sign.severity > worst[name].sign.severity:
+                worst[name] = fault
+    return {
+        name: f"{fault.sign.severity.name.lower()}: {fault.sign.rule} ({fault.sign.verdict})"
+        for name, fault in worst.items()
+    }
+
+
+def _condition_type(fault: Fault) -> str:
+    if fault.sign.rule in _DRIFTS:
+        return _DRIFT
+    if fault.sign.rule in _FABRIC_RULES or fault.sign.device.name.startswith("nvswitch"):
+        return _FABRIC
+    return _KINDS.get(fault.sign.device.kind, _DRIFT)
+
+
+def _node_condition(name: str, faults: list[Fault]) -> Condition:
+    if not faults:
+        return Condition(name, "False", NO_FAULT, "no fault")
+    ordered = sorted(faults, key=lambda fault: (-fault.sign.severity, fault.first, fault.key))
+    texts = [f"{fault.sign.device}: {fault.sign.message} (verdict {fault.sign.verdict})" for fault in ordered]
+    return Condition(name, "True", reason(ordered[0].sign.rule), "; ".join(texts)[:_MAX_MESSAGE])

@@ -1,0 +1,258 @@
+"""Publishes faults: conditions and events of the Node, conditions and events of the pods that a fault hit, a taint.
+
+It compares what is with what it wrote before, so that a fault that lasts costs no requests. After a restart the same
+objects are written once more, under the same names.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections import OrderedDict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from zonewise.health.types import Severity
+from zonewise.objects.hardware_faults import (
+    TAINT,
+    event_message,
+    event_suffix,
+    node_conditions,
+    pod_condition,
+    reason,
+)
+from zonewise.publish.nrt_publisher import FIELD_MANAGER
+from zonewise_common.kube.client import PatchKind
+from zonewise_common.kube.errors import Conflict, Forbidden, Invalid, NotFound
+from zonewise_common.kube.events import Occurrences, event, node_reference, timestamp, utc_now
+from zonewise_common.kube.resources import EVENTS, NODES, PODS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from zonewise.health.types import Fault, PodName
+    from zonewise.objects.hardware_faults import Condition
+    from zonewise_common.kube.resources import Resource
+
+log = logging.getLogger(__name__)
+
+Object = dict[str, Any]
+
+HEARTBEAT = 600.0
+"""Seconds after which unchanged conditions are written again: their heartbeat shows that the agent still looks."""
+MAX_WRITTEN = 2048
+"""Faults and pods that are remembered as written."""
+EVENT_INTERVAL = 30.0
+"""Seconds between two writes of one event whose count rises."""
+
+
+class FaultClient(Protocol):
+    """The part of a zonewise.kube Client that is needed."""
+
+    def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> Object:
+        """Return an object."""
+        ...
+
+    def apply(self, resource: Resource, obj: Object, *, field_manager: str) -> Object:
+        """Apply a whole object."""
+        ...
+
+    def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Object | Sequence[Object],
+        *,
+        kind: PatchKind,
+        namespace: str | None = None,
+        subresource: str = "",
+        field_manager: str = "",
+    ) -> Object:
+        """Patch an object."""
+        ...
+
+
+class FaultWrites(NamedTuple):
+    """How many requests one publish made, by object."""
+
+    node: int = 0
+    pods: int = 0
+    events: int = 0
+
+    @property
+    def total(self) -> int:
+        """Return the number of all."""
+        return self.node + self.pods + self.events
+
+
+class FaultPublisher:
+    """Publishes the faults of one node. Not for several threads at once."""
+
+    def __init__(
+        self,
+        client: FaultClient,
+        node: str,
+        *,
+        taint: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
+        """Set the node, and whether a failed device taints it."""
+        self._client = client
+        self._node = node
+        self._taint = taint
+        self._clock = clock
+        self._now = now
+        self._conditions: tuple[Condition, ...] = ()
+        self._conditions_at = -math.inf
+        self._tainted: bool | None = None
+        self._written: OrderedDict[tuple[str, ...], tuple[int, float]] = OrderedDict()
+
+    def publish(self, faults: Sequence[Fault]) -> FaultWrites:
+        """Make the API server's state match the active faults. Raises KubeError; call again then.
+
+        Pods come first: a Job decides as soon as its pod has ended.
+        """
+        active = [fault for fault in faults if fault.active]
+        pods = sum(self._write_pod(fault, name) for fault in active for name in fault.pods)
+        written = self._write_conditions(active) + self._write_taint(active)
+        events = sum(self._write_events(fault) for fault in active)
+        return FaultWrites(written, pods, events)
+
+    # --- pods
+
+    def _write_pod(self, fault: Fault, name: PodName) -> int:
+        """Set the condition of a pod, unless that is done already or the pod is another one of the same name."""
+        condition = pod_condition(fault)
+        key = ("pod", name.namespace, name.pod, *map(str, fault.key), f"{fault.first:.0f}")
+        occurrences, written_at = self._written.get(key, (0, -math.inf))
+        if condition is None or fault.occurrences == occurrences or self._clock() - written_at < EVENT_INTERVAL:
+            return 0
+        if occurrences and fault.sign.event_at is None:
+            return 0
+        try:
+            written = self._patch_pod(fault, name, condition)
+        except NotFound:
+            written = 0  # it was deleted meanwhile
+        self._remember(key, fault.occurrences)
+        return written
+
+    def _patch_pod(self, fault: Fault, name: PodName, condition: Condition) -> int:
+        pod = self._client.get(PODS, name.pod, namespace=name.namespace)
+        if pod.get("spec", {}).get("nodeName") != self._node or not _held_at(pod, fault):
+            return 0
+        present = next((c for c in pod["status"].get("conditions") or () if c.get("type") == condition.type), None)
+        if present is not None and _outranks(present, condition):
+            return 0
+        entry = {**condition._asdict(), "lastTransitionTime": timestamp(self._now())}
+        # the UID makes the patch fail on another pod of the same name
+        body: Object = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"conditions": [entry]}}
+        try:
+            self._client.patch(
+                PODS, name.pod, body, kind=PatchKind.STRATEGIC, namespace=name.namespace, subresource="status",
+                field_manager=FIELD_MANAGER,
+            )  # fmt: skip
+        except (Conflict, Invalid) as error:
+            log.info("pod %s/%s was replaced meanwhile: %s", name.namespace, name.pod, error)
+            return 0
+        log.info("pod %s: %s %s", name, condition.reason, condition.message)
+        return 1
+
+    # --- the Node
+
+    def _write_conditions(self, faults: Sequence[Fault]) -> int:
+        conditions = node_conditions(faults)
+        if conditions == self._conditions and self._clock() - self._conditions_at < HEARTBEAT:
+            return 0
+        node = self._client.get(NODES, self._node)
+        present = {entry["type"]: entry for entry in node.get("status", {}).get("conditions") or ()}
+        now = timestamp(self._now())
+        entries = [_entry(condition, present.get(condition.type), now) for condition in conditions]
+        self._client.patch(
+            NODES, self._node, {"status": {"conditions": entries}}, kind=PatchKind.STRATEGIC, subresource="status",
+            field_manager=FIELD_MANAGER,
+        )  # fmt: skip
+        self._conditions, self._conditions_at = conditions, self._clock()
+        return 1
+
+    def _write_taint(self, faults: Sequence[Fault]) -> int:
+        """Taint the Node while a device has failed, where that is configured."""
+        desired = any(fault.sign.severity is Severity.FAILED for fault in faults)
+        if not self._taint or desired == self._tainted:
+            return 0
+        node = self._client.get(NODES, self._node)
+        present: list[Object] = node.get("spec", {}).get("taints") or []
+        others = [taint for taint in present if taint.get("key") != TAINT]
+        after = [*others, {"key": TAINT, "effect": "NoSchedule", "value": "failed"}] if desired else others
+        if len(after) != len(present):
+            # the list is replaced as a whole (listType=atomic), so the version must be the one that was read
+            body: Object = {
+                "metadata": {"resourceVersion": node["metadata"].get("resourceVersion")}, "spec": {"taints": after}
+            }  # fmt: skip
+            self._client.patch(NODES, self._node, body, kind=PatchKind.MERGE, field_manager=FIELD_MANAGER)
+        self._tainted = desired
+        return 1
+
+    # --- events
+
+    def _write_events(self, fault: Fault) -> int:
+        """Write the events of a fault: on the Node, and on each pod that it hit."""
+        references = [node_reference(self._node), *self._pod_references(fault)]
+        return sum(self._write_event(fault, reference) for reference in references)
+
+    def _pod_references(self, fault: Fault) -> list[dict[str, str]]:
+        if pod_condition(fault) is None:
+            return []
+        names = dict.fromkeys((pod.namespace, pod.pod) for pod in fault.pods)
+        return [{"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name} for namespace, name in names]
+
+    def _write_event(self, fault: Fault, reference: dict[str, str]) -> int:
+        suffix = event_suffix(fault)
+        key = ("event", reference.get("namespace", ""), reference["name"], suffix)
+        occurrences, written_at = self._written.get(key, (0, -math.inf))
+        is_event = fault.sign.event_at is not None
+        rises = is_event and fault.occurrences > occurrences and self._clock() - written_at >= EVENT_INTERVAL
+        if occurrences and not rises:
+            return 0
+        seen = Occurrences(
+            datetime.fromtimestamp(fault.first, UTC), datetime.fromtimestamp(fault.last, UTC),
+            fault.occurrences if is_event else 1,
+        )  # fmt: skip
+        kind = "Normal" if fault.sign.severity is Severity.NOTE else "Warning"
+        body = event(
+            reference, suffix, FIELD_MANAGER, reason(fault.sign.rule), event_message(fault), event_type=kind, seen=seen
+        )
+        body["source"]["host"] = self._node
+        try:
+            self._client.apply(EVENTS, body, field_manager=FIELD_MANAGER)
+        except (NotFound, Forbidden) as error:  # a namespace that is being deleted
+            log.warning("no event tells of %s %s: %s", fault.sign.device, fault.sign.rule, error)
+        self._remember(key, fault.occurrences)
+        return 1
+
+    def _remember(self, key: tuple[str, ...], occurrences: int) -> None:
+        self._written[key] = (occurrences, self._clock())
+        self._written.move_to_end(key)
+        while len(self._written) > MAX_WRITTEN:
+            self._written.popitem(last=False)
+
+
+def _held_at(pod: Object, fault: Fault) -> bool:
+    """Return whether the pod had started when the event happened; a condition holds now."""
+    started: str | None = pod.get("status", {}).get("startTime")
+    if fault.sign.event_at is None or fault.sign.severity is Severity.FAILED or started is None:
+        return True
+    return datetime.fromisoformat(started).timestamp() <= fault.last + 1
+
+
+def _outranks(present: Object, condition: Condition) -> bool:
+    """Return whether the pod has a condition already that is as strong: hardware outranks programs."""
+    ranks = {"True": 2, "Unknown": 1, "False": 0}
+    return ranks.get(str(present.get("status")), -1) >= ranks[condition.status]
+
+
+def _entry(condition: Condition, present: Object | None, now: str) -> Object:
+    unchanged = present is not None and present.get("status") == condition.status
+    transition = present.get("lastTransitionTime") if unchanged and present is not None else None
+    return {**condition._asdict(), "lastHeartbeatTime": now, "lastTransitionTime": transition or now}

@@ -1,0 +1,87 @@
+"""Observations of a small machine for the tests of health: two GPUs, a port, a NIC, and what befalls them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zonewise.health.evaluation import Evaluation, evaluate
+from zonewise.health.kernel_events import device_events
+from zonewise.health.state import HealthState, decode_state, encode_state
+from zonewise.health.types import (
+    GPU,
+    CpuReading,
+    DeviceEvent,
+    DeviceId,
+    GpuReading,
+    HardwareObservation,
+    LinkReading,
+    NicReading,
+    PodName,
+    PortReading,
+)
+from zonewise.machine.kernel_log import LogRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+FIRST, SECOND, HCA, ETHERNET = "0000:3b:00.0", "0000:86:00.0", "0000:5e:00.0", "0000:18:00.0"
+FIRST_GPU, SECOND_GPU = DeviceId(GPU, FIRST), DeviceId(GPU, SECOND)
+POD = PodName("team", "train-7x2bq", "main")
+START = 1_700_000_000.0
+
+HEALTHY = HardwareObservation(
+    START,
+    "boot-1",
+    {address: GpuReading(address, f"GPU-{address}", recovery_action=0, nvlinks=18) for address in (FIRST, SECOND)},
+    frozenset({FIRST, SECOND, HCA, ETHERNET}),
+    frozenset({FIRST, SECOND}),
+    links={address: LinkReading(32.0, 16) for address in (FIRST, SECOND, HCA)},
+    ports={"mlx5_0/1": PortReading("ACTIVE", "LinkUp", 400.0, {"symbol_error": 0, "link_downed": 2})},
+    nics={"eth0": NicReading(ETHERNET, True, 25000)},
+    cpus=CpuReading(96, (), {"package 0": 7}),
+    memory_total=512 << 30,
+)
+
+
+def gpu(address: str = FIRST, **changes: Any) -> dict[str, Any]:
+    """The change of an observation in which one GPU differs."""
+    healthy = HEALTHY.gpus or {}
+    return {"gpus": {**healthy, address: healthy[address]._replace(**changes)}}
+
+
+def xid(code: int, at: float, address: str = FIRST) -> tuple[DeviceEvent, ...]:
+    """The event of a line in the kernel log."""
+    line = f"NVRM: Xid (PCI:{address[:-2]}): {code}, pid=4242, name=python"
+    return tuple(device_events([LogRecord(None, at, line)]))
+
+
+class Story:
+    """A node over time, whose agent may be restarted between any two observations."""
+
+    def __init__(self, *, restarts: bool = False) -> None:
+        self.state = HealthState()
+        self.now = START
+        self.held: Mapping[DeviceId, Iterable[PodName]] | None = None
+        self._restarts = restarts
+        self.observe()
+
+    def observe(self, after: float = 1.0, **changes: Any) -> Evaluation:
+        """Observe the healthy machine with some changes, so many seconds later."""
+        self.now += after
+        if self._restarts:
+            self.state = decode_state(encode_state(self.state))
+        evaluation = evaluate(self.state, HEALTHY._replace(time=self.now, **changes), self.held)
+        self.state = evaluation.state
+        return evaluation
+
+    def last(self, seconds: float, **changes: Any) -> Evaluation:
+        """Observe the same for so long, once a minute."""
+        evaluation = self.observe(0.0, **changes)
+        for _ in range(int(seconds // 60)):
+            evaluation = self.observe(60.0, **changes)
+        return evaluation
+
+    @property
+    def rules(self) -> list[str]:
+        """The rules of the active faults."""
+        return [fault.sign.rule for fault in self.state.active]

@@ -1,0 +1,212 @@
+"""The monitor: a kernel log written by the test, NVML's double, changed trees, pods that hold GPUs, and restarts."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from support.trees import Contents, line, server_tree
+from zonewise.daemon.events import Reason
+from zonewise.daemon.health_monitor import HealthMonitor, HealthOptions, read_baseline
+from zonewise.daemon.kernel_log_channel import KernelLogChannel, open_kernel_log
+from zonewise.daemon.nvml_watch import NvmlWatch
+from zonewise.health.types import GPU, DeviceId, PodName, Verdict
+from zonewise.kubelet.types import Allocatable, ContainerDevices, ContainerResources, PodResources
+from zonewise.machine.discover import discover
+from zonewise.machine.files import MemoryFiles
+from zonewise.machine.kernel_log import KernelLog
+from zonewise.machine.nvml.queries import collect_nvml
+from zonewise_common.service.options import SettingsError
+from zonewise_sandbox.nvml import NvmlDevice, SimulatedNvml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FIRST, SECOND = "0000:13:00.0", "0000:83:00.0"
+TIMER, PODS, HEALTH = (frozenset({reason}) for reason in (Reason.TIMER, Reason.PODS, Reason.HEALTH))
+TREE: Contents = {**server_tree(), "proc/sys/kernel/random/boot_id": line("boot-1")}
+UUIDS = {FIRST: "GPU-1", SECOND: "GPU-2"}
+
+
+def pod(name: str, *uuids: str) -> PodResources:
+    devices = (ContainerDevices("nvidia.com/gpu", uuids),) if uuids else ()
+    return PodResources("team", name, (ContainerResources("main", devices=devices),))
+
+
+class Node:
+    """A node whose agent can be restarted."""
+
+    def __init__(self, directory: Path) -> None:
+        self.now = 1_700_000_000.0
+        self.state_file = str(directory / "state" / "health.json")
+        self.log_file = directory / "kmsg"
+        self.log_file.touch()
+        self.tree: Contents = dict(TREE)
+        self.nvml = SimulatedNvml([NvmlDevice(self._gpu(address)) for address in UUIDS], {})
+        self._sequence = 0
+        self.monitor = self.start()
+
+    @staticmethod
+    def _gpu(address: str) -> dict[Any, Any]:
+        return {"nvmlDeviceGetPciInfo": address, "nvmlDeviceGetUUID": UUIDS[address]}
+
+    def start(self, **options: Any) -> HealthMonitor:
+        """Start the agent anew: its state file is all that it knows."""
+        log = KernelLogChannel(KernelLog(str(self.log_file), started_at=lambda: 0.0))
+        watch = NvmlWatch(lambda: collect_nvml(self.nvml), 3600.0, lambda: None)
+        watch.start = lambda: None  # type: ignore[method-assign]
+        self._watch = watch
+        files = _Changing(self)
+        self.monitor = HealthMonitor(
+            files, HealthOptions(self.state_file, **options), kernel_log=log, nvml=watch, clock=lambda: self.now
+        )
+        return self.monitor
+
+    def restart(self) -> None:
+        """Stop and start."""
+        self.monitor.close()
+        self.start()
+
+    def print(self, message: str) -> None:
+        """Print a line to the kernel log, now."""
+        self._sequence += 1
+        with self.log_file.open("a") as file:
+            file.write(f"4,{self._sequence},{int(self.now * 1e6)},-;{message}\n")
+
+    def check(self, *pods: PodResources, reasons: frozenset[Reason] = TIMER, after: float = 1.0) -> list[str]:
+        """Scan; return the rules of the active faults."""
+        self.now += after
+        self._watch.facts = collect_nvml(self.nvml)
+        machine = discover(MemoryFiles(self.tree.items()))
+        gpus = tuple(gpu._replace(uuid=UUIDS.get(gpu.address or ""), state=None) for gpu in machine.gpus)
+        return [fault.sign.rule for fault in self.monitor.check(machine._replace(gpus=gpus), pods, reasons)]
+
+
+class _Changing:
+    """The files of the node's tree as they are now."""
+
+    live = True
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def read(self, path: str) -> bytes:
+        return MemoryFiles(self._node.tree.items()).read(path)
+
+    def names(self, path: str) -> list[str]:
+        return MemoryFiles(self._node.tree.items()).names(path)
+
+    def link(self, path: str) -> str:
+        return MemoryFiles(self._node.tree.items()).link(path)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    node = Node(tmp_path)
+    yield node
+    node.monitor.close()
+
+
+def test_an_xid_is_attributed_kept_over_restarts_and_over_after_the_reboot(node: Node) -> None:
+    assert node.check(pod("train", "GPU-1"), pod("idle")) == []
+    node.print("NVRM: Xid (PCI:0000:13:00): 79, pid=7, name=python, GPU has fallen off the bus.")
+    assert node.check(pod("train", "GPU-1"), reasons=HEALTH) == ["xid-79"]
+    (fault,) = node.monitor.faults
+    assert (fault.sign.verdict, fault.pods) == (Verdict.HARDWARE, (PodName("team", "train", "main"),))
+    for _ in range(3):
+        node.restart()
+        assert node.check(pod("other", "GPU-2"), after=600.0) == ["xid-79"]
+        assert node.monitor.faults[0].pods == fault.pods
+        assert node.monitor.faults[0].occurrences == 1
+    assert node.monitor.counts == {}
+    node.monitor.close()
+    node.tree["proc/sys/kernel/random/boot_id"] = line("boot-2")
+    node.log_file.write_text("")
+    node.start()
+    assert node.check(after=600.0) == []
+
+
+def test_a_program_is_at_fault_and_the_next_pod_is_not(node: Node) -> None:
+    node.check(pod("a", "GPU-1"))
+    node.print("NVRM: Xid (PCI:0000:13:00): 31, pid=7, name=python, Ch 00000008")
+    node.now += 0.5
+    assert node.check(pod("b", "GPU-1"), reasons=PODS) == []
+    node.check(pod("b", "GPU-1"), reasons=HEALTH)
+    (fault,) = node.monitor.faults
+    assert (fault.sign.verdict, [name.pod for name in fault.pods]) == (Verdict.APPLICATION, ["a"])
+
+
+def test_faults_of_the_double_and_of_the_tree(node: Node) -> None:
+    node.check()
+    node.nvml.lost.add(0)
+    width = next(path for path in node.tree if path.endswith(f"{SECOND}/current_link_width"))
+    node.tree[width] = line(4)
+    node.check()
+    assert node.check(after=120.0) == ["pcie-width"]  # a lost GPU has no address either: PCI shows it
+    node.nvml.lost.clear()
+    node.nvml.gpus[0].results["nvmlDeviceGetRemappedRows"] = (0, 9, 0, 1)
+    assert node.check() == ["row-remapping-failed", "pcie-width"]
+    node.nvml.gpus[0].results["nvmlDeviceGetRemappedRows"] = (0, 9, 0, 0)
+    node.tree[width] = line(16)
+    assert node.check(after=120.0) == []
+
+
+def test_a_failed_gpu_is_withheld_where_that_is_configured(node: Node) -> None:
+    node.check()
+    node.nvml.gpus[0].results["nvmlDeviceGetRemappedRows"] = (0, 9, 0, 1)
+    node.check()
+    machine = discover(MemoryFiles(node.tree.items()))
+    machine = machine._replace(gpus=tuple(g._replace(uuid=UUIDS.get(g.address or "")) for g in machine.gpus))
+    allocatable = Allocatable(devices=(ContainerDevices("nvidia.com/gpu", ("GPU-1::0", "GPU-1::1", "GPU-2::0")),))
+    assert node.monitor.without_failed(machine, allocatable) == allocatable
+    node.monitor.close()
+    node.start(withhold=True)
+    node.check()
+    (devices,) = node.monitor.without_failed(machine, allocatable).devices
+    assert devices.ids == ("GPU-2::0",)
+    assert node.monitor.device_health() == {FIRST: "failed: row-remapping-failed (hardware)"}
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"\0" * 100, None])
+def test_a_damaged_state_begins_anew(node: Node, content: bytes | None, caplog: pytest.LogCaptureFixture) -> None:
+    node.check()
+    node.monitor.close()
+    if content is None:
+        os.unlink(node.state_file)
+    else:
+        with open(node.state_file, "wb") as file:
+            file.write(content)
+    node.start()
+    assert node.check() == []
+    assert ("health begins anew" in caplog.text) == (content is not None)
+
+
+def test_a_state_that_cannot_be_written_is_told_once(
+    node: Node, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("")
+    node.state_file = str(tmp_path / "file" / "health.json")
+    node.start()
+    for _ in range(3):
+        node.check(after=400.0)
+    assert caplog.text.count("loses what it knows of faults") == 1
+
+
+def test_a_log_that_cannot_be_read_and_a_wrong_baseline(tmp_path: Path) -> None:
+    assert open_kernel_log(str(tmp_path / "none")) is None
+    assert open_kernel_log("") is None
+    assert read_baseline("") is None
+    wrong = tmp_path / "baseline.json"
+    wrong.write_text('{"gpus": 8}')
+    with pytest.raises(SettingsError, match=r"health\.baselineFile: .*gpus"):
+        read_baseline(str(wrong))
+    with pytest.raises(SettingsError, match="No such file"):
+        read_baseline(str(tmp_path / "none"))
+
+
+def test_ids_of_plugins_are_devices(node: Node) -> None:
+    node.check(pod("sliced", "GPU-2::3"))
+    assert [str(device) for device in node.monitor.state.holders] == [str(DeviceId(GPU, SECOND))]

@@ -1,0 +1,57 @@
+"""NVML in a thread of its own: the loop is woken by what changed, and never waits."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from support.waiting import eventually
+from zonewise.daemon.nvml_events import parse_event, watch_nvml_events
+from zonewise.daemon.nvml_watch import NvmlWatch
+from zonewise.health.types import GPU, DeviceEvent, DeviceId
+from zonewise.machine.nvml.facts import NvmlFacts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+EVENT = DeviceEvent("xid", DeviceId(GPU, "0000:3b:00.0"), None, 79, "XID 79", "nvml-events")
+
+
+def test_facts_and_events_wake_the_loop_until_it_is_closed() -> None:
+    wakes = threading.Semaphore(0)
+    queries = iter([NvmlFacts(driver_version="1"), NvmlFacts(driver_version="2")])
+
+    def events(report: Callable[[DeviceEvent], None], stopped: threading.Event) -> None:
+        report(EVENT)
+        stopped.wait()
+        report(EVENT)  # too late
+
+    watch = NvmlWatch(lambda: next(queries, NvmlFacts(driver_version="2")), 3600.0, wakes.release, events)
+    assert watch.facts is None
+    watch.start()
+    watch.start()
+    eventually(lambda: watch.facts == NvmlFacts(driver_version="1"))
+    assert wakes.acquire(timeout=60)
+    assert wakes.acquire(timeout=60)
+    assert (watch.take_events(), watch.take_events()) == ([EVENT], [])
+    watch.query_soon()
+    assert wakes.acquire(timeout=60)
+    assert watch.facts == NvmlFacts(driver_version="2")
+    watch.close()
+    assert not wakes.acquire(blocking=False)
+
+
+def test_lines_of_the_child_are_events() -> None:
+    """What a library prints between them is none, and the end of the child ends nothing."""
+    program = "print('0000:3b:00.0 79'); print('a warning'); print('0000:3B:00.0 1', end='')"
+    events: list[DeviceEvent] = []
+    stopped = threading.Event()
+
+    def report(event: DeviceEvent) -> None:
+        events.append(event)
+        stopped.set()
+
+    watch_nvml_events(report, stopped, [sys.executable, "-c", program])
+    assert events == [EVENT]
+    assert parse_event("0000:3b:00.0 x") is None

@@ -1,0 +1,133 @@
+"""What the readers see of a server, of changed trees, and of NVML's double; and the faults that follow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.nvml_results import stub_twin
+from support.trees import SYSTEM, Contents, line, server_tree
+from zonewise.health.evaluation import evaluate
+from zonewise.health.readers.nvml_gpus import gpu_readings
+from zonewise.health.readers.observe import observe
+from zonewise.health.state import HealthState
+from zonewise.health.types import HardwareObservation, LinkReading
+from zonewise.machine.discover import discover
+from zonewise.machine.files import MemoryFiles
+from zonewise.machine.nvml.backend import GPU_IS_LOST, NvmlError
+from zonewise.machine.nvml.facts import NvmlFacts, NvmlGpu, NvmlLink
+from zonewise.machine.nvml.queries import collect_nvml
+
+GPU_ADDRESS, HCA = "0000:13:00.0", "0000:14:00.0"
+FUNCTION = "sys/devices/pci0000:10/0000:10:01.0/0000:11:00.0/0000:12:{}/"
+GPU_PATH = FUNCTION.format("00.0") + GPU_ADDRESS
+PORT = FUNCTION.format("01.0") + f"{HCA}/infiniband/mlx5_0/ports/1"
+NETDEV = FUNCTION.format("01.0") + f"{HCA}/net/ib0"
+MC = f"{SYSTEM}/edac/mc/mc0"
+FACTS = NvmlFacts(gpus=tuple(
+    NvmlGpu(number, address, f"GPU-{number}", links=(NvmlLink(0, active=True), NvmlLink(1, active=True)))
+    for number, address in enumerate((GPU_ADDRESS, "0000:83:00.0"))
+))  # fmt: skip
+SERVER: Contents = {
+    **server_tree(),
+    "proc/sys/kernel/random/boot_id": line("11111111-2222"),
+    "proc/meminfo": b"MemTotal:       16777216 kB\nHardwareCorrupted:     0 kB\n",
+    f"{NETDEV}/carrier": line(1),
+    f"{PORT}/counters/symbol_error": line(0),
+    f"{SYSTEM}/cpu/cpu0/thermal_throttle/package_throttle_count": line(3),
+    f"{MC}/ce_count": line(0),
+    f"{MC}/ue_count": line(0),
+    f"{MC}/dimm0/dimm_ce_count": line(0),
+    f"{MC}/dimm0/dimm_ue_count": line(0),
+    f"{MC}/dimm0/dimm_label": line("CPU_SrcID#0_Ha#0_Chan#0_DIMM#0"),
+}
+DIMM = "mc0/dimm0 (CPU_SrcID#0_Ha#0_Chan#0_DIMM#0)"
+
+
+def look(changes: dict[str, Any], facts: NvmlFacts | None = FACTS, now: float = 1000.0) -> HardwareObservation:
+    """Observe the server with some files changed; None removes a file."""
+    tree = {path: content for path, content in {**SERVER, **changes}.items() if path not in changes or content}
+    files = MemoryFiles(tree.items())
+    return observe(files, discover(files), facts, (), now)
+
+
+def test_a_healthy_server() -> None:
+    healthy = look({})
+    assert healthy.gpu_addresses == {GPU_ADDRESS, "0000:83:00.0"}
+    assert healthy.pci == healthy.gpu_addresses | {HCA, "0000:84:00.0"}
+    assert healthy.links[GPU_ADDRESS] == LinkReading(32.0, 16)
+    assert healthy.ports["mlx5_0/1"] == ("ACTIVE", "LinkUp", 400.0, {"symbol_error": 0, "link_downed": 0})
+    assert healthy.nics["ib0"] == (HCA, True, 400000)
+    assert healthy.memory == ({DIMM: 0}, {DIMM: 0}, 0)
+    assert (healthy.cpus.online, healthy.cpus.offline, healthy.cpus.throttles) == (16, (), {"package 0": 3})
+    assert (healthy.memory_total, healthy.boot_id, healthy.silent) == (16 << 30, "11111111-2222", frozenset())
+
+
+CHANGES: list[tuple[str, dict[str, Any]]] = [
+    ("pcie-width", {f"{GPU_PATH}/current_link_width": line(8)}),
+    ("pcie-speed", {FUNCTION.format("01.0") + f"{HCA}/current_link_speed": line("16.0 GT/s PCIe")}),
+    ("gpu-vanished", {f"sys/bus/pci/devices/{GPU_ADDRESS}": None}),
+    ("port-down", {f"{PORT}/state": line("1: DOWN"), f"{PORT}/phys_state": line("2: Polling")}),
+    ("port-rate", {f"{PORT}/rate": line("200 Gb/sec (2X NDR)")}),
+    ("symbol-error-rising", {f"{PORT}/counters/symbol_error": line(70000)}),
+    ("nic-down", {f"{NETDEV}/carrier": line(0)}),
+    ("nic-speed", {f"{NETDEV}/speed": line(100000)}),
+    ("edac-uncorrected", {f"{MC}/dimm0/dimm_ue_count": line(1)}),
+    ("edac-corrected-rising", {f"{MC}/dimm0/dimm_ce_count": line(900)}),
+    ("pages-offlined", {"proc/meminfo": b"MemTotal: 16777216 kB\nHardwareCorrupted:     8 kB\n"}),
+    ("memory-missing", {"proc/meminfo": b"MemTotal: 12582912 kB\nHardwareCorrupted:     0 kB\n"}),
+    ("cpus-offline", {f"{SYSTEM}/cpu/online": line("0-14")}),
+    ("cpu-throttling", {f"{SYSTEM}/cpu/cpu0/thermal_throttle/package_throttle_count": line(500)}),
+]
+
+
+@pytest.mark.parametrize(("rule", "changes"), CHANGES)
+def test_a_changed_tree_is_a_fault(rule: str, changes: dict[str, Any]) -> None:
+    state = evaluate(HealthState(), look({})).state
+    for now in (1010.0, 1080.0):
+        state = evaluate(state, look(changes, now=now)).state
+    assert rule in {fault.sign.rule for fault in state.active}
+    assert evaluate(state, look({}, now=9000.0)).state.active == ()
+
+
+@pytest.mark.parametrize("changes", [
+    {f"{PORT}/state": line("?")}, {f"{PORT}/rate": line("fast")}, {f"{NETDEV}/carrier": None}, {f"{MC}/ue_count": b""},
+    {f"{GPU_PATH}/current_link_width": line("")}, {f"{SYSTEM}/cpu/online": None}, {"proc/meminfo": b"\xff\n"},
+])  # fmt: skip
+def test_what_cannot_be_read_is_no_fault(changes: dict[str, Any]) -> None:
+    state = evaluate(HealthState(), look({})).state
+    for now in (1010.0, 9000.0):
+        state = evaluate(state, look(changes, now=now)).state
+    assert state.active == ()
+
+
+def test_silent_nvml_is_no_healthy_gpu() -> None:
+    for facts in (None, NvmlFacts(problem="the nvidia driver did not answer in 10 s")):
+        silent = look({}, facts)
+        assert (silent.gpus, silent.silent) == (None, {"nvml"})
+
+
+def test_gpus_of_the_double() -> None:
+    double = stub_twin()
+    double.gpus[0].results["nvmlDeviceGetFieldValues", 52] = 7
+    double.gpus[0].results["nvmlDeviceGetFieldValues", 38] = 1
+    first, second = (gpu_readings(collect_nvml(double)) or {}).values()
+    assert (first.address, first.remapped_pending, first.remapped_failed) == ("0000:3b:00.0", True, False)
+    assert (first.recovery_action, first.nvlinks, first.nvlink_errors) == (4, 3, 8)
+    assert (second.ecc_corrected, second.recovery_action, second.nvlink_errors, second.lost) == (
+        None,
+        None,
+        None,
+        False,
+    )
+    double.gpus[1].results["nvmlDeviceGetName"] = NvmlError(GPU_IS_LOST)
+    assert list((gpu_readings(collect_nvml(double)) or {}).values())[1].lost
+
+
+def test_a_machine_without_devices_has_a_baseline() -> None:
+    files = MemoryFiles(
+        [(path, content) for path, content in SERVER.items() if not set(path.split("/")) & {"bus", "class", "block"}]
+    )
+    observation = observe(files, discover(files), None, (), 1.0)
+    assert evaluate(HealthState(), observation).state.baseline is not None

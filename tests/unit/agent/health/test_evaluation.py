@@ -1,0 +1,225 @@
+"""Faults begin, last, end and survive a restart; each belongs to the pods that held the device at the time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.health_stories import (
+    ETHERNET,
+    FIRST,
+    FIRST_GPU,
+    HCA,
+    HEALTHY,
+    POD,
+    SECOND_GPU,
+    START,
+    Story,
+    gpu,
+    xid,
+)
+from zonewise.health.evaluation import evaluate
+from zonewise.health.state import HealthState, decode_state, encode_state
+from zonewise.health.types import (
+    Clearing,
+    CpuReading,
+    LinkReading,
+    MemoryReading,
+    NicReading,
+    PodName,
+    Severity,
+    Verdict,
+)
+
+PORT = HEALTHY.ports["mlx5_0/1"]
+LOST_LANES = {"links": {**HEALTHY.links, FIRST: LinkReading(32.0, 8)}}
+CONDITIONS: list[tuple[str, dict[str, Any], Verdict]] = [
+    ("gpu-lost", gpu(lost=True), Verdict.HARDWARE),
+    ("gpu-vanished", {"pci": (HEALTHY.pci or frozenset()) - {FIRST}}, Verdict.HARDWARE),
+    ("ecc-uncorrected", gpu(ecc_uncorrected=1), Verdict.HARDWARE),
+    ("row-remapping-failed", gpu(remapped_failed=True), Verdict.HARDWARE),
+    ("row-remapping-pending", gpu(remapped_pending=True), Verdict.HARDWARE),
+    ("row-remapping-pending", gpu(retired_pages_pending=True), Verdict.HARDWARE),
+    ("gpu-slowdown", gpu(clocks_event_reasons=0x48), Verdict.HARDWARE),
+    ("recovery-action", gpu(recovery_action=2), Verdict.UNKNOWN),
+    ("nvml-errors", gpu(errors=("nvmlDeviceGetUUID: unknown error",)), Verdict.DRIVER),
+    ("nvlinks-inactive", gpu(nvlinks=12), Verdict.HARDWARE),
+    ("pcie-width", LOST_LANES, Verdict.HARDWARE),
+    ("pcie-speed", {"links": {**HEALTHY.links, HCA: LinkReading(16.0, 16)}}, Verdict.HARDWARE),
+    ("port-down", {"ports": {"mlx5_0/1": PORT._replace(state="DOWN", physical_state="Polling")}}, Verdict.HARDWARE),
+    ("port-down", {"ports": {"mlx5_0/1": PORT._replace(state="DOWN", physical_state="Disabled")}}, Verdict.UNKNOWN),
+    ("port-down", {"ports": {"mlx5_0/1": PORT._replace(state="INIT")}}, Verdict.UNKNOWN),
+    ("port-rate", {"ports": {"mlx5_0/1": PORT._replace(rate_gbps=200.0)}}, Verdict.HARDWARE),
+    ("nic-down", {"nics": {"eth0": NicReading(ETHERNET, False, None)}}, Verdict.HARDWARE),
+    ("nic-speed", {"nics": {"eth0": NicReading(ETHERNET, True, 10000)}}, Verdict.HARDWARE),
+    ("nic-vanished", {"pci": (HEALTHY.pci or frozenset()) - {HCA}}, Verdict.HARDWARE),
+    ("edac-uncorrected", {"memory": MemoryReading(uncorrected={"mc0/dimm1": 1})}, Verdict.HARDWARE),
+    ("pages-offlined", {"memory": MemoryReading(poisoned=4096)}, Verdict.HARDWARE),
+    ("cpus-offline", {"cpus": CpuReading(95, (7,))}, Verdict.UNKNOWN),
+    ("memory-missing", {"memory_total": 448 << 30}, Verdict.HARDWARE),
+]
+
+
+@pytest.mark.parametrize(("rule", "changes", "verdict"), CONDITIONS, ids=lambda value: str(value)[:24])
+def test_a_condition_is_raised_and_cleared_over_restarts(rule: str, changes: dict[str, Any], verdict: Verdict) -> None:
+    story = Story(restarts=True)
+    story.last(360.0, **changes)
+    assert story.rules == [rule]
+    fault = story.state.active[0]
+    assert (fault.sign.verdict, bool(fault.sign.source and fault.sign.basis and fault.sign.evidence)) == (verdict, True)
+    cleared = story.last(720.0).cleared
+    if fault.sign.clearing is Clearing.QUIET:
+        assert story.rules == []
+        return
+    assert story.rules == [] or cleared == ()  # the driver itself wants no recovery, or the fault stays
+
+
+@pytest.mark.parametrize(("rule", "changes", "verdict"), CONDITIONS, ids=lambda value: str(value)[:24])
+def test_a_flap_is_no_fault_where_a_rule_waits(rule: str, changes: dict[str, Any], verdict: Verdict) -> None:
+    story = Story()
+    waits = not story.observe(**changes).raised
+    story.observe()
+    assert waits == (rule not in story.rules)
+    assert not waits or story.state.faults == ()
+
+
+def test_the_first_boot_with_a_fault_teaches_nothing() -> None:
+    first = evaluate(HealthState(), HEALTHY._replace(**gpu(ecc_uncorrected=3)))
+    assert first.state.baseline is None
+    assert evaluate(first.state, HEALTHY._replace(silent=frozenset({"nvml"}))).state.baseline is None
+
+
+def test_a_silent_reader_clears_nothing() -> None:
+    story = Story()
+    story.observe(**gpu(ecc_uncorrected=1))
+    story.last(3600.0, gpus=None, silent=frozenset({"nvml"}))
+    assert story.rules == ["ecc-uncorrected"]
+    story.last(120.0)
+    assert story.rules == []
+
+
+def test_counters_that_rise_and_counters_that_were_reset() -> None:
+    story = Story()
+    rising: dict[str, Any] = {"ports": {"mlx5_0/1": PORT._replace(counters={"symbol_error": 2000, "link_downed": 3})}}
+    assert {fault.sign.rule for fault in story.observe(**rising).raised} == {
+        "symbol-error-rising", "link-downed-rising"
+    }  # fmt: skip
+    story.last(4 * 3600.0 + 660.0, **rising)
+    assert story.rules == []
+    story.observe(ports={"mlx5_0/1": PORT._replace(counters={"symbol_error": 0, "link_downed": 0})})
+    assert story.rules == []
+
+
+def test_the_speed_of_an_idle_gpu_is_no_sign() -> None:
+    slow = {"links": {**HEALTHY.links, FIRST: LinkReading(2.5, 16)}}
+    story = Story()
+    story.last(600.0, **slow)
+    story.last(600.0, **slow, **gpu(clocks_event_reasons=1))
+    assert story.rules == []
+    story.last(600.0, **slow, **gpu(clocks_event_reasons=4))
+    assert story.rules == ["pcie-speed"]
+
+
+def test_a_gpu_off_the_bus_lasts_until_the_reboot() -> None:
+    story = Story(restarts=True)
+    story.held = {FIRST_GPU: [POD]}
+    story.observe()
+    fault = story.observe(events=xid(79, story.now + 1)).raised[0]
+    assert (fault.sign.verdict, fault.sign.severity, fault.pods) == (Verdict.HARDWARE, Severity.FAILED, (POD,))
+    story.last(4 * 3600.0)
+    assert story.rules == ["xid-79"]
+    story.observe(60.0, boot_id="boot-2")
+    assert story.rules == []
+
+
+def test_a_driver_fault_lasts_until_the_reset() -> None:
+    story = Story()
+    no_word = gpu(recovery_action=None, pcie_replays=9)
+    story.observe(**no_word)
+    story.observe(events=xid(119, story.now + 1), **no_word)
+    story.last(3600.0, **no_word)
+    assert story.rules == ["xid-119"]
+    story.last(120.0, **gpu(recovery_action=None, pcie_replays=0))
+    assert story.rules == []
+
+
+def test_an_event_belongs_to_the_pod_of_its_time_and_not_to_the_next() -> None:
+    story = Story(restarts=True)
+    story.held = {FIRST_GPU: [POD], SECOND_GPU: [PodName("team", "other")]}
+    story.observe()
+    at = story.now
+    story.held = {FIRST_GPU: [PodName("team", "next")]}
+    story.observe()
+    fault = story.observe(events=xid(31, at)).raised[0]
+    assert (fault.sign.verdict, fault.sign.severity, fault.pods) == (Verdict.APPLICATION, Severity.NOTE, (POD,))
+
+
+def test_an_event_of_a_time_when_nobody_looked_belongs_to_no_pod() -> None:
+    story = Story()
+    story.held = {FIRST_GPU: [POD]}
+    story.observe()
+    down = story.now + 600
+    story.held = {FIRST_GPU: [PodName("team", "next")]}
+    fault = story.observe(1200.0, events=xid(31, down)).raised
+    assert fault == ()  # older than it lasts
+    assert story.observe(events=xid(109, down)).raised[0].pods == ()
+
+
+def test_one_error_under_different_workloads_is_suspicious() -> None:
+    story = Story(restarts=True)
+    for pod in ("train-7x2bq", "train-8z4cd", "train-2-9vvxl"):  # retries of one program
+        story.held = {FIRST_GPU: [PodName("team", pod)]}
+        story.observe(900.0)
+        story.observe(events=xid(31, story.now + 1))
+    assert story.rules == ["xid-31"]
+    story.held = {FIRST_GPU: [PodName("other", "infer-6d4f8b9c7d-x2x4z")]}
+    story.observe()
+    story.observe(events=xid(31, story.now + 1))
+    assert story.rules == ["suspect-xid-31", "xid-31"]
+    suspect = story.state.active[0].sign
+    assert (suspect.verdict, suspect.evidence) == (Verdict.HARDWARE, ("other/infer", "team/train"))
+    story.last(90000.0)
+    assert story.rules == []
+
+
+def test_both_readers_of_one_event_count_it_once() -> None:
+    story = Story()
+    story.observe(events=xid(119, story.now + 1))
+    by_nvml = xid(119, story.now + 1.5)[0]._replace(reader="nvml-events")
+    assert story.observe(2.0, events=(by_nvml,)).repeated == ()
+    assert story.observe(60.0, events=(by_nvml._replace(at=story.now + 60),)).repeated
+
+
+ANYTHING = st.sampled_from([changes for _, changes, _ in CONDITIONS])
+NOTHING: dict[str, Any] = {}
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from([0.0, 1.0, 60.0, 700.0, 90000.0]),
+        st.one_of(
+            st.just(NOTHING), ANYTHING, st.sampled_from([31, 79, 119, 999]), st.sampled_from(["boot-2", "silent"])
+        ),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS)
+def test_a_restart_between_any_two_observations_changes_nothing(steps: list[tuple[float, Any]]) -> None:
+    """And evaluating the same once more raises nothing, and clears nothing that was just raised."""
+    always, never = Story(restarts=True), Story()
+    for after, step in steps:
+        changes: dict[str, Any] = dict(step) if isinstance(step, dict) else {}  # pyright: ignore[reportUnknownArgumentType]
+        changes = {"events": xid(step, always.now + after)} if isinstance(step, int) else changes
+        changes = {"boot_id": step} if step == "boot-2" else changes
+        changes = {"gpus": None, "silent": frozenset({"nvml"})} if step == "silent" else changes
+        evaluations = [story.observe(after, **changes) for story in (always, never)]
+        assert evaluations[0] == evaluations[1]
+        again = evaluate(always.state, HEALTHY._replace(time=always.now, **{**changes, "events": ()}))
+        assert again.raised == again.repeated == ()
+        assert {fault.key for fault in again.cleared}.isdisjoint(fault.key for fault in evaluations[0].raised)
+        assert decode_state(encode_state(always.state)) == always.state
+    assert always.state.time >= START

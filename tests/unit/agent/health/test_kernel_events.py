@@ -1,0 +1,58 @@
+"""Lines of the kernel log as drivers print them, in both formats of the log."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise.health.event_rules import event_sign
+from zonewise.health.kernel_events import device_events
+from zonewise.machine.kernel_log import parse_records
+
+LINES = [
+    ("NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus.", "gpu 0000:3b:00.0", "xid-79"),
+    ("NVRM: Xid (0000:03:00): 31, Ch 00000010, engmask 00000101", "gpu 0000:03:00.0", "xid-31"),
+    ("NVRM: Xid (PCI:00000008:06:00): 149, NETIR_LINK_EVT  Nonfatal  XC0", "gpu 0008:06:00.0", "xid-149"),
+    ("NVRM: GPU 0000:07:00.0: GPU has fallen off the bus.", "gpu 0000:07:00.0", "xid-79"),
+    ("NVRM: The NVIDIA GPU 0000:af:00.0 (PCI ID: 10de:1db6)\tinstalled in this system has fallen off the bus and",
+     "gpu 0000:af:00.0", "xid-79"),
+    ("NVRM: GPU 0000:3b:00.0: RmInitAdapter failed! (0x26:0xffff:1482)", "gpu 0000:3b:00.0", "init-failed"),
+    ("nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 12028, Non-fatal, Link 32", "node nvswitch 0000:c1:00.0",
+     "sxid-12028"),
+    ("nvidia 0000:3b:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer, (Receiver ID)",
+     "gpu 0000:3b:00.0", "pcie-uncorrected"),
+    ("pcieport 0000:3a:00.0: AER: PCIe Bus Error: severity=Uncorrected (Non-Fatal), type=Transaction Layer",
+     "node pci 0000:3a:00.0", "pcie-uncorrected"),
+    ("mlx5_core 0000:5e:00.0: poll_health:817: device's health compromised - reached miss count",
+     "nic 0000:5e:00.0", "nic-firmware"),
+    ("Memory failure: 0x1f3a5: recovery action for dirty LRU page: Recovered", "memory", "memory-failure"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "device", "rule"), LINES)
+def test_a_line_is_an_event_of_a_device(line: str, device: str, rule: str) -> None:
+    for text, at in (
+        (f"4,812,1500000,-;{line}\n SUBSYSTEM=pci\n", 101.5),
+        (f"[    1.500000] {line}", 101.5),
+        (line, None),
+    ):
+        (event,) = device_events(parse_records(text, 100.0))
+        sign = event_sign(event, 200.0)
+        assert (str(event.device), sign.rule, event.at) == (device, rule, at)
+        assert sign.evidence == (line,)
+
+
+@pytest.mark.parametrize("line", [
+    "NVRM: GPU at PCI:0000:3b:00: GPU-8f3d", "NVRM: loading NVIDIA UNIX Open Kernel Module",
+    "pcieport 0000:3a:00.0: AER: Corrected error received: 0000:3b:00.0", "usb 1-1: new device", "", ";",
+])  # fmt: skip
+def test_other_lines_are_none(line: str) -> None:
+    assert list(device_events(parse_records(line, None))) == []
+
+
+@given(st.text(), st.integers(-5, 10**30))
+def test_no_line_raises(text: str, code: int) -> None:
+    line = f"NVRM: Xid (PCI:0000:3b:00): {code}{text}"
+    for event in device_events(parse_records(f"{line}\n6,{code},{code},-;{text}", 0.0)):
+        assert event_sign(event, 1.0).rule

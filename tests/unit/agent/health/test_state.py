@@ -1,0 +1,39 @@
+"""The file of the state and of a baseline: whole, of this version, bounded, with errors that name the field."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.health_stories import Story, xid
+from zonewise.health.state import HealthState, StateError, decode_baseline, decode_state, encode_baseline, encode_state
+
+
+def test_a_state_comes_back() -> None:
+    story = Story()
+    story.observe(events=xid(79, story.now))
+    assert decode_state(encode_state(story.state)) == story.state
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"version":1}', b"\xff" * 9])
+def test_a_damaged_state_is_an_error(content: bytes) -> None:
+    with pytest.raises(StateError):
+        decode_state(content)
+
+
+def test_a_state_of_another_version_is_an_error() -> None:
+    content = encode_state(HealthState()).replace(b'"version":1', b'"version":9')
+    with pytest.raises(StateError, match="version 9 instead of 1"):
+        decode_state(content)
+
+
+def test_a_baseline_comes_back_and_wrong_fields_are_named() -> None:
+    baseline = Story().state.baseline
+    assert baseline is not None
+    assert decode_baseline(encode_baseline(baseline)) == baseline
+    for content, words in (
+        (b'{"gpu":[]}', "gpu"),
+        (b'{"links":{"a":{"width":"x8"}}}', "width"),
+        (b'{"cpus":"4"}', "cpus"),
+    ):
+        with pytest.raises(StateError, match=words):
+            decode_baseline(content)

@@ -1,0 +1,43 @@
+"""XIDs as NVML reports them, from the double."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.nvml_results import stub_twin
+from zonewise.machine.nvml.backend import NOT_SUPPORTED, NvmlError
+from zonewise.machine.nvml.event_watch import NvmlXid, watch_xids
+
+if TYPE_CHECKING:
+    from zonewise_sandbox.nvml import SimulatedNvml
+
+
+def watched(nvml: SimulatedNvml, waits: int = 6) -> list[NvmlXid]:
+    """What is reported within so many waits."""
+    xids: list[NvmlXid] = []
+    stops = iter([False] * waits)
+    nvml.system["nvmlEventSetCreate"] = 1
+    watch_xids(nvml, xids.append, lambda: next(stops, True))
+    return xids
+
+
+def test_xids_of_registered_gpus() -> None:
+    nvml = stub_twin()
+    nvml.gpus[1].results["nvmlDeviceRegisterEvents"] = None
+    nvml.events = [("00000000:3B:00.0", 8, 79), ("00010000:3B:00.0", 8, 31), ("00000000:3B:00.0", 4, 0), ("?", 8, 1)]
+    assert watched(nvml) == [NvmlXid("0000:3b:00.0", 79), NvmlXid("10000:3b:00.0", 31)]
+
+
+def test_gpus_without_events_end_the_watch() -> None:
+    nvml = stub_twin()
+    nvml.events = [("00000000:3B:00.0", 8, 79)]
+    assert watched(nvml) == []
+
+
+def test_a_library_without_events_is_an_error() -> None:
+    nvml = stub_twin()
+    nvml.system["nvmlEventSetCreate"] = NvmlError(NOT_SUPPORTED)
+    with pytest.raises(NvmlError):
+        watch_xids(nvml, lambda _: None, lambda: True)

@@ -1,0 +1,74 @@
+"""Conditions, events and the health of devices, as the API shows them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from support.health_stories import FIRST, FIRST_GPU, POD, Story, gpu, xid
+from zonewise.objects.hardware_faults import (
+    NODE_CONDITIONS,
+    device_health,
+    event_message,
+    event_suffix,
+    node_conditions,
+    pod_condition,
+    reason,
+)
+
+
+def story(code: int) -> Story:
+    """A node on which a pod's GPU had an XID."""
+    told = Story()
+    told.held = {FIRST_GPU: [POD]}
+    told.observe()
+    told.observe(events=xid(code, told.now + 1))
+    return told
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "on_node"),
+    [
+        (79, "True", True),
+        (119, "True", True),
+        (94, "True", True),
+        (31, "False", False),
+        (63, None, False),
+        (45, None, False),
+    ],
+)
+def test_who_is_at_fault_decides_the_condition(code: int, status: str | None, on_node: bool) -> None:
+    faults = story(code).state.active
+    condition = pod_condition(faults[0])
+    assert (condition.status if condition else None) == status
+    statuses = {condition.type: condition.status for condition in node_conditions(faults)}
+    assert statuses == {name: str(on_node and name == "GPUHardwareFault") for name in NODE_CONDITIONS}
+    if condition is not None:
+        assert condition.reason == f"XID{code}"
+        assert re.search(rf"gpu {FIRST}\); verdict \w+; at 2023-11-\S+Z", condition.message)
+
+
+def test_the_event_says_what_is_known() -> None:
+    (fault,) = story(94).state.active
+    message = event_message(fault)
+    for words in (
+        FIRST,
+        "verdict: hardware",
+        "source: kernel log",
+        "sources disagree",
+        "team/train-7x2bq",
+        "NVRM: Xid",
+    ):
+        assert words in message
+    assert event_suffix(fault) == event_suffix(fault._replace(occurrences=9, last=fault.last + 60))
+    assert device_health([fault]) == {FIRST: "degraded: xid-94 (hardware)"}
+
+
+def test_a_fault_that_no_pod_ends_by_is_no_condition_of_a_pod() -> None:
+    told = Story()
+    told.held = {FIRST_GPU: [POD]}
+    told.last(400.0, **gpu(clocks_event_reasons=0x40))
+    (fault,) = told.state.active
+    assert pod_condition(fault) is None
+    assert node_conditions([fault])[0].reason == reason("gpu-slowdown") == "GPUSlowdown"

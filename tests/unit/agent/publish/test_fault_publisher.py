@@ -1,0 +1,118 @@
+"""What a fault costs the API server: a few requests when it begins, none while it lasts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from support.clock import Clock
+from support.health_stories import FIRST_GPU, POD, Story, xid
+from zonewise.publish.fault_publisher import EVENT_INTERVAL, HEARTBEAT, FaultPublisher, FaultWrites
+from zonewise_common.kube.errors import NotFound
+
+if TYPE_CHECKING:
+    from zonewise_common.kube.resources import Resource
+
+NODE = "node-7"
+
+
+class Recorder:
+    """A client that has one Node and one pod, and records the writes."""
+
+    def __init__(self) -> None:
+        self.pod: dict[str, Any] | None = {
+            "metadata": {"uid": "1"}, "spec": {"nodeName": NODE}, "status": {"conditions": []}
+        }  # fmt: skip
+        self.taints: list[dict[str, str]] = [{"key": "a", "effect": "NoSchedule"}]
+        self.writes: list[tuple[str, str, Any]] = []
+
+    def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> dict[str, Any]:
+        if resource.plural == "nodes":
+            return {
+                "metadata": {"name": name, "resourceVersion": "7"}, "spec": {"taints": self.taints}, "status": {}
+            }  # fmt: skip
+        if self.pod is None:
+            raise NotFound(404, "NotFound", "gone")
+        return self.pod
+
+    def apply(self, resource: Resource, obj: dict[str, Any], *, field_manager: str) -> dict[str, Any]:
+        self.writes.append((resource.plural, obj["involvedObject"]["kind"], obj))
+        return obj
+
+    def patch(self, resource: Resource, name: str, patch: Any, **more: Any) -> dict[str, Any]:
+        self.writes.append((resource.plural, more.get("subresource", ""), patch))
+        self.taints = patch.get("spec", {}).get("taints", self.taints)
+        return {}
+
+
+@pytest.fixture
+def client() -> Recorder:
+    return Recorder()
+
+
+def hit(code: int = 79) -> Story:
+    story = Story()
+    story.held = {FIRST_GPU: [POD]}
+    story.observe()
+    story.observe(events=xid(code, story.now + 1))
+    return story
+
+
+def test_a_fault_is_written_once(client: Recorder) -> None:
+    clock, story = Clock(), hit()
+    publisher = FaultPublisher(client, NODE, clock=clock)
+    assert publisher.publish(story.state.active) == FaultWrites(node=1, pods=1, events=2)
+    for _ in range(5):
+        clock.now += EVENT_INTERVAL + 1
+        assert publisher.publish(story.state.active).total == 0
+    clock.now += HEARTBEAT
+    assert publisher.publish(story.state.active) == FaultWrites(node=1)
+    story.observe(60.0, boot_id="boot-2")
+    story.observe(900.0, boot_id="boot-2")
+    assert publisher.publish(story.state.active) == FaultWrites(node=1)
+    conditions = client.writes[-1][2]["status"]["conditions"]
+    assert {condition["status"] for condition in conditions} == {"False"}
+
+
+def test_a_flood_of_events_is_written_at_intervals(client: Recorder) -> None:
+    clock, story = Clock(), hit(31)
+    publisher = FaultPublisher(client, NODE, clock=clock)
+    publisher.publish(story.state.active)
+    writes = 0
+    for _ in range(100):
+        story.observe(events=xid(31, story.now + 1))
+        clock.now += 1
+        writes += publisher.publish(story.state.active).total
+    assert writes <= 3 * (100 // EVENT_INTERVAL + 1)
+
+
+@pytest.mark.parametrize("change", [
+    {"spec": {"nodeName": "another"}}, {"status": {"startTime": "2033-01-01T00:00:00Z"}},
+    {"status": {"conditions": [{"type": "zonewise.dev/HardwareFault", "status": "True"}]}},
+])  # fmt: skip
+def test_another_pod_of_the_name_is_left_alone(client: Recorder, change: dict[str, Any]) -> None:
+    assert client.pod is not None
+    client.pod |= change
+    story = hit(94)
+    assert FaultPublisher(client, NODE).publish(story.state.active).pods == 0
+
+
+def test_a_pod_that_is_gone_is_no_failure(client: Recorder) -> None:
+    client.pod = None
+    assert FaultPublisher(client, NODE).publish(hit().state.active) == FaultWrites(node=1, pods=0, events=2)
+
+
+def test_the_taint_is_off_unless_asked_for(client: Recorder) -> None:
+    story = hit()
+    FaultPublisher(client, NODE).publish(story.state.active)
+    assert not any("spec" in body for _, _, body in client.writes)
+    publisher = FaultPublisher(client, NODE, taint=True)
+    publisher.publish(story.state.active)
+    assert [taint["key"] for taint in client.taints] == ["a", "zonewise.dev/hardware-fault"]
+    assert publisher.publish(story.state.active).total == 0
+    publisher.publish(())
+    assert [taint["key"] for taint in client.taints] == ["a"]
+    assert client.writes[-1][2]["metadata"] == {"resourceVersion": "7"}
+    FaultPublisher(client, NODE, taint=True).publish(())
+    assert client.writes[-1][1] == "status"  # there was no taint to remove
