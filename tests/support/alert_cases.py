@@ -51,6 +51,9 @@ CASES: dict[str, tuple[Series, ...]] = {
         counter('zonewise_publish_errors_total{node="n", object="nrt", reason="Forbidden"}', 6),
     ),
     "ZonewiseAgentCollectorFailed": (gauge('zonewise_collector_success{node="n", collector="pci"}', 1, 0),),
+    "ZonewiseAgentRuleFailed": (gauge('zonewise_rules{node="n", state="failed"}', 0, 2),),
+    "ZonewiseHardwareFailed": (gauge('zonewise_hardware_fault{node="n", severity="failed"}', 0, 1),),
+    "ZonewiseHardwareDegraded": (gauge('zonewise_hardware_fault{node="n", severity="degraded"}', 0, 1),),
     "ZonewiseAgentSettingsRejected": (counter('zonewise_settings_errors_total{node="n"}', 1),),
     "ZonewiseAgentCertificateExpires": (
         gauge('zonewise_tls_certificate_expiry_timestamp_seconds{node="n", file="f"}', 30 * DAY, DAY),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from zonewise.health.evaluation import Evaluation, evaluate
+from zonewise.health.evaluation import Diagnosis, evaluate
 from zonewise.health.kernel_events import device_events
 from zonewise.health.state import HealthState, decode_state, encode_state
 from zonewise.health.types import (
@@ -65,7 +65,7 @@ class Story:
         self._restarts = restarts
         self.observe()
 
-    def observe(self, after: float = 1.0, **changes: Any) -> Evaluation:
+    def observe(self, after: float = 1.0, **changes: Any) -> Diagnosis:
         """Observe the healthy machine with some changes, so many seconds later."""
         self.now += after
         if self._restarts:
@@ -74,7 +74,7 @@ class Story:
         self.state = evaluation.state
         return evaluation
 
-    def last(self, seconds: float, **changes: Any) -> Evaluation:
+    def last(self, seconds: float, **changes: Any) -> Diagnosis:
         """Observe the same for so long, once a minute."""
         evaluation = self.observe(0.0, **changes)
         for _ in range(int(seconds // 60)):

@@ -120,6 +120,9 @@ _AGENTS = Row("Agents", (
            *_quantiles("zonewise_publish_size_bytes", "object")),
     _panel("Writes that fail", "By object and reason.", "ops",
            _faults("zonewise_publish_errors_total", "object, reason")),
+    _panel("Rules", "NodeFeatureRules by state, and outputs of them that are left out.", "short",
+           ("sum by (state) (zonewise_rules) or vector(0)", "{{state}}"),
+           ("sum(zonewise_rule_outputs_rejected) or vector(0)", "outputs left out")),
     _panel("Repairs", "Objects that another client had deleted or edited.", "short",
            _faults("zonewise_publish_repairs_total", "object, cause", window="1h", function="increase")),
     _panel("Labels", "Of the agents, in NodeFeature objects or on Nodes; and settings that were rejected.", "short",
@@ -129,6 +132,10 @@ _AGENTS = Row("Agents", (
            ('topk(10, process_resident_memory_bytes{job=~".*zonewise-agent.*"})', "{{node}}")),
 ))  # fmt: skip
 _HARDWARE = Row("Hardware", (
+    _panel("Faults", "Active ones by device, and by severity; and how many were raised or repeated an hour.", "short",
+           ("sum by (node, device, rule) (zonewise_hardware_fault) or vector(0)", "{{node}} {{device}} {{rule}}"),
+           ("sum by (severity) (zonewise_hardware_faults) or vector(0)", "{{severity}}"),
+           ("sum(increase(zonewise_hardware_fault_events_total[1h])) or vector(0)", "events")),
     _panel("Processors", "Packages, cores, hardware threads and NUMA nodes of all nodes.", "short",
            ("sum by (state) (zonewise_cpus)", "CPUs {{state}}"), ("sum(zonewise_cores)", "cores"),
            ("sum(zonewise_packages)", "packages"), ("sum by (kind) (zonewise_zones)", "zones {{kind}}")),

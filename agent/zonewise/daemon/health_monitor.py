@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from zonewise.daemon.kernel_log_channel import KernelLogChannel
     from zonewise.daemon.nvml_watch import NvmlWatch
-    from zonewise.health.evaluation import Evaluation
+    from zonewise.health.evaluation import Diagnosis
     from zonewise.health.types import Baseline, DeviceEvent, DeviceId, Fault
     from zonewise.kubelet.types import Allocatable, PodResources
     from zonewise.machine.files import Files
@@ -169,7 +169,7 @@ class HealthMonitor:
         self._nvml.start()
         return self._nvml.facts
 
-    def _note(self, evaluation: Evaluation) -> None:
+    def _note(self, evaluation: Diagnosis) -> None:
         for fault in (*evaluation.raised, *evaluation.repeated):
             key = (str(fault.sign.device), fault.sign.rule, fault.sign.verdict.value)
             self.counts[key] = self.counts.get(key, 0) + 1

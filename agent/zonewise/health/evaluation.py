@@ -38,7 +38,7 @@ SAME_EVENT = 5.0
 """Seconds within which the kernel log and NVML report the same event."""
 
 
-class Evaluation(NamedTuple):
+class Diagnosis(NamedTuple):
     """What an observation changed."""
 
     state: HealthState
@@ -57,7 +57,7 @@ def evaluate(
     configured: Baseline | None = None,
     suspicion: Suspicion = SUSPICION,
     whole_log: bool = False,
-) -> Evaluation:
+) -> Diagnosis:
     """Return the state after an observation.
 
     `held` is which containers hold which devices now, None where the kubelet is silent. A configured baseline takes the
@@ -93,7 +93,7 @@ def evaluate(
     return _changes(state, after)
 
 
-def _changes(before: HealthState, after: HealthState) -> Evaluation:
+def _changes(before: HealthState, after: HealthState) -> Diagnosis:
     old = {fault.key: fault for fault in before.active}
     new = {fault.key: fault for fault in after.active}
     raised = tuple(fault for key, fault in new.items() if key not in old)
@@ -102,7 +102,7 @@ def _changes(before: HealthState, after: HealthState) -> Evaluation:
         for key, fault in new.items()
         if key in old and fault.sign.event_at is not None and fault.occurrences > old[key].occurrences
     )
-    return Evaluation(after, raised, repeated, tuple(fault for key, fault in old.items() if key not in new))
+    return Diagnosis(after, raised, repeated, tuple(fault for key, fault in old.items() if key not in new))
 
 
 def _rebooted(state: HealthState, observation: HardwareObservation) -> bool:
