@@ -105,12 +105,12 @@ def test_rules_are_listed_and_watched(cluster: Cluster) -> None:
         ("", {"metadata": {"annotations": {"vendor.io/a": "1"}}}, "annotations of its Node that begin with"),
         ("", {"spec": {"taints": [{"key": "vendor.io/a", "effect": "NoExecute"}]}}, "nothing else of it"),
         ("", {"spec": {"unschedulable": True}}, "nothing else of it"),
-        ("/status", {"status": {"capacity": {"vendor.io/a": "1"}}}, "nothing else of its status"),
-        ("/status", {"status": {"capacity": {"cpu": "999"}}}, "nothing else of its status"),
-        ("/status", {"status": {"allocatable": {"cpu": "0"}}}, "nothing else of its status"),
-        ("/status", {"status": {"phase": "Terminated"}}, "nothing else of its status"),
-        ("/status", {"metadata": {"labels": {"team": "x"}}}, "nothing else of its status"),
-        ("/status", {"metadata": {"annotations": {f"{FEATURE}/a": "1"}}}, "nothing else of its status"),
+        ("/status", {"status": {"capacity": {"vendor.io/a": "1"}}}, "and nothing else"),
+        ("/status", {"status": {"capacity": {"cpu": "999"}}}, "and nothing else"),
+        ("/status", {"status": {"allocatable": {"cpu": "0"}}}, "and nothing else"),
+        ("/status", {"status": {"phase": "Terminated"}}, "and nothing else"),
+        ("/status", {"metadata": {"labels": {"team": "x"}}}, "and nothing else"),
+        ("/status", {"metadata": {"annotations": {f"{FEATURE}/a": "1"}}}, "and nothing else"),
     ],
 )
 def test_nothing_else_is_accepted(cluster: Cluster, subresource: str, change: dict[str, Any], words: str) -> None:

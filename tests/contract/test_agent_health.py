@@ -34,6 +34,7 @@ def conditions(site: Site) -> dict[str, str]:
     return {one["type"]: f"{one['status']} {one['reason']}" for one in status.get("conditions", [])}
 
 
+@pytest.mark.long
 def test_a_line_of_the_kernel_log_is_a_condition_over_a_restart(site: Site) -> None:
     log, state = site.directory / "kmsg", site.directory / "health.json"
     os.mkfifo(log)

@@ -125,6 +125,7 @@ def test_a_name_that_exists_gets_a_number(
     assert names == ["job.batch/train", "job.batch/train-2", "job.batch/train-3"]
 
 
+@pytest.mark.long
 def test_hold_and_release(cluster: CommandCluster, capsys: pytest.CaptureFixture[str], script: str) -> None:
     submit_train(cluster, capsys, script, "a", "b", "c")
     eventually(lambda: "c" in jobs(cluster, capsys))
@@ -159,6 +160,7 @@ def test_a_dependency(cluster: CommandCluster, capsys: pytest.CaptureFixture[str
     assert "-d afterok:none: there is no such Job in default" in err
 
 
+@pytest.mark.long
 def test_forecast(cluster: CommandCluster, capsys: pytest.CaptureFixture[str], script: str) -> None:
     asked = ("--pods", "2", "--gpus", "8", "-p", "gpu", "-t", "1h")
     eventually(lambda: "start     at once" in cluster.run(capsys, "forecast", *asked)[1])
