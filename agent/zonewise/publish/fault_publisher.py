@@ -23,6 +23,8 @@ from zonewise.objects.hardware_faults import (
     reason,
 )
 from zonewise.publish.nrt_publisher import FIELD_MANAGER
+from zonewise.publish.output_publisher import NodeClient
+from zonewise.publish.repair_event import EventClient
 from zonewise_common.kube.client import PatchKind
 from zonewise_common.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from zonewise_common.kube.events import Occurrences, event, node_reference, timestamp, utc_now
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
 
     from zonewise.health.types import Fault, PodName
     from zonewise.objects.hardware_faults import Condition
-    from zonewise_common.kube.resources import Resource
 
 log = logging.getLogger(__name__)
 
@@ -47,30 +48,8 @@ EVENT_INTERVAL = 30.0
 """Seconds between two writes of one event whose count rises."""
 
 
-class FaultClient(Protocol):
+class FaultClient(NodeClient, EventClient, Protocol):
     """The part of a zonewise.kube Client that is needed."""
-
-    def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> Object:
-        """Return an object."""
-        ...
-
-    def apply(self, resource: Resource, obj: Object, *, field_manager: str) -> Object:
-        """Apply a whole object."""
-        ...
-
-    def patch(
-        self,
-        resource: Resource,
-        name: str,
-        patch: Object | Sequence[Object],
-        *,
-        kind: PatchKind,
-        namespace: str | None = None,
-        subresource: str = "",
-        field_manager: str = "",
-    ) -> Object:
-        """Patch an object."""
-        ...
 
 
 class FaultWrites(NamedTuple):
