@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from support.command_cluster import GPU, CommandCluster, command_cluster, report, until_state
+from support.api import STRATEGIC
+from support.command_cluster import GPU, CommandCluster, command_cluster, report, restore_nodes, until_state
 from support.waiting import eventually
 from zonewise.cli import main, main_of_kubectl
 
@@ -38,11 +39,12 @@ def shared() -> Iterator[CommandCluster]:
 
 @pytest.fixture
 def cluster(shared: CommandCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandCluster]:
-    """The cluster without jobs."""
+    """The cluster without jobs, and with its nodes as they were."""
     for name in ("KUBECONFIG", "ZONEWISE_SERVER", "ZONEWISE_QUEUE", "NO_COLOR", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("ZONEWISE_IMAGE", "image:1")
     yield shared
+    restore_nodes(shared.api)
     for name in (
         entry["metadata"]["name"] for entry in shared.api.get("/apis/batch/v1/namespaces/default/jobs").ok()["items"]
     ):
@@ -125,7 +127,6 @@ def test_a_name_that_exists_gets_a_number(
     assert names == ["job.batch/train", "job.batch/train-2", "job.batch/train-3"]
 
 
-@pytest.mark.long
 def test_hold_and_release(cluster: CommandCluster, capsys: pytest.CaptureFixture[str], script: str) -> None:
     submit_train(cluster, capsys, script, "a", "b", "c")
     eventually(lambda: "c" in jobs(cluster, capsys))
@@ -160,7 +161,6 @@ def test_a_dependency(cluster: CommandCluster, capsys: pytest.CaptureFixture[str
     assert "-d afterok:none: there is no such Job in default" in err
 
 
-@pytest.mark.long
 def test_forecast(cluster: CommandCluster, capsys: pytest.CaptureFixture[str], script: str) -> None:
     asked = ("--pods", "2", "--gpus", "8", "-p", "gpu", "-t", "1h")
     eventually(lambda: "start     at once" in cluster.run(capsys, "forecast", *asked)[1])
@@ -195,7 +195,7 @@ def test_top_and_explain_of_nodes_and_pods(
     _, out, _ = cluster.run(capsys, "explain", pod["spec"]["nodeName"])
     assert f"default/{pod['metadata']['name']}" in out
     condition = {"type": "GpuFallenOff", "status": "True", "reason": "XID79", "message": "GPU 3 has fallen off the bus"}
-    cluster.api.patch("/api/v1/nodes/node-1/status", {"status": {"conditions": [condition]}}).ok()
+    cluster.api.patch("/api/v1/nodes/node-1/status", {"status": {"conditions": [condition]}}, STRATEGIC).ok()
     _, out, _ = cluster.run(capsys, "explain", "node/node-1")
     assert "GpuFallenOff: XID79: GPU 3 has fallen off the bus" in out
 

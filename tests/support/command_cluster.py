@@ -27,6 +27,9 @@ Json = dict[str, Any]
 
 NRT_CRD = PROJECT / "manifests/base/noderesourcetopologies.yaml"
 GPU = "nvidia.com/gpu"
+NODES = ("node-0", "node-1")
+_TOPOLOGIES = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"
+_READY = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
 _KUBECONFIG = """\
 apiVersion: v1
 kind: Config
@@ -73,8 +76,8 @@ def command_cluster() -> Generator[CommandCluster]:
         reserved_port() as port,
     ):
         live = LiveCluster(Api(server.url), directory, ("--api-server", server.url), real=False)
-        for number in range(2):
-            add_node(live.api, f"node-{number}")
+        for name in NODES:
+            add_node(live.api, name)
         add_queue(live)
         kubeconfig = directory / "kubeconfig"
         kubeconfig.write_text(_KUBECONFIG.format(url=server.url))
@@ -98,13 +101,19 @@ def add_queue(live: LiveCluster) -> None:
 def add_node(api: Api, name: str) -> None:
     """Add a node of two zones, with its report."""
     amounts = {"cpu": "16", "pods": "110", "memory": "128Gi", GPU: "8"}
-    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
     labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}
     node = {"metadata": {"name": name, "labels": labels},
-            "status": {"allocatable": amounts, "capacity": amounts, "conditions": [ready]}}  # fmt: skip
+            "status": {"allocatable": amounts, "capacity": amounts, "conditions": [_READY]}}  # fmt: skip
     api.post("/api/v1/nodes", node).ok()
     api.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": []}}).ok()
-    api.post("/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies", report(name)).ok()
+    api.post(_TOPOLOGIES, report(name)).ok()
+
+
+def restore_nodes(api: Api) -> None:
+    """Give the nodes the reports and conditions that `command_cluster` adds them with."""
+    for name in NODES:
+        api.patch(f"{_TOPOLOGIES}/{name}", {"zones": report(name)["zones"]}).ok()
+        api.patch(f"/api/v1/nodes/{name}/status", {"status": {"conditions": [_READY]}}).ok()
 
 
 def report(name: str, free: tuple[tuple[int, int], ...] = ((8, 4), (8, 4))) -> Json:
