@@ -1,6 +1,6 @@
 """The worst wait below which no order of jobs can come, whatever it knows of them, if what has started runs on.
 
-If nobody waits longer than w, a job runs between its arrival and its arrival + w + its run time. However it is shifted
+If no job waits longer than w, a job runs between its arrival and its arrival + w + its run time. However it is shifted
 there, a part of it lies in a given interval; where such parts are together more than the interval has processors for,
 w is impossible (energetic reasoning: Erschler and Lopez 1990; Baptiste, Le Pape and Nuijten 2001, section 3.3).
 """

@@ -145,14 +145,14 @@ def test_a_token_of_a_pod_on_no_node(cluster: Cluster) -> None:
 
 
 def test_a_user_of_that_name(cluster: Cluster) -> None:
-    """Whoever is let act as the agent, without being on a node, is refused as well, and for the same reason."""
+    """A user that may impersonate the agent, but is on no node, is denied for the same reason."""
     who = {"Impersonate-User": f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"}
     change = {"metadata": {"labels": {"zonewise.dev/zones": "9"}}}
     refused(cluster.admin.patch(f"{NODES}/{OWN}", change, _headers=who), "names no node")
 
 
 def test_others_are_not_its_business(cluster: Cluster) -> None:
-    """Whoever is not the agent is bound by his own rights alone."""
+    """The policy binds the agent alone; other users have the rights of their roles."""
     write_topology(cluster.admin, OTHER).ok()
     cluster.admin.patch(f"{NODES}/{OTHER}", {"metadata": {"labels": {"team": "blue"}}}).ok()
 
@@ -344,14 +344,14 @@ def test_everything_else_is_denied(cluster: Cluster, method: str, path: str) -> 
 
 
 def test_more_rights_open_nothing(cluster: Cluster) -> None:
-    """Where somebody makes the agent an administrator, the policy still keeps it from what belongs to other nodes."""
+    """The policy keeps an agent with all rights from the objects of other nodes."""
     write_topology(cluster.admin, OTHER).ok()
     with everything_allowed(cluster):
         for path in (f"{NODES}/{OWN}", f"{NODES}/{OTHER}"):
             refused(cluster.agent.delete(path), "labels and annotations of that Node only")
         status = {"status": {"capacity": {"cpu": "0"}}}
         refused(cluster.agent.patch(f"{NODES}/{OWN}/status", status), "labels and annotations of that Node only")
-        made = {"metadata": {"name": "node-of-nobody"}}
+        made = {"metadata": {"name": "node-without-agent"}}
         refused(cluster.agent.post(NODES, made), "labels and annotations of that Node only")
         refused(cluster.agent.delete(f"{TOPOLOGIES}/{OTHER}"), "NodeResourceTopology of that node only")
         refused(cluster.agent.post(FEATURES.replace(NAMESPACE, "default"), feature("a", OWN)), "in the namespace")

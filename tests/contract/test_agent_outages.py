@@ -168,7 +168,7 @@ def test_a_stop_while_the_api_server_is_away(site: Site) -> None:
 
 @contextlib.contextmanager
 def silent_server() -> Generator[str]:
-    """Somebody who takes every connection and says nothing, as a server behind a broken network; the URL."""
+    """Accept every connection and send nothing, as a server behind a broken network; the URL."""
     taken: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
 

@@ -129,7 +129,7 @@ def test_metadata_only(cluster: Cluster) -> None:
 
 def test_a_wrong_token_is_nobodys(cluster: Cluster, request: pytest.FixtureRequest) -> None:
     if not cluster.real:
-        pytest.skip("this embedded server asks nobody; tests/unit/kube_server has one that does")
+        pytest.skip("this embedded server calls no admission webhook; tests/unit/kube_server has one that does")
     server = request.getfixturevalue("real_server")
     server.as_token("nonsense").get(cluster.config_maps).refused(401, "Unauthorized")
 

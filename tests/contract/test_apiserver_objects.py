@@ -157,7 +157,7 @@ def test_what_is_not_there_is_not_found(cluster: Cluster) -> None:
 
 def test_a_resource_that_is_not_served_is_not_found(cluster: Cluster) -> None:
     cluster.api.get("/api/v1/nothings").refused(404, "NotFound")
-    answer = cluster.api.get("/apis/nobody.example.com/v1/things")
+    answer = cluster.api.get("/apis/unserved.example.com/v1/things")
     assert (answer.status, answer.body) == (404, "404 page not found\n")
 
 
@@ -260,7 +260,7 @@ def test_secrets_are_coded(cluster: Cluster) -> None:
 
 
 def test_a_lease_is_replaced_by_its_version_only(cluster: Cluster) -> None:
-    """Leader election rests on it: without a version, or with an old one, nobody takes a lease."""
+    """A write without a version, or with an old one, is rejected. Leader election rests on it."""
     spec = {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T00:00:00.000000Z"}
     first = cluster.api.post(cluster.leases, {"metadata": {"name": "one"}, "spec": spec}).ok()
     assert first["spec"] == spec

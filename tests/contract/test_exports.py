@@ -106,7 +106,7 @@ def test_nearest_nics(name: str) -> None:
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_zones_of_the_topology_file(name: str) -> None:
-    """A device is below the CPUs of its zone, or below those of number -1 where nobody knows its zone."""
+    """A device is below the CPUs of its zone, or below those of number -1 where its zone is unknown."""
     machine = machine_of(name)
     zones = {function.address: function.zone for function in machine.pci}
     tree = ElementTree.fromstring(machine_to_nccl(machine))  # noqa: S314 -- made by us

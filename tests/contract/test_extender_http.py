@@ -313,9 +313,9 @@ def test_noise(site: Site, noise: bytes) -> None:
 
 def test_bind_fails(site: Site) -> None:
     """An error of the API server is returned in the field that kube-scheduler reads."""
-    arguments = {"PodName": "nobody", "PodNamespace": "lab", "PodUID": "u", "Node": "node-a"}
+    arguments = {"PodName": "unknown", "PodNamespace": "lab", "PodUID": "u", "Node": "node-a"}
     assert "not found" in site.caller.call("bind", arguments).json["Error"]
-    assert site.caller.call("bind", {"PodName": "nobody"}).status == 400
+    assert site.caller.call("bind", {"PodName": "unknown"}).status == 400
 
 
 # --- what is counted

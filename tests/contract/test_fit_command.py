@@ -138,7 +138,7 @@ def test_bad_reports(fitting: Fitting) -> None:
 
 
 def test_the_deprecated_command(fitting: Fitting, capsys: pytest.CaptureFixture[str]) -> None:
-    """`zonewise foretell` still works, and says on stderr that it is deprecated."""
+    """The older name of the command still works, and stderr says that it is deprecated."""
     path = fitting.write("pod.yaml", yaml.safe_dump(pod(cpu="4", memory="1Gi")))
     current = fitting.predict("pod.yaml")
     assert main(["foretell", path, f"--report={fitting.directory / 'report.yaml'}"]) == current.status

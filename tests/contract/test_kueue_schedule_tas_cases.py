@@ -1,4 +1,4 @@
-"""The recorded cycles of Kueue's scheduler over topologies: who is placed where, who gives way, who waits and why.
+"""The recorded cycles of Kueue's scheduler over topologies: placements, victims, and the reasons of pending workloads.
 
 Of the messages, those about topologies are equal too. Cluster and API server are no part of this: a case with an error
 of the API server has the same decision, and none of its events.

@@ -193,7 +193,7 @@ def test_no_fact_without_a_source(name: str) -> None:
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_no_source_without_a_fact(name: str) -> None:
-    """A source is recorded under the path of a fact, so that whoever asks for the fact finds it."""
+    """Each source is recorded under the path of a fact, so the fact leads to it."""
     _, document, sources = explained(name)
     found = facts(document, "all")
     known = {".".join(fact.path[:length]) for fact in found for length in range(1, len(fact.path) + 1)}

@@ -113,7 +113,7 @@ def may(server: RealServer, verb: str, thing: str, namespace: str) -> bool:
 
 
 def test_the_topology(cluster: Cluster) -> None:
-    """The object is made, changed by patches, and made again when somebody has removed it."""
+    """The publisher creates the object, patches it, and creates it again after a deletion."""
     publisher = NrtPublisher(cluster.client)
     for machine in (small_vm(), gpu_server()):
         wanted = machine_to_nrt(machine, NODE)

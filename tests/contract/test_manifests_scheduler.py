@@ -331,7 +331,7 @@ def test_its_messages() -> None:
 
 
 def test_its_certificates(tmp_path: Path) -> None:
-    """The commands make a CA and one certificate for each side, with which they take each other and nobody else."""
+    """The commands make a CA and one certificate for each side. Each side accepts the other and no third."""
     openssl = shutil.which("openssl")
     if openssl is None or b"OpenSSL 3" not in subprocess.check_output([openssl, "version"]):
         pytest.skip("no openssl 3")

@@ -194,7 +194,7 @@ def test_a_pod_from_its_birth_to_its_node(site: Site) -> None:
 
 
 def test_probes_of_kube_scheduler(site: Site) -> None:
-    """Its pages for probes answer everybody, over TLS with a certificate that nobody can check."""
+    """Its probe endpoints serve every client, over TLS with a self-signed certificate."""
     for page in ("/livez", "/readyz"):
         deadline = time.monotonic() + LIMIT
         while status_of(site.port, page) != 200:
@@ -210,7 +210,7 @@ def status_of(port: int, page: str) -> int:
 
 @pytest.mark.parametrize("site", ["over TLS"], indirect=True)
 def test_only_bearers_of_a_certificate_may_ask(site: Site) -> None:
-    """The extender answers nobody else, and health is for everybody."""
+    """The extender serves no other client; its health endpoint serves all."""
     ca = str(site.log.parent / "ca.crt")
     name = f"zonewise-extender.{NAMESPACE}.svc"
     asked, health = (

@@ -81,7 +81,7 @@ def pod_with_state() -> Any:
 
 @pytest.fixture
 def kubelet(tmp_path: Path) -> Path:
-    """A kubelet's directory, with what nobody else shall see."""
+    """A kubelet's directory, with files that the agent must not see."""
     directory = tmp_path / "kubelet"
     for name in (
         "pods/uid/volumes/secret",

@@ -213,7 +213,7 @@ def test_a_log_on_nodes(simulating: Simulating) -> None:
 
 @pytest.mark.parametrize("mix", MIXES)
 def test_mixes(simulating: Simulating, mix: str) -> None:
-    """One seed is one result, whoever asks; another is another."""
+    """Equal seeds give equal results; different seeds differ."""
     first, again, other = (
         simulating.json(mix, "--jobs", 20, "--load", 0.5, "--seed", seed, "--policy", "greedy")["results"][0]["summary"]
         for seed in (1, 1, 2)

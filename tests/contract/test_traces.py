@@ -1,7 +1,7 @@
 """Published logs: every job waits just as long as in the experiment that they are the outcome of.
 
 EASY and EASY with shortest first (exact run times) of Gaussier, Glesser, Reis and Trystram, SC'15; the waits are field
-3 of each log. The means of the other policies are those of the study beside the project.
+3 of each log. The means of the other policies are those of a separate simulator.
 """
 
 from __future__ import annotations

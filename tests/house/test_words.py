@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +18,6 @@ from support.source_roots import SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 _WORDS = """
     found made given told asked taken kept seen wanted here there
@@ -47,6 +47,9 @@ PROSE = re.compile(
 """Struck-off words and phrases that no docstring, comment, message or page may have."""
 _EXTERNAL_NAME = re.compile(r"""(["'`])[\w./-]+\1""")
 """A quoted name: a JSON key, an annotation, a command or an option that older versions had."""
+THIS = Path(__file__)
+DEPRECATED = ("promise", "foretold")
+"""Words in options and keys of older versions, which tests of their deprecation name."""
 PAGES = [
     PROJECT / "README.md",
     PROJECT / "CONTRIBUTING.md",
@@ -122,6 +125,13 @@ def test_prose_uses_the_words_of_the_field(package: str) -> None:
     path = SOURCES[root] / child
     files = [path] if path.is_file() else _modules(path)
     assert [line for file in files for line in _struck_off_prose(file)] == []
+
+
+@pytest.mark.parametrize("folder", ["benchmarks", "manifests", "tests", "tools"])
+def test_prose_beside_the_sources_uses_the_words_of_the_field(folder: str) -> None:
+    files = [file for file in (PROJECT / folder).rglob("*") if file.suffix in {".py", ".yaml", ".sh"}]
+    struck_off = [line for file in sorted(files) if file != THIS for line in _struck_off_prose(file)]
+    assert [line for line in struck_off if not line.endswith(DEPRECATED)] == []
 
 
 def test_pages_use_the_words_of_the_field() -> None:

@@ -1,4 +1,4 @@
-"""Machines of any kind, for property tests: overlapping CPU sets, unknown facts, names that nobody would choose.
+"""Machines of any kind, for property tests: overlapping CPU sets, unknown facts, names that no vendor would choose.
 
 Discovery would call many of them damaged; what is built upon a Machine has to bear all of them.
 """

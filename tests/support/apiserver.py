@@ -105,8 +105,8 @@ class RealServer:
     def token_on_node(self, namespace: str, account: str, node: str) -> str:
         """Return a token as the kubelet mounts it into a pod of the account on the node.
 
-        Whoever shows it has the user extra authentication.kubernetes.io/node-name (KEP-4193). The node and the pod are
-        made; the account must exist.
+        Its bearer has the user extra authentication.kubernetes.io/node-name (KEP-4193). The method creates the node
+        and the pod; the account must exist.
         """
         self.new_node(node)
         pod = f"{account}-{secrets.token_hex(4)}"

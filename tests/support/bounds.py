@@ -21,7 +21,7 @@ class Gang(NamedTuple):
 
 
 def earliest_end_offline(gangs: Sequence[Gang], slots: int) -> float:
-    """Return when the last gang ends at the earliest, whoever decides and whatever he knows: the largest of three.
+    """Return the earliest end of the last gang under any policy, with any knowledge: the largest of three bounds.
 
     1. Each gang takes its time from when it comes.
     2. From any time on, the slots have to do all the work that comes from then on.
@@ -38,7 +38,7 @@ def earliest_end_offline(gangs: Sequence[Gang], slots: int) -> float:
 
 
 def earliest_end_online(gangs: Sequence[Gang], slots: int, tries: int = 30) -> float:
-    """Return when the last gang ends at the earliest, in the mean, if nobody knows before how long any will take.
+    """Return the mean earliest end of the last gang under any policy that knows no run time in advance.
 
     Run times that are drawn for each gang alike and by itself are as good as drawn at its start: whichever is started
     next, what is to follow is equally likely. So all orders are equally good, and to leave a slot free is never better,

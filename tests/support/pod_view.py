@@ -32,7 +32,7 @@ def why_not() -> str | None:
     if shutil.which("setpriv") is None or shutil.which("unshare") is None:
         return "util-linux is not installed"
     answer = subprocess.run([*_NAMESPACES, "mount", "--make-rprivate", "/"], check=False, capture_output=True)
-    return None if answer.returncode == 0 else "this machine lets nobody have namespaces"
+    return None if answer.returncode == 0 else "this machine forbids new namespaces"
 
 
 class PodView:
@@ -81,7 +81,7 @@ class PodView:
             return None  # settings and token
         path: str = volume["hostPath"]["path"]
         found = self._elsewhere(Path(path)).resolve()
-        may_lack = volume["hostPath"]["type"] == "DirectoryOrCreate"  # which nobody shall create on this machine
+        may_lack = volume["hostPath"]["type"] == "DirectoryOrCreate"  # not to be created on this machine
         return self._empty if may_lack and not found.exists() else found
 
     def _elsewhere(self, path: Path) -> Path:

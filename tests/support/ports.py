@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def reserved_port() -> Generator[int]:
-    """A port of 127.0.0.1 on which nobody listens, for whoever asks for it by its number while this lasts.
+    """A port of 127.0.0.1 without a listener, reserved for servers that bind to its number while this lasts.
 
-    A bound socket keeps it: Linux picks such a port for nobody, neither for one that binds to port 0 nor for one that
-    connects (net/ipv4/inet_connection_sock.c inet_csk_find_open_port, inet_hashtables.c __inet_hash_connect), yet lets
+    A bound socket reserves it: Linux picks such a port neither for a bind to port 0 nor for a connect
+    (net/ipv4/inet_connection_sock.c inet_csk_find_open_port, inet_hashtables.c __inet_hash_connect), yet lets
     servers have it that set SO_REUSEADDR, as those of Python and Go do.
     """
     with socket.socket() as holder:

@@ -34,7 +34,7 @@ TUNABLES = {
     "proc/sys/kernel/keys/root_maxkeys": 1000000,
     "proc/sys/kernel/keys/root_maxbytes": 25000000,
 }
-"""Kernel settings that a kubelet would otherwise change on the machine of whoever runs the tests
+"""Kernel settings that a kubelet would otherwise change on the machine that runs the tests
 (pkg/kubelet/cm/container_manager_linux.go setupKernelTunables)."""
 
 _NODE = re.compile(r"(?<=/)node(\d+)(?=/|$)")

@@ -143,7 +143,7 @@ HAPPENINGS = st.lists(st.lists(st.integers(0, 6), max_size=2), max_size=2 * MAX_
 
 @given(node_histories(), HAPPENINGS)
 def test_usage_of_one_moment(history: NodeHistory, happenings: list[list[int]]) -> None:
-    """Whoever comes or goes while it is read: the account is that of the moment in which List answered."""
+    """The usage is that of the moment of List, whichever pods come or go during the poll."""
     world = World(history, happenings, cgroups=False)
     try:
         usage = compute_usage(world, history)

@@ -40,7 +40,7 @@ def test_patterns() -> None:
     excluded = pod_exclusion(INFRA, PodLabels(pods))
     names = [("kube-system", "a"), ("kube-system", "b"), ("kube-x", "c"), ("logs", "d"), ("default", "e")]
     assert [excluded(PodResources(*name)) for name in names] == [True, False, False, True, False]
-    assert pods.requests == 3  # nobody asks for the labels of pods that cannot be meant
+    assert pods.requests == 3  # none for pods that no pattern can match
 
 
 def test_without_an_api_server() -> None:

@@ -31,7 +31,7 @@ class Following(RuleBasedStateMachine):
         self.cache: Cache[Any] = Cache()
         self.highest = 0
         self.mirror: dict[str, Any] = {}
-        """What somebody knows who only ever heard the changes."""
+        """The objects according to the changes alone."""
 
     def _happen(self, kind: str, item: ReceivedObject[Any]) -> None:
         self.history.append((kind, item))

@@ -41,7 +41,7 @@ def test_numbers(number: int, symbols: str) -> None:
 
 @given(st.dictionaries(names, st.integers(0, 5), max_size=40))
 def test_round_trip(containers: dict[ContainerName, int]) -> None:
-    """Whoever knows the same containers reads the zone of each."""
+    """The same containers decode to the same zones."""
     assert decode(encode(containers, 6), containers) == containers
 
 

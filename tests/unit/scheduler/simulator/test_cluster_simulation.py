@@ -112,7 +112,7 @@ def test_pods_that_fit_on_no_node_wait_though_there_is_quota() -> None:
 
 
 def test_pending_jobs_are_explained() -> None:
-    """Under FIFO nobody passes one that fits nowhere; what requests nothing is given no place."""
+    """Under FIFO no job passes one that fits nowhere; each says so."""
     jobs = arrival("wide", 9, 1), arrival("small", 1, 1, 1)
     history = simulate_cluster(scenario(*jobs), FIFO)
     assert [(entry.outcome, entry.explanation) for entry in history.jobs] == [
@@ -246,7 +246,7 @@ def test_progress_is_reported_after_each_decision() -> None:
 
 
 def test_a_pending_job_has_a_forecast_once_similar_jobs_have_run() -> None:
-    """Each declares 100 s and takes 10; of the first nobody knows what they take."""
+    """Each declares 100 s and takes 10. The run time of the first ones is unknown."""
     foresight = ClusterForecaster()
     jobs = [arrival(f"j{entry:02}", 8, 10, 5 * entry, limit=100) for entry in range(12)]
     kin = [entry._replace(workload=replace(entry.workload, history_keys=("ann",))) for entry in jobs]

@@ -88,7 +88,7 @@ def test_what_happens_is_the_same_each_time(case: Scenario, policy: str, latency
 
 @given(scenarios(priorities=0, declared=True), POLICIES)
 def test_reservations_are_kept_where_declared_run_times_are_bounds(case: Scenario, policy: str) -> None:
-    """... and nobody has a claim to what others have: without cohorts and priorities."""
+    """Without cohorts and priorities no reservation is broken."""
     single = case._replace(queues=tuple(queue._replace(cohort_name="") for queue in case.queues))
     result = summarise(simulate_cluster(single, policy_named(policy))).reservations
     assert result is None or result.broken == 0

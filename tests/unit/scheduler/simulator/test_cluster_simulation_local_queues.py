@@ -70,5 +70,5 @@ def test_jobs_of_a_held_queue_wait_and_block_no_others() -> None:
 
 
 def test_a_job_may_name_its_cluster_queue() -> None:
-    """Nobody described a LocalQueue of that name; there is one, that leads there."""
+    """A ClusterQueue without a LocalQueue of its name has an implicit one."""
     assert starts(cluster_queue("q"), job("one", 2, 10, 5, "q")) == {"one": 5}

@@ -75,11 +75,11 @@ def thousand(rate: float) -> Scenario:
 def test_a_thousand_gangs_end_as_soon_as_can_be_without_known_run_times(
     policy: str, rate: float, of_unforeseen: float, of_foreseen: float
 ) -> None:
-    """All succeed, and the last ends within 5 % of what is possible to whoever does not know run times.
+    """All succeed, and the last ends within 5 % of the bound for policies that do not know run times.
 
-    Against the best that is possible to whoever does not (support.bounds), the makespan is 0.2 % longer where all come
-    at once, and 0.1 % shorter, by luck, where 2.67 a second come. Who knows run times would have the longest first, and
-    could end sooner yet: against that bound it is 18 % and 8 % longer. All declare 900 s, so no policy can know.
+    Against that bound (support.bounds) the makespan is 0.2 % longer where all come at once, and 0.1 % shorter, by
+    luck, where 2.67 a second come. A policy that knows run times starts the longest first and ends sooner: against its
+    bound the makespan is 18 % and 8 % longer. All jobs declare 900 s, so no policy knows.
     """
     case = thousand(rate)
     result = summarise(simulate_cluster(case, policy_named(policy), STARTS))

@@ -58,7 +58,7 @@ def test_ends_of_the_same_time_are_in_the_order_of_their_starts() -> None:
 
 
 def test_a_job_may_outlive_what_it_declared() -> None:
-    """Nobody has its room before it has ended in truth."""
+    """Its resources are free only after its true end."""
     tasks = [task(0, 8, 10, run=130), task(1, 8, 5, 1), task(2, 8, 5, 40)]
     for name in ("easy", "conservative", "shortest-reserving"):
         assert starts(tasks, cpus(8), pool_policy_named(name)) == [0, 130, 135]
@@ -69,7 +69,7 @@ def test_a_job_of_no_length_starts_and_ends() -> None:
 
 
 def test_a_reservation_begins_though_nothing_else_happens_then() -> None:
-    """Job 1 is brought forward to 7, the end of job 3's reservation, before that is brought forward in its turn."""
+    """Job 1 is brought forward to 7, the end of job 3's reservation, before that reservation is brought forward too."""
     tasks = [task(0, 1, 10, run=1), task(1, 8, 5), task(2, 4, 5), task(3, 4, 2)]
     assert starts(tasks, cpus(8), pool_policy_named("conservative")) == [0, 7, 0, 1]
 

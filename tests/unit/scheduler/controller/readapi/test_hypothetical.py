@@ -1,4 +1,4 @@
-"""Forecasts of jobs that nobody has submitted."""
+"""Forecasts of jobs that are not submitted."""
 
 from __future__ import annotations
 

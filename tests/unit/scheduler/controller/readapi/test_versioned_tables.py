@@ -1,4 +1,4 @@
-"""Tables by version: whoever applies the changes has what a client has that gets all rows."""
+"""Tables by version: the changes, applied, give the same rows as the whole table."""
 
 from __future__ import annotations
 

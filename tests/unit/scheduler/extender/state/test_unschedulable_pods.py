@@ -131,7 +131,7 @@ def test_removed_pods_are_not_requeued() -> None:
     """A removed pod is not requeued; removing an unknown one changes nothing."""
     pods = with_pods("a")
     pods.remove("a")
-    pods.remove("nobody")
+    pods.remove("unknown")
     assert due_uids(pods, 0, 6) == []
     assert "a" not in pods
 

@@ -109,7 +109,7 @@ def test_a_job_and_its_workload_are_one() -> None:
 
 
 def test_kinds_of_other_groups_are_others() -> None:
-    """Volcano has Jobs too, and of a version that is yet to come nobody knows the fields."""
+    """Jobs of Volcano and objects of unknown versions are no Jobs of Kubernetes."""
     volcano = job("v") | {"apiVersion": "batch.volcano.sh/v1alpha1"}
     later_api = "kueue.x-k8s.io/v9"
     later = obj("LocalQueue", "lq", {"clusterQueue": "q"}, apiVersion=later_api)

@@ -57,7 +57,7 @@ def test_what_was_simulated() -> None:
 
 
 def test_no_field_is_renamed_or_removed() -> None:
-    """Whoever reads version 1 finds all of these."""
+    """Readers of version 1 rely on all of these."""
     actual = built(result(PREEMPTED), with_jobs=True)["results"][0]
     assert list(actual) == ["policy", "rules", "decisions", "seconds", "summary", "kinds", "jobs"]
     assert set(actual["rules"]) == {

@@ -159,7 +159,7 @@ def test_reservations_and_forecasts_are_reported_where_they_exist() -> None:
 
 
 def test_of_no_jobs_at_all_there_is_a_table_too() -> None:
-    """Nobody's wait is no wait of zero."""
+    """Without jobs a wait is unknown, not zero."""
     built = [" ".join(line.split()) for line in lines(result())]
     assert built[1:8] == [
         "jobs done 0",

@@ -101,7 +101,7 @@ def test_at_the_end_nothing_is_left_of_it() -> None:
 
 
 def test_before_anything_has_ended() -> None:
-    """How long it takes nobody knows, but it goes on."""
+    """The time left is unknown, and the line still shows progress."""
     assert drawn(0, 10, 20) == "  0 %  begun  easy  0 of 10 jobs  5 d simulated"
 
 
