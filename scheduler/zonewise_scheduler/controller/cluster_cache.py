@@ -6,6 +6,9 @@ up, or after a while, since an etcd that was restored from a backup has lower ve
 
 The watch shows the result of each write once more. That, as any state that is known, is no change.
 
+A watch may show an object and its deletion before the response to the write that created it. So the UIDs of removed
+objects are remembered for a while, and a response with one of them is skipped.
+
 A watch that was interrupted lists anew. What was created by a write and deleted meanwhile is in no listing, and no
 watch shows its deletion: it is gone by the first listing that is as new as the write.
 """
@@ -21,7 +24,8 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json, ObjectKey
 
 CATCH_UP = 30.0
-"""Seconds after which a watch that has not shown the result of a write is believed nevertheless."""
+"""Seconds by which watches and responses differ at most. A watch that has not shown the result of a write by then is
+believed nevertheless."""
 
 
 class ObjectCache:
@@ -31,6 +35,10 @@ class ObjectCache:
         self._objects: dict[ObjectKey, Json] = {}
         self._written: dict[ObjectKey, tuple[int, float]] = {}
         """Version and time of the results of writes that the watch has not shown yet."""
+        self._removed: dict[str, float] = {}
+        """UIDs of removed objects, and when they were removed; the oldest first, for CATCH_UP."""
+        self._listed: dict[Resource, int] = {}
+        """The resource version of the newest complete listing of each kind."""
 
     def get(self, key: ObjectKey) -> Json | None:
         """Return an object; None if it does not exist."""
@@ -42,11 +50,16 @@ class ObjectCache:
         if obj is not None and object_version(obj) < version and now < at + CATCH_UP:
             return False
         self._written.pop(key, None)
+        if obj is None and (known := self._objects.get(key)) is not None:
+            self._note_removed(uid_of(known), now)
         return self._set(key, obj)
 
     def written(self, key: ObjectKey, obj: Json, now: float) -> bool:
-        """Take the object that a write has returned. Return False where it or a later state is known."""
+        """Take the object that a write has returned. Return False where it, a later state or its end is known."""
         known = self._objects.get(key)
+        is_listed = object_version(obj) <= self._listed.get(key.resource, 0)
+        if uid_of(obj) in self._removed or (known is None and is_listed):
+            return False
         if known is not None and uid_of(known) == uid_of(obj) and object_version(known) > object_version(obj):
             return False
         if not self._set(key, obj):
@@ -56,7 +69,14 @@ class ObjectCache:
 
     def unlisted(self, resource: Resource, version: int) -> list[ObjectKey]:
         """Return the objects that a complete listing of this version lacks, though a write has returned them before."""
+        self._listed[resource] = version
         return [key for key, (own, _) in self._written.items() if key.resource == resource and own <= version]
+
+    def _note_removed(self, uid: str, now: float) -> None:
+        """Remember the UID of a removed object, and forget those of long ago."""
+        self._removed[uid] = now
+        while self._removed and self._removed[oldest := next(iter(self._removed))] + CATCH_UP < now:
+            del self._removed[oldest]
 
     def _set(self, key: ObjectKey, obj: Json | None) -> bool:
         """Replace an object, and return whether that changes it."""

@@ -158,10 +158,9 @@ class QueueController:
         self._provisioning.end_write(write, outcome)
         old = self._observed(write.key)
         if outcome.result == "done" and write.verb is not Verb.DELETE:
-            is_gone = old is None and write.verb is not Verb.CREATE  # the watch was faster than the response
             if outcome.obj is not None and self.configuration.observe(write.key, outcome.obj):
                 return
-            if outcome.obj is not None and not is_gone and self._objects.written(write.key, outcome.obj, now):
+            if outcome.obj is not None and self._objects.written(write.key, outcome.obj, now):
                 self._changed(write.key, old, outcome.obj)
         elif old is not None or write.verb is Verb.CREATE:  # what is gone may be created anew at once
             self._gate.pause(write, _decided_on(write, old), now)

@@ -74,6 +74,35 @@ def test_what_was_written_and_is_not_listed_later_is_gone() -> None:
     assert not cache.unlisted(JOBS, 9)
 
 
+def test_a_response_that_comes_after_the_deletion_of_its_object_is_skipped() -> None:
+    """A Job is deleted while its Workload is created: the watch shows both ends of the Workload before the response."""
+    cache = ObjectCache()
+    cache.observe(KEY, job(5), 0.0)
+    cache.observe(KEY, None, 0.1)
+    assert not cache.written(KEY, job(5), 0.2)
+    assert cache.get(KEY) is None
+    assert cache.written(KEY, job(7, "new"), 0.3), "another object of the name"
+
+
+def test_a_response_older_than_a_listing_that_lacks_its_object_is_skipped() -> None:
+    cache = ObjectCache()
+    cache.unlisted(JOBS, 6)
+    assert not cache.written(KEY, job(5), 0.2)
+    assert cache.written(KEY, job(7), 0.3)
+    cache.observe(KEY, None, 0.4)
+    cache.unlisted(JOBS, 2)  # etcd was restored from a backup
+    assert cache.written(KEY, job(3, "new"), 0.5)
+
+
+def test_removed_objects_are_remembered_for_a_bounded_time() -> None:
+    cache = ObjectCache()
+    for i in range(1000):
+        cache.observe(KEY, job(i, f"u{i}"), float(i))
+        cache.observe(KEY, None, float(i))
+    assert not cache.written(KEY, job(999, "u999"), 999.0)
+    assert cache.written(KEY, job(3, "u3"), 999.0)
+
+
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["", "x", "y"]), st.booleans()), max_size=20))
 def test_the_index_has_exactly_the_workloads_of_each_owner(changes: list[tuple[str, str, bool]]) -> None:
     index, expected = WorkloadIndex(), dict[str, Json]()
