@@ -116,12 +116,12 @@ class ExtenderCache:
     ) -> ScheduleResult:
         """Assume a pod on the best candidate that admits it. An earlier assumption of the same pod is forgotten.
 
-        A pod that is being bound already stays where it is. `daemon_set`: the pod belongs to a DaemonSet.
+        A pod that is bound, or is being bound, stays where it is. `daemon_set`: the pod belongs to a DaemonSet.
         """
         with self._judging:
             with self._state.lock:
-                node = self._state.bindings.requested.get(pod.uid)
-            if node is not None:
+                node = self._state.bindings.node(pod.uid)
+            if node:
                 return self._keep(pod, node, candidates)
             self._state.forget(pod.uid)
             self._placer.refresh()
@@ -141,8 +141,8 @@ class ExtenderCache:
         state = self._state
         with self._gangs_lock, self._judging:
             with state.lock:
-                node, is_single = state.bindings.requested.get(pod.uid), state.gangs.is_single(key)
-            if node is not None:
+                node, is_single = state.bindings.node(pod.uid), state.gangs.is_single(key)
+            if node:
                 return self._keep(pod, node, candidates)
             if is_single and not self._gangs.holds(pod.uid):
                 return None

@@ -17,6 +17,7 @@ from zonewise_scheduler.extender.tables.filter_table import FilterTable
 from zonewise_scheduler.extender.tables.gang_table import GangTable
 from zonewise_scheduler.extender.tables.judging_budget import JudgingBudget
 from zonewise_scheduler.extender.tables.node_table import NodeTable
+from zonewise_scheduler.nodes.assumed.types import BOUND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 _MAX_PENDING_SHAPES = 4
 """The most common shapes of unschedulable pods count for scores: each costs a pass over all nodes."""
 
+_REASONS_OF_PODS = frozenset({NODE_FILTER, NOMINATED, BOUND})
+"""Reasons that depend on more of a pod than its shape, so that they hold for no other pod."""
 HELD = "node(s) held for waiting pods that together use more of them"
 REASONS = {
     **diagnosis.LEDGER_REASONS,
@@ -193,7 +196,7 @@ class Placer:
         verdict = self._state.assume(pod, name, constraints)
         if verdict.admitted:
             return verdict
-        if verdict.reason not in {NODE_FILTER, NOMINATED}:  # the table knows nothing of requests and priorities
+        if verdict.reason not in _REASONS_OF_PODS:
             self.table.reject(name, pod.shape, verdict.reason)
         return verdict.reason
 

@@ -40,6 +40,10 @@ class Bindings:
         if self.requested.get(pod.uid) == node:
             self._ledger.add_pod(BoundPod(*pod, node), at)
 
+    def node(self, uid: str) -> str:
+        """Return the node to which a pod is bound, or to which its binding has been requested; empty: none."""
+        return self.requested.get(uid) or self._ledger.bound_node(uid) or ""
+
     def insufficient(self, uid: str, constraints: Constraints, node: str) -> str | None:
         """Return why a node has too little left for a pod; None also where the node's amounts are unknown."""
         info = self._infos.get(node)

@@ -247,6 +247,11 @@ class Ledger:
         tracked = self._pods.get(uid)
         return tracked.node if tracked is not None and tracked.removed_at is None else None
 
+    def bound_node(self, uid: str) -> str | None:
+        """Return the node to which a pod is bound; None for other pods."""
+        tracked = self._pods.get(uid)
+        return tracked.node if tracked is not None and tracked.bound and tracked.removed_at is None else None
+
     def state(self, node: str) -> NodeState | None:
         """Return a node's report with its assumed pods in their predicted zones.
 

@@ -21,7 +21,7 @@ BLOCKED_BY_ASSUMED = "InFlight"
 NODE_BACKOFF = "SetAside"
 """The node's kubelet lately rejected such a pod, against the prediction."""
 BOUND = "Bound"
-"""The pod is bound to a node already, by another decision."""
+"""The pod is bound to a node already, or has ended: a reason of the pod, not of the node."""
 
 
 class PendingPod(NamedTuple):

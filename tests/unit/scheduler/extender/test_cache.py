@@ -144,6 +144,27 @@ def test_a_pod_bound_elsewhere_is_assumed_there() -> None:
     assert harness.assumed_pods() == {"a": [], "b": ["p"]}
 
 
+def test_a_late_call_for_a_bound_pod_returns_its_node() -> None:
+    """kube-scheduler may filter a pod once more after its binding."""
+    harness = CacheHarness("a", "b")
+    harness.observe(pod("p", WHOLE), "a")
+    assert harness.select(pod("p", WHOLE)).node == "a"
+    assert harness.select(pod("p", WHOLE), "b").failed_nodes == {"b": "the pod is being bound to a"}
+    assert harness.assumed_pods() == {"a": ["p"], "b": []}
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["bound", "ended"])
+def test_a_late_call_for_a_pod_that_has_a_node_keeps_no_node_from_others(*, ended: bool) -> None:
+    harness = CacheHarness("a", "b")
+    harness.observe(pod("p", WHOLE), "a")
+    harness.kubelets["a"].decide(pod("p", WHOLE))
+    harness.report("a")
+    if ended:
+        harness.delete(pod("p", WHOLE))
+    harness.select(pod("p", WHOLE))
+    assert {harness.select(pod(name, WHOLE)).node for name in "qrs"} == {"a", "b"}
+
+
 def test_a_deleted_pod_is_forgotten() -> None:
     """A pod that is deleted before it is bound uses nothing."""
     harness = CacheHarness("a")
