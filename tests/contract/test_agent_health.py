@@ -13,7 +13,7 @@ from support.gpus import information
 from support.kubelets import pod
 from support.trees import machine_tree, server_tree
 from support.waiting import eventually
-from zonewise.objects.hardware_faults import POD_CONDITION
+from zonewise_common.k8s.hardware_conditions import POD_CONDITION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
