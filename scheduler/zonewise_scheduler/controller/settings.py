@@ -19,6 +19,7 @@ from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, DEFAULT_RESERVE
 from zonewise_scheduler.controller.jobs.job_kind import SETTING as JOB_KINDS
 from zonewise_scheduler.controller.jobs.job_kind import parse_job_kinds
 from zonewise_scheduler.controller.kueue.kueue_lease import DEFAULT_LEASE, parse_lease_name
+from zonewise_scheduler.nodes.node.avoided_conditions import OPTION as AVOID_CONDITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,6 +57,7 @@ class ControllerSettings(NamedTuple):
     webhook_listen: str = ""
     webhook_cert_dir: str = "/run/zonewise"
     manage_jobs_without_queue_name: bool = False
+    avoid_conditions: tuple[str, ...] = ()
     recording: str = ""
     log_level: str = "info"
     log_format: str = "text"
@@ -99,6 +101,7 @@ OPTIONS = Options((
     Option("webhookCertDir", text, "keep that certificate with its key there (default: /run/zonewise)", "PATH"),
     Option("manageJobsWithoutQueueName", boolean, "hold jobs without a queue too, until they have one (default: false)",
            "true|false"),
+    AVOID_CONDITIONS,
     Option("kueueLease", text, "stand by while Kueue's leader election holds this Lease, until `zonewise adopt` "
            f'(default: {DEFAULT_LEASE}; "": look for no Kueue)', "NAMESPACE/NAME"),
     Option("recording", text, "append what the planner is told and decides to this file, for `zonewise simulate "

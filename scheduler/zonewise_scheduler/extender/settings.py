@@ -18,6 +18,7 @@ from zonewise_common.service.options import (
 )
 from zonewise_common.service.shared_options import API_SERVER, LOGS, METRICS_AUTH, check_tls, tls_options
 from zonewise_scheduler.extender.fallback_policy import ALLOW, ALLOW_UNALIGNED, DENY
+from zonewise_scheduler.nodes.node.avoided_conditions import OPTION as AVOID_CONDITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,6 +53,7 @@ class ExtenderSettings(NamedTuple):
     bind: bool = False
     direct_binding: bool = True
     preemption: bool = True
+    avoid_conditions: tuple[str, ...] = ()
     misprediction_dir: str = ""
     misprediction_files: int = 100
     log_level: str = "info"
@@ -108,6 +110,7 @@ OPTIONS = Options((
            "kube-scheduler, where zonewise checks all of its constraints (default: true)", "true|false"),
     Option("preemption", boolean, "evict pods of lower priority for a pod that no node admits for want of a zone, and "
            "serve the verb preempt (default: true)", "true|false"),
+    AVOID_CONDITIONS,
     _MISPREDICTION_DIR,
     _MISPREDICTION_FILES,
     *LOGS,
