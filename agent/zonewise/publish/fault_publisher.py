@@ -21,9 +21,9 @@ from zonewise.objects.hardware_faults import (
     pod_condition,
     reason,
 )
+from zonewise.publish.node_event import EventClient
 from zonewise.publish.nrt_publisher import FIELD_MANAGER
 from zonewise.publish.output_publisher import NodeClient
-from zonewise.publish.repair_event import EventClient
 from zonewise_common.k8s.hardware_conditions import TAINT
 from zonewise_common.kube.client import PatchKind
 from zonewise_common.kube.errors import Conflict, Forbidden, Invalid, NotFound
