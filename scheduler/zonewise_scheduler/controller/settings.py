@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise_common.service.condition_option import AVOID_CONDITIONS
 from zonewise_common.service.options import (
     Option,
     Options,
@@ -19,7 +20,6 @@ from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, DEFAULT_RESERVE
 from zonewise_scheduler.controller.jobs.job_kind import SETTING as JOB_KINDS
 from zonewise_scheduler.controller.jobs.job_kind import parse_job_kinds
 from zonewise_scheduler.controller.kueue.kueue_lease import DEFAULT_LEASE, parse_lease_name
-from zonewise_scheduler.nodes.node.avoided_conditions import OPTION as AVOID_CONDITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise_common.service.condition_option import AVOID_CONDITIONS
 from zonewise_common.service.options import (
     Option,
     Options,
@@ -18,7 +19,6 @@ from zonewise_common.service.options import (
 )
 from zonewise_common.service.shared_options import API_SERVER, LOGS, METRICS_AUTH, check_tls, tls_options
 from zonewise_scheduler.extender.fallback_policy import ALLOW, ALLOW_UNALIGNED, DENY
-from zonewise_scheduler.nodes.node.avoided_conditions import OPTION as AVOID_CONDITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 
-from zonewise_common.k8s.hardware_conditions import NODE_CONDITIONS
 from zonewise_common.k8s.taints import Taint, find_matching_untolerated_taint
 from zonewise_scheduler.nodes.node.avoided_conditions import (
     KEY,
     SINGLE_POD,
-    condition_types,
     describe_condition,
     with_avoided_conditions,
 )
@@ -25,25 +23,6 @@ def node(**conditions: str) -> Json:
     entries = [{"type": name, "status": status, "reason": "XID79"} for name, status in conditions.items()]
     taint = {"key": "gpu", "effect": "NoSchedule"}
     return {"metadata": {"name": "node-7"}, "spec": {"taints": [taint]}, "status": {"conditions": entries}}
-
-
-@pytest.mark.parametrize(
-    ("value", "types"),
-    [
-        ("", ()),
-        ("hardware", NODE_CONDITIONS),
-        ("GPUHardwareFault, KernelDeadlock", ("GPUHardwareFault", "KernelDeadlock")),
-        (["hardware", "GPUHardwareFault", "example.com/Broken"], (*NODE_CONDITIONS, "example.com/Broken")),
-    ],
-)
-def test_types(value: object, types: tuple[str, ...]) -> None:
-    assert condition_types(value) == types
-
-
-@pytest.mark.parametrize("value", ["Ready", "no type", "-", 7, None, ["a", 1], {"a": "b"}, True])
-def test_what_is_no_type_is_refused(value: object) -> None:
-    with pytest.raises(ValueError, match="must"):
-        condition_types(value)
 
 
 @pytest.mark.parametrize("status", ["True", "False", "Unknown"])
