@@ -65,6 +65,9 @@ class Settings(NamedTuple):
     gfd_mig_strategy: str = ""
     rules_enabled: bool = False
     rules_taints: bool = False
+    rules_extra_label_ns: tuple[str, ...] = ()
+    rules_deny_label_ns: tuple[str, ...] = ()
+    rules_label_white_list: str = ""
     fingerprint: str = "with-exclusive-resources"
     listen: str = ":9809"
     tls_cert: str = ""
@@ -132,6 +135,18 @@ def _instance(value: object) -> str:
     return value
 
 
+def _namespaces(value: object) -> tuple[str, ...]:
+    from zonewise.rules.label_policy import namespaces
+
+    return namespaces(value)
+
+
+def _expression(value: object) -> str:
+    from zonewise.rules.label_policy import expression
+
+    return expression(value)
+
+
 OPTIONS = Options((
     Option("nodeName", _node_name, "the name of this node (default: the host's name)", "NAME", ("NODE_NAME",)),
     Option("nodeIp", text, "the node's address, where the kubelet serves /configz", "ADDRESS", ("NODE_IP",)),
@@ -175,6 +190,12 @@ OPTIONS = Options((
     Option("rules.enabled", boolean, "evaluate the cluster's NodeFeatureRules on this node, and set their labels, "
            "annotations and extended resources (default: false)", "true|false"),
     Option("rules.taints", boolean, "set the taints of NodeFeatureRules as well (default: false)", "true|false"),
+    Option("rules.extraLabelNs", _namespaces, "namespaces of labels that rules may set although they are reserved or "
+           'denied, as of NFD\'s master (default: "")', "NAMESPACE,..."),
+    Option("rules.denyLabelNs", _namespaces, "namespaces of labels that rules may not set; *SUFFIX for all that end on "
+           'it (default: "")', "NAMESPACE,..."),
+    Option("rules.labelWhiteList", _expression, "a regular expression that names of rules' labels must match, without "
+           'their namespace (default: "")', "REGEXP"),
     Option("fingerprint", choice("with-exclusive-resources", "all"), "the pods that the standard fingerprint covers "
            "(default: with-exclusive-resources)", "with-exclusive-resources|all"),
     Option("listen", listen_address, 'serve metrics and health there (default: ":9809"; "" for no server)',
