@@ -231,7 +231,9 @@ def _node_rules(settings: Settings, rules: RuleWatch | None) -> NodeRules | None
 def _label_config(settings: Settings, files: Files) -> Callable[[], LabelConfig]:
     """Return the reader of the files that decide about labels."""
     path = os.path.abspath(settings.gfd_config_file) if settings.gfd_config_file else ""
-    device_plugin = DevicePluginConfigFile(files, path, settings.gfd_config_name, settings.gfd_mig_strategy)
+    device_plugin = DevicePluginConfigFile(
+        files, path, settings.gfd_config_name, settings.gfd_mig_strategy, settings.gfd_machine_type_file
+    )
 
     worker = WorkerConfigFile(
         files,

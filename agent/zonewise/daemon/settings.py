@@ -63,6 +63,7 @@ class Settings(NamedTuple):
     gfd_config_file: str = ""
     gfd_config_name: str = ""
     gfd_mig_strategy: str = ""
+    gfd_machine_type_file: str = ""
     rules_enabled: bool = False
     rules_taints: bool = False
     rules_extra_label_ns: tuple[str, ...] = ()
@@ -187,6 +188,8 @@ OPTIONS = Options((
     Option("gfd.configName", text, "the configuration in that directory (default: default, or the only one)", "NAME"),
     Option("gfd.migStrategy", choice(*MIG_STRATEGIES), "how MIG devices are labelled (default: as the configuration "
            "has it; without one by profile)", "|".join(MIG_STRATEGIES), ("GFD_MIG_STRATEGY",)),
+    Option("gfd.machineTypeFile", text, "the file with the machine's type, for nvidia.com/gpu.machine (default: as the "
+           "configuration has it; else the firmware's product)", "FILE", ("GFD_MACHINE_TYPE_FILE",)),
     Option("rules.enabled", boolean, "evaluate the cluster's NodeFeatureRules on this node, and set their labels, "
            "annotations and extended resources (default: false)", "true|false"),
     Option("rules.taints", boolean, "set the taints of NodeFeatureRules as well (default: false)", "true|false"),
