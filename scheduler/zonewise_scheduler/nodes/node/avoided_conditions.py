@@ -14,6 +14,8 @@ from zonewise_common.k8s.taints import Taint, Toleration
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from zonewise_scheduler.nodes.node.node_info import NodeInfo
+
 KEY = "zonewise.dev/avoided-condition"
 """Of the taint, which is on no Node of the API server."""
 SINGLE_POD = Toleration(KEY, "Exists")
@@ -34,6 +36,11 @@ def with_avoided_conditions(node: Mapping[str, Any], types: Iterable[str]) -> Ma
         return node
     spec = object_in(node, "spec", "")
     return {**node, "spec": {**spec, "taints": [*objects_in(spec, "taints", "spec."), *taints]}}
+
+
+def without_avoided_conditions(node: NodeInfo) -> NodeInfo:
+    """Return a node without these taints."""
+    return node._replace(taints=tuple(taint for taint in node.taints if taint.key != KEY))
 
 
 def describe_condition(taint: Taint, nodes: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from zonewise_scheduler.nodes.node.avoided_conditions import (
     SINGLE_POD,
     describe_condition,
     with_avoided_conditions,
+    without_avoided_conditions,
 )
 from zonewise_scheduler.nodes.node.node_info import read_node_info
 
@@ -30,6 +31,7 @@ def test_only_a_condition_that_is_true_and_avoided_counts(status: str) -> None:
     found = read_node_info(with_avoided_conditions(node(GPUHardwareFault=status, Other="True"), ["GPUHardwareFault"]))
     own = Taint("gpu", "", "NoSchedule")
     assert found.taints == ((own, AVOIDED) if status == "True" else (own,))
+    assert without_avoided_conditions(found).taints == (own,)
 
 
 def test_without_types_a_node_is_as_it_is() -> None:
