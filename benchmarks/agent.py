@@ -95,7 +95,7 @@ def main() -> int:
     compileall.compile_dir(PROJECT / "agent", quiet=1)  # as it is installed for service
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as directory:
-        root = _unpack(Path(directory))
+        root = unpacked_machine(Path(directory))
         for opened in (embedded, real):
             with opened(Path(directory)) as api:
                 if api is not None:
@@ -108,7 +108,7 @@ def main() -> int:
 
 def _measure(root: Path, api: Api) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
-        kubelet = stack.enter_context(SimulatedKubelet(directory, _zones(root)))
+        kubelet = stack.enter_context(SimulatedKubelet(directory, kubelet_zones(root)))
         Path(directory, "config.yaml").write_text(KUBELET_CONFIG)
         client = Client(api.config)
         stack.callback(client.close)
@@ -181,12 +181,12 @@ def _growth(root: Path, directory: str, url: str) -> Iterator[Row]:
 # --- odds and ends
 
 
-def _zones(root: Path) -> list[SimulatedZone]:
+def kubelet_zones(root: Path) -> list[SimulatedZone]:
     machine = discover(open_root(str(root)))
     return [SimulatedZone(zone.id, zone.cpus, {"memory": zone.memory or 0}) for zone in machine.zones if zone.cpus]
 
 
-def _unpack(directory: Path) -> Path:
+def unpacked_machine(directory: Path) -> Path:
     with tarfile.open(SNAPSHOT) as tar:
         tar.extractall(directory, filter="fully_trusted")  # noqa: S202 -- our own data
     root = directory / SNAPSHOT.name.removesuffix(".tar.bz2")

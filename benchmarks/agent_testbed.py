@@ -155,11 +155,12 @@ class AgentProcess:
 
 
 @contextmanager
-def running_agent(root: Path, directory: str, api: Api) -> Generator[AgentProcess]:
+def running_agent(root: Path, directory: str, api: Api, *flags: str, node: str = NODE) -> Generator[AgentProcess]:
     port = _free_port()
     command = [
         sys.executable, "-m", "zonewise", "agent", *api.arguments, "--root", str(root), "--kubelet-dir", directory,
-        "--node-name", NODE, "--publish-labels", "node", "--listen", f"127.0.0.1:{port}", "--log-level", "error",
+        "--node-name", node, "--publish-labels", "node", "--listen", f"127.0.0.1:{port}", "--log-level", "error",
+        *flags,
     ]  # fmt: skip
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment |= {**SERVICE, "PYTHONPYCACHEPREFIX": os.path.join(directory, "bytecode")}

@@ -18,7 +18,7 @@ from benchmarks.targets import NOT_MEASURED
 PROJECT = Path(__file__).resolve().parent.parent
 PAGE = PROJECT / "docs" / "performance.md"
 GROUPS = {
-    "agent": ("discovery", "agent", "agent_pod_end"),
+    "agent": ("discovery", "agent", "agent_health", "agent_pod_end"),
     "fit": ("fit_admission", "fit_reports", "fit_nodes_at_once", "fit_gangs"),
     "extender": ("extender", "extender_shapes", "connections"),
     "queue": ("tas", "kueue", "planner", "backfill"),

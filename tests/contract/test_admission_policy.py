@@ -347,6 +347,8 @@ def test_more_rights_open_nothing(cluster: Cluster) -> None:
     """The policy keeps an agent with all rights from the objects of other nodes."""
     write_topology(cluster.admin, OTHER).ok()
     with everything_allowed(cluster):
+        condition = write_conditions(cluster.agent, f"{NODES}/{OWN}", "GPUHardwareFault")
+        refused(condition, "conditions in its status need components/health")
         for path in (f"{NODES}/{OWN}", f"{NODES}/{OTHER}"):
             refused(cluster.agent.delete(path), "labels and annotations of that Node only")
         status = {"status": {"capacity": {"cpu": "0"}}}
@@ -436,7 +438,7 @@ def test_conditions_of_pods_on_its_node(health: Cluster) -> None:
     fault = "zonewise.dev/HardwareFault"
     write_conditions(health.agent, f"{pods}/own", fault).ok()
     refused(write_conditions(health.agent, f"{pods}/other", fault), "of pods on that node only")
-    refused(write_conditions(health.agent, f"{pods}/own", "Ready"), "conditions of its own")
+    refused(write_conditions(health.agent, f"{pods}/own", "Ready"), "hardware faults need components/health")
     refused(write_conditions(health.agent, f"{pods}/own", phase="Failed"), "and nothing else")
     for host, is_own in ((OWN, True), (OTHER, False)):
         reference = {"apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "own"}
@@ -456,7 +458,7 @@ def test_the_taint_of_its_node(health: Cluster) -> None:
     for taints in ([*present, own], present):
         assert health.agent.patch(path, {"spec": {"taints": taints}}).ok()["spec"]["taints"] == taints
     for spec in ({"taints": [{"key": "b", "effect": "NoSchedule"}]}, {"taints": None}, {"unschedulable": True}):
-        refused(health.agent.patch(path, {"spec": spec}), "nothing else of it")
+        refused(health.agent.patch(path, {"spec": spec}), "nothing else of it; the taint of hardware faults needs")
 
 
 def test_extended_resources_of_rules(health: Cluster) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,12 +15,17 @@ from support.controller_manager import real_controller_manager
 from support.health_stories import FIRST_GPU, Story, xid
 from support.waiting import eventually
 from zonewise.health.types import PodName
-from zonewise.objects.hardware_faults import NODE_CONDITIONS, POD_CONDITION
 from zonewise.publish.fault_publisher import FaultPublisher
+from zonewise_common.cli.terminal import Terminal
+from zonewise_common.k8s.hardware_conditions import NODE_CONDITIONS, POD_CONDITION
 from zonewise_common.kube.client import Client
 from zonewise_common.kube.config import Config
 from zonewise_sandbox.apiserver import ApiServer
 from zonewise_sandbox.jobcontroller import JobController
+from zonewise_scheduler.client.description import render_description
+from zonewise_scheduler.client.explaining import explain
+from zonewise_scheduler.client.read_api import ReadApi
+from zonewise_scheduler.client.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,6 +99,7 @@ def fail(cluster: HealthCluster, one: Json) -> None:
 def strike(cluster: HealthCluster, one: Json, code: int) -> FaultPublisher:
     """Have the GPU of a pod raise an XID, and publish what follows."""
     story = Story()
+    story.now = time.time()
     story.held = {FIRST_GPU: [PodName(cluster.namespace, one["metadata"]["name"], "main")]}
     story.observe()
     story.observe(events=xid(code, story.now + 1))
@@ -105,6 +112,14 @@ def strike(cluster: HealthCluster, one: Json, code: int) -> FaultPublisher:
 def pod_conditions(cluster: HealthCluster, name: str) -> dict[str, Any]:
     status = cluster.api.get(f"{cluster.pods}/{name}").ok()["status"]
     return {condition["type"]: condition for condition in status["conditions"]}
+
+
+def explained(cluster: HealthCluster, reference: str) -> str:
+    """What `zonewise explain` prints."""
+    with contextlib.closing(ReadApi.at("http://127.0.0.1:1", "")) as read_api:
+        description = explain(Session(cluster.client, read_api, cluster.namespace), reference, time.time())
+    assert description is not None
+    return render_description(description, "table", Terminal())
 
 
 def test_a_pod_that_hardware_ended_is_replaced_and_not_counted(cluster: HealthCluster) -> None:
@@ -122,6 +137,13 @@ def test_a_pod_that_hardware_ended_is_replaced_and_not_counted(cluster: HealthCl
     assert statuses == {**dict.fromkeys(NODE_CONDITIONS, "False"), "GPUHardwareFault": "True"}
     events = cluster.api.get(f"/api/v1/namespaces/{cluster.namespace}/events").ok()["items"]
     assert [event["involvedObject"]["name"] for event in events if event["reason"] == "XID79"] == [name]
+    text = explained(cluster, "job/hardware")
+    assert "fault  the hardware: XID 79: " in text
+    assert f"(gpu {FIRST_GPU.name}) on {NODE} at " in text
+    assert f" pod {name} ended with exit code 1" in text
+    cluster.api.delete(f"{cluster.pods}/{name}", gracePeriodSeconds=0)
+    eventually(lambda: cluster.api.get(f"{cluster.pods}/{name}").status == 404)
+    assert f"while pod {name} held it" in explained(cluster, "job/hardware")
     assert publisher.publish(()).node == 1
     node = cluster.api.get(f"/api/v1/nodes/{NODE}").ok()
     assert {one["status"] for one in node["status"]["conditions"]} == {"False"}
@@ -138,6 +160,10 @@ def test_a_job_whose_program_failed_fails_at_once(cluster: HealthCluster) -> Non
         return any(one["type"] == "Failed" and one["reason"] == "PodFailurePolicy" for one in conditions)
 
     eventually(failed)
+    text = explained(cluster, "job/program")
+    assert "failed  PodFailurePolicy: " in text
+    assert "fault   the program, not the hardware: XID 31: " in text
+    assert "the program, not the hardware: XID 31: " in explained(cluster, f"pod/{first['metadata']['name']}")
 
 
 def test_hardware_outranks_the_program(cluster: HealthCluster) -> None:

@@ -177,7 +177,7 @@ def _osdevs(machine: Machine, shown_gpus: set[str | None]) -> list[_Osdev]:
         *(_Osdev("dax", d.name, None, None, _kib(d.size)) for d in machine.dax_devices if d.driver != "kmem"),
         *(_Osdev("gpu", None, g.address, g.zone, None) for g in machine.gpus if g.address in shown_gpus),
         *(_Osdev("coprocessor", a.name, a.address, a.zone, None) for a in machine.accelerators if a.kind == "vector"),
-        *(_Osdev("dma", a.name, a.address, a.zone, None) for a in machine.accelerators if a.kind == "dma"),
+        *(_Osdev("dma", a.name, a.address, a.zone, None) for a in machine.dma_engines),
     ]
 
 

@@ -58,6 +58,7 @@ class Cluster:
         *,
         kind: PatchKind,
         namespace: str | None = None,
+        subresource: str = "",
         field_manager: str = "",
     ) -> Object:
         if self.before_patch:

@@ -215,16 +215,25 @@ def make_agent(
         settings.publish_features,
         local_features=lambda: read_local_features(host, os.path.abspath(settings.nfd_features_dir), datetime.now(UTC)),
         label_config=_label_config(settings, host),
-        rules=None if rules is None else NodeRules(settings.node_name, rules.rules, lambda: rules.problem),
+        rules=_node_rules(settings, rules),
         health=health,
     )
     return Agent(scanner, kubelet, publishing.sinks, options, status, meters)
 
 
+def _node_rules(settings: Settings, rules: RuleWatch | None) -> NodeRules | None:
+    if rules is None:
+        return None
+    policy = settings.rules_extra_label_ns, settings.rules_deny_label_ns, settings.rules_label_white_list
+    return NodeRules(settings.node_name, rules.rules, lambda: rules.problem, policy=policy)
+
+
 def _label_config(settings: Settings, files: Files) -> Callable[[], LabelConfig]:
     """Return the reader of the files that decide about labels."""
     path = os.path.abspath(settings.gfd_config_file) if settings.gfd_config_file else ""
-    device_plugin = DevicePluginConfigFile(files, path, settings.gfd_config_name, settings.gfd_mig_strategy)
+    device_plugin = DevicePluginConfigFile(
+        files, path, settings.gfd_config_name, settings.gfd_mig_strategy, settings.gfd_machine_type_file
+    )
 
     worker = WorkerConfigFile(
         files,

@@ -33,9 +33,18 @@ class NodeRules:
     """Evaluates rules over all raw features of one node. Not for several threads at once."""
 
     def __init__(
-        self, node: str, rules: Callable[[], tuple[RuleObject, ...] | None], problem: Callable[[], str] = str
+        self,
+        node: str,
+        rules: Callable[[], tuple[RuleObject, ...] | None],
+        problem: Callable[[], str] = str,
+        *,
+        policy: tuple[tuple[str, ...], tuple[str, ...], str] = ((), (), ""),
     ) -> None:
-        """Take what returns the rules, None while they are unknown, and why they are unknown."""
+        """Take what returns the rules, None while they are unknown, and why they are unknown.
+
+        `policy`: the fields of a LabelPolicy.
+        """
+        self._policy = policy
         self._node = node
         self._rules = rules
         self._problem = problem
@@ -69,10 +78,11 @@ class NodeRules:
         from zonewise.objects.feature_groups import FEATURE_GROUPS
         from zonewise.objects.features import node_features, published_features
         from zonewise.rules.evaluation import evaluate
+        from zonewise.rules.label_policy import LabelPolicy
 
         features = published_features(node_features(machine, FEATURE_GROUPS, local, worker), worker)
         attributes = {**features.attributes, "system.name": {"nodename": self._node}}
-        evaluation = evaluate(rules, features._replace(attributes=attributes))
+        evaluation = evaluate(rules, features._replace(attributes=attributes), LabelPolicy(*self._policy))
         return RuleState(evaluation, tuple(_problems(evaluation)))
 
 

@@ -63,8 +63,12 @@ class Settings(NamedTuple):
     gfd_config_file: str = ""
     gfd_config_name: str = ""
     gfd_mig_strategy: str = ""
+    gfd_machine_type_file: str = ""
     rules_enabled: bool = False
     rules_taints: bool = False
+    rules_extra_label_ns: tuple[str, ...] = ()
+    rules_deny_label_ns: tuple[str, ...] = ()
+    rules_label_white_list: str = ""
     fingerprint: str = "with-exclusive-resources"
     listen: str = ":9809"
     tls_cert: str = ""
@@ -132,6 +136,18 @@ def _instance(value: object) -> str:
     return value
 
 
+def _namespaces(value: object) -> tuple[str, ...]:
+    from zonewise.rules.label_policy import namespaces
+
+    return namespaces(value)
+
+
+def _expression(value: object) -> str:
+    from zonewise.rules.label_policy import expression
+
+    return expression(value)
+
+
 OPTIONS = Options((
     Option("nodeName", _node_name, "the name of this node (default: the host's name)", "NAME", ("NODE_NAME",)),
     Option("nodeIp", text, "the node's address, where the kubelet serves /configz", "ADDRESS", ("NODE_IP",)),
@@ -172,9 +188,17 @@ OPTIONS = Options((
     Option("gfd.configName", text, "the configuration in that directory (default: default, or the only one)", "NAME"),
     Option("gfd.migStrategy", choice(*MIG_STRATEGIES), "how MIG devices are labelled (default: as the configuration "
            "has it; without one by profile)", "|".join(MIG_STRATEGIES), ("GFD_MIG_STRATEGY",)),
+    Option("gfd.machineTypeFile", text, "the file with the machine's type, for nvidia.com/gpu.machine (default: as the "
+           "configuration has it; else the firmware's product)", "FILE", ("GFD_MACHINE_TYPE_FILE",)),
     Option("rules.enabled", boolean, "evaluate the cluster's NodeFeatureRules on this node, and set their labels, "
            "annotations and extended resources (default: false)", "true|false"),
     Option("rules.taints", boolean, "set the taints of NodeFeatureRules as well (default: false)", "true|false"),
+    Option("rules.extraLabelNs", _namespaces, "namespaces of labels that rules may set although they are reserved or "
+           'denied, as of NFD\'s master (default: "")', "NAMESPACE,..."),
+    Option("rules.denyLabelNs", _namespaces, "namespaces of labels that rules may not set; *SUFFIX for all that end on "
+           'it (default: "")', "NAMESPACE,..."),
+    Option("rules.labelWhiteList", _expression, "a regular expression that names of rules' labels must match, without "
+           'their namespace (default: "")', "REGEXP"),
     Option("fingerprint", choice("with-exclusive-resources", "all"), "the pods that the standard fingerprint covers "
            "(default: with-exclusive-resources)", "with-exclusive-resources|all"),
     Option("listen", listen_address, 'serve metrics and health there (default: ":9809"; "" for no server)',

@@ -36,6 +36,13 @@ log = logging.getLogger(__name__)
 
 _DEFAULTS = Settings()
 
+_RIGHTS = {
+    "health": "manifests/components/health gives this right, for a taint health-taint",
+    "labels": "manifests/components/labels-on-node or labels-by-nfd gives this right",
+    "rules": "manifests/components/node-feature-rules gives this right, for taints node-feature-taints",
+}
+"""By object, what to add to the manifests where the API server refuses a write of it."""
+
 
 class PublishingSink:
     """Publishes one object of each snapshot by a worker, and measures the writes."""
@@ -54,7 +61,9 @@ class PublishingSink:
         self._has_object = has_object
         self._status = status
         self._meters = meters
-        self._worker: PublishWorker[Snapshot] = PublishWorker(name, self._send, self._failed)
+        self._worker: PublishWorker[Snapshot] = PublishWorker(
+            name, self._send, self._failed, advice=_RIGHTS.get(name, "")
+        )
         self._worker.start()
 
     def submit(self, snapshot: Snapshot) -> None:

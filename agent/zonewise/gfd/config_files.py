@@ -11,7 +11,7 @@ import errno
 from typing import TYPE_CHECKING
 
 from zonewise.gfd.device_plugin_config import DevicePluginConfigError, parse_device_plugin_config
-from zonewise.gfd.types import NO_DEVICE_PLUGIN_CONFIG, DevicePluginConfig
+from zonewise.gfd.types import DMI_PRODUCT, NO_DEVICE_PLUGIN_CONFIG, DevicePluginConfig
 
 if TYPE_CHECKING:
     from zonewise.machine.files import Files
@@ -22,11 +22,14 @@ _DEFAULT = "default"
 class DevicePluginConfigFile:
     """Reads the configuration, and keeps the last good one while the file is damaged."""
 
-    def __init__(self, files: Files, path: str, name: str = "", mig_strategy: str = "") -> None:
+    def __init__(
+        self, files: Files, path: str, name: str = "", mig_strategy: str = "", machine_type_file: str = ""
+    ) -> None:
         """Read the file at a path, or that of a name in the directory at the path; an empty path is none.
 
-        A strategy overrides that of the file.
+        A strategy, and the path of a file with the machine's type, override those of the file.
         """
+        self._machine_type_file = machine_type_file
         self._files = files
         self._path = path
         self._name = name
@@ -47,8 +50,20 @@ class DevicePluginConfigFile:
             return self._last, (f"{self._path}: {reason}; {effect}",)
         if self._mig_strategy:
             config = config._replace(mig_strategy=self._mig_strategy)
-        self._last = config
-        return config, ()
+        path = self._machine_type_file or config.machine_type_file
+        if path in {"", DMI_PRODUCT}:
+            self._last = config
+            return config, ()
+        machine_type, problems = self._machine_type(path)
+        self._last = config._replace(machine_type=machine_type)
+        return self._last, problems
+
+    def _machine_type(self, path: str) -> tuple[str, tuple[str, ...]]:
+        """Return the content of the file with the machine's type (internal/lm/machine-type.go), and the problem."""
+        try:
+            return self._files.read(path).decode(errors="replace").strip(), ()
+        except OSError as error:
+            return "", (f"{path}: cannot be read: {error.strerror}; nvidia.com/gpu.machine is unknown",)
 
     def _parse(self, content: bytes | None) -> DevicePluginConfig:
         if content is None:

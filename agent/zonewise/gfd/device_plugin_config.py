@@ -34,10 +34,14 @@ def parse_device_plugin_config(content: bytes) -> DevicePluginConfig:
     version = _get(document, "version")
     if version not in (None, "", _VERSION):
         raise DevicePluginConfigError(f"version: {version!r} is unknown, only {_VERSION} is read")
-    strategy = _get(_fields(_get(document, "flags"), "flags"), "migStrategy")
+    flags = _fields(_get(document, "flags"), "flags")
+    strategy = _get(flags, "migStrategy")
     if strategy is not None and strategy not in MIG_STRATEGIES:
         raise DevicePluginConfigError(f"flags.migStrategy: {strategy!r} is none of {', '.join(MIG_STRATEGIES)}")
-    config = DevicePluginConfig(mig_strategy=strategy or MIG_NONE)
+    machine_type_file = _get(_fields(_get(flags, "gfd"), "flags.gfd"), "machineTypeFile") or ""
+    if not isinstance(machine_type_file, str):
+        raise DevicePluginConfigError(f"flags.gfd.machineTypeFile: {machine_type_file!r} must be a path")
+    config = DevicePluginConfig(mig_strategy=strategy or MIG_NONE, machine_type_file=machine_type_file)
     sharing = _fields(_get(document, "sharing"), "sharing")
     mps, slices = _get(sharing, "mps"), _get(sharing, "timeSlicing")
     # both are checked, and MPS wins (sharing.go, ReplicatedResources)

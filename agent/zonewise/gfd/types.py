@@ -14,6 +14,9 @@ GPU_RESOURCE = "nvidia.com/gpu"
 MIG_NONE, MIG_SINGLE, MIG_MIXED = MIG_STRATEGIES = ("none", "single", "mixed")
 NO_SHARING, TIME_SLICING, MPS = "none", "time-slicing", "mps"
 
+DMI_PRODUCT = "/sys/class/dmi/id/product_name"
+"""GFD's default of machineTypeFile, which is among the facts of the firmware."""
+
 
 class DevicePluginConfig(NamedTuple):
     """The parts of the device plugin's configuration that decide about labels."""
@@ -26,6 +29,10 @@ class DevicePluginConfig(NamedTuple):
     """By resource: how many pods share one device, at least 2; 1 for resources that are absent."""
     renamed: bool = False
     """Whether a shared resource has a name of its own, which ends in ".shared"."""
+    machine_type_file: str = ""
+    """The file with the machine's type; "": the firmware has it."""
+    machine_type: str | None = None
+    """The content of that file, "" where it cannot be read; None: there is no such file to read."""
 
 
 NO_DEVICE_PLUGIN_CONFIG = DevicePluginConfig()

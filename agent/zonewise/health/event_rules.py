@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 _SOURCES = {"kernel-log": "kernel log", "nvml-events": "NVML event XidCriticalError"}
 _APPLICATION_SETTLE = 600.0
 """Seconds for which an XID of a program is shown, as gpud does (docs/COMPONENTS.md)."""
+_FATAL = Severity.FAILED, Clearing.RESET
+_DRIVER_SOURCE = "kernel-open/nvidia/nv.c of the open kernel modules"
 _NVSWITCH = "NVIDIA Fabric Manager user guide, appendix D (docs.nvidia.com/datacenter/tesla)"
 
 
@@ -43,78 +45,44 @@ def _xid(event: DeviceEvent) -> Sign:
 
 
 def _sxid(event: DeviceEvent) -> Sign:
-    severity = Severity.NOTE if event.fatal is False else Severity.FAILED
-    clearing = Clearing.QUIET if event.fatal is False else Clearing.RESET
-    return Sign(
-        event.device,
-        f"sxid-{event.code}",
-        Verdict.HARDWARE,
-        severity,
-        f"SXID {event.code} of an NVSwitch",
-        "",
-        _NVSWITCH,
-        clearing=clearing,
-    )
+    severity, clearing = (Severity.NOTE, Clearing.QUIET) if event.fatal is False else _FATAL
+    message = f"SXID {event.code} of an NVSwitch"
+    return _sign(event, f"sxid-{event.code}", Verdict.HARDWARE, severity, message, _NVSWITCH, clearing)
 
 
 def _off_bus(event: DeviceEvent) -> Sign:
     """Return the sign of the line without an XID, under the rule of the XID that means the same."""
     return _xid(event._replace(code=FALLEN_OFF_THE_BUS, fatal=None))._replace(
-        message="the GPU has fallen off the bus", basis="kernel-open/nvidia/nv.c of the open kernel modules"
+        message="the GPU has fallen off the bus", basis=_DRIVER_SOURCE
     )
 
 
 def _init_failed(event: DeviceEvent) -> Sign:
-    return Sign(
-        event.device,
-        "init-failed",
-        Verdict.UNKNOWN,
-        Severity.FAILED,
-        "the driver cannot start the GPU",
-        "",
-        "kernel-open/nvidia/nv.c of the open kernel modules, RmInitAdapter",
-        clearing=Clearing.RESET,
-    )
+    basis = f"{_DRIVER_SOURCE}, RmInitAdapter"
+    return _sign(event, "init-failed", Verdict.UNKNOWN, _FATAL[0], "the driver cannot start the GPU", basis, _FATAL[1])
 
 
 def _aer(event: DeviceEvent) -> Sign:
-    severity = Severity.FAILED if event.fatal else Severity.DEGRADED
-    clearing = Clearing.RESET if event.fatal else Clearing.QUIET
-    return Sign(
-        event.device,
-        "pcie-uncorrected",
-        Verdict.HARDWARE,
-        severity,
-        "uncorrected PCI Express error",
-        "",
-        "kernel Documentation/PCI/pcieaer-howto.rst",
-        clearing=clearing,
-    )
+    severity, clearing = _FATAL if event.fatal else (Severity.DEGRADED, Clearing.QUIET)
+    basis = "kernel Documentation/PCI/pcieaer-howto.rst"
+    message = "uncorrected PCI Express error"
+    return _sign(event, "pcie-uncorrected", Verdict.HARDWARE, severity, message, basis, clearing)
 
 
 def _nic_health(event: DeviceEvent) -> Sign:
-    return Sign(
-        event.device,
-        "nic-firmware",
-        Verdict.DRIVER,
-        Severity.FAILED,
-        "the NIC's firmware has stopped",
-        "",
-        "kernel drivers/net/ethernet/mellanox/mlx5/core/health.c",
-        clearing=Clearing.RESET,
-    )
+    basis = "kernel drivers/net/ethernet/mellanox/mlx5/core/health.c"
+    return _sign(event, "nic-firmware", Verdict.DRIVER, _FATAL[0], "the NIC's firmware has stopped", basis, _FATAL[1])
 
 
 def _memory_failure(event: DeviceEvent) -> Sign:
-    return Sign(
-        event.device,
-        "memory-failure",
-        Verdict.HARDWARE,
-        Severity.DEGRADED,
-        "the kernel handled a memory failure",
-        "",
-        "kernel mm/memory-failure.c",
-    )
+    message, basis = "the kernel handled a memory failure", "kernel mm/memory-failure.c"
+    return _sign(event, "memory-failure", Verdict.HARDWARE, Severity.DEGRADED, message, basis, Clearing.QUIET)
+
+
+def _sign(
+    event: DeviceEvent, rule: str, verdict: Verdict, severity: Severity, message: str, basis: str, clearing: Clearing
+) -> Sign:
+    return Sign(event.device, rule, verdict, severity, message, "", basis, clearing=clearing)
 
 
 _RULES: dict[str, Callable[[DeviceEvent], Sign]] = {

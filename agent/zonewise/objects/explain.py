@@ -24,6 +24,7 @@ IDENTIFIED_BY = {
     "block_devices": "name",
     "dax_devices": "name",
     "accelerators": "name",
+    "dma_engines": "name",
     "usb": "name",
     "nvdimms": "name",
 }

@@ -38,14 +38,15 @@ def gfd_labels(machine: Machine, config: DevicePluginConfig = NO_DEVICE_PLUGIN_C
     if not gpus:
         return {}
     labels: dict[str, str] = {}
-    for part in (_machine_labels(machine, gpus), _versions(gpus), _fabric(gpus)):
+    for part in (_machine_labels(machine, gpus, config), _versions(gpus), _fabric(gpus)):
         labels.update((f"{PREFIX}/{name}", value) for name, value in part)
     return labels | resource_labels(gpus, config)
 
 
-def _machine_labels(machine: Machine, gpus: list[Gpu]) -> Iterator[tuple[str, str]]:
+def _machine_labels(machine: Machine, gpus: list[Gpu], config: DevicePluginConfig) -> Iterator[tuple[str, str]]:
     # GFD writes "unknown" where the firmware has no name of the machine (machine-type.go)
-    yield "gpu.machine", sanitized_name(machine.firmware.product or _UNKNOWN)
+    product = machine.firmware.product if config.machine_type is None else config.machine_type
+    yield "gpu.machine", sanitized_name(product or _UNKNOWN)
     own = {gpu.address for gpu in gpus}
     classes = {function.pci_class for function in machine.pci if function.address in own}
     if classes:

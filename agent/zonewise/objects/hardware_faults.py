@@ -11,24 +11,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.health.report import utc
 from zonewise.health.types import CPU, GPU, MEMORY, NIC, PORT, Severity, Verdict
+from zonewise_common.k8s.hardware_conditions import (
+    CPU_FAULT,
+    FABRIC_DEGRADED,
+    GPU_FAULT,
+    INVENTORY_DRIFT,
+    MEMORY_FAULT,
+    NO_FAULT,
+    NODE_CONDITIONS,
+    POD_CONDITION,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from zonewise.health.types import Fault
 
-POD_CONDITION = "zonewise.dev/HardwareFault"
-"""The type of the condition of a pod: True where hardware or driver is at fault, False where it is the program, Unknown
-where neither is known. A Job's podFailurePolicy reacts to it by onPodConditions."""
-TAINT = "zonewise.dev/hardware-fault"
-
-_GPU, _FABRIC, _MEMORY, _CPU = "GPUHardwareFault", "FabricLinkDegraded", "MemoryHardwareFault", "CPUHardwareFault"
-_DRIFT = "HardwareInventoryDrift"
-NODE_CONDITIONS = (_GPU, _FABRIC, _MEMORY, _CPU, _DRIFT)
-"""The types of the conditions of a Node."""
-NO_FAULT = "NoFault"
-
-_KINDS = {GPU: _GPU, NIC: _FABRIC, PORT: _FABRIC, MEMORY: _MEMORY, CPU: _CPU}
+_KINDS = {GPU: GPU_FAULT, NIC: FABRIC_DEGRADED, PORT: FABRIC_DEGRADED, MEMORY: MEMORY_FAULT, CPU: CPU_FAULT}
 _DRIFTS = frozenset({"gpu-vanished", "nic-vanished", "memory-missing", "cpus-offline"})
 _FABRIC_RULES = frozenset({"nvlinks-inactive", "nvlink-errors-rising", "pcie-width", "pcie-speed"})
 _ACRONYMS = frozenset({"xid", "sxid", "gpu", "nic", "pcie", "ecc", "nvml", "edac", "cpu"})
@@ -112,10 +111,10 @@ def device_health(faults: Iterable[Fault]) -> dict[str, str]:
 
 def _condition_type(fault: Fault) -> str:
     if fault.sign.rule in _DRIFTS:
-        return _DRIFT
+        return INVENTORY_DRIFT
     if fault.sign.rule in _FABRIC_RULES or fault.sign.device.name.startswith("nvswitch"):
-        return _FABRIC
-    return _KINDS.get(fault.sign.device.kind, _DRIFT)
+        return FABRIC_DEGRADED
+    return _KINDS.get(fault.sign.device.kind, INVENTORY_DRIFT)
 
 
 def _node_condition(name: str, faults: list[Fault]) -> Condition:

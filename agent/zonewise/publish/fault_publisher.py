@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from zonewise.health.types import Severity
 from zonewise.objects.hardware_faults import (
-    TAINT,
     event_message,
     event_suffix,
     node_conditions,
     pod_condition,
     reason,
 )
+from zonewise.publish.node_event import EventClient
 from zonewise.publish.nrt_publisher import FIELD_MANAGER
 from zonewise.publish.output_publisher import NodeClient
-from zonewise.publish.repair_event import EventClient
+from zonewise_common.k8s.hardware_conditions import TAINT
 from zonewise_common.kube.client import PatchKind
 from zonewise_common.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from zonewise_common.kube.events import Occurrences, event, node_reference, timestamp, utc_now

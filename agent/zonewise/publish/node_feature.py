@@ -15,12 +15,13 @@ import msgspec
 from zonewise.objects.node_feature import node_feature, object_name
 from zonewise.publish.json_patch import json_patch
 from zonewise.publish.nrt_publisher import FIELD_MANAGER
+from zonewise.publish.output_publisher import NodeClient
 from zonewise_common.kube.client import PatchKind
 from zonewise_common.kube.errors import Forbidden, NotFound
 from zonewise_common.kube.resources import NODE_FEATURES, NODES, PODS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from zonewise.objects.features import Features
     from zonewise_common.kube.resources import Resource
@@ -30,28 +31,11 @@ log = logging.getLogger(__name__)
 Object = dict[str, Any]
 
 
-class FeatureClient(Protocol):
+class FeatureClient(NodeClient, Protocol):
     """The part of a zonewise.kube Client that is needed."""
-
-    def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> Object:
-        """Return an object."""
-        ...
 
     def create(self, resource: Resource, obj: Object, *, namespace: str | None = None) -> Object:
         """Create an object."""
-        ...
-
-    def patch(
-        self,
-        resource: Resource,
-        name: str,
-        patch: Object | Sequence[Object],
-        *,
-        kind: PatchKind,
-        namespace: str | None = None,
-        field_manager: str = "",
-    ) -> Object:
-        """Patch an object."""
         ...
 
     def delete(self, resource: Resource, name: str, *, namespace: str | None = None) -> None:

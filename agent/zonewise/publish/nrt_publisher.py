@@ -17,6 +17,7 @@ import msgspec
 
 from zonewise.publish.json_patch import json_patch
 from zonewise.publish.object_watch import NEVER_OBSERVED
+from zonewise_common.k8s.hardware_conditions import AGENT_COMPONENT
 from zonewise_common.kube.client import PatchKind
 from zonewise_common.kube.errors import Conflict, Invalid, NotFound
 from zonewise_common.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES
@@ -55,7 +56,7 @@ DELETED, EDITED = "deleted", "edited"
 
 log = logging.getLogger(__name__)
 
-FIELD_MANAGER = "zonewise-agent"
+FIELD_MANAGER = AGENT_COMPONENT
 VERIFY_EVERY = 600.0
 """Seconds after which the Node is read again: it may be a new one of the old name. So is the API server's copy."""
 UNWATCHED_AFTER = 60.0

@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from zonewise_common.kube.backoff import Backoff
-from zonewise_common.kube.errors import ApiError, KubeError, NotFound
+from zonewise_common.kube.errors import ApiError, Forbidden, KubeError, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,13 +39,18 @@ class PublishWorker(Generic[Value]):
         *,
         backoff: Backoff = DEFAULT_BACKOFF,
         draw: Callable[[], float] = random.random,
+        advice: str = "",
     ) -> None:
-        """Make a worker; when `publish` raises, `failed` is called, and `publish` is called again later."""
+        """Make a worker; when `publish` raises, `failed` is called, and `publish` is called again later.
+
+        `advice`: what gives the right to publish, for the log of a refusal.
+        """
         self._name = name
         self._publish = publish
         self._backoff = backoff
         self._failed = failed
         self._draw = draw
+        self._advice = advice
         self._failures = 0  # since the last success
         self._last_error = ""  # why the last attempt failed
         self._changed = threading.Condition()
@@ -124,8 +129,9 @@ class PublishWorker(Generic[Value]):
         # an outage of hours is not worth a line each half minute
         level = logging.DEBUG if str(error) == self._last_error else logging.WARNING
         self._last_error = str(error)
-        message = "cannot publish the %s, trying again in %.1f s: %s"
-        log.log(level, message, self._name, delay, error, exc_info=not known)
+        advice = f"; {self._advice}" if self._advice and isinstance(error, Forbidden) else ""
+        message = "cannot publish the %s, trying again in %.1f s: %s%s"
+        log.log(level, message, self._name, delay, error, advice, exc_info=not known)
         with self._changed:
             self._changed.wait_for(lambda: self._closed, delay)
             self._pending = self._pending or [value]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _NVME = "0108"  # PCI class
 _VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
-_NAMED_KINDS = frozenset({"dma", "crypto", "compression"})
+_NAMED_KINDS = frozenset({"crypto", "compression"})
 """Kinds of accelerators that come in dozens, with a PCI id for every position on the chip: the kind is enough."""
 _PRODUCT = re.compile(r"\[([^\]]+)\]$")
 _COMMON_WORDS = re.compile(r"\b(NVMe|PCIe|SSD|Controller|Non-Volatile memory controller)\b ?")
@@ -281,8 +281,7 @@ def _storage(machine: Machine, inventory: PciLookup) -> Iterator[LocatedDevice]:
 
 def _accelerators(machine: Machine, inventory: PciLookup) -> Iterator[LocatedDevice]:
     for accelerator in machine.accelerators:
-        # an engine of the chipset that copies memory is no accelerator; Intel's DSA is one, and has a driver of its own
-        if inventory.is_virtual(accelerator.address) or (accelerator.kind == "dma" and accelerator.driver != "idxd"):
+        if inventory.is_virtual(accelerator.address):
             continue
         function = inventory.functions.get(accelerator.address or "")
         name = (function and function.name) or _ids(accelerator.vendor, accelerator.device)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zonewise.rules.label_policy import DEFAULT_POLICY
 from zonewise.rules.matching import match_features
 from zonewise.rules.template.execution import expand_map
 from zonewise.rules.types import (
@@ -23,11 +24,12 @@ from zonewise.rules.types import (
     RuleOutcome,
     RuleOutput,
 )
-from zonewise.rules.validation import annotation_error, extended_resource_error, full_name, label_error, taint_error
+from zonewise.rules.validation import annotation_error, extended_resource_error, full_name, taint_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from zonewise.rules.label_policy import LabelPolicy
     from zonewise.rules.matching import MatchedFeatures
     from zonewise.rules.types import RawFeatures, Rule, RuleObject, Taint
 
@@ -37,11 +39,11 @@ MATCHED = "rule.matched"
 _NO_OUTPUT = RuleOutput()
 
 
-def evaluate(objects: Iterable[RuleObject], features: RawFeatures) -> Evaluation:
+def evaluate(objects: Iterable[RuleObject], features: RawFeatures, policy: LabelPolicy = DEFAULT_POLICY) -> Evaluation:
     """Return what the rules give for the features. Never raises."""
     by_name = sorted(objects, key=lambda rule_object: rule_object.name)
     groups = [rule_object for rule_object in by_name if rule_object.kind == NODE_FEATURE_GROUP]
-    run = RuleRun(features)
+    run = RuleRun(features, policy)
     for rule_object in by_name:
         if rule_object.kind != NODE_FEATURE_GROUP:
             run.evaluate_object(rule_object)
@@ -122,7 +124,8 @@ def _group_run(group: RuleObject, features: RawFeatures) -> RuleRun:
 class RuleRun:
     """One evaluation: the features with what earlier rules added, and the outputs so far."""
 
-    def __init__(self, features: RawFeatures) -> None:
+    def __init__(self, features: RawFeatures, policy: LabelPolicy = DEFAULT_POLICY) -> None:
+        self._policy = policy
         self._attributes = dict(features.attributes)
         self._features = FeatureSet(features.flags, self._attributes, features.instances)
         self._labels: dict[str, str] = {}
@@ -159,7 +162,7 @@ class RuleRun:
     def result(self) -> Evaluation:
         """Return the outputs that may be set."""
         return Evaluation(
-            self._valid("label", self._labels, label_error),
+            self._valid("label", self._labels, self._policy.error),
             self._valid("annotation", self._annotations, annotation_error, references=False),
             self._valid("extended resource", self._resources, extended_resource_error),
             tuple(self._valid_taints()),

@@ -52,6 +52,14 @@ def label_name_error(name: str) -> str:
     return _name_error(name, (FEATURE_NAMESPACE, _PROFILE_NAMESPACE))
 
 
+def reserved_namespace(name: str) -> bool:
+    """Return whether a label's namespace is reserved, and not open to rules."""
+    namespace = name.partition("/")[0]
+    return _is_within(namespace, _RESERVED) and not any(
+        _is_within(namespace, domain) for domain in (FEATURE_NAMESPACE, _PROFILE_NAMESPACE)
+    )
+
+
 def label_error(name: str, value: str) -> str:
     """Return why a label may not be set; empty where it may."""
     if error := label_name_error(name):

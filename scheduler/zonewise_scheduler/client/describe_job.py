@@ -9,6 +9,7 @@ from zonewise_common.cli.table import Cell, Column, make_table
 from zonewise_scheduler.client.description import Description
 from zonewise_scheduler.client.explanation_facts import ExplanationFacts
 from zonewise_scheduler.client.job_facts import ADMITTED, PENDING, STOPPING
+from zonewise_scheduler.client.pod_fault import fault_lines
 from zonewise_scheduler.client.queue_listing import latest_start
 from zonewise_scheduler.client.time_text import clock_text, format_time, parse_time, short_duration, time_until
 from zonewise_scheduler.quota.api.amount import amount_text
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from zonewise_common.cli.table import Table
     from zonewise_scheduler.client.job_facts import JobFacts
     from zonewise_scheduler.client.pod_facts import PodFacts
+    from zonewise_scheduler.client.pod_fault import PodFault
 
 MAX_EVENTS = 8
 
@@ -35,6 +37,10 @@ class JobContextFacts(NamedTuple):
     events: Sequence[Mapping[str, Any]] = ()
     """Of the job, of its Workload and of its pods."""
     notes: Sequence[str] = ()
+    faults: Sequence[PodFault] = ()
+    """On devices of its pods."""
+    without_fault: Sequence[str] = ()
+    """What is known about the hardware where a pod failed without a fault."""
 
 
 def describe_job(job: JobFacts, context: JobContextFacts, now: float) -> Description:
@@ -47,6 +53,7 @@ def describe_job(job: JobFacts, context: JobContextFacts, now: float) -> Descrip
         "couldStart": format_time(explanation.start),
         "pods": [_pod_document(pod) for pod in context.pods],
         "nodeProblems": {node: list(problems) for node, problems in context.node_problems.items() if problems},
+        "hardwareFaults": [fault.document() for fault in context.faults],
     }
     return Description(
         job.display_name,
@@ -68,6 +75,8 @@ def _details(job: JobFacts, context: JobContextFacts, now: float) -> Iterator[De
     yield Detail("reason", [job.reason if job.state != ADMITTED else ""])
     clauses = job.message.split("; ") if job.state == PENDING else [job.message]
     yield Detail("why", clauses if job.state != ADMITTED else [])
+    yield Detail("fault", fault_lines(context.faults, now), "bad")
+    yield Detail("fault", context.without_fault)
     if job.state == PENDING:
         yield Detail("start", [_start(job, context.explanation, now)])
         yield Detail("forecast", [_forecast(job, now)])

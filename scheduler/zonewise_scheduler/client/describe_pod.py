@@ -9,6 +9,7 @@ from zonewise_common.k8s.cpuset import CpuSet
 from zonewise_scheduler.client.description import Description
 from zonewise_scheduler.client.node_facts import MEMORY
 from zonewise_scheduler.client.node_listing import memory_text
+from zonewise_scheduler.client.pod_fault import fault_lines
 from zonewise_scheduler.client.time_text import format_time, short_duration
 from zonewise_scheduler.quota.api.amount import amount_text
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from zonewise_common.nrt.holdings import Holdings
     from zonewise_scheduler.client.node_facts import NodeAvailability
     from zonewise_scheduler.client.pod_facts import PodFacts
+    from zonewise_scheduler.client.pod_fault import PodFault
 
 ADMISSION_GATE = "kueue.x-k8s.io/admission"
 TOPOLOGY_GATE = "kueue.x-k8s.io/topology"
@@ -27,7 +29,9 @@ _GATES = {
 }
 
 
-def describe_pod(pod: PodFacts, node: NodeAvailability | None, notes: Sequence[str], now: float) -> Description:
+def describe_pod(
+    pod: PodFacts, node: NodeAvailability | None, notes: Sequence[str], now: float, fault: PodFault | None = None
+) -> Description:
     """Return what there is to say about a pod; `node`: its own, None where it has none or it is unknown."""
     holdings = None if node is None else node.held_by(pod)
     document: dict[str, Any] = {
@@ -45,8 +49,10 @@ def describe_pod(pod: PodFacts, node: NodeAvailability | None, notes: Sequence[s
         "schedulingGates": list(pod.gates),
         "createdAt": format_time(pod.created_at),
         "startedAt": format_time(pod.started_at),
+        "hardwareFault": None if fault is None else fault.document(),
     }
     details = list(_details(pod, node, holdings, now))
+    details.append(Detail("fault", [] if fault is None else fault_lines([fault], now), "bad"))
     return Description(f"Pod {pod.namespace}/{pod.name}", details, document, f"pod/{pod.name}", notes=notes)
 
 

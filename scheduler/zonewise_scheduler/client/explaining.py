@@ -13,19 +13,20 @@ from zonewise_scheduler.client.describe_node import describe_node
 from zonewise_scheduler.client.describe_pod import describe_pod
 from zonewise_scheduler.client.description import Description
 from zonewise_scheduler.client.explanation_facts import read_explanation
-from zonewise_scheduler.client.job_facts import FINISHED, PENDING, read_job, with_row
+from zonewise_scheduler.client.job_facts import FINISHED, PENDING, JobFacts, job_failure, read_job, with_row
 from zonewise_scheduler.client.job_labels import JOB_NAME_LABEL, QUEUE_LABEL
 from zonewise_scheduler.client.job_reading import MISSING, find_job
 from zonewise_scheduler.client.node_facts import read_node_facts
 from zonewise_scheduler.client.node_reading import read_nodes
 from zonewise_scheduler.client.pod_facts import WORKLOAD_ANNOTATION, read_pod_facts
+from zonewise_scheduler.client.pod_fault import fault_lines, job_faults, pod_name_pattern, read_pod_fault, without_fault
 from zonewise_scheduler.client.read_api import ReadApiUnavailable
 from zonewise_scheduler.client.session import metadata_pairs
+from zonewise_scheduler.client.time_text import parse_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from zonewise_scheduler.client.job_facts import JobFacts
     from zonewise_scheduler.client.node_facts import NodeAvailability
     from zonewise_scheduler.client.pod_facts import PodFacts
     from zonewise_scheduler.client.session import Json, Session
@@ -53,7 +54,7 @@ def _without_workload(session: Session, kind: str, name: str, now: float) -> Des
         facts = read_dependent_job(obj, lambda other: session.find(JOBS, other, namespace=session.namespace))
         if facts is not None:
             return describe_job(facts, JobContextFacts(events=list(_events(session, facts, []))), now)
-        return _unqueued_job(obj)
+        return _unqueued_job(session, obj, now)
     return None if kind else _pod(session, name, now) or _node(session, name)
 
 
@@ -68,11 +69,16 @@ def _job(session: Session, job: JobFacts, now: float) -> Description:
     job = with_row(job, row)
     explanation = read_explanation(row)
     others = dict(_others(session, (*explanation.waits_for, *explanation.preempts)))
-    pods = [] if job.state == PENDING else _pods_of(session, job)
-    nodes = sorted({pod.node for pod in pods if pod.node})
-    context = JobContextFacts(
-        explanation, others, pods, dict(_node_problems(session, nodes)), list(_events(session, job, pods)), notes
+    objects = _pods_of(session, job)
+    pods = [] if job.state == PENDING else [read_pod_facts(pod, []) for pod in objects]
+    nodes = dict(_nodes_of(session, {pod.node for pod in pods if pod.node}))
+    problems = {name: read_node_facts(name, node, None, (), []).problems for name, node in nodes.items()}
+    events = list(_events(session, job, pods))
+    faults = job_faults(objects, events, since=job.created_at)
+    without = (
+        [] if faults else list(without_fault({pod.node: nodes.get(pod.node, {}) for pod in pods if pod.has_failed}))
     )
+    context = JobContextFacts(explanation, others, pods, problems, events, notes, faults, without)
     return describe_job(job, context, now)
 
 
@@ -88,40 +94,40 @@ def _others(session: Session, keys: tuple[str, ...]) -> Iterator[tuple[str, JobF
             yield key, read_job(workload)
 
 
-def _pods_of(session: Session, job: JobFacts) -> list[PodFacts]:
-    problems: list[str] = []
-    pods = session.list(PODS, scope=job.namespace)
+def _pods_of(session: Session, job: JobFacts) -> list[Json]:
     return [
-        read_pod_facts(pod, problems)
-        for pod in pods
+        pod
+        for pod in session.list(PODS, scope=job.namespace)
         if metadata_pairs(pod, "annotations").get(WORKLOAD_ANNOTATION) == job.workload
         or metadata_pairs(pod, "labels").get(JOB_NAME_LABEL) == job.name != ""
         or pod["metadata"]["name"] in job.pod_names
     ]
 
 
-def _node_problems(session: Session, names: list[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    for name in names:
+def _nodes_of(session: Session, names: Iterable[str]) -> Iterator[tuple[str, Json]]:
+    for name in sorted(names):
         try:
             node = session.find(NODES, name)
         except Forbidden:
             return
         if node is not None:
-            yield name, read_node_facts(name, node, None, (), []).problems
+            yield name, node
 
 
 def _events(session: Session, job: JobFacts, pods: list[PodFacts]) -> Iterator[Json]:
+    """Yield the Events of a job, of its Workload and of its pods, also of those that are deleted."""
     names = {job.name, job.workload, *(pod.name for pod in pods)}
+    deleted = pod_name_pattern(job)
     try:
         events = session.list(EVENTS, scope=job.namespace)
     except Forbidden:
         return
     for event in events:
-        if involved_name(event) in names:
+        if (name := involved_name(event)) in names or deleted.fullmatch(name):
             yield event
 
 
-def _unqueued_job(obj: Json) -> Description:
+def _unqueued_job(session: Session, obj: Json, now: float) -> Description:
     """Return what there is to say about a Job without a Workload."""
     metadata: Json = obj["metadata"]
     queue = metadata_pairs(obj, "labels").get(QUEUE_LABEL, "")
@@ -131,13 +137,22 @@ def _unqueued_job(obj: Json) -> Description:
     else:
         why = "is in no queue: it has no label kueue.x-k8s.io/queue-name"
     state = "suspended" if suspended else "not suspended: its pods are created at once"
-    document = {"namespace": metadata["namespace"], "kind": "Job", "name": metadata["name"], "message": why}
-    return Description(
-        f"Job {metadata['namespace']}/{metadata['name']}",
-        [Detail("state", [state]), Detail("why", [why])],
-        document,
-        f"job.batch/{metadata['name']}",
+    job = JobFacts(metadata["namespace"], "", "Job", "batch/v1", metadata["name"], queue, PENDING)
+    faults = job_faults(
+        _pods_of(session, job), _events(session, job, []), since=parse_time(metadata.get("creationTimestamp"))
     )
+    failure = job_failure(obj)
+    document = {
+        "namespace": metadata["namespace"], "kind": "Job", "name": metadata["name"], "message": why,
+        "failure": failure or None, "hardwareFaults": [fault.document() for fault in faults],
+    }  # fmt: skip
+    details = [
+        Detail("state", [state]),
+        Detail("why", [why]),
+        Detail("failed", [failure], "bad"),
+        Detail("fault", fault_lines(faults, now), "bad"),
+    ]
+    return Description(f"Job {job.namespace}/{job.name}", details, document, job.resource_name)
 
 
 def _pod(session: Session, name: str, now: float) -> Description | None:
@@ -146,7 +161,7 @@ def _pod(session: Session, name: str, now: float) -> Description | None:
         return None
     problems: list[str] = []
     pod = read_pod_facts(obj, problems)
-    return describe_pod(pod, _node_of(session, pod, problems), problems, now)
+    return describe_pod(pod, _node_of(session, pod, problems), problems, now, read_pod_fault(obj))
 
 
 def _node_of(session: Session, pod: PodFacts, problems: list[str]) -> NodeAvailability | None:

@@ -149,6 +149,13 @@ def read_job(workload: Mapping[str, Any], problems: list[str] | None = None) -> 
     )
 
 
+def job_failure(job: Mapping[str, Any]) -> str:
+    """Return why a batch/v1 Job has failed: reason and message of its condition Failed; "": it has not."""
+    conditions = FieldReader(job, "", []).child("status").children("conditions")
+    failed = [one for one in conditions if one.text("type") == "Failed" and one.text("status") == "True"]
+    return ": ".join(filter(None, (failed[0].text("reason"), failed[0].text("message")))) if failed else ""
+
+
 def with_row(job: JobFacts, row: Mapping[str, Any] | None) -> JobFacts:
     """Return a job with what the read API says about it; None: it does not know the job."""
     if row is None:

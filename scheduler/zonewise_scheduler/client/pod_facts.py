@@ -54,6 +54,11 @@ class PodFacts(NamedTuple):
         return bool(self.node) and self.phase not in _TERMINAL
 
     @property
+    def has_failed(self) -> bool:
+        """Tell whether it or one of its containers has failed."""
+        return self.phase == "Failed" or bool(self.container_problems)
+
+    @property
     def is_rejected(self) -> bool:
         """Tell whether its kubelet has rejected it."""
         return self.phase == "Failed" and (self.reason in _REJECTIONS or self.reason.startswith(_OUT_OF_PREFIX))

@@ -8,6 +8,7 @@ import socket
 import time
 import uuid
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -147,7 +148,7 @@ def run_until_stopped(
             controller, writer.submit, events.submit, metrics, time.perf_counter, fair_sharing=settings.fair_sharing
         )
         loop = ControllerLoop(controller, writer.submit, clock, reporter, lambda: writer.delay)
-        informers = ObjectInformers(client, *_watched_kinds(adapters, loop))
+        informers = ObjectInformers(client, *_watched_kinds(adapters, loop, settings.avoid_conditions))
         export_state(metrics, reporter, loop, writer, informers)
 
         def lead(leading: ExitStack) -> None:
@@ -250,9 +251,12 @@ def _webhooks(
 
 
 def _watched_kinds(
-    adapters: Mapping[tuple[str, str], JobAdapter], loop: ControllerLoop
+    adapters: Mapping[tuple[str, str], JobAdapter], loop: ControllerLoop, avoided: tuple[str, ...]
 ) -> tuple[list[WatchedKind], list[WatchedKind]]:
-    """Return the kinds that every cluster has, and those that one need not have."""
+    """Return the kinds that every cluster has, and those that one need not have.
+
+    `avoided`: types of conditions that keep gangs off a node.
+    """
 
     def put_object(key: ObjectKey, obj: Json | None) -> None:
         loop.put(Observation(key, obj))
@@ -273,7 +277,8 @@ def _watched_kinds(
         loop.put(Listing(resource, version))
 
     required = [watched_objects(resource, put_object, put_listing) for resource in (*RESOURCES, WORKLOADS, JOBS)]
-    required += [WatchedKind(NODES, decode_node, put_node), WatchedKind(PODS, decode_observed_pod, put_pod)]
+    nodes = WatchedKind(NODES, partial(decode_node, avoided=avoided), put_node)
+    required += [nodes, WatchedKind(PODS, decode_observed_pod, put_pod)]
     kinds = (adapter.resource for adapter in adapters.values() if adapter.resource != JOBS)
     optional = [
         watched_objects(resource, put_object, put_listing)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise_common.service.condition_option import AVOID_CONDITIONS
 from zonewise_common.service.options import (
     Option,
     Options,
@@ -56,6 +57,7 @@ class ControllerSettings(NamedTuple):
     webhook_listen: str = ""
     webhook_cert_dir: str = "/run/zonewise"
     manage_jobs_without_queue_name: bool = False
+    avoid_conditions: tuple[str, ...] = ()
     recording: str = ""
     log_level: str = "info"
     log_format: str = "text"
@@ -99,6 +101,7 @@ OPTIONS = Options((
     Option("webhookCertDir", text, "keep that certificate with its key there (default: /run/zonewise)", "PATH"),
     Option("manageJobsWithoutQueueName", boolean, "hold jobs without a queue too, until they have one (default: false)",
            "true|false"),
+    AVOID_CONDITIONS,
     Option("kueueLease", text, "stand by while Kueue's leader election holds this Lease, until `zonewise adopt` "
            f'(default: {DEFAULT_LEASE}; "": look for no Kueue)', "NAMESPACE/NAME"),
     Option("recording", text, "append what the planner is told and decides to this file, for `zonewise simulate "

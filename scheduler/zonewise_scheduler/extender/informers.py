@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 from zonewise_common.kube.reflector import Reflector
@@ -39,16 +40,18 @@ class Informers:
         cache: ExtenderCache,
         watch_stale_after: float,
         on_report: Callable[[PublishedReport | None, PublishedReport | None], object] | None = None,
+        avoided: tuple[str, ...] = (),
     ) -> None:
         """Take the seconds after which a resource that is not known to be current is outdated.
 
-        `on_report` is called after each change of a report, with the old and the new one.
+        `on_report` is called after each change of a report, with the old and the new one. `avoided`: types of
+        conditions that keep gangs off a node.
         """
 
         def report(raw: msgspec.Raw) -> PublishedReport:
             return decode_report(raw, cache.kinds, cache.kubelet_release)
 
-        self._nodes = Reflector(client, NODES, decode_node, cache.update_node)
+        self._nodes = Reflector(client, NODES, partial(decode_node, avoided=avoided), cache.update_node)
 
         def update_report(old: PublishedReport | None, new: PublishedReport | None) -> None:
             cache.update_report(old, new)

@@ -74,7 +74,9 @@ def run_until_stopped(settings: ExtenderSettings, stop: threading.Event, clock: 
         )  # fmt: skip
         problems = ReportProblems(client)
         stack.enter_context(problems)
-        informers = stack.enter_context(Informers(client, cache, settings.watch_stale_after, problems.update_report))
+        informers = stack.enter_context(
+            Informers(client, cache, settings.watch_stale_after, problems.update_report, settings.avoid_conditions)
+        )
         metrics.export(cache.view)
         metrics.export_report_problems(problems)
         metrics.export_watch_ages(lambda: informers.ages)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise_common.service.condition_option import AVOID_CONDITIONS
 from zonewise_common.service.options import (
     Option,
     Options,
@@ -52,6 +53,7 @@ class ExtenderSettings(NamedTuple):
     bind: bool = False
     direct_binding: bool = True
     preemption: bool = True
+    avoid_conditions: tuple[str, ...] = ()
     misprediction_dir: str = ""
     misprediction_files: int = 100
     log_level: str = "info"
@@ -108,6 +110,7 @@ OPTIONS = Options((
            "kube-scheduler, where zonewise checks all of its constraints (default: true)", "true|false"),
     Option("preemption", boolean, "evict pods of lower priority for a pod that no node admits for want of a zone, and "
            "serve the verb preempt (default: true)", "true|false"),
+    AVOID_CONDITIONS,
     _MISPREDICTION_DIR,
     _MISPREDICTION_FILES,
     *LOGS,

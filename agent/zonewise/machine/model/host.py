@@ -162,7 +162,7 @@ class DaxDevice(NamedTuple):
 
 
 class Accelerator(NamedTuple):
-    """A device that computes and is no GPU: FPGA, DSA, QAT, processing accelerator, vector engine."""
+    """A device that computes and is no GPU: FPGA, QAT, processing accelerator, vector engine; or a DMA engine."""
 
     name: str
     """As its driver calls it ("dsa0", "accel0"), else its PCI address."""

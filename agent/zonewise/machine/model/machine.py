@@ -71,6 +71,8 @@ class Machine(NamedTuple):
     block_devices: tuple[BlockDevice, ...] = ()
     dax_devices: tuple[DaxDevice, ...] = ()
     accelerators: tuple[Accelerator, ...] = ()
+    dma_engines: tuple[Accelerator, ...] = ()
+    """What copies memory for other devices: Intel's I/OAT and Data Streaming Accelerator."""
     links: tuple[Link, ...] = ()
     os_release: dict[str, str] | None = None
     """The distribution, as /etc/os-release names it: "ID": "debian"."""

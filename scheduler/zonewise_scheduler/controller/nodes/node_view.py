@@ -11,6 +11,7 @@ from zonewise_common.k8s.fields import FieldError
 from zonewise_scheduler.controller.nodes.node_failures import find_node_failures
 from zonewise_scheduler.controller.nodes.node_tracker import NodeTracker
 from zonewise_scheduler.controller.nodes.placements import nodes_by_pod_set
+from zonewise_scheduler.nodes.node.avoided_conditions import without_avoided_conditions
 from zonewise_scheduler.nodes.node.node_info import read_node_info
 
 if TYPE_CHECKING:
@@ -75,13 +76,16 @@ class NodeView:
             self._nodes[name] = node
 
     def node_info(self, name: str) -> NodeInfo | None:
-        """Return a node that is ready, with what all its pods request; None: it is not ready, unknown, or invalid."""
+        """Return a node that is ready, with what all its pods request; None: it is not ready, unknown, or invalid.
+
+        Conditions that gangs avoid do not count: they decide about placements, and these are decided.
+        """
         node = self._nodes.get(name)
         if node is None or not node.health.ready:
             return None
         if name not in self._infos:
             try:
-                info = read_node_info(_OBJECT.decode(node.content))
+                info = without_avoided_conditions(read_node_info(_OBJECT.decode(node.content)))
             except FieldError:
                 info = None
             self._infos[name] = info

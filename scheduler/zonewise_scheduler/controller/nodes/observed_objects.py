@@ -16,11 +16,12 @@ from zonewise_common.k8s.taints import read_taints
 from zonewise_scheduler.controller.nodes.types import NodeHealth, TrackedNode, TrackedPod, TrackedReport
 from zonewise_scheduler.controller.pods.pod_names import POD_SET_LABEL, WORKLOAD_ANNOTATION
 from zonewise_scheduler.controller.workloads.conditions import transition_time
+from zonewise_scheduler.nodes.node.avoided_conditions import with_avoided_conditions
 from zonewise_scheduler.nodes.node.pod_requests import bound_pod_requests
 from zonewise_scheduler.quota.topology.types import HOSTNAME
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from zonewise_scheduler.admission.node import Resource
     from zonewise_scheduler.controller.types import Json
@@ -138,9 +139,9 @@ def decode_report(raw: msgspec.Raw | bytes) -> TrackedReport:
     return TrackedReport(report.metadata.name, msgspec.json.encode(report).decode())
 
 
-def decode_node(raw: msgspec.Raw | bytes) -> TrackedNode:
-    """Decode a v1.Node. Raises msgspec.DecodeError, and FieldError for fields of other types."""
-    return read_node(_OBJECT.decode(raw))
+def decode_node(raw: msgspec.Raw | bytes, avoided: Iterable[str] = ()) -> TrackedNode:
+    """Decode a v1.Node; `avoided`: types of conditions. Raises msgspec.DecodeError, and FieldError as read_node."""
+    return read_node(with_avoided_conditions(_OBJECT.decode(raw), avoided))
 
 
 def read_node(node: Mapping[str, Any]) -> TrackedNode:

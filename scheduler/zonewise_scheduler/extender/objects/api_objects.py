@@ -15,12 +15,13 @@ from zonewise_scheduler.extender.objects.running_pods import VictimFields, read_
 from zonewise_scheduler.extender.objects.scheduling_spec import read_scheduling_spec
 from zonewise_scheduler.extender.objects.start_times import read_start_times, seconds
 from zonewise_scheduler.nodes.filters.anti_affinity import read_anti_affinity
+from zonewise_scheduler.nodes.node.avoided_conditions import with_avoided_conditions
 from zonewise_scheduler.nodes.node.kubelet_rejection import is_kubelet_rejection
 from zonewise_scheduler.nodes.node.node_info import read_node_info, read_pod_info
 from zonewise_scheduler.quota.api.pod_group_key import read_group_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from zonewise_scheduler.admission.pod import PodShape
     from zonewise_scheduler.admission.report.interning import KindInterner
@@ -134,9 +135,9 @@ def _with_scheduling_fields(observed: ObservedPod, pod: Json) -> ObservedPod:
         return observed._replace(anti_affinity=anti_affinity)
 
 
-def decode_node(raw: msgspec.Raw) -> NodeInfo:
-    """Decode a v1.Node. Raises msgspec.DecodeError and ValueError."""
-    return read_node_info(_OBJECT.decode(raw))
+def decode_node(raw: msgspec.Raw, avoided: Iterable[str] = ()) -> NodeInfo:
+    """Decode a v1.Node; `avoided`: types of conditions. Raises msgspec.DecodeError and ValueError."""
+    return read_node_info(with_avoided_conditions(_OBJECT.decode(raw), avoided))
 
 
 def decode_report(raw: msgspec.Raw, kinds: KindInterner, release: Callable[[str], tuple[int, int]]) -> PublishedReport:

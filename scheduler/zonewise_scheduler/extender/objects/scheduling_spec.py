@@ -11,6 +11,7 @@ from zonewise_scheduler.nodes.filters.constraints import (
     read_constraints,
     scheduler_name,
 )
+from zonewise_scheduler.nodes.node.avoided_conditions import SINGLE_POD
 from zonewise_scheduler.quota.api.pod_group_key import read_group_key
 
 if TYPE_CHECKING:
@@ -55,15 +56,18 @@ def read_scheduling_spec(pod: Mapping[str, Any], created: float) -> SchedulingSp
     spec, metadata = object_in(pod, "spec", ""), object_in(pod, "metadata", "")
     labels = string_map_in(metadata, "labels", "metadata.")
     priority = spec.get("priority")
+    constraints, group, has_workload = read_constraints(pod), read_group_key(pod), bool(spec.get(_WORKLOAD_REF))
+    if group is None and not has_workload:
+        constraints = constraints._replace(tolerations=(*constraints.tolerations, SINGLE_POD))
     return SchedulingSpec(
         scheduler_name(pod),
         priority if isinstance(priority, int) else 0,
         created,
-        read_constraints(pod),
+        constraints,
         labels,
         gated=bool(spec.get("schedulingGates")) or metadata.get("deletionTimestamp") is not None,
-        group=read_group_key(pod),
-        has_workload=bool(spec.get(_WORKLOAD_REF)),
+        group=group,
+        has_workload=has_workload,
         unschedulable=_is_unschedulable(object_in(pod, "status", "")),
     )
 

@@ -207,6 +207,12 @@ class NodeInfoTable:
         for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
             yield self._taints.values[code], count
 
+    def names(self, rows: NDArray[np.int64], taints: tuple[Taint, ...]) -> list[str]:
+        """Return the names of those of some rows whose node has exactly these taints."""
+        numbers: list[int] = rows.tolist()
+        infos = (self.infos[row] for row in numbers)
+        return [info.name for info in infos if info is not None and info.taints == taints]
+
     def _passes_unschedulable(self, pod: Constraints) -> NDArray[np.bool_] | None:
         return None if tolerations_tolerate_taint(UNSCHEDULABLE, pod.tolerations) else ~self._unschedulable
 

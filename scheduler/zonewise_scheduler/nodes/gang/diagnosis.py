@@ -14,12 +14,14 @@ from zonewise_scheduler.admission.resource_names import CPU, PODS
 from zonewise_scheduler.nodes.filters.filter_plugins import run_filter_plugins
 from zonewise_scheduler.nodes.filters.info_table import OUTCOMES, UNKNOWN
 from zonewise_scheduler.nodes.gang.types import Cause, GangDiagnosis
+from zonewise_scheduler.nodes.node.avoided_conditions import KEY, describe_condition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
+    from zonewise_common.k8s.taints import Taint
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.nodes.gang.draft_placement import DraftPlacement, PodSetDemand
     from zonewise_scheduler.nodes.gang.sequential_verdicts import SequentialVerdicts
@@ -98,11 +100,18 @@ def _filter_causes(snapshot: NodeSnapshot, demand: PodSetDemand, rows: NDArray[n
 
 def _taint_causes(snapshot: NodeSnapshot, demand: PodSetDemand, rows: NDArray[np.int64]) -> Iterator[Cause]:
     counts: dict[str, int] = {}
+    conditions: dict[Taint, list[str]] = {}
+    tolerations = demand.pods.constraints.tolerations
     for taints, node_count in snapshot.nodes.taints(rows):
-        name = str(find_matching_untolerated_taint(taints, demand.pods.constraints.tolerations))
-        counts[name] = counts.get(name, 0) + node_count
+        taint = find_matching_untolerated_taint(taints, tolerations)
+        if taint is not None and taint.key == KEY:
+            conditions.setdefault(taint, []).extend(snapshot.nodes.names(rows, taints))
+        else:
+            counts[str(taint)] = counts.get(str(taint), 0) + node_count
     for name, node_count in counts.items():
         yield Cause(node_count, "TaintToleration", f"the taint {name} is not tolerated")
+    for taint, nodes in conditions.items():
+        yield Cause(len(nodes), "AvoidedCondition", describe_condition(taint, sorted(nodes)))
 
 
 def _insufficient(snapshot: NodeSnapshot, demand: PodSetDemand, rows: NDArray[np.int64]) -> Iterator[Cause]:

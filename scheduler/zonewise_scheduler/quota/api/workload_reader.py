@@ -17,6 +17,7 @@ from zonewise_common.k8s.fields import FieldError, FieldReader, object_in, objec
 from zonewise_common.k8s.nodeaffinity import read_node_selector, read_required_terms
 from zonewise_common.k8s.taints import Toleration, read_tolerations
 from zonewise_scheduler.admission.pod_spec import read_pod
+from zonewise_scheduler.nodes.node.avoided_conditions import SINGLE_POD
 from zonewise_scheduler.nodes.node.pod_requests import pod_milli_requests
 from zonewise_scheduler.quota.api.amount import from_thousandths, resource_value
 from zonewise_scheduler.quota.api.declared_walltime import history_keys, workload_walltime
@@ -183,7 +184,7 @@ def _pod_sets(spec: FieldReader) -> tuple[PodSet, ...]:
     except (TypeError, ValueError, OverflowError, RecursionError):  # no JSON
         encoded = b""
     if not 0 < len(encoded) <= _MAX_ENCODED:
-        return tuple(map(_pod_set, spec.children("podSets")))
+        return _read_pod_sets(spec)
     spec.ignore("podSets")
     remembered = _remembered_pod_sets(encoded)
     spec.problems += remembered.problems
@@ -197,9 +198,16 @@ def _remembered_pod_sets(encoded: bytes) -> _ReadPodSets:
     problems: list[str] = []
     spec = FieldReader({"podSets": msgspec.json.decode(encoded)}, "spec.", problems)
     try:
-        return _ReadPodSets(tuple(map(_pod_set, spec.children("podSets"))), tuple(problems))
+        return _ReadPodSets(_read_pod_sets(spec), tuple(problems))
     except FieldError as error:
         return _ReadPodSets((), tuple(problems), (error.field, str(error).partition(": ")[2]))
+
+
+def _read_pod_sets(spec: FieldReader) -> tuple[PodSet, ...]:
+    pod_sets = tuple(map(_pod_set, spec.children("podSets")))
+    if sum(pod_set.pods for pod_set in pod_sets) > 1:
+        return pod_sets
+    return tuple(pod_set._replace(tolerations=(*pod_set.tolerations, SINGLE_POD)) for pod_set in pod_sets)
 
 
 def _pod_set(reader: FieldReader) -> PodSet:

@@ -22,6 +22,8 @@ class ExclusionStats(NamedTuple):
     """Outside the required replacement domain."""
     taints: Mapping[str, int] = _EMPTY
     """By the first taint that is not tolerated, as key=value:effect."""
+    avoided: Mapping[str, int] = _EMPTY
+    """By the condition that gangs avoid, with its nodes; Kueue has no such count."""
     resources: Mapping[str, int] = _EMPTY
     """By the limiting resource of leaves without capacity for one pod."""
     kubelets: int = 0
@@ -37,6 +39,7 @@ class ExclusionStats(NamedTuple):
         }
         reasons = [f"{cause}: {leaves}" for cause, leaves in leaves_by_cause.items() if leaves]
         reasons += [f'taint "{name}": {leaves}' for name, leaves in self.taints.items()]
+        reasons += [f'avoided "{condition}": {leaves}' for condition, leaves in self.avoided.items()]
         reasons += [f'resource "{name}": {leaves}' for name, leaves in self.resources.items()]
         return f"Total nodes: {self.total}; excluded: {', '.join(sorted(reasons))}" if reasons else ""
 

@@ -14,15 +14,16 @@ import numpy as np
 from zonewise_common.k8s.taints import find_matching_untolerated_taint
 from zonewise_scheduler.nodes.filters.constraints import Constraints
 from zonewise_scheduler.nodes.filters.info_table import OUTCOMES
+from zonewise_scheduler.nodes.node.avoided_conditions import KEY, describe_condition
 from zonewise_scheduler.nodes.node.pod_requests import NO_RESOURCES
 from zonewise_scheduler.tas.snapshot.assignment_failure import ExclusionStats
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from zonewise_common.k8s.taints import Toleration
+    from zonewise_common.k8s.taints import Taint, Toleration
     from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
     from zonewise_scheduler.quota.topology.types import PreferredSchedulingTerm
     from zonewise_scheduler.tas.tree.topology_tree import TopologyTree
@@ -99,21 +100,27 @@ class LeafNodes:
         tainted, unselected = codes == _TAINTS, codes == _AFFINITY
         fails_selector = self._nodes.filter_codes(constraints._replace(terms=None))[rows] == _AFFINITY
         mask = ~(tainted | unselected)
+        taints, avoided = self._count_taints(rows[tainted], constraints)
         exclusions = ExclusionStats(
             leaf_count,
             int(fails_selector.sum()),
             int((unselected & ~fails_selector).sum()),
-            taints=self._count_untolerated_taints(rows[tainted], constraints),
+            taints=taints,
+            avoided=avoided,
         )
         return MatchingLeaves(mask, np.where(mask, self._score(preferences, constraints, rows), 0), exclusions)
 
-    def _count_untolerated_taints(self, rows: NDArray[np.int64], constraints: Constraints) -> Mapping[str, int]:
-        """Return how many nodes each taint excludes."""
-        node_counts: dict[str, int] = {}
-        for taints, count in self._nodes.taints(rows):
-            taint = str(find_matching_untolerated_taint(taints, constraints.tolerations))
-            node_counts[taint] = node_counts.get(taint, 0) + count
-        return node_counts
+    def _count_taints(self, rows: NDArray[np.int64], constraints: Constraints) -> tuple[dict[str, int], dict[str, int]]:
+        """Return how many nodes each taint excludes, and each condition that gangs avoid."""
+        taints: dict[str, int] = {}
+        avoided: dict[Taint, list[str]] = {}
+        for node_taints, count in self._nodes.taints(rows):
+            taint = find_matching_untolerated_taint(node_taints, constraints.tolerations)
+            if taint is not None and taint.key == KEY:
+                avoided.setdefault(taint, []).extend(self._nodes.names(rows, node_taints))
+            else:
+                taints[str(taint)] = taints.get(str(taint), 0) + count
+        return taints, {describe_condition(taint, sorted(nodes)): len(nodes) for taint, nodes in avoided.items()}
 
     def _score(
         self, preferences: Sequence[PreferredSchedulingTerm], constraints: Constraints, rows: NDArray[np.int64]

@@ -43,6 +43,14 @@ def test_evaluated_again_only_where_something_changed() -> None:
     assert node.state(machine, None).evaluation == NodeRules("node-1", lambda: ()).state(machine, None).evaluation
 
 
+def test_labels_that_the_cluster_denies_are_told() -> None:
+    node = NodeRules("node-1", lambda: (parse_object(DOCUMENT),), policy=((), ("example.com",), ""))
+    state = node.state(gpu_server(), None)
+    assert state.evaluation is not None
+    assert state.evaluation.labels == {}
+    assert "the namespace example.com is denied by rules.denyLabelNs" in state.problems[-1]
+
+
 def test_unknown_rules_are_not_none() -> None:
     assert NodeRules("node-1", lambda: None).state(gpu_server(), None) == (None, (UNKNOWN,))
     assert NodeRules("node-1", lambda: None, lambda: "no").state(gpu_server(), None).problems == (f"{UNKNOWN}: no",)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from zonewise.gfd.config_files import DevicePluginConfigFile
-from zonewise.gfd.types import NO_DEVICE_PLUGIN_CONFIG, DevicePluginConfig
+from zonewise.gfd.types import DMI_PRODUCT, NO_DEVICE_PLUGIN_CONFIG, DevicePluginConfig
 from zonewise.machine.files import DirectoryFiles
 
 if TYPE_CHECKING:
@@ -68,3 +68,24 @@ def test_damage_keeps_the_last_good_content(tmp_path: Path) -> None:
     assert file.read() == (good[0], (problem,))
     path.write_text("")
     assert file.read() == (DevicePluginConfig("none"), ())
+
+
+@pytest.mark.parametrize("by_setting", [False, True])
+def test_the_file_with_the_type_of_the_machine(tmp_path: Path, by_setting: bool) -> None:
+    kind, config = tmp_path / "type", tmp_path / "config.yaml"
+    named = tmp_path / "other" if by_setting else kind
+    config.write_text(f"flags: {{gfd: {{machineTypeFile: {named}}}}}")
+    reader = DevicePluginConfigFile(DirectoryFiles("/"), str(config), machine_type_file=str(kind) if by_setting else "")
+    read, problems = reader.read()
+    assert (read and read.machine_type) == ""
+    assert problems == (f"{kind}: cannot be read: No such file or directory; nvidia.com/gpu.machine is unknown",)
+    kind.write_text("DGX H100\n")
+    read, problems = reader.read()
+    assert (read and read.machine_type, problems) == ("DGX H100", ())
+
+
+def test_the_default_file_is_a_fact_of_the_firmware(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(f"flags: {{gfd: {{machineTypeFile: {DMI_PRODUCT}}}}}")
+    config, problems = config_file(tmp_path / "config.yaml").read()
+    assert config is not None
+    assert (config.machine_type, problems) == (None, ())

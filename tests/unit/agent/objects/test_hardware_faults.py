@@ -8,7 +8,6 @@ import pytest
 
 from support.health_stories import FIRST, FIRST_GPU, POD, Story, gpu, xid
 from zonewise.objects.hardware_faults import (
-    NODE_CONDITIONS,
     device_health,
     event_message,
     event_suffix,
@@ -16,6 +15,7 @@ from zonewise.objects.hardware_faults import (
     pod_condition,
     reason,
 )
+from zonewise_common.k8s.hardware_conditions import NODE_CONDITIONS
 
 
 def story(code: int) -> Story:

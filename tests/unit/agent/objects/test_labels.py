@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from support.any_machines import any_machines
 from support.machine_parts import Slot, function
 from support.machines import ALL, MIB, big_machine, gpu_server, grace_blackwell, hybrid, small_vm, tiered_memory
+from zonewise.gfd.types import DevicePluginConfig
 from zonewise.machine.model.cpu import Model
 from zonewise.machine.model.gpu import Mig, MigInstance
 from zonewise.machine.model.host import Firmware, Kernel, Nvdimm, Virtualization
@@ -266,6 +267,12 @@ def test_unknown_sharing() -> None:
 def test_a_machine_without_a_name() -> None:
     """It is "unknown", as GFD has it."""
     assert gfd(gpu_server()._replace(firmware=Firmware()))["gpu.machine"] == "unknown"
+
+
+def test_the_type_of_the_machine_from_a_file() -> None:
+    for content, label in (("DGX H100", "DGX-H100"), ("", "unknown")):
+        config = LabelConfig(DevicePluginConfig(machine_type=content))
+        assert machine_to_labels(gpu_server(), config=config)["nvidia.com/gpu.machine"] == label
 
 
 def test_two_models_on_a_node() -> None:

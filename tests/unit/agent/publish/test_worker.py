@@ -10,7 +10,7 @@ import pytest
 from support.waiting import PATIENCE
 from zonewise.publish.worker import PublishWorker
 from zonewise_common.kube.backoff import Backoff
-from zonewise_common.kube.errors import NotFound, TooManyRequests, TransportError
+from zonewise_common.kube.errors import ApiError, Forbidden, NotFound, TooManyRequests, TransportError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -165,3 +165,17 @@ def test_closing_interrupts_waiting() -> None:
     assert failed.wait(PATIENCE)
     worker.close()
     assert not any(thread.name == "publish-number" for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize(("error", "is_refusal"), [(Forbidden, True), (ApiError, False)])
+def test_a_refusal_is_logged_with_what_gives_the_right(
+    sink: Sink, caplog: pytest.LogCaptureFixture, error: type[ApiError], is_refusal: bool
+) -> None:
+    sink.errors = [error(403 if is_refusal else 500, "R", "no")]
+    worker = PublishWorker("number", sink.publish, sink.failures.append, backoff=QUICK, advice="components/a does")
+    worker.start()
+    worker.submit(1)
+    assert worker.wait_idle(PATIENCE)
+    worker.close()
+    [record] = [one for one in caplog.records if "cannot publish" in one.message]
+    assert ("components/a does" in record.message) is is_refusal

@@ -193,13 +193,14 @@ def test_no_line_of_the_default_matrix_is_too_long(machine: Machine, width: int)
     assert all(column_width(line) <= width for line in render_matrix(machine, width, everything=False).split("\n"))
 
 
-def test_an_accelerator_computes_and_an_engine_of_the_chipset_does_not() -> None:
-    """Both are DMA engines to the kernel; Intel's DSA has the driver idxd."""
+def test_a_dma_engine_is_no_accelerator() -> None:
     machine = small_vm()
     address = "0000:00:1e.0"
     engines = (*machine.pci, function(address, "0880", ("8086", "0b25"), Slot("pci0000:00", (), 0)))
     machine = with_links(machine._replace(pci=engines))
-    for driver, shown in (("idxd", True), ("ioatdma", False), (None, False)):
-        engine = Accelerator("dsa0", address, 0, "dma", "8086", "0b25", driver)
-        names = {row for row, _ in read(render_matrix(machine._replace(accelerators=(engine,)), 200))}
-        assert ("dsa0" in names) == shown
+    device = Accelerator("dsa0", address, 0, "dma", "8086", "0b25", "idxd")
+    for changed, shown in (
+        (machine._replace(accelerators=(device._replace(kind="crypto"),)), True),
+        (machine._replace(dma_engines=(device,)), False),
+    ):
+        assert ("dsa0" in {row for row, _ in read(render_matrix(changed, 200))}) == shown

@@ -1,4 +1,4 @@
-"""Devices that compute and are no GPU: found by PCI class and ids without any driver, named as their driver names them.
+"""Devices that compute and are no GPU, and DMA engines: found by PCI class and ids, named as their driver names them.
 
 Class codes are too coarse: half of these devices have the class "system peripheral". So this module has tables of ids,
 and of the device classes that drivers register.
@@ -37,8 +37,11 @@ class _Registry(NamedTuple):
     """Whether devices without a PCI function count: an FPGA of a system-on-chip does, one of its DMA channels not."""
 
 
+DMA = "dma"
+"""The kind of what copies memory, and is no accelerator."""
+
 _REGISTRIES = (
-    _Registry("sys/bus/dsa/devices", "dsa", "dma"),  # drivers/dma/idxd
+    _Registry("sys/bus/dsa/devices", "dsa", DMA),  # drivers/dma/idxd
     _Registry("sys/bus/dsa/devices", "iax", "compression"),
     _Registry("sys/class/accel", "accel", "accelerator", platform=True),  # Documentation/accel
     _Registry("sys/class/habanalabs", "hl", "accelerator"),  # the same before kernel 6.3
@@ -60,9 +63,9 @@ _NX_GZIP = "sys/devices/vio/ibm,compression-v1/nx_gzip_caps"
 _INTEL = "8086"
 _KNOWN = {
     # drivers/dma/idxd/registers.h: Data Streaming Accelerator, In-Memory Analytics Accelerator
-    (_INTEL, "0b25"): "dma",
-    (_INTEL, "11fb"): "dma",
-    (_INTEL, "1212"): "dma",
+    (_INTEL, "0b25"): DMA,
+    (_INTEL, "11fb"): DMA,
+    (_INTEL, "1212"): DMA,
     (_INTEL, "0cfe"): "compression",
     (_INTEL, "1216"): "compression",
     # Dynamic Load Balancer 2.0 and 2.5, which schedules packets
@@ -94,7 +97,7 @@ _BY_VENDOR = {"10ee": "fpga", "1172": "fpga", "1bcf": "vector", "1e60": "inferen
 """Kinds of devices with the class of an accelerator: of Xilinx, Altera, NEC, Hailo, Qualcomm."""
 
 
-_BY_DRIVER = {"ioatdma": "dma"}
+_BY_DRIVER = {"ioatdma": DMA}
 """Kinds of what has many ids and one driver: Intel's DMA engines before the Data Streaming Accelerator."""
 
 
@@ -114,16 +117,19 @@ def _collect(read: Reader, machine: Machine) -> Machine:
         if device.address is not None:
             by_address.setdefault(device.address, device)
     gpus = {gpu.address for gpu in machine.gpus}
-    accelerators: list[Accelerator] = []
+    devices: list[Accelerator] = []
     for function in machine.pci:
         device = by_address.get(function.address)
         kind = None if function.address in gpus else _kind(function, device)
         if kind is not None:
-            accelerators.append(_accelerator(read, function, device, kind))
-    accelerators += [_platform_device(read, device) for device in registered if device.address is None]
-    if not accelerators:
-        raise NoData("no accelerator")
-    return machine._replace(accelerators=tuple(accelerators))
+            devices.append(_accelerator(read, function, device, kind))
+    devices += [_platform_device(read, device) for device in registered if device.address is None]
+    if not devices:
+        raise NoData("neither an accelerator nor a DMA engine")
+    return machine._replace(
+        accelerators=tuple(device for device in devices if device.kind != DMA),
+        dma_engines=tuple(device for device in devices if device.kind == DMA),
+    )
 
 
 def _registered(read: Reader) -> list[_Registered]:
@@ -163,7 +169,8 @@ def _kind(function: PciFunction, device: _Registered | None) -> str | None:
 def _accelerator(read: Reader, function: PciFunction, device: _Registered | None, kind: str) -> Accelerator:
     name, path = (function.address, f"{DEVICES}/{function.address}") if device is None else device[:2]
     ids = f"class {function.pci_class}, {function.vendor}:{function.device}"
-    read.source(f"accelerators.{name}", path, ids, "PCI class and ids, and the class of devices that its driver has")
+    fact = "dma_engines" if kind == DMA else "accelerators"
+    read.source(f"{fact}.{name}", path, ids, "PCI class and ids, and the class of devices that its driver has")
     return Accelerator(name, function.address, function.zone, kind, function.vendor, function.device, function.driver)
 
 
@@ -178,5 +185,9 @@ def _volatile(peek: Peek) -> Hashable:
 
 
 COLLECTOR = Collector(
-    name="accelerators", provides=("accelerators",), needs=("pci", "gpus"), collect=_collect, volatile=_volatile
+    name="accelerators",
+    provides=("accelerators", "dma_engines"),
+    needs=("pci", "gpus"),
+    collect=_collect,
+    volatile=_volatile,
 )

@@ -88,7 +88,7 @@ def _ends(machine: Machine) -> tuple[list[_End], list[tuple[str, str]]]:
     """Return the endpoints to pair with each other, and virtual functions to pair with their physical one alone."""
     functions = {function.address: function for function in machine.pci}
     known = {gpu.address for gpu in machine.gpus}
-    known |= {accelerator.address for accelerator in machine.accelerators if accelerator.kind != "dma"}
+    known |= {accelerator.address for accelerator in machine.accelerators}
     known |= {disk.address for disk in machine.block_devices}  # by whatever controller: virtio, RAID, SATA
     ends = [f for f in machine.pci if is_endpoint(f) or f.address in known]
     virtual: list[tuple[str, str]] = []

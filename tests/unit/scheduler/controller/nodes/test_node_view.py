@@ -84,3 +84,16 @@ def test_a_change_is_fed_once() -> None:
     view.observe_node("node-1", decode_node(node("node-1")))
     assert view.feed(feed)
     assert not view.feed(feed)
+
+
+def test_what_gangs_avoid_keeps_no_placed_pod_off() -> None:
+    """The planner sees it as a taint; the binder of pods that are placed does not."""
+    view = NodeView()
+    node = json.loads(bytes(ready_node("node-1", "4")))
+    node["status"]["conditions"].append({"type": "GPUHardwareFault", "status": "True", "reason": "XID79"})
+    tracked = decode_node(json.dumps(node).encode(), ("GPUHardwareFault",))
+    assert "GPUHardwareFault XID79" in tracked.content
+    view.observe_node("node-1", tracked)
+    info = view.node_info("node-1")
+    assert info is not None
+    assert info.taints == ()

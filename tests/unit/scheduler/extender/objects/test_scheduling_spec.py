@@ -11,6 +11,7 @@ from zonewise_scheduler.extender.objects.scheduling_spec import (
     SchedulingSpec,
     read_scheduling_spec,
 )
+from zonewise_scheduler.nodes.node.avoided_conditions import SINGLE_POD
 from zonewise_scheduler.quota.api.pod_group_key import LABEL, GroupKey
 
 Json = dict[str, Any]
@@ -37,6 +38,11 @@ def test_a_plain_pod() -> None:
     assert spec.constraints.requests.milli_cpus == 2000
     assert spec.is_exact
     assert read({"schedulerName": "zonewise", "priority": 7})[:2] == ("zonewise", 7)
+
+
+@pytest.mark.parametrize(("labels", "tolerates"), [({}, True), ({LABEL: "g"}, False)])
+def test_only_a_pod_alone_tolerates_what_gangs_avoid(labels: dict[str, str], tolerates: bool) -> None:
+    assert (SINGLE_POD in read(labels=labels).constraints.tolerations) is tolerates
 
 
 @pytest.mark.parametrize(

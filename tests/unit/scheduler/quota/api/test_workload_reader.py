@@ -14,6 +14,7 @@ from zonewise_common.k8s.labels import Requirement
 from zonewise_common.k8s.nodeaffinity import NodeSelectorTerm
 from zonewise_common.k8s.taints import Toleration
 from zonewise_scheduler.admission.pod_spec import read_pod
+from zonewise_scheduler.nodes.node.avoided_conditions import SINGLE_POD
 from zonewise_scheduler.quota.api.workload_reader import PRIORITY_BOOST_ANNOTATION, read_workload
 from zonewise_scheduler.quota.api.workload_types import (
     Admission,
@@ -108,6 +109,14 @@ def test_workload() -> None:
             shape=read_pod(WORKLOAD["spec"]["podSets"][0]["template"]),
         ),
     )
+
+
+@pytest.mark.parametrize(("counts", "tolerates"), [((1,), True), ((4,), False), ((1, 1), False)])
+def test_only_a_pod_alone_tolerates_what_gangs_avoid(counts: tuple[int, ...], tolerates: bool) -> None:
+    pod_sets = [{"name": f"set-{i}", "count": count, "template": TEMPLATE} for i, count in enumerate(counts)]
+    workload = read_workload(with_field(WORKLOAD, "spec.podSets", pod_sets)).workload
+    assert workload is not None
+    assert {SINGLE_POD in pod_set.tolerations for pod_set in workload.pod_sets} == {tolerates}
 
 
 def test_a_request_of_zero_is_a_request() -> None:

@@ -28,6 +28,13 @@ def single_function(pci_class: str, ids: str, driver: str | None = None) -> PciT
     return tree
 
 
+def devices_of(machine: Machine) -> tuple[Accelerator, ...]:
+    """Accelerators and DMA engines; each is in one of the two lists."""
+    assert {device.kind for device in machine.dma_engines} <= {"dma"}
+    assert "dma" not in {device.kind for device in machine.accelerators}
+    return (*machine.accelerators, *machine.dma_engines)
+
+
 @pytest.mark.parametrize(
     ("pci_class", "ids", "kind"),
     [
@@ -55,7 +62,7 @@ def test_without_a_driver(pci_class: str, ids: str, kind: str) -> None:
     """Class and ids show what a function is without a driver; its name is then its address."""
     discovered = single_function(pci_class, ids).collect(ONE_ZONE)
     vendor, device = ids.split(":")
-    assert discovered.machine.accelerators == (Accelerator(ADDRESS, ADDRESS, 0, kind, vendor, device, None),)
+    assert devices_of(discovered.machine) == (Accelerator(ADDRESS, ADDRESS, 0, kind, vendor, device, None),)
     assert discovered.problems == []
 
 
@@ -94,8 +101,9 @@ def test_with_a_driver(pci_class: str, ids: str, driver: str, entry: str, below:
     tree.contents[entry] = f"{'../' * (entry.count('/') - 1)}devices/{WAY}/{below}"
     discovered = tree.collect(ONE_ZONE)
     vendor, device = ids.split(":")
-    assert discovered.machine.accelerators == (Accelerator(name, ADDRESS, 0, kind, vendor, device, driver),)
-    assert f"accelerators.{name}" in discovered.sources
+    assert devices_of(discovered.machine) == (Accelerator(name, ADDRESS, 0, kind, vendor, device, driver),)
+    fact = "dma_engines" if kind == "dma" else "accelerators"
+    assert f"{fact}.{name}" in discovered.sources
 
 
 def test_channels_of_an_engine_form_a_single_accelerator() -> None:
@@ -103,7 +111,7 @@ def test_channels_of_an_engine_form_a_single_accelerator() -> None:
     tree = single_function("088000", "8086:3c20", "ioatdma")
     for name in ("dma4chan0", "dma4chan1", "dma4chan2"):
         tree.contents[f"sys/class/dma/{name}"] = f"../../devices/{WAY}/dma/{name}"
-    assert [accelerator.name for accelerator in tree.collect(ONE_ZONE).machine.accelerators] == ["dma4chan0"]
+    assert [accelerator.name for accelerator in devices_of(tree.collect(ONE_ZONE).machine)] == ["dma4chan0"]
 
 
 def test_work_queues_are_no_devices() -> None:
@@ -111,7 +119,7 @@ def test_work_queues_are_no_devices() -> None:
     tree = single_function("088000", "8086:0b25", "idxd")
     for name in ("engine0.0", "group0.0", "wq0.0", "dsa0"):
         tree.contents[f"sys/bus/dsa/devices/{name}"] = f"../../../devices/{WAY}/dsa0/{name}"
-    assert [accelerator.name for accelerator in tree.collect(ONE_ZONE).machine.accelerators] == ["dsa0"]
+    assert [accelerator.name for accelerator in devices_of(tree.collect(ONE_ZONE).machine)] == ["dsa0"]
 
 
 @pytest.mark.parametrize(
@@ -142,14 +150,14 @@ def test_order_is_by_address() -> None:
     for domain in (0x10000, 0, 1):
         tree.add(f"pci{domain:04x}:00/{domain:04x}:00:00.0", "120000", "1da3:1020:1da3:0000")
     tree.contents["sys/class/fpga_manager/fpga0"] = "../../devices/platform/fpga_manager/fpga0"
-    names = [accelerator.name for accelerator in tree.collect(ONE_ZONE).machine.accelerators]
+    names = [accelerator.name for accelerator in devices_of(tree.collect(ONE_ZONE).machine)]
     assert names == ["0000:00:00.0", "0001:00:00.0", "10000:00:00.0", "fpga0"]
 
 
 def test_none_is_no_data() -> None:
     """Most machines have none."""
     machine = single_function(NETWORK, "15b3:1021").collect(ONE_ZONE).machine
-    with pytest.raises(NoData, match="no accelerator"):
+    with pytest.raises(NoData, match="neither an accelerator"):
         COLLECTOR.collect(Reader(MemoryFiles([])), machine)
 
 
@@ -166,7 +174,7 @@ def test_no_link_stops_it(target: str) -> None:
     """Wherever an entry leads, there is no exception, and the function stays what it is."""
     tree = single_function("0b4000", "1bcf:001c")
     tree.contents["sys/class/ve/ve0"] = target
-    assert [accelerator.kind for accelerator in tree.collect(ONE_ZONE).machine.accelerators] == ["vector"]
+    assert [accelerator.kind for accelerator in devices_of(tree.collect(ONE_ZONE).machine)] == ["vector"]
 
 
 def test_the_compression_of_power() -> None:

@@ -1,0 +1,86 @@
+"""One Event on the Node that is written again and again: a later occurrence raises its count."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from zonewise.publish.nrt_publisher import FIELD_MANAGER
+from zonewise_common.kube.errors import KubeError
+from zonewise_common.kube.events import Occurrences, event, node_reference, utc_now
+from zonewise_common.kube.resources import EVENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from zonewise_common.kube.resources import Resource
+
+log = logging.getLogger(__name__)
+
+
+class EventClient(Protocol):
+    """The part of a zonewise.kube Client that is needed."""
+
+    def apply(self, resource: Resource, obj: dict[str, Any], *, field_manager: str) -> dict[str, Any]:
+        """Apply a whole object, and return the result."""
+        ...
+
+
+class EventIdentity(NamedTuple):
+    """What all writes of an Event have in common."""
+
+    suffix: str
+    """Of its name, after that of the Node."""
+    reason: str
+    subject: str
+    """What it tells, for the log where it cannot be written: "tells of the repairs"."""
+    interval: float
+    """Seconds between two writes. API servers keep an Event for an hour after its last write (--event-ttl)."""
+
+
+class NodeEvent:
+    """The Event of one node. Not for several threads at once."""
+
+    def __init__(
+        self,
+        identity: EventIdentity,
+        client: EventClient,
+        node: str,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
+        """Take the seconds of a monotonic clock, and the time of day."""
+        self._identity = identity
+        self._client = client
+        self._node = node
+        self._clock = clock
+        self._now = now
+        self._seen = Occurrences(now(), now(), 0)
+        self._written_at = -math.inf
+
+    @property
+    def is_due(self) -> bool:
+        """Return whether the interval since the last write is over."""
+        return self._clock() - self._written_at >= self._identity.interval
+
+    def count(self, *, anew: bool = False) -> None:
+        """Count an occurrence; `anew`: as the first one."""
+        now = self._now()
+        self._seen = Occurrences(now, now) if anew else self._seen._replace(last=now, total=self._seen.total + 1)
+
+    def write(self, message: str) -> bool:
+        """Write the Event; return whether that was possible. A failure is logged."""
+        suffix, reason, subject, _ = self._identity
+        body = event(
+            node_reference(self._node), suffix, FIELD_MANAGER, reason, message, event_type="Warning", seen=self._seen
+        )
+        try:
+            self._client.apply(EVENTS, body, field_manager=FIELD_MANAGER)
+        except KubeError as error:
+            log.warning("no event on the Node %s: %s", subject, error)
+            return False
+        self._written_at = self._clock()
+        return True

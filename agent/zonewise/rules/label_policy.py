@@ -1,0 +1,72 @@
+"""Which labels rules may set on this cluster, as three settings of NFD's master decide.
+
+The order is that of pkg/nfd-master/nfd-master.go, filterFeatureLabel: a namespace that is reserved or denied is open
+where it is an extra one. NFD does not check the value of such a label. Here it is checked: an API server rejects all
+labels of a write for one invalid value.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+from zonewise.rules.regexps import compile_regexp, encoded
+from zonewise.rules.types import RuleError
+from zonewise.rules.validation import is_label_value, label_error, reserved_namespace
+
+
+class LabelPolicy(NamedTuple):
+    """What the cluster's administrator allows beside, and instead of, what every rule may set."""
+
+    extra_namespaces: tuple[str, ...] = ()
+    """extraLabelNs: open, although they are reserved or denied."""
+    denied_namespaces: tuple[str, ...] = ()
+    """denyLabelNs: whole names, or ends of names after a "*"."""
+    allowed_names: str = ""
+    """labelWhiteList: a regular expression that names match without their namespace; "" for all."""
+
+    def error(self, name: str, value: str) -> str:
+        """Return why a label may not be set; empty where it may. Raises RuleError for an invalid expression."""
+        namespace, _, base = name.partition("/")
+        if (reserved_namespace(name) or self._denies(namespace)) and namespace not in self.extra_namespaces:
+            reason = label_error(name, value)
+            return reason or f"the namespace {namespace} is denied by rules.denyLabelNs"
+        if namespace in self.extra_namespaces:
+            if not is_label_value(value):
+                return f"{value[:100]!r} is no value of a label"
+        elif reason := label_error(name, value):
+            return reason
+        if self.allowed_names and compile_regexp(self.allowed_names).search(encoded(base)) is None:
+            return f"its name does not match rules.labelWhiteList, {self.allowed_names[:100]!r}"
+        return ""
+
+    def _denies(self, namespace: str) -> bool:
+        return any(
+            namespace.endswith(denied.lstrip("*")) if denied.startswith("*") else namespace == denied
+            for denied in self.denied_namespaces
+        )
+
+
+DEFAULT_POLICY = LabelPolicy()
+
+
+def namespaces(value: object) -> tuple[str, ...]:
+    """Accept namespaces of labels, as a list or separated by commas."""
+    items = cast("list[object]", value) if isinstance(value, list) else str(value).split(",")
+    if not isinstance(value, str | list) or not all(isinstance(item, str) for item in items):
+        raise ValueError("must be namespaces of labels, separated by commas")
+    names = tuple(name for item in items if (name := str(item).strip()))
+    for name in names:
+        if "/" in name or " " in name:
+            raise ValueError(f"must be namespaces of labels, such as example.com: {name!r} is none")
+    return names
+
+
+def expression(value: object) -> str:
+    """Accept a regular expression of RE2."""
+    if not isinstance(value, str):
+        raise ValueError("must be a regular expression")
+    try:
+        compile_regexp(value)
+    except RuleError as error:
+        raise ValueError(f"must be a regular expression: {error}") from error
+    return value

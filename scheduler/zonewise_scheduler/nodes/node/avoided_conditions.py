@@ -1,0 +1,56 @@
+"""Nodes that gangs avoid for a condition of theirs, such as GPUHardwareFault: a taint that only this program sees.
+
+An avoided condition that is True counts as a taint with the effect NoSchedule. A pod alone tolerates it: where the node
+fails, one pod is lost, and of a gang all pods. A Node's own taint keeps every pod off.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zonewise_common.k8s.fields import object_in, objects_in
+from zonewise_common.k8s.taints import Taint, Toleration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from zonewise_scheduler.nodes.node.node_info import NodeInfo
+
+KEY = "zonewise.dev/avoided-condition"
+"""Of the taint, which is on no Node of the API server."""
+SINGLE_POD = Toleration(KEY, "Exists")
+"""What a pod has that is no part of a gang."""
+_MAX_NAMES = 3
+_MAX_VALUE = 200
+
+
+def with_avoided_conditions(node: Mapping[str, Any], types: Iterable[str]) -> Mapping[str, Any]:
+    """Return a v1.Node with a taint for each avoided condition that is True. Raises FieldError."""
+    avoided = frozenset(types)
+    taints = [
+        {"key": KEY, "value": _value(condition), "effect": "NoSchedule"}
+        for condition in objects_in(object_in(node, "status", ""), "conditions", "status.")
+        if condition.get("type") in avoided and condition.get("status") == "True"
+    ]
+    if not taints:
+        return node
+    spec = object_in(node, "spec", "")
+    return {**node, "spec": {**spec, "taints": [*objects_in(spec, "taints", "spec."), *taints]}}
+
+
+def without_avoided_conditions(node: NodeInfo) -> NodeInfo:
+    """Return a node without these taints."""
+    return node._replace(taints=tuple(taint for taint in node.taints if taint.key != KEY))
+
+
+def describe_condition(taint: Taint, nodes: Sequence[str]) -> str:
+    """Return why a gang avoids nodes: "node-7: GPUHardwareFault XID79"."""
+    more = len(nodes) - _MAX_NAMES
+    names = ", ".join(nodes[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
+    return f"{names}: {taint.value}"
+
+
+def _value(condition: Mapping[str, Any]) -> str:
+    """Return type and reason; the value of no real taint has a space."""
+    reason = condition.get("reason")
+    return f"{condition['type']} {reason if isinstance(reason, str) else ''}".strip()[:_MAX_VALUE]
