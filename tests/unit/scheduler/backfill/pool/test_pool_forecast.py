@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 
 from support.pool_jobs import PoolCase, cpus, job, pool_cases
+from support.pool_runs import PoolRun, run_pool
 from zonewise_scheduler.backfill.arrival_history import DAY, ArrivalHistory
 from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
@@ -18,12 +19,11 @@ from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
 from zonewise_scheduler.backfill.pool.pool_state import PoolState
 from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
 from zonewise_scheduler.backfill.run_time_samples import MIN_SAMPLES
-from zonewise_scheduler.simulator.pool_simulation import Task, simulate_pool
+from zonewise_scheduler.simulator.pool_simulation import Task
 
 if TYPE_CHECKING:
     from zonewise_scheduler.backfill.pool.job import Job
     from zonewise_scheduler.backfill.pool.pool_state import PoolDecision, PoolPolicy
-    from zonewise_scheduler.simulator.pool_simulation import PoolResult
 
 ANN = ("ann", "q", "solve")
 POLICIES = ["fifo", "greedy", "easy-sjbf", "conservative", "depth-2", DEFAULT_POLICY]
@@ -178,10 +178,10 @@ class Sampling:
     def ended(self, now: float, job: Job, run: float) -> None: ...
 
 
-def simulated(case: PoolCase, name: str, *, sampling: bool) -> tuple[PoolResult, Sampling]:
+def simulated(case: PoolCase, name: str, *, sampling: bool) -> tuple[PoolRun, Sampling]:
     policy = pool_policy_named(name, 5.0)
     observer = Sampling(policy)
-    return simulate_pool(case.tasks, case.capacity, policy, observer if sampling else None), observer
+    return run_pool(case.tasks, case.capacity, policy, observer if sampling else None), observer
 
 
 @pytest.mark.parametrize("name", POLICIES)
