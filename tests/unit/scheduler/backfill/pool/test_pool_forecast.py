@@ -14,7 +14,7 @@ from support.pool_runs import PoolRun, run_pool
 from zonewise_scheduler.backfill.arrival_history import DAY, ArrivalHistory
 from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
-from zonewise_scheduler.backfill.pool.pool_forecast import MAX_PLAYS, sample_starts
+from zonewise_scheduler.backfill.pool.pool_forecast import MAX_PLAYS, number_of_pool_plays, sample_starts
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
 from zonewise_scheduler.backfill.pool.pool_state import PoolState
 from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
@@ -207,3 +207,12 @@ def _apart(task: Task) -> Task:
     serial = task.job.serial
     walltime = task.job.walltime * 37 + serial / 1024
     return Task(replace(task.job, submitted=100 * serial + serial / 64, walltime=walltime), walltime)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "plays"),
+    [(0, 48), (175, 48), (176, 47), (299, 16), (399, 10), (500, 7), (1332, 3), (5000, 3)],
+)
+def test_a_pool_of_few_jobs_is_played_more_often(jobs: int, plays: int) -> None:
+    """So often that the squares of its jobs sum up to 1.5 million, or its jobs to 4,000; and three times at least."""
+    assert number_of_pool_plays(jobs) == plays
