@@ -156,3 +156,16 @@ def test_starts_ascend(waits: list[float], samples: list[float], bound: float) -
     earliest, likely, latest = calibrated(waits).forecast("new", "q", 0, samples, bound)
     assert 0 <= earliest <= likely <= latest
     assert latest <= bound
+
+
+@pytest.mark.parametrize(("share", "newest"), [(1.0, 40), (0.5, 20), (0.24, 9), (0.0, 0)])
+def test_a_share_of_the_state_has_the_newest_of_each_kind(share: float, newest: int) -> None:
+    calibration = calibrated([float(wait) for wait in range(100, 140)])
+    for index in range(40):
+        calibration.forecast((index, "open"), "q", float(index), [100] * 3)
+    whole, state = calibration.state(), calibration.state(share)
+    assert [forecast.key for forecast in state.open] == [(index, "open") for index in range(40)][40 - newest :]
+    assert [scores.group for scores in state.scores] == ([None, "q"] if newest else [])
+    for scores, every in zip(state.scores, whole.scores, strict=False):
+        assert len(every.scores) == 40
+        assert scores.scores == every.scores[40 - newest :]

@@ -132,6 +132,22 @@ def test_the_jobs_of_the_day_before_come_again() -> None:
     assert {start - now for starts in sampled.values() for start in starts} == {200 + 9 * 60}
 
 
+def test_a_job_that_comes_again_starts_where_it_fits_and_not_before_its_time() -> None:
+    """Six of eight CPUs are in use until 100 s. At 50 s a job of two comes, at 120 s another one, for 100 s each."""
+    history = no_inputs()
+    for serial, time in ((0, 50.0), (1, 120.0)):
+        earlier = job(serial, 2, 100, time, history_keys=("ben",))
+        history.arrivals.observe(earlier, earlier, earlier.submitted)
+        history.arrivals.observe_end(earlier, 100)
+    now = DAY + 50 - 1e-9
+    state = PoolState(cpus(8))
+    state.start(job(100, 6, 100), now - 50)
+    state.submit(job(101, 8, 10, now))
+    history.arrivals.observe("first", job(9, 9, 1), 0.0)
+    sampled = sample_starts(now, state, pool_policy_named("greedy"), history)
+    assert {round(start - DAY) for starts in sampled.values() for start in starts} == {220}
+
+
 def test_the_same_question_has_the_same_answer_and_changes_nothing() -> None:
     state = running((0, 8, 100))
     state.submit(job(1, 8, 100, history_keys=ANN))
