@@ -40,7 +40,7 @@ _LOW, _LIKELY, _HIGH = 0.0, 0.5, 0.9
 where it begins at the least score."""
 _SOFTENING = 60.0
 """Seconds that are added to waits, so that those of seconds have near logarithms."""
-_MIN_SCALE = 0.25
+_MIN_SCALE = 0.35
 """Added to each scale, so that equal samples do not make an interval of one point."""
 _MAX_WAIT = 30 * 24 * 3600.0
 """Seconds; no bound of an interval is later, since a later one says nothing."""
