@@ -28,8 +28,11 @@ from zonewise_scheduler.backfill.pool.pool_forecast import sample_starts
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
 from zonewise_scheduler.backfill.pool.pool_state import PoolState
 from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
-from zonewise_scheduler.simulator.pool_log import COLUMNS, PROCESSORS, build_pool_history, build_tasks
-from zonewise_scheduler.simulator.pool_simulation import PoolResult, simulate_pool
+from zonewise_scheduler.simulator.history import History
+from zonewise_scheduler.simulator.number_column import NumberColumn
+from zonewise_scheduler.simulator.pool_log import COLUMNS, PROCESSORS, LogHistory, build_tasks
+from zonewise_scheduler.simulator.pool_simulation import stream_pool
+from zonewise_scheduler.simulator.reservations import FirstReservations
 from zonewise_scheduler.simulator.summary import Summary, summarise
 from zonewise_scheduler.simulator.swf import LoggedJob, read_swf
 
@@ -115,7 +118,7 @@ def _peer(jobs: Sequence[LoggedJob], python: str | None) -> Iterator[Row]:
         return
     found = json.loads(done.stdout.splitlines()[-1])
     taken, outcome = _timed(jobs, 100, "fifo")
-    waits = {task.job.name: outcome.starts[task.job] - task.job.submitted for task in outcome.tasks}
+    waits = {job.name: job.wait for job in outcome.jobs}
     same = sum(found["waits"].get(name) == wait for name, wait in waits.items())
     yield Row(f"accasim, FIFO, first {len(jobs):,} jobs: equal waits", f"{same:,}", f"{len(jobs):,}", same == len(jobs))
     yield Row("... accasim / ours", f"{found['seconds']:.1f} s = {found['seconds'] / taken:.0f}")
@@ -128,11 +131,11 @@ def _line(job: LoggedJob) -> str:
     return f"{known} {job.user} {tail}\n"
 
 
-def _timed(jobs: Sequence[LoggedJob], processors: int, policy: str) -> tuple[float, PoolResult]:
-    tasks, capacity = build_tasks(jobs), COLUMNS.pack_available({PROCESSORS: processors})
-    started = time.process_time()
-    outcome = simulate_pool(tasks, capacity, pool_policy_named(policy))
-    return time.process_time() - started, outcome
+def _timed(jobs: Sequence[LoggedJob], processors: int, policy: str) -> tuple[float, History]:
+    tasks, capacity, starts = build_tasks(jobs), COLUMNS.pack_available({PROCESSORS: processors}), NumberColumn()
+    cost = stream_pool(tasks, capacity, pool_policy_named(policy), lambda job, now: starts.__setitem__(job.serial, now))
+    jobs_with_starts = LogHistory(tasks, starts, FirstReservations(), {})
+    return cost.seconds, History(jobs_with_starts, COLUMNS.unpack_available(capacity), *cost)
 
 
 def _replanned(kth: Sequence[LoggedJob], size: int, policy: str) -> float:
@@ -173,18 +176,17 @@ def _forecast(kth: Sequence[LoggedJob], waiting: int) -> float:
 
 
 def _summary(jobs: Sequence[LoggedJob], processors: int, policy: str) -> Summary:
-    outcome = _timed(jobs, processors, policy)[1]
-    return summarise(build_pool_history(outcome, COLUMNS, COLUMNS.pack_available({PROCESSORS: processors})))
+    return summarise(_timed(jobs, processors, policy)[1])
 
 
 def _arrival(job: LoggedJob) -> tuple[float, int]:
     return (job.submit_time, job.job_number)
 
 
-def _queue(outcome: PoolResult) -> float:
+def _queue(history: History) -> float:
     """Return how many jobs waited on average (Little's law)."""
-    submitted = [task.job.submitted for task in outcome.tasks]
-    return sum(outcome.starts[task.job] - task.job.submitted for task in outcome.tasks) / (submitted[-1] - submitted[0])
+    result = summarise(history)
+    return result.wait_mean * result.jobs / (history.jobs[-1].submitted - history.jobs[0].submitted)
 
 
 def repeated(jobs: Sequence[LoggedJob], size: int) -> list[LoggedJob]:

@@ -13,15 +13,14 @@ import pytest
 
 from support.guides import QUEUE, WAITS_BY_LOG, WAITS_BY_POLICY
 from support.snapshots import PROJECT
-from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
-from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
-from zonewise_scheduler.simulator.pool_log import COLUMNS, PROCESSORS, build_pool_history, build_tasks
-from zonewise_scheduler.simulator.pool_simulation import simulate_pool
+from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, policy_named
+from zonewise_scheduler.simulator.pool_log import PROCESSORS
+from zonewise_scheduler.simulator.runner import RunOptions, run_policy
 from zonewise_scheduler.simulator.summary import Summary, summarise
 from zonewise_scheduler.simulator.swf import SwfLog, read_swf
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.simulator.pool_simulation import PoolResult
+    from zonewise_scheduler.simulator.history import History
 
 TRACES = PROJECT.parent / "shared" / "traces"
 KTH, KTH_EXACT, CURIE = "KTH-SP2.easy", "KTH-SP2.easy-sjbf-exact", "CEA-Curie-sample"
@@ -39,19 +38,13 @@ def log(name: str) -> SwfLog:
     return read_swf(TRACES / f"{name}.swf.gz")
 
 
-def run(name: str, policy: str, *, exact: bool = False) -> PoolResult:
-    return simulate_pool(build_tasks(log(name).jobs, exact=exact), capacity(name), pool_policy_named(policy))
+def run(name: str, policy: str, *, exact: bool = False) -> History:
+    return run_policy(log(name), policy_named(policy), RunOptions(exact=exact))
 
 
 @functools.cache
 def summary(name: str, policy: str) -> Summary:
-    return summarise(build_pool_history(run(name, policy), COLUMNS, capacity(name)))
-
-
-def capacity(name: str) -> int:
-    processors = log(name).processors
-    assert processors is not None
-    return COLUMNS.pack_available({PROCESSORS: processors})
+    return summarise(run(name, policy))
 
 
 @pytest.mark.parametrize(
@@ -74,8 +67,7 @@ def test_logs_are_read_whole(name: str, jobs: int, processors: int) -> None:
     ],
 )
 def test_every_job_waits_as_long_as_in_the_published_experiment(name: str, policy: str, exact: bool) -> None:
-    outcome = run(name, policy, exact=exact)
-    waits = {task.job.name: outcome.starts[task.job] - task.job.submitted for task in outcome.tasks}
+    waits = {job.name: job.wait for job in run(name, policy, exact=exact).jobs}
     assert waits == {str(one.job_number): one.wait_time for one in log(name).jobs}
 
 

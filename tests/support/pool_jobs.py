@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypothesis import strategies as st
 
+from support.pool_runs import PoolRun, run_pool
 from zonewise_scheduler.backfill.pool.job import Job
 from zonewise_scheduler.backfill.pool.packed_amounts import ResourcePacking
-from zonewise_scheduler.simulator.pool_simulation import PoolResult, Task, simulate_pool
+from zonewise_scheduler.simulator.pool_simulation import Task
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,11 +108,11 @@ class ReservationWatcher:
 
 def starts(tasks: Sequence[Task], capacity: int, policy: PoolPolicy) -> list[float]:
     """The start of each job, in the order given."""
-    outcome = simulate_pool(tasks, capacity, policy)
+    outcome = run_pool(tasks, capacity, policy)
     return [outcome.starts[task_.job] for task_ in tasks]
 
 
-def watch_reservations(case: PoolCase, policy: PoolPolicy) -> tuple[PoolResult, ReservationWatcher]:
+def watch_reservations(case: PoolCase, policy: PoolPolicy) -> tuple[PoolRun, ReservationWatcher]:
     """Run a case, watching its reservations."""
     watcher = ReservationWatcher(policy, case.packing)
-    return simulate_pool(case.tasks, case.capacity, policy, watcher), watcher
+    return run_pool(case.tasks, case.capacity, policy, watcher), watcher

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING, TypedDict, cast
+from typing import TYPE_CHECKING, NotRequired, TypedDict, cast
 
 from zonewise_scheduler.backfill.forecast_calibration import (
     CalibrationState,
@@ -53,10 +53,10 @@ class ForecastDocument(TypedDict):
     """History keys and walltime."""
     runs: list[tuple[int, float]]
     """Group and run time, in the order of the ends."""
-    open: list[tuple[str, str, float, float, float]]
+    open_forecasts: NotRequired[list[tuple[str, str, float, float, float, float]]]
     """Key of the workload, queue, and the other fields of OpenForecast."""
-    scores: list[tuple[str | None, list[float]]]
-    """By queue; None: of all."""
+    queue_scores: NotRequired[list[tuple[str | None, list[float]]]]
+    """By queue; None: of all. Those of one scale for both sides had other names, and are not read."""
 
 
 def make_forecast_document(history: ForecastHistory, share: float = 1.0) -> ForecastDocument:
@@ -83,11 +83,11 @@ def make_forecast_document(history: ForecastHistory, share: float = 1.0) -> Fore
         "arrivals": arrivals,
         "groups": [([str(key) for key in keys], _finite(walltime)) for keys, walltime in groups],
         "runs": runs,
-        "open": [
-            (str(key), str(group), round(time, 1), round(centre, 3), round(scale, 3))
-            for key, group, time, centre, scale in state.open
+        "open_forecasts": [
+            (str(key), str(group), round(time, 1), round(centre, 3), round(below, 3), round(above, 3))
+            for key, group, time, centre, below, above in state.open
         ],
-        "scores": [
+        "queue_scores": [
             (None if group is None else str(group), [round(score, 3) for score in scores])
             for group, scores in state.scores
         ],
@@ -111,8 +111,8 @@ def read_forecast_document(document: ForecastDocument) -> ForecastHistory:
         history.run_times.observe(ObservedRun(run_time, walltime, keys), run_time)
     history.calibration = ForecastCalibration.from_state(
         CalibrationState(
-            tuple(OpenForecast(*forecast) for forecast in document["open"]),
-            tuple(GroupScores(group, tuple(scores)) for group, scores in document["scores"]),
+            tuple(OpenForecast(*forecast) for forecast in document.get("open_forecasts", ())),
+            tuple(GroupScores(group, tuple(scores)) for group, scores in document.get("queue_scores", ())),
         )
     )
     return history

@@ -100,6 +100,8 @@ class PlannerFeed:
         self.state.assumed = set()
         self.problems: dict[str, tuple[str, ...]] = {}
         """What is invalid in each queue, flavor or topology, by kind and name: "localQueues/namespace/name"."""
+        self.applied = 0
+        """Number of entries that were applied; passes do not count."""
         self._nodes = nodes
         self._record = record
         self._flavors: tuple[ResourceFlavor, ...] = ()
@@ -199,6 +201,7 @@ class PlannerFeed:
             raise ValueError(f"not an entry of a planner: {entry['entry']!r:.80}")
         if self._record is not None:
             self._record(entry)
+        self.applied += 1
         handler(entry)
 
     # --- what entries do

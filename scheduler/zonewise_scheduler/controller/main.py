@@ -46,10 +46,11 @@ from zonewise_scheduler.controller.observed_pod import decode_observed_pod
 from zonewise_scheduler.controller.planning.checkpoint_store import CheckpointFile, CheckpointStore
 from zonewise_scheduler.controller.planning.configuration import OPTIONAL_RESOURCES, RESOURCES, ConfigurationObjects
 from zonewise_scheduler.controller.planning.forecaster import (
+    BasisCopier,
     ForecastBasis,
     Forecaster,
+    NoBasis,
     SampledForecast,
-    copy_basis,
     learning_pass,
 )
 from zonewise_scheduler.controller.planning.recorder import Recorder
@@ -209,8 +210,10 @@ def _finish_writes(loop: ControllerLoop, writer: Writer) -> None:
 
 
 def _forecaster(loop: ControllerLoop, reporter: StatusReporter, clock: Callable[[], float]) -> Forecaster:
-    def basis(controller: QueueController) -> ForecastBasis | None:
-        return copy_basis(controller.feed.state, reporter.history, clock()) if controller.leads else None
+    copier = BasisCopier()
+
+    def basis(controller: QueueController) -> ForecastBasis | NoBasis:
+        return copier.copy(controller.feed, reporter.history, clock(), leads=controller.leads)
 
     def publish(sampled: SampledForecast) -> None:
         loop.call(lambda _: reporter.publish_forecasts(*sampled), _ANSWER_TIMEOUT)

@@ -10,7 +10,7 @@ import numpy as np
 from zonewise_scheduler.simulator.job_columns import jobs_with_forecast, jobs_with_reservation
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.simulator.history import History, JobHistory
+    from zonewise_scheduler.simulator.history import Floats, History, JobHistory
 
 
 FIRST_FORECASTS = 7 * 24 * 3600.0
@@ -31,12 +31,16 @@ class ForecastError(NamedTuple):
     median: float
     relative: float
     """Median of the absolute error of the likely start, as a share of the wait."""
-    short_median: float
-    """Median absolute error of jobs that waited for less than SHORT_WAIT; 0 where there is none."""
+    short_median: float | None
+    """Median absolute error of jobs that waited for less than SHORT_WAIT; None where there is none."""
+    long_relative: float | None
+    """`relative` of the other jobs; None where there is none. A share of a wait of seconds says little."""
     within: float
     """Share of jobs that started between the earliest and the latest start."""
     width: float
     """Median of the time from the earliest to the latest start, as a share of the wait."""
+    long_width: float | None
+    """`width` of jobs that waited for SHORT_WAIT or longer; None where there is none."""
 
 
 class ReservationAccuracy(NamedTuple):
@@ -60,24 +64,26 @@ def forecast_error(history: History) -> ForecastError | None:
     ]
     known = [forecast for forecast in forecasts if forecast[0][2] < inf]
     if not known:
-        return ForecastError(len(forecasts), len(forecasts), inf, inf, inf, inf, inf, inf) if forecasts else None
+        return ForecastError(len(forecasts), len(forecasts), *(8 * (inf,))) if forecasts else None
     settled_at = min(job.submitted for job in history.jobs) + FIRST_FORECASTS
     settled = [forecast for forecast in known if forecast[1] >= settled_at] or known
     errors = np.array([abs(forecast[1] - start) for forecast, _, start in known])
     earliest, likely, latest = np.array([forecast for forecast, _, _ in settled]).T
     starts = np.array([start for _, _, start in settled])
     waits = starts - np.array([submitted for _, submitted, _ in settled])
-    settled_errors, shares = np.abs(likely - starts), np.maximum(waits, 1.0)
-    short = settled_errors[waits < SHORT_WAIT]
+    settled_errors, shares, long = np.abs(likely - starts), np.maximum(waits, 1.0), waits >= SHORT_WAIT
+    relative, widths = settled_errors / shares, (latest - earliest) / shares
     return ForecastError(
         len(forecasts),
         len(forecasts) - len(known),
         float(errors.mean()),
         float(np.median(errors)),
-        float(np.median(settled_errors / shares)),
-        float(np.median(short)) if len(short) else 0.0,
+        float(np.median(relative)),
+        _median(settled_errors[~long]),
+        _median(relative[long]),
         float(((earliest <= starts) & (starts <= latest)).mean()),
-        float(np.median((latest - earliest) / shares)),
+        float(np.median(widths)),
+        _median(widths[long]),
     )
 
 
@@ -94,6 +100,10 @@ def reservation_accuracy(history: History) -> ReservationAccuracy | None:
         late += start > reserved_start
         early += max(reserved_start - start, 0.0)
     return ReservationAccuracy(jobs, late, early / (jobs - late) if jobs > late else 0.0) if jobs else None
+
+
+def _median(numbers: Floats) -> float | None:
+    return float(np.median(numbers)) if len(numbers) else None
 
 
 def _start_after(job: JobHistory, time: float) -> float:

@@ -20,7 +20,7 @@ _RUN_FIELDS = 4
 def job_columns(jobs: Sequence[JobHistory]) -> JobColumns:
     """Return jobs as columns."""
     if isinstance(jobs, LogHistory):
-        return jobs.columns()
+        return jobs.columns
     distinct = {id(job.amounts): job.amounts for job in jobs}
     rows = {identity: row for row, identity in enumerate(distinct)}
     runs = np.array([run for job in jobs for run in job.runs], np.float64).reshape(-1, _RUN_FIELDS)

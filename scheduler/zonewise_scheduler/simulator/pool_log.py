@@ -6,14 +6,14 @@ them when they are read, and not stored.
 
 from __future__ import annotations
 
-from types import MappingProxyType
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from zonewise_scheduler.backfill.pool.job import Job
 from zonewise_scheduler.backfill.pool.packed_amounts import NARROW_BITS, PackedRequest, ResourcePacking
-from zonewise_scheduler.simulator.history import OUTCOMES, History, JobColumns, JobHistory, JobRun
+from zonewise_scheduler.simulator.history import OUTCOMES, JobColumns, JobHistory, JobRun
 from zonewise_scheduler.simulator.lazy_sequence import LazySequence
 from zonewise_scheduler.simulator.pool_simulation import Task
 from zonewise_scheduler.simulator.swf import LoggedJobs
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.backfill.types import Forecast
     from zonewise_scheduler.simulator.number_column import NumberColumn
-    from zonewise_scheduler.simulator.pool_simulation import PoolResult
     from zonewise_scheduler.simulator.reservations import FirstReservations
     from zonewise_scheduler.simulator.swf import LoggedJob
 
@@ -32,8 +31,6 @@ COLUMNS = ResourcePacking((PROCESSORS,), NARROW_BITS)
 """The one resource of a log."""
 MAX_PROCESSORS = (1 << 26) - 1
 """More processors than any machine has; a wider job is cut to this width, and fits nowhere either."""
-
-_NO_FORECASTS: Mapping[Job, Forecast] = MappingProxyType({})
 
 
 class LogTasks(LazySequence[Task]):
@@ -107,8 +104,9 @@ class LogHistory(LazySequence[JobHistory]):
         reservation, forecast = self._reservations.get(index), self._forecasts.get(index)
         return _job_history(task, amounts, self._starts.number(index), reservation, forecast)
 
+    @cached_property
     def columns(self) -> JobColumns:
-        """Return the jobs as columns."""
+        """The jobs as columns."""
         return self._tasks.columns(self._starts)
 
     def with_reservation(self) -> Iterator[JobHistory]:
@@ -126,28 +124,6 @@ def build_tasks(jobs: Iterable[LoggedJob], *, exact: bool = False) -> LogTasks:
     With `exact`, every job declares its true run time.
     """
     return LogTasks(jobs if isinstance(jobs, LoggedJobs) else LoggedJobs(jobs), exact=exact)
-
-
-def build_pool_history(
-    result: PoolResult,
-    packing: ResourcePacking,
-    capacity: int,
-    forecasts: Mapping[Job, Forecast] = _NO_FORECASTS,
-    reservations: FirstReservations | None = None,
-) -> History:
-    """Return the history of tasks on a machine of this capacity (ResourcePacking.pack_available).
-
-    `forecasts` are those of a PoolForecaster, `reservations` those of a ReservationRecorder; default: none.
-    """
-    amounts: dict[int, dict[str, int]] = {}
-    jobs: list[JobHistory] = []
-    for task in result.tasks:
-        job = task.job
-        if job.request not in amounts:
-            amounts[job.request] = packing.unpack_request(job.request)
-        reservation = None if reservations is None else reservations.get(job.serial)
-        jobs.append(_job_history(task, amounts[job.request], result.starts.get(job), reservation, forecasts.get(job)))
-    return History(jobs, packing.unpack_available(capacity), result.decisions, result.seconds)
 
 
 def _job_history(

@@ -54,19 +54,6 @@ class PoolCost(NamedTuple):
     """CPU time, that of reading the tasks included."""
 
 
-class PoolResult(NamedTuple):
-    """The result of a simulation."""
-
-    tasks: list[Task]
-    """By time of submission."""
-    starts: dict[Job, float]
-    rejected: list[Task]
-    """Tasks that do not fit into an empty machine; they were never pending."""
-    decisions: int
-    seconds: float
-    """CPU time of the simulation."""
-
-
 class _PoolSimulation:
     """One run of tasks under a policy. It holds the jobs that are pending or run, and no other."""
 
@@ -154,16 +141,6 @@ class _PoolSimulation:
             self._started(job, now)
 
 
-def simulate_pool(
-    tasks: Iterable[Task], capacity: int, policy: PoolPolicy, observer: PoolObserver | None = None
-) -> PoolResult:
-    """Simulate tasks, in any order and with unique serials, under a policy on a machine of this packed capacity."""
-    ordered = sorted(tasks, key=_arrival)
-    starts: dict[Job, float] = {}
-    cost = stream_pool(ordered, capacity, policy, starts.__setitem__, observer)
-    return PoolResult(ordered, starts, [task for task in ordered if task.job not in starts], *cost)
-
-
 def stream_pool(
     tasks: Iterable[Task],
     capacity: int,
@@ -177,7 +154,3 @@ def stream_pool(
     machine.
     """
     return _PoolSimulation(capacity, policy, observer, started).run(tasks)
-
-
-def _arrival(task: Task) -> tuple[float, int]:
-    return (task.job.submitted, task.job.serial)

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.least_wait import least_worst_wait
+from support.pool_runs import run_pool
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
 from zonewise_scheduler.simulator.pool_log import COLUMNS, PROCESSORS, build_tasks
-from zonewise_scheduler.simulator.pool_simulation import simulate_pool
 from zonewise_scheduler.simulator.swf import LoggedJob
 
 HOUR = 3600
@@ -33,6 +33,6 @@ _JOBS = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 20), st.integers(1,
 @given(_JOBS)
 def test_no_policy_is_better(policy: str, found: list[tuple[int, int, int]]) -> None:
     jobs = [logged(number, *one) for number, one in enumerate(found)]
-    outcome = simulate_pool(build_tasks(jobs), COLUMNS.pack_available({PROCESSORS: 8}), pool_policy_named(policy))
+    outcome = run_pool(build_tasks(jobs), COLUMNS.pack_available({PROCESSORS: 8}), pool_policy_named(policy))
     worst = max(start - job.submitted for job, start in outcome.starts.items())
     assert least_worst_wait(jobs, 8, 256, 1) <= worst

@@ -3,7 +3,7 @@
     event                      what happens
     the lease is acquired      the checkpoint is read; then the controller leads, with the checkpoint
     every PERIOD               the checkpoint is written, if it has changed
-    every FORECAST_PERIOD      and with it what forecasts have learned
+    at FORECAST_RATE at most   and with it what forecasts have learned, if that has changed
     the lease is lost          the controller does not lead; nothing is written any more
     the program stops          the checkpoint is written once more; then the lease is released
 
@@ -42,8 +42,10 @@ log = logging.getLogger(__name__)
 
 PERIOD = 30.0
 """Seconds between two writes. Reservations that are younger are lost by a crash, and made anew."""
-FORECAST_PERIOD = 600.0
-"""Seconds between two writes of what forecasts have learned. It is large, and a crash may lose the last minutes."""
+FORECAST_RATE = 1024.0
+"""Bytes per second, at which what forecasts have learned is written at most. So a crash loses what was learned in the
+last 30 s where that has 30 KiB (1,200 workloads), and in the last 256 s where it has the most, 256 KiB. To compress
+these takes 0.4 s of CPU time."""
 READ_ATTEMPTS = 5
 """After so many failures to read the checkpoint, the controller leads without it."""
 _RETRY_PAUSE = 1.0
@@ -71,6 +73,11 @@ class CheckpointFile:
         """None: there is no ConfigMap."""
         self._data: tuple[bytes, bytes] = b"", b""
         """What was written last: checkpoint and forecasts."""
+
+    @property
+    def forecast_bytes(self) -> int:
+        """The size of what forecasts have learned, as it was written last."""
+        return len(self._data[1])
 
     def read(self) -> StoredCheckpoint:
         """Return what can be read. Raises KubeError."""
@@ -128,7 +135,7 @@ class CheckpointStore:
         lead: Callable[[Checkpoint | None, ForecastHistory | None], object],
         ask_forecasts: Callable[[], ForecastHistory],
         period: float = PERIOD,
-        forecast_period: float = FORECAST_PERIOD,
+        forecast_rate: float = FORECAST_RATE,
         retry_pause: float = _RETRY_PAUSE,
     ) -> None:
         """`ask` returns the controller's checkpoint, or raises TimeoutError; so does `ask_forecasts` for a copy of what
@@ -137,7 +144,7 @@ class CheckpointStore:
         self._file = file
         self._ask = ask
         self._ask_forecasts = ask_forecasts
-        self._forecast_period = forecast_period
+        self._forecast_rate = forecast_rate
         self._forecasts_due_at = 0.0
         """By time.monotonic()."""
         self._lead = lead
@@ -224,11 +231,11 @@ class CheckpointStore:
             log.exception("the checkpoint cannot be written")
 
     def _write(self) -> None:
-        """Write a checkpoint; what forecasts have learned only now and then, and when the program stops."""
+        """Write a checkpoint; what forecasts have learned no faster than the rate, and when the program stops."""
         due = self._stopping or time.monotonic() >= self._forecasts_due_at
         self._file.write(self._ask(), self._ask_forecasts() if due else None)
         if due:
-            self._forecasts_due_at = time.monotonic() + self._forecast_period
+            self._forecasts_due_at = time.monotonic() + self._file.forecast_bytes / self._forecast_rate
 
     def _read(self) -> StoredCheckpoint:
         self._forecasts_due_at = 0.0  # the next checkpoint is written whole

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 from unittest.mock import patch
@@ -136,6 +137,18 @@ def test_update_machine_state(request_input: tuple[NodeState, Amounts, Reusable]
 
 
 # --- what a pod gets
+
+
+def test_a_zone_of_each_type_suffices_for_none_of_both() -> None:
+    """Two zones have memory and two have hugepages; what is enough of each alone is not enough of both."""
+    kind = node(4, 1, pages=4, gib=8, **STATIC).kind
+    assert kind.memory_types == ("hugepages-1Gi", "memory")
+    uneven = replace(kind, allocatable=((0, 8), (0, 8), (4, 0), (4, 0)))
+    widths = {
+        (pages, memory): memory_hints.memory_min_affinity_size(uneven, (("hugepages-1Gi", pages), ("memory", memory)))
+        for pages, memory in ((4, 0), (4, 8), (8, 8), (8, 16), (9, 1))
+    }
+    assert widths == {(4, 0): 1, (4, 8): 2, (8, 8): 3, (8, 16): 4, (9, 1): 4}
 
 
 def test_a_group_allocates_only_as_one() -> None:

@@ -40,6 +40,18 @@ def test_what_was_wrong_before_is_corrected() -> None:
     assert forecast == (310, pytest.approx(310), pytest.approx(311, abs=1))
 
 
+def test_each_side_of_the_median_has_a_scale_of_its_own() -> None:
+    """Waits are spread as the samples: from the median to a tenth of it, and to a tenth more."""
+    random = Random(0)
+    waits = [3600 * (random.uniform(0.1, 1) if index % 2 else random.uniform(1, 1.1)) for index in range(400)]
+    forecast = calibrated(waits, (360, 3600, 3960)).forecast("new", "q", 0, [360, 3600, 3960])
+    assert 300 < forecast.earliest < 400
+    assert forecast.latest < 4100
+    skewed = calibrated(waits, (360, 3600, 3960)).forecast("other", "q", 0, [3240, 3600, 36_000])
+    assert skewed.earliest > 2000
+    assert skewed.latest > 5000
+
+
 def test_who_starts_at_once_has_waited_for_nothing() -> None:
     forecast = calibrated([0] * 50).forecast("new", "q", 10, [60, 110, 210])
     assert (forecast.earliest, forecast.likely) == (10, pytest.approx(10, abs=1e-6))
@@ -144,3 +156,16 @@ def test_starts_ascend(waits: list[float], samples: list[float], bound: float) -
     earliest, likely, latest = calibrated(waits).forecast("new", "q", 0, samples, bound)
     assert 0 <= earliest <= likely <= latest
     assert latest <= bound
+
+
+@pytest.mark.parametrize(("share", "newest"), [(1.0, 40), (0.5, 20), (0.24, 9), (0.0, 0)])
+def test_a_share_of_the_state_has_the_newest_of_each_kind(share: float, newest: int) -> None:
+    calibration = calibrated([float(wait) for wait in range(100, 140)])
+    for index in range(40):
+        calibration.forecast((index, "open"), "q", float(index), [100] * 3)
+    whole, state = calibration.state(), calibration.state(share)
+    assert [forecast.key for forecast in state.open] == [(index, "open") for index in range(40)][40 - newest :]
+    assert [scores.group for scores in state.scores] == ([None, "q"] if newest else [])
+    for scores, every in zip(state.scores, whole.scores, strict=False):
+        assert len(every.scores) == 40
+        assert scores.scores == every.scores[40 - newest :]

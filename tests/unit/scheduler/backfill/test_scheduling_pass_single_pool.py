@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from support.planner_stories import Submission, queue, story, submission
 from support.pool_jobs import CPUS, cpus, task
+from support.pool_runs import run_pool
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, BackfillPolicy, policy_named
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy
-from zonewise_scheduler.simulator.pool_simulation import simulate_pool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +48,7 @@ def test_ages_count_alike(tasks: list[Task], base: float, walltimes: float, age_
 
 
 def assert_equal_starts(tasks: list[Task], policy: BackfillPolicy) -> None:
-    expected = simulate_pool(tasks, cpus(SIZE), pool_policy(policy)).starts
+    expected = run_pool(tasks, cpus(SIZE), pool_policy(policy)).starts
     played = story([queue("q", SIZE)], [as_submission(task_) for task_ in tasks], policy, lazy=True).starts
     assert [expected.get(one.job) for one in tasks] == [played.get(f"/{one.job.serial:03}") for one in tasks]
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.pool_runs import pool_history, run_pool
 from zonewise_scheduler.backfill.policies import policy_named
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy
-from zonewise_scheduler.simulator.pool_log import COLUMNS, PROCESSORS, build_pool_history, build_tasks
-from zonewise_scheduler.simulator.pool_simulation import simulate_pool
+from zonewise_scheduler.simulator.pool_log import COLUMNS, PROCESSORS, build_tasks
 from zonewise_scheduler.simulator.reservations import ReservationRecorder
 from zonewise_scheduler.simulator.runner import RunOptions, run_policy
 from zonewise_scheduler.simulator.summary import summarise
@@ -36,8 +36,8 @@ def objects(jobs: LoggedJobs, name: str) -> History:
     decider, capacity = pool_policy(policy_named(name, 50)), COLUMNS.pack_available({PROCESSORS: 8})
     recorder = ReservationRecorder(decider)
     observer = recorder if policy_named(name).reserves else None
-    outcome = simulate_pool(build_tasks(jobs), capacity, decider, observer)
-    return build_pool_history(outcome, COLUMNS, capacity, reservations=recorder.first_reservations)
+    outcome = run_pool(build_tasks(jobs), capacity, decider, observer)
+    return pool_history(outcome, COLUMNS, capacity, reservations=recorder.first_reservations)
 
 
 @given(JOBS)

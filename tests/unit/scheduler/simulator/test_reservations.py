@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 
 from support.pool_jobs import CPUS, PoolCase, cpus, job, pool_cases, task
+from support.pool_runs import pool_history, run_pool
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
-from zonewise_scheduler.simulator.pool_log import build_pool_history
-from zonewise_scheduler.simulator.pool_simulation import Task, simulate_pool
+from zonewise_scheduler.simulator.pool_simulation import Task
 from zonewise_scheduler.simulator.reservations import ReservationRecorder
 from zonewise_scheduler.simulator.summary import summarise
 
@@ -19,7 +19,7 @@ def reserved(tasks: list[Task], policy: str) -> dict[int, tuple[float, float]]:
     """By serial."""
     rules = pool_policy_named(policy)
     recorder = ReservationRecorder(rules)
-    simulate_pool(tasks, cpus(8), rules, recorder)
+    run_pool(tasks, cpus(8), rules, recorder)
     return dict(recorder.first_reservations.items())
 
 
@@ -60,7 +60,7 @@ def test_reservations_are_kept(case: PoolCase) -> None:
     for name in ("easy", "easy-sjbf", "shortest-reserving", "conservative", "depth-2"):
         policy = pool_policy_named(name)
         recorder = ReservationRecorder(policy)
-        outcome = simulate_pool(case.tasks, case.capacity, policy, recorder)
+        outcome = run_pool(case.tasks, case.capacity, policy, recorder)
         jobs = {entry.job.serial: entry.job for entry in outcome.tasks}
         for serial, (at, start) in recorder.first_reservations.items():
             assert jobs[serial].submitted <= at <= outcome.starts[jobs[serial]] <= start
@@ -69,8 +69,8 @@ def test_reservations_are_kept(case: PoolCase) -> None:
 def test_they_are_part_of_the_history() -> None:
     policy = pool_policy_named("conservative")
     recorder = ReservationRecorder(policy)
-    outcome = simulate_pool([task(0, 8, 10, run=4), task(1, 8, 5, 1)], cpus(8), policy, recorder)
-    result = build_pool_history(outcome, CPUS, cpus(8), reservations=recorder.first_reservations)
+    outcome = run_pool([task(0, 8, 10, run=4), task(1, 8, 5, 1)], cpus(8), policy, recorder)
+    result = pool_history(outcome, CPUS, cpus(8), reservations=recorder.first_reservations)
     assert [entry.reservation for entry in result.jobs] == [None, (1, 10)]
     retained = summarise(result).reservations
     assert retained is not None

@@ -99,10 +99,12 @@ def test_forecasts_are_of_the_first_start() -> None:
         median=4,
         relative=(2 / 12 + 6 / 30) / 2,
         short_median=4,
+        long_relative=None,
         within=0.5,
         width=(15 / 12 + 23 / 30) / 2,
+        long_width=None,
     )
-    assert forecast_error(history(unknown)) == ForecastError(1, 1, inf, inf, inf, inf, inf, inf)
+    assert forecast_error(history(unknown)) == ForecastError(1, 1, *(8 * [inf]))
     assert forecast_error(history(jobs[2])) is None
 
 
@@ -114,8 +116,19 @@ def test_shares_of_the_wait_are_of_the_second_week_on() -> None:
     second = job("b", run, forecast=(later, later + 9 * hour, later + 30 * hour))
     second = second._replace(submitted=later)
     assert forecast_error(history(first, second)) == ForecastError(
-        2, 0, mean=12.5 * hour, median=12.5 * hour, relative=0.1, short_median=0, within=1, width=3
+        2, 0, 12.5 * hour, 12.5 * hour, 0.1, short_median=None, long_relative=0.1, within=1, width=3, long_width=3
     )
+
+
+def test_short_and_long_waits_have_errors_of_their_own() -> None:
+    """A wait of an hour is forecast as two, and one of ten hours as eleven."""
+    hour = 3600.0
+    short = job("a", JobRun(hour, 3 * hour, hour), forecast=(0, 2 * hour, 4 * hour))
+    long = job("b", JobRun(10 * hour, 11 * hour, 10 * hour), forecast=(5 * hour, 11 * hour, 15 * hour))
+    error = forecast_error(history(short, long))
+    assert error is not None
+    assert (error.short_median, error.long_relative, error.long_width) == (hour, 0.1, 1)
+    assert (error.relative, error.width) == ((1 + 0.1) / 2, (4 + 1) / 2)
 
 
 def test_a_reservation_is_kept_by_the_first_start_after_it() -> None:

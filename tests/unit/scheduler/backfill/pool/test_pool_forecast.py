@@ -10,20 +10,20 @@ import pytest
 from hypothesis import given
 
 from support.pool_jobs import PoolCase, cpus, job, pool_cases
+from support.pool_runs import PoolRun, run_pool
 from zonewise_scheduler.backfill.arrival_history import DAY, ArrivalHistory
 from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
-from zonewise_scheduler.backfill.pool.pool_forecast import MAX_PLAYS, sample_starts
+from zonewise_scheduler.backfill.pool.pool_forecast import MAX_PLAYS, number_of_pool_plays, sample_starts
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
 from zonewise_scheduler.backfill.pool.pool_state import PoolState
 from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
 from zonewise_scheduler.backfill.run_time_samples import MIN_SAMPLES
-from zonewise_scheduler.simulator.pool_simulation import Task, simulate_pool
+from zonewise_scheduler.simulator.pool_simulation import Task
 
 if TYPE_CHECKING:
     from zonewise_scheduler.backfill.pool.job import Job
     from zonewise_scheduler.backfill.pool.pool_state import PoolDecision, PoolPolicy
-    from zonewise_scheduler.simulator.pool_simulation import PoolResult
 
 ANN = ("ann", "q", "solve")
 POLICIES = ["fifo", "greedy", "easy-sjbf", "conservative", "depth-2", DEFAULT_POLICY]
@@ -132,6 +132,22 @@ def test_the_jobs_of_the_day_before_come_again() -> None:
     assert {start - now for starts in sampled.values() for start in starts} == {200 + 9 * 60}
 
 
+def test_a_job_that_comes_again_starts_where_it_fits_and_not_before_its_time() -> None:
+    """Six of eight CPUs are in use until 100 s. At 50 s a job of two comes, at 120 s another one, for 100 s each."""
+    history = no_inputs()
+    for serial, time in ((0, 50.0), (1, 120.0)):
+        earlier = job(serial, 2, 100, time, history_keys=("ben",))
+        history.arrivals.observe(earlier, earlier, earlier.submitted)
+        history.arrivals.observe_end(earlier, 100)
+    now = DAY + 50 - 1e-9
+    state = PoolState(cpus(8))
+    state.start(job(100, 6, 100), now - 50)
+    state.submit(job(101, 8, 10, now))
+    history.arrivals.observe("first", job(9, 9, 1), 0.0)
+    sampled = sample_starts(now, state, pool_policy_named("greedy"), history)
+    assert {round(start - DAY) for starts in sampled.values() for start in starts} == {220}
+
+
 def test_the_same_question_has_the_same_answer_and_changes_nothing() -> None:
     state = running((0, 8, 100))
     state.submit(job(1, 8, 100, history_keys=ANN))
@@ -178,10 +194,10 @@ class Sampling:
     def ended(self, now: float, job: Job, run: float) -> None: ...
 
 
-def simulated(case: PoolCase, name: str, *, sampling: bool) -> tuple[PoolResult, Sampling]:
+def simulated(case: PoolCase, name: str, *, sampling: bool) -> tuple[PoolRun, Sampling]:
     policy = pool_policy_named(name, 5.0)
     observer = Sampling(policy)
-    return simulate_pool(case.tasks, case.capacity, policy, observer if sampling else None), observer
+    return run_pool(case.tasks, case.capacity, policy, observer if sampling else None), observer
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -207,3 +223,12 @@ def _apart(task: Task) -> Task:
     serial = task.job.serial
     walltime = task.job.walltime * 37 + serial / 1024
     return Task(replace(task.job, submitted=100 * serial + serial / 64, walltime=walltime), walltime)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "plays"),
+    [(0, 48), (175, 48), (176, 47), (299, 16), (399, 10), (500, 7), (1332, 3), (5000, 3)],
+)
+def test_a_pool_of_few_jobs_is_played_more_often(jobs: int, plays: int) -> None:
+    """So often that the squares of its jobs sum up to 1.5 million, or its jobs to 4,000; and three times at least."""
+    assert number_of_pool_plays(jobs) == plays

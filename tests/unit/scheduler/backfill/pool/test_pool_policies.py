@@ -294,3 +294,25 @@ def test_an_empty_decision_changes_nothing() -> None:
     state = waiting(8)
     state.apply(PoolDecision(), 0)
     assert (state.available, state.pending, state.running) == (cpus(8), [], [])
+
+
+@pytest.mark.parametrize("name", ["conservative", "depth-2"])
+def test_a_reserved_start_that_has_come_wakes_nobody_again(name: str) -> None:
+    """Job 0 must end at 10 and has not yet: the next decision without an event is at the start after that."""
+    policy, state = pool_policy_named(name), waiting(0, job(1, 8, 5), job(2, 8, 5))
+    state.capacity = cpus(8)
+    state.available = cpus(8)
+    state.start(job(0, 8, 10), 0)
+    assert policy.decide(0, state).wake_at == 10
+    state.apply(PoolDecision(), 0)
+    late = policy.decide(10, state)
+    assert (late.starts, late.wake_at) == ([], 15)
+
+
+def test_a_reservation_waits_for_the_jobs_that_end_right_at_its_start() -> None:
+    policy, state = pool_policy_named("easy"), waiting(8, job(9, 6, 5))
+    running = [job(0, 2, 5), job(1, 2, 10), job(2, 2, 10), job(3, 2, 20)]
+    for each in running:
+        state.start(each, 0)
+    state.apply(policy.decide(0, state), 0)
+    assert policy.reservations(0, state) == [PoolReservation(state.pending[0], 10, (running[1], running[2]))]

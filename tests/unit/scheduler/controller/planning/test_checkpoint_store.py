@@ -86,13 +86,14 @@ class Leader:
         self.history = learned(10.0)
         self.led: queue.SimpleQueue[tuple[Checkpoint | None, ForecastHistory | None]] = queue.SimpleQueue()
 
-    def store(self, client: Client, period: float = LONG) -> CheckpointStore:
+    def store(self, client: Client, period: float = LONG, forecast_rate: float = 1.0) -> CheckpointStore:
         return CheckpointStore(
             CheckpointFile(client, "default"),
             ask=lambda: checkpoint(self.consumed()),
             lead=lambda restored, forecasts: self.led.put((restored, forecasts)),
             ask_forecasts=self.history.copy,
             period=period,
+            forecast_rate=forecast_rate,
         )
 
 
@@ -119,8 +120,19 @@ def test_the_last_checkpoint_of_a_leader_is_what_the_next_one_restores(client: C
         store.stop_leading()
 
 
-def test_what_forecasts_have_learned_is_seldom_written_and_never_lost(client: Client) -> None:
-    """It is in each version of the ConfigMap, and what was learned later once the program stops."""
+def test_what_forecasts_have_learned_is_written_again_where_the_rate_allows(client: Client) -> None:
+    """The usage never changes, so nothing else writes; the second write is before the program stops."""
+    leader = Leader()
+    reader = CheckpointFile(client, "default")
+    with leader.store(client, period=0.01, forecast_rate=1e9) as store:
+        store.start_leading()
+        eventually(lambda: runs_of(reader.read().forecasts) == [10.0])
+        leader.history.ended(make_workload("b", 1000), 20.0)
+        eventually(lambda: runs_of(reader.read().forecasts) == [10.0, 20.0])
+
+
+def test_what_forecasts_have_learned_is_written_no_faster_than_the_rate_and_never_lost(client: Client) -> None:
+    """At a byte per second, minutes pass between two writes. Each version of the ConfigMap has what was written."""
     consumed = iter(range(1_000_000))
     leader = Leader(lambda: next(consumed))
     reader = CheckpointFile(client, "default")

@@ -15,18 +15,23 @@ from support.waiting import PATIENCE
 from unit.scheduler.backfill.test_reservation import POLICIES, queue_lists, submission_lists
 from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.forecast_history import ForecastHistory
+from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.planner_state import new_state
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.controller.planning.forecaster import (
     NO_SAMPLES,
+    UNCHANGED_PERIOD,
     WORKLOADS_PER_QUEUE,
+    BasisCopier,
     ForecastBasis,
     Forecaster,
+    NoBasis,
     SampledForecast,
     copy_basis,
     sample_first,
 )
+from zonewise_scheduler.quota.api.configuration import QuotaSettings
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -96,13 +101,30 @@ def test_a_copied_history_does_not_follow_the_original() -> None:
     assert len(basis.inputs.arrivals) == 0
 
 
+def test_a_queue_without_a_change_is_copied_once_in_five_minutes() -> None:
+    feed, copier, history = PlannerFeed(BackfillPolicy(), QuotaSettings()), BasisCopier(), ForecastHistory()
+
+    def copied(now: float, *, leads: bool = True) -> object:
+        basis = copier.copy(feed, history, now, leads=leads)
+        return basis.now if isinstance(basis, ForecastBasis) else basis
+
+    assert [copied(now) for now in (NOW, NOW + 30)] == [NOW, NoBasis.UNCHANGED]
+    feed.change_nodes([])
+    assert [copied(now) for now in (NOW + 60, NOW + 90)] == [NOW + 60, NoBasis.UNCHANGED]
+    assert copied(NOW + 60 + UNCHANGED_PERIOD) == NOW + 60 + UNCHANGED_PERIOD
+    assert copied(NOW + 400, leads=False) is NoBasis.NOT_LEADING
+    assert copied(NOW + 401) == NOW + 401
+
+
 def test_forecasts_are_published_again_and_again_also_after_failures() -> None:
     published: queue.SimpleQueue[SampledForecast] = queue.SimpleQueue()
     state = planner(1)
-    bases = iter([copy_basis(state, ForecastHistory(), NOW), TimeoutError("busy"), ZeroDivisionError(), None])
+    bases = iter(
+        [copy_basis(state, ForecastHistory(), NOW), TimeoutError("busy"), ZeroDivisionError(), NoBasis.UNCHANGED]
+    )
 
-    def ask() -> ForecastBasis | None:
-        basis = next(bases, None)
+    def ask() -> ForecastBasis | NoBasis:
+        basis = next(bases, NoBasis.NOT_LEADING)
         if isinstance(basis, Exception):
             raise basis
         return basis

@@ -61,6 +61,7 @@ def test_annotations_request_a_topology(annotations: dict[str, str], request_obj
         ("slice_required_topology_constraints", "[" * 100_000),
         ("slice_required_topology_constraints", "[]"),
         ("slice_required_topology_constraints", "[1]"),
+        ("slice_required_topology_constraints", "[" + ", ".join(4 * ['{"topology": "rack", "size": 1}']) + "]"),
         ("slice_required_topology_constraints", '[{"topology": "rack", "size": true}]'),
         ("slice_required_topology_constraints", '[{"topology": "rack", "size": 1, "more": 1}]'),
     ],

@@ -15,6 +15,7 @@ from zonewise_scheduler.quota.api.queue_reader import (
     read_cohort,
     read_local_queue,
     read_resource_flavor,
+    read_topology,
     read_workload_priority_class,
 )
 from zonewise_scheduler.quota.api.queue_types import (
@@ -25,6 +26,7 @@ from zonewise_scheduler.quota.api.queue_types import (
     FlavorFungibility,
     LocalQueue,
     ResourceFlavor,
+    Topology,
 )
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceGroup, ResourceQuota
 from zonewise_scheduler.quota.api.workload_types import WorkloadPriorityClass
@@ -220,3 +222,15 @@ PATHS = [
 @given(st.sampled_from(PATHS), JSON_VALUES)
 def test_no_object_makes_the_reader_raise(path: str, value: object) -> None:
     read_cluster_queue(with_field(QUEUE, path, value))
+
+
+@pytest.mark.parametrize("levels", [[], [{"nodeLabel": ""}], [{"nodeLabel": "block"}, {"nodeLabel": ""}]])
+def test_a_topology_without_a_label_for_each_level_has_none(levels: list[Json]) -> None:
+    topology, problems = read_topology({"metadata": {"name": "racks"}, "spec": {"levels": levels}})
+    assert topology == Topology("racks", ())
+    assert any("not labels of nodes" in problem for problem in problems)
+
+
+def test_the_levels_of_a_topology_are_labels() -> None:
+    spec = {"levels": [{"nodeLabel": "block"}, {"nodeLabel": "rack"}]}
+    assert read_topology({"metadata": {"name": "racks"}, "spec": spec}) == (Topology("racks", ("block", "rack")), ())

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from support.quota_strategies import CPU, cpu_queue, pending_workload, running_workload
-from zonewise_scheduler.quota.api.configuration import QuotaSettings
+from zonewise_scheduler.quota.api.configuration import PreemptionStrategy, QuotaSettings
 from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption, Cohort
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
@@ -19,9 +21,11 @@ SETTINGS = QuotaSettings(fair_sharing=True)
 PREEMPTION = ClusterQueuePreemption(reclaim_within_cohort="Any")
 
 
-def target_names(snapshot: Snapshot, queue: str, preemptor: Workload, amount: int) -> set[str]:
+def target_names(
+    snapshot: Snapshot, queue: str, preemptor: Workload, amount: int, settings: QuotaSettings = SETTINGS
+) -> set[str]:
     node = snapshot.cluster_queues[queue]
-    context = PreemptionContext(snapshot, preemptor, node, {CPU: amount}, frozenset([CPU]), SETTINGS)
+    context = PreemptionContext(snapshot, preemptor, node, {CPU: amount}, frozenset([CPU]), settings)
     return {target.workload.name for target in fair_preemptions(context)}
 
 
@@ -41,6 +45,19 @@ def test_borrowers_end_with_equal_shares() -> None:
         snapshot.add_workload(running_workload(f"w{i}", "b", CPU, 1, at=i))
     assert target_names(snapshot, "a", pending_workload("new", 2), 2) == {"w3", "w2"}
     assert not target_names(snapshot, "a", pending_workload("new", 3), 3)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "victims"), [("LessThanInitialShare", {"all"}), ("LessThanOrEqualToFinalShare", set[str]())]
+)
+def test_the_strategy_decides_whether_the_share_before_or_after_counts(
+    strategy: PreemptionStrategy, victims: set[str]
+) -> None:
+    """One workload has all that is lent. The preemptor wants three quarters: less than that, and more than nothing."""
+    snapshot = Snapshot([cpu_queue(name, nominal, PREEMPTION) for name, nominal in (("a", 0), ("b", 0), ("lender", 4))])
+    snapshot.add_workload(running_workload("all", "b", CPU, 4))
+    settings = QuotaSettings(fair_sharing=True, preemption_strategies=(strategy,))
+    assert target_names(snapshot, "a", pending_workload("new", 3), 3, settings) == victims
 
 
 def test_a_cohort_beside_that_of_the_preemptor_loses_what_it_borrows() -> None:

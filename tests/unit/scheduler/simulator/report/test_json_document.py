@@ -82,8 +82,10 @@ def test_no_field_is_renamed_or_removed() -> None:
         "median",
         "relative",
         "shortMedian",
+        "longRelative",
         "within",
         "width",
+        "longWidth",
     }
     assert set(actual["kinds"]["big"]) >= SUMMARY
 
