@@ -14,7 +14,7 @@ Invariant: the result is the kubelet's for rows without groups at first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -83,8 +83,8 @@ def memory_sets_rows(view: ArrayView, rows: I64, steps: Sequence[MemoryStep]) ->
     for zones, indices in _by_zone_count(view, rows):
         selected = rows[indices]
         types = {index for step in steps for index, _ in step.amounts}
-        free = {index: view.free[index, :zones].take(selected, axis=1) for index in types}
-        total = {index: view.total[index, :zones].take(selected, axis=1) for index in types}
+        free = {index: np.ascontiguousarray(view.free[index, :zones].take(selected, axis=1).T) for index in types}
+        total = {index: np.ascontiguousarray(view.total[index, :zones].take(selected, axis=1).T) for index in types}
         assigned = view.assigned[selected] & ((1 << zones) - 1)
         fits[indices] = _fit_all(_Memory(zones, free, total, assigned), steps)
     return fits
@@ -101,23 +101,26 @@ def _by_zone_count(view: ArrayView, rows: I64) -> Iterator[tuple[int, I64]]:
 
 
 class _Sets(NamedTuple):
-    """All sets of zones, the narrowest first, of these the lowest."""
+    """The sets of so many zones, the lowest first."""
 
     masks: I64
-    sizes: I64
     members: F64
-    """(sets, zones): 1 where the set has the zone. Sums of bytes are exact below 8 PiB."""
-    positions: I64
-    """The index of each set, by mask."""
+    """(zones, sets): 1 where the set has the zone. Sums of bytes are exact below 8 PiB."""
 
 
-@lru_cache(maxsize=MAX_ZONES)
-def _sets(zones: int) -> _Sets:
-    masks = np.array(sorted(range(1, 1 << zones), key=lambda mask: (mask.bit_count(), mask)), np.int64)
-    positions = np.zeros(1 << zones, np.int64)
-    positions[masks] = np.arange(masks.size)
-    members = (masks[:, None] >> np.arange(zones) & 1).astype(np.float64)
-    return _Sets(masks, np.bitwise_count(masks).astype(np.int64), members, positions)
+@lru_cache(maxsize=MAX_ZONES * MAX_ZONES)
+def _sets(zones: int, size: int) -> _Sets:
+    masks = np.array([mask for mask in range(1 << zones) if mask.bit_count() == size], np.int64)
+    return _Sets(masks, (masks >> np.arange(zones)[:, None] & 1).astype(np.float64))
+
+
+class _Reusable(NamedTuple):
+    """What an ended init container leaves of memory."""
+
+    masks: I64
+    """(rows,): the set from which the memory comes."""
+    left: dict[int, I64]
+    """By type, (rows,)."""
 
 
 @dataclass
@@ -126,103 +129,114 @@ class _Memory:
 
     zones: int
     free: dict[int, I64]
-    """By type, (zones, rows)."""
+    """By type, (rows, zones)."""
     total: dict[int, I64]
     assigned: I64
     """(rows,): zones with assigned memory."""
-    grouped: I64 | None = None
-    """(rows,): zones in groups of several; None: there are none."""
-    groups: Bools | None = None
-    """(sets, rows): the groups."""
-    reusable: dict[int, I64] | None = None
-    """By type, (sets, rows): what ended init containers leave, by the set from which they had it."""
+    groups: list[I64] = field(default_factory=list["I64"])
+    """(rows,): sets of several zones that allocate together; 0: none."""
+    reusable: list[_Reusable] = field(default_factory=list[_Reusable])
+    """Of distinct sets in each row."""
 
     @property
     def rows(self) -> int:
+        """Return the number of rows."""
         return self.assigned.size
 
     def select(self, rows: I64) -> _Memory:
+        """Return some of the rows."""
         return _Memory(
             self.zones,
-            _columns(self.free, rows),
-            _columns(self.total, rows),
+            _select(self.free, rows),
+            _select(self.total, rows),
             self.assigned[rows],
-            None if self.grouped is None else self.grouped[rows],
-            None if self.groups is None else self.groups[:, rows],
-            None if self.reusable is None else _columns(self.reusable, rows),
+            [groups[rows] for groups in self.groups],
+            [_Reusable(entry.masks[rows], _select(entry.left, rows)) for entry in self.reusable],
         )
 
     def widths(self, amounts: IndexedAmounts) -> I64:
         """Return (rows,): how many zones suffice by their totals; all zones if that is too little."""
-        single = np.logical_and.reduce([self.total[index] >= amount for index, amount in amounts]).any(axis=0)
-        widths = np.ones(self.rows, np.int64)
-        wide = np.flatnonzero(~single)
-        if wide.size:
-            sets = _sets(self.zones)
-            enough = np.logical_and.reduce(
-                [sets.members @ self.total[index][:, wide] >= amount for index, amount in amounts]
-            )
-            widths[wide] = np.where(enough.any(axis=0), sets.sizes[enough.argmax(axis=0)], self.zones)
+        widths = np.full(self.rows, self.zones)
+        wide = np.arange(self.rows)
+        for size in range(1, self.zones):
+            members = _sets(self.zones, size).members
+            enough = [self.total[index][wide] @ members >= amount for index, amount in amounts]
+            suffices = np.logical_and.reduce(enough).any(axis=1)
+            widths[wide[suffices]] = size
+            wide = wide[~suffices]
+            if not wide.size:
+                break
         return widths
-
-    def lowest_zones(self, amounts: IndexedAmounts) -> I64:
-        """Return (rows,): the lowest zone that alone has all amounts, as a set; 0: there is none."""
-        suffices = np.ones((self.zones, self.rows), np.bool_)
-        for index, amount in amounts:
-            free = self.free[index]
-            if self.reusable is not None:
-                free = free + self.reusable[index][: self.zones]  # the first sets are the single zones
-            suffices &= free >= amount
-        if self.grouped is not None:
-            suffices &= (self.grouped >> np.arange(self.zones)[:, None] & 1) == 0
-        lowest = np.left_shift(1, suffices.argmax(axis=0))
-        return np.where(suffices.any(axis=0), lowest, 0)
 
     def best_sets(self, amounts: IndexedAmounts, widths: I64, *, preferred_only: bool) -> I64:
         """Return (rows,): the best set for all amounts; 0: there is none."""
-        sets = _sets(self.zones)
-        masks = sets.masks[:, None]
-        allowed = (masks & self.assigned == 0) | (sets.sizes == 1)[:, None]
-        if self.grouped is not None and self.groups is not None:
-            allowed = (allowed & (masks & self.grouped == 0)) | self.groups
+        best = np.zeros(self.rows, np.int64)
+        for size in np.unique(widths).tolist():
+            rows = np.flatnonzero(widths == size)
+            best[rows] = self.select(rows).lowest_sets(amounts, size)
+        for size in () if preferred_only else range(1, self.zones + 1):
+            rows = np.flatnonzero((best == 0) & (widths != size))
+            if rows.size:
+                best[rows] = self.select(rows).lowest_sets(amounts, size)
+        return best
+
+    def lowest_sets(self, amounts: IndexedAmounts, size: int) -> I64:
+        """Return (rows,): the lowest set of so many zones that has all amounts; 0: there is none."""
+        sets = _sets(self.zones, size)
+        fits = self._allowed(sets, size)
         for index, amount in amounts:
-            sums: NDArray[Any] = sets.members @ self.free[index]
-            if self.reusable is not None:
-                sums += self.reusable[index]
-            allowed &= sums >= amount
-        preferred = allowed & (sets.sizes[:, None] == widths)
-        has_preferred = preferred.any(axis=0)
-        best = np.where(has_preferred, sets.masks[preferred.argmax(axis=0)], 0)
-        if preferred_only:
-            return best
-        narrowest = np.where(allowed.any(axis=0), sets.masks[allowed.argmax(axis=0)], 0)
-        return np.where(has_preferred, best, narrowest)
+            sums: NDArray[Any] = self.free[index] @ sets.members
+            for entry in self.reusable:
+                rows = np.flatnonzero(np.bitwise_count(entry.masks) == size)
+                sums[rows, np.searchsorted(sets.masks, entry.masks[rows])] += entry.left[index][rows]
+            fits &= sums >= amount
+        return np.where(fits.any(axis=1), sets.masks[fits.argmax(axis=1)], 0)
+
+    def _allowed(self, sets: _Sets, size: int) -> Bools:
+        """Tell, (rows, sets), which sets of a size the groups allow (MemoryView.zone_sets)."""
+        if size > 1:
+            allowed = (self.assigned[:, None] & sets.masks) == 0
+            for groups in self.groups:
+                rows = np.flatnonzero(np.bitwise_count(groups) == size)
+                allowed[rows, np.searchsorted(sets.masks, groups[rows])] = True
+            return allowed
+        allowed = np.ones((self.rows, sets.masks.size), np.bool_)
+        for groups in self.groups:
+            allowed &= (groups[:, None] & sets.masks) == 0
+        return allowed
 
     def allocate(self, step: MemoryStep, chosen: I64) -> None:
         """Allocate amounts from the set of each row, the lowest zone first (updateMachineState)."""
-        sets, rows = _sets(self.zones), np.arange(self.rows)
-        indices = sets.positions[chosen]
-        if step.is_init and self.reusable is None:
-            self.reusable = {index: np.zeros((sets.masks.size, self.rows), np.int64) for index in self.free}
         for index, amount in step.amounts:
             left = np.full(self.rows, amount)
-            if self.reusable is not None:
-                reusable = self.reusable[index][indices, rows]
-                left = np.maximum(amount - reusable, 0)
-                after = np.maximum(reusable, amount) if step.is_init else np.maximum(reusable - amount, 0)
-                self.reusable[index][indices, rows] = after
+            for entry in self.reusable:
+                left -= np.where(entry.masks == chosen, entry.left[index], 0)
+            left = np.maximum(left, 0)
+            free = self.free[index]
             for zone in range(self.zones):
-                taken = np.minimum(self.free[index][zone], left) * (chosen >> zone & 1)
-                self.free[index][zone] -= taken
+                taken = np.minimum(free[:, zone], left) * (chosen >> zone & 1)
+                free[:, zone] -= taken
                 left -= taken
+        self._update_reusable(step, chosen)
         self.assigned = self.assigned | chosen
-        several = sets.sizes[indices] > 1
+        several = np.where(np.bitwise_count(chosen) > 1, chosen, 0)
         if several.any():
-            if self.grouped is None or self.groups is None:
-                self.grouped = np.zeros(self.rows, np.int64)
-                self.groups = np.zeros((sets.masks.size, self.rows), np.bool_)
-            self.grouped = self.grouped | np.where(several, chosen, 0)
-            self.groups[indices[several], rows[several]] = True
+            self.groups.append(several)
+
+    def _update_reusable(self, step: MemoryStep, chosen: I64) -> None:
+        """Update what ended init containers leave (updatePodReusableMemory)."""
+        is_new = np.ones(self.rows, np.bool_)
+        for entry in self.reusable:
+            same = entry.masks == chosen
+            is_new &= ~same
+            for index, amount in step.amounts:
+                left = entry.left[index]
+                after = np.maximum(left, amount) if step.is_init else np.maximum(left - amount, 0)
+                entry.left[index] = np.where(same, after, left)
+        if step.is_init and is_new.any():
+            left_of = {index: np.zeros(self.rows, np.int64) for index in self.free}
+            left_of |= {index: np.where(is_new, amount, 0) for index, amount in step.amounts}
+            self.reusable.append(_Reusable(np.where(is_new, chosen, 0), left_of))
 
 
 def _fit_all(memory: _Memory, steps: Sequence[MemoryStep]) -> Bools:
@@ -231,10 +245,7 @@ def _fit_all(memory: _Memory, steps: Sequence[MemoryStep]) -> Bools:
     remaining = np.arange(memory.rows)
     for step in steps:
         widths = memory.widths(step.amounts)
-        chosen = np.where(widths == 1, memory.lowest_zones(step.amounts), 0)
-        wide = np.flatnonzero((chosen == 0) & ((widths > 1) | (not step.preferred_only)))
-        if wide.size:
-            chosen[wide] = memory.select(wide).best_sets(step.amounts, widths[wide], preferred_only=step.preferred_only)
+        chosen = memory.best_sets(step.amounts, widths, preferred_only=step.preferred_only)
         kept = np.flatnonzero(chosen)
         if kept.size < memory.rows:
             memory, remaining, chosen = memory.select(kept), remaining[kept], chosen[kept]
@@ -245,5 +256,5 @@ def _fit_all(memory: _Memory, steps: Sequence[MemoryStep]) -> Bools:
     return fits
 
 
-def _columns(arrays: dict[int, I64], rows: I64) -> dict[int, I64]:
-    return {index: array.take(rows, axis=1) for index, array in arrays.items()}
+def _select(arrays: dict[int, I64], rows: I64) -> dict[int, I64]:
+    return {index: array[rows] for index, array in arrays.items()}
