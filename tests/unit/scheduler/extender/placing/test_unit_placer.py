@@ -176,7 +176,7 @@ def test_nodes_that_are_judged_later(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = DirectCluster("n", kind=restricted)
     cluster.create("w", pod_shape((12, 0), (2, 0)))
     with monkeypatch.context() as patch:
-        patch.setattr("zonewise_scheduler.extender.cache.JudgingBudget", lambda: JudgingBudget(0))
+        patch.setattr("zonewise_scheduler.extender.cache.JudgingBudget", lambda _: JudgingBudget(0))
         assert cluster.filter("w").failed_nodes == {"n": NOT_JUDGED}
         patch.setattr("zonewise_scheduler.extender.placing.unit_placer.JudgingBudget", lambda: JudgingBudget(0))
         assert cluster.run_pass() == {}
