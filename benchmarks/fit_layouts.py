@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from benchmarks.fit_cluster import GIB, NodeSpec, kind, states
 from benchmarks.fit_nodes import processors
+from zonewise_scheduler.admission.node import idle_node
 from zonewise_scheduler.admission.pod import Container, PodShape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from zonewise_common.k8s.podspec import Role
     from zonewise_scheduler.admission.node import NodeKind, NodeState
@@ -35,6 +36,29 @@ def cluster(count: int, layouts: int, policies: dict[str, object]) -> list[NodeS
     found = [state for seed, one in enumerate(kinds) for state in states(one, _spec(one), each, seed=seed)]
     random.Random(1).shuffle(found)  # noqa: S311 -- no secret
     return found[:count]
+
+
+def partly_idle(nodes: Sequence[NodeState]) -> list[NodeState]:
+    """Return nodes of which a quarter is as busy as before, and the others have more and more idle zones."""
+    source = random.Random(1)  # noqa: S311 -- no secret
+    return [_with_idle_zones(node, source, idle) for node, idle in zip(nodes, cycle((0, 0.5, 0.8, 1)), strict=False)]
+
+
+def _with_idle_zones(state: NodeState, source: random.Random, share: float) -> NodeState:
+    idle = idle_node(state.kind)
+    memory, devices = list(state.memory_free), list(state.device_free)
+    free, assigned = state.free_cpus, state.memory_assigned
+    for index, (zone, cpus) in enumerate(state.kind.cpus.zones):
+        if source.random() >= share:
+            continue
+        memory[index] = idle.memory_free[index]
+        free, assigned = free | idle.free_cpus & cpus, assigned & ~(1 << zone)
+        for number, device in enumerate(state.kind.devices):
+            if device.zones == 1 << zone:
+                devices[number] = idle.device_free[number]
+    return state._replace(
+        free_cpus=free, memory_free=tuple(memory), memory_assigned=assigned, device_free=tuple(devices)
+    )
 
 
 def _with_policies(one: NodeKind, policies: dict[str, object]) -> NodeKind:
@@ -120,6 +144,16 @@ def shapes() -> dict[str, PodShape]:
         "3 containers, one with no devices": PodShape(
             (Container("z", "app", 22000, (("memory", 90 * GIB),), ((GPU, 0),)), *many[:2]), "Guaranteed"
         ),
+        "3 containers, no devices of any sort": PodShape(
+            tuple(_container(f"c{n}", 22, 90 + n)._replace(devices=((GPU, 0), (NIC, 0), (RDMA, 0))) for n in range(3)),
+            "Guaranteed",
+        ),
+        "2 on shared CPUs, of much memory": _on_shared_cpus(2, 190),
+        "6 on shared CPUs, of much memory": _on_shared_cpus(6, 130),
+        "10 on shared CPUs, pages of an init container": PodShape(
+            (_container("i", 0, 3, "init")._replace(milli_cpus=500), *_on_shared_cpus(9, 40).containers), "Guaranteed"
+        ),
+        "3 of much memory": PodShape(tuple(_container(f"c{n}", 2, 140 + n) for n in range(3)), "Guaranteed"),
         "800 init containers": PodShape(
             (*(_container(f"i{n}", 2 + 2 * (n % 6), 4 + n % 7, "init") for n in range(800)), main), "Guaranteed"
         ),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import os
 import posixpath
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 from zonewise.machine.files import DirectoryFiles, Files, MemoryFiles, RootError
 from zonewise.machine.replay import with_recorded_errors
@@ -14,11 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from tarfile import TarFile
 
-MAX_CAPTURE = 1 << 30
+MAX_CAPTURE = 512 << 20
 """Bytes of file content that a capture may unpack to. Discovery reads some 10 MiB of the largest machines; an archive
 that unpacks to more is no capture, and must not exhaust the memory of the reading process."""
+MAX_MEMBERS = 200_000
+"""Files, directories and links of a capture: ten times those of the largest machines."""
 
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_BYTES_PER_MEMBER = 2048
+"""Of an archive beside the content: a header, one for a long name, and the rest of the last block."""
 _SEARCH_DEPTH = 3  # archives hold one top directory, some of them one more below it
 
 
@@ -66,17 +68,23 @@ def _unpack(path: str) -> list[tuple[str, bytes | str | None]]:
     import tarfile
     import zlib
 
+    from zonewise.machine.archive_stream import TooLargeError
+    from zonewise.machine.zstd import zstd
+
+    damage = (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, zstd.ZstdError, OSError, ValueError)
     try:
         with open(path, "rb") as file, _tar(file) as tar:
             contents = list(_members(tar, path))
-    except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError, ValueError, UnicodeError) as error:
+    except TooLargeError as error:
+        raise _too_large(path) from error
+    except damage as error:
         raise RootError(f"root {path}: not a whole archive: {_reason(error)}") from error
     return contents
 
 
 def _reason(error: Exception) -> str:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    if "method gz" in reason:  # tarfile lists the error of each of its openers, over several lines
+    if "header" in reason or not reason or reason == "empty file":
         return "no tar, as it is or compressed by gzip, bzip2, xz or zstd"
     return " ".join(reason.split())
 
@@ -84,26 +92,24 @@ def _reason(error: Exception) -> str:
 def _tar(file: IO[bytes]) -> TarFile:
     import tarfile
 
-    magic = file.read(len(_ZSTD_MAGIC))
-    file.seek(0)
-    return tarfile.open(fileobj=_unzstd(file) if magic == _ZSTD_MAGIC else file, mode="r:*")
+    from zonewise.machine.archive_stream import BoundedStream
+
+    stream = BoundedStream(file, MAX_CAPTURE + _BYTES_PER_MEMBER * MAX_MEMBERS)
+    return tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|")
 
 
-def _unzstd(file: IO[bytes]) -> IO[bytes]:
-    from zonewise.machine.zstd import zstd
-
-    try:
-        with zstd.ZstdFile(file) as stream:
-            return io.BytesIO(stream.read(MAX_CAPTURE + 1))
-    except zstd.ZstdError as error:
-        raise ValueError(str(error)) from error
+def _too_large(path: str) -> RootError:
+    return RootError(f"root {path}: unpacks to more than {MAX_CAPTURE >> 20} MiB; not a capture")
 
 
 def _members(tar: TarFile, path: str) -> Iterator[tuple[str, bytes | str | None]]:
-    left = MAX_CAPTURE
+    left, count = MAX_CAPTURE, 0
     while member := tar.next():
         # tarfile retains every header otherwise: 10 MiB for the 256-CPU machine
         tar.members = []  # pyright: ignore[reportAttributeAccessIssue]  # public, and missing in typeshed
+        count += 1
+        if count > MAX_MEMBERS:
+            raise RootError(f"root {path}: holds more than {MAX_MEMBERS:,} files and directories; not a capture")
         name = posixpath.normpath(member.name.lstrip("/"))
         if name.startswith("..") or name == ".":
             continue
@@ -117,7 +123,7 @@ def _members(tar: TarFile, path: str) -> Iterator[tuple[str, bytes | str | None]
         elif member.isreg():
             left -= member.size
             if left < 0:
-                raise RootError(f"root {path}: unpacks to more than {MAX_CAPTURE >> 30} GiB; not a capture")
+                raise _too_large(path)
             content = tar.extractfile(member)
             yield name, content.read() if content else b""
 

@@ -106,6 +106,12 @@ class NodeKind:
             indices[device.resource] = (*indices.get(device.resource, ()), index)
         return indices
 
+    @cached_property
+    def resources_without_health(self) -> tuple[str, ...]:
+        """Return the device resources of which no device is healthy."""
+        healthy = {device.resource for device in self.devices if device.healthy}
+        return tuple(resource for resource in self.device_indices if resource not in healthy)
+
 
 class NodeState(NamedTuple):
     """One node at one moment; equal states give equal verdicts, whatever the node."""

@@ -22,7 +22,7 @@ from zonewise_scheduler.extender.placing.placer import HELD, NodesWithout, Place
 from zonewise_scheduler.extender.placing.unit_placer import PassResult, UnitPlacer
 from zonewise_scheduler.extender.state.cluster_state import ClusterState
 from zonewise_scheduler.extender.tables import diagnosis
-from zonewise_scheduler.extender.tables.judging_budget import JudgingBudget
+from zonewise_scheduler.extender.tables.judging_budget import FILTER_SECONDS, JudgingBudget
 from zonewise_scheduler.extender.tables.rejections import BINDING, POD_GROUP, RejectionCache
 
 if TYPE_CHECKING:
@@ -282,7 +282,9 @@ class ExtenderCache:
                 self.changed.set()  # slots that were held may be open now
                 return ScheduleResult(placement.node, placement.verdict)
             reserved = self._units.reserved_nodes(waiting, plan)
-        selection = placer.select(pod, constraints, NodesWithout(candidates, reserved), now, JudgingBudget())
+        selection = placer.select(
+            pod, constraints, NodesWithout(candidates, reserved), now, JudgingBudget(FILTER_SECONDS)
+        )
         if selection.node:
             return ScheduleResult(selection.node, selection.verdict)
         unreported = placer.assume_unreported(pod, candidates, daemon_set=daemon_set)

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 _WORKLOAD_REF = "workloadRef"
 """The field of the spec that made a pod part of a gang in release 1.35 (k8s.io/api/core/v1)."""
-_UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+_NOT_SCHEDULED = {"type": "PodScheduled", "status": "False"}
+_TRIED = ("Unschedulable", "SchedulerError")
+"""Reasons of a scheduler that has tried a pod (pkg/scheduler/schedule_one.go handleSchedulingFailure). The second one
+is that of a pod for which the extender did not answer: while it restarts, say."""
 
 
 class SchedulingSpec(NamedTuple):
@@ -40,7 +43,7 @@ class SchedulingSpec(NamedTuple):
     has_workload: bool = False
     """It is part of a gang by an API that only kube-scheduler knows."""
     unschedulable: bool = False
-    """Its scheduler has found no node for it, as the condition PodScheduled says."""
+    """Its scheduler has tried it in vain, as the condition PodScheduled says."""
 
     @property
     def is_exact(self) -> bool:
@@ -74,4 +77,6 @@ def read_scheduling_spec(pod: Mapping[str, Any], created: float) -> SchedulingSp
 
 def _is_unschedulable(status: Mapping[str, Any]) -> bool:
     conditions: Iterable[Any] = status.get("conditions") or ()
-    return any(_UNSCHEDULABLE.items() <= condition.items() for condition in conditions)
+    return any(
+        _NOT_SCHEDULED.items() <= condition.items() and condition.get("reason") in _TRIED for condition in conditions
+    )

@@ -87,9 +87,7 @@ def alignment_request(layout: Layout, pod: PodShape) -> AlignmentRequest:
     policies = layout.policies
     amounts_by_container = [(container, _container_amounts(container, pod, layout)) for container in pod.containers]
     requesting = [(container, amounts) for container, amounts in amounts_by_container if any(amounts)]
-    exact = all(count for _, amounts in requesting for _, count in amounts.devices) and _is_pinned_throughout(
-        amounts_by_container, pod, policies
-    )
+    exact = _is_pinned_throughout(amounts_by_container, pod, policies)
     if policies.topology == "none" or policies.scope != "pod":
         steps = [_step(amounts, layout, container) for container, amounts in requesting]
         return _request(requesting, _without_repeated_inits(steps, layout), layout, exact=exact)
@@ -130,7 +128,7 @@ def _pod_level_request(pod: PodShape, peak: _ContainerAmounts, layout: Layout) -
         [(Container("", "app"), amounts)],
         [_step(amounts._replace(devices=devices), layout)],
         layout,
-        exact=is_divisible and all(count for _, count in devices),
+        exact=is_divisible,
     )
     return request._replace(impossible=request.impossible or bool(empty_shared_pools(pod, policies)))
 

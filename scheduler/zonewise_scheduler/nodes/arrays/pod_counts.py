@@ -72,7 +72,7 @@ def _count_single_step(view: ArrayView, request: AlignmentRequest, limit: int) -
     )
     counts = np.full(view.rows, limit, np.int64)
     for index, amount in request.node_amounts:
-        if (index, amount) not in zone_amounts:
+        if amount and (index, amount) not in zone_amounts:
             np.minimum(counts, view.node_free[index] // amount, out=counts)
     if not zone_amounts:
         return counts

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 GROUPED_FREE = -1
 """Free memory of a zone that allocates only together with others: less than any request."""
 
+UNHEALTHY = -1
+"""Free devices of a node where no device of the resource is healthy: less than a request for none."""
+
 
 class StateArrays(NamedTuple):
     """Amounts of several rows that change as pods come and go."""
@@ -55,11 +58,19 @@ def state_arrays(model: NodeModel, states: Sequence[NodeState]) -> StateArrays:
         grouped = _write_memory(model, states, free, node_free)
     if model.devices:
         _write_devices(model, (state.device_free for state in states), free, node_free)
+        _mark_unhealthy(model, states, node_free)
     assigned = np.fromiter((model.to_positions(state.memory_assigned) for state in states), np.int64, rows)
     split_cores = np.zeros(rows, np.bool_)
     if model.layout.fills_packages:
         split_cores[:] = [_has_split_core(model, state) for state in states]
     return StateArrays(free, node_free, whole_cores, assigned, grouped, split_cores)
+
+
+def _mark_unhealthy(model: NodeModel, states: Sequence[NodeState], node_free: I64) -> None:
+    """Let nodes have less than no device of a resource without healthy ones: the kubelet then allocates none."""
+    for row, state in enumerate(states):
+        for resource in state.kind.resources_without_health:
+            node_free[model.layout.device_index[resource], row] = UNHEALTHY
 
 
 def total_amounts(model: NodeModel, kinds: Sequence[NodeKind]) -> I64:

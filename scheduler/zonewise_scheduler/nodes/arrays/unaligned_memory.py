@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.arrays.types import I64, Bools
     from zonewise_scheduler.nodes.arrays.zone_amounts import ZoneAmounts
 
-_CHECKS_GROUPS_SINCE = (1, 32)
+CHECKS_GROUPS_SINCE = (1, 32)
 """The first release that checks whether a set of zones fits to the groups (isAffinityViolatingNUMAAllocations)."""
 _HINTS_NEAR_DEVICES_SINCE = (1, 36)
 """The first release whose hints of devices have only zones with such devices (kubernetes#138244)."""
@@ -48,7 +48,7 @@ def unaligned_memory_rows(failed: FailedRows) -> tuple[Bools, Bools]:
     hinted = _zones_with_hints(failed)
     in_hints = (single & hinted).any(axis=0)
     certain = ~grouped & (in_hints & ~several if step.sums_memory else any_set & (in_hints | hinted.all(axis=0)))
-    rejected = ~any_set & ~grouped if policies.release >= _CHECKS_GROUPS_SINCE else np.zeros_like(any_set)
+    rejected = ~any_set & ~grouped if policies.release >= CHECKS_GROUPS_SINCE else np.zeros_like(any_set)
     return certain, ~certain & ~rejected
 
 
@@ -63,25 +63,6 @@ def no_memory_set_rows(failed: FailedRows) -> Bools:
     """
     memory = memory_of(failed.step, failed.view.layout)
     return ~(failed.amounts.suffices(memory).any(axis=0) | _unassigned_suffice(failed.amounts, memory))
-
-
-def own_memory_rows(failed: FailedRows) -> tuple[Bools, Bools]:
-    """Return the rows in which each container gets memory of its own, and those that the arrays cannot decide.
-
-    No hint of anything aligns the pod, under single-numa-node. The kubelet then requires a preferred set of zones for
-    each container (policy_static.go Allocate, findBestHint): the lowest zone with its memory, if a zone could have it.
-    """
-    view, left = failed.view, failed.amounts
-    fits, unclear = failed.every(), failed.none()
-    for step in failed.step.own_memory:
-        lowest = left.lowest_zones(step.hinted, np.empty(failed.count, np.int8))
-        lacks = np.flatnonzero((lowest < 0) & fits)
-        if lacks.size:
-            totals = [view.total[index].take(failed.in_view[lacks], axis=1) >= amount for index, amount in step.hinted]
-            unclear[lacks] = ~np.logical_and.reduce(totals).any(axis=0)
-            fits[lacks] = False
-        left.subtract(step, lowest)
-    return fits, unclear
 
 
 def memory_of(step: AlignmentStep, layout: Layout) -> IndexedAmounts:
@@ -104,6 +85,13 @@ def _unassigned_suffice(amounts: ZoneAmounts, memory: IndexedAmounts) -> Bools:
     return suffice
 
 
+def hints_near_devices(layout: Layout, index: int) -> bool:
+    """Tell whether the hints of a resource have only zones with such devices."""
+    is_device = index != CPU and not layout.is_memory(index)
+    near_only = layout.policies.release >= _HINTS_NEAR_DEVICES_SINCE
+    return is_device and near_only and layout.localities[index] is not ZoneLocality.ANYWHERE
+
+
 def _zones_with_hints(failed: FailedRows) -> Bools:
     """Return (zones, rows): the zones that are in some hint of each resource but memory, if the node has enough.
 
@@ -113,8 +101,6 @@ def _zones_with_hints(failed: FailedRows) -> Bools:
     result = np.ones((view.zones, failed.count), np.bool_)
     layout = view.layout
     for index, _ in failed.step.hinted:
-        is_device = index != CPU and not layout.is_memory(index)
-        near_only = layout.policies.release >= _HINTS_NEAR_DEVICES_SINCE
-        if index == CPU or (is_device and near_only and layout.localities[index] is not ZoneLocality.ANYWHERE):
+        if index == CPU or hints_near_devices(layout, index):
             result &= view.total[index][:, rows] > 0
     return result if view.padding is None else result | view.padding[:, rows]

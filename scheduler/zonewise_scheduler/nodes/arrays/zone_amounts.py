@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     ZoneBits = NDArray[Any]
     """(rows,): a set of zones by position, in 8 bits or, with more zones, in 64."""
 
+NO_DEVICE = -1
+"""Free devices of a zone that the hints for a resource leave out: less than any request."""
+
 
 @dataclass
 class ZoneAmounts:
@@ -58,6 +61,12 @@ class ZoneAmounts:
     def from_view(cls, view: ArrayView) -> ZoneAmounts:
         """Return the amounts of a view, which stays as it is."""
         return cls(view.layout, dict(enumerate(view.free)), view.assigned, view.largest_total[CPU])
+
+    def hide_far_zones(self, view: ArrayView, indices: Iterable[int]) -> None:
+        """Let zones without devices of some resources have fewer than a request for no device."""
+        for index in indices:
+            self.available[index] = np.where(view.total[index] > 0, self.available[index], NO_DEVICE)
+            self.changed.add(index)
 
     def select(self, rows: I64, indices: Iterable[int] | None = None) -> ZoneAmounts:
         """Return the amounts of some rows, of all resources or of some: each costs a copy of its zones."""

@@ -16,8 +16,14 @@ import numpy as np
 
 from zonewise_scheduler.nodes.arrays.failed_rows import FailedRows
 from zonewise_scheduler.nodes.arrays.layout import CPU, ZoneLocality
+from zonewise_scheduler.nodes.arrays.memory_sets import memory_sets_rows, memory_steps, own_memory_rows
 from zonewise_scheduler.nodes.arrays.multi_zone import multi_zone_rows, reuse_misaligns
-from zonewise_scheduler.nodes.arrays.unaligned_memory import no_memory_set_rows, own_memory_rows, unaligned_memory_rows
+from zonewise_scheduler.nodes.arrays.unaligned_memory import (
+    CHECKS_GROUPS_SINCE,
+    hints_near_devices,
+    no_memory_set_rows,
+    unaligned_memory_rows,
+)
 from zonewise_scheduler.nodes.arrays.uncounted_cpus import with_necessary_cpus
 from zonewise_scheduler.nodes.arrays.unhinted_memory import unhinted_memory_rows
 from zonewise_scheduler.nodes.arrays.zone_amounts import ZoneAmounts
@@ -28,8 +34,6 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.arrays.layout import Layout
     from zonewise_scheduler.nodes.arrays.types import I8, I64, Bools
 
-_CHECKS_GROUPS_SINCE = (1, 32)
-"""The first release that checks whether a set of zones fits to the groups (isAffinityViolatingNUMAAllocations)."""
 _FULL_SHARE = 0.75
 """It pays to copy the rows that are still judged if they are less than so much of all."""
 
@@ -78,12 +82,23 @@ def fit_zones(view: ArrayView, request: AlignmentRequest, amounts: ZoneAmounts |
         fits[undecided] = (
             _necessary_fits(view.select(undecided), request) if few else _necessary_fits(view, request)[undecided]
         )
+    _decide_memory_sets(view, request, fits)
     if request.steps and request.steps[0].unhinted_memory:
         rows = np.flatnonzero(fits == ADMITTED)
         has_memory, unclear = unhinted_memory_rows(view, request.steps[0], rows, zones[0, rows])
         fits[rows] = np.where(unclear, UNDECIDED, has_memory)
     fits[cores_unclear & (fits == ADMITTED)] = UNDECIDED
     return ZoneFit(fits, zones)
+
+
+def _decide_memory_sets(view: ArrayView, request: AlignmentRequest, fits: I8) -> None:
+    """Decide the undecided rows for a pod whose memory alone has a say in its zones."""
+    steps = memory_steps(view.layout, request)
+    if steps is None or request.steps[0].unhinted_memory:
+        return
+    rows = np.flatnonzero((fits == UNDECIDED) & ~view.grouped)
+    if rows.size:
+        fits[rows] = memory_sets_rows(view, rows, steps)
 
 
 def _fit_steps(
@@ -96,6 +111,7 @@ def _fit_steps(
     fits, rows, deciding = possible.astype(np.int8), np.arange(view.rows), possible.copy()
     drops_rows = amounts is None
     left = amounts or ZoneAmounts.from_view(view)
+    left.hide_far_zones(view, _zero_counts(view.layout, request))
     for index, step in enumerate(request.steps):
         is_last = index + 1 == len(request.steps)
         if drops_rows and not is_last and np.count_nonzero(deciding) < _FULL_SHARE * deciding.size:
@@ -115,6 +131,15 @@ def _fit_steps(
     return fits
 
 
+def _zero_counts(layout: Layout, request: AlignmentRequest) -> set[int]:
+    """Return the resources of which some step requests no device, and whose hints have only zones with devices.
+
+    A limit of 0 has hints, with single zones preferred (generateDeviceTopologyHints).
+    """
+    indices = {index for step in request.steps for index, amount in step.hinted if not amount}
+    return {index for index in indices if hints_near_devices(layout, index)}
+
+
 def _node_suffices(view: ArrayView, request: AlignmentRequest) -> tuple[Bools, Bools]:
     """Tell which rows have enough in sum, the only condition for amounts that are not matched to zones.
 
@@ -125,7 +150,7 @@ def _node_suffices(view: ArrayView, request: AlignmentRequest) -> tuple[Bools, B
     if len(request.steps) == 1 and is_strict(view.layout, request.steps[0].hinted):
         implied = request.steps[0].hinted  # if a zone has enough, its node has
     for index, amount in request.node_amounts:
-        if (index, amount) not in implied:
+        if not amount or (index, amount) not in implied:
             suffices &= view.node_free[index] >= amount
     cpus = request.cpus
     if cpus.largest and view.layout.cpus_per_core and (view.layout.partly_reserved or request.reuses):
@@ -174,7 +199,7 @@ def is_strict(layout: Layout, hinted: IndexedAmounts) -> bool:
 
 def _checks_groups(layout: Layout, hinted: IndexedAmounts) -> bool:
     """Tell whether the kubelet allocates no memory across groups, since it checks that or the pod has none."""
-    return layout.policies.release >= _CHECKS_GROUPS_SINCE or not any(layout.is_memory(index) for index, _ in hinted)
+    return layout.policies.release >= CHECKS_GROUPS_SINCE or not any(layout.is_memory(index) for index, _ in hinted)
 
 
 def _is_aligned_without_memory(layout: Layout, hinted: IndexedAmounts) -> bool:

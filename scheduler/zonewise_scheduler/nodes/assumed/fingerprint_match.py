@@ -55,7 +55,8 @@ class FingerprintMatcher:
 def match_fingerprint(number: int, pods: Sequence[PodState], flipped: int = MAX_FLIPPED) -> frozenset[str] | None:
     """Return the UIDs of the pods of a fingerprint, given as its number; None where no likely set of pods has it.
 
-    `pods` are in the order in which the ledger added them. Of several pods of one name, all but one are removed, and
+    `pods` are in the order in which the ledger added them, but for removed ones whose successor is surely reported. Of
+    several pods of one name, all but one are removed, and
     the older ones match first: a late report may still include a removed pod, and a new pod must stay assumed until a
     report surely includes it. `flipped` is the number of sets to try after the likeliest ones.
     """

@@ -111,7 +111,10 @@ class Ledger:
             tracked.shape = pod.shape
             node_ledger.invalidate()
         tracked.bound = True
+        was_confirmed = tracked.confirmed
         tracked.note_start(pod, at)
+        if tracked.confirmed != was_confirmed:
+            node_ledger.confirm_start(tracked)
         self._unsettled.add(pod.node)
         self._touched.add(pod.node)
 

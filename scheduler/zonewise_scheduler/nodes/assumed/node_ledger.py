@@ -12,6 +12,8 @@ subtracted only by one of these rules. No pod is subtracted forever, so no capac
    A report may be of a moment in the middle of an admission: the kubelet lists a pod before it allocates, and allocates
    container by container. So a pod stays assumed while the report shows less than the pod requests (nrt.holdings),
    until ADMISSION_TIME after its start.
+   A removed pod and its successor of the same name have one hash. It stands for the removed pod, unless the report was
+   published after the successor's admission.
 2. A report may have no fingerprint, or one that no set of known pods has. Each pod then stays as it was. An assumed pod
    becomes covered once it has surely run for LedgerTimeouts.report_lag: the report of that time has then arrived. The
    ledger knows a pod's start by two clocks: its own, when it first saw the start, and the API server's, when the
@@ -66,6 +68,8 @@ if TYPE_CHECKING:
 
 ADMISSION_TIME = 5.0
 """Seconds after a pod's start in which a report may be of the middle of its admission."""
+STAMP_UNIT = 1.0
+"""Stamps are whole seconds: of two that are equal, either may be the earlier one."""
 
 
 class NodeLedger:
@@ -168,6 +172,11 @@ class NodeLedger:
         self._assumed_state = None
         self._has_no_assumed = False
 
+    def confirm_start(self, pod: PodState) -> None:
+        """Match the fingerprint again where a pod's predecessor of the same name may have been taken for it."""
+        if any(earlier.hash == pod.hash and earlier is not pod for earlier in self.pods.values()):
+            self._match_pending = True
+
     def retry_match(self) -> None:
         """Match the fingerprint again if no set of pods matched it: the pods have changed."""
         self._match_pending = self._match_pending or self._matched_method is None
@@ -185,12 +194,23 @@ class NodeLedger:
                 continue
             pods = [pod for pod in self.pods.values() if method == ALL_PODS or has_exclusive_resources(kind, pod.shape)]
             matcher = self._matchers.setdefault(method, FingerprintMatcher())
-            covered_uids = matcher.match(self._fingerprints[method], pods)
+            covered_uids = matcher.match(self._fingerprints[method], self._predecessors_last(pods))
             if covered_uids is not None:
                 self._matched_method = method
                 return self._set_covered(pods, covered_uids)
         self._matched_method = None
         return []
+
+    def _predecessors_last(self, pods: Sequence[PodState]) -> Sequence[PodState]:
+        """Return pods in the order in which they match, with the removed ones last whose names others have by now.
+
+        A report that was published after a pod had been admitted includes that pod, and no predecessor of its name.
+        """
+        admitted = {pod.hash for pod in pods if pod.removed_at is None and self._is_before_report(pod.confirmed)}
+        return sorted(pods, key=lambda pod: pod.removed_at is not None and pod.hash in admitted)
+
+    def _is_before_report(self, stamp: float | None) -> bool:
+        return stamp is not None and stamp + STAMP_UNIT <= self._published_at
 
     def _set_covered(self, pods: Sequence[PodState], covered_uids: frozenset[str]) -> list[PodState]:
         newly: list[PodState] = []

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from zonewise_scheduler.nodes.arrays.alignment_request import alignment_request
 from zonewise_scheduler.nodes.arrays.layout import CPU, Layout, ZoneLocality
 from zonewise_scheduler.nodes.arrays.node_model import NodeModel
@@ -38,7 +40,9 @@ def node_bins(state: NodeState) -> NodeBins:
     model = _model(state.kind)
     arrays = state_arrays(model, (state,))
     if not _is_by_zone(model.layout):
-        return NodeBins(model.layout, (tuple(arrays.node_free[:, 0].tolist()),), int(model.cpu_totals.sum()))
+        return NodeBins(
+            model.layout, (tuple(np.maximum(arrays.node_free[:, 0], 0).tolist()),), int(model.cpu_totals.sum())
+        )
     free = tuple(tuple(zone) for zone in arrays.free[:, :, 0].T.tolist())
     return NodeBins(model.layout, free, int(model.cpu_totals.max()))
 
@@ -47,10 +51,13 @@ def node_bins(state: NodeState) -> NodeBins:
 def bin_amounts(layout: Layout, shape: PodShape) -> Amounts | None:
     """Return what a pod takes of one bin, by resource; None where its bin cannot be told from amounts alone.
 
-    So it is with several containers that are aligned one by one, and with devices that belong to several zones.
+    So it is with several containers that are aligned one by one, with devices that belong to several zones, and with
+    limits of 0, which have hints.
     """
     request = alignment_request(layout, shape)
     if request.impossible or not request.exact or not request.steps or request.reuses:
+        return None
+    if not all(amount for _, amount in request.node_amounts):
         return None
     if not _is_by_zone(layout):
         return _vector(layout, request.node_amounts)

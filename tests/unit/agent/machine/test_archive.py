@@ -8,6 +8,7 @@ import gzip
 import io
 import lzma
 import tarfile
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -126,11 +127,32 @@ def test_a_directory_of_several_machines_is_rejected(tmp_path: Path) -> None:
     assert "several machines" in error_message(tmp_path)
 
 
-def test_an_archive_that_unpacks_without_end_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bomb is refused before it fills the memory."""
+@pytest.mark.parametrize("ending", COMPRESSIONS)
+def test_an_archive_that_unpacks_without_end_is_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    """A bomb is rejected before it fills the memory: as a large file, and as a large header of one."""
     monkeypatch.setattr(archive, "MAX_CAPTURE", 1 << 20)
-    (tmp_path / "bomb.tar").write_bytes(pack_tar({"sys/a": bytes(2 << 20)}))
-    assert "unpacks to more than" in error_message(tmp_path / "bomb.tar")
+    monkeypatch.setattr(archive, "MAX_MEMBERS", 8)
+    file = tmp_path / "bomb"
+    long_name = tarfile.TarInfo("sys/a")
+    long_name.pax_headers = {"comment": "x" * (32 << 20)}
+    for content in (pack_tar({"sys/a": bytes(2 << 20)}), long_name.tobuf(tarfile.PAX_FORMAT)):
+        file.write_bytes(COMPRESSIONS[ending](content))
+        tracemalloc.start()
+        try:
+            assert "unpacks to more than" in error_message(file)
+            assert tracemalloc.get_traced_memory()[1] < 16 << 20  # xz alone has a dictionary of 8 MiB
+        finally:
+            tracemalloc.stop()
+
+
+def test_an_archive_of_too_many_members_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "MAX_MEMBERS", 3)
+    (tmp_path / "machine.tar").write_bytes(pack_tar({"sys": None, "sys/a": b"1", "sys/b": "a"}))
+    assert open_root(str(tmp_path / "machine.tar")).read("sys/b") == b"1"
+    (tmp_path / "many.tar").write_bytes(pack_tar({f"sys/{number}": None for number in range(4)}))
+    assert "holds more than 3 files" in error_message(tmp_path / "many.tar")
 
 
 @settings(max_examples=150, deadline=None)

@@ -70,10 +70,15 @@ def test_constraints_that_only_kube_scheduler_checks(spec: Json) -> None:
 
 @pytest.mark.parametrize(
     ("status", "reason", "is_unschedulable"),
-    [("False", "Unschedulable", True), ("False", "SchedulerError", False), ("True", "", False)],
+    [
+        ("False", "Unschedulable", True),
+        ("False", "SchedulerError", True),
+        ("False", "SchedulingGated", False),
+        ("True", "", False),
+    ],
 )
 def test_a_pod_without_a_node(status: str, reason: str, is_unschedulable: bool) -> None:
-    """An error is no answer of the scheduler."""
+    """A scheduler has also tried a pod whose filter call failed, since the extender was starting again."""
     conditions = [{"type": "Ready", "status": "False"}, {"type": "PodScheduled", "status": status, "reason": reason}]
     spec = read_scheduling_spec({**pod(), "status": {"conditions": conditions}}, 5.0)
     assert spec.unschedulable == is_unschedulable

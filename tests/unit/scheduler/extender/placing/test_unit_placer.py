@@ -175,10 +175,14 @@ def test_nodes_that_are_judged_later(monkeypatch: pytest.MonkeyPatch) -> None:
     restricted = replace(KIND, policies=KIND.policies._replace(topology="restricted"))
     cluster = DirectCluster("n", kind=restricted)
     cluster.create("w", pod_shape((12, 0), (2, 0)))
+
+    def spent(_: float = 0.0) -> JudgingBudget:
+        return JudgingBudget(0)
+
     with monkeypatch.context() as patch:
-        patch.setattr("zonewise_scheduler.extender.cache.JudgingBudget", lambda: JudgingBudget(0))
+        patch.setattr("zonewise_scheduler.extender.cache.JudgingBudget", spent)
         assert cluster.filter("w").failed_nodes == {"n": NOT_JUDGED}
-        patch.setattr("zonewise_scheduler.extender.placing.unit_placer.JudgingBudget", lambda: JudgingBudget(0))
+        patch.setattr("zonewise_scheduler.extender.placing.unit_placer.JudgingBudget", spent)
         assert cluster.run_pass() == {}
         cluster.cache.changed.clear()
         cluster.cache.pods_to_requeue()

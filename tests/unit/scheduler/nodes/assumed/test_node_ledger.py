@@ -195,6 +195,31 @@ def test_successor_with_the_same_name() -> None:
     assert (ledger.assumed_pods("n1"), ledger.state("n1")) == ((), kubelet.state)
 
 
+@pytest.mark.parametrize("report_first", [True, False])
+def test_report_published_after_the_admission_of_a_successor(report_first: bool) -> None:
+    """Such a report is not of the predecessor, so the successor is subtracted no longer."""
+    kubelet = fresh()
+    kubelet.decide(pod("web-0", uid="old"))
+    ledger = Ledger()
+    ledger.add_pod(bound_pod(pod("web-0", uid="old"), "n1", 0.0), 0.0)
+    ledger.update_report(kubelet.report(), 1.0, published=1.0)
+    kubelet.end_pod("old")
+    ledger.remove_pod("old", 2.0)
+    ledger.assume(pod("web-0", uid="new"), "n1", 3.0)
+    kubelet.decide(pod("web-0", uid="new"))
+    ledger.add_pod(bound_pod(pod("web-0", uid="new"), "n1"), 3.0)
+    confirmed = bound_pod(pod("web-0", uid="new"), "n1", 3.0, 4.0)
+    if not report_first:
+        ledger.add_pod(confirmed, 4.5)
+        ledger.update_report(kubelet.report(), 4.6, published=4.0)
+        assert [entry.uid for entry in ledger.assumed_pods("n1")] == ["new"], "the same second"
+    ledger.update_report(kubelet.report(), 5.0, published=5.0)
+    if report_first:
+        assert [entry.uid for entry in ledger.assumed_pods("n1")] == ["new"]
+        ledger.add_pod(confirmed, 5.5)
+    assert (ledger.assumed_pods("n1"), ledger.state("n1")) == ((), kubelet.state)
+
+
 @pytest.mark.parametrize(("methods", "hidden"), [((), False), ((ALL, EXCLUSIVE), True)])
 def test_reports_without_a_matching_fingerprint(methods: tuple[str, ...], hidden: bool) -> None:
     """Without a fingerprint of known pods, a pod is covered report_lag after its kubelet started it."""

@@ -1,0 +1,52 @@
+"""The bytes of an archive as a stream, decompressed piece by piece, up to a bound."""
+
+from __future__ import annotations
+
+from typing import IO, TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_MAGIC_BYTES = 6
+
+
+class TooLargeError(Exception):
+    """The archive unpacks to more than its bound; the text is the bound."""
+
+
+class BoundedStream:
+    """What an archive decompresses to; only read() is served, as tarfile's streams need."""
+
+    def __init__(self, file: IO[bytes], limit: int) -> None:
+        """Take a seekable file, and the number of bytes after which read() raises TooLargeError."""
+        magic = file.read(_MAGIC_BYTES)
+        file.seek(0)
+        self._stream = _opener(magic)(file)
+        self._left = limit
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes, `size` at most; empty at the end."""
+        data = self._stream.read(min(size, self._left + 1) if size >= 0 else self._left + 1)
+        self._left -= len(data)
+        if self._left < 0:
+            raise TooLargeError
+        return data
+
+
+def _opener(magic: bytes) -> Callable[[IO[bytes]], IO[bytes]]:
+    """Return what decompresses a file that begins so."""
+    import bz2
+    import gzip
+    import lzma
+
+    from zonewise.machine.zstd import zstd
+
+    if magic.startswith(b"\x1f\x8b"):
+        return lambda file: cast("IO[bytes]", gzip.GzipFile(fileobj=file))
+    if magic.startswith(b"BZh"):
+        return lambda file: cast("IO[bytes]", bz2.BZ2File(file))
+    if magic.startswith(b"\xfd7zXZ\0"):
+        return lambda file: cast("IO[bytes]", lzma.LZMAFile(file))
+    if magic.startswith(b"\x28\xb5\x2f\xfd"):
+        return lambda file: cast("IO[bytes]", zstd.ZstdFile(file))
+    return lambda file: file

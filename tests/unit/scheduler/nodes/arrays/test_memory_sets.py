@@ -1,0 +1,85 @@
+"""Memory that only the Memory Manager places: the arrays decide it, whatever sets of zones it takes."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.any_nodes import UNIT, kinds
+from support.any_nodes import state as any_state
+from support.fit_nodes import GIB, STATIC, container, node, pod
+from zonewise_scheduler.admission.admit import admit
+from zonewise_scheduler.admission.pod import Container, PodShape
+from zonewise_scheduler.nodes.arrays.state_table import NodeStateTable
+
+if TYPE_CHECKING:
+    from zonewise_common.k8s.podspec import Role
+    from zonewise_scheduler.admission.node import NodeKind
+
+_ROLES: st.SearchStrategy[Role] = st.sampled_from(["init", "init", "sidecar"])
+_MEMORY = st.tuples(st.sampled_from([0, 0, 1, 3]), st.sampled_from([1, 2, 3, 5, 9, 14, 20]))
+
+
+@st.composite
+def _memory_pods(draw: st.DrawFn, *, types: int) -> PodShape:
+    """Draw a pod on shared CPUs whose containers request memory, and pages where there are two types."""
+    apps: list[Role] = ["app"]
+    roles = draw(st.lists(_ROLES, max_size=3)) + apps * draw(st.integers(1, 4))
+    containers: list[Container] = []
+    for number, role in enumerate(roles):
+        pages, memory = draw(_MEMORY)
+        amounts = [("hugepages-2Mi", pages * UNIT)] * (types > 1 and pages > 0) + [("memory", memory * UNIT)]
+        containers.append(Container(f"c{number}", role, 500, tuple(amounts)))
+    return PodShape(tuple(containers), "Guaranteed")
+
+
+def _assert_decided(kind: NodeKind, scope: str, seed: int, shape: PodShape) -> None:
+    policies = kind.policies._replace(
+        cpu="none", memory="Static", scope=scope, prefer_closest=False, align_by_package=False, release=(1, 36)
+    )
+    source = random.Random(seed)
+    groups = tuple(1 << zone for zone in kind.zones)
+    kind = replace(kind, policies=policies)
+    cluster = [any_state(kind, source)._replace(memory_groups=groups) for _ in range(8)]
+    table = NodeStateTable()
+    table.set_rows(dict(enumerate(cluster)))
+    assert table.fits(shape).tolist() == [admit(state, shape).admitted for state in cluster]
+
+
+@given(kinds(("none",)), st.integers(0, 1 << 32), _memory_pods(types=2))
+def test_policy_none(kind: NodeKind, seed: int, shape: PodShape) -> None:
+    _assert_decided(kind, "container", seed, shape)
+
+
+@given(kinds(("restricted", "single-numa-node")), st.integers(0, 1 << 32), _memory_pods(types=2))
+def test_aligned_policies(kind: NodeKind, seed: int, shape: PodShape) -> None:
+    _assert_decided(kind, "container", seed, shape)
+
+
+@given(kinds(("best-effort",)), st.integers(0, 1 << 32), _memory_pods(types=1))
+def test_best_effort_with_one_type(kind: NodeKind, seed: int, shape: PodShape) -> None:
+    _assert_decided(kind, "container", seed, shape)
+
+
+@given(kinds(("single-numa-node",)), st.integers(0, 1 << 32), _memory_pods(types=1))
+def test_whole_pods_without_hints(kind: NodeKind, seed: int, shape: PodShape) -> None:
+    """Each container then gets memory of its own, also from several zones where no single one could have it."""
+    _assert_decided(kind, "pod", seed, shape)
+
+
+@pytest.mark.parametrize("topology", ["none", "best-effort"])
+def test_zones_in_use_join_no_set(topology: str) -> None:
+    """Two containers that need two zones each share one group, where its zones have enough for both."""
+    state = node(**STATIC, topology=topology, gib=16)  # type: ignore[arg-type]
+    shape = pod(container("a", cpus=0.5, gib=20), container("b", cpus=0.5, gib=11))
+    table = NodeStateTable()
+    table.set_rows({0: state, 1: state._replace(memory_assigned=0b10)})
+    assert [admit(state, shape).admitted, *table.fits(shape).tolist()] == [True, 1, 0]
+    larger = pod(container("a", cpus=0.5, gib=20), container("b", cpus=0.5, gib=13))
+    assert [admit(state, larger).admitted, int(table.fits(larger)[0])] == [False, 0]
+    assert shape.containers[0].memory[0][1] == 20 * GIB
