@@ -59,4 +59,4 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-COMMAND = Command("list nodes zone by zone: free CPUs, memory, GPUs, and fragmentation", add_arguments, run)
+COMMAND = Command("list nodes zone by zone: free CPUs, memory, GPUs, largest block", add_arguments, run)
