@@ -3,6 +3,10 @@
 PYTHON ?= python3
 UV := .bootstrap/bin/uv
 BIN := .venv/bin
+# of these the packages of uv.lock have wheels, so that no compiler is needed; uv fetches one where none is installed
+export UV_PYTHON ?= >=3.11,<3.15
+NO_PYTHON = { echo "zonewise needs Python 3.11 to 3.14, and its packages. uv downloads them, where it can: install python3.11 or \
+later with the package manager of this system, or let UV_PYTHON_INSTALL_MIRROR and UV_DEFAULT_INDEX name mirrors" >&2; exit 2; }
 PREFIX ?= /opt/zonewise
 # the newest tag without its v, as the package has it
 VERSION ?= $(or $(shell git describe --tags --abbrev=0 2>/dev/null | sed 's/^v//'),0.1.0.dev0)
@@ -134,15 +138,15 @@ $(UV): tools/bootstrap.py
 
 .venv/.run: $(UV) pyproject.toml uv.lock
 	@echo "setting up .venv/ ..." >&2
-	@$(UV) sync --quiet --locked --no-default-groups --extra agent --inexact
+	@$(UV) sync --quiet --locked --no-default-groups --extra agent --inexact || $(NO_PYTHON)
 	@touch $@
 
 .venv/.demo: $(UV) pyproject.toml uv.lock
 	@echo "setting up .venv/ for a cluster in one process ..." >&2
-	@$(UV) sync --quiet --locked --no-default-groups --extra agent --extra scheduler --inexact
+	@$(UV) sync --quiet --locked --no-default-groups --extra agent --extra scheduler --inexact || $(NO_PYTHON)
 	@touch $@ .venv/.run
 
 .venv/.dev: $(UV) pyproject.toml uv.lock
 	@echo "setting up .venv/ with the tools for tests and checks ..." >&2
-	@$(UV) sync --quiet --locked --extra agent --extra scheduler --extra plot
+	@$(UV) sync --quiet --locked --extra agent --extra scheduler --extra plot || $(NO_PYTHON)
 	@touch $@ .venv/.run

@@ -94,12 +94,14 @@ def _overview(program: str) -> str:
         [
             f"usage: {program} COMMAND [ARGUMENTS]",
             "",
-            "Fits jobs to hardware: sees what a machine is made of, and what is free, zone by zone.",
+            "Fits jobs to hardware: sees what a machine is made of, and what is free in each",
+            "zone.",
             "",
             "commands:",
             *lines,
             "",
-            f"`{program} COMMAND --help` describes a command; `{program} --version` prints the version.",
+            f"`{program} COMMAND --help` describes a command,",
+            f"`{program} --version` prints the version.",
             "",
         ]
     )

@@ -16,6 +16,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.apiserver import RealServer, real_server
 from support.clusters import ApiServer, embedded_server
 from support.manifests import MANIFESTS, kubectl
 from tools.chart.__main__ import install_file, release_files
@@ -27,7 +28,7 @@ from tools.chart.templates import camel_case
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["embedded_server"]
+__all__ = ["embedded_server", "real_server"]
 
 NAMES = ("a", "b", "c")
 EVERY_SET = [frozenset(name for i, name in enumerate(NAMES) if number >> i & 1) for number in range(1 << len(NAMES))]
@@ -249,6 +250,64 @@ def test_helm_puts_values_where_they_belong(helm: str, chart_directory: Path) ->
     settings = yaml.safe_load(objects["ConfigMap/zonewise-agent"]["data"]["agent.yaml"])
     own = yaml.safe_load((MANIFESTS / "base/agent.yaml").read_text())
     assert settings == own | {"interval": "5s"}
+
+
+def test_a_release_in_the_chart_namespace_does_not_bring_it(chart_directory: Path) -> None:
+    """Helm has created it before: `helm install --namespace zonewise --create-namespace` would fail."""
+    for part in PARTS:
+        text = (chart_directory / "templates" / f"{part.name}.yaml").read_text()
+        documents = re.split(r"^---$", text, flags=re.MULTILINE)
+        namespaces = [i for i, document in enumerate(documents) if re.search("^kind: Namespace$", document, re.M)]
+        assert [documents[i - 1].rstrip().splitlines()[-1] for i in namespaces] == [
+            '{{- if ne .Release.Namespace "zonewise" }}' for _ in namespaces
+        ]
+        assert bool(namespaces) == (part.name == "agent")
+
+
+@pytest.mark.long
+def test_helm_installs_upgrades_and_removes(
+    helm: str, chart_directory: Path, real_server: RealServer, tmp_path: Path
+) -> None:
+    """On a real API server, in either namespace, with all parts; another value is an upgrade, and nothing is left."""
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(json.dumps(administrator(real_server)))
+    parts = ["--set", ",".join(f"{part.name}.enabled=true" for part in PARTS)]
+
+    def run_helm(*arguments: str) -> str:
+        command = [helm, *arguments, "--kubeconfig", str(kubeconfig)]
+        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+    def agents() -> list[Any]:
+        return real_server.admin.get("/apis/apps/v1/daemonsets").ok()["items"]
+
+    run_helm("install", "zonewise", str(chart_directory), *parts)
+    run_helm("upgrade", "zonewise", str(chart_directory), *parts, "--set", "agent.image.tag=9.9.9")
+    [agent] = agents()
+    assert agent["spec"]["template"]["spec"]["containers"][0]["image"].endswith(":9.9.9")
+    run_helm("rollback", "zonewise", "1")
+    run_helm("uninstall", "zonewise")
+    assert agents() == []
+    # no controller ends the namespace here
+    path = "/api/v1/namespaces/zonewise"
+    namespace = real_server.admin.get(path).ok()
+    real_server.admin.put(f"{path}/finalize", namespace | {"spec": {"finalizers": []}}).ok()
+    inside = ["--namespace", "zonewise", "--create-namespace"]
+    assert "pod-security.kubernetes.io" in run_helm("install", "zonewise", str(chart_directory), *parts, *inside)
+    assert len(agents()) == 1
+    run_helm("uninstall", "zonewise", *inside[:2])
+    assert agents() == []
+
+
+def administrator(server: RealServer) -> dict[str, Any]:
+    """Return the kubeconfig of a server's administrator."""
+    return {
+        "clusters": [{"name": "c", "cluster": {"server": server.url, "certificate-authority": server.ca}}],
+        "users": [{"name": "u", "user": {"token": server.token}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
 
 
 @pytest.mark.long

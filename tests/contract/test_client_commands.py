@@ -184,7 +184,7 @@ def test_top_and_explain_of_nodes_and_pods(
     _, out, err = cluster.run(capsys, "top", "-o", "json")
     nodes = {item["name"]: item for item in json.loads(out)["items"]}
     assert err == ""
-    assert nodes["node-1"]["largestBlock"] == 0.8
+    assert nodes["node-1"]["largestShare"] == 0.8
     assert [zone["resources"][GPU]["available"] for zone in nodes["node-1"]["zones"]] == [4, 1]
     assert sorted(int(item["free"][GPU]) for item in nodes.values()) == [0, 8]
     status, _, err = cluster.run(capsys, "top", "node-9")

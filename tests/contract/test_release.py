@@ -155,7 +155,7 @@ def test_the_last_release_can_be_upgraded(part: Part, embedded_server: ApiServer
     tag = newest_tag()
     archive = subprocess.run(["git", "archive", tag, "manifests"], cwd=PROJECT, check=True, capture_output=True).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
-        files.extractall(tmp_path, filter="data")
+        files.extractall(tmp_path)  # noqa: S202 -- our own files, and Python 3.11.2 has no filters
     texts = [kustomized(root / "manifests" / part.default) for root in (tmp_path, PROJECT)]
     old, new = map(identified, texts)
     for identity in old.keys() & new.keys():

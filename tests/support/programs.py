@@ -11,13 +11,14 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from support.waiting import PATIENCE, pause
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
     from typing import Self
 
 PROGRAMS = ("etcd", "kube-apiserver", "kubelet", "kube-scheduler")
@@ -48,6 +49,20 @@ def dying_with_us(*command: str) -> list[str]:
     PR_SET_PDEATHSIG SIGKILL (prctl(2)) survives execve.
     """
     return [sys.executable, "-S", "-c", _DIE_WITH_US, *command]
+
+
+@contextmanager
+def terminal_signals() -> Generator[None]:
+    """Have processes that are started in this block end by SIGINT, as those of a terminal do.
+
+    A shell without job control has what it starts behind `&`, these tests for one, ignore SIGINT; a Python program
+    keeps that until it sets a handler of its own, so an early Ctrl-C is lost.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class RestartableProcess:

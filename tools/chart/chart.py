@@ -17,6 +17,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 NAME = "zonewise"
+_NOTES = """\
+{{- if eq .Release.Namespace "zonewise" }}
+The release is in the namespace of the chart's objects, so the chart has neither that namespace nor its labels. Where
+the cluster enforces Pod Security Standards, the agent needs them:
+
+  kubectl label namespace zonewise pod-security.kubernetes.io/enforce=privileged
+
+{{ end -}}
+See what each zone has available:
+
+  kubectl get noderesourcetopologies
+"""
 _HASH = re.compile(r"-[0-9a-z]{10}$")
 """What kustomize adds to the name of a generated ConfigMap."""
 OWN_IMAGES = ("zonewise", "zonewise-scheduler")
@@ -74,6 +86,7 @@ def chart_files(parts: list[PartTemplate], version: str, registry: str) -> Itera
     yield "Chart.yaml", _chart(version)
     yield "values.yaml", write_values(parts, registry)
     yield "values.schema.json", json.dumps(schema(parts), indent=1) + "\n"
+    yield "templates/NOTES.txt", _NOTES
     for item in parts:
         yield f"templates/{item.part.name}.yaml", write_template(item.part.name, item.objects)
 

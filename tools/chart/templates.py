@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import yaml
@@ -41,8 +42,17 @@ def camel_case(name: str) -> str:
 
 def write_template(part: str, objects: list[Guarded]) -> str:
     """Return the template of a part, with all of its objects."""
-    documents = [_guarded(part, item.condition, "---\n" + _mapping(part, item.node, 0)) for item in objects]
+    documents = [_guarded(part, item.condition, _document(part, item)) for item in objects]
     return _guarded(part, None, "".join(documents))
+
+
+def _document(part: str, item: Guarded) -> str:
+    """Return an object; a namespace only where the release is in another: Helm needs its own before the chart's."""
+    text = "---\n" + _mapping(part, item.node, 0)
+    plain = evaluate(item.node, frozenset())
+    if plain["kind"] != "Namespace":
+        return text
+    return f"{{{{- if ne .Release.Namespace {json.dumps(plain['metadata']['name'])} }}}}\n{text}{{{{- end }}}}\n"
 
 
 def _guarded(part: str, condition: Condition | None, text: str) -> str:

@@ -5,6 +5,7 @@ The files of a layer are sorted, belong to root, and have the time 0. The caller
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import io
 import json
@@ -125,9 +126,10 @@ def _blob(blobs: Path, media_type: str, document: Json) -> Json:
 
 def _normalized(member: tarfile.TarInfo) -> tarfile.TarInfo:
     executable = member.isdir() or member.issym() or member.mode & 0o100
-    return member.replace(
-        mtime=0, mode=0o755 if executable else 0o644, uid=0, gid=0, uname="", gname="", deep=False
-    )  # fmt: skip
+    normalized = copy.copy(member)  # TarInfo.replace() is of Python 3.11.4, and Debian 12 has 3.11.2
+    normalized.mtime, normalized.mode = 0, 0o755 if executable else 0o644
+    normalized.uid, normalized.gid, normalized.uname, normalized.gname = 0, 0, "", ""
+    return normalized
 
 
 def _digest(file: Path) -> tuple[str, int]:

@@ -64,7 +64,7 @@ def run(arguments: Namespace) -> int:
     return 0 if report.is_healthy else _FAULTY
 
 
-COMMAND = Command("judge the hardware: what is wrong, whose fault it is, and by which rule", add_arguments, run)
+COMMAND = Command("judge the hardware: what is wrong, whose fault, and by which rule", add_arguments, run)
 
 
 def _judge(

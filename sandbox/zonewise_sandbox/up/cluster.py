@@ -118,7 +118,7 @@ def open_cluster(
         stack.callback(server.close)
         count = len(options.nodes.nodes)
         progress(f"{count} nodes, their kubelets and agents")
-        _create_objects(server, options.nodes, clock)
+        _create_objects(server, options.nodes, clock, stop)
         server.start()
         config = server.client_config()
         nodes = (SimulatedNode(node.name, node.machine) for node in options.nodes.nodes)
@@ -171,12 +171,17 @@ def _port_in_use(port: int, flag: str) -> str:
     return f"port {port} is in use: end the program that listens there, or choose another port by {flag} (0: any)"
 
 
-def _create_objects(server: ApiServer, nodes: NodeSet, clock: ClusterClock) -> None:
-    """Create what a cluster has before its controllers start; the webhooks last, since nothing serves them yet."""
+def _create_objects(server: ApiServer, nodes: NodeSet, clock: ClusterClock, stop: threading.Event) -> None:
+    """Create what a cluster has before its controllers start; the webhooks last, since nothing serves them yet.
+
+    Raises ClusterStopped.
+    """
     server.create("", "namespaces", namespace_object())
     now = datetime.fromtimestamp(int(clock()), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     objects = NodeObjects(now)
     for description in nodes.nodes:
+        if stop.is_set():
+            raise ClusterStopped
         node = server.create("", "nodes", objects.node(description))
         server.change("", "nodes", description.name, _without_taints)
         report = objects.report(description, node["metadata"]["uid"])

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from zonewise_common.cli.command import Command, CommandError, require_extra
+from zonewise_common.cli.interrupts import killed_by_interrupt
 from zonewise_sandbox.up.node_kinds import DEFAULT_POLICY, NODE_KINDS, POLICIES
 
 if TYPE_CHECKING:
@@ -95,15 +96,16 @@ COMMAND = Command("run a whole cluster on this machine, to try things out", add_
 
 def _run_cluster(arguments: Namespace) -> int:
     start = time.monotonic()
-    with require_extra("scheduler"), require_extra("agent"):
+    with killed_by_interrupt(), require_extra("scheduler"), require_extra("agent"):
         from zonewise_sandbox.up.cluster import ClusterError, ClusterOptions, ClusterStopped
         from zonewise_sandbox.up.node_descriptions import NodesError, parse_nodes
+    stop = _stop_event(arguments)
     values = vars(arguments)
     try:
         nodes = parse_nodes(values.get("nodes", DEFAULT_NODES), values.get("topology_policy", DEFAULT_POLICY))
         port, speed = values.get("port", DEFAULT_PORT), values.get("speed", 1.0)
         options = ClusterOptions(nodes, port, arguments.status_port, speed)
-        _serve_cluster(arguments, options, start)
+        _serve_cluster(arguments, options, start, stop)
     except ClusterStopped:
         return 0
     except (NodesError, ClusterError) as error:
@@ -111,15 +113,14 @@ def _run_cluster(arguments: Namespace) -> int:
     return 0
 
 
-def _serve_cluster(arguments: Namespace, options: ClusterOptions, start: float) -> None:
-    """Run a cluster until a signal comes; `start` is the time of time.monotonic() at which the command began."""
+def _serve_cluster(arguments: Namespace, options: ClusterOptions, start: float, stop: threading.Event) -> None:
+    """Run a cluster until `stop` is set; `start` is the time of time.monotonic() at which the command began."""
     from zonewise_sandbox.up.cluster import open_cluster
     from zonewise_sandbox.up.kubeconfig import written_kubeconfig
     from zonewise_sandbox.up.summary import cluster_summary
 
     values = vars(arguments)
     jobs = _load(arguments, options.nodes)
-    stop = _stop_event(arguments)
     path = values.get("write_kubeconfig", "")
     with ExitStack() as stack:
         cluster = stack.enter_context(open_cluster(options, _progress, stop))
@@ -142,13 +143,12 @@ def _run_observer(arguments: Namespace) -> int:
     with require_extra("scheduler"):
         from zonewise_sandbox.up.observer import ObserverError, open_observer
         from zonewise_sandbox.up.summary import observer_summary
-    stop = _stop_event(arguments)
     kubeconfig, context = arguments.kubeconfig or "", arguments.context or ""
     try:
-        with open_observer(kubeconfig, context, arguments.status_port, stop) as observer:
-            if not stop.is_set():
+        with open_observer(kubeconfig, context, arguments.status_port, lambda: _stop_event(arguments)) as observer:
+            if not observer.stop.is_set():
                 _write(observer_summary(observer))
-            stop.wait()
+            observer.stop.wait()
     except ObserverError as error:
         raise CommandError(str(error)) from error
     return 0

@@ -18,7 +18,7 @@ from zonewise_scheduler.controller.settings import ControllerSettings
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
 SYNC_TIMEOUT = 60.0
 """Seconds within which every kind must have been listed."""
@@ -37,13 +37,18 @@ class Observer(NamedTuple):
     """Of the API server."""
     status_url: str
     """Of the page, the read API and metrics."""
+    stop: threading.Event
+    """Set when it is to end."""
 
 
 @contextmanager
-def open_observer(kubeconfig: str, context: str, port: int, stop: threading.Event) -> Generator[Observer]:
+def open_observer(
+    kubeconfig: str, context: str, port: int, stop_event: Callable[[], threading.Event]
+) -> Generator[Observer]:
     """Show the cluster of a kubeconfig as long as the context lasts; "" are kubectl's own defaults.
 
-    `port` is of loopback, 0: any free one. `stop` ends the wait for the first lists. Raises ObserverError.
+    `port` is of loopback, 0: any free one. `stop_event` returns what ends the wait for the first lists. It is called
+    once the cluster has answered: until then KeyboardInterrupt ends the wait. Raises ObserverError.
     """
     try:
         config = Config.from_kubeconfig(kubeconfig or None, context or None)
@@ -53,13 +58,14 @@ def open_observer(kubeconfig: str, context: str, port: int, stop: threading.Even
     settings = ControllerSettings(metrics_listen=f"127.0.0.1:{port}", kueue_lease="", leader_election=False)
     with closing(Client(config)) as client:
         _check(client)
+        stop = stop_event()
 
         def run(ended: threading.Event) -> int:
             return controller_main.run_until_stopped(settings, ended, monotonic_clock(), observed=client)
 
         with ProgramThread("controller", run) as program:
             _wait_until_synced(program, port, stop)
-            yield Observer(config.url, f"http://127.0.0.1:{port}/")
+            yield Observer(config.url, f"http://127.0.0.1:{port}/", stop)
 
 
 def _check(client: Client) -> None:

@@ -105,7 +105,12 @@ def zone_cpus(zone: ZoneFacts) -> int | None:
     return zone.free(CPU)
 
 
-def largest_block(amounts: Iterable[int | None]) -> float | None:
+def largest_block(amounts: Iterable[int | None]) -> int | None:
+    """Return the largest amount; None: none is known."""
+    return max((amount for amount in amounts if amount is not None), default=None)
+
+
+def largest_share(amounts: Iterable[int | None]) -> float | None:
     """Return the largest amount over the sum: 1 where all that is free is in one zone; None where nothing is free."""
     known = [amount for amount in amounts if amount is not None]
     return max(known) / sum(known) if sum(known) > 0 else None

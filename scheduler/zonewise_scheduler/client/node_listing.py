@@ -13,6 +13,7 @@ from zonewise_scheduler.client.node_facts import (
     free_gpus,
     is_gpu,
     largest_block,
+    largest_share,
     zone_cpus,
     zone_gpus,
 )
@@ -37,6 +38,7 @@ COLUMNS = (
     Column("LARGEST", right=True),
     Column("PODS", right=True),
     Column("STATUS", shorten=True),
+    Column("IN ONE ZONE", right=True, wide=True),
     Column("FREE CPUS", wide=True),
     Column("DEVICES FREE", wide=True),
     Column("POLICY", wide=True),
@@ -68,7 +70,7 @@ def share_text(share: float | None) -> str:
 
 
 def _node_rows(node: NodeAvailability, *, zones: bool) -> Iterator[list[str | Cell]]:
-    share = _largest(node)
+    share = _share(node)
     yield [
         Cell(node.name, "bold"),
         "",
@@ -78,9 +80,10 @@ def _node_rows(node: NodeAvailability, *, zones: bool) -> Iterator[list[str | Ce
         memory_text(node.allocatable.get(MEMORY)),
         _count(free_gpus(node)),
         _count(_all_gpus(node)),
-        Cell(share_text(share), "warning" if share is not None and share < 0.5 else ""),
+        _block_text([node]),
         str(len(node.pods)),
         _status(node),
+        Cell(share_text(share), "warning" if share is not None and share < 0.5 else ""),
         "",
         _devices((name, node.free(name)) for name in node.devices),
         node.policy,
@@ -105,6 +108,7 @@ def _zone_row(zone: ZoneFacts) -> list[str | Cell]:
         "",
         "",
         "",
+        "",
         zone.free_cpus,
         _devices(devices),
         "",
@@ -125,36 +129,34 @@ def _total_row(nodes: Sequence[NodeAvailability]) -> list[str | Cell]:
         memory_text(total(node.allocatable.get(MEMORY) for node in nodes)),
         str(total(free_gpus(node) for node in nodes)) if gpus else "",
         str(gpus) if gpus else "",
-        share_text(cluster_largest(nodes)),
+        _block_text(nodes),
         str(sum(len(node.pods) for node in nodes)),
         "",
         "",
         "",
         "",
+        "",
     ]
 
 
-def cluster_largest(nodes: Sequence[NodeAvailability]) -> float | None:
-    """Return the part of what is free that is on the emptiest nodes whole: GPUs of nodes that are all free, over all.
-
-    Without GPUs the same of CPUs. None: nothing is free.
-    """
-    has_gpus = any(_all_gpus(node) for node in nodes)
-    pairs = [
-        (free_gpus(node) or 0, _all_gpus(node) or 0)
-        if has_gpus
-        else (node.free(CPU) or 0, node.allocatable.get(CPU, 0))
-        for node in nodes
-    ]
-    free = sum(available for available, _ in pairs)
-    return sum(available for available, whole in pairs if available == whole) / free if free else None
+def _block_text(nodes: Sequence[NodeAvailability]) -> str:
+    """Return the largest free block of one zone, "4 GPUs", "12 CPUs"; "": no node has a report."""
+    cpus, gpus = _largest_block(nodes)
+    amount, unit = (cpus, "CPU") if gpus is None else (gpus, "GPU")
+    return "" if amount is None else f"{amount} {unit}{'s' * (amount != 1)}"
 
 
-def _largest(node: NodeAvailability) -> float | None:
-    """Return the largest free block of a zone over what is free on the node: of GPUs, else of CPUs."""
+def _largest_block(nodes: Sequence[NodeAvailability]) -> tuple[int | None, int | None]:
+    """Return the most CPUs, and the most GPUs, that one zone of these nodes has available; None: no zone has any."""
+    zones = [zone for node in nodes for zone in node.zones or ()]
+    return largest_block(map(zone_cpus, zones)), largest_block(map(zone_gpus, zones))
+
+
+def _share(node: NodeAvailability) -> float | None:
+    """Return the largest free block of a zone over what is free in all zones: of GPUs, else of CPUs."""
     zones = node.zones or ()
-    of_gpus = largest_block(zone_gpus(zone) for zone in zones)
-    return largest_block(zone_cpus(zone) for zone in zones) if of_gpus is None and not _all_gpus(node) else of_gpus
+    of_gpus = largest_share(map(zone_gpus, zones))
+    return largest_share(map(zone_cpus, zones)) if of_gpus is None and not _all_gpus(node) else of_gpus
 
 
 def _all_gpus(node: NodeAvailability) -> int | None:
@@ -197,7 +199,8 @@ def _document(node: NodeAvailability) -> Json:
         "free": {name: amount_text(name, node.free(name) or 0) for name in names},
         "pods": len(node.pods),
         "policy": node.policy or None,
-        "largestBlock": _largest(node),
+        "largestBlock": dict(zip(("cpus", "gpus"), _largest_block([node]), strict=True)),
+        "largestShare": _share(node),
         "zones": None if node.zones is None else [_zone_document(zone) for zone in node.zones],
     }
 

@@ -56,4 +56,4 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-COMMAND = Command("explain why a job waits and when it starts, a pod's zones, or a node", add_arguments, run)
+COMMAND = Command("explain why a job waits and when it starts, a pod's zones, a node", add_arguments, run)

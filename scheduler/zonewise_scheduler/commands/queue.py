@@ -63,7 +63,7 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-COMMAND = Command("list queues with quota, use and waiting jobs, or the jobs of a queue", add_arguments, run)
+COMMAND = Command("list queues with quota, use and waiting, or the jobs of a queue", add_arguments, run)
 
 
 def _queues(session: Session) -> Listing:

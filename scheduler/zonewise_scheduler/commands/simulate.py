@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from argparse import BooleanOptionalAction, RawDescriptionHelpFormatter
 from pathlib import Path
@@ -230,7 +231,7 @@ def _check_sweep(arguments: Namespace) -> None:
         raise CommandError("--load and --loads are two ways to say the same: write one of them")
 
 
-COMMAND = Command("simulate the jobs of a log, a file or a mix on a cluster, on a virtual clock", add_arguments, run)
+COMMAND = Command("simulate the jobs of a log, a file or a mix, on a virtual clock", add_arguments, run)
 
 
 def _epilog() -> str:
@@ -257,6 +258,14 @@ def _epilog() -> str:
     )
 
 
+def _command_lines(command: str, width: int) -> list[str]:
+    """Return a command on lines that a shell joins where each but the last ends on a backslash; quoted words stay."""
+    whole = re.sub("'[^']*'", lambda quoted: quoted[0].replace(" ", "\0"), command)
+    lines = wrap(whole, width - 4, initial_indent="  ", subsequent_indent="    ", break_long_words=False,
+                 break_on_hyphens=False)  # fmt: skip
+    return [line.replace("\0", " ") for line in lines]
+
+
 def _two_columns(descriptions: Mapping[str, str], width: int) -> list[str]:
     """Return names with their meanings beside them, or below them in a narrow terminal."""
     column = max(map(len, descriptions)) + 4
@@ -265,6 +274,7 @@ def _two_columns(descriptions: Mapping[str, str], width: int) -> list[str]:
     lines: list[str] = []
     for name, meaning in descriptions.items():
         paragraph = wrap(meaning, max(width, _MIN_WIDTH), initial_indent=" " * column, subsequent_indent=" " * column)
-        head = f"  {name}"
+        *broken, head = _command_lines(name, max(width, _MIN_WIDTH))
+        lines += [f"{line} \\" for line in broken]
         lines += [head + paragraph[0][len(head) :], *paragraph[1:]] if len(head) + 2 <= column else [head, *paragraph]
     return lines

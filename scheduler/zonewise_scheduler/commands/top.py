@@ -21,9 +21,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = (
         "The line of a node has what its pods do not request. The lines of its zones have what a Guaranteed pod could "
-        "get exclusively, as the agent reports it. LARGEST is the largest free block of one zone over all that is free "
-        "on the node, of GPUs where it has them, else of CPUs: 100% is no fragmentation. Over all nodes it is the part "
-        "that is on nodes without any use. Status 0: done; 1: there is no such node; 2: unusable arguments, or no API "
+        "get exclusively, as the agent reports it. LARGEST is the largest free block of one zone: the most that one "
+        "pod on one zone can get, of GPUs where there are any, else of CPUs; in the last line, on any of these nodes. "
+        "With -o wide, IN ONE ZONE is this block over all that is free on the node: 100% is no fragmentation. "
+        "Status 0: done; 1: there is no such node; 2: unusable arguments, or no API "
         "server."
     )
     parser.add_argument("nodes", metavar="NODE", nargs="*", help="only these nodes")
@@ -58,4 +59,4 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-COMMAND = Command("list nodes zone by zone: free CPUs, memory, GPUs, and fragmentation", add_arguments, run)
+COMMAND = Command("list nodes zone by zone: free CPUs, memory, GPUs, largest block", add_arguments, run)

@@ -15,7 +15,7 @@ import pytest
 
 from support.command_line import run, run_rejected
 from zonewise import cli
-from zonewise.command_registry import ENTRY_POINTS
+from zonewise.command_registry import ENTRY_POINTS, installed_commands
 from zonewise.objects.machine_json import SCHEMA
 from zonewise_common import __version__
 from zonewise_common.cli.command import Command, CommandError
@@ -213,3 +213,14 @@ def test_only_what_json_needs_is_imported(server: str) -> None:
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True, timeout=300
     )
     assert done.stdout == "[]\n"
+
+
+def test_the_overview_and_the_help_of_each_command_fit_80_columns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also on a terminal without Unicode, whose stream raises for what it cannot encode."""
+    monkeypatch.setenv("COLUMNS", "80")
+    texts = {"": run(capsys, "--help")}
+    texts |= {name: run(capsys, name, "--help") for name in installed_commands()}
+    assert [(name, line) for name, text in texts.items() for line in text.splitlines() if len(line) > 80] == []
+    assert [name for name, text in texts.items() if not text.isascii()] == []

@@ -164,7 +164,7 @@ def _job_names(client: Client) -> list[str]:
 
 def test_another_program_shows_it(cluster: Cluster) -> None:
     """The page of a cluster that exists, by its kubeconfig: it writes nothing."""
-    with written_kubeconfig(cluster.url, "") as path, open_observer(path, "", 0, threading.Event()) as observer:
+    with written_kubeconfig(cluster.url, "") as path, open_observer(path, "", 0, threading.Event) as observer:
         assert observer.cluster_url == cluster.url
         path_of_queues = "/api/v1/queues"
         eventually(lambda: _get(observer.status_url, path_of_queues)["clusterQueues"])

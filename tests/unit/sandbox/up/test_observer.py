@@ -48,7 +48,7 @@ def test_nothing_is_written() -> None:
             server.create("kueue.x-k8s.io", PLURALS[obj["kind"]], obj)
         server.create("batch", "jobs", JOB)
         version = server.store.version
-        with written_kubeconfig(server.url, "") as path, open_observer(path, "", 0, threading.Event()) as observer:
+        with written_kubeconfig(server.url, "") as path, open_observer(path, "", 0, threading.Event) as observer:
             eventually(lambda: shown(observer.status_url, "/api/v1/queues")["clusterQueues"])
             assert shown(observer.status_url, "/api/v1/workloads")["items"] == []
         assert server.store.version == version
@@ -62,5 +62,5 @@ def test_what_is_wrong(tmp_path: Path, context: str, message: str) -> None:
     """No server, or no such context."""
     file = tmp_path / "config"
     file.write_text(kubeconfig(f"http://127.0.0.1:{free_port()}"))
-    with pytest.raises(ObserverError, match=message), open_observer(str(file), context, 0, threading.Event()):
+    with pytest.raises(ObserverError, match=message), open_observer(str(file), context, 0, threading.Event):
         pass

@@ -9,8 +9,8 @@ import pytest
 from support.command_cluster import GPU, report
 from zonewise_common.cli.output_format import render_listing
 from zonewise_common.cli.terminal import Terminal
-from zonewise_scheduler.client.node_facts import NodeAvailability, is_gpu, largest_block, read_node_facts
-from zonewise_scheduler.client.node_listing import cluster_largest, list_nodes, memory_text
+from zonewise_scheduler.client.node_facts import NodeAvailability, is_gpu, largest_block, largest_share, read_node_facts
+from zonewise_scheduler.client.node_listing import list_nodes, memory_text
 from zonewise_scheduler.client.pod_facts import PodFacts, read_pod_facts
 
 Json = dict[str, Any]
@@ -51,7 +51,7 @@ def table(*nodes: NodeAvailability, output: str = "table", width: int = 0) -> li
 def test_zones_of_a_node() -> None:
     assert table(facts(pod("a", cpu="6", memory="48Gi", gpu="3"))) == [
         "NODE     ZONE   CPUS FREE   OF   MEMORY FREE      OF   GPUS FREE   OF   LARGEST   PODS",
-        "node-0                 10   16          80Gi   128Gi           5    8       80%      1",
+        "node-0                 10   16          80Gi   128Gi           5    8    4 GPUs      1",
         "            0           8    8          64Gi    64Gi           4    4",
         "            1           2    8          16Gi    64Gi           1    4",
     ]
@@ -100,16 +100,34 @@ def test_the_sum_of_nodes() -> None:
     busy = facts(pod("a", cpu="6", gpu="3"))._replace(name="node-1")
     last = table(facts(), busy)[-1].split()
     assert last[:3] == ["2", "nodes", "26"]
-    assert last[-2:] == [f"{round(100 * 8 / 13)}%", "1"]
+    assert last[-3:] == ["4", "GPUs", "1"]
+
+
+def test_the_largest_block_of_all_nodes_is_of_one_zone() -> None:
+    """Every node is in use, and no sum over zones or nodes is a block."""
+    nodes = [facts(pod("a", gpu="5"), free=((8, 1), (2, 2))), facts(pod("b", gpu="6"), free=((8, 2), (2, 0)))]
+    lines = table(*nodes)
+    assert [" ".join(lines[i].split()[-3:]) for i in (1, 4, -1)] == ["2 GPUs 1", "2 GPUs 1", "2 GPUs 2"]
+    busy = facts(free=((8, 0), (2, 1)))
+    assert table(busy, busy)[-1].split()[-3:] == ["1", "GPU", "0"]
+    assert list_nodes([busy]).document["items"][0]["largestBlock"] == {"cpus": 8, "gpus": 1}
+
+
+def test_the_largest_block_without_gpus_is_of_cpus() -> None:
+    plain = facts()
+    zones = tuple(zone._replace(resources={"cpu": zone.resources["cpu"]}) for zone in plain.zones or ())
+    assert table(plain._replace(zones=zones))[1].split()[-3:] == ["8", "CPUs", "0"]
 
 
 def test_fragmentation() -> None:
-    assert largest_block([4, 4]) == 0.5
-    assert largest_block([0, 4, None]) == 1.0
-    assert largest_block([0, 0]) is None
-    assert largest_block([]) is None
-    assert cluster_largest([facts()]) == 1.0
-    assert cluster_largest([facts(pod("a", gpu="1"))]) == 0.0
+    assert largest_block([4, None, 3]) == 4
+    assert largest_block([0, 0]) == 0
+    assert largest_block([None]) is None
+    assert largest_share([4, 4]) == 0.5
+    assert largest_share([0, 4, None]) == 1.0
+    assert largest_share([0, 0]) is None
+    assert largest_share([]) is None
+    assert "80%" in table(facts(), output="wide")[1].split()
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,18 @@ def test_queues() -> None:
     ]  # fmt: skip
 
 
+def test_sizes_are_in_gib() -> None:
+    """As in `zonewise top`; a quantity of the API such as 1649267441664 is for programs."""
+    queue = cluster_queue(flavorsReservation=[{"name": "h100", "resources": [{"name": "memory", "total": "1536Gi"}]}])
+    queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"] = [{"name": "memory", "nominalQuota": "2Ti"}]
+    local = {"metadata": {"namespace": "ns", "name": "gpu"}, "spec": {"clusterQueue": "research"}}
+    used = [{"name": "h100", "resources": [{"name": "memory", "total": "1610612736"}]}]
+    queues = [read_cluster_queue(queue, [])], [read_local_queue({**local, "status": {"flavorsReservation": used}}, [])]
+    lines = render_listing(list_queues(*queues), "table", Terminal()).splitlines()
+    assert lines[1].split()[2:6] == ["memory", "h100", "1536Gi", "2048Gi"]
+    assert "1.5Gi memory" in lines[4]
+
+
 def test_a_wide_table_has_limits() -> None:
     text = render_listing(list_queues([read_cluster_queue(cluster_queue(), [])], []), "wide", Terminal(width=80))
     assert "BORROWED   MAY BORROW" in text
