@@ -158,7 +158,7 @@ def run_mpi(directory: Path, index: int, *, request: JobRequest = MPI, missing: 
     [config_map, *_] = job_objects(request, '#!/bin/sh\necho "runs $* on $HYDRA_IFACE"; exit 3\n')
     for name, text in config_map["data"].items():
         for path in ("/zonewise-ssh", "/zonewise", "/tmp/sshd", "/run/sshd"):
-            text = text.replace(f"{path} ", f"{directory}{path} ").replace(f"{path}/", f"{directory}/")  # noqa: PLW2901
+            text = text.replace(f"{path} ", f"{directory}{path} ").replace(f"{path}/", f"{directory}/")
         (directory / name).write_text(text.replace("/proc/net/route", "route").replace(":/usr/sbin:/sbin", ""))
         (directory / name).chmod(0o755)
     (directory / "route").write_text("Iface\tDestination\tGateway\nnet1\t000A0A0A\t0\neth0\t00000000\t0100000A\n")
