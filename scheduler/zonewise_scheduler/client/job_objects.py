@@ -54,9 +54,10 @@ def hosts(request: JobRequest) -> list[str]:
 
 def summary(request: JobRequest) -> str:
     """Return what a job asks for: "4 pods, each 8 cpu, 64Gi memory, 2 nvidia.com/gpu"."""
-    pods = _completions(request)
+    pods, array = _completions(request), request.array
+    at_once = f", {array.limit} at once" if array is not None and array.limit < pods else ""
     amounts = ", ".join(f"{amount} {name}" for name, amount in _requests(request).items())
-    return f"{pods} pod{'' if pods == 1 else 's'}, each {amounts}"
+    return f"{pods} pod{'' if pods == 1 else 's'}{at_once}, each {amounts}"
 
 
 def _job(request: JobRequest) -> Json:

@@ -78,6 +78,11 @@ def test_an_array_declares_the_time_of_all_its_waves() -> None:
     assert read_walltime(objects(JobRequest("a", "i", "q", walltime=60.0, array=parse_array("0-9%3")))["Job"])[0] == 240
 
 
+@pytest.mark.parametrize(("array", "text"), [("0-7%2", "8 pods, 2 at once, each 1 cpu"), ("0-7", "8 pods, each 1 cpu")])
+def test_the_elements_of_an_array_that_run_at_once_are_named(array: str, text: str) -> None:
+    assert summary(JobRequest("a", "i", "q", array=parse_array(array))) == text
+
+
 def test_other_fields() -> None:
     request = TRAIN._replace(
         mpi=True, ssh_keys="keys", node_selector={"pool": "a"}, priority_class="high", topology="rack",
