@@ -1,0 +1,143 @@
+"""Tutorials whose commands are run in their order: against one cluster of `zonewise up`, in this process.
+
+| command | how it is run |
+|---|---|
+| `zonewise up ...` | the cluster of the tests, whose arguments must be these |
+| `export NAME=VALUE` | the variable is set for all commands after it; the shell expands the value |
+| `zonewise ...` without signs of the shell | in this process: the start of an interpreter costs more than most commands |
+| one that the test plays | as the test says: what only a real cluster does, such as a GPU that fails |
+| any other | by bash, in the directory of the page |
+
+A command that only reads is repeated until it prints what the page shows, since a cluster needs a moment.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from support.console_guide import ConsoleStep, console_steps, with_outputs
+from support.waiting import PATIENCE, pause
+from zonewise.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import pytest
+
+RENEW = "ZONEWISE_RENEW_GUIDES"
+"""A variable: where it is set, the pages are written anew from this run."""
+SETTLED = 3.0
+"""Seconds after which a command that reads prints what it goes on to print, where a page is written anew."""
+_READS = ("kubectl get", "zonewise queue", "zonewise explain", "zonewise top", "zonewise forecast")
+_SHELL = frozenset("|&;<>$`*(){}")
+_FILE = re.compile(r'^```(?:bash|yaml) title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+_RULES = (
+    (r"\x1b\[\d*m", ""),
+    (r"https?://127\.0\.0\.1:\d+/?", "URL"),
+    (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
+    (r"\b(\d{4}-\d\d-\d\d )?\d\d:\d\d UTC", "TIME"),
+    (r"\b\d+(\.\d+)? s\b", "SECONDS"),
+    (r"\b(\d+[smhd])+(?=[\s,);.]|$)|\bnow\b", "DURATION"),
+    (r"\bin DURATION\b", "DURATION"),
+    (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "UID"),
+    (r"-([bcdfghjklmnpqrstvwxz2456789]{5}|[0-9a-f]{5})(?![-\w])", "-SUFFIX"),
+)
+"""What differs from run to run, and what stands for it: ports, times, durations and ages, UIDs, generated names."""
+
+
+class Commands(NamedTuple):
+    """How the commands of a page are run."""
+
+    directory: Path
+    """Where the page's files are."""
+    played: Mapping[str, Callable[[], str]]
+    """By command: what stands in for it, and returns its output."""
+    monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str]
+
+
+def form(output: str) -> list[list[str]]:
+    """Return the words of each line of an output, with a name for all that differs from run to run."""
+    for pattern, replacement in _RULES:
+        output = re.sub(pattern, replacement, output, flags=re.MULTILINE)
+    return [line.split() for line in output.splitlines() if line.strip()]
+
+
+def run_tutorial(file: Path, commands: Commands) -> None:
+    """Run the commands of a page in their order; fail at the first that prints something else."""
+    page = file.read_text()
+    for name, content in _FILE.findall(page):
+        (commands.directory / name).write_text(content)
+    commands.monkeypatch.chdir(commands.directory)
+    for name, value in {"COLUMNS": "100", "NO_COLOR": "1", "PATH": _path()}.items():
+        commands.monkeypatch.setenv(name, value)
+    if os.environ.get(RENEW):
+        outputs = [_settled(step.command, commands) for step in console_steps(page)]
+        file.write_text(with_outputs(page, outputs))
+        return
+    for step in console_steps(page):
+        _check(file.name, step, commands)
+
+
+def _check(page: str, step: ConsoleStep, commands: Commands) -> None:
+    started = time.monotonic()
+    while True:
+        output = run_command(step.command, commands)
+        if form(output) == form(step.output):
+            return
+        waited = time.monotonic() - started
+        if not _reads(step.command) or waited > PATIENCE / 4:
+            raise AssertionError(f"{page}: $ {step.command}\n{output}\nbut the page shows\n{step.output}")
+        pause(10 * waited)
+
+
+def _settled(command: str, commands: Commands) -> str:
+    if _reads(command):
+        time.sleep(SETTLED)
+    output = run_command(command, commands)
+    return output if not output or output.endswith("\n") else f"{output}\n"
+
+
+def _reads(command: str) -> bool:
+    return command.startswith(_READS)
+
+
+def run_command(command: str, commands: Commands) -> str:
+    """Return what a command prints: its messages, and its output."""
+    played = commands.played.get(command)
+    if played is not None:
+        return played()
+    name, _, value = command.partition("=")
+    if re.fullmatch(r"export \w+", name):
+        commands.monkeypatch.setenv(name.removeprefix("export "), _bash(f"printf %s {value}"))
+        return ""
+    if command.startswith("zonewise ") and not _SHELL & set(command):
+        return _zonewise(shlex.split(command)[1:], commands)
+    return _bash(command)
+
+
+def _zonewise(arguments: list[str], commands: Commands) -> str:
+    commands.capsys.readouterr()
+    try:
+        main(arguments)
+    except SystemExit:
+        pass  # of argparse, which has said why
+    said = commands.capsys.readouterr()
+    return said.err + said.out
+
+
+def _bash(command: str) -> str:
+    process = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=300)
+    return process.stderr + process.stdout
+
+
+def _path() -> str:
+    """Return the directories of programs, with that of `zonewise`."""
+    return f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
