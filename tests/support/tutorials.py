@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from support.console_guide import ConsoleStep, console_steps, with_outputs
-from support.waiting import PATIENCE, pause
+from support.waiting import PATIENCE
 from zonewise.cli import main
 
 if TYPE_CHECKING:
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 RENEW = "ZONEWISE_RENEW_GUIDES"
 """A variable: where it is set, the pages are written anew from this run."""
-SETTLED = 3.0
+PAUSE = 0.5
+"""Seconds between two looks: each costs the CPU time of a command."""
+SETTLED = 6.0
 """Seconds after which a command that reads prints what it goes on to print, where a page is written anew."""
 _READS = ("kubectl get", "zonewise queue", "zonewise explain", "zonewise top", "zonewise forecast")
 _SHELL = frozenset("|&;<>$`*(){}")
@@ -95,7 +97,7 @@ def _check(page: str, step: ConsoleStep, commands: Commands) -> None:
         waited = time.monotonic() - started
         if not _reads(step.command) or waited > PATIENCE / 4:
             raise AssertionError(f"{page}: $ {step.command}\n{output}\nbut the page shows\n{step.output}")
-        pause(10 * waited)
+        time.sleep(PAUSE)
 
 
 def _settled(command: str, commands: Commands) -> str:

@@ -22,6 +22,8 @@ PENDING, HELD, RESERVED, ADMITTED, STOPPING, FINISHED = (
 """States of a job. Reserved: it has quota, and waits for admission checks. Held: its Workload is not active."""
 STATES = (ADMITTED, STOPPING, RESERVED, PENDING, HELD, FINISHED)
 """In the order of a list."""
+HELD_REASON = "Suspended"
+"""The reason of a job that is held, as in controller/status/pending_note.py."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ def read_job(workload: Mapping[str, Any], problems: list[str] | None = None) -> 
     state = _state(is_true, active=spec.flag("active", default=True))
     kind, api_version, name, pod_names = _owner(metadata)
     admission = status.child("admission") if status.has("admission") else None
-    pending = conditions.get("QuotaReserved") if state in (PENDING, HELD) else None
+    pending = conditions.get("QuotaReserved") if state == PENDING else None
     started = conditions.get("Admitted") if state in (ADMITTED, STOPPING) else None
     started_at = None if started is None else started.time("lastTransitionTime")
     walltime = _walltime(metadata, spec)
@@ -239,6 +241,8 @@ def _reason(pending: FieldReader | None, conditions: Mapping[str, FieldReader], 
         return conditions["Evicted"].text("reason")
     if state == FINISHED:
         return conditions["Finished"].text("reason")
+    if state == HELD:  # its condition may still say why it waited before
+        return HELD_REASON
     return "" if pending is None else pending.text("reason")
 
 
