@@ -21,6 +21,7 @@ import yaml
 from support.console_guide import ConsoleStep, console_steps
 from support.programs import Watched, find_program, missing_program
 from support.snapshots import PROJECT
+from support.tutorial_actions import end_by_fault, write_faulty_capture
 from support.tutorials import Commands, form, run_tutorial
 from support.waiting import PATIENCE, pause
 from zonewise_sandbox.up.cluster import ClusterOptions, open_cluster
@@ -41,6 +42,8 @@ TUTORIALS = PROJECT / "docs/tutorials"
 LAPTOP = (TUTORIALS / "laptop.md").read_text()
 NODES = "2xdgx-h100"
 KUBECONFIG = "zonewise.kubeconfig"
+OFF_THE_BUS, OUT_OF_BOUNDS = 79, 31
+"""XIDs of the hardware and of the program (NVIDIA XID catalogue)."""
 UP = f"zonewise up --nodes {NODES} --write-kubeconfig {KUBECONFIG}"
 
 pytestmark = pytest.mark.skipif(KUBECTL is None, reason=missing_program("kubectl"))
@@ -65,13 +68,24 @@ def commands(
     def start() -> str:
         (tmp_path / KUBECONFIG).write_text(kubeconfig(cluster.url))
         said = cluster_summary(parse_nodes(NODES), cluster, KUBECONFIG, 1.4, "")
+        said = said.replace(cluster.url, "http://127.0.0.1:8001").replace(cluster.status_url, "http://127.0.0.1:9821/")
         return said.partition("\nIn another terminal")[0]
 
-    played: dict[str, Callable[[], str]] = {UP: start}
+    def end_by(code: int) -> str:
+        if code == OFF_THE_BUS:
+            write_faulty_capture(tmp_path / "node.tar.zst", tmp_path / "server")
+        end_by_fault(cluster.config, "train", code)
+        return ""
+
+    played: dict[str, Callable[[], str]] = {
+        UP: start,
+        "a GPU fails": lambda: end_by(OFF_THE_BUS),
+        "the program fails": lambda: end_by(OUT_OF_BOUNDS),
+    }
     return Commands(tmp_path, played, monkeypatch, capsys)
 
 
-@pytest.mark.parametrize("page", ["from-slurm"])
+@pytest.mark.parametrize("page", ["first-cluster", "mpi-nccl", "post-mortem", "from-slurm"])
 def test_a_page_of_a_cluster(page: str, commands: Commands) -> None:
     run_tutorial(TUTORIALS / f"{page}.md", commands)
 

@@ -1,0 +1,64 @@
+"""What happens in tutorials without a command: a GPU fails, a program ends; the agent's own code judges and publishes."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING
+
+from support.disk import lay_out
+from support.health_stories import FIRST_GPU, Story, xid
+from support.trees import server_tree
+from support.waiting import eventually
+from zonewise.cli import main
+from zonewise.health.types import PodName
+from zonewise.publish.fault_publisher import FaultPublisher
+from zonewise_common.kube.client import Client, PatchKind
+from zonewise_common.kube.resources import JOBS, PODS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any
+
+    from zonewise_common.kube.config import Config
+
+KERNEL_LOG = "[1795403520.000000] NVRM: Xid (PCI:0000:3b:00): 79, pid=77, name=python, GPU has fallen off the bus.\n"
+
+
+def end_by_fault(config: Config, job: str, code: int) -> None:
+    """Have a GPU of the first pod of a Job that runs raise an XID, and the pod end with status 1."""
+    with contextlib.closing(Client(config)) as client:
+        pod = next(pod for pod in _pods(client, job) if pod["status"].get("phase") == "Running")
+        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+        story = Story()
+        story.now = time.time()  # a fault before the start of a pod is not the pod's
+        story.held = {FIRST_GPU: [PodName("default", name, "main")]}
+        story.observe(events=xid(code, story.now + 1))
+        publisher = FaultPublisher(client, pod["spec"]["nodeName"])
+        assert publisher.publish(story.state.active).pods == 1
+        annotations = {"zonewise.dev/simulated-exit-code": "1", "zonewise.dev/simulated-run-seconds": "0"}
+        patch = {"metadata": {"uid": uid, "annotations": annotations}}
+        client.patch(PODS, name, patch, kind=PatchKind.MERGE, namespace="default")
+        eventually(lambda: _reacted(client, job, uid))
+
+
+def _reacted(client: Client, job: str, uid: str) -> bool:
+    """Tell whether a Job has failed, or all of its pods run, none of them the one of this UID."""
+    obj = client.get(JOBS, job, namespace="default")
+    if any(entry["type"] == "Failed" for entry in obj["status"].get("conditions", ())):
+        return True
+    running = {pod["metadata"]["uid"] for pod in _pods(client, job) if pod["status"].get("phase") == "Running"}
+    return uid not in running and len(running) == obj["spec"]["parallelism"]
+
+
+def _pods(client: Client, job: str) -> list[dict[str, Any]]:
+    pods = client.list(PODS, namespace="default", label_selector=f"batch.kubernetes.io/job-name={job}").items
+    return sorted(pods, key=lambda pod: pod["metadata"]["name"])
+
+
+def write_faulty_capture(archive: Path, directory: Path) -> None:
+    """Capture a server whose kernel log has the line of a GPU that fell off the bus."""
+    root = lay_out(server_tree(), directory)
+    (root / "zonewise").mkdir()
+    (root / "zonewise" / "kernel.log").write_text(KERNEL_LOG)
+    assert main(["capture", str(archive), "--root", str(root)]) == 0
