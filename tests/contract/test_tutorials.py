@@ -19,9 +19,10 @@ import pytest
 import yaml
 
 from support.console_guide import ConsoleStep, console_steps
+from support.kueue_cluster import kueue_cluster
 from support.programs import Watched, find_program, missing_program
 from support.snapshots import PROJECT
-from support.tutorial_actions import end_by_fault, write_faulty_capture
+from support.tutorial_actions import add_labelled_node, end_by_fault, remove_labelled_node, write_faulty_capture
 from support.tutorials import Commands, form, run_tutorial
 from support.waiting import PATIENCE, pause
 from zonewise_sandbox.up.cluster import ClusterOptions, open_cluster
@@ -74,20 +75,47 @@ def commands(
     def end_by(code: int) -> str:
         if code == OFF_THE_BUS:
             write_faulty_capture(tmp_path / "node.tar.zst", tmp_path / "server")
-        end_by_fault(cluster.config, "train", code)
+        return done(end_by_fault, cluster.config, "train", code)
+
+    def done(action: Callable[..., None], *arguments: object) -> str:
+        action(*arguments)
         return ""
 
     played: dict[str, Callable[[], str]] = {
         UP: start,
         "a GPU fails": lambda: end_by(OFF_THE_BUS),
         "the program fails": lambda: end_by(OUT_OF_BOUNDS),
+        "NFD and GFD have labelled node-7": lambda: done(add_labelled_node, cluster.config, tmp_path / "node-7"),
+        "node-7 is removed": lambda: done(remove_labelled_node, cluster.config),
     }
     return Commands(tmp_path, played, monkeypatch, capsys)
 
 
-@pytest.mark.parametrize("page", ["first-cluster", "mpi-nccl", "post-mortem", "from-slurm"])
+@pytest.mark.parametrize("page", ["first-cluster", "mpi-nccl", "post-mortem", "from-nfd-gfd", "from-slurm"])
 def test_a_page_of_a_cluster(page: str, commands: Commands) -> None:
     run_tutorial(TUTORIALS / f"{page}.md", commands)
+
+
+# --- from Kueue
+
+
+def test_the_queues_of_kueue_are_adopted_and_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scale = "kubectl scale -n kueue-system deployment kueue-controller-manager --replicas"
+    with kueue_cluster() as cluster:
+        (tmp_path / KUBECONFIG).write_text(kubeconfig(cluster.url))
+        monkeypatch.setenv("KUBECONFIG", KUBECONFIG)
+
+        def scaled(change: Callable[[], None]) -> str:
+            change()
+            return "deployment.apps/kueue-controller-manager scaled\n"
+
+        played = {
+            f"{scale} 0": lambda: scaled(cluster.stop_kueue),
+            f"{scale} 1": lambda: scaled(cluster.start_kueue),
+        }
+        run_tutorial(TUTORIALS / "from-kueue.md", Commands(tmp_path, played, monkeypatch, capsys))
 
 
 # --- a cluster on a laptop

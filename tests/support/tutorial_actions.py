@@ -1,4 +1,7 @@
-"""What happens in tutorials without a command: a GPU fails, a program ends; the agent's own code judges and publishes."""
+"""What happens in tutorials without a command: a GPU fails, a program ends, other labellers have been at work.
+
+The agent's own code judges a fault and publishes what follows.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,15 @@ import contextlib
 import time
 from typing import TYPE_CHECKING
 
+from support.api import Api
 from support.disk import lay_out
 from support.health_stories import FIRST_GPU, Story, xid
 from support.trees import server_tree
 from support.waiting import eventually
 from zonewise.cli import main
 from zonewise.health.types import PodName
+from zonewise.machine.nvml.facts import NvmlFacts, NvmlGpu
+from zonewise.machine.nvml.facts_json import to_json
 from zonewise.publish.fault_publisher import FaultPublisher
 from zonewise_common.kube.client import Client, PatchKind
 from zonewise_common.kube.resources import JOBS, PODS
@@ -62,3 +68,50 @@ def write_faulty_capture(archive: Path, directory: Path) -> None:
     (root / "zonewise").mkdir()
     (root / "zonewise" / "kernel.log").write_text(KERNEL_LOG)
     assert main(["capture", str(archive), "--root", str(root)]) == 0
+
+
+# --- from NFD and GFD
+
+NODE = "node-7"
+_NFD = {
+    "cpu-cpuid.AVX512F": "true",
+    "cpu-hardware_multithreading": "true",
+    "kernel-version.full": "6.5.0-14-generic",
+    "kernel-version.major": "6",
+    "kernel-version.minor": "5",
+    "pci-0302_10de.present": "true",
+    "storage-nonrotationaldisk": "true",
+}
+_GFD = {"gpu.count": "2", "gpu.family": "hopper", "gpu.memory": "81559", "gpu.product": "NVIDIA-H100-80GB-HBM3"}
+
+
+def add_labelled_node(config: Config, directory: Path) -> None:
+    """Create a Node with what NFD and GFD have left behind, and lay out its machine in a directory."""
+    root = lay_out(server_tree(), directory)
+    gpus = tuple(
+        NvmlGpu(
+            number,
+            address,
+            f"GPU-{number}",
+            "NVIDIA H100 80GB HBM3",
+            architecture=9,
+            memory=81559 << 20,
+            compute_capability=(9, 0),
+        )
+        for number, address in enumerate(("0000:13:00.0", "0000:83:00.0"))
+    )
+    (root / "zonewise").mkdir()
+    facts = NvmlFacts(driver_version="570.86.10", cuda_version=12080, gpus=gpus)
+    (root / "zonewise" / "nvml.json").write_text(to_json(facts))
+    claims = {"nfd.node.kubernetes.io/feature-labels": ",".join(_NFD)}
+    labels = {f"feature.node.kubernetes.io/{name}": value for name, value in _NFD.items()}
+    api = Api(config.url)
+    node = {"metadata": {"name": NODE, "annotations": claims, "labels": labels}}
+    api.post("/api/v1/nodes", node, fieldManager="nfd-master").ok()
+    gfd = {f"nvidia.com/{name}": value for name, value in _GFD.items()}
+    api.patch(f"/api/v1/nodes/{NODE}", {"metadata": {"labels": gfd}}, fieldManager="gpu-feature-discovery").ok()
+
+
+def remove_labelled_node(config: Config) -> None:
+    """Remove the Node again."""
+    Api(config.url).delete(f"/api/v1/nodes/{NODE}").ok()

@@ -4,7 +4,7 @@
 |---|---|
 | `zonewise up ...` | the cluster of the tests, whose arguments must be these |
 | `export NAME=VALUE` | the variable is set for all commands after it; the shell expands the value |
-| `zonewise ...` without signs of the shell | in this process: the start of an interpreter costs more than most commands |
+| `zonewise ...` without signs of the shell, but for the agent, which configures the log | in this process: an interpreter's start costs more |
 | one that the test plays | as the test says: what only a real cluster does, such as a GPU that fails |
 | any other | by bash, in the directory of the page |
 
@@ -144,7 +144,7 @@ def run_command(command: str, commands: Commands) -> str:
     if re.fullmatch(r"export \w+", name):
         commands.monkeypatch.setenv(name.removeprefix("export "), _bash(f"printf %s {value}"))
         return ""
-    if command.startswith("zonewise ") and not _SHELL & set(command):
+    if command.startswith("zonewise ") and not command.startswith("zonewise agent") and not _SHELL & set(command):
         return _zonewise(shlex.split(command)[1:], commands)
     return _bash(command)
 
