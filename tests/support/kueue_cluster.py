@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from support.api import Api
 from support.kubelets import short_directory
 from support.kueue_beside import FINALIZER, LEASE_NAME, leave_admitted_job, start_kueue
-from support.live_cluster import KUEUE, LiveCluster
+from support.live_cluster import KUEUE, WORKLOADS, LiveCluster
 from support.live_queue import KUEUE_CRDS
 from support.waiting import eventually
 from zonewise_sandbox.apiserver import ApiServer
@@ -19,7 +19,7 @@ from zonewise_sandbox.up.program_threads import ProgramThread, free_port
 from zonewise_scheduler.controller import main as controller_main
 from zonewise_scheduler.controller.kueue.managed_condition import MANAGED_BY_KUEUE
 from zonewise_scheduler.controller.settings import ControllerSettings
-from zonewise_scheduler.controller.workloads.conditions import is_true
+from zonewise_scheduler.controller.workloads.conditions import api_time, is_true
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -86,7 +86,9 @@ def _create_objects(live: LiveCluster) -> None:
     api.patch(f"{KUEUE}/resourceflavors/all", flavor).ok()
     api.patch(f"{KUEUE}/clusterqueues/queue", {"metadata": {"finalizers": [FINALIZER]}}).ok()
     start_kueue(api)
-    leave_admitted_job(api, "simulation", 6, deadline=7200)
+    workload = leave_admitted_job(api, "simulation", 6, deadline=7200)
+    conditions = [{**entry, "lastTransitionTime": api_time(time.time())} for entry in workload["status"]["conditions"]]
+    api.patch(f"{WORKLOADS}/{workload['metadata']['name']}/status", {"status": {"conditions": conditions}}).ok()
     eventually(lambda: live.running_pods("simulation"))
     template: Json = {"metadata": {"labels": {"app": "kueue"}}, "spec": {"containers": [{"name": "m", "image": "i"}]}}
     spec = {"replicas": 1, "selector": {"matchLabels": {"app": "kueue"}}, "template": template}

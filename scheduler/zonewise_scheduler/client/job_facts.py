@@ -89,6 +89,12 @@ class JobFacts:
         own = {"", self.kind.lower(), self.resource_name.partition("/")[0]}
         return kind.lower() in own and (name == self.name or name in self.pod_names)
 
+    def overrun(self, now: float) -> float:
+        """Return for how many seconds it has run longer than it declares, whatever the planner expects since then."""
+        if self.started_at is None or self.walltime is None:
+            return 0.0
+        return max(0.0, now - self.started_at - self.walltime)
+
     def document(self) -> Json:
         """Return it as JSON has it, with the names of the read API."""
         return {
