@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
+from support.api import Api
 from support.console_guide import ConsoleStep, console_steps
 from support.kueue_cluster import kueue_cluster
+from support.live_cluster import JOBS
 from support.programs import Watched, find_program, missing_program
 from support.snapshots import PROJECT
 from support.tutorial_actions import add_labelled_node, end_by_fault, remove_labelled_node, write_faulty_capture
@@ -65,7 +67,9 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture
 def commands(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Commands:
+) -> Iterator[Commands]:
+    """How the commands of a page are run; what a page leaves behind where it fails is removed."""
+
     def start() -> str:
         (tmp_path / KUBECONFIG).write_text(kubeconfig(cluster.url))
         said = cluster_summary(parse_nodes(NODES), cluster, KUBECONFIG, 1.4, "")
@@ -88,7 +92,10 @@ def commands(
         "NFD and GFD have labelled node-7": lambda: done(add_labelled_node, cluster.config, tmp_path / "node-7"),
         "node-7 is removed": lambda: done(remove_labelled_node, cluster.config),
     }
-    return Commands(tmp_path, played, monkeypatch, capsys)
+    yield Commands(tmp_path, played, monkeypatch, capsys)
+    api = Api(cluster.url)
+    for name in (job["metadata"]["name"] for job in api.get(JOBS).ok()["items"]):
+        api.delete(f"{JOBS}/{name}", propagationPolicy="Background")
 
 
 @pytest.mark.parametrize("page", ["first-cluster", "mpi-nccl", "post-mortem", "from-nfd-gfd", "from-slurm"])

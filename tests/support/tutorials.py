@@ -14,6 +14,7 @@ A command that only reads is repeated until it prints what the page shows, since
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
@@ -79,13 +80,24 @@ def form(output: str) -> list[list[str]]:
 
 
 def is_same(output: str, shown: str) -> bool:
-    """Tell whether an output has the form that a page shows; a shortened line, as far as both have it."""
-    lines, others = form(output), form(shown)
+    """Tell whether an output has the form that a page shows.
+
+    A shortened line counts as far as both have it. Lines that follow one another and begin with generated names may
+    have any order.
+    """
+    lines, others = _ordered(form(output)), _ordered(form(shown))
     return len(lines) == len(others) and all(map(_same_line, lines, others))
 
 
+def _ordered(lines: list[list[str]]) -> list[list[str]]:
+    result: list[list[str]] = []
+    for is_generated, group in itertools.groupby(lines, lambda line: line[0].endswith("-SUFFIX")):
+        result += sorted(group) if is_generated else group
+    return result
+
+
 def _same_line(line: list[str], other: list[str]) -> bool:
-    if line and other and line[-1].endswith("…") and other[-1].endswith("…"):
+    if line[-1].endswith("…") and other[-1].endswith("…"):
         length = min(len(line), len(other)) - 1
         return line[:length] == other[:length]
     return line == other
