@@ -44,6 +44,8 @@ KUBECTL = find_program("kubectl") or shutil.which("kubectl")
 TUTORIALS = PROJECT / "docs/tutorials"
 LAPTOP = (TUTORIALS / "laptop.md").read_text()
 NODES = "2xdgx-h100"
+PAGES = ("first-cluster", "mpi-nccl", "post-mortem", "from-nfd-gfd", "from-slurm")
+"""Those of one cluster, in this order: forecasts learn from the jobs that end in the last one."""
 KUBECONFIG = "zonewise.kubeconfig"
 OFF_THE_BUS, OUT_OF_BOUNDS = 79, 31
 """XIDs of the hardware and of the program (NVIDIA XID catalogue)."""
@@ -58,8 +60,10 @@ pytestmark = pytest.mark.skipif(KUBECTL is None, reason=missing_program("kubectl
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """A cluster as the pages start it, with a forecast each second: none waits half a minute for the first."""
+    defaults = Forecaster.__init__.__kwdefaults__
+    assert defaults is not None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(Forecaster.__init__.__kwdefaults__, "period", 1.0)
+        patch.setitem(defaults, "period", 1.0)
         with open_cluster(ClusterOptions(parse_nodes(NODES))) as running:
             yield running
 
@@ -98,9 +102,21 @@ def commands(
         api.delete(f"{JOBS}/{name}", propagationPolicy="Background")
 
 
-@pytest.mark.parametrize("page", ["first-cluster", "mpi-nccl", "post-mortem", "from-nfd-gfd", "from-slurm"])
+@pytest.mark.parametrize("page", PAGES)
 def test_a_page_of_a_cluster(page: str, commands: Commands) -> None:
     run_tutorial(TUTORIALS / f"{page}.md", commands)
+
+
+def test_every_tutorial_is_run() -> None:
+    assert {file.stem for file in TUTORIALS.glob("*.md")} == {*PAGES, "from-kueue", "laptop"}
+
+
+def test_what_the_pages_install_is_there() -> None:
+    pages = [file.read_text() for file in TUTORIALS.glob("*.md")]
+    paths = {path for page in pages for path in re.findall(r"kubectl apply -k (\S+)", page)}
+    assert len(paths) == 5
+    for path in paths:
+        assert (PROJECT / path / "kustomization.yaml").is_file()
 
 
 # --- from Kueue

@@ -71,8 +71,12 @@ def kueue_cluster() -> Generator[KueueCluster]:
             metrics_listen=f"127.0.0.1:{status_port}",
             webhook_listen="",
         )
-        with ProgramThread("controller", lambda stop: controller_main.run_until_stopped(settings, stop, time.time)) as program:
-            eventually(lambda: program.error or is_true(live.api.get(f"{KUEUE}/clusterqueues/queue").ok(), MANAGED_BY_KUEUE))
+        with ProgramThread(
+            "controller", lambda stop: controller_main.run_until_stopped(settings, stop, time.time)
+        ) as program:
+            eventually(
+                lambda: program.error or is_true(live.api.get(f"{KUEUE}/clusterqueues/queue").ok(), MANAGED_BY_KUEUE)
+            )
             assert program.error is None, program.error
             yield KueueCluster(live, server.url)
 

@@ -4,7 +4,8 @@
 |---|---|
 | `zonewise up ...` | the cluster of the tests, whose arguments must be these |
 | `export NAME=VALUE` | the variable is set for all commands after it; the shell expands the value |
-| `zonewise ...` without signs of the shell, but for the agent, which configures the log | in this process: an interpreter's start costs more |
+| `zonewise ...` without signs of the shell | in this process, as the start of an interpreter costs more |
+| `zonewise agent ...` | by bash, since it configures the log of its process |
 | one that the test plays | as the test says: what only a real cluster does, such as a GPU that fails |
 | any other | by bash, in the directory of the page |
 
@@ -14,6 +15,7 @@ A command that only reads is repeated until it prints what the page shows, since
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import re
@@ -92,7 +94,8 @@ def is_same(output: str, shown: str) -> bool:
 def _ordered(lines: list[list[str]]) -> list[list[str]]:
     result: list[list[str]] = []
     for is_generated, group in itertools.groupby(lines, lambda line: line[0].endswith("-SUFFIX")):
-        result += sorted(group) if is_generated else group
+        run = list(group)
+        result += sorted(run) if is_generated else run
     return result
 
 
@@ -112,9 +115,10 @@ def run_tutorial(file: Path, commands: Commands) -> None:
     for name, value in {"COLUMNS": "100", "NO_COLOR": "1", "PATH": _path()}.items():
         commands.monkeypatch.setenv(name, value)
     outputs: list[str] = []
-    for part in _MARK.split(page):
-        if part in commands.played:
+    for number, part in enumerate(_MARK.split(page)):
+        if number % 2:
             commands.played[part]()
+            continue
         for step in console_steps(part):
             if os.environ.get(RENEW):
                 outputs.append(_settled(step.command, commands))
@@ -163,10 +167,8 @@ def run_command(command: str, commands: Commands) -> str:
 
 def _zonewise(arguments: list[str], commands: Commands) -> str:
     commands.capsys.readouterr()
-    try:
+    with contextlib.suppress(SystemExit):  # of argparse, which has said why
         main(arguments)
-    except SystemExit:
-        pass  # of argparse, which has said why
     said = commands.capsys.readouterr()
     return said.err + said.out
 
