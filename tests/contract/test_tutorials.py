@@ -33,6 +33,7 @@ from zonewise_sandbox.up.node_descriptions import parse_nodes
 from zonewise_sandbox.up.node_kinds import NODE_KINDS
 from zonewise_sandbox.up.summary import cluster_summary
 from zonewise_scheduler.controller.planning.forecaster import Forecaster
+from zonewise_scheduler.controller.status import pending_notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -59,11 +60,12 @@ pytestmark = pytest.mark.skipif(KUBECTL is None, reason=missing_program("kubectl
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """A cluster as the pages start it, with a forecast each second: none waits half a minute for the first."""
+    """A cluster as the pages start it, whose forecasts and reasons come sooner: each second, and without a wait."""
     defaults = Forecaster.__init__.__kwdefaults__
     assert defaults is not None
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(defaults, "period", 1.0)
+        patch.setattr(pending_notes, "MIN_WAIT", 0.0)
         with open_cluster(ClusterOptions(parse_nodes(NODES))) as running:
             yield running
 

@@ -117,8 +117,14 @@ def _events(session: Session, job: JobFacts, pods: list[PodFacts]) -> Iterator[J
     except Forbidden:
         return
     for event in events:
-        if involved_name(event) in names:
+        if involved_name(event) in names and not _is_of_an_earlier_job(event, job):
             yield event
+
+
+def _is_of_an_earlier_job(event: Json, job: JobFacts) -> bool:
+    """Tell whether an Event is about another object of a job's name, such as one that was deleted."""
+    involved: Json = event.get("involvedObject") or {}
+    return bool(job.uid and involved.get("uid") and involved.get("name") == job.name and involved["uid"] != job.uid)
 
 
 def _unqueued_job(obj: Json) -> Description:
