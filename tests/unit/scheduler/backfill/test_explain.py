@@ -154,9 +154,9 @@ def test_each_flavor_has_its_own_reason() -> None:
     )
 
 
-@pytest.mark.parametrize("resource", ["nvidia.com/gpu", "rdma/hca", "example.com/foo"])
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu", "rdma/hca", "mellanox.com/hca"])
 def test_a_resource_without_quota(resource: str) -> None:
-    """Whether flavors of the other resources are tried before it or not."""
+    """Whether flavors of the other resources are tried before it or after it (hash_resource_name)."""
     one = submission("a", 1000, 10)
     pods = (PodSet(requests={"cpu": 1000, resource: 1}),)
     explanation = explain_after("/a", one._replace(workload=replace(one.workload, pod_sets=pods)))
