@@ -113,14 +113,6 @@ def test_every_tutorial_is_run() -> None:
     assert {file.stem for file in TUTORIALS.glob("*.md")} == {*PAGES, "from-kueue", "laptop"}
 
 
-def test_what_the_pages_install_is_there() -> None:
-    pages = [file.read_text() for file in TUTORIALS.glob("*.md")]
-    paths = {path for page in pages for path in re.findall(r"kubectl apply -k (\S+)", page)}
-    assert len(paths) == 5
-    for path in paths:
-        assert (PROJECT / path / "kustomization.yaml").is_file()
-
-
 # --- from Kueue
 
 
