@@ -84,8 +84,9 @@ def form(output: str) -> list[list[str]]:
 def is_same(output: str, shown: str) -> bool:
     """Tell whether an output has the form that a page shows.
 
-    A shortened line counts as far as both have it. Lines that follow one another and begin with generated names
-    or ages, as those of pods and events do, may have any order. A pod may lack its prediction: one that replaces another is bound before the node reports room.
+    A shortened line counts as far as both have it. Lines that follow one another and begin with generated names or
+    ages, as those of pods and events do, may have any order. A pod may lack its prediction: one that replaces another
+    may be bound before the node reports room.
     """
     lines, others = _ordered(form(output)), _ordered(form(shown))
     return len(lines) == len(others) and all(map(_same_line, lines, others))
