@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NVIDIA_GPU, AMD_GPU = "nvidia.com/gpu", "amd.com/gpu"
+RDMA_HCA = "rdma/hca"
+"""The resource of InfiniBand ports, by the name in the examples of the k8s-rdma-shared-dev-plugin."""
 DEFAULT_KIND = "hgx-h100"
 """The kind of nodes that are described by their number alone."""
 
@@ -61,6 +63,10 @@ NODE_KINDS = _kinds(
         gpu_model="NVIDIA H100 80GB HBM3",
     ),
     NodeKind(
+        "dgx-h100", "2 zones of 56 cores and 1 TiB, 8 GPUs H100, 8 InfiniBand ports", 2, 56, 2, 1024 * _GIB,
+        {NVIDIA_GPU: (4, 4), RDMA_HCA: (4, 4)}, gpu_model="NVIDIA H100 80GB HBM3",
+    ),
+    NodeKind(
         "dgx-a100", "8 zones of 16 cores and 256 GiB (NPS4), 8 GPUs A100", 8, 16, 2, 256 * _GIB,
         {NVIDIA_GPU: (0, 2, 0, 2, 0, 2, 0, 2)}, zones_per_package=4, gpu_model="NVIDIA A100-SXM4-80GB",
     ),
@@ -77,4 +83,4 @@ NODE_KINDS = _kinds(
     ),
     NodeKind("xeon-8358", "2 zones of 32 cores and 128 GiB, no GPU", 2, 32, 1, 128 * _GIB),
 )  # fmt: skip
-"""By name. CPUs of HGX H100: Xeon Platinum 8480C; of DGX A100: EPYC 7742 with four zones a package."""
+"""By name. CPUs of HGX and DGX H100: Xeon Platinum 8480C; of DGX A100: EPYC 7742 with four zones a package."""

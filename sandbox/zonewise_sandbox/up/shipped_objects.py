@@ -42,11 +42,19 @@ def queue_objects(nodes: NodeSet) -> Iterator[Json]:
         if obj["kind"] == "Topology":
             obj["spec"]["levels"] = [{"nodeLabel": label} for label in nodes.levels]
         if obj["kind"] == "ClusterQueue":
-            for flavor in obj["spec"]["resourceGroups"][0]["flavors"]:
-                for quota in flavor["resources"]:
-                    if quota["name"] != "ephemeral-storage":
-                        quota["nominalQuota"] = totals.get(quota["name"], "0")
+            _set_quotas(obj["spec"]["resourceGroups"][0], totals)
         yield obj
+
+
+def _set_quotas(group: Json, totals: dict[str, str]) -> None:
+    """Give each flavor what the nodes have, of their devices too that the manifest does not list."""
+    unlisted = [name for name in totals if name not in group["coveredResources"]]
+    group["coveredResources"] += unlisted
+    for flavor in group["flavors"]:
+        flavor["resources"] += [{"name": name} for name in unlisted]
+        for quota in flavor["resources"]:
+            if quota["name"] != "ephemeral-storage":
+                quota["nominalQuota"] = totals.get(quota["name"], "0")
 
 
 def webhook_objects() -> list[Json]:

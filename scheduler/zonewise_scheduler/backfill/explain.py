@@ -100,10 +100,11 @@ def _with_shortages(
 
 
 def _flavor_statuses(pod_set: PodSetAssignment) -> Iterable[FlavorStatus]:
-    """Return the reasons of each flavor that was tried, or of all."""
+    """Return the reasons of each flavor that was tried, and of a resource that no flavor covers; or of all."""
     if not pod_set.considered_flavors:
         return pod_set.statuses
-    return [status for attempt in pod_set.considered_flavors for status in attempt.statuses]
+    uncovered = [status for status in pod_set.statuses if status.resource and not status.flavor]
+    return [*(status for attempt in pod_set.considered_flavors for status in attempt.statuses), *uncovered]
 
 
 def _placement_failure(

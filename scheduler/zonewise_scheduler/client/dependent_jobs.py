@@ -56,6 +56,7 @@ def read_dependent_job(job: Mapping[str, Any], find: Callable[[str], Json | None
         reason=reason,
         message="; ".join(clauses),
         requests=(("main", pods, pod_totals(spec.child("template").child("spec"))),),
+        uid=metadata.text("uid"),
     )
 
 

@@ -87,11 +87,10 @@ def _details(job: JobFacts, context: JobContextFacts, now: float) -> Iterator[De
 def _state(job: JobFacts, now: float) -> str:
     if job.state == ADMITTED and job.started_at is not None:
         text = f"Admitted, runs for {short_duration(now - job.started_at)}"
-        if job.deadline is not None:
-            overrun = now - job.deadline
-            text += f", {short_duration(overrun)} longer than it declares" if overrun > 0 else (
-                f", ends {time_until(job.deadline, now)} at the latest"
-            )  # fmt: skip
+        if overrun := job.overrun(now):
+            text += f", {short_duration(overrun)} longer than it declares"
+        elif job.deadline is not None:
+            text += f", ends {time_until(job.deadline, now)} at the latest"
         return text
     age = "" if job.created_at is None else f" for {short_duration(now - job.created_at)}"
     position = "" if job.position is None else f", number {job.position} in its ClusterQueue"
@@ -145,11 +144,16 @@ def _blocker_table(job: JobFacts, context: JobContextFacts, now: float) -> Table
             rows.append([key, "", "", "", how])
             continue
         run = "" if other.started_at is None else short_duration(now - other.started_at)
-        ends = "unknown: it declares no walltime" if other.deadline is None else _at(other.deadline, now)
-        if other.state != ADMITTED:
-            ends = ""
+        ends = _end(other, now) if other.state == ADMITTED else ""
         rows.append([f"{other.namespace}/{other.name}", other.state, run, ends, how])
     return make_table(columns, rows)
+
+
+def _end(job: JobFacts, now: float) -> str:
+    """Return when a job that runs ends at the latest."""
+    if job.deadline is None:
+        return "unknown: it declares no walltime"
+    return "unknown: it runs longer than it declares" if job.overrun(now) else _at(job.deadline, now)
 
 
 def _pod_table(context: JobContextFacts) -> Table:

@@ -123,8 +123,15 @@ def _events(session: Session, job: JobFacts, pods: list[PodFacts]) -> Iterator[J
     except Forbidden:
         return
     for event in events:
-        if (name := involved_name(event)) in names or deleted.fullmatch(name):
+        name = involved_name(event)
+        if (name in names or deleted.fullmatch(name)) and not _is_of_an_earlier_job(event, job):
             yield event
+
+
+def _is_of_an_earlier_job(event: Json, job: JobFacts) -> bool:
+    """Tell whether an Event is about another object of a job's name, such as one that was deleted."""
+    involved: Json = event.get("involvedObject") or {}
+    return bool(job.uid and involved.get("uid") and involved.get("name") == job.name and involved["uid"] != job.uid)
 
 
 def _unqueued_job(session: Session, obj: Json, now: float) -> Description:

@@ -22,6 +22,8 @@ PENDING, HELD, RESERVED, ADMITTED, STOPPING, FINISHED = (
 """States of a job. Reserved: it has quota, and waits for admission checks. Held: its Workload is not active."""
 STATES = (ADMITTED, STOPPING, RESERVED, PENDING, HELD, FINISHED)
 """In the order of a list."""
+HELD_REASON = "Suspended"
+"""The reason of a job that is held, as in controller/status/pending_note.py."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ class JobFacts:
     """Of a single pod, or of a group of pods: its owners."""
     resource_version: str = ""
     """Of the Workload."""
+    uid: str = ""
+    """Of its owner; "": unknown, or it has several."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -86,6 +90,12 @@ class JobFacts:
             return True
         own = {"", self.kind.lower(), self.resource_name.partition("/")[0]}
         return kind.lower() in own and (name == self.name or name in self.pod_names)
+
+    def overrun(self, now: float) -> float:
+        """Return for how many seconds it has run longer than it declares, whatever the planner expects since then."""
+        if self.started_at is None or self.walltime is None:
+            return 0.0
+        return max(0.0, now - self.started_at - self.walltime)
 
     def document(self) -> Json:
         """Return it as JSON has it, with the names of the read API."""
@@ -119,9 +129,9 @@ def read_job(workload: Mapping[str, Any], problems: list[str] | None = None) -> 
     conditions = {entry.text("type"): entry for entry in status.children("conditions")}
     is_true = {name for name, entry in conditions.items() if entry.text("status") == "True"}
     state = _state(is_true, active=spec.flag("active", default=True))
-    kind, api_version, name, pod_names = _owner(metadata)
+    kind, api_version, name, pod_names, uid = _owner(metadata)
     admission = status.child("admission") if status.has("admission") else None
-    pending = conditions.get("QuotaReserved") if state in (PENDING, HELD) else None
+    pending = conditions.get("QuotaReserved") if state == PENDING else None
     started = conditions.get("Admitted") if state in (ADMITTED, STOPPING) else None
     started_at = None if started is None else started.time("lastTransitionTime")
     walltime = _walltime(metadata, spec)
@@ -146,6 +156,7 @@ def read_job(workload: Mapping[str, Any], problems: list[str] | None = None) -> 
         requests=pod_sets,
         pod_names=pod_names,
         resource_version=metadata.text("resourceVersion"),
+        uid=uid,
     )
 
 
@@ -211,20 +222,20 @@ def _state(is_true: set[str], *, active: bool) -> str:
     return PENDING if active else HELD
 
 
-def _owner(metadata: FieldReader) -> tuple[str, str, str, tuple[str, ...]]:
-    """Return kind, API version and name of the job, and the names of its pods where these are the job.
+def _owner(metadata: FieldReader) -> tuple[str, str, str, tuple[str, ...], str]:
+    """Return kind, API version and name of the job, the names of its pods where these are the job, and its UID.
 
     A Workload without an owner is its own job.
     """
     owners = list(metadata.children("ownerReferences"))
     name = metadata.text("name")
     if not owners:
-        return WORKLOADS.kind, WORKLOADS.api_version, name, ()
+        return WORKLOADS.kind, WORKLOADS.api_version, name, (), metadata.text("uid")
     pods = tuple(owner.text("name") for owner in owners if owner.text("kind") == "Pod")
     if pods:
-        return "Pod", "v1", pods[0] if len(pods) == 1 else name, pods
+        return "Pod", "v1", pods[0] if len(pods) == 1 else name, pods, ""
     owner = next((each for each in owners if each.flag("controller", default=False)), owners[0])
-    return owner.text("kind"), owner.text("apiVersion"), owner.text("name"), ()
+    return owner.text("kind"), owner.text("apiVersion"), owner.text("name"), (), owner.text("uid")
 
 
 def _walltime(metadata: FieldReader, spec: FieldReader) -> float | None:
@@ -246,6 +257,8 @@ def _reason(pending: FieldReader | None, conditions: Mapping[str, FieldReader], 
         return conditions["Evicted"].text("reason")
     if state == FINISHED:
         return conditions["Finished"].text("reason")
+    if state == HELD:  # its condition may still say why it waited before
+        return HELD_REASON
     return "" if pending is None else pending.text("reason")
 
 

@@ -54,9 +54,10 @@ def hosts(request: JobRequest) -> list[str]:
 
 def summary(request: JobRequest) -> str:
     """Return what a job asks for: "4 pods, each 8 cpu, 64Gi memory, 2 nvidia.com/gpu"."""
-    pods = _completions(request)
+    pods, array = _completions(request), request.array
+    at_once = f", {array.limit} at once" if array is not None and array.limit < pods else ""
     amounts = ", ".join(f"{amount} {name}" for name, amount in _requests(request).items())
-    return f"{pods} pod{'' if pods == 1 else 's'}, each {amounts}"
+    return f"{pods} pod{'' if pods == 1 else 's'}{at_once}, each {amounts}"
 
 
 def _job(request: JobRequest) -> Json:
@@ -158,6 +159,13 @@ def _variables(request: JobRequest) -> Iterator[tuple[str, str]]:
         yield "PRTE_MCA_prte_default_hostfile", f"{MOUNT}/hosts"
         yield "HYDRA_HOST_FILE", f"{MOUNT}/hosts.hydra"
         yield "I_MPI_HYDRA_HOST_FILE", f"{MOUNT}/hosts.hydra"
+    if request.mpi:
+        # Open MPI cuts host names at the first dot, and the Service gives the whole name alone
+        yield "OMPI_MCA_orte_keep_fqdn_hostnames", "true"
+        yield "PRTE_MCA_prte_keep_fqdn_hostnames", "true"
+        # containers run as root, which Open MPI takes for a mistake
+        yield "OMPI_ALLOW_RUN_AS_ROOT", "1"
+        yield "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"
     yield from request.environment.items()
 
 
@@ -199,8 +207,10 @@ def start_script(request: JobRequest) -> str:
         lines += _array_lines(request.array, index)
     if request.output_file:
         lines.append(f"exec >{_output_path(request)} 2>&1")
-    if request.ssh_keys:
-        lines += _ssh_lines()
+    if request.mpi:
+        lines += _check_lines()
+    if request.mpi or request.ssh_keys:
+        lines += ["set -e", *_ssh_lines(with_keys=bool(request.ssh_keys))]
     if request.mpi:
         lines += _mpi_lines()
     return "\n".join([*lines, f'exec {MOUNT}/script "$@"', ""])
@@ -246,30 +256,59 @@ def _output_path(request: JobRequest) -> str:
     return word
 
 
-def _ssh_lines() -> list[str]:
-    """Return how the keys of a Secret of the type kubernetes.io/ssh-auth get where ssh and sshd look for them."""
-    settings = ("IdentityFile ~/.ssh/id_zonewise", f"Port {SSH_PORT}", "StrictHostKeyChecking no",
-                "UserKnownHostsFile /dev/null", "LogLevel ERROR")  # fmt: skip
+def _ssh_lines(*, with_keys: bool) -> list[str]:
+    """Return how ssh gets its settings, and the keys of a Secret of the type kubernetes.io/ssh-auth.
+
+    ssh and sshd look in the home directory that the user database has, whatever $HOME is (OpenSSH, ssh.c main).
+    """
+    identity = ("IdentityFile ~/.ssh/id_zonewise",) if with_keys else ()
+    settings = (*identity, f"Port {SSH_PORT}", "StrictHostKeyChecking no", "UserKnownHostsFile /dev/null",
+                "LogLevel ERROR")  # fmt: skip
+    keys = (
+        f'cp {SSH_MOUNT}/ssh-privatekey "$home/.ssh/id_zonewise"',
+        'chmod 600 "$home/.ssh/id_zonewise"',
+        'ssh-keygen -y -f "$home/.ssh/id_zonewise" >>"$home/.ssh/authorized_keys"',
+        'chmod 600 "$home/.ssh/authorized_keys"',
+    )
     return [
-        'mkdir -p "$HOME/.ssh" && chmod 700 "$HOME/.ssh"',
-        f'cp {SSH_MOUNT}/ssh-privatekey "$HOME/.ssh/id_zonewise"',
-        'chmod 600 "$HOME/.ssh/id_zonewise"',
-        'ssh-keygen -y -f "$HOME/.ssh/id_zonewise" >>"$HOME/.ssh/authorized_keys"',
-        'chmod 600 "$HOME/.ssh/authorized_keys"',
-        *(f"echo '{line}' >>\"$HOME/.ssh/config\"" for line in ("Host *", *settings)),
+        'home=$(getent passwd "$(id -u)" | cut -d: -f6)',
+        "home=${home:-$HOME}",
+        'mkdir -p "$home/.ssh" && chmod 700 "$home/.ssh"',
+        *(keys if with_keys else ()),
+        *(f"echo '{line}' >>\"$home/.ssh/config\"" for line in ("Host *", *settings)),
+        'chmod 600 "$home/.ssh/config"',
     ]
 
 
 def _mpi_lines() -> list[str]:
-    """Return how pod 0 waits for the others and runs the script, while the others run sshd."""
-    sshd = f"-D -e -p {SSH_PORT} -h /tmp/sshd/host_key -o PidFile=/tmp/sshd/pid -o StrictModes=no"
+    """Return how all pods run sshd, and pod 0 waits until it answers in all of them, and runs the script.
+
+    Pod 0 has sshd too, since Hydra starts its own processes by ssh as well. Hydra names its host to the others as the
+    kernel does, without the Service's name, which nothing resolves: so it gets the interface of the default route
+    (HYDRA_IFACE), whose address it names then.
+    """
+    options = f"-e -p {SSH_PORT} -h /tmp/sshd/host_key -o PidFile=/tmp/sshd/pid -o StrictModes=no"
     return [
-        'if [ "${JOB_COMPLETION_INDEX:-0}" -ne 0 ]; then',
-        "  mkdir -p /run/sshd 2>/dev/null || true",  # where root separates privileges
-        '  mkdir -p /tmp/sshd && ssh-keygen -q -t ed25519 -N "" -f /tmp/sshd/host_key',
-        f'  exec "$(command -v sshd)" {sshd}',
-        "fi",
+        "mkdir -p /run/sshd 2>/dev/null || true",  # where root separates privileges
+        'mkdir -p /tmp/sshd && ssh-keygen -q -t ed25519 -N "" -f /tmp/sshd/host_key',
+        "sshd=$(program sshd)",
+        f'[ "${{JOB_COMPLETION_INDEX:-0}}" -eq 0 ] || exec "$sshd" -D {options}',
+        f'"$sshd" {options}',
+        # a pod has a name before it has its image
         "while read -r host slots; do",
-        '  until getent hosts "$host" >/dev/null; do sleep 1; done',
+        f'  until ssh-keyscan -t ed25519 -p {SSH_PORT} "$host" 2>/dev/null | grep -q .; do sleep 1; done',
         f"done <{MOUNT}/hosts",
+        "while read -r interface destination rest; do",
+        '  [ "$destination" != 00000000 ] || export HYDRA_IFACE="$interface" I_MPI_HYDRA_IFACE="$interface"',
+        "done </proc/net/route",
+    ]
+
+
+def _check_lines() -> list[str]:
+    """Return how a program that the image lacks ends the pod with a sentence."""
+    return [
+        'program() { PATH="$PATH:/usr/sbin:/sbin"; command -v "$1"; }',
+        "for name in sshd ssh ssh-keygen ssh-keyscan getent; do",
+        '  (program "$name") >/dev/null || { echo "--mpi: the image has no $name" >&2; exit 127; }',
+        "done",
     ]

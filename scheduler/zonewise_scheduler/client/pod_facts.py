@@ -129,5 +129,5 @@ def _container_problem(container: FieldReader) -> str:
         return f"container {container.text('name')}: {waiting.text('reason')}: {waiting.text('message')}".rstrip(": ")
     if ended.obj and ended.number("exitCode", 0):
         reason = ended.text("reason", "Error")
-        return f"container {container.text('name')} has ended with exit code {ended.number('exitCode')} ({reason})"
+        return f"container {container.text('name')}: exit code {ended.number('exitCode')} ({reason})"
     return ""

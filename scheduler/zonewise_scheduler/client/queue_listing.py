@@ -150,7 +150,6 @@ def _job_table(jobs: Sequence[JobFacts], now: float, *, all_namespaces: bool) ->
 
 def _job_cells(job: JobFacts, now: float, namespace: str) -> list[str | Cell]:
     run = None if job.started_at is None else now - job.started_at
-    overruns = job.deadline is not None and now > job.deadline
     is_waiting = job.state == PENDING
     times = (job.earliest, job.likely, job.reserved_start)
     return [
@@ -161,7 +160,7 @@ def _job_cells(job: JobFacts, now: float, namespace: str) -> list[str | Cell]:
         "" if job.position is None else str(job.position),
         str(job.pods),
         short_duration(None if job.created_at is None else now - job.created_at),
-        Cell(short_duration(run), "bad" if overruns else ""),
+        Cell(short_duration(run), "bad" if job.overrun(now) else ""),
         short_duration(job.walltime),
         str(job.priority),
         time_until(job.likely if job.likely is not None else job.reserved_start, now) if is_waiting else "",

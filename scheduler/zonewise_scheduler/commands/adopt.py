@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from contextlib import closing
@@ -34,8 +35,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--force", action="store_true", help="adopt in spite of the obstacles that are printed: jobs may be stopped")
     add("--config", metavar="FILE", default="", help="the settings of the controller: jobs of its `jobKinds` are "
         "handed over too (default: none)")  # fmt: skip
-    add("--kubeconfig", metavar="FILE", default="", help="reach the API server as this kubeconfig says (default: as a "
-        "pod of the cluster)")  # fmt: skip
+    add("--kubeconfig", metavar="FILE", default="", help="default: $KUBECONFIG, ~/.kube/config, or in a pod its own "
+        "service account")  # fmt: skip
     add("--api-server", metavar="URL", default="", help="reach the API server there, without credentials")
     add("--namespace", metavar="NAME", default="zonewise", help="the controller's namespace (default: zonewise)")
     add("--kueue-lease", metavar="NAMESPACE/NAME", default="", help="the Lease of Kueue's leader election (default: "
@@ -52,7 +53,7 @@ def run(arguments: Namespace) -> int:
     options = _options(arguments)
     try:
         adapters = _adapters(arguments.config)
-        with closing(open_client(arguments.api_server, arguments.kubeconfig)) as client:
+        with closing(open_client(arguments.api_server, _kubeconfig(arguments))) as client:
             handover = Handover(client, adapters, options, time.sleep)
             handover.read()
             return _give_back(handover, arguments) if arguments.back else _adopt(handover, arguments)
@@ -66,6 +67,15 @@ def run(arguments: Namespace) -> int:
 
 
 COMMAND = Command("take the queues of a stopped Kueue over, or give them back", add_arguments, run)
+
+
+def _kubeconfig(arguments: Namespace) -> str:
+    """Return the kubeconfig that kubectl would read; "": none, so that the service account of the pod counts."""
+    if arguments.api_server or arguments.kubeconfig:
+        return str(arguments.kubeconfig)
+    default = os.path.expanduser("~/.kube/config")
+    is_in_pod = "KUBERNETES_SERVICE_HOST" in os.environ
+    return os.environ.get("KUBECONFIG", "") or ("" if is_in_pod or not os.path.isfile(default) else default)
 
 
 def _options(arguments: Namespace) -> HandoverOptions:

@@ -40,6 +40,14 @@ def test_the_quota_is_what_the_nodes_have() -> None:
     assert levels == ["zonewise.dev/topology-rack", "kubernetes.io/hostname"]
 
 
+def test_the_queue_has_devices_that_the_manifest_does_not_list() -> None:
+    objects: dict[str, Any] = {obj["kind"]: obj for obj in queue_objects(parse_nodes("2xdgx-h100,1xmi300x"))}
+    [group] = objects["ClusterQueue"]["spec"]["resourceGroups"]
+    quotas = {entry["name"]: entry["nominalQuota"] for entry in group["flavors"][0]["resources"]}
+    assert quotas.keys() == set(group["coveredResources"])
+    assert (quotas["rdma/hca"], quotas["nvidia.com/gpu"], quotas["amd.com/gpu"]) == ("16", "16", "8")
+
+
 def test_webhooks_are_those_of_the_controller() -> None:
     kinds = [obj["kind"] for obj in webhook_objects()]
     assert kinds == ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]

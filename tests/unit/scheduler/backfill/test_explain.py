@@ -23,6 +23,7 @@ from zonewise_scheduler.backfill.policies import BackfillPolicy, policy_named
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.backfill.timeline import has_capacity, is_running
 from zonewise_scheduler.backfill.types import ReservedStart
+from zonewise_scheduler.controller.status.pending_note import pending_reason
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption, ResourceFlavor
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
 from zonewise_scheduler.quota.api.workload_types import PodSet, Workload
@@ -153,13 +154,16 @@ def test_each_flavor_has_its_own_reason() -> None:
     )
 
 
-def test_a_resource_without_quota() -> None:
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu", "rdma/hca", "mellanox.com/hca"])
+def test_a_resource_without_quota(resource: str) -> None:
+    """Whether flavors of the other resources are tried before it or after it (hash_resource_name)."""
     one = submission("a", 1000, 10)
-    pods = (PodSet(requests={"cpu": 1000, "nvidia.com/gpu": 1}),)
+    pods = (PodSet(requests={"cpu": 1000, resource: 1}),)
     explanation = explain_after("/a", one._replace(workload=replace(one.workload, pod_sets=pods)))
+    assert pending_reason(explanation) == "NoMatchingFlavor"
     assert (
         explanation_message(explanation)
-        == "nvidia.com/gpu: the queue has no quota of it; cannot start even when all other workloads have ended"
+        == f"{resource}: the queue has no quota of it; cannot start even when all other workloads have ended"
     )
 
 

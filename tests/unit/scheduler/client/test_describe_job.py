@@ -100,7 +100,11 @@ def test_a_running_job_has_its_pods_and_the_problems_of_their_nodes() -> None:
 
 
 def test_a_job_that_runs_longer_than_it_declares() -> None:
-    assert "state     Admitted, runs for 30m, 10m longer than it declares" in text(replace(RUNNING, deadline=NOW - 600))
+    """The planner expects such a job to end in a minute, over and over; that is no upper bound."""
+    job = replace(RUNNING, walltime=1200.0, deadline=NOW + 60)
+    assert "state     Admitted, runs for 30m, 10m longer than it declares" in text(job)
+    lines = text(WAITING, JobContextFacts(BLOCKED, {"ns/job-a-12345": job}))
+    assert "ns/a             Admitted   30m   unknown: it runs longer than it declares" in lines
 
 
 def test_the_newest_events() -> None:

@@ -76,5 +76,5 @@ def test_containers_with_problems() -> None:
     pod = read_pod_facts({"metadata": {"name": "p"}, "status": {"containerStatuses": statuses}}, [])
     assert pod.container_problems == (
         "container a: ImagePullBackOff: no such image",
-        "container b has ended with exit code 137 (OOMKilled)",
+        "container b: exit code 137 (OOMKilled)",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,11 @@ def test_an_array_declares_the_time_of_all_its_waves() -> None:
     assert read_walltime(objects(JobRequest("a", "i", "q", walltime=60.0, array=parse_array("0-9%3")))["Job"])[0] == 240
 
 
+@pytest.mark.parametrize(("array", "text"), [("0-7%2", "8 pods, 2 at once, each 1 cpu"), ("0-7", "8 pods, each 1 cpu")])
+def test_the_elements_of_an_array_that_run_at_once_are_named(array: str, text: str) -> None:
+    assert summary(JobRequest("a", "i", "q", array=parse_array(array))) == text
+
+
 def test_other_fields() -> None:
     request = TRAIN._replace(
         mpi=True, ssh_keys="keys", node_selector={"pool": "a"}, priority_class="high", topology="rack",
@@ -133,8 +139,76 @@ def test_output_goes_to_a_file(tmp_path: Path) -> None:
     assert (tmp_path / "out of a-6.$HOME.txt").read_text().startswith("6 5")
 
 
-def test_a_worker_of_mpi_runs_sshd_and_the_first_pod_waits_for_names(tmp_path: Path) -> None:
-    code = start_script(TRAIN._replace(mpi=True, ssh_keys="keys"))
-    subprocess.run(["sh", "-n", "-c", code], check=True)
-    assert "until getent hosts" in code
-    assert code.index("sshd") < code.index("exec /zonewise/script")
+# --- MPI
+
+MPI = TRAIN._replace(pods=3, mpi=True, ssh_keys="keys")
+_STAND_INS = {
+    "sshd": 'echo "sshd $*"',
+    "ssh": "exit 1",
+    "ssh-keygen": '[ "$1" = -y ] && echo public || true',
+    "ssh-keyscan": 'echo "$5" >>asked; [ "$(grep -c "$5" asked)" -gt 1 ] && echo "$5 ssh-ed25519 key"',
+    "getent": 'echo "user:x:0:0::$PWD/home:/bin/sh"',
+}
+"""What stands in for programs of an image: a host's sshd answers the second look."""
+
+
+def run_mpi(directory: Path, index: int, *, request: JobRequest = MPI, missing: str = "") -> tuple[int, str, str]:
+    """Run the start script of a pod in a directory; return its status, its output and its messages."""
+    programs = {**_STAND_INS, "sleep": ":"}
+    for name in programs.keys() - {missing}:
+        (directory / name).write_text(f"#!/bin/sh\n{programs[name]}\n")
+        (directory / name).chmod(0o755)
+    for name in ("grep", "cut", "id", "cat", "mkdir", "chmod", "cp"):
+        (directory / name).symlink_to(shutil.which(name) or name)
+    [config_map, *_] = job_objects(request, '#!/bin/sh\necho "runs $* on $HYDRA_IFACE"; exit 3\n')
+    for name, text in config_map["data"].items():
+        for path in ("/zonewise-ssh", "/zonewise", "/tmp/sshd", "/run/sshd"):
+            text = text.replace(f"{path} ", f"{directory}{path} ").replace(f"{path}/", f"{directory}/")
+        (directory / name).write_text(text.replace("/proc/net/route", "route").replace(":/usr/sbin:/sbin", ""))
+        (directory / name).chmod(0o755)
+    (directory / "route").write_text("Iface\tDestination\tGateway\nnet1\t000A0A0A\t0\neth0\t00000000\t0100000A\n")
+    (directory / "ssh-privatekey").write_text("private")
+    environ = {"PATH": str(directory), "JOB_COMPLETION_INDEX": str(index), "HOME": "/nonexistent"}
+    command = ["/bin/sh", str(directory / "start"), "x"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, env=environ, cwd=directory)
+    return result.returncode, result.stdout, result.stderr
+
+
+def test_a_worker_of_mpi_runs_sshd(tmp_path: Path) -> None:
+    status, out, err = run_mpi(tmp_path, 2)
+    assert (status, err) == (0, "")
+    assert out.startswith("sshd -D -e -p 2222 -h ")
+    assert not (tmp_path / "asked").exists()
+
+
+def test_the_first_pod_of_mpi_waits_for_sshd_in_all_pods_and_runs_the_script(tmp_path: Path) -> None:
+    status, out, err = run_mpi(tmp_path, 0)
+    assert (status, err) == (3, "")
+    [sshd, script] = out.splitlines()
+    assert sshd.startswith("sshd -e -p 2222 -h ")
+    assert script == "runs x on eth0"
+    hosts = [f"train-{index}.train" for index in range(3)]
+    assert (tmp_path / "asked").read_text().split() == [host for host in hosts for _ in range(2)]
+
+
+@pytest.mark.parametrize("keys", ["", "keys"])
+def test_ssh_connects_to_the_port_of_sshd(tmp_path: Path, keys: str) -> None:
+    """Also with keys of the image; the home directory is that of the user database."""
+    run_mpi(tmp_path, 1, request=MPI._replace(ssh_keys=keys))
+    directory = tmp_path / "home/.ssh"
+    config = (directory / "config").read_text().splitlines()
+    assert {"Host *", "Port 2222", "StrictHostKeyChecking no"} < set(config)
+    assert ("IdentityFile ~/.ssh/id_zonewise" in config) is bool(keys)
+    assert (directory / "config").stat().st_mode & 0o777 == 0o600
+    assert (directory / "authorized_keys").exists() is bool(keys)
+
+
+def test_a_program_that_the_image_lacks_is_named(tmp_path: Path) -> None:
+    assert run_mpi(tmp_path, 0, missing="ssh-keyscan") == (127, "", "--mpi: the image has no ssh-keyscan\n")
+
+
+def test_open_mpi_takes_the_host_names_as_they_are() -> None:
+    [container] = objects(MPI)["Job"]["spec"]["template"]["spec"]["containers"]
+    variables = {entry["name"]: entry["value"] for entry in container["env"]}
+    assert variables["OMPI_MCA_orte_keep_fqdn_hostnames"] == variables["PRTE_MCA_prte_keep_fqdn_hostnames"] == "true"
+    assert variables["OMPI_ALLOW_RUN_AS_ROOT"] == variables["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] == "1"

@@ -160,7 +160,7 @@ def test_jobs() -> None:
         "JOB        STATE      POS   PODS   RUN   LIMIT   START      LATEST   REASON",
         "train      Admitted            2   30m      2h",
         "evaluate   Pending      3      2            2h   in 2h10m   in 3h    WaitingForQuota",
-        "later      Held                2            2h",
+        "later      Held                2            2h                       Suspended",
         "",
     ]
     assert listing.names == ["job.batch/train", "job.batch/evaluate", "job.batch/later"]
@@ -177,6 +177,10 @@ def test_without_the_read_api_the_condition_has_the_reason() -> None:
     assert (job.position, job.likely, job.reason) == (None, None, "WaitingForQuota")
     assert job.message.startswith("needs 8 nvidia.com/gpu")
     assert job.requests == (("main", 2, {"cpu": 4000, "nvidia.com/gpu": 8}),)
+
+
+def test_a_held_job_does_not_show_why_it_waited_before() -> None:
+    assert read_job(workload("a", WAITS, active=False)).reason == "Suspended"
 
 
 def test_states() -> None:

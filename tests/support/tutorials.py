@@ -1,0 +1,195 @@
+"""Tutorials whose commands are run in their order: against one cluster of `zonewise up`, in this process.
+
+| command | how it is run |
+|---|---|
+| `zonewise up ...` | the cluster of the tests, whose arguments must be these |
+| `export NAME=VALUE` | the variable is set for all commands after it; the shell expands the value |
+| `zonewise ...` without signs of the shell | in this process, as the start of an interpreter costs more |
+| `zonewise agent ...` | by bash, since it configures the log of its process |
+| one that the test plays | as the test says: what only a real cluster does, such as a GPU that fails |
+| any other | by bash, in the directory of the page |
+
+`<!-- test: a GPU fails -->` in a page stands for what happens there without a command, and the test plays it.
+A command that only reads is repeated until it prints what the page shows, since a cluster needs a moment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from support.console_guide import ConsoleStep, console_steps, with_outputs
+from support.waiting import PATIENCE
+from zonewise.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import pytest
+
+RENEW = "ZONEWISE_RENEW_GUIDES"
+"""A variable: where it is set, the pages are written anew from this run."""
+PAUSE = 0.5
+"""Seconds between two looks: each costs the CPU time of a command."""
+SETTLED = 6.0
+"""Seconds after which a command that reads prints what it goes on to print, where a page is written anew."""
+_READS = ("kubectl get", "zonewise queue", "zonewise explain", "zonewise top", "zonewise forecast")
+_SHELL = frozenset("|&;<>$`*(){}")
+_FILE = re.compile(r'^```(?:bash|yaml) title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+_MARK = re.compile(r"^<!-- test: (.*) -->$", re.MULTILINE)
+_RULES = (
+    (r"\x1b\[\d*m", ""),
+    (r"https?://127\.0\.0\.1:\d+/?", "URL"),
+    (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
+    (r"\b(\d{4}-\d\d-\d\d )?\d\d:\d\d UTC", "TIME"),
+    (r"\b\d+(\.\d+)? s\b", "SECONDS"),
+    (r"\b(\d+[smhd])+(?=[\s,);.]|$)|\bnow\b", "DURATION"),
+    (r"\bin DURATION\b", "DURATION"),
+    (r"(?<= deleted) from \S+ namespace$", ""),
+    (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "UID"),
+    (r"-([bcdfghjklmnpqrstvwxz2456789]{5}|[0-9a-f]{5})(?![-\w])", "-SUFFIX"),
+)
+"""What differs from run to run, and what stands for it: ports, times, durations and ages, UIDs, generated names.
+
+kubectl 1.34 and later name the namespace of what they delete.
+"""
+
+
+class Commands(NamedTuple):
+    """How the commands of a page are run."""
+
+    directory: Path
+    """Where the page's files are."""
+    played: Mapping[str, Callable[[], str]]
+    """By command or mark: what stands in for it, and returns its output."""
+    monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str]
+
+
+def form(output: str) -> list[list[str]]:
+    """Return the words of each line of an output, with a name for all that differs from run to run."""
+    for pattern, replacement in _RULES:
+        output = re.sub(pattern, replacement, output, flags=re.MULTILINE)
+    return [line.split() for line in output.splitlines() if line.strip()]
+
+
+def is_same(output: str, shown: str) -> bool:
+    """Tell whether an output has the form that a page shows.
+
+    A shortened line counts as far as both have it. Lines that follow one another and begin with generated names or
+    ages, as those of pods and events do, may have any order. A pod may lack its prediction: one that replaces another
+    may be bound before the node reports room.
+    """
+    lines, others = _ordered(form(output)), _ordered(form(shown))
+    return len(lines) == len(others) and all(map(_same_line, lines, others))
+
+
+def _ordered(lines: list[list[str]]) -> list[list[str]]:
+    result: list[list[str]] = []
+    for is_unordered, group in itertools.groupby(lines, lambda line: line[0].endswith(("-SUFFIX", "DURATION"))):
+        run = list(group)
+        result += sorted(run) if is_unordered else run
+    return result
+
+
+def _same_line(line: list[str], other: list[str]) -> bool:
+    if line[0].endswith("-SUFFIX") and len({_is_predicted(line), _is_predicted(other)}) == 2:
+        line, other = _without_prediction(line), _without_prediction(other)
+    if line[-1].endswith("…") and other[-1].endswith("…"):
+        length = min(len(line), len(other)) - 1
+        return line[:length] == other[:length]
+    return line == other
+
+
+def _is_predicted(line: list[str]) -> bool:
+    return any(word.startswith("zones=") for word in line)
+
+
+def _without_prediction(line: list[str]) -> list[str]:
+    """Return the line of a pod without "main zones=0 cpus=1-8"."""
+    return [word for word in line if word != "main" and not word.startswith(("zones=", "cpus="))]
+
+
+def run_tutorial(file: Path, commands: Commands) -> None:
+    """Run the commands of a page in their order; fail at the first that prints something else."""
+    page = file.read_text()
+    for name, content in _FILE.findall(page):
+        (commands.directory / name).write_text(content)
+    commands.monkeypatch.chdir(commands.directory)
+    for name, value in {"COLUMNS": "100", "NO_COLOR": "1", "PATH": _path()}.items():
+        commands.monkeypatch.setenv(name, value)
+    outputs: list[str] = []
+    for number, part in enumerate(_MARK.split(page)):
+        if number % 2:
+            commands.played[part]()
+            continue
+        for step in console_steps(part):
+            if os.environ.get(RENEW):
+                outputs.append(_settled(step.command, commands))
+            else:
+                _check(file.name, step, commands)
+    if outputs:
+        file.write_text(with_outputs(page, outputs))
+
+
+def _check(page: str, step: ConsoleStep, commands: Commands) -> None:
+    started = time.monotonic()
+    while True:
+        output = run_command(step.command, commands)
+        if is_same(output, step.output):
+            return
+        waited = time.monotonic() - started
+        if not _reads(step.command) or waited > PATIENCE / 4:
+            raise AssertionError(f"{page}: $ {step.command}\n{output}\nbut the page shows\n{step.output}")
+        time.sleep(PAUSE)
+
+
+def _settled(command: str, commands: Commands) -> str:
+    if _reads(command):
+        time.sleep(SETTLED)
+    output = run_command(command, commands)
+    return output if not output or output.endswith("\n") else f"{output}\n"
+
+
+def _reads(command: str) -> bool:
+    return command.startswith(_READS)
+
+
+def run_command(command: str, commands: Commands) -> str:
+    """Return what a command prints: its messages, and its output."""
+    played = commands.played.get(command)
+    if played is not None:
+        return played()
+    name, _, value = command.partition("=")
+    if re.fullmatch(r"export \w+", name):
+        commands.monkeypatch.setenv(name.removeprefix("export "), _bash(f"printf %s {value}"))
+        return ""
+    if command.startswith("zonewise ") and not command.startswith("zonewise agent") and not _SHELL & set(command):
+        return _zonewise(shlex.split(command)[1:], commands)
+    return _bash(command)
+
+
+def _zonewise(arguments: list[str], commands: Commands) -> str:
+    commands.capsys.readouterr()
+    with contextlib.suppress(SystemExit):  # of argparse, which has said why
+        main(arguments)
+    said = commands.capsys.readouterr()
+    return said.err + said.out
+
+
+def _bash(command: str) -> str:
+    process = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=300)
+    return process.stderr + process.stdout
+
+
+def _path() -> str:
+    """Return the directories of programs, with that of `zonewise`."""
+    return f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
