@@ -145,9 +145,11 @@ def measure_frames(window: Browser, cluster: PageCluster, url: str, view: str) -
     stopping = threading.Event()
 
     def change() -> None:
-        while not stopping.wait(1.0):
+        due = time.monotonic()
+        while not stopping.wait(max(0.0, due - time.monotonic())):
             cluster.churn(CHURN)
             cluster.step(1.0)
+            due += 1.0
 
     thread = threading.Thread(target=change, daemon=True)
     thread.start()
@@ -174,7 +176,7 @@ def main() -> int:
 
     if BROWSER is None or DRIVER is None:
         return skip("chromium and chromedriver are absent")
-    cluster = PageCluster(NODES, RUNNING, WAITING, time.time())
+    cluster = PageCluster(NODES, RUNNING, WAITING, time.time(), timer=time.perf_counter)
     cluster.plans = False
     cost = measure_cost(cluster)
     server = HttpServer("127.0.0.1:0", cluster.handler())
