@@ -39,7 +39,8 @@ class Service:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         if has_tls:  # with a certificate that no client trusts: the API server accepts it
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            trustme.CA().issue_cert("other").configure_cert(context)
+            authority = trustme.CA()
+            authority.issue_cert("other").configure_cert(context)  # pyright: ignore[reportUnknownMemberType]
             self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
 
 
