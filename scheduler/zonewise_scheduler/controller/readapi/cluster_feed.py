@@ -201,7 +201,7 @@ class ClusterFeed:
             return revision
 
         revision = self._call(function, CALL_TIMEOUT)
-        self._next_at = max(self._due_after(begin), time.monotonic() + self._rest_ratio * sum(spans))
+        self._next_at = max(self._due_after(begin), begin + self._rest_ratio * sum(spans))
         snapshot = self._reporter.snapshot
         queues = snapshot.queues
         self._head = {
