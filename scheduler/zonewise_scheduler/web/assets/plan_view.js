@@ -187,7 +187,7 @@ export class PlanView {
     if (row.heading !== undefined) {
       context.fillStyle = paint("text");
       context.font = '600 13px system-ui, "DejaVu Sans", sans-serif';
-      context.fillText(row.text, 0, y + ROW / 2 + 2, this.label + 200);
+      context.fillText(shortened(context, row.text, width - 8), 0, y + ROW / 2 + 2);
       return;
     }
     const { job } = row;
