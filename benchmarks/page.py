@@ -9,6 +9,7 @@ Chromium and its driver are needed (Debian's packages chromium and chromium-driv
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import time
@@ -190,6 +191,8 @@ def main() -> int:
         return skip("chromium and chromedriver are absent")
     cluster = PageCluster(NODES, RUNNING, WAITING, time.time(), timer=time.perf_counter)
     cluster.plans = False
+    gc.collect()
+    gc.freeze()  # as ControllerLoop does after its first step
     cost = measure_cost(cluster)
     server = HttpServer("127.0.0.1:0", cluster.handler())
     server.start()
