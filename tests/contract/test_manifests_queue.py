@@ -15,6 +15,9 @@ from support.manifests import MANIFESTS, NAMESPACE, Object, apply, combined, obj
 from support.waiting import eventually
 from zonewise_common.kube.client import Client
 from zonewise_common.kube.config import Config
+from zonewise_common.service.authorizer import REVIEWED_PREFIX
+from zonewise_scheduler.client.read_api import SERVICE, TLS_PORT
+from zonewise_scheduler.client.viewer_token import ACCOUNT as VIEWER
 from zonewise_scheduler.controller.jobs.registry import adapters_by_kind, discover_adapters
 from zonewise_scheduler.controller.kueue.kueue_lease import DEFAULT_LEASE
 from zonewise_scheduler.controller.main import LEASE
@@ -54,7 +57,7 @@ def webhooks() -> list[Object]:
 
 def test_it_reads_no_secret_but_its_own() -> None:
     """Rights to Secrets, ConfigMaps and leases are for its own names in its own namespace. Kueue's Lease is read."""
-    [role] = of_kind(made(), "ClusterRole")
+    [role] = [role for role in of_kind(made(), "ClusterRole") if role["metadata"]["name"] == ACCOUNT]
     [kueue] = [rule for rule in role["rules"] if "leases" in rule["resources"]]
     assert (kueue["resourceNames"], kueue["verbs"]) == ([DEFAULT_LEASE.partition("/")[2]], ["get"])
     found = {right for right in rights(made(), ACCOUNT) if right[1] in WRITTEN} - {
@@ -62,9 +65,21 @@ def test_it_reads_no_secret_but_its_own() -> None:
     }
     assert {namespace for _, _, namespace in found} == {NAMESPACE}
     assert {verb for verb, kind, _ in found if kind == "/secrets"} == {"get", "update"}
-    for role in of_kind(made(), "Role"):
+    for role in [role for role in of_kind(made(), "Role") if role["metadata"]["name"] == ACCOUNT]:
         named = [rule.get("resourceNames") for rule in role["rules"] if rule["verbs"] != ["create"]]
         assert named == [[LEASE], [CHECKPOINT], [OPTIONS.secret]]
+
+
+def test_a_viewer_reads_the_read_api_alone() -> None:
+    """Its account has no right to a resource. A user may get its tokens, and reach one port of the controller."""
+    assert rights(made(), VIEWER) == {("get", f"{REVIEWED_PREFIX}/api/*", "*")}
+    [user] = [role for role in of_kind(made(), "Role") if role["metadata"]["name"] == "zonewise-user"]
+    named = {(verb, each, name) for rule in user["rules"] for verb in rule["verbs"] for each in rule["resources"]
+             for name in rule["resourceNames"]}  # fmt: skip
+    assert named == {
+        ("get", "services/proxy", f"https:{SERVICE}:{TLS_PORT}"),
+        ("create", "serviceaccounts/token", VIEWER),
+    }
 
 
 def test_it_changes_no_queue() -> None:
@@ -97,7 +112,7 @@ def test_it_binds_pods_with_the_component_alone() -> None:
 
 
 def test_configurations_are_its_own() -> None:
-    [role] = of_kind(made(), "ClusterRole")
+    [role] = [role for role in of_kind(made(), "ClusterRole") if role["metadata"]["name"] == ACCOUNT]
     [rule] = [rule for rule in role["rules"] if rule["apiGroups"] == ["admissionregistration.k8s.io"]]
     assert rule["resourceNames"] == [OPTIONS.configuration]
     assert rule["verbs"] == ["get", "patch"]

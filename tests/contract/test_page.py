@@ -184,10 +184,13 @@ def test_markup_in_a_name_is_text(window: Browser, cluster: PageCluster, url: st
 
 
 def test_what_is_printed_has_no_controls(window: Browser, url: str) -> None:
-    show(window, url, "#/queues")
+    controls = "[...document.querySelectorAll('button:not(th *), select, input, nav')]"
+    visible = f"{controls}.filter((each) => each.checkVisibility()).map((each) => each.outerHTML)"
     window.command("Emulation.setEmulatedMedia", media="print")
     try:
-        assert window.run("return getComputedStyle(document.querySelector('nav')).display") == "none"
+        for address in ("#/queues", "#/cluster", "#/plan", "#/jobs"):
+            show(window, url, address)
+            assert window.run(f"return {visible}") == []
     finally:
         window.command("Emulation.setEmulatedMedia", media="")
 

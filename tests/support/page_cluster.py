@@ -163,8 +163,20 @@ class _Node:
 class PageCluster:
     """See the module."""
 
-    def __init__(self, nodes: int, running: int, pending: int, now: float, seed: int = 1) -> None:
-        """Have so many nodes, and about so many jobs that run and wait; `now`: seconds since 1970."""
+    def __init__(
+        self,
+        nodes: int,
+        running: int,
+        pending: int,
+        now: float,
+        seed: int = 1,
+        *,
+        timer: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        """Have so many nodes, and about so many jobs that run and wait; `now`: seconds since 1970.
+
+        `timer`: seconds, by which the reporter bounds its own time; by default nothing takes any.
+        """
         self.now = now
         self._random = random.Random(seed)
         self._version = 1000
@@ -186,7 +198,7 @@ class PageCluster:
         self._submitted: list[Write] = []
         """Writes of statuses and notes."""
         self.reporter = StatusReporter(
-            self.controller, self._submitted.append, lambda _: None, self.metrics, lambda: 0.0, fair_sharing=True
+            self.controller, self._submitted.append, lambda _: None, self.metrics, timer, fair_sharing=True
         )
         self.nodes = [self._node(i, nodes) for i in range(nodes)]
         self._by_name = {node.name: node for node in self.nodes}

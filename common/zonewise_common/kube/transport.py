@@ -51,15 +51,21 @@ class Transport:
             return dict(self._failures)
 
     def request(
-        self, method: str, path: str, query: Mapping[str, object], body: bytes | None = None, content_type: str = JSON
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, object],
+        body: bytes | None = None,
+        content_type: str = JSON,
+        headers: Mapping[str, str] | None = None,
     ) -> bytes:
-        """Send a request and return the body of its response.
+        """Send a request, with more headers than every request has, and return the body of its response.
 
         Raises ApiError for a response of failure, TransportError where there is none in time.
         """
         deadline = time.monotonic() + self.timeout
         with self._counting(method):
-            return _body(self._exchange(deadline, method, path, query, body, content_type))
+            return _body(self._exchange(deadline, method, path, query, body, content_type, headers))
 
     def stream(self, path: str, query: Mapping[str, object], *, idle: float) -> Stream:
         """Send a GET whose response does not end; after `idle` seconds of silence it counts as dead."""
@@ -89,11 +95,12 @@ class Transport:
         query: Mapping[str, object],
         body: bytes | None = None,
         content_type: str = JSON,
+        more_headers: Mapping[str, str] | None = None,
     ) -> ServerResponse:
         """Return a response of success, before its body is read."""
         parameters = {name: _text(value) for name, value in query.items() if value != "" and value is not None}
         target = self._prefix + path + (f"?{urlencode(parameters)}" if parameters else "")
-        headers = {"Accept": JSON, "User-Agent": self._user_agent}
+        headers = {"Accept": JSON, "User-Agent": self._user_agent, **(more_headers or {})}
         if body is not None:
             headers["Content-Type"] = content_type
         if self._credentials:

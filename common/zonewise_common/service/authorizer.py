@@ -2,6 +2,12 @@
 
 The other components of a cluster do the same: a TokenReview returns the user of a token, and a SubjectAccessReview
 whether that user may `get` the path as a non-resource URL. Prometheus has that right by a ClusterRole.
+
+A path of the read API is reviewed below REVIEWED_PREFIX. Each user of a cluster may `get` /api/*, for discovery:
+ClusterRole system:discovery (kubernetes plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go).
+
+The API server's proxy to a Service removes the header Authorization (apiserver pkg/endpoints/filters/authentication.go)
+and passes others on. So a token may come in TOKEN_HEADER instead.
 """
 
 from __future__ import annotations
@@ -18,10 +24,14 @@ from zonewise_common.service.http_messages import RETRY_AFTER
 from zonewise_common.service.review_budget import ReviewBudget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from zonewise_common.kube.resources import Resource
 
+TOKEN_HEADER = "x-zonewise-token"  # noqa: S105 -- the name of a header
+"""The header with a bearer token, for clients behind the API server's proxy; the value is the token alone."""
+REVIEWED_PREFIX = "/zonewise"
+"""What is before /api/ in the non-resource URLs of reviews."""
 CACHE_SECONDS = 60.0
 """Seconds for which a decision is cached. Prometheus comes with one token every 15 s or so. A withdrawn token works for
 a minute longer. (controller-runtime caches positive decisions for a minute as well.)"""
@@ -76,6 +86,11 @@ class Authorizer:
         with self._lock:
             return dict(self._rejections)
 
+    def authorize_headers(self, headers: Mapping[str, str], path: str, address: str) -> Decision:
+        """Decide as `authorize` does, with the headers of a request by name in lower case."""
+        authorization, token = headers.get("authorization", ""), headers.get(TOKEN_HEADER, "")
+        return self.authorize(authorization or (f"Bearer {token}" if token else ""), path, address)
+
     def authorize(self, authorization: str, path: str, address: str) -> Decision:
         """Decide whether the bearer of an Authorization header, who comes from an IP address, may get a path."""
         decision = self._decide(authorization, path, address)
@@ -118,15 +133,16 @@ class Authorizer:
         if not status.get("authenticated"):
             return Decision(401, "the token is not valid")
         user = status.get("user", {})
+        url = f"{REVIEWED_PREFIX}{path}" if path.startswith("/api/") else path
         spec = {
             "user": user.get("username", ""),
             "uid": user.get("uid", ""),
             "groups": user.get("groups", []),
             "extra": user.get("extra", {}),
-            "nonResourceAttributes": {"path": path, "verb": "get"},
+            "nonResourceAttributes": {"path": url, "verb": "get"},
         }
         review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
         access = self._client.create(SUBJECT_ACCESS_REVIEWS, review).get("status", {})
         if access.get("allowed"):
             return ALLOWED
-        return Decision(403, f"{user.get('username')} may not get {path}")
+        return Decision(403, f"{user.get('username')} may not get {url}")

@@ -23,7 +23,7 @@ from zonewise_common.service.handlers import (
 from zonewise_common.service.options import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Collection, Generator, Mapping
 
     from zonewise_common.service.authorizer import Authorizer
     from zonewise_common.service.handlers import Handler
@@ -45,13 +45,15 @@ class HttpServer:
         *,
         authorizer: Authorizer | None = None,
         certificates: Certificates | None = None,
+        public_paths: Collection[str] = (),
         idle: float = REQUEST_TIMEOUT,
     ) -> None:
         """Listen at "ADDRESS:PORT" or ":PORT" (every address, IPv6 too where there is). Raises OSError.
 
-        `idle` is the time in seconds after which a connection without a request is closed.
+        `public_paths` need no token, beside those of is_public. `idle` is the time in seconds after which a connection
+        without a request is closed.
         """
-        self._handler, self._authorizer = handler, authorizer
+        self._handler, self._authorizer, self._public_paths = handler, authorizer, public_paths
         host, _, port = listen.rpartition(":")
         listener = _listen(host.strip("[]"), int(port))
         self._port: int = listener.getsockname()[1]
@@ -88,8 +90,8 @@ class HttpServer:
 
     def _rejection(self, request: HttpRequest, method: str, address: str) -> Response | None:
         path = request.path
-        if self._authorizer is not None and not is_public(path):
-            decision = self._authorizer.authorize(request.headers.get("authorization", ""), path, address)
+        if self._authorizer is not None and not is_public(path) and path not in self._public_paths:
+            decision = self._authorizer.authorize_headers(request.headers, path, address)
             if decision.status != 200:
                 return text_response(decision.status, f"{decision.reason}\n")
         methods = self._handler.methods(path)

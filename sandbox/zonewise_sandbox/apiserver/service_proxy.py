@@ -1,12 +1,15 @@
 """The proxy of Services: /api/v1/namespaces/NAMESPACE/services/[SCHEME:]NAME[:PORT]/proxy/PATH.
 
-Source: pkg/registry/core/service/storage/storage.go (ResourceLocation) and k8s.io/apimachinery/pkg/util/proxy. Left
-out: upgrades of connections, TLS to the service, and streams: a response is read whole.
+Source: pkg/registry/core/service/storage/storage.go (ResourceLocation) and k8s.io/apimachinery/pkg/util/proxy. Headers
+are passed on, but not Authorization (apiserver pkg/endpoints/filters/authentication.go), and not those of a connection
+(net/http/httputil). The certificate of a service is not verified (pkg/controlplane/apiserver/config.go,
+CreateProxyTransport). Left out: upgrades of connections, and streams: a response is read whole.
 """
 
 from __future__ import annotations
 
 import http.client
+import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
@@ -23,6 +26,10 @@ ServiceAddresses = Callable[[str, str, str], tuple[str, int] | None]
 _TIMEOUT = 30.0
 """Seconds for a response."""
 _MARKS = ("services", "proxy")
+_NOT_PASSED_ON = frozenset({
+    "authorization", "connection", "content-length", "host", "keep-alive", "proxy-authenticate", "proxy-authorization",
+    "te", "trailer", "transfer-encoding", "upgrade",
+})  # fmt: skip
 
 
 def no_addresses(_namespace: str, _name: str, _port: str) -> tuple[str, int] | None:
@@ -38,15 +45,17 @@ def is_proxied(parts: list[str]) -> bool:
 def proxy(request: Request, parts: list[str], addresses: ServiceAddresses) -> Response:
     """Return the response of a service. Raises StatusError: 404 without a service, 503 where it does not respond."""
     namespace, text = parts[3], parts[5].split(":")
-    name, port = (text[1], text[2]) if len(text) == 3 else (*text, "")[:2]
+    scheme, name, port = text if len(text) == 3 else ("", *(*text, "")[:2])
+    if scheme not in {"", "http", "https"}:
+        raise StatusError(400, "BadRequest", f'invalid service request "{parts[5]}"')
     address = addresses(namespace, name, port)
     if address is None:
         raise StatusError(404, "NotFound", f'services "{name}" not found', {"name": name, "kind": "services"})
     path = "/" + "/".join(quote(part) for part in parts[7:])
     query = f"?{urlencode(request.query)}" if request.query else ""
-    connection = http.client.HTTPConnection(*address, timeout=_TIMEOUT)
+    connection = _connection(address, has_tls=scheme == "https")
     try:
-        headers = {key: value for key, value in request.headers.items() if key in {"accept", "content-type"}}
+        headers = {key: value for key, value in request.headers.items() if key not in _NOT_PASSED_ON}
         connection.request(request.method, path + query, request.body or None, headers)
         response = connection.getresponse()
         body = response.read()
@@ -55,3 +64,11 @@ def proxy(request: Request, parts: list[str], addresses: ServiceAddresses) -> Re
     finally:
         connection.close()
     return Response(response.status, body, response.getheader("Content-Type", "text/plain"))
+
+
+def _connection(address: tuple[str, int], *, has_tls: bool) -> http.client.HTTPConnection:
+    if not has_tls:
+        return http.client.HTTPConnection(*address, timeout=_TIMEOUT)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return http.client.HTTPSConnection(*address, timeout=_TIMEOUT, context=context)

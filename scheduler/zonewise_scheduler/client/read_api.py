@@ -1,11 +1,13 @@
 """Requests to the controller's read API: at a URL, or through the API server's proxy to the controller's Service.
 
-The API server passes no bearer token on (apiserver pkg/endpoints/filters/authentication.go deletes the header). So a
-controller that serves clients of the loopback interface alone, or bearers of tokens, rejects what comes through it.
+The API server does not pass on the header Authorization (apiserver pkg/endpoints/filters/authentication.go deletes it).
+So a token for the controller is in a header of its own. It is sent over TLS alone, to the port of the webhooks. Without
+a token the request goes to the port of the metrics: a controller on the same machine may respond there.
 """
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -14,19 +16,33 @@ import msgspec
 from zonewise_common import __version__
 from zonewise_common.cli.command import CommandError
 from zonewise_common.kube.config import Config
-from zonewise_common.kube.errors import ApiError, Forbidden, KubeError, NotFound, ServerError, TransportError
+from zonewise_common.kube.errors import (
+    ApiError,
+    Forbidden,
+    KubeError,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    TransportError,
+    Unauthorized,
+)
 from zonewise_common.kube.transport import Transport
+from zonewise_common.service.authorizer import TOKEN_HEADER
+from zonewise_common.service.handlers import is_loopback
+from zonewise_scheduler.client.viewer_token import ViewerToken
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Json = dict[str, Any]
 
-SERVICE, PORT = "zonewise-controller", "metrics"
+SERVICE, PORT, TLS_PORT = "zonewise-controller", "metrics", "webhooks"
 _TIMEOUT = 10.0
 _PAGE = 1000
 """Workloads of a page (controller/status_handler.py MAX_LIMIT)."""
 _MAX_PAGES = 200
+_TRIES, _PAUSE = 4, 1.0
+"""Of a request that gets 429, and the seconds between two."""
 _FORWARD = "`kubectl port-forward -n {namespace} service/zonewise-controller 9821` and --server http://127.0.0.1:9821"
 
 
@@ -37,11 +53,17 @@ class ReadApiUnavailable(Exception):
 class ReadApi:
     """A client of the read API. Each method raises ReadApiUnavailable."""
 
-    def __init__(self, transport: Transport, prefix: str = "", namespace: str = "zonewise") -> None:
-        """`prefix`: the path of the proxy; "": the transport reaches the controller itself."""
+    def __init__(
+        self, transport: Transport, namespace: str = "", token: ViewerToken | None = None, pause: float = _PAUSE
+    ) -> None:
+        """`namespace`: that of the controller behind the API server; "": the transport reaches the controller itself.
+
+        `token`: None where the API server is reached without TLS. `pause`: seconds between two tries.
+        """
         self._transport = transport
-        self._prefix = prefix
         self._namespace = namespace
+        self._token = token
+        self._pause = pause
 
     @classmethod
     def at(cls, url: str, token: str = "") -> ReadApi:
@@ -49,6 +71,8 @@ class ReadApi:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.netloc:
             raise CommandError(f"--server: {url!r} is no URL, such as http://127.0.0.1:9821")
+        if token and parts.scheme == "http" and parts.hostname != "localhost" and not is_loopback(parts.hostname or ""):
+            raise CommandError(f"--server: {url!r}: a token is sent over https alone, or to this machine")
         return cls(_transport(Config.from_url(url, token or None)))
 
     def close(self) -> None:
@@ -58,11 +82,11 @@ class ReadApi:
     def get(self, path: str, query: Mapping[str, object] | None = None) -> Json:
         """Return the response of a path such as "/api/v1/plan". Raises NotFound where the controller has no such."""
         try:
-            return msgspec.json.decode(self._transport.request("GET", self._prefix + path, query or {}), type=Json)
+            return msgspec.json.decode(self._response(path, query or {}), type=Json)
         except msgspec.DecodeError as error:
             raise ReadApiUnavailable(f"its response is no JSON object: {error}") from error
         except NotFound as error:
-            if not self._prefix or error.reason == "":  # the controller's own 404 is no Status
+            if not self._namespace or error.reason == "":  # the controller's own 404 is no Status
                 raise
             raise ReadApiUnavailable(
                 f"there is no controller in namespace {self._namespace}: {error.message}"
@@ -89,6 +113,26 @@ class ReadApi:
         except NotFound:
             return None
 
+    def _response(self, path: str, query: Mapping[str, object]) -> bytes:
+        """Return the body of a response. Raises KubeError."""
+        prefix, headers = self._route()
+        for _ in range(_TRIES - 1):
+            try:
+                return self._transport.request("GET", prefix + path, query, headers=headers)
+            except TooManyRequests:
+                time.sleep(self._pause)
+        return self._transport.request("GET", prefix + path, query, headers=headers)
+
+    def _route(self) -> tuple[str, dict[str, str]]:
+        """Return what is before a path, and the headers of a request."""
+        if not self._namespace:
+            return "", {}
+        services = f"/api/v1/namespaces/{self._namespace}/services"
+        token = "" if self._token is None else self._token.get()
+        if token:
+            return f"{services}/https:{SERVICE}:{TLS_PORT}/proxy", {TOKEN_HEADER: token}
+        return f"{services}/{SERVICE}:{PORT}/proxy", {}
+
     def _known(self, path: str, query: Mapping[str, object]) -> Json:
         try:
             return self.get(path, query)
@@ -96,20 +140,22 @@ class ReadApi:
             raise ReadApiUnavailable(f"the controller has no {path}: it is older than this command") from error
 
     def _problem(self, error: KubeError) -> str:
-        if isinstance(error, TransportError) and not self._prefix:
+        if isinstance(error, TransportError) and not self._namespace:
             return f"{error}; is the URL right, and does the controller serve there?"
-        if isinstance(error, Forbidden):
-            way = f"; a way around: {_FORWARD.format(namespace=self._namespace)}" if self._prefix else ""
-            return f"it rejects the request: {error.message}{way}"
-        if isinstance(error, ServerError) and self._prefix:
+        if isinstance(error, Forbidden | Unauthorized):
+            problem = "" if self._token is None else self._token.problem
+            way = f"; a way around: {_FORWARD.format(namespace=self._namespace)}" if self._namespace else ""
+            return f"it rejects the request: {problem or error.message.rstrip()}{way}"
+        if isinstance(error, ServerError) and self._namespace:
             return f"the API server cannot reach the controller: {error.message}"
         return error.message if isinstance(error, ApiError) else str(error)
 
 
-def proxied_read_api(config: Config, namespace: str, scheme: str = "") -> ReadApi:
-    """Return the read API behind the API server (kubectl's proxy to a Service; scheme "https" where it serves TLS)."""
-    service = f"{scheme}:{SERVICE}:{PORT}" if scheme else f"{SERVICE}:{PORT}"
-    return ReadApi(_transport(config), f"/api/v1/namespaces/{namespace}/services/{service}/proxy", namespace)
+def proxied_read_api(config: Config, namespace: str, token: str = "") -> ReadApi:
+    """Return the read API behind the API server; `token`: "": one is requested where the API server has TLS."""
+    transport = _transport(config)
+    has_tls = urlsplit(config.url).scheme == "https"
+    return ReadApi(transport, namespace, ViewerToken(transport, namespace, token) if has_tls else None)
 
 
 def _transport(config: Config) -> Transport:

@@ -144,7 +144,8 @@ def _read_api(arguments: Namespace, config: Config, environ: Mapping[str, str]) 
     url = getattr(arguments, "server", "") or environ.get(READ_API_VARIABLE, "")
     if url:
         return ReadApi.at(url, environ.get(READ_API_TOKEN_VARIABLE, ""))
-    return proxied_read_api(config, getattr(arguments, "controller_namespace", "zonewise"))
+    namespace = getattr(arguments, "controller_namespace", "zonewise")
+    return proxied_read_api(config, namespace, environ.get(READ_API_TOKEN_VARIABLE, ""))
 
 
 def _advice(error: Exception) -> str:

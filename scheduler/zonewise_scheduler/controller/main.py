@@ -16,6 +16,7 @@ from zonewise_common.kube.leaderelection import LeaderElector
 from zonewise_common.kube.resources import JOBS, NODE_RESOURCE_TOPOLOGIES, NODES, PODS, WORKLOADS
 from zonewise_common.service import logs
 from zonewise_common.service.api_client import open_client
+from zonewise_common.service.authorizer import Authorizer
 from zonewise_common.service.clock import monotonic_clock
 from zonewise_common.service.options import SettingsError, settings_digest
 from zonewise_common.service.stop_signals import stop_event
@@ -60,6 +61,7 @@ from zonewise_scheduler.controller.status_handler import ControllerStatusHandler
 from zonewise_scheduler.controller.status_service import export_state, serve_status
 from zonewise_scheduler.controller.webhooks.handler import WebhookHandler
 from zonewise_scheduler.controller.webhooks.rules import AdmissionRules, suspend_paths
+from zonewise_scheduler.controller.webhooks.shared_port import SharedPortHandler
 from zonewise_scheduler.controller.webhooks.webhook_server import WebhookOptions, WebhookServer
 from zonewise_scheduler.controller.workloads.time_limits import ReadinessLimits
 from zonewise_scheduler.controller.writing.event_writer import EventWriter
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
 
     from zonewise_common.kube.client import Client
     from zonewise_common.kube.resources import Resource
+    from zonewise_common.service.handlers import Handler
     from zonewise_scheduler.controller.jobs.interface import JobAdapter
     from zonewise_scheduler.controller.nodes.types import TrackedNode, TrackedReport
     from zonewise_scheduler.controller.observed_pod import WatchedPod
@@ -185,7 +188,7 @@ def run_until_stopped(
         stack.callback(gc.enable)
         stack.enter_context(informers)
         if settings.webhook_listen:
-            stack.enter_context(_webhooks(settings, client, adapters, configuration, election, guard))
+            stack.enter_context(_webhooks(settings, client, adapters, configuration, election, guard, handler))
         if not informers.wait_synced(stop):
             return 0
         stack.enter_context(events)
@@ -238,19 +241,21 @@ def _webhooks(
     configuration: ConfigurationObjects,
     election: _Election,
     guard: KueueGuard,
+    read_api: Handler,
 ) -> WebhookServer:
     def has_default_queue(namespace: str) -> bool:
         return namespace in configuration.default_queues
 
     rules = AdmissionRules(suspend_paths(adapters), has_default_queue, settings.manage_jobs_without_queue_name)
     options = WebhookOptions(settings.webhook_listen, settings.namespace, directory=settings.webhook_cert_dir)
-    handler = WebhookHandler(rules, lambda: guard.kueue_manages)
+    handler = SharedPortHandler(WebhookHandler(rules, lambda: guard.kueue_manages), read_api)
 
     def keeps_trust() -> bool:
         """Tell whether this replica writes the CAs: each does beside Kueue, since none leads then."""
         return election.leads() or guard.kueue_manages
 
-    return WebhookServer(client, handler, options, is_leader=keeps_trust, clock=time.time)
+    authorizer = Authorizer(client)
+    return WebhookServer(client, handler, options, is_leader=keeps_trust, clock=time.time, authorizer=authorizer)
 
 
 def _watched_kinds(

@@ -4,9 +4,9 @@
     GET /api/v1/cluster/events  Server-Sent Events: what has changed since the version of the header Last-Event-ID
 
 The controller's thread hands over references alone: the rows of workloads, and the nodes that have changed. A thread of
-the feed makes rows of them, at most once in PERIOD seconds and for at most 1/REST_RATIO of the controller's time. It
-runs while there are streams. All clients share what it makes. A client that reads slowly gets fewer and larger changes,
-or is asked to get all rows: it delays no other, and costs at most one event in memory.
+the feed makes rows of them, once in PERIOD seconds, and for at most 1/REST_RATIO of the CPU time of the controller's
+thread. It runs while there are streams. All clients share what it makes. A client that reads slowly gets fewer and
+larger changes, or is asked to get all rows: it delays no other, and costs at most one event in memory.
 
 Source: HTML Living Standard, section 9.2 (Server-sent events).
 """
@@ -189,18 +189,19 @@ class ClusterFeed:
             time.sleep(max(self._period / 4, self._next_at - time.monotonic()))
 
     def _refresh(self) -> None:
-        if time.monotonic() < self._next_at:
+        begin = time.monotonic()
+        if begin < self._next_at:
             return
         spans: list[float] = []
 
         def function(controller: QueueController) -> ClusterRevision:
-            begin = time.perf_counter()
+            begin = time.thread_time()
             revision = take_revision(controller, self._reporter, self._node_revision)
-            spans.append(time.perf_counter() - begin)
+            spans.append(time.thread_time() - begin)
             return revision
 
         revision = self._call(function, CALL_TIMEOUT)
-        self._next_at = time.monotonic() + max(self._period, self._rest_ratio * sum(spans))
+        self._next_at = max(self._due_after(begin), begin + self._rest_ratio * sum(spans))
         snapshot = self._reporter.snapshot
         queues = snapshot.queues
         self._head = {
@@ -220,6 +221,11 @@ class ClusterFeed:
             },
             {"nodes": self._node_rows(revision)},
         )
+
+    def _due_after(self, begin: float) -> float:
+        """Return when the next version is due: a late one does not delay the others, unless it is late by a period."""
+        is_punctual = begin < self._next_at + self._period
+        return (self._next_at if is_punctual else begin) + self._period
 
     def _node_rows(self, revision: ClusterRevision) -> dict[str, Row | None]:
         """Return the rows of nodes that have changed; of all where the levels have."""

@@ -24,30 +24,49 @@ WORKLOAD_COLUMNS = (
     "state", "clusterQueue", "position", "reason", "reservedStart", "earliest", "likely", "latest", "startedAt",
     "deadline",
 )  # fmt: skip
+_FIXED = WORKLOAD_COLUMNS.index("state")
+"""The columns before are of the Workload alone."""
 MAX_POSITION = 20
 """Beyond it a position is 0: otherwise each start would change the rows of all workloads behind."""
 
 
 class WorkloadTable:
-    """Makes rows, and remembers the parts that do not change with the queue."""
+    """Makes rows, and only those anew that have changed."""
 
     def __init__(self) -> None:
-        self._fixed: dict[str, tuple[Workload, Row]] = {}
+        self._sources: dict[str, WorkloadRow] = {}
+        """What the rows of the last table were made of."""
+        self._table: dict[str, Row] = {}
 
     def rows(self, rows: Iterable[WorkloadRow], objects: Mapping[str, Json]) -> dict[str, Row]:
         """Return the values of WORKLOAD_COLUMNS by key; `objects`: the Workloads by key."""
+        sources: dict[str, WorkloadRow] = {}
         table: dict[str, Row] = {}
-        fixed: dict[str, tuple[Workload, Row]] = {}
         for row in rows:
-            workload = row.workload
-            key = workload.key
-            known = self._fixed.get(key)
-            if known is None or known[0] is not workload:
-                known = workload, _fixed_part(workload, objects.get(key))
-            fixed[key] = known
-            table[key] = (*known[1], *_changing_part(row))
-        self._fixed = fixed
+            key = row.workload.key
+            source = self._sources.get(key)
+            sources[key] = row
+            if source is None or source.workload is not row.workload:
+                table[key] = (*_fixed_part(row.workload, objects.get(key)), *_changing_part(row))
+            elif _is_same(source, row):
+                table[key] = self._table[key]
+            else:
+                table[key] = (*self._table[key][:_FIXED], *_changing_part(row))
+        self._sources, self._table = sources, table
         return table
+
+
+def _is_same(a: WorkloadRow, b: WorkloadRow) -> bool:
+    """Tell whether the same values are made of two rows of one workload. Most rows are, so this has to be quick."""
+    return (
+        a.forecast is b.forecast
+        and (a.position == b.position or (a.position > MAX_POSITION < b.position))
+        and a.reservation == b.reservation
+        and a.reason == b.reason
+        and a.state == b.state
+        and a.deadline == b.deadline
+        and a.cluster_queue == b.cluster_queue
+    )
 
 
 def _fixed_part(workload: Workload, obj: Json | None) -> Row:

@@ -1,4 +1,4 @@
-"""Serves the webhooks over TLS with the certificate of a Secret that all replicas share.
+"""Serves the webhooks, and the read API beside them, over TLS with the certificate of a Secret that all replicas share.
 
 Each replica renews the Secret when that is due. Of two that do so at once one gets a Conflict, and uses the bundle that
 the other has written. The leader writes the CAs into the webhook configurations.
@@ -20,6 +20,7 @@ from zonewise_common.kube.errors import AlreadyExists, Conflict, KubeError, NotF
 from zonewise_common.kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS
 from zonewise_common.service.http_server import HttpServer
 from zonewise_common.service.tls import Certificates
+from zonewise_scheduler.controller.webhooks.handler import DEFAULT_PATH, VALIDATE_PATH
 from zonewise_scheduler.controller.webhooks.serving_certificate import CertificateBundle, next_bundle
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from zonewise_common.kube.client import Client
     from zonewise_common.kube.resources import Resource
+    from zonewise_common.service.authorizer import Authorizer
     from zonewise_common.service.handlers import Handler
     from zonewise_scheduler.controller.types import Json
 
@@ -83,9 +85,14 @@ class WebhookServer:
         *,
         is_leader: Callable[[], bool],
         clock: Callable[[], float],
+        authorizer: Authorizer | None = None,
     ) -> None:
-        """Create a server; `clock` returns seconds since the epoch."""
+        """Create a server; `clock` returns seconds since the epoch.
+
+        `authorizer`: decides about all paths but those of the webhooks.
+        """
         self._client, self._handler, self._options = client, handler, options
+        self._authorizer = authorizer
         self._is_leader, self._clock = is_leader, clock
         self._bundle: CertificateBundle | None = None
         self._server: HttpServer | None = None
@@ -118,7 +125,12 @@ class WebhookServer:
         if self._server is None:
             file = self._file
             self._server = HttpServer(
-                self._options.listen, self._handler, certificates=Certificates(file, file), idle=_IDLE_TIMEOUT
+                self._options.listen,
+                self._handler,
+                authorizer=self._authorizer,
+                certificates=Certificates(file, file),
+                public_paths=(DEFAULT_PATH, VALIDATE_PATH),
+                idle=_IDLE_TIMEOUT,
             )
             self._server.start()
             log.info("webhooks are served on port %d", self._server.port)

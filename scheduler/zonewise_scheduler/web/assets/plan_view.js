@@ -129,7 +129,7 @@ export class PlanView {
     const paint = colors();
     const now = this.store.now;
     const span = Number(this.span) * 3600;
-    this.label = Math.min(230, width * 0.3);
+    this.label = Math.min(230, Math.max(130, width * 0.3));
     this.from = now - span * 0.2;
     this.scale = (width - this.label) / span;
     this.first = Math.floor(this.chart.scrollTop / ROW);
@@ -187,7 +187,7 @@ export class PlanView {
     if (row.heading !== undefined) {
       context.fillStyle = paint("text");
       context.font = '600 13px system-ui, "DejaVu Sans", sans-serif';
-      context.fillText(row.text, 0, y + ROW / 2 + 2, this.label + 200);
+      context.fillText(shortened(context, row.text, width - 8), 0, y + ROW / 2 + 2);
       return;
     }
     const { job } = row;
@@ -202,7 +202,7 @@ export class PlanView {
     context.beginPath();
     context.rect(0, y, this.label - 8, ROW);
     context.clip();
-    context.fillText(job.job, 8, middle);
+    context.fillText(shortened(context, job.job, this.label - 20), 8, middle);
     context.restore();
     context.save();
     context.beginPath();
@@ -336,6 +336,18 @@ export class PlanView {
 const end = (job) => (job.walltime === null || job.reservedStart === null ? null : job.reservedStart + job.walltime);
 const order = (job) => (RUNNING.has(job.state) ? 1e12 + (job.deadline ?? 1e11) : job.reservedStart ?? job.likely ?? 1e11);
 const size = (job) => `${plural(job.pods, "pod")}${job.gpus ? `, ${plural(job.gpus, "GPU")}` : ""}`;
+
+/** Leave out the middle of a text that is too wide: names differ in their ends. */
+function shortened(context, text, space) {
+  let length = text.length;
+  let short = text;
+  for (let width = context.measureText(short).width; width > space && length > 3; width = context.measureText(short).width) {
+    length = Math.min(length - 1, Math.floor((length * space) / width));
+    const last = Math.floor(length / 2);
+    short = `${text.slice(0, Math.max(1, length - last - 1))}…${text.slice(-last)}`;
+  }
+  return short;
+}
 
 function rounded(context, x, y, width, height) {
   context.beginPath();

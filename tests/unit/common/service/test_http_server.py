@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from zonewise_common.kube.resources import Resource
 
 TOKEN = "good"  # noqa: S105 -- of this test
+ALLOWED_URLS = {"/metrics", "/zonewise/api/v1/queues"}
 USER = "system:serviceaccount:monitoring:prometheus"
 
 
@@ -50,7 +51,7 @@ HANDLER = GetHandler({
 
 
 class Reviews:
-    """Reviews of an API server: TOKEN is USER's, and USER may get /metrics."""
+    """Reviews of an API server: TOKEN is USER's, and USER may get ALLOWED_URLS."""
 
     def __init__(self) -> None:
         self.specs: list[dict[str, Any]] = []
@@ -63,7 +64,7 @@ class Reviews:
         if resource == TOKEN_REVIEWS:
             valid = obj["spec"]["token"] == TOKEN
             return {"status": {"authenticated": valid, "user": {"username": USER, "groups": ["g"]}}}
-        return {"status": {"allowed": obj["spec"]["nonResourceAttributes"]["path"] == "/metrics"}}
+        return {"status": {"allowed": obj["spec"]["nonResourceAttributes"]["path"] in ALLOWED_URLS}}
 
 
 @pytest.fixture
@@ -134,6 +135,7 @@ def guarded(clock: Clock, reviews: Reviews) -> Iterator[int]:
         ("Basic Zm9v", "/metrics", 401, "a bearer token is needed\n"),
         ("Bearer bad", "/metrics", 401, "the token is not valid\n"),
         ("Bearer good", "/debug/state", 403, f"{USER} may not get /debug/state\n"),
+        ("Bearer good", "/api/v1/plan", 403, f"{USER} may not get /zonewise/api/v1/plan\n"),
     ],
 )
 def test_rejections(guarded: int, authorization: str, path: str, status: int, body: str) -> None:
@@ -141,6 +143,22 @@ def test_rejections(guarded: int, authorization: str, path: str, status: int, bo
     response = get(guarded, path, Authorization=authorization)
     assert (response.status, response.body) == (status, body)
     assert ("WWW-Authenticate" in response.headers) is (status == 401)
+
+
+def test_a_token_in_a_header_that_the_api_server_passes_on(guarded: int) -> None:
+    """It is reviewed as that of Authorization, which comes first. The read API has URLs of its own in reviews."""
+    by_header: dict[str, Any] = {"X-Zonewise-Token": "good"}
+    guessed: dict[str, Any] = {"X-Zonewise-Token": "bad"}
+    assert get(guarded, "/api/v1/queues", **by_header).status == 200
+    assert get(guarded, "/debug/state", **by_header).status == 403
+    assert get(guarded, "/api/v1/queues", **guessed).status == 401
+    assert get(guarded, "/api/v1/queues", **by_header, Authorization="Bearer bad").status == 401
+
+
+def test_paths_that_need_no_token(reviews: Reviews) -> None:
+    server = HttpServer("127.0.0.1:0", HANDLER, authorizer=Authorizer(reviews), public_paths=("/metrics",))
+    for port in serve(server):
+        assert [get(port, path).status for path in ("/metrics", "/debug/state", "/metrics/")] == [200, 401, 401]
 
 
 def test_an_authorized_user(clock: Clock, guarded: int, reviews: Reviews) -> None:

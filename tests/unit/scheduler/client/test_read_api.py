@@ -1,4 +1,7 @@
-"""The read API at a URL and behind the API server's proxy, and what is said where it is out of reach."""
+"""The read API at a URL and behind the API server's proxy, and what is said where it is out of reach.
+
+The proxy with tokens is in contract/test_read_api_proxy.py, on a real API server.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from support.waiting import PATIENCE
 from zonewise_common.cli.command import CommandError
 from zonewise_common.kube.config import Config
 from zonewise_common.kube.errors import NotFound
+from zonewise_common.kube.transport import Transport
 from zonewise_scheduler.client.read_api import ReadApi, ReadApiUnavailable, proxied_read_api
 
 if TYPE_CHECKING:
@@ -112,6 +117,25 @@ def test_no_server_there() -> None:
         pytest.raises(ReadApiUnavailable, match="is the URL right, and does the controller serve there"),
     ):
         api.workloads()
+
+
+def test_no_token_is_sent_or_requested_without_tls(controller: Controller) -> None:
+    """Neither through the API server, nor to another machine."""
+    path = "/api/v1/namespaces/zonewise/services/zonewise-controller:metrics/proxy/api/v1/workloads"
+    controller.responses[path] = (200, '{"items": []}')
+    with closing(proxied_read_api(Config.from_url(controller.url), "zonewise", "secret")) as api:
+        assert api.workloads() == {}
+    assert [authorization for _, authorization in controller.requests] == [""]
+    with pytest.raises(CommandError, match="a token is sent over https alone, or to this machine"):
+        ReadApi.at("http://10.0.0.1:9821", "secret")
+
+
+def test_a_busy_controller_is_asked_again(controller: Controller) -> None:
+    controller.responses["/api/v1/plan"] = (429, "too many\n")
+    transport = Transport(Config.from_url(controller.url), timeout=PATIENCE, user_agent="test")
+    with closing(ReadApi(transport, pause=0.0)) as api, pytest.raises(ReadApiUnavailable, match="too many"):
+        api.get("/api/v1/plan")
+    assert len(controller.requests) == 4
 
 
 @pytest.mark.parametrize("url", ["localhost", "ftp://host", "http://", ""])

@@ -151,6 +151,19 @@ def test_a_controller_that_does_not_respond_is_unavailable(cluster: PageCluster)
     assert feed.respond(Request("GET", "/")).status == 503
 
 
+@pytest.mark.parametrize(("late", "due"), [(0.0, 11.0), (0.4, 11.0), (1.5, 12.5)])
+def test_versions_have_a_rate(cluster: PageCluster, monkeypatch: pytest.MonkeyPatch, late: float, due: float) -> None:
+    """A version that is late delays no other, unless it is late by a period."""
+    times = iter([9.0, 10.0 + late])
+    monkeypatch.setattr(cluster_feed.time, "monotonic", lambda: now)
+    now = next(times)
+    feed = ClusterFeed(cluster.ask, cluster.reporter, lambda: NOW, period=1.0, rest_ratio=0.0)
+    feed.refresh()
+    now = next(times)
+    feed.refresh()
+    assert feed._next_at == due  # pyright: ignore[reportPrivateUsage]
+
+
 # --- over HTTP
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from math import inf
+from typing import Any
+
+import pytest
 
 from zonewise_scheduler.backfill.types import Forecast
 from zonewise_scheduler.controller.readapi.views import WorkloadRow
@@ -46,3 +49,25 @@ def test_a_changed_workload_has_a_new_row() -> None:
     (before,) = table.rows([WorkloadRow(workload(), "Pending", "q")], {}).values()
     (after,) = table.rows([WorkloadRow(workload(priority=7), "Pending", "q")], {}).values()
     assert (before[3], after[3]) == (0, 7)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"position": MAX_POSITION},
+        {"reservation": 30.0},
+        {"forecast": Forecast(20.0, 30.0, 40.0)},
+        {"reason": "WaitingForQuota"},
+        {"state": "Admitted"},
+        {"cluster_queue": "other"},
+    ],
+)
+def test_a_row_is_as_if_it_were_the_first(change: dict[str, Any]) -> None:
+    """Rows that have not changed are not made anew."""
+    table, entry = WorkloadTable(), WorkloadRow(workload(), "Pending", "q", MAX_POSITION + 1)
+    (before,) = table.rows([entry], {}).values()
+    (same,) = table.rows([entry._replace(position=MAX_POSITION + 2, message="another")], {}).values()
+    assert same is before
+    (after,) = table.rows([entry._replace(**change)], {}).values()
+    (first,) = WorkloadTable().rows([entry._replace(**change)], {}).values()
+    assert after == first != before

@@ -1,0 +1,61 @@
+"""The bearer token that the controller gets through the API server's proxy.
+
+The user's own token never goes beyond the API server. Otherwise the owner of a namespace with the controller's name
+would get it. The token is that of $ZONEWISE_TOKEN, or a short one of the ServiceAccount zonewise-viewer, which may read
+the read API and nothing else. The API server issues it whatever credentials the client has (KEP-1205, TokenRequest).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from zonewise_common.kube.errors import Forbidden, KubeError, NotFound
+
+if TYPE_CHECKING:
+    from zonewise_common.kube.transport import Transport
+
+ACCOUNT = "zonewise-viewer"
+LIFETIME = 600
+"""Seconds: the least that the API server allows (pkg/apis/authentication/validation/validation.go)."""
+
+
+class ViewerToken:
+    """A token that is requested when it is first needed."""
+
+    def __init__(self, transport: Transport, namespace: str, token: str = "") -> None:
+        """Request it from the API server of the transport, unless there is a `token`."""
+        self._transport = transport
+        self._namespace = namespace
+        self._token: str | None = token or None
+        self.problem = ""
+        """Why there is no token; "": there is one, or it was not requested."""
+
+    def get(self) -> str:
+        """Return the token; "": there is none."""
+        if self._token is None:
+            self._token = self._requested()
+        return self._token
+
+    def _requested(self) -> str:
+        path = f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{ACCOUNT}/token"
+        spec = {"expirationSeconds": LIFETIME}
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        try:
+            body = self._transport.request("POST", path, {}, msgspec.json.encode(review))
+            reply: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
+            return str(reply["status"]["token"])
+        except NotFound:
+            self.problem = f"there is no ServiceAccount {ACCOUNT} in namespace {self._namespace}"
+        except Forbidden:
+            self.problem = (
+                f"you may not create a token of ServiceAccount {self._namespace}/{ACCOUNT}; "
+                "the Role zonewise-user gives this right"
+            )
+        except (KubeError, msgspec.DecodeError, LookupError, TypeError) as error:
+            self.problem = f"the API server issues no token of ServiceAccount {self._namespace}/{ACCOUNT}: {error}"
+        return ""
+
+    def __repr__(self) -> str:
+        return f"ViewerToken({self._namespace!r})"

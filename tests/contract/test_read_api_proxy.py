@@ -1,0 +1,171 @@
+"""The read API behind the proxy of a real API server: the manifests as they are let commands read it, and no others."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from support.apiserver import RealServer, real_apiserver
+from support.e2e.cluster import write_kubeconfig
+from support.egress_proxy import EgressProxy, egress_proxy
+from support.kubelets import short_directory
+from support.live_cluster import ControllerProcess, LiveCluster
+from support.live_queue import KUEUE_CRDS
+from support.manifests import MANIFESTS, NAMESPACE, apply
+from support.ports import reserved_port
+from support.waiting import eventually
+from zonewise.cli import main
+from zonewise_common.kube.config import Config
+from zonewise_common.kube.errors import Forbidden, Unauthorized
+from zonewise_common.kube.transport import Transport
+from zonewise_scheduler.client.read_api import ReadApiUnavailable, proxied_read_api
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+    from typing import Any
+
+FILES = ("service-account", "rbac", "viewer", "service", "webhook-secret")
+PROXY = f"/api/v1/namespaces/{NAMESPACE}/services/https:zonewise-controller:webhooks/proxy"
+ADDRESS = "10.0.0.1"
+"""Of the controller's pod; nothing is there."""
+USERS = "/apis/rbac.authorization.k8s.io/v1"
+
+
+@pytest.fixture(scope="module")
+def server() -> Generator[RealServer]:
+    """A server with the manifests, and a controller with their rights that serves webhooks on a port of loopback."""
+    with contextlib.ExitStack() as stack:
+        directory, port = stack.enter_context(short_directory()), stack.enter_context(reserved_port())
+        proxy: EgressProxy = stack.enter_context(egress_proxy(directory, port))
+        running = stack.enter_context(real_apiserver(f"--egress-selector-config-file={proxy.file}"))
+        _install(running)
+        token = running.service_account_token(NAMESPACE, "zonewise-controller")
+        flags = ("--kubeconfig", str(write_kubeconfig(running, directory, token)), "--namespace", NAMESPACE)
+        live = LiveCluster(running.admin, directory, flags, real=True)
+        live.add_queue(8)
+        certificates = directory / "certificates"
+        certificates.mkdir()
+        listen = ("--webhook-listen", f"127.0.0.1:{port}", "--webhook-cert-dir", str(certificates))
+        process: ControllerProcess = stack.enter_context(live.controller(*listen))
+        eventually(lambda: "webhooks are served" in process.said)
+        yield running
+        assert [line for line in process.said.splitlines() if "forbidden" in line.lower()] == []
+        assert proxy.targets
+        assert set(proxy.targets) == {f"{ADDRESS}:9443"}
+
+
+def _install(server: RealServer) -> None:
+    namespace = yaml.safe_dump({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    crds = [file.read_text() for file in sorted(KUEUE_CRDS.glob("*s.yaml"))]
+    content = [namespace, *crds, *((MANIFESTS / f"queue/base/{name}.yaml").read_text() for name in FILES)]
+    apply(server, "\n---\n".join(content))
+    name, path = "zonewise-controller", f"/api/v1/namespaces/{NAMESPACE}"
+    spec = {"containers": [{"name": "zonewise", "image": "none"}]}
+    server.admin.post(f"{path}/pods", {"metadata": {"name": name}, "spec": spec}).ok()
+    status = {"podIP": ADDRESS, "podIPs": [{"ip": ADDRESS}]}
+    server.admin.patch(f"{path}/pods/{name}/status", {"status": status}).ok()
+    # the proxy has Endpoints alone, and only those of pods (pkg/registry/core/service/storage/storage.go)
+    address = {"ip": ADDRESS, "targetRef": {"kind": "Pod", "name": name, "namespace": NAMESPACE}}
+    subset = {"addresses": [address], "ports": [{"name": "webhooks", "port": 9443, "protocol": "TCP"}]}
+    server.admin.post(f"{path}/endpoints", {"metadata": {"name": name}, "subsets": [subset]}).ok()
+
+
+def config_of(server: RealServer, token: str) -> Config:
+    return Config.from_url(server.url, token, ca=server.ca)
+
+
+def user(server: RealServer, name: str, *roles: str) -> str:
+    """Return a token of a new user, who is bound to roles of the controller's namespace."""
+    server.admin.post("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": name}}).ok()
+    for role in roles:
+        subject = {"kind": "ServiceAccount", "name": name, "namespace": "default"}
+        body = {"metadata": {"name": name}, "subjects": [subject],
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role}}  # fmt: skip
+        server.admin.post(f"{USERS}/namespaces/{NAMESPACE}/rolebindings", body).ok()
+    return server.service_account_token("default", name)
+
+
+def test_a_command_of_an_administrator(
+    server: RealServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With nothing but a kubeconfig it has what the read API alone knows."""
+    monkeypatch.delenv("ZONEWISE_SERVER", raising=False)
+    monkeypatch.delenv("ZONEWISE_TOKEN", raising=False)
+    arguments = (
+        "forecast",
+        "--queue",
+        "queue",
+        "--pods",
+        "1",
+        "--cpus",
+        "1",
+        "--time",
+        "1h",
+        "-o",
+        "json",
+        "--kubeconfig",
+        str(write_kubeconfig(server, tmp_path)),
+    )
+    assert main(list(arguments)) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert json.loads(out)["clusterQueue"] == "queue"
+
+
+def test_a_user_with_the_role_of_the_manifests_reads(server: RealServer) -> None:
+    api = proxied_read_api(config_of(server, user(server, "ann", "zonewise-user")), NAMESPACE)
+    with contextlib.closing(api):
+        queues = _soon(lambda: api.get("/api/v1/queues"))
+        assert [queue["name"] for queue in queues["clusterQueues"]] == ["queue"]
+
+
+def test_a_user_without_it_learns_what_is_needed(server: RealServer) -> None:
+    api = proxied_read_api(config_of(server, user(server, "bob")), NAMESPACE)
+    with contextlib.closing(api), pytest.raises(ReadApiUnavailable, match="the Role zonewise-user gives this right"):
+        api.get("/api/v1/queues")
+
+
+def test_a_token_of_another_account_is_rejected(server: RealServer) -> None:
+    """Each account may `get` /api/* of the API server (system:discovery); of the controller it may not."""
+    other = user(server, "carl")
+    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    account = {"user": "system:serviceaccount:default:carl", "groups": ["system:authenticated"]}
+    for url, is_allowed in (("/api/v1/queues", True), ("/zonewise/api/v1/queues", False)):
+        spec = {**account, "nonResourceAttributes": {"path": url, "verb": "get"}}
+        assert server.admin.post(path, {"spec": spec}).ok()["status"].get("allowed", False) == is_allowed
+    api = proxied_read_api(config_of(server, server.token), NAMESPACE, other)
+    with contextlib.closing(api), pytest.raises(ReadApiUnavailable, match="may not get /zonewise/api/v1/queues"):
+        api.get("/api/v1/queues")
+
+
+def test_the_token_of_the_api_server_does_not_reach_the_controller(server: RealServer) -> None:
+    """An administrator's request without another token is one without any."""
+    transport = Transport(config_of(server, server.token), timeout=20.0, user_agent="test")
+    with contextlib.closing(transport):
+        with pytest.raises(Unauthorized, match="a bearer token is needed"):
+            transport.request("GET", f"{PROXY}/api/v1/queues", {})
+        with pytest.raises(Unauthorized, match="the token is not valid"):
+            transport.request("GET", f"{PROXY}/api/v1/queues", {}, headers={"X-Zonewise-Token": "guessed"})
+        token = server.service_account_token(NAMESPACE, "zonewise-viewer")
+        good = {"X-Zonewise-Token": token}
+        assert b'"queue"' in transport.request("GET", f"{PROXY}/api/v1/queues", {}, headers=good)
+        with pytest.raises(Forbidden):
+            Transport(config_of(server, token), timeout=20.0, user_agent="test").request("GET", "/api/v1/nodes", {})
+
+
+def _soon(get: Any) -> Any:
+    """Return what a function returns once a new role binding counts."""
+    replies: list[Any] = []
+
+    def responds() -> bool:
+        with contextlib.suppress(ReadApiUnavailable):
+            replies.append(get())
+        return bool(replies)
+
+    eventually(responds)
+    return replies[-1]

@@ -1,0 +1,84 @@
+"""The proxy of Services: what a service gets of a request. contract/test_read_api_proxy.py has that of a real one."""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trustme
+
+from support.waiting import PATIENCE
+from zonewise_sandbox.apiserver import ApiServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from email.message import Message
+
+
+class Service:
+    """A service that notes the headers it gets."""
+
+    def __init__(self, *, has_tls: bool) -> None:
+        self.headers: list[Message] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                outer.headers.append(self.headers)
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(self.path.encode())
+
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- the name of the standard library
+                """Keep standard error clean."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        if has_tls:  # with a certificate that no client trusts: the API server accepts it
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            authority = trustme.CA()
+            authority.issue_cert("other").configure_cert(context)  # pyright: ignore[reportUnknownMemberType]
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+
+
+@pytest.fixture(params=["", "https:"])
+def service(request: pytest.FixtureRequest) -> Iterator[tuple[Service, str, int]]:
+    """A service, its scheme in the path, and the port of the API server."""
+    running = Service(has_tls=bool(request.param))
+    thread = threading.Thread(target=running.server.serve_forever, args=(0.01,))
+    thread.start()
+
+    def addresses(_namespace: str, _name: str, _port: str) -> tuple[str, int]:
+        return "127.0.0.1", running.server.server_address[1]
+
+    with ApiServer(services=addresses) as server:
+        yield running, request.param, int(server.url.rpartition(":")[2])
+    running.server.shutdown()
+    thread.join()
+    running.server.server_close()
+
+
+def get(port: int, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    try:
+        connection.request("GET", path, headers=headers)
+        response = connection.getresponse()
+        return response.status, response.read()
+    finally:
+        connection.close()
+
+
+def test_the_service_gets_all_headers_but_the_credentials(service: tuple[Service, str, int]) -> None:
+    running, scheme, port = service
+    path = f"/api/v1/namespaces/ns/services/{scheme}web:main/proxy/a/b?c=d"
+    assert get(port, path, {"Authorization": "Bearer admin", "X-Zonewise-Token": "short"}) == (200, b"/a/b?c=d")
+    [headers] = running.headers
+    assert headers["X-Zonewise-Token"] == "short"
+    assert headers["Authorization"] is None
+
+
+def test_an_unknown_scheme(service: tuple[Service, str, int]) -> None:
+    assert get(service[2], "/api/v1/namespaces/ns/services/ftp:web:main/proxy/", {})[0] == 400

@@ -1,0 +1,68 @@
+"""Tokens of the viewer's service account."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from zonewise_common.kube.errors import Forbidden, KubeError, NotFound, TransportError
+from zonewise_scheduler.client.viewer_token import ViewerToken
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class ApiServerReply:
+    """A transport whose requests have one reply."""
+
+    def __init__(self, reply: bytes | KubeError) -> None:
+        self.reply = reply
+        self.requests: list[tuple[str, str, Any]] = []
+
+    def request(self, method: str, path: str, query: Mapping[str, object], body: bytes) -> bytes:
+        assert not query
+        self.requests.append((method, path, json.loads(body)))
+        if isinstance(self.reply, KubeError):
+            raise self.reply
+        return self.reply
+
+
+def token(reply: ApiServerReply, own: str = "") -> ViewerToken:
+    return ViewerToken(reply, "zonewise", own)  # type: ignore[arg-type]
+
+
+def test_it_is_requested_once_and_for_ten_minutes() -> None:
+    reply = ApiServerReply(b'{"status": {"token": "short"}}')
+    subject = token(reply)
+    assert (subject.get(), subject.get(), subject.problem) == ("short", "short", "")
+    [(method, path, body)] = reply.requests
+    assert (method, path) == ("POST", "/api/v1/namespaces/zonewise/serviceaccounts/zonewise-viewer/token")
+    assert body["spec"] == {"expirationSeconds": 600}
+    assert "short" not in repr(subject)
+
+
+def test_a_token_of_the_user_is_taken_instead() -> None:
+    reply = ApiServerReply(TransportError("refused"))
+    assert token(reply, "own").get() == "own"
+    assert reply.requests == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [
+        (NotFound(404, "NotFound", "not found"), "there is no ServiceAccount zonewise-viewer in namespace zonewise"),
+        (Forbidden(403, "Forbidden", "no"), "the Role zonewise-user gives this right"),
+        (
+            TransportError("refused"),
+            "no token of ServiceAccount zonewise/zonewise-viewer: refused",
+        ),
+        (b"{}", "the API server issues no token"),
+        (b"<html>", "the API server issues no token"),
+    ],
+)
+def test_no_token(reply: bytes | KubeError, problem: str) -> None:
+    subject = token(ApiServerReply(reply))
+    assert subject.get() == ""
+    assert problem in subject.problem
