@@ -430,7 +430,10 @@ STEPS = st.one_of(
 @settings(max_examples=60)
 @given(st.lists(STEPS, max_size=40))
 def test_any_history(steps: list[tuple[str, PendingPod, set[str]]]) -> None:
-    """In any history a pod is assumed on one node, which is a candidate and admits it."""
+    """In any history a pod is assumed on one node, which is a candidate and admits it.
+
+    A pod stays without a node only while no candidate admits it. A pod that is bound keeps its node in late calls.
+    """
     harness = CacheHarness(*NODES)
     selected: dict[str, str] = {}
     for step, pending, names in steps:
@@ -441,13 +444,29 @@ def test_any_history(steps: list[tuple[str, PendingPod, set[str]]]) -> None:
     assert harness.mispredictions == [] or harness.bound_elsewhere
 
 
+def _admitting(harness: CacheHarness, pending: PendingPod, names: set[str]) -> list[str]:
+    """Return the nodes that admit a pod after their assumed pods, by the ledger alone."""
+    ledger = harness.cluster.state.ledger
+    states = {name: ledger.assumed_state(name) for name in sorted(names)}
+    return [name for name, state in states.items() if state and state.assume(pending.shape, ledger.admit)[0].admitted]
+
+
+def _select(harness: CacheHarness, selected: dict[str, str], pending: PendingPod, names: set[str]) -> None:
+    result = harness.select(pending, *sorted(names))
+    assert result.node in {*names, ""}
+    assert set(result.failed_nodes) == (set() if result.node else names)
+    if pending.uid not in harness.bound:
+        selected[pending.uid] = result.node
+        assert result.node or harness.bound_elsewhere or not _admitting(harness, pending, names)
+        return
+    nodes = [host.node for host in harness.kubelets.values() if pending.uid in host.pods]
+    assert not nodes or result.node in {*nodes, ""}
+
+
 def _follow(harness: CacheHarness, selected: dict[str, str], step: str, pending: PendingPod, names: set[str]) -> None:
     kubelet = next((host for host in harness.kubelets.values() if pending.uid in host.pods), None)
-    if step == "select" and pending.uid not in harness.bound:
-        result = harness.select(pending, *sorted(names))
-        assert result.node in {*names, ""}
-        assert set(result.failed_nodes) == (set() if result.node else names)
-        selected[pending.uid] = result.node
+    if step == "select":
+        _select(harness, selected, pending, names)
     elif step == "bind" and pending.uid not in harness.bound and selected.get(pending.uid):
         assert harness.bind(pending, selected[pending.uid]) or harness.bound_elsewhere
     elif step == "elsewhere" and pending.uid not in harness.bound:
