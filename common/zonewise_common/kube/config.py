@@ -66,16 +66,15 @@ class Config(NamedTuple):
     def from_kubeconfig(cls, path: str | None = None, context: str | None = None) -> Config:
         """Return the configuration of a kubeconfig. The official client reads it, with every kind of credentials.
 
-        Without a path it is $KUBECONFIG or ~/.kube/config. Raises ConfigError for a file that cannot be read, and for
-        settings that this client does not support.
+        Without a path it is $KUBECONFIG or ~/.kube/config, at the time of the call. Raises ConfigError for a file that
+        cannot be read, and for settings that this client does not support.
         """
+        path = path or default_kubeconfig(os.environ)
         loaded = _load(path, context)
         if not loaded.verify_ssl:
-            raise ConfigError(
-                f"{path or 'kubeconfig'}: insecure-skip-tls-verify is not supported: name the certificate-authority"
-            )
+            raise ConfigError(f"{path}: insecure-skip-tls-verify is not supported: name the certificate-authority")
         if loaded.proxy:
-            raise ConfigError(f"{path or 'kubeconfig'}: proxy-url is not supported")
+            raise ConfigError(f"{path}: proxy-url is not supported")
         certificate = Certificate(loaded.cert_file, loaded.key_file) if loaded.cert_file else None
         has_token = bool(loaded.auth_settings())
         return cls(
@@ -88,6 +87,11 @@ class Config(NamedTuple):
         )
 
 
+def default_kubeconfig(environ: Mapping[str, str]) -> str:
+    """Return $KUBECONFIG, which may be several files, or ~/.kube/config. The file need not exist."""
+    return environ.get("KUBECONFIG") or str(Path(environ.get("HOME") or Path.home()) / ".kube/config")
+
+
 def _namespace(file: Path) -> str:
     try:
         return file.read_text().strip() or "default"
@@ -95,7 +99,7 @@ def _namespace(file: Path) -> str:
         return "default"
 
 
-def _load(path: str | None, context: str | None) -> Any:  # noqa: ANN401 -- the official client is not typed
+def _load(path: str, context: str | None) -> Any:  # noqa: ANN401 -- the official client is not typed
     """Return a `kubernetes.client.Configuration` filled from a kubeconfig."""
     import yaml  # not at the top: the agent in a cluster does not need it
 
@@ -114,11 +118,11 @@ def _load(path: str | None, context: str | None) -> Any:  # noqa: ANN401 -- the 
         LookupError,
         AttributeError,
     ) as error:
-        raise ConfigError(f"{path or 'kubeconfig'}: {error}") from error
+        raise ConfigError(f"{path}: {error}") from error
     return loaded
 
 
-def _context_namespace(path: str | None, context: str | None) -> str:
+def _context_namespace(path: str, context: str | None) -> str:
     contexts, current = _official("kubernetes.config").list_kube_config_contexts(path)
     by_name = {entry["name"]: entry for entry in contexts}
     return by_name.get(context, current)["context"].get("namespace") or "default"

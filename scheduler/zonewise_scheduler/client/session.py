@@ -116,26 +116,20 @@ def open_session(arguments: Namespace, environ: Mapping[str, str] | None = None)
 
 
 def _config(arguments: Namespace, environ: Mapping[str, str]) -> Config:
-    from zonewise_common.kube.config import Config
+    from zonewise_common.kube.config import Config, default_kubeconfig
     from zonewise_common.kube.errors import ConfigError
 
     if arguments.api_server:
         return Config.from_url(arguments.api_server)
-    paths = arguments.kubeconfig or environ.get("KUBECONFIG", "")
-    if not paths and not _default_kubeconfig(environ).is_file():
+    path = arguments.kubeconfig or default_kubeconfig(environ)
+    if not (arguments.kubeconfig or environ.get("KUBECONFIG") or Path(path).is_file()):
         if environ.get("KUBERNETES_SERVICE_HOST"):
             return Config.in_cluster()
-        raise CommandError(
-            f"no cluster: there is no {_default_kubeconfig(environ)}; name a kubeconfig by --kubeconfig or $KUBECONFIG"
-        )
+        raise CommandError(f"no cluster: there is no {path}; name a kubeconfig by --kubeconfig or $KUBECONFIG")
     try:
-        return Config.from_kubeconfig(arguments.kubeconfig or None, arguments.context or None)
+        return Config.from_kubeconfig(path, arguments.context or None)
     except ConfigError as error:
         raise CommandError(f"the kubeconfig: {error}") from error
-
-
-def _default_kubeconfig(environ: Mapping[str, str]) -> Path:
-    return Path(environ.get("HOME") or Path.home()) / ".kube" / "config"
 
 
 def _read_api(arguments: Namespace, config: Config, environ: Mapping[str, str]) -> ReadApi:

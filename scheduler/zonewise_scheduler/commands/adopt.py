@@ -73,9 +73,11 @@ def _kubeconfig(arguments: Namespace) -> str:
     """Return the kubeconfig that kubectl would read; "": none, so that the service account of the pod counts."""
     if arguments.api_server or arguments.kubeconfig:
         return str(arguments.kubeconfig)
-    default = os.path.expanduser("~/.kube/config")
+    from zonewise_common.kube.config import default_kubeconfig
+
+    path = default_kubeconfig(os.environ)
     is_in_pod = "KUBERNETES_SERVICE_HOST" in os.environ
-    return os.environ.get("KUBECONFIG", "") or ("" if is_in_pod or not os.path.isfile(default) else default)
+    return path if os.environ.get("KUBECONFIG") or (os.path.isfile(path) and not is_in_pod) else ""
 
 
 def _options(arguments: Namespace) -> HandoverOptions:

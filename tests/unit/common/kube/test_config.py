@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import pathlib
 import stat
 import sys
 from typing import TYPE_CHECKING, Any
@@ -123,6 +124,22 @@ def test_kubeconfig_with_a_token(tmp_path: Path) -> None:
     assert config.credentials.header() == "Bearer t"
     with open(config.ca, "rb") as file:
         assert file.read() == pem
+
+
+@pytest.mark.parametrize("variable", ["KUBECONFIG", "HOME"])
+def test_the_environment_at_the_time_of_the_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    """Not when the official client is imported first, as its own default is."""
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    for name in ("a", "b"):
+        directory = tmp_path / name / ".kube"
+        directory.mkdir(parents=True)
+        file = pathlib.Path(kubeconfig(directory, {"token": name})).rename(directory / "config")
+        monkeypatch.setenv(variable, str(file if variable == "KUBECONFIG" else tmp_path / name))
+        credentials = Config.from_kubeconfig().credentials
+        assert credentials is not None
+        assert credentials.header() == f"Bearer {name}"
 
 
 def test_kubeconfig_with_another_context(tmp_path: Path) -> None:

@@ -50,8 +50,7 @@ def test_namespaces(kubeconfig: str, words: tuple[str, ...], namespace: str, sco
         assert (session.namespace, session.scope) == (namespace, scope)
 
 
-def test_the_kubeconfig_of_the_environment(kubeconfig: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", kubeconfig)
+def test_the_kubeconfig_of_the_environment(kubeconfig: str) -> None:
     with open_session(parsed(), {"KUBECONFIG": kubeconfig}) as session:
         assert session.namespace == "team-a"
 
