@@ -13,6 +13,7 @@ import pytest
 from support.kubelets import GIB, GPU, pod, short_directory, simulated
 from support.waiting import PATIENCE
 from zonewise.kubelet.errors import BadResponse, KubeletError, KubeletTimeout, KubeletUnavailable, Throttled
+from zonewise.kubelet.podresources import client as podresources_client
 from zonewise.kubelet.podresources.client import BURST, RATE, PodResourcesClient
 from zonewise.kubelet.podresources.v1 import podresources_pb2 as pb
 from zonewise.kubelet.types import Allocatable, ContainerDevices, ContainerResources, MemoryBlock, PodResources
@@ -192,10 +193,12 @@ def test_our_own_limit(clients: list[PodResourcesClient]) -> None:
         assert kubelet.calls() == {"List": BURST + 5}
 
 
-def test_a_queue_of_our_own() -> None:
+def test_a_queue_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call that could not be sent before its deadline is not sent."""
+    rate = 0.05  # so that the timeout, which gRPC measures, is long
+    monkeypatch.setattr(podresources_client, "RATE", rate)
     with simulated() as kubelet:
-        client = PodResourcesClient(str(kubelet.socket), timeout=3.8 / RATE, clock=lambda: 0.0, wait=lambda _: None)
+        client = PodResourcesClient(str(kubelet.socket), timeout=3.8 / rate, clock=lambda: 0.0, wait=lambda _: None)
         for _ in range(BURST + 3):
             client.list()
         with pytest.raises(Throttled, match="calls of our own"):
