@@ -192,5 +192,21 @@ def test_dry_run_without_reports(site: Site, tmp_path: Path) -> None:
     assert "kubelet" not in agent.said
 
 
+def test_a_copied_tree_has_no_instructions_of_this_machine(site: Site, tmp_path: Path) -> None:
+    """The root is a directory with another machine's files: CPUID is not executed here."""
+    nowhere = ("--kubelet-dir", str(tmp_path), "--podresources-socket", str(tmp_path / "no.sock"))
+    flags = ("--dry-run", "--oneshot", "--api-server", "http://127.0.0.1:1", "--publish-nrt", "false", *nowhere)
+    every_bit = f"tuple(CpuidLeaf(*leaf, *[{(1 << 32) - 1}] * 4) for leaf in m._LEAVES)"
+    program = (
+        "import zonewise.machine.collectors.cpu.cpus as c, zonewise.machine.collectors.cpu.cpuid_device as m; "
+        "from zonewise.machine.model.cpu import CpuidLeaf; "
+        f"c.read_cpuid = lambda cpu: {every_bit}"
+    )
+    agent = site.start(*flags, "--publish-labels", "nodefeature", program=program)
+    assert agent.ended() == 0
+    [feature] = documents(agent.printed)
+    assert "CETSS" not in feature["spec"]["features"]["flags"]["cpu.cpuid"]["elements"]
+
+
 def documents(text: str) -> list[Json]:
     return list(yaml.safe_load_all(text))

@@ -32,6 +32,7 @@ from zonewise.kubelet.state import StateReader, device_checkpoint_path
 from zonewise.kubelet.unreported_devices import UnreportedDevices
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import LIVE_ROOT, DirectoryFiles, RootError
+from zonewise.machine.running_machine import is_running_machine
 from zonewise.nfd.custom_rule_files import CustomRuleFiles
 from zonewise.nfd.feature_files import read_local_features
 from zonewise.nfd.worker_config_file import WORKER_CONFIG_FILE, WorkerConfigFile
@@ -168,21 +169,22 @@ def open_health(settings: Settings, wake: Callable[[], None]) -> Generator[Healt
         if kernel_log is not None:
             stack.callback(kernel_log.close)
         by_events = kernel_log is None and settings.health_nvml_events
-        nvml = NvmlWatch(
-            NvmlChild().query, settings.health_nvml_interval, wake, watch_nvml_events if by_events else None
-        )
-        stack.callback(nvml.close)
         files = _host_files(settings)
+        nvml = None
+        if files.live:
+            nvml = NvmlWatch(
+                NvmlChild().query, settings.health_nvml_interval, wake, watch_nvml_events if by_events else None
+            )
+            stack.callback(nvml.close)
         monitor = HealthMonitor(files, options, kernel_log=kernel_log, nvml=nvml)
         stack.callback(monitor.close)
         yield HealthParts(monitor, () if kernel_log is None else (kernel_log,))
 
 
 def _host_files(settings: Settings) -> DirectoryFiles:
-    """Return the host's files. Raises SettingsError."""
+    """Return the files below the root: of the host, or of a tree from another machine. Raises SettingsError."""
     try:
-        # a root other than "/" is the host's file system seen from a container: still the live machine
-        return DirectoryFiles(settings.root, live=True)
+        return DirectoryFiles(settings.root, live=is_running_machine(settings.root))
     except RootError as error:
         raise SettingsError(str(error)) from error
 
