@@ -168,6 +168,19 @@ def test_one_shot(site: Site) -> None:
     assert "serving" not in agent.said
 
 
+def test_the_node_selects_the_configuration_of_its_gpus(site: Site, tmp_path: Path) -> None:
+    """By the label of the device plugin's config manager, which counts before the setting."""
+    (tmp_path / "shared").write_text("{}")
+    label = "nvidia.com/device-plugin.config"
+    site.api.patch(NODE_PATH, {"metadata": {"labels": {label: "absent"}}}).ok()
+    try:
+        agent = site.start("--oneshot", "--gfd-config-file", str(tmp_path), "--gfd-config-name", "shared")
+        assert agent.ended() == 0
+    finally:
+        site.api.patch(NODE_PATH, {"metadata": {"labels": {label: None}}}).ok()
+    assert r"there is no configuration \"absent\" in the directory, but shared" in agent.said
+
+
 def test_dry_run(site: Site) -> None:
     """What would be written is printed, and no API server is needed."""
     before = site.version()

@@ -17,6 +17,7 @@ from zonewise.daemon.events.file_watches import WatchRule
 from zonewise.daemon.events.source import open_event_source
 from zonewise.daemon.events.wake import Wake
 from zonewise.daemon.kubelet_poller import KubeletPoller, KubeletSources
+from zonewise.daemon.node_config_name import NodeConfigName
 from zonewise.daemon.node_rules import NodeRules
 from zonewise.daemon.pod_labels import PodLabels, pod_exclusion
 from zonewise.daemon.sinks import FileSink, NrtSink, PublishingSink, labels_sink, rules_sink
@@ -216,7 +217,7 @@ def make_agent(
         settings.interval,
         settings.publish_features,
         local_features=lambda: read_local_features(host, os.path.abspath(settings.nfd_features_dir), datetime.now(UTC)),
-        label_config=_label_config(settings, host),
+        label_config=_label_config(settings, host, client),
         rules=_node_rules(settings, rules),
         health=health,
     )
@@ -230,11 +231,16 @@ def _node_rules(settings: Settings, rules: RuleWatch | None) -> NodeRules | None
     return NodeRules(settings.node_name, rules.rules, lambda: rules.problem, policy=policy)
 
 
-def _label_config(settings: Settings, files: Files) -> Callable[[], LabelConfig]:
+def _label_config(settings: Settings, files: Files, client: Client | None) -> Callable[[], LabelConfig]:
     """Return the reader of the files that decide about labels."""
     path = os.path.abspath(settings.gfd_config_file) if settings.gfd_config_file else ""
     device_plugin = DevicePluginConfigFile(
-        files, path, settings.gfd_config_name, settings.gfd_mig_strategy, settings.gfd_machine_type_file
+        files,
+        path,
+        settings.gfd_config_name,
+        settings.gfd_mig_strategy,
+        settings.gfd_machine_type_file,
+        selected=(lambda: "") if client is None else NodeConfigName(client, settings.node_name).get,
     )
 
     worker = WorkerConfigFile(
