@@ -54,7 +54,7 @@ class NodeConfigName:
     def _request(self) -> float:
         """Set the name, and return for how many seconds it is valid."""
         try:
-            labels = self._client.get(NODES, self._node)["metadata"].get("labels") or {}
+            labels: dict[str, str] = self._client.get(NODES, self._node)["metadata"].get("labels") or {}
         except KubeError as error:
             log.warning("label %s of node %s cannot be read, %s: %s", LABEL, self._node,
                         "unknown so far" if self._name is None else "its last value counts", error)  # fmt: skip

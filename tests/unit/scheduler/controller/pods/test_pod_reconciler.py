@@ -67,7 +67,12 @@ def avoiding(*nodes: str) -> PodContext:
     """A gang of three pods, two of them on node-1, that avoids some nodes."""
     gang = {"ns/w": assigned_workload({"h1": 2, "h2": 1})}
     names = {"h1": "node-1", "h2": "node-2"}
-    return PodContext(gang, names, avoids=lambda _workload, _pod_set, node: node in nodes)
+
+    def avoids(workload: str, pod_set: str, node: str) -> bool:
+        assert (workload, pod_set) == ("ns/w", "main")
+        return node in nodes
+
+    return PodContext(gang, names, avoids=avoids)
 
 
 def add_pods(reconciler: PodReconciler, *pods: Json) -> None:
