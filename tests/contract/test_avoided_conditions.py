@@ -225,6 +225,25 @@ def test_a_pod_that_its_job_starts_again_leaves_a_suspect(live: LiveCluster) -> 
         )
 
 
+@pytest.mark.long
+def test_a_gang_whose_pod_has_no_other_node_is_evicted(live: LiveCluster) -> None:
+    """It waits as a whole, and starts once the fault is over."""
+
+    def evictions() -> list[str]:
+        [workload] = live.workloads()
+        return [each["reason"] for each in workload["status"]["conditions"] if each["type"] == "Evicted"]
+
+    with live.controller("--avoid-conditions", "hardware"):
+        live.submit("gang", 8, pods=3, backoffLimit=9)
+        eventually(lambda: len(live.running_pods("gang")) == 3)
+        first = live.running_pods("gang")[0]
+        with fault(live.flags[1], first["spec"]["nodeName"]):
+            live.fail_pod(first, 1)
+            eventually(lambda: bool(evictions()) and live.is_held("gang"))
+            assert evictions() == ["NodeFailures"]
+        eventually(lambda: len(live.running_pods("gang")) == 3)
+
+
 def test_a_single_pod_of_the_queue_may_use_a_suspect(live: LiveCluster) -> None:
     with live.controller("--avoid-conditions", "hardware"), fault(live.flags[1], "node-0"):
         for number in range(6):
