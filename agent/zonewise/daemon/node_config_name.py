@@ -27,7 +27,7 @@ RETRY_SECONDS = 30.0
 """Seconds until the next request where one has failed. The loop waits for each response."""
 
 
-class NodeClient(Protocol):
+class NodeLabelClient(Protocol):
     """The part of a zonewise.kube Client that is needed."""
 
     def get(self, resource: Resource, name: str) -> dict[str, Any]:
@@ -38,7 +38,7 @@ class NodeClient(Protocol):
 class NodeConfigName:
     """Requests the label of a Node, and keeps the last value where no newer one can be read."""
 
-    def __init__(self, client: NodeClient, node: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, client: NodeLabelClient, node: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self._node = node
         self._clock = clock
