@@ -168,6 +168,19 @@ def test_one_shot(site: Site) -> None:
     assert "serving" not in agent.said
 
 
+def test_the_node_selects_the_configuration_of_its_gpus(site: Site, tmp_path: Path) -> None:
+    """By the label of the device plugin's config manager, which counts before the setting."""
+    (tmp_path / "shared").write_text("{}")
+    label = "nvidia.com/device-plugin.config"
+    site.api.patch(NODE_PATH, {"metadata": {"labels": {label: "absent"}}}).ok()
+    try:
+        agent = site.start("--oneshot", "--gfd-config-file", str(tmp_path), "--gfd-config-name", "shared")
+        assert agent.ended() == 0
+    finally:
+        site.api.patch(NODE_PATH, {"metadata": {"labels": {label: None}}}).ok()
+    assert r"there is no configuration \"absent\" in the directory, but shared" in agent.said
+
+
 def test_dry_run(site: Site) -> None:
     """What would be written is printed, and no API server is needed."""
     before = site.version()
@@ -190,6 +203,22 @@ def test_dry_run_without_reports(site: Site, tmp_path: Path) -> None:
     numa = feature["spec"]["features"]["attributes"]["memory.numa"]["elements"]
     assert feature["spec"]["labels"]["zonewise.dev/zones"] == numa["node_count"]
     assert "kubelet" not in agent.said
+
+
+def test_a_copied_tree_has_no_instructions_of_this_machine(site: Site, tmp_path: Path) -> None:
+    """The root is a directory with another machine's files: CPUID is not executed here."""
+    nowhere = ("--kubelet-dir", str(tmp_path), "--podresources-socket", str(tmp_path / "no.sock"))
+    flags = ("--dry-run", "--oneshot", "--api-server", "http://127.0.0.1:1", "--publish-nrt", "false", *nowhere)
+    every_bit = f"tuple(CpuidLeaf(*leaf, *[{(1 << 32) - 1}] * 4) for leaf in m._LEAVES)"
+    program = (
+        "import zonewise.machine.collectors.cpu.cpus as c, zonewise.machine.collectors.cpu.cpuid_device as m; "
+        "from zonewise.machine.model.cpu import CpuidLeaf; "
+        f"c.read_cpuid = lambda cpu: {every_bit}"
+    )
+    agent = site.start(*flags, "--publish-labels", "nodefeature", program=program)
+    assert agent.ended() == 0
+    [feature] = documents(agent.printed)
+    assert "CETSS" not in feature["spec"]["features"]["flags"]["cpu.cpuid"]["elements"]
 
 
 def documents(text: str) -> list[Json]:

@@ -199,6 +199,51 @@ def test_the_queue_keeps_gangs_off_a_tainted_node(live: LiveCluster) -> None:
     run_gangs(live, taint=True, expected='taint "zonewise.dev/hardware-fault=failed:NoSchedule": 1')
 
 
+def test_a_pod_that_its_job_starts_again_leaves_a_suspect(live: LiveCluster) -> None:
+    """The other pod of the gang runs on; when the fault is over, the placement stays as it is."""
+
+    def node_of() -> dict[str, str]:
+        running = live.running_pods("gang")
+        return {
+            one["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"]: one["spec"]["nodeName"]
+            for one in running
+        }
+
+    with live.controller("--avoid-conditions", "hardware"):
+        live.submit("gang", 8, pods=2, backoffLimit=2)
+        eventually(lambda: len(node_of()) == 2)
+        before = node_of()
+        [first] = [one for one in live.running_pods("gang") if one["spec"]["nodeName"] == before["0"]]
+        [free] = {"node-0", "node-1", "node-2"} - set(before.values())
+        with fault(live.flags[1], before["0"]):
+            live.fail_pod(first, 1)
+            eventually(lambda: node_of() == {"0": free, "1": before["1"]})
+            eventually(lambda: not live.workloads()[0]["status"].get("unhealthyNodes"))
+        assert not any(
+            each["type"] == "Evicted" and each["status"] == "True"
+            for each in live.workloads()[0]["status"]["conditions"]
+        )
+
+
+@pytest.mark.long
+def test_a_gang_whose_pod_has_no_other_node_is_evicted(live: LiveCluster) -> None:
+    """It waits as a whole, and starts once the fault is over."""
+
+    def evictions() -> list[str]:
+        [workload] = live.workloads()
+        return [each["reason"] for each in workload["status"]["conditions"] if each["type"] == "Evicted"]
+
+    with live.controller("--avoid-conditions", "hardware"):
+        live.submit("gang", 8, pods=3, backoffLimit=9)
+        eventually(lambda: len(live.running_pods("gang")) == 3)
+        first = live.running_pods("gang")[0]
+        with fault(live.flags[1], first["spec"]["nodeName"]):
+            live.fail_pod(first, 1)
+            eventually(lambda: bool(evictions()) and live.is_held("gang"))
+            assert evictions() == ["NodeFailures"]
+        eventually(lambda: len(live.running_pods("gang")) == 3)
+
+
 def test_a_single_pod_of_the_queue_may_use_a_suspect(live: LiveCluster) -> None:
     with live.controller("--avoid-conditions", "hardware"), fault(live.flags[1], "node-0"):
         for number in range(6):

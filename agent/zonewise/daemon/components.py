@@ -17,6 +17,7 @@ from zonewise.daemon.events.file_watches import WatchRule
 from zonewise.daemon.events.source import open_event_source
 from zonewise.daemon.events.wake import Wake
 from zonewise.daemon.kubelet_poller import KubeletPoller, KubeletSources
+from zonewise.daemon.node_config_name import NodeConfigName
 from zonewise.daemon.node_rules import NodeRules
 from zonewise.daemon.pod_labels import PodLabels, pod_exclusion
 from zonewise.daemon.sinks import FileSink, NrtSink, PublishingSink, labels_sink, rules_sink
@@ -32,6 +33,7 @@ from zonewise.kubelet.state import StateReader, device_checkpoint_path
 from zonewise.kubelet.unreported_devices import UnreportedDevices
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import LIVE_ROOT, DirectoryFiles, RootError
+from zonewise.machine.running_machine import is_running_machine
 from zonewise.nfd.custom_rule_files import CustomRuleFiles
 from zonewise.nfd.feature_files import read_local_features
 from zonewise.nfd.worker_config_file import WORKER_CONFIG_FILE, WorkerConfigFile
@@ -168,21 +170,22 @@ def open_health(settings: Settings, wake: Callable[[], None]) -> Generator[Healt
         if kernel_log is not None:
             stack.callback(kernel_log.close)
         by_events = kernel_log is None and settings.health_nvml_events
-        nvml = NvmlWatch(
-            NvmlChild().query, settings.health_nvml_interval, wake, watch_nvml_events if by_events else None
-        )
-        stack.callback(nvml.close)
         files = _host_files(settings)
+        nvml = None
+        if files.live:
+            nvml = NvmlWatch(
+                NvmlChild().query, settings.health_nvml_interval, wake, watch_nvml_events if by_events else None
+            )
+            stack.callback(nvml.close)
         monitor = HealthMonitor(files, options, kernel_log=kernel_log, nvml=nvml)
         stack.callback(monitor.close)
         yield HealthParts(monitor, () if kernel_log is None else (kernel_log,))
 
 
 def _host_files(settings: Settings) -> DirectoryFiles:
-    """Return the host's files. Raises SettingsError."""
+    """Return the files below the root: of the host, or of a tree from another machine. Raises SettingsError."""
     try:
-        # a root other than "/" is the host's file system seen from a container: still the live machine
-        return DirectoryFiles(settings.root, live=True)
+        return DirectoryFiles(settings.root, live=is_running_machine(settings.root))
     except RootError as error:
         raise SettingsError(str(error)) from error
 
@@ -214,7 +217,7 @@ def make_agent(
         settings.interval,
         settings.publish_features,
         local_features=lambda: read_local_features(host, os.path.abspath(settings.nfd_features_dir), datetime.now(UTC)),
-        label_config=_label_config(settings, host),
+        label_config=_label_config(settings, host, client),
         rules=_node_rules(settings, rules),
         health=health,
     )
@@ -228,11 +231,16 @@ def _node_rules(settings: Settings, rules: RuleWatch | None) -> NodeRules | None
     return NodeRules(settings.node_name, rules.rules, lambda: rules.problem, policy=policy)
 
 
-def _label_config(settings: Settings, files: Files) -> Callable[[], LabelConfig]:
+def _label_config(settings: Settings, files: Files, client: Client | None) -> Callable[[], LabelConfig]:
     """Return the reader of the files that decide about labels."""
     path = os.path.abspath(settings.gfd_config_file) if settings.gfd_config_file else ""
     device_plugin = DevicePluginConfigFile(
-        files, path, settings.gfd_config_name, settings.gfd_mig_strategy, settings.gfd_machine_type_file
+        files,
+        path,
+        settings.gfd_config_name,
+        settings.gfd_mig_strategy,
+        settings.gfd_machine_type_file,
+        selected=(lambda: "") if client is None else NodeConfigName(client, settings.node_name).get,
     )
 
     worker = WorkerConfigFile(

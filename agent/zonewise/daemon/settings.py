@@ -185,7 +185,8 @@ OPTIONS = Options((
            f"ROOT/{CUSTOM_DIRECTORY})", "PATH"),
     Option("gfd.configFile", text, "the configuration of NVIDIA's device plugin, as GPU Feature Discovery reads it: a "
            "file, or the directory of a ConfigMap (default: none, no sharing)", "PATH", ("GFD_CONFIG_FILE",)),
-    Option("gfd.configName", text, "the configuration in that directory (default: default, or the only one)", "NAME"),
+    Option("gfd.configName", text, "the configuration in that directory where the Node has no label "
+           "nvidia.com/device-plugin.config (default: default, or the only one)", "NAME"),
     Option("gfd.migStrategy", choice(*MIG_STRATEGIES), "how MIG devices are labelled (default: as the configuration "
            "has it; without one by profile)", "|".join(MIG_STRATEGIES), ("GFD_MIG_STRATEGY",)),
     Option("gfd.machineTypeFile", text, "the file with the machine's type, for nvidia.com/gpu.machine (default: as the "

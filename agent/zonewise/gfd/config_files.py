@@ -1,8 +1,8 @@
 """The file of the device plugin's configuration, as it is mounted from a ConfigMap.
 
 A ConfigMap may hold several configurations. Its mounted directory is accepted too. The rule of the plugin's config
-manager then decides: the configuration of a name, or without a name "default", or the only one (cmd/config-manager,
-updateConfigName). The label nvidia.com/device-plugin.config of the node, by which the manager chooses, is not read.
+manager then decides (cmd/config-manager, updateConfigName): the configuration that the Node's label
+nvidia.com/device-plugin.config names, or that of a name, or without a name "default", or the only one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from zonewise.gfd.device_plugin_config import DevicePluginConfigError, parse_dev
 from zonewise.gfd.types import DMI_PRODUCT, NO_DEVICE_PLUGIN_CONFIG, DevicePluginConfig
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from zonewise.machine.files import Files
 
 _DEFAULT = "default"
@@ -23,16 +25,25 @@ class DevicePluginConfigFile:
     """Reads the configuration, and keeps the last good one while the file is damaged."""
 
     def __init__(
-        self, files: Files, path: str, name: str = "", mig_strategy: str = "", machine_type_file: str = ""
+        self,
+        files: Files,
+        path: str,
+        name: str = "",
+        mig_strategy: str = "",
+        machine_type_file: str = "",
+        *,
+        selected: Callable[[], str | None] = lambda: "",
     ) -> None:
         """Read the file at a path, or that of a name in the directory at the path; an empty path is none.
 
-        A strategy, and the path of a file with the machine's type, override those of the file.
+        A strategy, and the path of a file with the machine's type, override those of the file. `selected` returns the
+        name that the Node has, which counts before `name`; "": it has none; None: that is unknown.
         """
         self._machine_type_file = machine_type_file
         self._files = files
         self._path = path
         self._name = name
+        self._selected = selected
         self._mig_strategy = mig_strategy
         self._last: DevicePluginConfig | None = None
         self._parsed: tuple[bytes, DevicePluginConfig] | None = None
@@ -84,10 +95,14 @@ class DevicePluginConfigFile:
 
     def _choose(self) -> str:
         names = sorted(name for name in self._files.names(self._path) if not name.startswith("."))
-        name = self._name or _DEFAULT
+        selected = self._selected()
+        if selected is None:
+            raise DevicePluginConfigError("which configuration the Node selects cannot be read")
+        by_name = selected or self._name
+        name = by_name or _DEFAULT
         if name in names:
             return name
-        if len(names) == 1 and not self._name:
+        if len(names) == 1 and not by_name:
             return names[0]
         listed = ", ".join(names) or "nothing"
         raise DevicePluginConfigError(f'there is no configuration "{name}" in the directory, but {listed}')

@@ -47,7 +47,7 @@ class Files(Protocol):
 class DirectoryFiles:
     """The files below a directory; of the running machine where that is "/", or where the caller sets `live`.
 
-    An agent in a container sets it: the host's sys, proc and etc are below a directory of its own.
+    An agent in a container sets it, where the host's sysfs is below the directory (zonewise.machine.running_machine).
     """
 
     def __init__(self, directory: str, *, live: bool = False) -> None:

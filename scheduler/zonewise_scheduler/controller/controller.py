@@ -13,6 +13,7 @@ At most one write per object is on its way. A replica that does not lead does st
 from __future__ import annotations
 
 import logging
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -273,8 +274,11 @@ class QueueController:
             self._now,
             self.configuration.find,
             nodes.node_info,
+            partial(nodes.avoids, self.feed),
         )
         writes = self._pods.writes(context)
+        for workload, node in self._pods.take_avoided():
+            nodes.avoid(workload, node)
         self._gate.claim_all(writes)
         return writes + self._pods.binder.writes(context, self.claim)
 

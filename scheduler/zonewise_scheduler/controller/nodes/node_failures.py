@@ -4,13 +4,15 @@ The planner replaces the pods of one unhealthy node, and evicts a workload with 
 
 - once it is deleted, or has no condition Ready;
 - once it has not been Ready for a delay;
-- for a pod set that does not tolerate one of its taints with the effect NoExecute.
+- for a pod set that does not tolerate one of its taints with the effect NoExecute;
+- for a gang that avoids one of its conditions, once a pod of it is to start there and no pod of it is there.
 
 The taints that follow from the condition Ready do not count: the node controller sets them at once, before the delay
 (pkg/controller/nodelifecycle). A node that is well again is taken off the list.
 
 Source: Kueue's pkg/controller/tas/node_controller.go with the gates TASReplaceNodeDueToNotReadyOverFixedTime and
-TASReplaceNodeOnNodeTaints. Unlike there, taints with the effect NoSchedule fail no node: its pods run on.
+TASReplaceNodeOnNodeTaints. Unlike there, taints with the effect NoSchedule fail no node: its pods run on. Kueue knows
+no conditions that gangs avoid.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from zonewise_common.k8s.taints import tolerations_tolerate_taint
 from zonewise_scheduler.controller.nodes.placements import nodes_by_pod_set
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Set
 
     from zonewise_common.k8s.taints import Taint, Toleration
     from zonewise_scheduler.controller.nodes.types import NodeHealth
@@ -51,11 +53,12 @@ def find_node_failures(
     now: float,
     delay: float = NODE_FAILURE_DELAY,
     flavor_tolerations: Mapping[str, tuple[Toleration, ...]] | None = None,
+    avoided: Mapping[str, Set[str]] | None = None,
 ) -> NodeFailures:
     """Return the lists of unhealthy nodes that differ from those of the workloads, which have quota.
 
     `nodes` must have been observed completely: one that it lacks counts as deleted. `flavor_tolerations`: by flavor,
-    added to those of the pods.
+    added to those of the pods. `avoided`: nodes on which no pod of a workload is to start, by its key (NodeView.avoid).
     """
     failing = {name: at for name, health in nodes.items() if (at := _fails_at(health, delay)) is not None}
     failed = {name for name, at in failing.items() if at <= now}
@@ -65,6 +68,7 @@ def find_node_failures(
     for workload in workloads:
         unhealthy: set[str] = set()
         for pod_set, names in _nodes_of(workload):
+            unhealthy |= names & (avoided or {}).get(workload.key, frozenset())
             suspects = names - healthy
             if suspects:
                 tolerations = _tolerations(workload, pod_set, flavor_tolerations or {})
@@ -74,6 +78,16 @@ def find_node_failures(
         if names != tuple(sorted(workload.unhealthy_nodes)):
             changes[workload.key] = names
     return NodeFailures(changes, min((at for at in failing.values() if at > now), default=None))
+
+
+def avoids_node(workload: Workload, pod_set: str, health: NodeHealth) -> bool:
+    """Tell whether the pods of a pod set avoid a node for one of its conditions; a pod alone avoids none."""
+    admissions = () if workload.admission is None else workload.admission.pod_sets
+    return any(
+        not _tolerates(health.avoided, _tolerations(workload, admission, {}))
+        for admission in admissions
+        if admission.name == pod_set
+    )
 
 
 def _fails_at(health: NodeHealth, delay: float) -> float | None:

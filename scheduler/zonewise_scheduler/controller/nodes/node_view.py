@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from zonewise_common.k8s.fields import FieldError
-from zonewise_scheduler.controller.nodes.node_failures import find_node_failures
+from zonewise_scheduler.controller.nodes.node_failures import avoids_node, find_node_failures
 from zonewise_scheduler.controller.nodes.node_tracker import NodeTracker
 from zonewise_scheduler.controller.nodes.placements import nodes_by_pod_set
 from zonewise_scheduler.nodes.node.avoided_conditions import without_avoided_conditions
@@ -60,6 +60,8 @@ class NodeView:
         self._placed: dict[str, None] = {}
         """Workloads with a placement."""
         self._placements_changed = False
+        self._avoided: dict[str, set[str]] = {}
+        """By workload: the nodes on which none of its pods is to start."""
 
     def observe_node(self, name: str, node: TrackedNode | None) -> None:
         """Take a Node; None: it was deleted."""
@@ -121,9 +123,30 @@ class NodeView:
         if revision == self._checked_revision and not self._placements_changed and now < self.failures_due_at:
             return {}
         self._checked_revision, self._placements_changed = revision, False
-        failures = find_node_failures(self.tracker.health, self._placed_workloads(feed), now)
+        self._avoided = {
+            key: names for key, nodes in self._avoided.items() if (names := self._still_avoided(key, nodes))
+        }
+        failures = find_node_failures(self.tracker.health, self._placed_workloads(feed), now, avoided=self._avoided)
         self.failures_due_at = inf if failures.next_at is None else failures.next_at
         return failures.unhealthy_nodes
+
+    def avoids(self, feed: PlannerFeed, workload: str, pod_set: str, node: str) -> bool:
+        """Tell whether the pods of a workload with quota avoid a node for a condition that it has now."""
+        health, running = self.tracker.health.get(node), feed.state.running.get(workload)
+        if health is None or not health.avoided or running is None:
+            return False
+        return avoids_node(running.workload, pod_set, health)
+
+    def avoid(self, workload: str, node: str) -> None:
+        """Count a node as failed for a workload that avoids it, as long as the node has the condition."""
+        nodes = self._avoided.setdefault(workload, set())
+        if node not in nodes:
+            nodes.add(node)
+            self.failures_due_at = 0.0
+
+    def _still_avoided(self, workload: str, nodes: set[str]) -> set[str]:
+        health = self.tracker.health
+        return {name for name in nodes if workload in self._placed and name in health and health[name].avoided}
 
     def _placed_workloads(self, feed: PlannerFeed) -> Iterable[Workload]:
         running = feed.state.running

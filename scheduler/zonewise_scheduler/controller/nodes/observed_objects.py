@@ -16,6 +16,7 @@ from zonewise_common.k8s.taints import read_taints
 from zonewise_scheduler.controller.nodes.types import NodeHealth, TrackedNode, TrackedPod, TrackedReport
 from zonewise_scheduler.controller.pods.pod_names import POD_SET_LABEL, WORKLOAD_ANNOTATION
 from zonewise_scheduler.controller.workloads.conditions import transition_time
+from zonewise_scheduler.nodes.node.avoided_conditions import KEY as AVOIDED_CONDITION
 from zonewise_scheduler.nodes.node.avoided_conditions import with_avoided_conditions
 from zonewise_scheduler.nodes.node.pod_requests import bound_pod_requests
 from zonewise_scheduler.quota.topology.types import HOSTNAME
@@ -147,11 +148,12 @@ def decode_node(raw: msgspec.Raw | bytes, avoided: Iterable[str] = ()) -> Tracke
 def read_node(node: Mapping[str, Any]) -> TrackedNode:
     """Return what is tracked of a v1.Node; raise FieldError, as decode_node."""
     slim = slim_node(node)
-    ready = _ready_condition(node)
+    ready, taints = _ready_condition(node), read_taints(slim["spec"])
     health = NodeHealth(
         ready is not None and ready.get("status") == "True",
         None if ready is None else transition_time(ready) or 0.0,
-        tuple(taint for taint in read_taints(slim["spec"]) if taint.effect == "NoExecute"),
+        tuple(taint for taint in taints if taint.effect == "NoExecute"),
+        tuple(taint for taint in taints if taint.key == AVOIDED_CONDITION),
     )
     name = slim["metadata"]["name"]
     hostname = string_in(object_in(slim["metadata"], "labels", "metadata."), HOSTNAME, "metadata.labels.") or name

@@ -35,6 +35,8 @@ class NodeHealth(NamedTuple):
     """Seconds since 1970 of the last change of the condition Ready, 0: unknown; None: there is no such condition."""
     no_execute: tuple[Taint, ...] = ()
     """Its taints with the effect NoExecute."""
+    avoided: tuple[Taint, ...] = ()
+    """Its conditions that gangs avoid, as taints (nodes/node/avoided_conditions.py)."""
 
 
 class TrackedNode(NamedTuple):

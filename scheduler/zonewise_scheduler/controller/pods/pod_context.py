@@ -32,3 +32,5 @@ class PodContext(NamedTuple):
     """Returns a LocalQueue or ClusterQueue by namespace and name."""
     node_info: Callable[[str], NodeInfo | None] = lambda _name: None
     """Returns a node with all its observed pods; None: it is not ready."""
+    avoids: Callable[[str, str, str], bool] = lambda _workload, _pod_set, _node: False
+    """Tells whether the pods of a workload's pod set avoid a node for one of its conditions."""

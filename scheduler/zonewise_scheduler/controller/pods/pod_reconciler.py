@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from zonewise_common.k8s.fields import FieldError
 from zonewise_scheduler.controller.pods.arrival_gate import ArrivalGate
 from zonewise_scheduler.controller.pods.managed_pods import ManagedPods
+from zonewise_scheduler.controller.pods.node_pin import pinned_node
 from zonewise_scheduler.controller.pods.pod_binder import BIND, PodBinder
 from zonewise_scheduler.controller.pods.pod_rejections import PodRejections
 from zonewise_scheduler.controller.pods.predicted_admissions import with_predictions
@@ -39,6 +40,7 @@ class PodReconciler:
         self._dirty: dict[str, None] = {}
         self._failed: dict[str, set[str]] = {}
         """UIDs of pods of which a write has failed, by workload: they stay held until something changes."""
+        self._avoided: set[tuple[str, str]] = set()
 
     def observe(self, namespace: str, name: str, pod: ManagedPod | None) -> bool:
         """Take a pod from a watch; None: it was deleted, or is of no workload. Return whether it was just rejected."""
@@ -86,6 +88,7 @@ class PodReconciler:
             try:
                 ungatings = find_ungatings(workload, pods, UngateContext(context.node_names))
                 ungatings = [each for each in ungatings if each.pod.uid not in self._failed.get(key, ())]
+                ungatings = self._without_avoided(key, ungatings, pods, context)
                 ungatings = _annotated(ungatings, workload, pods, context) if ungatings else []
             except FieldError as error:
                 log.warning("workload=%s its pods stay held: %s", key, error)
@@ -96,6 +99,11 @@ class PodReconciler:
                     writes.append(ungate_write(ungating))
         return writes
 
+    def take_avoided(self) -> set[tuple[str, str]]:
+        """Return the workloads whose pods stay held since the last call, each with the node that it avoids."""
+        avoided, self._avoided = self._avoided, set()
+        return avoided
+
     def end_write(self, write: Write, *, done: bool) -> None:
         """Take the outcome of a write of this class. One that has failed is tried again after a change."""
         if write.purpose == BIND:
@@ -103,6 +111,22 @@ class PodReconciler:
         elif not done:
             self._pods.forget(write.uid)
             self._failed.setdefault(write.workload, set()).add(write.uid)
+
+    def _without_avoided(
+        self, key: str, ungatings: Sequence[Ungating], pods: Sequence[ManagedPod], context: PodContext
+    ) -> list[Ungating]:
+        """Return ungatings without those to nodes that the gang avoids, and where no pod of it is. Raises FieldError.
+
+        Their pods are looked at again in each step, until the planner has another node or the condition is over.
+        """
+        nodes = {(each.pod.pod_set, each.pin.node) for each in ungatings if each.pin.node}
+        avoided = {node for pod_set, node in nodes if context.avoids(key, pod_set, node)}
+        if avoided:
+            avoided -= {pinned_node(pod) for pod in pods if not pod.is_held and not pod.is_terminated}
+        if avoided:
+            self._avoided |= {(key, node) for node in avoided}
+            self._dirty[key] = None
+        return [each for each in ungatings if each.pin.node not in avoided]
 
     def _retry(self, workload: str, uid: str) -> None:
         """Look at a pod in the next step, even if a write of it has failed."""

@@ -8,6 +8,7 @@ A pod is ungated as late as possible, since its pin cannot be changed:
 | a pod set without topology assignment       | stay held                                                         |
 | whole gangs are wanted, a pod is missing    | stay held, unless pods of the workload run already                |
 | the domain's node is unhealthy or unknown   | stay held: the planner replaces the domain                        |
+| the gang avoids the node, none of it there  | stay held: the node becomes unhealthy (pod_reconciler.py)         |
 | others must arrive at the node before       | stay held, for a limited time (arrival_gate.py)                   |
 | otherwise                                   | are ungated where their domain has room (domains.py)              |
 """

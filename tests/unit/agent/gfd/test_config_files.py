@@ -55,6 +55,18 @@ def test_directory_of_a_configmap(names: tuple[str, ...], name: str, strategy: s
     assert list(problems) == ([] if config else [f"{tmp_path}: {message}; GFD's labels are left out"])
 
 
+@pytest.mark.parametrize(("selected", "strategy"), [("single", "single"), ("", "mixed"), ("other", None), (None, None)])
+def test_the_node_selects_before_the_setting(selected: str | None, strategy: str | None, tmp_path: Path) -> None:
+    """A name that is absent is an error, whatever else is there; so is a Node that cannot be read."""
+    for name in ("mixed", "single", "default"):
+        (tmp_path / name).write_text(f"flags: {{migStrategy: {'none' if name == 'default' else name}}}")
+    files = DirectoryFiles("/")
+    config, problems = DevicePluginConfigFile(files, str(tmp_path), "mixed", selected=lambda: selected).read()
+    assert (config and config.mig_strategy) == strategy
+    assert bool(problems) == (strategy is None)
+    assert DevicePluginConfigFile(files, str(tmp_path / "single"), selected=lambda: None).read()[1] == ()
+
+
 def test_damage_keeps_the_last_good_content(tmp_path: Path) -> None:
     """At the start there is none, so GFD's labels are unknown; a repaired file counts at once."""
     path = tmp_path / "config.yaml"

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from zonewise_common.k8s.taints import Taint, Toleration
-from zonewise_scheduler.controller.nodes.node_failures import MAX_UNHEALTHY_NODES, find_node_failures
+from zonewise_scheduler.controller.nodes.node_failures import MAX_UNHEALTHY_NODES, avoids_node, find_node_failures
 from zonewise_scheduler.controller.nodes.types import NodeHealth
+from zonewise_scheduler.nodes.node.avoided_conditions import KEY, SINGLE_POD
 from zonewise_scheduler.quota.api.workload_types import Admission, PodSet, PodSetAdmission, Workload
 from zonewise_scheduler.quota.topology.types import HOSTNAME, TopologyAssignment, TopologyDomainAssignment
 
@@ -82,3 +83,23 @@ def test_taints_of_readiness_wait_for_the_delay() -> None:
 def test_placements_above_the_node_name_no_nodes() -> None:
     """A workload that is placed on racks has no unhealthy nodes."""
     assert find_node_failures({}, [workload("a", level="rack"), Workload("ns", "idle", ())], 0.0) == ({}, None)
+
+
+def test_an_avoided_node_fails_for_one_workload_where_it_is_placed() -> None:
+    """The list is empty again once the node is avoided no more."""
+    nodes = {"a": READY, "b": READY}
+    placed, avoided = [workload("ab")], {"ns/w": {"b", "c"}}
+    assert find_node_failures(nodes, placed, 0.0, avoided=avoided).unhealthy_nodes == {"ns/w": ("b",)}
+    assert find_node_failures(nodes, placed, 0.0, avoided={"ns/other": {"a"}}).unhealthy_nodes == {}
+    listed = [workload("ab", unhealthy_nodes=("b",))]
+    assert find_node_failures(nodes, listed, 0.0, avoided=avoided).unhealthy_nodes == {}
+    assert find_node_failures(nodes, listed, 0.0).unhealthy_nodes == {"ns/w": ()}
+
+
+def test_gangs_avoid_a_condition_and_pods_alone_do_not() -> None:
+    suspect = READY._replace(avoided=(Taint(KEY, "GPUHardwareFault XID79", "NoSchedule"),))
+    assert avoids_node(workload("ab"), "main", suspect)
+    assert not avoids_node(workload("ab"), "main", READY)
+    assert not avoids_node(workload("ab"), "absent", suspect)
+    assert not avoids_node(workload("a", tolerations=(SINGLE_POD,)), "main", suspect)
+    assert not avoids_node(Workload("ns", "w", ()), "main", suspect)

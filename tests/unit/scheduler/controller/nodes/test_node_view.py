@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.controller.nodes.node_view import NodeView
 from zonewise_scheduler.controller.nodes.observed_objects import decode_node, decode_pod
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
+from zonewise_scheduler.quota.api.workload_types import Admission, PodSet, PodSetAdmission, Workload
+from zonewise_scheduler.quota.topology.types import HOSTNAME, TopologyAssignment, TopologyDomainAssignment
 from zonewise_scheduler.tas.cluster_nodes import ClusterNodes
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.controller.nodes.types import TrackedNode
 
 
 def node(name: str, hostname: str = "") -> bytes:
@@ -97,3 +104,34 @@ def test_what_gangs_avoid_keeps_no_placed_pod_off() -> None:
     info = view.node_info("node-1")
     assert info is not None
     assert info.taints == ()
+
+
+def suspect(name: str, status: str = "True") -> TrackedNode:
+    node = json.loads(ready_node(name, "4"))
+    node["status"]["conditions"].append({"type": "GPUHardwareFault", "status": status, "reason": "XID79"})
+    return decode_node(json.dumps(node).encode(), ("GPUHardwareFault",))
+
+
+def test_a_gang_avoids_a_suspect_until_the_condition_is_over() -> None:
+    """It is looked at at once, and counts while the workload is placed there and the node is suspect."""
+    view, feed = NodeView(), PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS, ClusterNodes())
+    domains = tuple(TopologyDomainAssignment((name,), 1) for name in "ab")
+    admission = PodSetAdmission("main", {"cpu": "all"}, {}, 2, TopologyAssignment((HOSTNAME,), domains))
+    gang = Workload("ns", "w", (PodSet("main", 2),), admission=Admission("queue", (admission,)))
+    feed.state.running_workloads.add(gang)
+    view.set_placement(gang.key, gang)
+    view.observe_node("a", suspect("a"))
+    view.observe_node("b", suspect("b", "False"))
+    assert (view.avoids(feed, gang.key, "main", "a"), view.avoids(feed, gang.key, "main", "b")) == (True, False)
+    assert not view.avoids(feed, "ns/unknown", "main", "a")
+    assert view.unhealthy_nodes(feed, 1.0) == {}
+    view.avoid(gang.key, "a")
+    assert view.failures_due_at <= 1.0
+    assert view.unhealthy_nodes(feed, 1.0) == {gang.key: ("a",)}
+    assert view.failures_due_at > 1e9
+    view.avoid(gang.key, "a")
+    assert view.failures_due_at > 1e9
+    feed.state.running_workloads.remove(gang.key)
+    feed.state.running_workloads.add(replace(gang, unhealthy_nodes=("a",)))
+    view.observe_node("a", suspect("a", "False"))
+    assert view.unhealthy_nodes(feed, 2.0) == {gang.key: ()}

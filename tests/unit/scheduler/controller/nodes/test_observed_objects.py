@@ -168,3 +168,11 @@ def test_report_keeps_what_is_read() -> None:
     assert read_nrt(json.loads(tracked.content), interner) == read_nrt(nrt, interner)
     assert tracked == decode_report(raw({**written, "metadata": {"name": "a", "resourceVersion": "8"}}))
     assert decode_report(raw({"metadata": {"name": "a"}})).node == "a"
+
+
+def test_a_change_of_an_avoided_condition_is_a_change_of_health() -> None:
+    condition = {"type": "GPUHardwareFault", "status": "True", "reason": "XID79"}
+    node = {"metadata": {"name": "a"}, "status": {"conditions": [condition]}}
+    [taint] = decode_node(raw(node), ("GPUHardwareFault",)).health.avoided
+    assert taint.value == "GPUHardwareFault XID79"
+    assert decode_node(raw(node)).health.avoided == ()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from support.held_pods import assigned_workload, held_pod, managed
+import pytest
+
+from support.held_pods import assigned_workload, held_pod, managed, pinned
 from zonewise_scheduler.controller.pods.pod_context import PodContext
 from zonewise_scheduler.controller.pods.pod_reconciler import PodReconciler
 
 if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Write
+
+Json = dict[str, Any]
 
 NODES = {"h1": "node-1"}
 WORKLOADS = {"ns/w": assigned_workload({"h1": 1}, indexed=False)}
@@ -54,3 +58,51 @@ def test_the_failure_of_one_pod_does_not_hold_others() -> None:
     reconciler.observe("ns", "a", None)
     reconciler.observe("ns", "b", managed(held_pod("b")))
     assert [write.key.name for write in reconciler.writes(PodContext(WORKLOADS, NODES))] == ["b"]
+
+
+# --- nodes that the gang avoids
+
+
+def avoiding(*nodes: str) -> PodContext:
+    """A gang of three pods, two of them on node-1, that avoids some nodes."""
+    gang = {"ns/w": assigned_workload({"h1": 2, "h2": 1})}
+    names = {"h1": "node-1", "h2": "node-2"}
+
+    def avoids(workload: str, pod_set: str, node: str) -> bool:
+        assert (workload, pod_set) == ("ns/w", "main")
+        return node in nodes
+
+    return PodContext(gang, names, avoids=avoids)
+
+
+def add_pods(reconciler: PodReconciler, *pods: Json) -> None:
+    for pod in pods:
+        reconciler.observe("ns", pod["metadata"]["name"], managed(pod))
+
+
+def ungated(reconciler: PodReconciler, context: PodContext) -> set[str]:
+    return {write.key.name for write in reconciler.writes(context)}
+
+
+def test_no_pod_starts_on_a_node_that_its_gang_avoids() -> None:
+    """It stays held until the condition is over; the others start."""
+    reconciler = PodReconciler()
+    add_pods(reconciler, *(held_pod(name, index=i) for i, name in enumerate("abc")))
+    assert ungated(reconciler, avoiding("node-1")) == {"c"}
+    assert reconciler.take_avoided() == {("ns/w", "node-1")}
+    assert reconciler.take_avoided() == set()
+    assert ungated(reconciler, avoiding("node-1")) == set()
+    assert reconciler.take_avoided() == {("ns/w", "node-1")}
+    assert ungated(reconciler, avoiding()) == {"a", "b"}
+    assert reconciler.take_avoided() == set()
+
+
+@pytest.mark.parametrize(("phase", "starts"), [("Running", {"b"}), ("Pending", {"b"}), ("Failed", set[str]())])
+def test_a_pod_follows_its_gang_to_a_node_that_it_avoids(phase: str, starts: set[str]) -> None:
+    """Where a pod of the gang is there, or is bound to come: only a whole node can be replaced."""
+    reconciler = PodReconciler()
+    first = pinned(held_pod("a", index=0), "node-1")
+    other = pinned(held_pod("c", index=2), "node-2")
+    add_pods(reconciler, {**first, "status": {"phase": phase}}, held_pod("b", index=1), other)
+    assert ungated(reconciler, avoiding("node-1")) == starts
+    assert reconciler.take_avoided() == (set() if starts else {("ns/w", "node-1")})
