@@ -57,8 +57,9 @@ def find_node_failures(
 ) -> NodeFailures:
     """Return the lists of unhealthy nodes that differ from those of the workloads, which have quota.
 
-    `nodes` must have been observed completely: one that it lacks counts as deleted. `flavor_tolerations`: by flavor,
-    added to those of the pods. `avoided`: nodes on which no pod of a workload is to start, by its key (NodeView.avoid).
+    `nodes`: by hostname, as placements name them, and observed completely: one that is missing counts as deleted.
+    `flavor_tolerations`: by flavor, added to those of the pods. `avoided`: hostnames of nodes on which no pod of a
+    workload is to start, by its key (NodeView.avoid).
     """
     failing = {name: at for name, health in nodes.items() if (at := _fails_at(health, delay)) is not None}
     failed = {name for name, at in failing.items() if at <= now}

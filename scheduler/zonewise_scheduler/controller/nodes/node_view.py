@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from zonewise_scheduler.backfill.planner_feed import PlannerFeed
+    from zonewise_scheduler.controller.nodes.placements import NodesByPodSet
     from zonewise_scheduler.controller.nodes.types import TrackedNode, TrackedPod
     from zonewise_scheduler.nodes.node.node_info import NodeInfo
     from zonewise_scheduler.quota.api.workload_types import Workload
@@ -57,17 +58,15 @@ class NodeView:
         self._infos: dict[str, NodeInfo | None] = {}
         """Without pods, of the nodes that were looked at; None: a field is invalid."""
         self._checked_revision = -1
-        self._placed: dict[str, None] = {}
-        """Workloads with a placement."""
+        self._placed: dict[str, NodesByPodSet] = {}
+        """By workload with a placement: the hostnames of its nodes."""
         self._placements_changed = False
         self._avoided: dict[str, set[str]] = {}
         """By workload: the nodes on which none of its pods is to start."""
 
     def observe_node(self, name: str, node: TrackedNode | None) -> None:
         """Take a Node; None: it was deleted."""
-        self.names_by_hostname.pop(self._hostnames.pop(name, ""), None)
-        if node is not None:
-            self._hostnames[name], self.names_by_hostname[node.hostname] = node.hostname, name
+        self._set_hostname(name, None if node is None else node.hostname)
         self.tracker.observe_node(name, node)
         known = self._nodes.get(name)
         if known is not None and (node is None or known.content != node.content):
@@ -76,6 +75,25 @@ class NodeView:
             self._nodes.pop(name, None)
         else:
             self._nodes[name] = node
+
+    def _set_hostname(self, name: str, hostname: str | None) -> None:
+        """Set the hostname by which placements name a node: that of its label, which may differ from its name."""
+        known = self._hostnames.pop(name, None)
+        if known is not None:
+            self.names_by_hostname.pop(known, None)
+        if hostname is not None:
+            self._hostnames[name], self.names_by_hostname[hostname] = hostname, name
+        if known != hostname and not {known, hostname} <= {name, None}:
+            for key, nodes in self._placed.items():
+                self.tracker.set_placement(key, self._by_name(nodes))
+
+    def _by_name(self, nodes: NodesByPodSet) -> NodesByPodSet:
+        """Return the nodes of a placement by their names; a hostname of no node is its name."""
+        names = self.names_by_hostname
+        return {
+            pod_set: None if hostnames is None else frozenset(names.get(hostname, hostname) for hostname in hostnames)
+            for pod_set, hostnames in nodes.items()
+        }
 
     def node_info(self, name: str) -> NodeInfo | None:
         """Return a node that is ready, with what all its pods request; None: it is not ready, unknown, or invalid.
@@ -103,11 +121,11 @@ class NodeView:
     def set_placement(self, key: str, workload: Workload | None) -> None:
         """Note where the pods of a workload are placed; None: it has no quota any more."""
         nodes = None if workload is None else nodes_by_pod_set(workload)
-        self.tracker.set_placement(key, nodes)
+        self.tracker.set_placement(key, None if nodes is None else self._by_name(nodes))
         if nodes is None:
             self._placed.pop(key, None)
         else:
-            self._placed[key] = None
+            self._placed[key] = nodes
             self._placements_changed = True
 
     def feed(self, feed: PlannerFeed) -> bool:
@@ -118,7 +136,7 @@ class NodeView:
         return bool(changes)
 
     def unhealthy_nodes(self, feed: PlannerFeed, now: float) -> dict[str, tuple[str, ...]]:
-        """Return by key of each workload whose list of unhealthy nodes must change its new list."""
+        """Return by key of each workload whose list of unhealthy nodes must change its new list, of hostnames."""
         revision = self.tracker.health_revision
         if revision == self._checked_revision and not self._placements_changed and now < self.failures_due_at:
             return {}
@@ -126,7 +144,9 @@ class NodeView:
         self._avoided = {
             key: names for key, nodes in self._avoided.items() if (names := self._still_avoided(key, nodes))
         }
-        failures = find_node_failures(self.tracker.health, self._placed_workloads(feed), now, avoided=self._avoided)
+        health = {self._hostnames.get(name, name): each for name, each in self.tracker.health.items()}
+        avoided = {key: {self._hostnames.get(name, name) for name in names} for key, names in self._avoided.items()}
+        failures = find_node_failures(health, self._placed_workloads(feed), now, avoided=avoided)
         self.failures_due_at = inf if failures.next_at is None else failures.next_at
         return failures.unhealthy_nodes
 

@@ -6,6 +6,8 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
+
 from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.controller.nodes.node_view import NodeView
@@ -135,3 +137,29 @@ def test_a_gang_avoids_a_suspect_until_the_condition_is_over() -> None:
     feed.state.running_workloads.add(replace(gang, unhealthy_nodes=("a",)))
     view.observe_node("a", suspect("a", "False"))
     assert view.unhealthy_nodes(feed, 2.0) == {gang.key: ()}
+
+
+@pytest.mark.parametrize("node_first", [False, True])
+def test_a_placement_names_a_node_by_its_hostname(*, node_first: bool) -> None:
+    """The label kubernetes.io/hostname may differ from the name: the pods there are the placement's, and it is well."""
+    view, feed = NodeView(), PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS, ClusterNodes())
+    domains = (TopologyDomainAssignment(("host-1",), 1),)
+    admission = PodSetAdmission("main", {"cpu": "all"}, {}, 1, TopologyAssignment((HOSTNAME,), domains))
+    gang = Workload("ns", "w", (PodSet("main", 1),), admission=Admission("queue", (admission,)))
+    feed.state.running_workloads.add(gang)
+    obj = json.loads(ready_node("node-1.example", "4"))
+    obj["metadata"]["labels"] = {"kubernetes.io/hostname": "host-1"}
+    observed = json.loads(bound_pod("a", "node-1.example", "1"))
+    observed["metadata"]["annotations"] = {"kueue.x-k8s.io/workload": "w"}
+    steps = [
+        lambda: view.observe_node("node-1.example", decode_node(json.dumps(obj).encode())),
+        lambda: view.set_placement(gang.key, gang),
+        lambda: view.tracker.observe_pod("ns", "a", decode_pod(json.dumps(observed).encode())),
+    ]
+    for step in steps if node_first else reversed(steps):
+        step()
+    [change] = view.tracker.take_changes()
+    assert not change.get("usage"), "the planner accounts for the pod by the placement"
+    assert view.unhealthy_nodes(feed, 1.0) == {}
+    view.observe_node("node-1.example", None)
+    assert view.unhealthy_nodes(feed, 2.0) == {gang.key: ("host-1",)}
