@@ -159,3 +159,17 @@ def test_a_replaced_slice_gives_its_usage(usage: dict[str, int], missing: int) -
     assigner = make_assigner(snapshot, pending_workload("new", 10), replace_workload_slice=before)
     [pod_set] = assign_flavors(assigner).pod_sets
     assert [(status.reason, status.missing) for status in pod_set.statuses] == [("ExceedsMaxQuota", missing)]
+
+
+@pytest.mark.parametrize(
+    ("pod_set", "flavor", "known"), [("main", "a", "a"), ("main", "z", "z"), ("old", "any", "none")]
+)
+def test_a_slice_keeps_the_flavor_of_the_one_that_it_replaces(pod_set: str, flavor: str, known: str) -> None:
+    """It gets no other flavor, although the quota is enough."""
+    pods = PodSetAdmission(pod_set, {"cpu": flavor}, {"cpu": 3}, 1)
+    before = replace(pending_workload("before", 3), admission=Admission("q", (pods,), 0.0))
+    snapshot = Snapshot([cpu_queue("q", 4)])
+    assignment = assign_flavors(make_assigner(snapshot, pending_workload("new", 4), replace_workload_slice=before))
+    assert assignment.representative_mode == FlavorAssignmentMode.NO_FIT
+    [status] = assignment.pod_sets[0].statuses
+    assert (status.reason, status.message) == ("NoMatchingFlavor", f"the job has {known}")
