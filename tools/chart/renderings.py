@@ -195,11 +195,15 @@ def _adds_workloads(component: Component) -> bool:
 
 
 def _interactions(changing: list[Component], extended: list[str]) -> list[Components]:
-    """Return each component that changes objects with those that add what it changes."""
+    """Return each component that changes objects with those that add what it changes.
+
+    A component that only comes after another one is combined with and without that one.
+    """
     sets: dict[Components, None] = {}
     for component in changing:
-        needed = {component.name, component.prerequisite, component.after} - {""}
-        sets |= {frozenset({*needed, *more}): None for more in [(), *zip(extended, strict=True)]}
+        for before in dict.fromkeys((component.after, component.prerequisite)):
+            needed = {component.name, component.prerequisite, before} - {""}
+            sets |= {frozenset({*needed, *more}): None for more in [(), *zip(extended, strict=True)]}
     return list(sets)
 
 

@@ -133,5 +133,5 @@ def _official(module: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError as error:
         raise ConfigError(
-            "reading a kubeconfig needs the official Kubernetes client: install zonewise with its extra: [kubeconfig]"
+            "reading a kubeconfig needs the official Kubernetes client: install zonewise with its extra: [client]"
         ) from error

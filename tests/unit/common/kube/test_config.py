@@ -211,5 +211,5 @@ def test_without_the_official_client(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """It is not installed with the agent: the error says what to type."""
     monkeypatch.setitem(sys.modules, "kubernetes", None)
     monkeypatch.delitem(sys.modules, "kubernetes.config", raising=False)
-    with pytest.raises(ConfigError, match=r"its extra: \[kubeconfig\]"):
+    with pytest.raises(ConfigError, match=r"its extra: \[client\]"):
         Config.from_kubeconfig(kubeconfig(tmp_path, {}))

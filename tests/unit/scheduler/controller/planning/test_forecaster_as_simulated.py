@@ -13,6 +13,7 @@ from support.model_cluster import ModelCluster
 from support.reported_queue import ReportedQueue
 from support.scenarios import scenario
 from zonewise_scheduler.backfill import arrival_history
+from zonewise_scheduler.backfill import forecast as forecast_plays
 from zonewise_scheduler.backfill.forecast_history import ForecastHistory
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.controller.planning import forecaster
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.workload_types import Workload
 
 NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z, when the jobs are created
-SPAN = 1000
+SPAN = 720
 """Seconds in which jobs are submitted."""
 DAY = 200.0
 """Seconds of a day in these tests: submissions come again after it."""
@@ -128,6 +129,12 @@ class Forgetful(LiveForecasts):
 def short_days(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrival_history, "DAY", DAY)
     monkeypatch.setattr(arrival_history, "WEEK", 2 * DAY)
+
+
+@pytest.fixture(autouse=True)
+def few_plays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a large queue: each forecast has the fewest plays."""
+    monkeypatch.setattr(forecast_plays, "MAX_WORKLOADS_PLAYED", 1)
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,7 +22,12 @@ from zonewise_scheduler.quota.api.queue_types import AdmissionCheckStrategyRule,
 from zonewise_scheduler.quota.api.resource_quota import FlavorResource
 from zonewise_scheduler.quota.api.workload_types import PodSet, TopologyRequest, Workload
 from zonewise_scheduler.quota.cycle.entry import Head
-from zonewise_scheduler.quota.cycle.scheduling_cycle import admission_checks_for_workload, run_cycle
+from zonewise_scheduler.quota.cycle.scheduling_cycle import (
+    admission_checks_for_workload,
+    quota_resources_to_reserve,
+    run_cycle,
+)
+from zonewise_scheduler.quota.flavorassigner.assignment import Assignment, FlavorAssignment, PodSetAssignment
 from zonewise_scheduler.quota.flavorassigner.granular_mode import FlavorAssignmentMode
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.quota.hierarchy.topology_snapshot import EmptyTopologySnapshot, TopologyPlacementFailure
@@ -131,6 +137,29 @@ def test_quota_is_held_for_a_workload_that_may_not_preempt() -> None:
     heads = [Head(pending_workload("big", 4), "owner"), Head(pending_workload("more", 2, priority=5), "guest")]
     assert statuses(snapshot, *heads) == {"big": "waiting", "more": "skipped"}
     assert snapshot.cluster_queues["guest"].usage == {CPU: 2}
+
+
+@pytest.mark.parametrize(
+    ("mode", "used", "reserved"),
+    [
+        (FlavorAssignmentMode.NO_FIT, 3, 9),
+        (FlavorAssignmentMode.FIT, 3, 9),
+        (FlavorAssignmentMode.PREEMPT, 3, 1),
+        (FlavorAssignmentMode.PREEMPT, 0, 4),
+        (FlavorAssignmentMode.PREEMPT, 5, 0),
+    ],
+)
+def test_a_waiting_preemptor_holds_what_is_left_of_its_nominal_quota(
+    mode: FlavorAssignmentMode, used: int, reserved: int
+) -> None:
+    """Other modes hold all that they use. Without quota of its own, the queue holds none."""
+    queue = Snapshot([cpu_queue("q", 4)]).cluster_queues["q"]
+    if used:
+        queue.add_usage({CPU: used})
+    other = FlavorResource("any", "gpu")
+    pod_sets = (PodSetAssignment("main", 1, {}, {"cpu": FlavorAssignment("any", mode)}),)
+    amounts = quota_resources_to_reserve(queue, Assignment(pod_sets, {CPU: 9, other: 9}))
+    assert amounts == {CPU: reserved, other: 0 if mode == FlavorAssignmentMode.PREEMPT else 9}
 
 
 def test_a_victim_can_free_enough_for_two() -> None:

@@ -5,14 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.quota_strategies import KEYS, nonzero_usage, pending_workload, running_workload, snapshots
+from support.quota_strategies import (
+    CPU,
+    KEYS,
+    cpu_queue,
+    nonzero_usage,
+    pending_workload,
+    running_workload,
+    snapshots,
+)
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
-from zonewise_scheduler.quota.api.workload_types import PodSet, Workload
+from zonewise_scheduler.quota.api.workload_types import Admission, PodSet, PodSetAdmission, Workload
 from zonewise_scheduler.quota.flavorassigner.assignment import AssignmentClusterQueueState
 from zonewise_scheduler.quota.flavorassigner.flavor_scan import FlavorAssigner
 from zonewise_scheduler.quota.flavorassigner.flavorassigner import assign_flavors
@@ -120,3 +129,47 @@ def test_only_mapped_and_allowed_flavors_are_tried() -> None:
     disallowed = replace(new, allowed_flavors=frozenset({"none"}))
     assignment = assign_flavors(make_assigner(two_flavors(4, 4), disallowed))
     assert assignment.representative_mode == FlavorAssignmentMode.NO_FIT
+
+
+def test_each_flavor_that_is_missing_has_its_own_reason() -> None:
+    names = ("one", "two", "three")
+    flavors = [FlavorQuotas(name, (("cpu", ResourceQuota(4)),)) for name in names]
+    snapshot = Snapshot([ClusterQueue("q", (resource_group(*flavors),))], resource_flavors={})
+    [pod_set] = assign_flavors(make_assigner(snapshot, pending_workload("new", 2))).pod_sets
+    assert [[status.flavor for status in flavor.statuses] for flavor in pod_set.considered_flavors] == [
+        [name] for name in names
+    ]
+
+
+@pytest.mark.parametrize(("amount", "missing"), [(4, 0), (5, 1)])
+def test_an_assignment_starts_without_usage(amount: int, missing: int) -> None:
+    """A workload can have all quota of its queue, and not one more."""
+    snapshot = Snapshot([cpu_queue("q", 4)])
+    [pod_set] = assign_flavors(make_assigner(snapshot, pending_workload("new", amount))).pod_sets
+    assert sum(status.missing for status in pod_set.statuses) == missing
+    assert bool(pod_set.statuses) == bool(missing)
+
+
+@pytest.mark.parametrize(("usage", "missing"), [({"cpu": 3}, 3), ({}, 6)])
+def test_a_replaced_slice_gives_its_usage(usage: dict[str, int], missing: int) -> None:
+    """Flavors are equal by name, also where the names are read from two objects. No usage is 0."""
+    snapshot = Snapshot([cpu_queue("q", 4)])
+    pods = PodSetAdmission("main", {"cpu": "".join(list(CPU.flavor))}, usage, 1)
+    before = replace(pending_workload("before", 3), admission=Admission("q", (pods,), 0.0))
+    assigner = make_assigner(snapshot, pending_workload("new", 10), replace_workload_slice=before)
+    [pod_set] = assign_flavors(assigner).pod_sets
+    assert [(status.reason, status.missing) for status in pod_set.statuses] == [("ExceedsMaxQuota", missing)]
+
+
+@pytest.mark.parametrize(
+    ("pod_set", "flavor", "known"), [("main", "a", "a"), ("main", "z", "z"), ("old", "any", "none")]
+)
+def test_a_slice_keeps_the_flavor_of_the_one_that_it_replaces(pod_set: str, flavor: str, known: str) -> None:
+    """It gets no other flavor, although the quota is enough."""
+    pods = PodSetAdmission(pod_set, {"cpu": flavor}, {"cpu": 3}, 1)
+    before = replace(pending_workload("before", 3), admission=Admission("q", (pods,), 0.0))
+    snapshot = Snapshot([cpu_queue("q", 4)])
+    assignment = assign_flavors(make_assigner(snapshot, pending_workload("new", 4), replace_workload_slice=before))
+    assert assignment.representative_mode == FlavorAssignmentMode.NO_FIT
+    [status] = assignment.pod_sets[0].statuses
+    assert (status.reason, status.message) == ("NoMatchingFlavor", f"the job has {known}")

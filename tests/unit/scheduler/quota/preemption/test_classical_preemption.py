@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+import pytest
 
 from support.quota_strategies import CPU, cpu_queue, pending_workload, running_workload
 from zonewise_scheduler.quota.api.configuration import QuotaSettings
@@ -44,3 +46,15 @@ def test_equal_borrowers_do_not_preempt_each_other() -> None:
     for i in range(4):
         snapshot.add_workload(running_workload(f"w{i}", "b", CPU, 1, at=i))
     assert not target_names(snapshot, "a", pending_workload("new", 2), 2)
+
+
+@pytest.mark.parametrize(("borrow_within_cohort", "victim"), [("Never", "own"), ("LowerPriority", "borrowed")])
+def test_borrowing_is_tried_first_where_it_is_allowed(
+    borrow_within_cohort: Literal["Never", "LowerPriority"], victim: str
+) -> None:
+    """The preemptor borrows the spare quota and a borrower ends, or it stays within the nominal quota of its queue."""
+    preemption = ClusterQueuePreemption("LowerPriority", "Any", borrow_within_cohort)
+    snapshot = Snapshot([cpu_queue("lender", 3, preemption), cpu_queue("borrower", 0), cpu_queue("spare", 1)])
+    snapshot.add_workload(running_workload("own", "lender", CPU, 2))
+    snapshot.add_workload(running_workload("borrowed", "borrower", CPU, 2))
+    assert target_names(snapshot, "lender", pending_workload("new", 2, priority=5), 2) == {victim}
