@@ -154,6 +154,7 @@ class NodeTable:
         With a budget, undecided nodes are judged one by one, and the rejecting ones are left out. Those that remain
         when the budget is spent are left out too; unjudged() has them, and judge_more() continues with them.
         """
+        self._unfinished.pop(shape, None)  # of an earlier call, which need not be continued if this one ends in time
         fits = self._table.fits(shape)
         rank = score(self._table, shape, pending)
         rank += (fits == ADMITTED) * _ADMITTED_BONUS

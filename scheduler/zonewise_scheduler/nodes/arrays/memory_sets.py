@@ -83,8 +83,8 @@ def memory_sets_rows(view: ArrayView, rows: I64, steps: Sequence[MemoryStep]) ->
     for zones, indices in _by_zone_count(view, rows):
         selected = rows[indices]
         types = {index for step in steps for index, _ in step.amounts}
-        free = {index: np.ascontiguousarray(view.free[index, :zones].take(selected, axis=1).T) for index in types}
-        total = {index: np.ascontiguousarray(view.total[index, :zones].take(selected, axis=1).T) for index in types}
+        free = {index: view.free[index, :zones].take(selected, axis=1) for index in types}
+        total = {index: view.total[index, :zones].take(selected, axis=1) for index in types}
         assigned = view.assigned[selected] & ((1 << zones) - 1)
         fits[indices] = _fit_all(_Memory(zones, free, total, assigned), steps)
     return fits
@@ -105,13 +105,13 @@ class _Sets(NamedTuple):
 
     masks: I64
     members: F64
-    """(zones, sets): 1 where the set has the zone. Sums of bytes are exact below 8 PiB."""
+    """(sets, zones): 1 where the set has the zone. Sums of bytes are exact below 8 PiB."""
 
 
 @lru_cache(maxsize=MAX_ZONES * MAX_ZONES)
 def _sets(zones: int, size: int) -> _Sets:
     masks = np.array([mask for mask in range(1 << zones) if mask.bit_count() == size], np.int64)
-    return _Sets(masks, (masks >> np.arange(zones)[:, None] & 1).astype(np.float64))
+    return _Sets(masks, (masks[:, None] >> np.arange(zones) & 1).astype(np.float64))
 
 
 class _Reusable(NamedTuple):
@@ -129,12 +129,14 @@ class _Memory:
 
     zones: int
     free: dict[int, I64]
-    """By type, (rows, zones)."""
+    """By type, (zones, rows)."""
     total: dict[int, I64]
     assigned: I64
     """(rows,): zones with assigned memory."""
     groups: list[I64] = field(default_factory=list["I64"])
     """(rows,): sets of several zones that allocate together; 0: none."""
+    grouped: I64 | None = None
+    """(rows,): the zones of all these sets; None: there are none."""
     reusable: list[_Reusable] = field(default_factory=list[_Reusable])
     """Of distinct sets in each row."""
 
@@ -147,21 +149,27 @@ class _Memory:
         """Return some of the rows."""
         return _Memory(
             self.zones,
-            _select(self.free, rows),
-            _select(self.total, rows),
+            {index: array.take(rows, axis=1) for index, array in self.free.items()},
+            {index: array.take(rows, axis=1) for index, array in self.total.items()},
             self.assigned[rows],
             [groups[rows] for groups in self.groups],
-            [_Reusable(entry.masks[rows], _select(entry.left, rows)) for entry in self.reusable],
+            None if self.grouped is None else self.grouped[rows],
+            [
+                _Reusable(entry.masks[rows], {index: left[rows] for index, left in entry.left.items()})
+                for entry in self.reusable
+            ],
         )
 
     def widths(self, amounts: IndexedAmounts) -> I64:
         """Return (rows,): how many zones suffice by their totals; all zones if that is too little."""
         widths = np.full(self.rows, self.zones)
-        wide = np.arange(self.rows)
-        for size in range(1, self.zones):
+        in_one = [self.total[index] >= amount for index, amount in amounts]
+        widths[np.logical_or.reduce(np.logical_and.reduce(in_one))] = 1
+        wide = np.flatnonzero(widths > 1)
+        for size in range(2, self.zones) if wide.size else ():
             members = _sets(self.zones, size).members
-            enough = [self.total[index][wide] @ members >= amount for index, amount in amounts]
-            suffices = np.logical_and.reduce(enough).any(axis=1)
+            enough = [members @ self.total[index].take(wide, axis=1) >= amount for index, amount in amounts]
+            suffices = np.logical_or.reduce(np.logical_and.reduce(enough))
             widths[wide[suffices]] = size
             wide = wide[~suffices]
             if not wide.size:
@@ -170,39 +178,52 @@ class _Memory:
 
     def best_sets(self, amounts: IndexedAmounts, widths: I64, *, preferred_only: bool) -> I64:
         """Return (rows,): the best set for all amounts; 0: there is none."""
-        best = np.zeros(self.rows, np.int64)
-        for size in np.unique(widths).tolist():
-            rows = np.flatnonzero(widths == size)
-            best[rows] = self.select(rows).lowest_sets(amounts, size)
+        best = np.where(widths == 1, self.lowest_zones(amounts), 0)
+        for size in range(2, self.zones + 1):
+            self._complete(best, widths == size, amounts, size)
         for size in () if preferred_only else range(1, self.zones + 1):
-            rows = np.flatnonzero((best == 0) & (widths != size))
-            if rows.size:
-                best[rows] = self.select(rows).lowest_sets(amounts, size)
+            self._complete(best, (best == 0) & (widths != size), amounts, size)
         return best
 
+    def _complete(self, best: I64, searched: Bools, amounts: IndexedAmounts, size: int) -> None:
+        """Write the lowest set of so many zones of each searched row."""
+        rows = np.flatnonzero(searched)
+        if rows.size:
+            memory = self.select(rows)
+            best[rows] = memory.lowest_zones(amounts) if size == 1 else memory.lowest_sets(amounts, size)
+
+    def lowest_zones(self, amounts: IndexedAmounts) -> I64:
+        """Return (rows,): the lowest zone in no group that has all amounts, as a set; 0: there is none."""
+        fits = np.ones((self.zones, self.rows), np.bool_)
+        zones = 1 << np.arange(self.zones, dtype=np.int64)[:, None]
+        for index, amount in amounts:
+            available = self.free[index]
+            for entry in self.reusable:
+                available = available + np.where(entry.masks == zones, entry.left[index], 0)
+            fits &= available >= amount
+        sets = np.packbits(fits, axis=0, bitorder="little")[0].astype(np.int64)
+        if self.grouped is not None:
+            sets &= ~self.grouped
+        return sets & -sets
+
     def lowest_sets(self, amounts: IndexedAmounts, size: int) -> I64:
-        """Return (rows,): the lowest set of so many zones that has all amounts; 0: there is none."""
+        """Return (rows,): the lowest set of so many zones, of several, that has all amounts; 0: there is none."""
         sets = _sets(self.zones, size)
         fits = self._allowed(sets, size)
         for index, amount in amounts:
-            sums: NDArray[Any] = self.free[index] @ sets.members
+            sums: NDArray[Any] = sets.members @ self.free[index]
             for entry in self.reusable:
                 rows = np.flatnonzero(np.bitwise_count(entry.masks) == size)
-                sums[rows, np.searchsorted(sets.masks, entry.masks[rows])] += entry.left[index][rows]
+                sums[np.searchsorted(sets.masks, entry.masks[rows]), rows] += entry.left[index][rows]
             fits &= sums >= amount
-        return np.where(fits.any(axis=1), sets.masks[fits.argmax(axis=1)], 0)
+        return np.where(np.logical_or.reduce(fits), sets.masks[fits.argmax(axis=0)], 0)
 
     def _allowed(self, sets: _Sets, size: int) -> Bools:
-        """Tell, (rows, sets), which sets of a size the groups allow (MemoryView.zone_sets)."""
-        if size > 1:
-            allowed = (self.assigned[:, None] & sets.masks) == 0
-            for groups in self.groups:
-                rows = np.flatnonzero(np.bitwise_count(groups) == size)
-                allowed[rows, np.searchsorted(sets.masks, groups[rows])] = True
-            return allowed
-        allowed = np.ones((self.rows, sets.masks.size), np.bool_)
+        """Tell, (sets, rows), which sets of several zones the groups allow (MemoryView.zone_sets)."""
+        allowed: Bools = (self.assigned & sets.masks[:, None]) == 0
         for groups in self.groups:
-            allowed &= (groups[:, None] & sets.masks) == 0
+            rows = np.flatnonzero(np.bitwise_count(groups) == size)
+            allowed[np.searchsorted(sets.masks, groups[rows]), rows] = True
         return allowed
 
     def allocate(self, step: MemoryStep, chosen: I64) -> None:
@@ -211,17 +232,27 @@ class _Memory:
             left = np.full(self.rows, amount)
             for entry in self.reusable:
                 left -= np.where(entry.masks == chosen, entry.left[index], 0)
-            left = np.maximum(left, 0)
-            free = self.free[index]
-            for zone in range(self.zones):
-                taken = np.minimum(free[:, zone], left) * (chosen >> zone & 1)
-                free[:, zone] -= taken
-                left -= taken
+            self._take(index, np.maximum(left, 0), chosen)
         self._update_reusable(step, chosen)
         self.assigned = self.assigned | chosen
         several = np.where(np.bitwise_count(chosen) > 1, chosen, 0)
         if several.any():
             self.groups.append(several)
+            self.grouped = several if self.grouped is None else self.grouped | several
+
+    def _take(self, index: int, amounts: I64, chosen: I64) -> None:
+        """Take an amount of each row from its set, the lowest zone first."""
+        free = self.free[index]
+        zones = np.bitwise_count(chosen - 1)  # the position, of a single zone
+        is_single = chosen & (chosen - 1) == 0
+        rows = np.flatnonzero(is_single)
+        free[zones[rows], rows] -= amounts[rows]
+        rows = np.flatnonzero(~is_single)
+        left, sets = amounts[rows], chosen[rows]
+        for zone in range(self.zones) if rows.size else ():
+            taken = np.minimum(free[zone, rows], left) * (sets >> zone & 1)
+            free[zone, rows] -= taken
+            left -= taken
 
     def _update_reusable(self, step: MemoryStep, chosen: I64) -> None:
         """Update what ended init containers leave (updatePodReusableMemory)."""
@@ -254,7 +285,3 @@ def _fit_all(memory: _Memory, steps: Sequence[MemoryStep]) -> Bools:
         memory.allocate(step, chosen)
     fits[remaining] = True
     return fits
-
-
-def _select(arrays: dict[int, I64], rows: I64) -> dict[int, I64]:
-    return {index: array[rows] for index, array in arrays.items()}

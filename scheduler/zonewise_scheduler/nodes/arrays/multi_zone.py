@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zonewise_scheduler.nodes.arrays.layout import CPU, ZoneLocality
+from zonewise_scheduler.nodes.arrays.unaligned_memory import CHECKS_GROUPS_SINCE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from zonewise_scheduler.nodes.arrays.alignment_request import AlignmentRequest, AlignmentStep, IndexedAmounts
     from zonewise_scheduler.nodes.arrays.array_view import ArrayView
@@ -77,33 +78,89 @@ def reuse_misaligns(view: ArrayView, request: AlignmentRequest) -> Bools:
     """Tell which rows reject a pod since an ordinary init container needs more zones than the next step with CPUs.
 
     A hint of the next step must contain all zones with reusable CPUs, and a preferred one has no more zones than its
-    own CPUs need (generateCPUTopologyHints).
+    own CPUs need (generateCPUTopologyHints). With align-by-socket one may have more, but memory that a single zone
+    could have prefers single zones. If no set has the memory it prefers none, and the kubelet rejects the pod later:
+    not before 1.32, which allocates memory across groups.
     """
     misaligned = np.zeros(view.rows, np.bool_)
-    if view.layout.policies.align_by_package:
+    policies = view.layout.policies
+    if policies.align_by_package and policies.release < CHECKS_GROUPS_SINCE:
         return misaligned
     steps = [(step, amount) for step in request.steps for index, amount in step.hinted if index == CPU]
-    for (step, cpus), (_, next_cpus) in pairwise(steps):
+    for (step, cpus), (next_step, next_cpus) in pairwise(steps):
         if step.is_init and next_cpus < cpus:
-            misaligned |= _zones_needed(view, cpus) > _zones_needed(view, next_cpus)
+            needed = _zones_needed(view, cpus)
+            if policies.align_by_package:
+                misaligned |= (needed > 1) & _prefers_single_zones(view, next_step)
+            else:
+                misaligned |= needed > _zones_needed(view, next_cpus)
     return misaligned
 
 
+def unextended_rows(failed: FailedRows) -> Bools:
+    """Tell which rows reject a whole pod since a container lacks free memory in the pod's zones.
+
+    1. All resources prefer the same sets, of several zones each. The kubelet aligns the pod to one of them.
+    2. In each of them some container finds too little free memory: what it may reuse does not count.
+    3. The Memory Manager then extends the set. The result must be one that the container prefers (Allocate).
+    4. But the container's memory prefers single zones.
+    """
+    step, layout = failed.step, failed.view.layout
+    rejected = failed.none()
+    rows = _without_single_zones(failed, step.hinted)
+    hinted = tuple(entry for entry in step.hinted if layout.localities[entry[0]] is not ZoneLocality.ANYWHERE)
+    mixed = any(layout.localities[index] is ZoneLocality.MIXED for index, _ in hinted)
+    if not rows.size or not _requires_more(step.own_memory, dict(hinted)) or mixed or layout.packages:
+        return rejected
+    if failed.view.zones > MAX_ZONES:
+        return rejected
+    for selected, narrow in _by_narrow_containers(failed.select(rows)):
+        peaks = _own_peaks(step.own_memory, narrow)
+        required = tuple((index, max(amount, peaks.get(index, 0))) for index, amount in hinted)
+        candidates = failed.select(rows[selected])
+        view = failed.view.select(candidates.in_view)
+        is_aligned = _has_common_preference(view, candidates.amounts, hinted, pinned=True)
+        suffices = _has_common_preference(view, candidates.amounts, hinted, pinned=True, required=required)
+        rejected[rows[selected]] = is_aligned & ~suffices & ~view.grouped
+    return rejected
+
+
+def _by_narrow_containers(failed: FailedRows) -> Iterator[tuple[I64, list[bool]]]:
+    """Yield failed rows, by index, and which containers of a pod have memory there that prefers single zones."""
+    view = failed.view.select(failed.in_view)
+    narrow = np.array([_prefers_single_zones(view, container) for container in failed.step.own_memory])
+    patterns, inverse = np.unique(narrow, axis=1, return_inverse=True)
+    for number, pattern in enumerate(patterns.T.tolist()):
+        yield np.flatnonzero(inverse.reshape(-1) == number), pattern
+
+
+def _prefers_single_zones(view: ArrayView, step: AlignmentStep) -> Bools:
+    """Tell in which rows a single zone could have the memory of a step, by its totals."""
+    suffices = [view.total[index] >= amount for index, amount in step.hinted if view.layout.is_memory(index)]
+    return np.logical_or.reduce(np.logical_and.reduce(suffices)) if suffices else np.zeros(view.rows, np.bool_)
+
+
 def _requires_more(containers: tuple[AlignmentStep, ...], amounts: dict[int, int]) -> bool:
-    """Tell whether containers of one pod require more memory to be free than the pod's amounts, or other types.
+    """Tell whether containers of one pod require more memory to be free than the pod's amounts, or other types."""
+    return any(peak > amounts.get(index, 0) for index, peak in _own_peaks(containers).items())
+
+
+def _own_peaks(containers: tuple[AlignmentStep, ...], counted: Sequence[bool] = ()) -> dict[int, int]:
+    """Return the most memory, by type, that must be free at first for all containers, or for some of them.
 
     All are allocated from the same zones. Of several zones, the Memory Manager does not count reusable memory as free
     (isAffinitySatisfyRequest): each container's own amount must be free before it takes what it may reuse.
     """
     held: dict[int, int] = defaultdict(int)
     reusable: dict[int, int] = defaultdict(int)
-    for container in containers:
+    peaks: dict[int, int] = defaultdict(int)
+    for container, is_counted in zip(containers, counted or [True] * len(containers), strict=True):
         for index, amount in container.hinted:
-            if held[index] + amount > amounts.get(index, 0):
-                return True
+            if is_counted:
+                peaks[index] = max(peaks[index], held[index] + amount)
             held[index] += max(0, amount - reusable[index])
             reusable[index] = max(reusable[index], amount) if container.is_init else max(0, reusable[index] - amount)
-    return False
+    return peaks
 
 
 def _without_single_zones(failed: FailedRows, hinted: IndexedAmounts) -> I64:
@@ -126,11 +183,18 @@ def _without_single_zones(failed: FailedRows, hinted: IndexedAmounts) -> I64:
     return remaining[~np.logical_and.reduce(suffices).any(axis=0)]
 
 
-def _has_common_preference(view: ArrayView, left: ZoneAmounts, hinted: IndexedAmounts, *, pinned: bool) -> Bools:
-    """Tell which rows have a set of zones that every resource prefers."""
+def _has_common_preference(
+    view: ArrayView,
+    left: ZoneAmounts,
+    hinted: IndexedAmounts,
+    *,
+    pinned: bool,
+    required: IndexedAmounts | None = None,
+) -> Bools:
+    """Tell which rows have a set of zones that every resource prefers, with as much of each as is required."""
     fits = np.zeros(view.rows, np.bool_)
     for size, rows in _rows_by_width(view, hinted):
-        fits[rows] = _any_set_suffices(_amounts_in_sets(left, rows, size, pinned=pinned), hinted, size)
+        fits[rows] = _any_set_suffices(_amounts_in_sets(left, rows, size, pinned=pinned), required or hinted, size)
     return fits
 
 

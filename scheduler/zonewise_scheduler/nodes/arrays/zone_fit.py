@@ -17,7 +17,7 @@ import numpy as np
 from zonewise_scheduler.nodes.arrays.failed_rows import FailedRows
 from zonewise_scheduler.nodes.arrays.layout import CPU, ZoneLocality
 from zonewise_scheduler.nodes.arrays.memory_sets import memory_sets_rows, memory_steps, own_memory_rows
-from zonewise_scheduler.nodes.arrays.multi_zone import multi_zone_rows, reuse_misaligns
+from zonewise_scheduler.nodes.arrays.multi_zone import multi_zone_rows, reuse_misaligns, unextended_rows
 from zonewise_scheduler.nodes.arrays.unaligned_memory import (
     CHECKS_GROUPS_SINCE,
     hints_near_devices,
@@ -122,7 +122,9 @@ def _fit_steps(
         failed = np.flatnonzero((lowest < 0) & deciding)
         if failed.size:
             failed_rows = FailedRows(view, step, rows[failed], left, failed)
-            several, unclear = _fit_several_zones(failed_rows, may_reuse=request.reuses and index > 0)
+            several, unclear = _fit_several_zones(
+                failed_rows, may_reuse=request.reuses and index > 0, counts_cpus=request.counts_cpus
+            )
             fits[rows[failed]] = np.where(unclear | (several & (not is_last)), UNDECIDED, several)
             deciding[failed] = False
         zones[index, rows] = np.where(deciding, lowest, NO_ZONE)
@@ -165,11 +167,17 @@ def _order_unclear(view: ArrayView, request: AlignmentRequest) -> Bools:
     return view.split_cores if with_cpus > 1 else np.zeros(view.rows, np.bool_)
 
 
-def _fit_several_zones(failed: FailedRows, *, may_reuse: bool) -> tuple[Bools, Bools]:
-    """Return the failed rows that several zones serve, and those that the arrays cannot decide."""
+def _fit_several_zones(failed: FailedRows, *, may_reuse: bool, counts_cpus: bool) -> tuple[Bools, Bools]:
+    """Return the failed rows that several zones serve, and those that the arrays cannot decide.
+
+    `counts_cpus`: the step has all CPUs that have hints.
+    """
     step, layout = failed.step, failed.view.layout
     if layout.policies.topology in {"none", "best-effort"}:
-        return unaligned_memory_rows(failed)
+        several, unclear = unaligned_memory_rows(failed)
+        if layout.policies.topology == "best-effort" and step.sums_memory and counts_cpus:
+            unclear &= ~unextended_rows(failed)
+        return several, unclear
     if not (is_strict(layout, step.hinted) or (layout.packages and _checks_groups(layout, step.hinted))):
         return failed.none(), failed.every()
     several, unclear = failed.none(), failed.none()
@@ -181,6 +189,8 @@ def _fit_several_zones(failed: FailedRows, *, may_reuse: bool) -> tuple[Bools, B
     if layout.policies.topology == "single-numa-node":
         return several, unclear
     several, undecided = multi_zone_rows(failed, may_reuse=may_reuse)
+    if step.sums_memory:
+        undecided &= ~unextended_rows(failed)
     return several & ~unclear, undecided | unclear
 
 

@@ -142,6 +142,15 @@ def test_judgement_goes_on_after_the_budget() -> None:
     assert table.unjudged(TEN_CPUS, names) == []
 
 
+def test_shapes_of_finished_calls_are_not_continued() -> None:
+    """Once a call judges all nodes it needs, no time goes to what an earlier call has left out."""
+    table = table_with(a=GROUPED, b=GROUPED)
+    assert _judged(table, _budget(0)) == []
+    assert next(table.by_score(TEN_CPUS, (), "ab", _budget(1))) == "a"
+    assert not table.judge_more(_budget(5))
+    assert table.unjudged(TEN_CPUS, "ab") == ["b"]
+
+
 def test_stored_rejections_need_no_judgement() -> None:
     """A node that has rejected the pod since its last change is returned for its reason, and is not unjudged."""
     table = table_with(a=GROUPED, b=GROUPED)

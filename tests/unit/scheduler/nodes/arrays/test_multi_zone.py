@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from benchmarks.fit_cluster import EIGHT_ZONES, kind, states
 from benchmarks.fit_layouts import shapes
+from support.any_nodes import UNIT, kinds
+from support.any_nodes import state as any_state
 from support.fit_nodes import container, node, pod
 from zonewise_scheduler.admission.admit import admit
+from zonewise_scheduler.admission.node import idle_node
+from zonewise_scheduler.admission.pod import Container, PodShape
 from zonewise_scheduler.nodes.arrays.state_table import NodeStateTable
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.admission.node import NodeState
-    from zonewise_scheduler.admission.pod import PodShape
+    from zonewise_common.k8s.podspec import Role
+    from zonewise_scheduler.admission.node import NodeKind, NodeState
 
 
 def _fits(cluster: list[NodeState], shape: PodShape) -> list[int]:
@@ -59,3 +66,63 @@ def test_reusable_cpus_of_more_zones_than_the_next_container_needs() -> None:
     assert _fits([idle], wide) == [-1]
     distributed = replace(idle.kind, policies=idle.kind.policies._replace(distribute_across_zones=True))
     assert _fits([idle._replace(kind=distributed)], narrow) == [False]
+
+
+_ROLES: st.SearchStrategy[Role] = st.sampled_from(["init", "init", "app", "app", "sidecar"])
+
+
+@st.composite
+def _wide_pods(draw: st.DrawFn) -> PodShape:
+    """Draw a pod with exclusive CPUs and memory, of which containers often need several zones."""
+    roles: list[Role] = sorted(draw(st.lists(_ROLES, min_size=1, max_size=4)), key=lambda role: role == "app")
+    containers: list[Container] = []
+    roles.append("app")
+    for number, role in enumerate(roles):
+        cpus, memory = draw(st.sampled_from([1, 2, 4, 6, 8, 10, 12])), draw(st.sampled_from([1, 2, 4, 7, 10, 14]))
+        amounts = (("hugepages-2Mi", UNIT),) * draw(st.integers(0, 1)) + (("memory", memory * UNIT),)
+        containers.append(Container(f"c{number}", role, cpus * 1000, amounts))
+    return PodShape(tuple(containers), "Guaranteed")
+
+
+def _assert_agrees(kind: NodeKind, seed: int, shape: PodShape, **policies: object) -> None:
+    source = random.Random(seed)
+    kind = replace(kind, policies=kind.policies._replace(memory="Static", pod_level_managers=False, **policies))
+    groups = tuple(1 << zone for zone in kind.zones)
+    cluster = [any_state(kind, source) for _ in range(8)]
+    cluster += [state._replace(memory_groups=groups, memory_assigned=0) for state in cluster]
+    for fits, state in zip(_fits(cluster, shape), cluster, strict=True):
+        assert fits in {-1, admit(state, shape).admitted}
+
+
+@given(kinds(("best-effort", "restricted")), st.integers(0, 1 << 32), _wide_pods())
+def test_whole_pods_whose_containers_reuse_memory(kind: NodeKind, seed: int, shape: PodShape) -> None:
+    """What the arrays decide of a whole pod is the kubelet's verdict, whatever its containers leave to each other."""
+    _assert_agrees(kind, seed, shape, scope="pod")
+
+
+@given(kinds(("restricted",)), st.integers(0, 1 << 32), _wide_pods())
+def test_reusable_cpus_of_whole_packages(kind: NodeKind, seed: int, shape: PodShape) -> None:
+    """What the arrays decide with align-by-socket is the kubelet's verdict, in whatever release."""
+    _assert_agrees(kind, seed, shape, scope="container", align_by_package=True, cpu="static")
+
+
+@pytest.mark.parametrize("topology", ["best-effort", "restricted"])
+def test_memory_that_a_container_may_not_reuse(topology: str) -> None:
+    """Of several zones, memory must be free though an init container has left it; else the kubelet rejects the pod."""
+    idle = node(4, 8, topology=topology, scope="pod", cpu="static", memory="Static")
+    half = idle.kind.allocatable[0][-1] // 2 >> 30
+    init = container("i", cpus=2, gib=3 * half, role="init")
+    narrow = pod(init, *(container(name, cpus=12, gib=half + 1) for name in "ab"))
+    assert _fits([idle], narrow) == [admit(idle, narrow).admitted]
+
+
+def test_reusable_cpus_and_memory_of_a_single_zone() -> None:
+    """With align-by-socket a hint for CPUs may have more zones than they need, but memory prefers single zones."""
+    name = "init container wider than a zone, 3 containers"
+    base = kind(EIGHT_ZONES, "restricted")
+    policies = base.policies._replace(align_by_package=True)
+    cluster = states(replace(base, policies=policies), EIGHT_ZONES, 20)
+    cluster.append(idle_node(cluster[0].kind))
+    assert (
+        _fits(cluster, shapes()[name]) == [False] * 21 == [admit(state, shapes()[name]).admitted for state in cluster]
+    )
