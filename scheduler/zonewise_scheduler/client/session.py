@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -46,6 +47,15 @@ class Session(NamedTuple):
     def scope(self) -> str | None:
         """Return the namespace of lists; None: all namespaces."""
         return None if self.all_namespaces else self.namespace
+
+    def now(self) -> float:
+        """Return the time of the API server's last response, in seconds since 1970; before it, that of this machine.
+
+        Times in objects are by the clocks of the cluster. This machine's may differ, as does that of a cluster which
+        runs faster than time.
+        """
+        server_time = self.client.server_time
+        return time.time() if server_time is None else server_time
 
     def list(
         self, resource: Resource, *, scope: str | None = None, label_selector: str = "", field_selector: str = ""
