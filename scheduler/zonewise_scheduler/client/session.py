@@ -149,13 +149,20 @@ def _default_kubeconfig(environ: Mapping[str, str]) -> Path:
 
 
 def _read_api(arguments: Namespace, config: Config, environ: Mapping[str, str]) -> ReadApi:
+    from zonewise_common.kube.credentials import checked_token
+    from zonewise_common.kube.errors import ConfigError
     from zonewise_scheduler.client.read_api import ReadApi, proxied_read_api
 
+    token = environ.get(READ_API_TOKEN_VARIABLE, "")
+    try:
+        token = token and checked_token(token)
+    except ConfigError as error:
+        raise CommandError(f"${READ_API_TOKEN_VARIABLE}: {error}") from error
     url = getattr(arguments, "server", "") or environ.get(READ_API_VARIABLE, "")
     if url:
-        return ReadApi.at(url, environ.get(READ_API_TOKEN_VARIABLE, ""))
+        return ReadApi.at(url, token)
     namespace = getattr(arguments, "controller_namespace", "zonewise")
-    return proxied_read_api(config, namespace, environ.get(READ_API_TOKEN_VARIABLE, ""))
+    return proxied_read_api(config, namespace, token)
 
 
 def _advice(error: Exception) -> str:
