@@ -117,7 +117,7 @@ def pod_conditions(cluster: HealthCluster, name: str) -> dict[str, Any]:
 def explained(cluster: HealthCluster, reference: str) -> str:
     """What `zonewise explain` prints."""
     with contextlib.closing(ReadApi.at("http://127.0.0.1:1", "")) as read_api:
-        description = explain(Session(cluster.client, read_api, cluster.namespace), reference, time.time())
+        description = explain(Session(cluster.client, read_api, cluster.namespace), reference)
     assert description is not None
     return render_description(description, "table", Terminal())
 

@@ -68,6 +68,11 @@ class Client:
         """
         return self._transport.failures
 
+    @property
+    def server_time(self) -> float | None:
+        """Return the time of the last response by the server's clock, in seconds since 1970; None: it is unknown."""
+        return self._transport.server_time
+
     # --- reading
 
     @overload

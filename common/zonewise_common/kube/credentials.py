@@ -97,11 +97,16 @@ class KubeconfigToken:
         return "LoadedToken(...)"
 
 
-def _bearer(token: str) -> str:
+def checked_token(token: str) -> str:
+    """Return a token without the space around it. Raises ConfigError, which does not quote it."""
     token = token.strip()
     if not token:
         raise ConfigError("the token is empty")
     if not token.isascii() or not token.isprintable():
         # http.client would reject it too, with a message that quotes it
         raise ConfigError("the token has characters that a header cannot have")
-    return f"Bearer {token}"
+    return token
+
+
+def _bearer(token: str) -> str:
+    return f"Bearer {checked_token(token)}"

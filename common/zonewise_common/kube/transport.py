@@ -7,6 +7,7 @@ import ssl
 import threading
 import time
 from collections import Counter
+from email.utils import parsedate_to_datetime
 from http.client import HTTPException
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
@@ -40,6 +41,8 @@ class Transport:
         self._connections = ConnectionPool(config)
         self._lock = threading.Lock()
         self._failures: Counter[tuple[str, str]] = Counter()
+        self._date = ""
+        """Of the last response that had one."""
 
     @property
     def failures(self) -> dict[tuple[str, str], int]:
@@ -49,6 +52,17 @@ class Transport:
         """
         with self._lock:
             return dict(self._failures)
+
+    @property
+    def server_time(self) -> float | None:
+        """Return the time of the last response by the server's clock, in seconds since 1970; None: it has sent none.
+
+        It is the header Date, which has whole seconds (RFC 9110, section 6.6.1).
+        """
+        try:
+            return parsedate_to_datetime(self._date).timestamp()
+        except (ValueError, TypeError, OverflowError):
+            return None
 
     def request(
         self,
@@ -119,11 +133,13 @@ class Transport:
         self, deadline: float, method: str, target: str, body: bytes | None, headers: dict[str, str]
     ) -> ServerResponse:
         try:
-            return self._connections.request(deadline, method, target, body, headers)
+            response = self._connections.request(deadline, method, target, body, headers)
         except (OSError, HTTPException, UnicodeError) as error:  # the last for an invalid host name
             if isinstance(error, ssl.SSLError):
                 self._connections.reload_certificates()
             raise TransportError(f"{method} {target.partition('?')[0]}: {_detail(error)}") from error
+        self._date = response.headers.get("Date", self._date)
+        return response
 
 
 class Stream:

@@ -180,7 +180,7 @@ def format_response(response: Response, *, keep_alive: bool, with_body: bool = T
     lines = [
         f"HTTP/1.1 {response.status} {HTTPStatus(response.status).phrase}",
         "Server: zonewise",
-        f"Date: {_date(time.time())}",
+        f"Date: {http_date(time.time())}",
     ]
     if response.status != 304:  # RFC 9110 section 15.4.5: its headers would be those of the body that it lacks
         lines.append(f"Content-Type: {response.content_type}")
@@ -197,7 +197,7 @@ def format_response(response: Response, *, keep_alive: bool, with_body: bool = T
     return head + response.body if with_body else head
 
 
-def _date(seconds: float) -> str:
+def http_date(seconds: float) -> str:
     """Return a date as RFC 9110 section 5.6.7 has it, whatever the locale."""
     utc = time.gmtime(seconds)
     day = f"{_DAYS[utc.tm_wday]}, {utc.tm_mday:02} {_MONTHS[utc.tm_mon - 1]} {utc.tm_year}"

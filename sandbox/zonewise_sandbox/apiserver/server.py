@@ -68,7 +68,7 @@ class ApiServer:
         number of events for watches of older versions, `bookmark_interval` the seconds between bookmarks. With `alpha`
         it serves scheduling.k8s.io/v1alpha2, as with --runtime-config. `resolve` returns the address of a service that
         a webhook has, from its namespace, name and port; `services` that of a service behind the proxy. `clock` is that
-        of the times in objects, in seconds since 1970.
+        of the times in objects and of the header Date, in seconds since 1970.
         """
         self._token = token
         self.store = Store(history, clock)
@@ -80,7 +80,7 @@ class ApiServer:
             self.create("", "namespaces", {"metadata": {"name": name}})
         for definition in read_definitions(crds):
             self.create(*DEFINITION.resource, definition)
-        self._listener = _Listener(("127.0.0.1", port), self._router)
+        self._listener = _Listener(("127.0.0.1", port), self._router, clock)
         self._thread = threading.Thread(
             target=self._listener.serve_forever, args=(0.05,), name="api-server", daemon=True
         )
@@ -165,8 +165,8 @@ class _Listener(socketserver.ThreadingTCPServer):
     block_on_close = False
     request_queue_size = 128
 
-    def __init__(self, address: tuple[str, int], router: Router) -> None:
-        self.router = router
+    def __init__(self, address: tuple[str, int], router: Router, clock: Callable[[], float]) -> None:
+        self.router, self.clock = router, clock
         self._connections: set[socket.socket] = set()
         self._lock = threading.Condition()
         super().__init__(address, _Connection)
@@ -228,8 +228,8 @@ class _Connection(socketserver.StreamRequestHandler):
             return False
         response = self._listener.router.handle(request)
         if response.stream is None:
-            write_response(self.wfile, response)
+            write_response(self.wfile, response, self._listener.clock())
         else:
             with contextlib.closing(response.stream):
-                write_stream(self.wfile, response, connection)
+                write_stream(self.wfile, response, self._listener.clock(), connection)
         return not request.close

@@ -11,6 +11,8 @@ from http.client import responses
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
+from zonewise_common.service.http_messages import http_date
+
 if TYPE_CHECKING:
     import socket
     from collections.abc import Generator, Iterator
@@ -73,16 +75,16 @@ def read_request(reader: BufferedIOBase, writer: BufferedIOBase) -> Request | No
     return Request(method, unquote(path), parameters, headers, _read_body(reader, headers), close)
 
 
-def write_response(writer: BufferedIOBase, response: Response) -> None:
-    """Write a response with a body."""
-    head = _head(response, f"Content-Length: {len(response.body)}\r\n")
+def write_response(writer: BufferedIOBase, response: Response, now: float) -> None:
+    """Write a response with a body; `now`: seconds since 1970 for its Date."""
+    head = _head(response, now, f"Content-Length: {len(response.body)}\r\n")
     writer.write(head + response.body)
     writer.flush()
 
 
-def write_stream(writer: BufferedIOBase, response: Response, connection: socket.socket) -> None:
+def write_stream(writer: BufferedIOBase, response: Response, now: float, connection: socket.socket) -> None:
     """Write a response chunk by chunk, until its end or until the client has closed the connection."""
-    writer.write(_head(response, "Transfer-Encoding: chunked\r\n"))
+    writer.write(_head(response, now, "Transfer-Encoding: chunked\r\n"))
     writer.flush()
     for chunk in response.stream or ():
         if chunk:
@@ -94,12 +96,12 @@ def write_stream(writer: BufferedIOBase, response: Response, connection: socket.
     writer.flush()
 
 
-def _head(response: Response, framing: str) -> bytes:
+def _head(response: Response, now: float, framing: str) -> bytes:
     more = "".join(f"{name}: {value}\r\n" for name, value in response.headers)
     reason = responses.get(response.status, "")
     text = (
         f"HTTP/1.1 {response.status} {reason}\r\nContent-Type: {response.content_type}\r\n"
-        f"Cache-Control: no-cache, private\r\n{more}{framing}\r\n"
+        f"Cache-Control: no-cache, private\r\nDate: {http_date(now)}\r\n{more}{framing}\r\n"
     )
     return text.encode("latin-1")
 

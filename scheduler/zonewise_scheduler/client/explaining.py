@@ -36,29 +36,29 @@ _NODE_KINDS = frozenset({"node", "nodes", "no"})
 _JOB_KINDS = frozenset({"", "job", "jobs", "job.batch"})
 
 
-def explain(session: Session, reference: str, now: float) -> Description | None:
+def explain(session: Session, reference: str) -> Description | None:
     """Return what there is to say about a job, pod or node; None: nothing has this name. Raises KubeError."""
     kind, _, name = reference.rpartition("/")
     if kind in _POD_KINDS:
-        return _pod(session, name, now)
+        return _pod(session, name)
     if kind in _NODE_KINDS:
         return _node(session, name)
     job = find_job(session, reference)
     if job is not None:
-        return _job(session, job, now)
-    return _without_workload(session, kind, name, now)
+        return _job(session, job)
+    return _without_workload(session, kind, name)
 
 
-def _without_workload(session: Session, kind: str, name: str, now: float) -> Description | None:
+def _without_workload(session: Session, kind: str, name: str) -> Description | None:
     if kind in _JOB_KINDS and (obj := session.find(JOBS, name, namespace=session.namespace)) is not None:
         facts = read_dependent_job(obj, lambda other: session.find(JOBS, other, namespace=session.namespace))
         if facts is not None:
-            return describe_job(facts, JobContextFacts(events=list(_events(session, facts, []))), now)
-        return _unqueued_job(session, obj, now)
-    return None if kind else _pod(session, name, now) or _node(session, name)
+            return describe_job(facts, JobContextFacts(events=list(_events(session, facts, []))), session.now())
+        return _unqueued_job(session, obj)
+    return None if kind else _pod(session, name) or _node(session, name)
 
 
-def _job(session: Session, job: JobFacts, now: float) -> Description:
+def _job(session: Session, job: JobFacts) -> Description:
     notes: list[str] = []
     row: Json | None = None
     if job.state != FINISHED:
@@ -79,7 +79,7 @@ def _job(session: Session, job: JobFacts, now: float) -> Description:
         [] if faults else list(without_fault({pod.node: nodes.get(pod.node, {}) for pod in pods if pod.has_failed}))
     )
     context = JobContextFacts(explanation, others, pods, problems, events, notes, faults, without)
-    return describe_job(job, context, now)
+    return describe_job(job, context, session.now())
 
 
 def _others(session: Session, keys: tuple[str, ...]) -> Iterator[tuple[str, JobFacts]]:
@@ -134,7 +134,7 @@ def _is_of_an_earlier_job(event: Json, job: JobFacts) -> bool:
     return bool(job.uid and involved.get("uid") and involved.get("name") == job.name and involved["uid"] != job.uid)
 
 
-def _unqueued_job(session: Session, obj: Json, now: float) -> Description:
+def _unqueued_job(session: Session, obj: Json) -> Description:
     """Return what there is to say about a Job without a Workload."""
     metadata: Json = obj["metadata"]
     queue = metadata_pairs(obj, "labels").get(QUEUE_LABEL, "")
@@ -157,18 +157,18 @@ def _unqueued_job(session: Session, obj: Json, now: float) -> Description:
         Detail("state", [state]),
         Detail("why", [why]),
         Detail("failed", [failure], "bad"),
-        Detail("fault", fault_lines(faults, now), "bad"),
+        Detail("fault", fault_lines(faults, session.now()), "bad"),
     ]
     return Description(f"Job {job.namespace}/{job.name}", details, document, job.resource_name)
 
 
-def _pod(session: Session, name: str, now: float) -> Description | None:
+def _pod(session: Session, name: str) -> Description | None:
     obj = session.find(PODS, name, namespace=session.namespace)
     if obj is None:
         return None
     problems: list[str] = []
     pod = read_pod_facts(obj, problems)
-    return describe_pod(pod, _node_of(session, pod, problems), problems, now, read_pod_fault(obj))
+    return describe_pod(pod, _node_of(session, pod, problems), problems, session.now(), read_pod_fault(obj))
 
 
 def _node_of(session: Session, pod: PodFacts, problems: list[str]) -> NodeAvailability | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -46,6 +47,15 @@ class Session(NamedTuple):
     def scope(self) -> str | None:
         """Return the namespace of lists; None: all namespaces."""
         return None if self.all_namespaces else self.namespace
+
+    def now(self) -> float:
+        """Return the time of the API server's last response, in seconds since 1970; before it, that of this machine.
+
+        Times in objects are by the clocks of the cluster. This machine's may differ, as does that of a cluster which
+        runs faster than time.
+        """
+        server_time = self.client.server_time
+        return time.time() if server_time is None else server_time
 
     def list(
         self, resource: Resource, *, scope: str | None = None, label_selector: str = "", field_selector: str = ""
@@ -133,13 +143,20 @@ def _config(arguments: Namespace, environ: Mapping[str, str]) -> Config:
 
 
 def _read_api(arguments: Namespace, config: Config, environ: Mapping[str, str]) -> ReadApi:
+    from zonewise_common.kube.credentials import checked_token
+    from zonewise_common.kube.errors import ConfigError
     from zonewise_scheduler.client.read_api import ReadApi, proxied_read_api
 
+    token = environ.get(READ_API_TOKEN_VARIABLE, "")
+    try:
+        token = token and checked_token(token)
+    except ConfigError as error:
+        raise CommandError(f"${READ_API_TOKEN_VARIABLE}: {error}") from error
     url = getattr(arguments, "server", "") or environ.get(READ_API_VARIABLE, "")
     if url:
-        return ReadApi.at(url, environ.get(READ_API_TOKEN_VARIABLE, ""))
+        return ReadApi.at(url, token)
     namespace = getattr(arguments, "controller_namespace", "zonewise")
-    return proxied_read_api(config, namespace, environ.get(READ_API_TOKEN_VARIABLE, ""))
+    return proxied_read_api(config, namespace, token)
 
 
 def _advice(error: Exception) -> str:

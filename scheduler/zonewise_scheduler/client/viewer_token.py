@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from zonewise_common.kube.credentials import checked_token
 from zonewise_common.kube.errors import Forbidden, KubeError, NotFound
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class ViewerToken:
         try:
             body = self._transport.request("POST", path, {}, msgspec.json.encode(review))
             reply: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
-            return str(reply["status"]["token"])
+            return checked_token(str(reply["status"]["token"]))
         except NotFound:
             self.problem = f"there is no ServiceAccount {ACCOUNT} in namespace {self._namespace}"
         except Forbidden:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import TYPE_CHECKING
 
 from zonewise_common.cli.command import Command
@@ -38,7 +37,7 @@ def run(arguments: Namespace) -> int:
         from zonewise_scheduler.client.description import render_description
         from zonewise_scheduler.client.explaining import explain
 
-        first = [explain(session, arguments.name, time.time())]
+        first = [explain(session, arguments.name)]
         if first[0] is None:
             sys.stderr.write(
                 f"zonewise: there is no job, pod or node {arguments.name} in namespace {session.namespace}; "
@@ -47,7 +46,7 @@ def run(arguments: Namespace) -> int:
             return _UNKNOWN_NAME
 
         def text() -> str:
-            description = first.pop() if first else explain(session, arguments.name, time.time())
+            description = first.pop() if first else explain(session, arguments.name)
             if description is None:
                 return f"{arguments.name} does not exist any more.\n"
             return render_description(description, arguments.output, terminal)

@@ -55,6 +55,7 @@ def run(arguments: Namespace) -> int:
         from zonewise_scheduler.client.describe_forecast import describe_forecast
         from zonewise_scheduler.client.description import render_description
         from zonewise_scheduler.client.read_api import ReadApiUnavailable
+        from zonewise_scheduler.client.time_text import parse_time
 
         try:
             answer = session.read_api.get("/api/v1/forecast", _query(arguments, session.namespace))
@@ -62,7 +63,8 @@ def run(arguments: Namespace) -> int:
             raise CommandError("the controller makes no forecasts: it is older than this command") from error
         except ReadApiUnavailable as error:
             raise CommandError(f"a forecast needs the controller's read API: {error}") from error
-    description, is_known = describe_forecast(answer, _asked(arguments), time.time())
+    now = parse_time(answer.get("at"))  # by the controller's clock, as the forecast is
+    description, is_known = describe_forecast(answer, _asked(arguments), time.time() if now is None else now)
     write(render_description(description, arguments.output, terminal), STANDARD_OUTPUT)
     return 0 if is_known else _NO_START
 

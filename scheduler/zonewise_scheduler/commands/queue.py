@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import TYPE_CHECKING
 
 from zonewise_common.cli.command import Command
@@ -94,4 +93,4 @@ def _jobs(session: Session, selection: QueueSelection | None, arguments: Namespa
     if not arguments.all_states:
         jobs = [job for job in jobs if job.state != FINISHED]
     all_namespaces = session.all_namespaces or any(job.namespace != session.namespace for job in jobs)
-    return list_jobs(jobs, time.time(), all_namespaces=all_namespaces, notes=notes)
+    return list_jobs(jobs, session.now(), all_namespaces=all_namespaces, notes=notes)

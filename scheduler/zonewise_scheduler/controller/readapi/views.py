@@ -6,7 +6,9 @@ Keys of JSON are camelCase; times are RFC 3339 in UTC, unknown ones null; amount
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from zonewise_scheduler.backfill.explain import explain
 from zonewise_scheduler.backfill.explain_message import explanation_message
@@ -34,8 +36,13 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.workload_types import Workload
 
 
-class WorkloadRow(NamedTuple):
-    """One workload of the list, with its values taken over; JSON is made of the rows of one page alone."""
+class WorkloadRow(msgspec.Struct, frozen=True, gc=False):
+    """One workload of the list, with its values taken over; JSON is made of the rows of one page alone.
+
+    Invariant: nothing that a row refers to refers to the row. So the garbage collector does not track rows. Each
+    version of the list has new ones: tracked, 10,000 of them would cause a collection of all objects every few
+    versions.
+    """
 
     workload: Workload
     state: str
@@ -109,7 +116,7 @@ def workload_json(controller: QueueController, key: str, forecasts: Mapping[str,
         start = inf if reservation is None else reservation.start
         row = WorkloadRow(workload, "Pending", state.pending[key], explanation.position, start, inf, forecasts.get(key))
     message = explanation_message(explanation, latest_time)
-    row = row._replace(reason=pending_reason(explanation), message=message)
+    row = msgspec.structs.replace(row, reason=pending_reason(explanation), message=message)
     return {**row_json(row), "explanation": _explanation_json(explanation)}
 
 

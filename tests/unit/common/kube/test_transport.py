@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import socket
 import ssl
@@ -30,7 +31,7 @@ from zonewise_common.kube import connection_pool
 from zonewise_common.kube.client import Client
 from zonewise_common.kube.config import Certificate, Config
 from zonewise_common.kube.credentials import FileToken
-from zonewise_common.kube.errors import BadResponse, ConfigError, KubeError, TransportError, Unauthorized
+from zonewise_common.kube.errors import BadResponse, ConfigError, KubeError, NotFound, TransportError, Unauthorized
 from zonewise_common.kube.reflector import Reflector
 from zonewise_common.kube.resources import NODES, PODS
 
@@ -176,6 +177,31 @@ def test_a_bad_configuration_is_named(config: Config, words: str) -> None:
     """What is wrong is said when the client is made, not at its first request."""
     with pytest.raises(ConfigError, match=words):
         Client(config)
+
+
+# --- the server's clock
+
+
+def test_the_time_of_the_server() -> None:
+    """It is the Date of the last response that has one, be it an error."""
+    one, two, three = (f"Sun, 09 Sep 2001 01:46:{second} GMT" for second in (40, 41, 42))
+    answers = [
+        give(200, {}),
+        give(200, {}, {"Date": one}),
+        refuse(404, "NotFound", headers={"Date": two}),
+        give(200, {}),
+        give(200, {}, {"Date": "soon"}),
+        give(200, {}, {"Date": three}),
+    ]
+    times: list[float | None] = []
+    with ScriptedServer(answers) as server:
+        client = quick(Config.from_url(server.url))
+        for _ in answers:
+            with contextlib.suppress(NotFound):
+                client.get(NODES, "n1")
+            times.append(client.server_time)
+        client.close()
+    assert times == [None, 1e9, 1e9 + 1, 1e9 + 1, None, 1e9 + 2]
 
 
 # --- tokens

@@ -52,7 +52,7 @@ def owned(name: str, *owners: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_times_are_those_of_its_clock() -> None:
-    """Of objects, and of the ages in tables."""
+    """Of objects, of the ages in tables, and of responses."""
     clock = Clock(1_000_000_000.0)
     with ApiServer(clock=clock) as server:
         api = Api(server.url)
@@ -61,6 +61,10 @@ def test_times_are_those_of_its_clock() -> None:
         clock.advance(300.0)
         table = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
         assert api.get(MAPS, _headers=table).ok()["rows"][0]["cells"] == ["one", "5m"]
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
+        connection.request("GET", MAPS)
+        assert connection.getresponse().headers["Date"] == "Sun, 09 Sep 2001 01:51:40 GMT"
+        connection.close()
 
 
 def test_objects_are_created_without_requests(server: ApiServer, api: Api) -> None:

@@ -23,6 +23,9 @@ class _Listed(NamedTuple):
     objects: Mapping[Resource, list[Json]]
     namespace: str = "ns"
 
+    def now(self) -> float:
+        return NOW
+
     def list(self, resource: Resource, **_: object) -> list[Json]:
         return self.objects.get(resource, [])
 
@@ -42,7 +45,7 @@ def event(message: str, **involved: str) -> Json:
 def test_events_of_an_earlier_job_of_the_same_name_are_left_out() -> None:
     events = [event("earlier", uid="1"), event("this", uid="2"), event("unknown")]
     session = _Listed({WORKLOADS: [workload("2")], EVENTS: events})
-    description = explain(cast("Session", session), "train", NOW)
+    description = explain(cast("Session", session), "train")
     assert description is not None
     [rows] = [table.rows for table in description.tables if table.rows]
     text = str(rows)

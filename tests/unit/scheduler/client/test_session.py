@@ -67,6 +67,14 @@ def test_mistakes(kubeconfig: str, words: tuple[str, ...], message: str) -> None
         pass
 
 
+@pytest.mark.parametrize("server", [(), ("--server", "http://127.0.0.1:1")])
+def test_a_token_that_no_header_can_have_is_not_quoted(kubeconfig: str, server: tuple[str, ...]) -> None:
+    environ = {"ZONEWISE_TOKEN": "very-secret\nof two lines"}
+    with pytest.raises(CommandError) as damaged, open_session(parsed("--kubeconfig", kubeconfig, *server), environ):
+        pass
+    assert str(damaged.value) == "$ZONEWISE_TOKEN: the token has characters that a header cannot have"
+
+
 def test_no_cluster(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=r"name a kubeconfig by --kubeconfig or \$KUBECONFIG"), open_session(
         parsed(), {"HOME": str(tmp_path)}

@@ -60,6 +60,7 @@ def test_a_token_of_the_user_is_taken_instead() -> None:
         ),
         (b"{}", "the API server issues no token"),
         (b"<html>", "the API server issues no token"),
+        (b'{"status": {"token": "two\\nlines"}}', "the token has characters that a header cannot have"),
     ],
 )
 def test_no_token(reply: bytes | KubeError, problem: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import http.client
 import json
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +15,14 @@ from support.waiting import PATIENCE, eventually
 from zonewise_common.service.handlers import Request
 from zonewise_common.service.http_server import HttpServer
 from zonewise_scheduler.controller.readapi import cluster_feed
-from zonewise_scheduler.controller.readapi.cluster_feed import ClusterEvents, ClusterFeed
+from zonewise_scheduler.controller.readapi.cluster_feed import (
+    CREDIT,
+    REST_RATIO,
+    ClusterEvents,
+    ClusterFeed,
+    ClusterRevision,
+    take_revision,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -162,6 +170,39 @@ def test_versions_have_a_rate(cluster: PageCluster, monkeypatch: pytest.MonkeyPa
     now = next(times)
     feed.refresh()
     assert feed._next_at == due  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.parametrize(
+    ("costs", "seconds"),
+    [
+        ([0.025] * 40, 39.0),
+        (([0.025] * 7 + [0.125]) * 5, 39.0),  # as where a garbage collection falls into a version
+        ([0.1] * 40, 40 * 0.1 * REST_RATIO - 0.1 * REST_RATIO - CREDIT),
+    ],
+    ids=["short", "one in eight is long", "long"],
+)
+def test_versions_take_a_part_of_the_cpu_time(
+    cluster: PageCluster, monkeypatch: pytest.MonkeyPatch, costs: list[float], seconds: float
+) -> None:
+    """A long version uses what others have left, and delays none; where all are long, their rate is lower."""
+    now, cpu = 1000.0, 0.0
+    rest = iter(costs)
+
+    def take(*arguments: Any) -> ClusterRevision:
+        nonlocal cpu
+        cpu += next(rest)
+        return take_revision(*arguments)
+
+    clocks = SimpleNamespace(monotonic=lambda: now, thread_time=lambda: cpu)
+    monkeypatch.setattr(cluster_feed, "time", clocks)
+    monkeypatch.setattr(cluster_feed, "take_revision", take)
+    feed = ClusterFeed(cluster.ask, cluster.reporter, lambda: NOW)
+    for index in range(len(costs)):
+        if index:
+            now = feed._next_at  # pyright: ignore[reportPrivateUsage]
+        feed.refresh()
+    assert next(rest, None) is None
+    assert now - 1000.0 == pytest.approx(seconds)
 
 
 # --- over HTTP

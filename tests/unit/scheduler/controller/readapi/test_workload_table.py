@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 from math import inf
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from zonewise_scheduler.backfill.types import Forecast
 from zonewise_scheduler.controller.readapi.views import WorkloadRow
@@ -66,8 +68,13 @@ def test_a_row_is_as_if_it_were_the_first(change: dict[str, Any]) -> None:
     """Rows that have not changed are not made anew."""
     table, entry = WorkloadTable(), WorkloadRow(workload(), "Pending", "q", MAX_POSITION + 1)
     (before,) = table.rows([entry], {}).values()
-    (same,) = table.rows([entry._replace(position=MAX_POSITION + 2, message="another")], {}).values()
+    (same,) = table.rows([replace(entry, position=MAX_POSITION + 2, message="another")], {}).values()
     assert same is before
-    (after,) = table.rows([entry._replace(**change)], {}).values()
-    (first,) = WorkloadTable().rows([entry._replace(**change)], {}).values()
+    (after,) = table.rows([replace(entry, **change)], {}).values()
+    (first,) = WorkloadTable().rows([replace(entry, **change)], {}).values()
     assert after == first != before
+
+
+def test_the_garbage_collector_does_not_track_rows() -> None:
+    """A version of 10,000 of them causes no collection."""
+    assert not gc.is_tracked(WorkloadRow(workload(), "Pending", "q"))
