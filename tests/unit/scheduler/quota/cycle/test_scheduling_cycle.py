@@ -254,3 +254,23 @@ def test_no_placement_is_assigned_twice() -> None:
         "c": [],
     }
     assert (decisions["c"].status, decisions["c"].requeue_reason) == ("waiting", "NoCandidates")
+
+
+class UnhealthyNodes(EmptyTopologySnapshot):
+    """All pods are on nodes that have failed."""
+
+    def pod_sets_on_unhealthy_nodes(self, workload: Workload) -> frozenset[str]:
+        return frozenset(pod_set.name for pod_set in workload.pod_sets)
+
+
+@pytest.mark.parametrize(
+    ("amount", "fail_fast", "status"),
+    [(2, True, "admitted"), (4, True, "evicted"), (9, True, "evicted"), (4, False, "waiting"), (9, False, "waiting")],
+)
+def test_a_workload_on_failed_nodes_is_evicted_where_it_does_not_fit(amount: int, fail_fast: bool, status: str) -> None:
+    """Neither where its quota is in use, nor where there is too little. Without fail-fast it waits."""
+    snapshot = Snapshot([cpu_queue("q", 4)], tas_snapshot=UnhealthyNodes())
+    snapshot.add_workload(running_workload("other", "q", CPU, 2))
+    settings = QuotaSettings(fail_fast_node_replacement=fail_fast)
+    [decision] = run_cycle(snapshot, [Head(pending_workload("new", amount), "q")], settings, 0.0)
+    assert decision.status == status
