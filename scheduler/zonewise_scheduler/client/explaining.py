@@ -8,7 +8,7 @@ from zonewise_common.cli.details import Detail
 from zonewise_common.kube.errors import Forbidden
 from zonewise_common.kube.resources import EVENTS, JOBS, NODE_RESOURCE_TOPOLOGIES, NODES, PODS, WORKLOADS
 from zonewise_scheduler.client.dependent_jobs import read_dependent_job
-from zonewise_scheduler.client.describe_job import JobContextFacts, describe_job, involved_name
+from zonewise_scheduler.client.describe_job import JobContextFacts, describe_job, event_time, involved_name
 from zonewise_scheduler.client.describe_node import describe_node
 from zonewise_scheduler.client.describe_pod import describe_pod
 from zonewise_scheduler.client.description import Description
@@ -74,7 +74,7 @@ def _job(session: Session, job: JobFacts) -> Description:
     nodes = dict(_nodes_of(session, {pod.node for pod in pods if pod.node}))
     problems = {name: read_node_facts(name, node, None, (), []).problems for name, node in nodes.items()}
     events = list(_events(session, job, pods))
-    faults = job_faults(objects, events, since=job.created_at)
+    faults = job_faults(objects, events)
     without = (
         [] if faults else list(without_fault({pod.node: nodes.get(pod.node, {}) for pod in pods if pod.has_failed}))
     )
@@ -115,7 +115,10 @@ def _nodes_of(session: Session, names: Iterable[str]) -> Iterator[tuple[str, Jso
 
 
 def _events(session: Session, job: JobFacts, pods: list[PodFacts]) -> Iterator[Json]:
-    """Yield the Events of a job, of its Workload and of its pods, also of those that are deleted."""
+    """Yield the Events of a job, of its Workload and of its pods.
+
+    A deleted pod is known by the form of its name. Its Events from before the job are of an earlier job of that name.
+    """
     names = {job.name, job.workload, *(pod.name for pod in pods)}
     deleted = pod_name_pattern(job)
     try:
@@ -124,11 +127,15 @@ def _events(session: Session, job: JobFacts, pods: list[PodFacts]) -> Iterator[J
         return
     for event in events:
         name = involved_name(event)
-        if (name in names or deleted.fullmatch(name)) and not _is_of_an_earlier_job(event, job):
+        if name in names:
+            is_own = not _is_about_an_earlier_job(event, job)
+        else:
+            is_own = deleted.fullmatch(name) is not None and event_time(event) >= (job.created_at or 0.0)
+        if is_own:
             yield event
 
 
-def _is_of_an_earlier_job(event: Json, job: JobFacts) -> bool:
+def _is_about_an_earlier_job(event: Json, job: JobFacts) -> bool:
     """Tell whether an Event is about another object of a job's name, such as one that was deleted."""
     involved: Json = event.get("involvedObject") or {}
     return bool(job.uid and involved.get("uid") and involved.get("name") == job.name and involved["uid"] != job.uid)
@@ -144,10 +151,9 @@ def _unqueued_job(session: Session, obj: Json) -> Description:
     else:
         why = "is in no queue: it has no label kueue.x-k8s.io/queue-name"
     state = "suspended" if suspended else "not suspended: its pods are created at once"
-    job = JobFacts(metadata["namespace"], "", "Job", "batch/v1", metadata["name"], queue, PENDING)
-    faults = job_faults(
-        _pods_of(session, job), _events(session, job, []), since=parse_time(metadata.get("creationTimestamp"))
-    )
+    created = parse_time(metadata.get("creationTimestamp"))
+    job = JobFacts(metadata["namespace"], "", "Job", "batch/v1", metadata["name"], queue, PENDING, created_at=created)
+    faults = job_faults(_pods_of(session, job), _events(session, job, []))
     failure = job_failure(obj)
     document = {
         "namespace": metadata["namespace"], "kind": "Job", "name": metadata["name"], "message": why,

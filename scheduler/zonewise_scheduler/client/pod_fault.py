@@ -108,17 +108,11 @@ def read_event_fault(event: Mapping[str, Any]) -> PodFault | None:
     )
 
 
-def job_faults(
-    pods: Iterable[Mapping[str, Any]], events: Iterable[Mapping[str, Any]], since: float | None = None
-) -> list[PodFault]:
-    """Return the faults on devices of pods, the first one first; a pod that has a condition needs no Event.
-
-    An Event from before `since` is of an earlier job of the same name.
-    """
+def job_faults(pods: Iterable[Mapping[str, Any]], events: Iterable[Mapping[str, Any]]) -> list[PodFault]:
+    """Return the faults on devices of pods, the first one first; a pod that has a condition needs no Event."""
     faults = [fault for pod in pods if (fault := read_pod_fault(pod)) is not None]
     known = {fault.pod for fault in faults}
     by_event = [fault for event in events if (fault := read_event_fault(event)) is not None and fault.pod not in known]
-    by_event = [fault for fault in by_event if fault.at is None or since is None or fault.at >= since]
     return sorted([*faults, *by_event], key=lambda fault: (fault.at is None, fault.at or 0.0, fault.pod))
 
 

@@ -32,21 +32,34 @@ class _Listed(NamedTuple):
 
 def workload(uid: str) -> Json:
     owner = {"kind": "Job", "apiVersion": "batch/v1", "name": "train", "uid": uid, "controller": True}
-    metadata = {"name": f"job-train-{uid}", "namespace": "ns", "ownerReferences": [owner]}
+    metadata = {"name": f"job-train-{uid}", "namespace": "ns", "ownerReferences": [owner],
+                "creationTimestamp": "2025-12-31T23:30:00Z"}  # fmt: skip
     finished = {"type": "Finished", "status": "True", "reason": "Succeeded"}
     return {"metadata": metadata, "spec": {"podSets": []}, "status": {"conditions": [finished]}}
 
 
-def event(message: str, **involved: str) -> Json:
-    return {"reason": "Admitted", "message": message, "lastTimestamp": "2025-12-31T23:59:00Z",
+def event(message: str, at: str = "2025-12-31T23:59:00Z", **involved: str) -> Json:
+    return {"reason": "Admitted", "message": message, "lastTimestamp": at,
             "involvedObject": {"name": "train", **involved}}  # fmt: skip
 
 
-def test_events_of_an_earlier_job_of_the_same_name_are_left_out() -> None:
-    events = [event("earlier", uid="1"), event("this", uid="2"), event("unknown")]
-    session = _Listed({WORKLOADS: [workload("2")], EVENTS: events})
-    description = explain(cast("Session", session), "train")
+def explained(*events: Json) -> str:
+    """Return the rows of the table that shows Events of the job."""
+    description = explain(cast("Session", _Listed({WORKLOADS: [workload("2")], EVENTS: list(events)})), "train")
     assert description is not None
     [rows] = [table.rows for table in description.tables if table.rows]
-    text = str(rows)
+    return str(rows)
+
+
+def test_events_of_an_earlier_job_of_the_same_name_are_left_out() -> None:
+    text = explained(event("earlier", uid="1"), event("this", uid="2"), event("unknown"))
     assert ("this" in text, "unknown" in text, "earlier" in text) == (True, True, False)
+
+
+def test_events_of_deleted_pods_are_shown_if_the_job_existed_then() -> None:
+    text = explained(
+        event("earlier", "2025-12-31T23:29:59Z", name="train-0-7x2bq"),
+        event("this", "2025-12-31T23:30:00Z", name="train-0-7x2bq"),
+        event("other", name="train-big-7x2bq"),
+    )
+    assert ("this" in text, "earlier" in text, "other" in text) == (True, False, False)

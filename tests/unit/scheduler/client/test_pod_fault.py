@@ -98,12 +98,6 @@ def test_what_others_write_is_shown_as_it_is() -> None:
     assert read_event_fault({**event, "message": "no such form"}) is None
 
 
-def test_an_event_from_before_the_job_is_of_another_one() -> None:
-    _, event, at = struck(79)
-    assert job_faults([], [event], since=at + 1) == []
-    assert len(job_faults([], [event], since=at - 1)) == 1
-
-
 @pytest.mark.parametrize(
     ("pod", "is_its"),
     [
