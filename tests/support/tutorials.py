@@ -53,6 +53,7 @@ _RULES = (
     (r"\b\d+(\.\d+)? s\b", "SECONDS"),
     (r"\b(\d+[smhd])+(?=[\s,);.]|$)|\bnow\b", "DURATION"),
     (r"\bin DURATION\b", "DURATION"),
+    (r"\bDURATION (before|after)(?= pod)", "DURATION"),
     (r"(?<= deleted) from \S+ namespace$", ""),
     (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "UID"),
     (r"-([bcdfghjklmnpqrstvwxz2456789]{5}|[0-9a-f]{5})(?![-\w])", "-SUFFIX"),
