@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zonewise_scheduler.nodes.arrays.layout import CPU, ZoneLocality
+from zonewise_scheduler.nodes.arrays.zone_amounts import zones_near
 
 if TYPE_CHECKING:
     from zonewise_scheduler.nodes.arrays.alignment_request import AlignmentStep, IndexedAmounts
@@ -102,5 +103,5 @@ def _zones_with_hints(failed: FailedRows) -> Bools:
     layout = view.layout
     for index, _ in failed.step.hinted:
         if index == CPU or hints_near_devices(layout, index):
-            result &= view.total[index][:, rows] > 0
+            result &= zones_near(view.total[index][:, rows])
     return result if view.padding is None else result | view.padding[:, rows]

@@ -37,6 +37,16 @@ NO_DEVICE = -1
 """Free devices of a zone that the hints for a resource leave out: less than any request."""
 
 
+def zones_near(totals: I64) -> Bools:
+    """Return the zones of which hints for a resource are, (zones, rows): those near a device of it, or all of the node.
+
+    All where no zone is near one: the devices are in zones that the node lacks (pkg/kubelet/cm/devicemanager
+    topology_hints.go generateDeviceTopologyHints).
+    """
+    near: Bools = totals > 0
+    return near | ~near.any(axis=0)
+
+
 @dataclass
 class ZoneAmounts:
     """What each zone of some rows can give to one pod, whose steps are subtracted as they are allocated."""
@@ -65,7 +75,7 @@ class ZoneAmounts:
     def hide_far_zones(self, view: ArrayView, indices: Iterable[int]) -> None:
         """Let zones without devices of some resources have fewer than a request for no device."""
         for index in indices:
-            self.available[index] = np.where(view.total[index] > 0, self.available[index], NO_DEVICE)
+            self.available[index] = np.where(zones_near(view.total[index]), self.available[index], NO_DEVICE)
             self.changed.add(index)
 
     def select(self, rows: I64, indices: Iterable[int] | None = None) -> ZoneAmounts:

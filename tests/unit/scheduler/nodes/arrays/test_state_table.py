@@ -4,15 +4,16 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.fit_cluster import EIGHT_ZONES, GIB, TWO_ZONES, kind, pod, states
+from benchmarks.fit_cluster import DEVICES, EIGHT_ZONES, GIB, TWO_ZONES, kind, pod, states
 from benchmarks.fit_layouts import cluster as sample_cluster
 from support.any_nodes import clusters, pods
 from support.fit_nodes import admitted_in_sequence
 from zonewise_scheduler.admission.admit import admit
-from zonewise_scheduler.admission.node import NodeState
+from zonewise_scheduler.admission.node import DeviceClass, NodeState, idle_node
 from zonewise_scheduler.admission.pod import Container, PodShape
 from zonewise_scheduler.nodes.arrays.state_table import NodeStateTable
 
@@ -202,3 +203,16 @@ def test_memory_of_containers_whose_sum_has_no_hint() -> None:
     shape = PodShape((container, container._replace(name="b"), container._replace(name="c")), "Guaranteed")
     full = used._replace(memory_free=((0, 2 * GIB), (0, GIB // 2)))
     assert _table([used, full]).fits(shape).tolist() == _admit_each([used, full], shape) == [True, False]
+
+
+@pytest.mark.parametrize("topology", ["single-numa-node", "restricted", "best-effort"])
+def test_a_limit_of_0_of_devices_in_a_zone_that_the_node_lacks(topology: str) -> None:
+    """Hints of such a resource have all zones; those of one with a device in the node only the zones near it."""
+    node = kind(TWO_ZONES, topology)
+    devices = (DeviceClass(DEVICES[0], 1 << 5, 1, 1), DeviceClass(DEVICES[1], 1, 1, 1))
+    state = idle_node(replace(node, devices=devices))
+    limits = ((DEVICES[0], 0), (DEVICES[1], 0))
+    none = PodShape((Container("main", "app", 2000, (("memory", GIB),), limits),), "Guaranteed")
+    table = _table([state])
+    assert admit(state, none).admitted
+    assert table.fits(none).tolist()[0] in {-1, True}
