@@ -70,6 +70,13 @@ def test_every_target_exists() -> None:
     assert named <= targets
 
 
+def test_the_demo_installs_what_its_commands_need() -> None:
+    """README runs `zonewise queue` beside `make demo`: the extra `client` reads the kubeconfig."""
+    rule = re.search(r"^\.venv/\.demo:.*\n((?:\t.*\n)+)", (PROJECT / "Makefile").read_text(), re.MULTILINE)
+    assert rule
+    assert set(re.findall(r"--extra (\w+)", rule[1])) == {"agent", "scheduler", "client"}
+
+
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "manifests/README.md"])
 def test_every_link_leads_to_a_file(page: str) -> None:
     """Pages outside docs/, whose links `make docs` does not check."""
