@@ -168,7 +168,7 @@ def labels_sink(client: Client, settings: Settings, status: Status, meters: Agen
 
 
 def rules_sink(client: Client, settings: Settings, status: Status, meters: AgentMetrics) -> PublishingSink:
-    """Return the sink of what rules give beside labels: annotations, extended resources, and taints where enabled."""
+    """Return the sink of what rules give beside labels: annotations, extended resources, groups, enabled taints."""
     from zonewise.publish.node_outputs import NodeOutputs
     from zonewise.publish.output_publisher import OutputPublisher
     from zonewise.publish.rule_event import RuleEvent
@@ -184,7 +184,9 @@ def rules_sink(client: Client, settings: Settings, status: Status, meters: Agent
         _count_rules(evaluation, meters)
         rule_event.note([outcome for outcome in evaluation.outcomes if outcome.error])
         taints = evaluation.taints if settings.rules_taints else ()
-        written = publisher.publish(NodeOutputs(evaluation.annotations, evaluation.extended_resources, taints))
+        written = publisher.publish(
+            NodeOutputs(evaluation.annotations, evaluation.extended_resources, taints, evaluation.groups)
+        )
         for problem in written.problems:
             if problem not in logged:
                 log.warning("%s", problem)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zonewise_common.kube.leaderelection import LeaderElector
-from zonewise_common.kube.resources import JOBS, NODE_RESOURCE_TOPOLOGIES, NODES, PODS, WORKLOADS
+from zonewise_common.kube.resources import JOBS, NODE_FEATURE_GROUPS, NODE_RESOURCE_TOPOLOGIES, NODES, PODS, WORKLOADS
 from zonewise_common.service import logs
 from zonewise_common.service.api_client import open_client
 from zonewise_common.service.authorizer import Authorizer
@@ -42,6 +42,7 @@ from zonewise_scheduler.controller.loop import (
     WriteEnded,
 )
 from zonewise_scheduler.controller.metrics import ControllerMetrics
+from zonewise_scheduler.controller.nodes.group_members import decode_group
 from zonewise_scheduler.controller.nodes.observed_objects import decode_node, decode_report
 from zonewise_scheduler.controller.observed_pod import decode_observed_pod
 from zonewise_scheduler.controller.planning.checkpoint_store import CheckpointFile, CheckpointStore
@@ -65,6 +66,7 @@ from zonewise_scheduler.controller.webhooks.shared_port import SharedPortHandler
 from zonewise_scheduler.controller.webhooks.webhook_server import WebhookOptions, WebhookServer
 from zonewise_scheduler.controller.workloads.time_limits import ReadinessLimits
 from zonewise_scheduler.controller.writing.event_writer import EventWriter
+from zonewise_scheduler.controller.writing.group_status_writer import GroupStatusWriter
 from zonewise_scheduler.controller.writing.writer import Writer
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.tas.cluster_nodes import ClusterNodes
@@ -152,7 +154,13 @@ def run_until_stopped(
             controller, writer.submit, events.submit, metrics, time.perf_counter, fair_sharing=settings.fair_sharing
         )
         loop = ControllerLoop(controller, writer.submit, clock, reporter, lambda: writer.delay)
-        informers = ObjectInformers(client, *_watched_kinds(adapters, loop, settings.avoid_conditions))
+
+        def may_write_groups() -> bool:
+            """Tell whether this replica writes groups: each may beside Kueue, since none leads then."""
+            return observed is None and (election.leads() or guard.kueue_manages)
+
+        groups = GroupStatusWriter(client, metrics.count_attempt, may_write=may_write_groups)
+        informers = ObjectInformers(client, *_watched_kinds(adapters, loop, groups, settings.avoid_conditions))
         export_state(metrics, reporter, loop, writer, informers)
 
         def lead(leading: ExitStack) -> None:
@@ -193,6 +201,7 @@ def run_until_stopped(
             return 0
         stack.enter_context(events)
         stack.enter_context(writer)
+        stack.enter_context(groups)
         stack.enter_context(loop)
         stack.enter_context(_forecaster(loop, reporter, clock))
         stack.enter_context(guard)
@@ -259,7 +268,10 @@ def _webhooks(
 
 
 def _watched_kinds(
-    adapters: Mapping[tuple[str, str], JobAdapter], loop: ControllerLoop, avoided: tuple[str, ...]
+    adapters: Mapping[tuple[str, str], JobAdapter],
+    loop: ControllerLoop,
+    groups: GroupStatusWriter,
+    avoided: tuple[str, ...],
 ) -> tuple[list[WatchedKind], list[WatchedKind]]:
     """Return the kinds that every cluster has, and those that one need not have.
 
@@ -272,6 +284,7 @@ def _watched_kinds(
     def put_node(old: TrackedNode | None, new: TrackedNode | None) -> None:
         if (node := new or old) is not None:
             loop.put(NodeObservation(node.name, new))
+            groups.observe_node(node.name, new)
 
     def put_report(old: TrackedReport | None, new: TrackedReport | None) -> None:
         if (report := new or old) is not None:
@@ -293,6 +306,7 @@ def _watched_kinds(
         for resource in (*kinds, *GROUP_RESOURCES, *OPTIONAL_RESOURCES, *PROVISIONING_KINDS)
     ]
     optional.append(WatchedKind(NODE_RESOURCE_TOPOLOGIES, decode_report, put_report))
+    optional.append(WatchedKind(NODE_FEATURE_GROUPS, decode_group, groups.observe_group))
     return required, optional
 
 
