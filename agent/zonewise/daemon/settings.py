@@ -184,11 +184,12 @@ OPTIONS = Options((
     Option("nfd.customDir", text, "the directory of the worker's custom rules (default: "
            f"ROOT/{CUSTOM_DIRECTORY})", "PATH"),
     Option("gfd.configFile", text, "the configuration of NVIDIA's device plugin, as GPU Feature Discovery reads it: a "
-           "file, or the directory of a ConfigMap (default: none, no sharing)", "PATH", ("GFD_CONFIG_FILE",)),
+           "file, or the directory of a ConfigMap (default: none, no sharing)", "PATH",
+           ("GFD_CONFIG_FILE", "CONFIG_FILE")),
     Option("gfd.configName", text, "the configuration in that directory where the Node has no label "
            "nvidia.com/device-plugin.config (default: default, or the only one)", "NAME"),
     Option("gfd.migStrategy", choice(*MIG_STRATEGIES), "how MIG devices are labelled (default: as the configuration "
-           "has it; without one by profile)", "|".join(MIG_STRATEGIES), ("GFD_MIG_STRATEGY",)),
+           "has it; without one by profile)", "|".join(MIG_STRATEGIES), ("GFD_MIG_STRATEGY", "MIG_STRATEGY")),
     Option("gfd.machineTypeFile", text, "the file with the machine's type, for nvidia.com/gpu.machine (default: as the "
            "configuration has it; else the firmware's product)", "FILE", ("GFD_MACHINE_TYPE_FILE",)),
     Option("rules.enabled", boolean, "evaluate the cluster's NodeFeatureRules on this node, and set their labels, "

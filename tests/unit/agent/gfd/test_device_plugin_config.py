@@ -53,6 +53,7 @@ def test_accepted(content: str, config: DevicePluginConfig) -> None:
         ("a: [", "is no YAML"),
         ("- 1", "the file: must have fields by name, not list"),
         ("version: v2", "version: 'v2' is unknown, only v1 is read"),
+        ("flags: {migStrategy: ''}", "flags.migStrategy: '' is none of none, single, mixed"),
         ("flags: {migStrategy: double}", "flags.migStrategy: 'double' is none of none, single, mixed"),
         ("sharing: {timeSlicing: {}}", "sharing.timeSlicing.resources: must be a list with at least one resource"),
         ("sharing: {mps: {resources: []}}", "sharing.mps.resources: must be a list with at least one resource"),
