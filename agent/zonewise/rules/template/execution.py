@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise.rules.template.functions import FUNCTIONS, SHORT_CIRCUIT
-from zonewise.rules.template.lexer import WHITE_SPACE
 from zonewise.rules.template.nodes import (
     ActionNode,
     BranchNode,
@@ -22,6 +21,7 @@ from zonewise.rules.template.nodes import Variable as _Variable
 from zonewise.rules.template.parser import parse_template
 from zonewise.rules.template.values import as_list, as_map, is_true, kind, printed
 from zonewise.rules.types import RuleError
+from zonewise.rules.white_space import WHITE_SPACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

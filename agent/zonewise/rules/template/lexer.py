@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 SPACE = " \t\r\n"
 """What trim markers remove, and what separates arguments."""
 
-WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
-"""What Go's strings.TrimSpace removes."""
-
 _COMMENT = re.compile(r"/\*(?:[^*]|\*(?!/))*\*/")
 _COMMENT_END = re.compile(r"(?:[ \t\r\n]-)?\}\}")
 _TOKEN = re.compile(

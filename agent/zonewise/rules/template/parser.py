@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from zonewise.rules.template.functions import FUNCTIONS, SHORT_CIRCUIT
-from zonewise.rules.template.lexer import WHITE_SPACE, Action, Token, split_template, unquoted
+from zonewise.rules.template.lexer import Action, Token, split_template, unquoted
 from zonewise.rules.template.nodes import (
     ActionNode,
     BranchNode,
@@ -22,6 +22,7 @@ from zonewise.rules.template.nodes import (
     Variable,
 )
 from zonewise.rules.types import RuleError
+from zonewise.rules.white_space import WHITE_SPACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

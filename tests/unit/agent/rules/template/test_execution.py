@@ -70,6 +70,13 @@ def test_any_text_is_a_template_or_an_error(template: str) -> None:
         assert isinstance(expand(template, DATA), str)
 
 
+@pytest.mark.parametrize("function", ["trim", "nospace"])
+def test_white_space_is_that_of_unicode(function: str) -> None:
+    """An em space is, and a separator of ASCII, which Python counts as well, is not."""
+    assert expand(f'{{{{{function} "\u2003a\u2003"}}}}', DATA) == "a"
+    assert expand(f'{{{{{function} "\x1ca\x1c"}}}}', DATA) == "\x1ca\x1c"
+
+
 FRAGMENTS = """
 {{define "a"}} {{define "b"}} {{block "a" .}} {{template "a" .}} {{template "b"}} {{range .pci.device}} {{range 9}}
 {{if .}} {{else}} {{end}} {{end}} x
