@@ -103,6 +103,16 @@ def test_outputs_survive_a_restart_and_go_when_rules_are_disabled(site: Site) ->
     agent.until(lambda: outputs(site) == BEFORE)
 
 
+def test_outputs_that_are_disabled(site: Site) -> None:
+    """What was set before goes, and the labels stay."""
+    site.api.post(RULES, rule_object(MATCHING, name="a")).ok()
+    agent = start(site)
+    agent.until(lambda: outputs(site) == AFTER)
+    agent.end()
+    agent = start(site, "--rules-annotations=false", "--rules-extended-resources=false")
+    agent.until(lambda: outputs(site) == {**AFTER, "annotations": {}, "capacity": {}})
+
+
 def test_labels_in_an_extra_namespace(site: Site) -> None:
     """A reserved namespace that the settings open; a name that no label may have costs itself."""
     labels = {"node-role.kubernetes.io/gpu": "true", "node-role.kubernetes.io/a b": "true"}

@@ -66,6 +66,8 @@ class Settings(NamedTuple):
     gfd_machine_type_file: str = ""
     rules_enabled: bool = False
     rules_taints: bool = False
+    rules_annotations: bool = True
+    rules_extended_resources: bool = True
     rules_extra_label_ns: tuple[str, ...] = ()
     rules_deny_label_ns: tuple[str, ...] = ()
     rules_label_white_list: str = ""
@@ -195,6 +197,8 @@ OPTIONS = Options((
     Option("rules.enabled", boolean, "evaluate the cluster's NodeFeatureRules on this node, and set their labels, "
            "annotations and extended resources (default: false)", "true|false"),
     Option("rules.taints", boolean, "set the taints of NodeFeatureRules as well (default: false)", "true|false"),
+    Option("rules.annotations", boolean, "set their annotations (default: true)", "true|false"),
+    Option("rules.extendedResources", boolean, "set their extended resources (default: true)", "true|false"),
     Option("rules.extraLabelNs", _namespaces, "namespaces of labels that rules may set although they are reserved or "
            'denied, as of NFD\'s master (default: "")', "NAMESPACE,..."),
     Option("rules.denyLabelNs", _namespaces, "namespaces of labels that rules may not set; *SUFFIX for all that end on "
