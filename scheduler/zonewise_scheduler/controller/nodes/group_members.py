@@ -22,8 +22,8 @@ SETTLED = 1.0
 """Seconds from a change to the write, for further changes."""
 SECONDS_PER_NODE = 0.02
 """Between two writes of a group, by the nodes in it. Each write goes to every agent, which watches the groups for their
-rules. An entry has 76 bytes with its managed fields, so that N agents read N * 76 / 0.02 bytes a second at most: 19 MB a second
-for 5,000 nodes, while a group changes."""
+rules. An entry has 76 bytes with its managed fields, so that N agents read N * 76 / 0.02 bytes a second at most: 19 MB
+a second for 5,000 nodes, while a group changes."""
 
 
 class ObservedGroup(NamedTuple):
