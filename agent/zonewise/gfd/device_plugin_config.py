@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any, cast
 
 from zonewise.gfd.types import MIG_NONE, MIG_STRATEGIES, MPS, NO_SHARING, TIME_SLICING, DevicePluginConfig
+from zonewise_common.service.yaml_document import load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +35,10 @@ class DevicePluginConfigError(Exception):
 
 def parse_device_plugin_config(content: bytes) -> DevicePluginConfig:
     """Return the configuration of a file, YAML or JSON. Raises DevicePluginConfigError."""
-    document = _fields(_load(content), "the file")
+    try:
+        document = _fields(load_yaml(content), "the file")
+    except ValueError as error:
+        raise DevicePluginConfigError(f"is {error}") from error
     version = _get(document, "version")
     if version not in (None, "", _VERSION):
         raise DevicePluginConfigError(f"version: {version!r} is unknown, only {_VERSION} is read")
@@ -59,15 +63,6 @@ def parse_device_plugin_config(content: bytes) -> DevicePluginConfig:
         shared.append((TIME_SLICING, *_resources(slices, "sharing.timeSlicing")))
     strategy, replicas, renamed = shared[0] if shared else (NO_SHARING, {}, False)
     return config._replace(sharing=strategy, replicas=replicas, renamed=renamed)
-
-
-def _load(content: bytes) -> object:
-    import yaml
-
-    try:
-        return yaml.safe_load(content)
-    except (yaml.YAMLError, ValueError) as error:
-        raise DevicePluginConfigError(f"is no YAML: {' '.join(str(error).split())[:300]}") from error
 
 
 def _fields(value: object, name: str) -> _Fields:

@@ -51,6 +51,7 @@ def test_accepted(content: str, config: DevicePluginConfig) -> None:
     ("content", "message"),
     [
         ("a: [", "is no YAML"),
+        ("[" * 5000, "is no YAML"),
         ("- 1", "the file: must have fields by name, not list"),
         ("version: v2", "version: 'v2' is unknown, only v1 is read"),
         (
