@@ -8,7 +8,7 @@ import tempfile
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise.daemon.events import Reason
+from zonewise.daemon.events import MACHINE_UNCHANGED
 from zonewise.health.evaluation import evaluate
 from zonewise.health.held_devices import device_ids, held_devices, plugin_id, plugin_ids
 from zonewise.health.holders import observe_holders
@@ -30,6 +30,7 @@ from zonewise_common.service.options import SettingsError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from zonewise.daemon.events import Reason
     from zonewise.daemon.kernel_log_channel import KernelLogChannel
     from zonewise.daemon.nvml_watch import NvmlWatch
     from zonewise.health.evaluation import Diagnosis
@@ -43,8 +44,6 @@ log = logging.getLogger(__name__)
 
 SAVE_INTERVAL = 300.0
 """Seconds between two writes of the state while no fault changes: counters may be that old after a restart."""
-PODS_ONLY = frozenset({Reason.STATE, Reason.PODS, Reason.POLL, Reason.DEVICES, Reason.SOCKET, Reason.RETRY})
-"""Reasons after which only the holders of devices can differ."""
 
 
 class HealthOptions(NamedTuple):
@@ -94,10 +93,10 @@ class HealthMonitor:
     def check(
         self, machine: Machine, pods: Iterable[PodResources] | None, reasons: frozenset[Reason]
     ) -> tuple[Fault, ...]:
-        """Observe the machine, unless the reasons say that pods alone changed; return the active faults."""
+        """Observe the machine, unless the reasons say nothing about it; return the active faults."""
         held = None if pods is None else held_devices(self._device_ids(machine), pods)
         now = self._clock()
-        if reasons <= PODS_ONLY:
+        if reasons <= MACHINE_UNCHANGED:
             if held is not None:
                 holders = observe_holders(self._state.holders, held, now, self._state.time)
                 self._state = self._state._replace(holders=holders, time=now)
