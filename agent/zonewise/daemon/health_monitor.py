@@ -13,7 +13,7 @@ from zonewise.health.evaluation import evaluate
 from zonewise.health.held_devices import device_ids, held_devices, plugin_id, plugin_ids
 from zonewise.health.holders import observe_holders
 from zonewise.health.kernel_events import device_events
-from zonewise.health.readers.observe import drives_gpus, observe
+from zonewise.health.readers.observe import drives_gpus, observe, read_boot_id
 from zonewise.health.state import (
     MAX_STATE_BYTES,
     HealthState,
@@ -103,7 +103,7 @@ class HealthMonitor:
             return self.faults
         events, sequence = self._events()
         observation = observe(self._files, machine, self._facts(machine), events, now)
-        before = self._known_sequence(observation.boot_id)
+        before = self._state.sequence_of(observation.boot_id)
         evaluation = evaluate(
             self._state, observation, held, configured=self._options.baseline, suspicion=self._options.suspicion
         )
@@ -142,8 +142,7 @@ class HealthMonitor:
     def _events(self) -> tuple[tuple[DeviceEvent, ...], int | None]:
         """Return new events, and the number of the last record; none of those that the state has already."""
         records = self._log.take() if self._log is not None else []
-        boot_id = self._boot_id()
-        known = self._known_sequence(boot_id)
+        known = self._state.sequence_of(read_boot_id(self._files))
         new = [r for r in records if r.sequence is None or known is None or r.sequence > known]
         events = list(device_events(new))
         if self._nvml is not None:
@@ -152,15 +151,6 @@ class HealthMonitor:
             self._nvml.query_soon()
         numbers = [record.sequence for record in new if record.sequence is not None]
         return tuple(events), max(numbers, default=None)
-
-    def _known_sequence(self, boot_id: str) -> int | None:
-        return self._state.sequence if boot_id and boot_id == self._state.boot_id else None
-
-    def _boot_id(self) -> str:
-        try:
-            return self._files.read("proc/sys/kernel/random/boot_id").decode("ascii", "replace").strip()
-        except OSError:
-            return ""
 
     def _facts(self, machine: Machine) -> NvmlFacts | None:
         if self._nvml is None or not drives_gpus(machine):

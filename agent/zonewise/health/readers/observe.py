@@ -28,6 +28,11 @@ def drives_gpus(machine: Machine) -> bool:
     return any(gpu.driver == _DRIVER for gpu in machine.gpus)
 
 
+def read_boot_id(files: Files) -> str:
+    """Return the id of the boot; empty where it cannot be read."""
+    return Reader(files).text(_BOOT_ID) or ""
+
+
 def observe(
     files: Files,
     machine: Machine,
@@ -56,7 +61,7 @@ def observe(
     }
     return HardwareObservation(
         now,
-        read.text(_BOOT_ID) or "",
+        read_boot_id(files),
         gpus,
         None if on_bus is None else on_bus & expected,
         gpu_addresses,
