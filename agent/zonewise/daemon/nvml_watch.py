@@ -47,7 +47,7 @@ class NvmlWatch:
         self._interval = interval
         self._changed = changed
         self._watch_events = watch_events
-        self._min_interval = min_interval
+        self._min_interval = min(min_interval, interval)
         self._stopped = threading.Event()
         self._due = threading.Event()
         self._threads: list[threading.Thread] = []
