@@ -44,6 +44,9 @@ log = logging.getLogger(__name__)
 
 SAVE_INTERVAL = 300.0
 """Seconds between two writes of the state while no fault changes: counters may be that old after a restart."""
+REPEATED_SAVE_INTERVAL = 10.0
+"""Seconds between two writes while known faults only repeat: a program may cause XIDs without end. An agent that was
+killed reads the later ones from the kernel log once more."""
 
 
 class HealthOptions(NamedTuple):
@@ -109,8 +112,7 @@ class HealthMonitor:
         )
         self._state = evaluation.state._replace(sequence=before if sequence is None else sequence)
         self._note(evaluation)
-        if evaluation.raised or evaluation.repeated or evaluation.cleared or now - self._saved_at >= SAVE_INTERVAL:
-            self._save(now)
+        self._save_where_due(evaluation, now)
         return self.faults
 
     def device_health(self) -> dict[str, str]:
@@ -169,6 +171,12 @@ class HealthMonitor:
             log.log(level, "%s: %s; verdict %s; %s%s", sign.device, sign.message, sign.verdict, sign.source, pods)
         for fault in evaluation.cleared:
             log.info("%s: %s is over", fault.sign.device, fault.sign.rule)
+
+    def _save_where_due(self, evaluation: Diagnosis, now: float) -> None:
+        interval = REPEATED_SAVE_INTERVAL if evaluation.repeated else SAVE_INTERVAL
+        age = abs(now - self._saved_at)  # the clock may be set back
+        if evaluation.raised or evaluation.cleared or age >= interval:
+            self._save(now)
 
     def _save(self, now: float) -> None:
         """Write the file whole or not at all. A failure is logged once: health goes on without it."""

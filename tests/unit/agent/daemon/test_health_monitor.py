@@ -170,6 +170,19 @@ def test_a_failed_gpu_is_withheld_where_that_is_configured(node: Node) -> None:
     assert node.monitor.device_health() == {FIRST: "failed: row-remapping-failed (hardware)"}
 
 
+def test_a_flood_of_events_is_written_now_and_then(node: Node) -> None:
+    versions: set[int] = set()
+    for _ in range(20):
+        node.print("NVRM: Xid (PCI:0000:13:00): 31, pid=7, name=python, Ch 00000008")
+        node.check(reasons=HEALTH, after=0.4)
+        versions.add(os.stat(node.state_file).st_mtime_ns)
+    assert node.monitor.faults[0].occurrences == 20
+    assert len(versions) == 1
+    node.restart()
+    node.check()
+    assert node.monitor.faults[0].occurrences == 20
+
+
 @pytest.mark.parametrize("content", [b"", b"{}", b"\0" * 100, None])
 def test_a_damaged_state_begins_anew(node: Node, content: bytes | None, caplog: pytest.LogCaptureFixture) -> None:
     node.check()
