@@ -79,6 +79,8 @@ class HealthMonitor:
         self._state = _read_state(options.state_file)
         self._saved_at = clock()
         self._save_failed = False
+        self._silent_since: float | None = None
+        self._told_silence = False
         self._ids: tuple[Machine, dict[str, tuple[DeviceId, ...]]] | None = None
         self.counts: dict[tuple[str, str, str], int] = {}
         """Events and raised conditions by device, rule and verdict, since the agent's start."""
@@ -112,6 +114,7 @@ class HealthMonitor:
         )
         self._state = evaluation.state._replace(sequence=before if sequence is None else sequence)
         self._note(evaluation)
+        self._tell_silence(observation.silent, now)
         self._save_where_due(evaluation, now)
         return self.faults
 
@@ -171,6 +174,19 @@ class HealthMonitor:
             log.log(level, "%s: %s; verdict %s; %s%s", sign.device, sign.message, sign.verdict, sign.source, pods)
         for fault in evaluation.cleared:
             log.info("%s: %s is over", fault.sign.device, fault.sign.rule)
+
+    def _tell_silence(self, silent: frozenset[str], now: float) -> None:
+        """Log once that no baseline can be learned, where a source is silent for longer than a start takes."""
+        if not silent or self._state.baseline is not None or self._options.baseline is not None:
+            self._silent_since = None
+            return
+        self._silent_since = now if self._silent_since is None else self._silent_since
+        if not self._told_silence and now - self._silent_since >= SAVE_INTERVAL:
+            self._told_silence = True
+            log.warning(
+                "no baseline is learned, so that devices and lanes that are missing are no faults: %s cannot be read; "
+                "make it readable for the agent, or set health.baselineFile", ", ".join(sorted(silent)),
+            )  # fmt: skip
 
     def _save_where_due(self, evaluation: Diagnosis, now: float) -> None:
         interval = REPEATED_SAVE_INTERVAL if evaluation.repeated else SAVE_INTERVAL
