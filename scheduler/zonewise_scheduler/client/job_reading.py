@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.client.job_facts import JobFacts
     from zonewise_scheduler.client.session import Json, Session
 
+_JOB_KINDS = frozenset({"", "job", "jobs", "job.batch"})
 MISSING = "Positions and forecasts are missing, since the controller's read API is out of reach: {reason}"
 
 
@@ -101,8 +102,16 @@ def find_job(session: Session, reference: str) -> JobFacts | None:
 
     Of several, as Jobs that were created again, one that has not finished wins, and then the newest. Raises KubeError.
     """
-    kind, slash, name = reference.rpartition("/")
-    del slash
+    kind, _, name = reference.rpartition("/")
     jobs = [read_job(workload) for workload in session.list(WORKLOADS, scope=session.namespace)]
     matching = [job for job in jobs if job.has_name(kind, name)]
     return max(matching, key=lambda job: (job.state != FINISHED, job.created_at or 0.0), default=None)
+
+
+def find_unqueued_job(session: Session, reference: str) -> Json | None:
+    """Return the Job of a name such as "train" or "job/train", of which find_job() knows nothing; None: there is none.
+
+    Such a Job has no Workload: it is in no queue, or waits for others. Raises KubeError.
+    """
+    kind, _, name = reference.rpartition("/")
+    return session.find(JOBS, name, namespace=session.namespace) if kind.lower() in _JOB_KINDS else None
