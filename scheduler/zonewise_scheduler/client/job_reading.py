@@ -13,7 +13,7 @@ from zonewise_scheduler.client.session import metadata_pairs
 from zonewise_scheduler.quota.api.job_dependency import DEPENDENCY_ANNOTATION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Set
 
     from zonewise_scheduler.client.job_facts import JobFacts
     from zonewise_scheduler.client.session import Json, Session
@@ -44,18 +44,20 @@ def read_jobs(session: Session, *, everywhere: bool = False) -> tuple[list[JobFa
         notes.append(MISSING.format(reason=error))
     problems: list[str] = []
     jobs = [with_row(job, rows.get(job.key)) for job in (read_job(workload, problems) for workload in workloads)]
-    return sorted_jobs([*jobs, *_dependent_jobs(session, scope)]), [*notes, *problems]
+    dependent = _dependent_jobs(session, scope, {job.uid for job in jobs})
+    return sorted_jobs([*jobs, *dependent]), [*notes, *problems]
 
 
-def _dependent_jobs(session: Session, scope: str | None) -> Iterator[JobFacts]:
-    """Yield the jobs that wait for others, and so have no Workload."""
+def _dependent_jobs(session: Session, scope: str | None, queued: Set[str]) -> Iterator[JobFacts]:
+    """Yield the jobs that wait for others, and so have no Workload; `queued`: the UIDs of those that have one."""
     try:
         jobs = session.list(JOBS, scope=scope)
     except Forbidden:
         return
     by_name = {(job["metadata"]["namespace"], job["metadata"]["name"]): job for job in jobs}
     for (namespace, _), job in by_name.items():
-        if job.get("spec", {}).get("suspend") and metadata_pairs(job, "annotations").get(DEPENDENCY_ANNOTATION):
+        is_dependent = bool(metadata_pairs(job, "annotations").get(DEPENDENCY_ANNOTATION))
+        if is_dependent and job.get("spec", {}).get("suspend") and job["metadata"].get("uid") not in queued:
             facts = read_dependent_job(job, lambda name, namespace=namespace: by_name.get((namespace, name)))
             if facts is not None:
                 yield facts
