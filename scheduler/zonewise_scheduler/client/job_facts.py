@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from zonewise_common.k8s.fields import FieldReader
@@ -10,7 +11,7 @@ from zonewise_common.kube.resources import JOBS, WORKLOADS
 from zonewise_scheduler.client.job_labels import QUEUE_LABEL
 from zonewise_scheduler.client.pod_facts import pod_totals
 from zonewise_scheduler.client.time_text import format_time, parse_time
-from zonewise_scheduler.quota.api.declared_walltime import MAX_RUN_ANNOTATION, parse_walltime
+from zonewise_scheduler.quota.api.declared_walltime import workload_walltime
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -49,7 +50,7 @@ class JobFacts:
     created_at: float | None = None
     started_at: float | None = None
     walltime: float | None = None
-    """Seconds; None: none is declared."""
+    """Seconds that it may still run when it is started; None: none is declared."""
     deadline: float | None = None
     position: int | None = None
     """In its ClusterQueue, from 1 on; None: unknown, or it does not wait."""
@@ -140,7 +141,8 @@ def read_job(workload: Mapping[str, Any], problems: list[str] | None = None) -> 
     pending = conditions.get("QuotaReserved") if state == PENDING else None
     started = conditions.get("Admitted") if state in (ADMITTED, STOPPING) else None
     started_at = None if started is None else started.time("lastTransitionTime")
-    walltime = _walltime(metadata, spec)
+    declared = workload_walltime(metadata, spec, status)
+    walltime = None if declared == inf else declared
     pod_sets = tuple(map(_pod_set, spec.children("podSets")))
     return JobFacts(
         metadata.text("namespace"),
@@ -267,15 +269,6 @@ def _owner(metadata: FieldReader) -> tuple[str, str, str, tuple[str, ...], str]:
         return "Pod", "v1", pods[0] if len(pods) == 1 else name, pods, ""
     owner = next((each for each in owners if each.flag("controller", default=False)), owners[0])
     return owner.text("kind"), owner.text("apiVersion"), owner.text("name"), (), owner.text("uid")
-
-
-def _walltime(metadata: FieldReader, spec: FieldReader) -> float | None:
-    declared = spec.count("maximumExecutionTimeSeconds")
-    try:
-        annotated = parse_walltime(metadata.pairs("annotations").get(MAX_RUN_ANNOTATION, ""))
-    except ValueError:
-        return declared
-    return annotated if declared is None else min(annotated, declared)
 
 
 def _pod_set(reader: FieldReader) -> tuple[str, int, Mapping[str, int]]:
