@@ -7,7 +7,6 @@ the read API and nothing else. The API server issues it whatever credentials the
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,37 +15,27 @@ from zonewise_common.kube.credentials import checked_token
 from zonewise_common.kube.errors import Forbidden, KubeError, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from zonewise_common.kube.transport import Transport
 
 ACCOUNT = "zonewise-viewer"
 LIFETIME = 600
 """Seconds: the least that the API server allows (pkg/apis/authentication/validation/validation.go)."""
-_RENEW_AFTER = LIFETIME / 2
-"""Seconds after which a request has another token: `--watch` lasts longer than a token does."""
 
 
 class ViewerToken:
-    """A token that is requested when it is first needed, and anew before it expires."""
+    """A token that is requested when it is first needed."""
 
-    def __init__(
-        self, transport: Transport, namespace: str, token: str = "", clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """Request it from the API server of the transport, unless there is a `token`. `clock` returns seconds."""
+    def __init__(self, transport: Transport, namespace: str, token: str = "") -> None:
+        """Request it from the API server of the transport, unless there is a `token`."""
         self._transport = transport
         self._namespace = namespace
-        self._token = token
-        self._clock = clock
-        self._renew_at = float("inf") if token else float("-inf")
+        self._token: str | None = token or None
         self.problem = ""
         """Why there is no token; "": there is one, or it was not requested."""
 
     def get(self) -> str:
         """Return the token; "": there is none."""
-        now = self._clock()
-        if now >= self._renew_at:
-            self._renew_at = now + _RENEW_AFTER
+        if self._token is None:
             self._token = self._requested()
         return self._token
 
@@ -54,7 +43,6 @@ class ViewerToken:
         path = f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{ACCOUNT}/token"
         spec = {"expirationSeconds": LIFETIME}
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-        self.problem = ""
         try:
             body = self._transport.request("POST", path, {}, msgspec.json.encode(review))
             reply: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])

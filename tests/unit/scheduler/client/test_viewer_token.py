@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from zonewise_common.kube.errors import Forbidden, KubeError, NotFound, TransportError
-from zonewise_scheduler.client.viewer_token import LIFETIME, ViewerToken
+from zonewise_scheduler.client.viewer_token import ViewerToken
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,18 +31,6 @@ class ApiServerReply:
 
 def token(reply: ApiServerReply, own: str = "") -> ViewerToken:
     return ViewerToken(reply, "zonewise", own)  # type: ignore[arg-type]
-
-
-def test_it_is_renewed_before_it_expires() -> None:
-    """`--watch` lasts longer than a token; a problem that has ended is told no more."""
-    now, reply = [0.0], ApiServerReply(TransportError("refused"))
-    subject = ViewerToken(reply, "zonewise", clock=lambda: now[0])  # type: ignore[arg-type]
-    assert (subject.get(), "refused" in subject.problem) == ("", True)
-    for number in range(3):
-        now[0] += LIFETIME - 1
-        reply.reply = json.dumps({"status": {"token": f"t{number}"}}).encode()
-        assert (subject.get(), subject.get(), subject.problem) == (f"t{number}", f"t{number}", "")
-    assert len(reply.requests) == 4
 
 
 def test_it_is_requested_once_and_for_ten_minutes() -> None:
