@@ -68,7 +68,7 @@ def job_request(options: Namespace, script_path: str, environ: Mapping[str, str]
     if not image:
         raise CommandError("no image: name the container image by --image or $ZONEWISE_IMAGE")
     cpus = (options.cpus_per_task or 1) * tasks
-    devices = _devices(options, pods, tasks)
+    devices = pod_devices(options, pods, tasks)
     gpus = devices.get(options.gpu_resource, 0)
     return JobRequest(
         _job_name(options, script_path, pods),
@@ -111,7 +111,8 @@ def _pods_and_tasks(options: Namespace) -> tuple[int, int]:
     return nodes, each
 
 
-def _devices(options: Namespace, pods: int, tasks: int) -> dict[str, int]:
+def pod_devices(options: Namespace, pods: int, tasks: int) -> dict[str, int]:
+    """Return the devices of each pod, by resource; `tasks`: of each pod. Raises CommandError."""
     devices: dict[str, int] = {}
     named_devices: Mapping[str, int] = options.gres or {}
     for name, number in named_devices.items():
