@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from zonewise_common.kube.resources import JOBS, WORKLOADS
+from zonewise_scheduler.client.job_facts import read_job
 from zonewise_scheduler.client.job_reading import read_jobs
 from zonewise_scheduler.client.read_api import ReadApiUnavailable
 
@@ -61,3 +62,9 @@ def test_jobs_that_wait_for_others_are_listed() -> None:
 def test_a_queued_job_is_listed_once() -> None:
     """The Job that it has waited for may be deleted by then."""
     assert listed([job("a", "afterok:deleted")], [workload("a")]) == {"a": ""}
+
+
+def test_the_walltime_is_what_is_left_after_earlier_admissions() -> None:
+    spent = {"spec": {"maximumExecutionTimeSeconds": 600}, "status": {"accumulatedPastExecutionTimeSeconds": 240}}
+    assert read_job({"metadata": {"name": "w"}, **spent}).walltime == 360
+    assert read_job({"metadata": {"name": "w"}}).walltime is None
