@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
+
+from zonewise_common.k8s.dates import utc_date
 
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 _DAY = 86_400.0
-_LAST = 253_402_300_799.0
-"""9999-12-31T23:59:59Z, the last time of RFC 3339: a walltime of any length makes later ones."""
 
 
 def parse_time(value: object) -> float | None:
@@ -23,7 +23,7 @@ def parse_time(value: object) -> float | None:
 
 def format_time(seconds: float | None) -> str | None:
     """Return a time of RFC 3339 in UTC, the last one for later ones; None: unknown."""
-    return None if seconds is None else _date(seconds).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return None if seconds is None else utc_date(seconds).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def short_duration(seconds: float | None) -> str:
@@ -50,8 +50,4 @@ def time_until(time: float | None, now: float) -> str:
 def clock_text(time: float, now: float) -> str:
     """Return "14:20 UTC", and with its date where it is a day away or more: "2026-11-23 14:20 UTC"."""
     pattern = "%H:%M UTC" if abs(time - now) < _DAY else "%Y-%m-%d %H:%M UTC"
-    return _date(time).strftime(pattern)
-
-
-def _date(seconds: float) -> datetime:
-    return datetime.fromtimestamp(min(max(seconds, 0.0), _LAST), UTC)
+    return utc_date(time).strftime(pattern)
