@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any, cast
 
 from zonewise.gfd.types import MIG_NONE, MIG_STRATEGIES, MPS, NO_SHARING, TIME_SLICING, DevicePluginConfig
-from zonewise_common.service.yaml_document import load_yaml
+from zonewise_common.k8s.yaml_document import load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

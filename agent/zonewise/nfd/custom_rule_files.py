@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING, Any, cast
 
-from zonewise_common.service.yaml_document import load_yaml
+from zonewise_common.k8s.yaml_document import load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

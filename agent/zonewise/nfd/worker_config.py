@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from zonewise.rules.regexps import compile_regexp
 from zonewise.rules.types import RuleError
-from zonewise_common.service.yaml_document import load_yaml
+from zonewise_common.k8s.yaml_document import load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -10,7 +10,7 @@ import hashlib
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from zonewise_common.service.yaml_document import load_yaml
+from zonewise_common.k8s.yaml_document import load_yaml
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise_common.service.yaml_document import load_yaml
+from zonewise_common.k8s.yaml_document import load_yaml
 
 
 def test_values() -> None:
