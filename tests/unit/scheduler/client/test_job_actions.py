@@ -9,8 +9,8 @@ import pytest
 from zonewise_common.kube.errors import Conflict, NotFound
 from zonewise_common.kube.resources import JOB_SETS, JOBS, PODS, WORKLOADS, Resource
 from zonewise_scheduler.client.job_actions import cancel, hold, owner_resource, release
-from zonewise_scheduler.client.job_reading import NamedJobs
 from zonewise_scheduler.client.job_facts import read_job
+from zonewise_scheduler.client.job_reading import NamedJobs
 
 if TYPE_CHECKING:
     from zonewise_scheduler.client.session import Session
