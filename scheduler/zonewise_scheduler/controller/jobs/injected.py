@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from zonewise_common.k8s.fields import FieldReader, object_in
-from zonewise_scheduler.controller.jobs.job_fields import annotation_of
+from zonewise_scheduler.controller.jobs.job_fields import annotation_of, parse_object
 from zonewise_scheduler.controller.merge_patch import merge_patch
 
 if TYPE_CHECKING:
@@ -64,11 +64,7 @@ def is_injected(job: Json) -> bool:
 
 def read_injected(job: Json) -> FieldReader:
     """Return what the annotation tells, by pod set; nothing where it cannot be read."""
-    try:
-        parsed: object = json.loads(annotation_of(job, INJECTED_ANNOTATION) or "{}")
-    except ValueError:
-        parsed = {}
-    return FieldReader(cast("Json", parsed) if isinstance(parsed, dict) else {}, "", [])
+    return FieldReader(parse_object(annotation_of(job, INJECTED_ANNOTATION)), "", [])
 
 
 def without_injected(job: Json, pod_sets: Sequence[PodSetManifest]) -> tuple[PodSetManifest, ...]:
