@@ -12,7 +12,8 @@ from support.model_cluster import ModelCluster
 from zonewise_common.kube.resources import JOBS
 from zonewise_scheduler.controller.jobs.batch_job import ADAPTER
 from zonewise_scheduler.controller.jobs.injected import INJECTED_ANNOTATION
-from zonewise_scheduler.controller.planning.lost_workload import lost_workload, noted_workload_name
+from zonewise_scheduler.controller.planning.lost_workload import noted_workload_name, workload_of_job
+from zonewise_scheduler.controller.pods.pod_names import ADMISSION_ANNOTATION
 from zonewise_scheduler.quota.api.workload_reader import read_workload
 
 Json = dict[str, Any]
@@ -29,7 +30,7 @@ def started_job() -> tuple[Json, Json]:
 
 def test_it_has_the_name_the_pods_and_the_quota_of_the_workload() -> None:
     job, workload = started_job()
-    lost = lost_workload(job, JOBS, ADAPTER.pod_sets(job))
+    lost = workload_of_job(job, JOBS, ADAPTER.pod_sets(job))
     assert lost is not None
     for part in ("name", "namespace", "ownerReferences"):
         assert lost["metadata"][part] == workload["metadata"][part]
@@ -52,11 +53,24 @@ def test_it_has_the_name_the_pods_and_the_quota_of_the_workload() -> None:
 def test_there_is_none_without_a_noted_admission(text: str) -> None:
     job, _ = started_job()
     job["metadata"]["annotations"] = {INJECTED_ANNOTATION: text}
-    assert lost_workload(job, JOBS, ADAPTER.pod_sets(job)) is None
+    assert workload_of_job(job, JOBS, ADAPTER.pod_sets(job)) is None
 
 
-def test_the_placement_is_not_noted() -> None:
-    """Where the planner has no placement of a pod, the pod counts on its node by itself."""
+def test_neither_amounts_nor_the_placement_are_noted() -> None:
+    """Amounts follow from the pods; a pod of which the planner has no placement counts on its node by itself."""
     job, _ = started_job()
-    noted = json.loads(job["metadata"]["annotations"][INJECTED_ANNOTATION])
-    assert noted["main"]["admission"].keys() == {"clusterQueue", "flavors", "resourceUsage", "count"}
+    noted = json.loads(job["metadata"]["annotations"][INJECTED_ANNOTATION])["main"]["annotations"][ADMISSION_ANNOTATION]
+    assert json.loads(noted) == {"clusterQueue": "q", "count": 3, "flavors": {"cpu": "f"}}
+    assert job["spec"]["template"]["metadata"]["annotations"][ADMISSION_ANNOTATION] == noted
+
+
+def test_a_job_uses_no_more_than_its_pods_request_whatever_it_notes() -> None:
+    job, _ = started_job()
+    injected = json.loads(job["metadata"]["annotations"][INJECTED_ANNOTATION])
+    noted = {"clusterQueue": "q", "count": 1_000_000, "flavors": {"cpu": "f", "memory": "f"}}
+    injected["main"] |= {"annotations": injected["main"]["annotations"] | {ADMISSION_ANNOTATION: json.dumps(noted)}}
+    job["metadata"]["annotations"][INJECTED_ANNOTATION] = json.dumps(injected)
+    lost = workload_of_job(job, JOBS, ADAPTER.pod_sets(job))
+    assert lost is not None
+    (assignment,) = lost["status"]["admission"]["podSetAssignments"]
+    assert assignment["resourceUsage"] == {"cpu": "6", "memory": "0"}
