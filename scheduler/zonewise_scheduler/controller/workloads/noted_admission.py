@@ -31,7 +31,8 @@ class NotedAdmission(NamedTuple):
 
 def note_admission(cluster_queue: str, assignment: Json, pods: int) -> str:
     """Return the annotation for the pods of a pod set; `assignment`: of status.admission.podSetAssignments."""
-    noted = {"clusterQueue": cluster_queue, "count": pods, "flavors": assignment.get("flavors") or {}}
+    flavors: Json = assignment.get("flavors") or {}
+    noted = {"clusterQueue": cluster_queue, "count": pods, "flavors": flavors}
     return json.dumps(noted, separators=(",", ":"), sort_keys=True)
 
 
