@@ -126,8 +126,11 @@ class QueueController:
 
     def end_listing(self, resource: Resource, version: int, now: float) -> None:
         """Note that all objects of a kind were observed that existed at a resource version."""
+        is_first = not self._objects.has_listed(resource)
         for key in self._objects.unlisted(resource, version):
             self.observe(key, None, now)
+        for key in self._gate.end_pauses_of(resource) if is_first else ():
+            self._mark_dirty(key)
 
     def observe_node(self, name: str, node: TrackedNode | None) -> None:
         """Take a Node; None: it was deleted."""
