@@ -25,7 +25,7 @@ from zonewise_scheduler.controller.readapi.views import forecast_json
 from zonewise_scheduler.controller.status.pending_note import latest_time
 from zonewise_scheduler.controller.workloads.conditions import api_time
 from zonewise_scheduler.quota.api.declared_walltime import MAX_RUN_ANNOTATION, parse_walltime
-from zonewise_scheduler.quota.api.job_pod_sets import MAX_PODS
+from zonewise_scheduler.quota.api.job_pod_sets import MAX_PODS, parse_pod_count
 from zonewise_scheduler.quota.api.workload_reader import read_workload
 
 if TYPE_CHECKING:
@@ -97,9 +97,9 @@ class _Copy(NamedTuple):
 def requested_workload(query: str, now: float) -> Workload:
     """Return the workload of a query. Raises ValueError, naming parameter and value."""
     values = _values(query)
-    pods = values["pods"]
-    if not (pods.isascii() and pods.isdecimal() and 0 < int(pods[:12]) <= MAX_PODS):
-        raise ValueError(f"pods: {pods[:80]!r} is no number from 1 to {MAX_PODS}")
+    pods = parse_pod_count(values["pods"])
+    if pods is None:
+        raise ValueError(f"pods: {values['pods'][:80]!r} is no number from 1 to {MAX_PODS}")
     if not values["queue"]:
         raise ValueError("queue: names no LocalQueue")
     try:
@@ -108,7 +108,7 @@ def requested_workload(query: str, now: float) -> Workload:
         raise ValueError(f"walltime: {error}: {values['walltime'][:80]!r}") from error
     requests = dict(_requests(values["requests"]))
     container = {"name": "main", "resources": {"requests": requests, "limits": requests}}
-    pod_set: Json = {"name": "main", "count": int(pods), "template": {"spec": {"containers": [container]}}}
+    pod_set: Json = {"name": "main", "count": pods, "template": {"spec": {"containers": [container]}}}
     if values["topology"]:
         pod_set["topologyRequest"] = {"required": values["topology"]}
     annotations = {} if seconds is None else {MAX_RUN_ANNOTATION: str(int(seconds))}
