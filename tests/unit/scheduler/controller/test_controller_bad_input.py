@@ -226,7 +226,9 @@ TEXTS = ["", "0", "-1", "true", "l", "x" * 5000, "9" * 5000, f"{1:012}{0:05000}"
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda text: repr(text[:12]))
-def test_no_label_and_no_annotation_of_a_job_keeps_another_from_its_start(text: str) -> None:
+def test_no_label_and_no_annotation_of_a_job_keeps_another_from_its_start(
+    text: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """Each Job and each pod has one of them; the API server would reject some as labels."""
     cluster = ModelCluster()
     for i, name in enumerate(ANNOTATIONS):
@@ -245,3 +247,4 @@ def test_no_label_and_no_annotation_of_a_job_keeps_another_from_its_start(text: 
         queue.step()
         cluster.sync_jobs()
     assert runs(cluster, good)
+    assert not [record for record in caplog.records if record.exc_info]
