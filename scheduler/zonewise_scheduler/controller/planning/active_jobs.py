@@ -94,6 +94,10 @@ class ActiveJobs:
         """Drop a Workload that was deleted."""
         self._owners.pop(key, None)
 
+    def active_pods(self, key: str) -> int:
+        """Return the number of pods of a Workload that have not finished."""
+        return self._pods.active_pods(key)
+
     def is_active(self, key: str) -> bool:
         """Tell whether a pod of a Workload is active, or its job says so. The end of a job counts before its pods."""
         if self._pods.active_pods(key):

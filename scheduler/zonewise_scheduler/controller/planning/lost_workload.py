@@ -7,14 +7,16 @@ their nodes.
 
 A job is asked first: it knows of pods that are not bound yet. Pods are asked where it is gone.
 
-Users write these annotations as well as they like. So a lost Workload counts as far as the following holds, and no
-annotation charges a ClusterQueue with what its namespace could not have got by a job of the queue:
+Users may write these annotations too. So a lost Workload has quota as far as this holds:
 
 1. Its LocalQueue leads to the ClusterQueue, which admits the namespace. A namespace that is being deleted may have lost
    its LocalQueue, and nothing can be created in it any more.
-2. Its usage is what the pods of the job request, or what its bound pods do.
-3. A bound pod has the node labels of its flavors in its node selector, so it uses a node of them.
-4. The usage fits into what the ClusterQueue has available.
+2. Its usage is what its bound pods request, each of which has the node labels of its flavors in its node selector. Or
+   it is what the pods of its job request: a job of a queue, which is stopped.
+3. The usage fits into what the ClusterQueue has available.
+
+So an annotation charges a ClusterQueue with what its namespace uses of its nodes, and with no more than a job of the
+queue could have got.
 """
 
 from __future__ import annotations
@@ -121,7 +123,7 @@ def quota_problem(lost: Json, state: PlannerState, *, is_namespace_deleted: bool
     result = read_workload(lost)
     workload = result.workload
     if workload is None or workload.admission is None:
-        return "; ".join(result.problems)
+        return "; ".join(result.problems) or "it has no admission"
     queue = state.snapshot.cluster_queues.get(workload.admission.cluster_queue)
     if queue is None:
         return f"there is no ClusterQueue {workload.admission.cluster_queue:.80}"

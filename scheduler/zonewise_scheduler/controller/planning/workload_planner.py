@@ -61,6 +61,8 @@ class WorkloadPlanner:
         self._is_namespace_deleted = is_namespace_deleted
         self._stopping: dict[str, None] = {}
         """Workloads that have lost their quota by their objects, while their pods are active."""
+        self._restored: dict[str, int] = {}
+        """Of these those that were restored, with the number of active pods at that time."""
         self._intents: dict[str, Intent] = {}
         self._unsynced: dict[str, None] = {}
         """Workloads to be given to the planner."""
@@ -130,10 +132,18 @@ class WorkloadPlanner:
         self._pass_due_at = -inf
 
     def _restore_lost(self, key: str, obj: Json | None) -> None:
-        """Give the planner what active pods run by, where an earlier leader has held its quota without its object."""
-        state = self.feed.state
-        if key in state.running or _uses_quota(obj):
+        """Give the planner what active pods run by, where an earlier leader has held its quota without its object.
+
+        Once one of the pods has ended, the others are counted anew.
+        """
+        state, pods = self.feed.state, self._jobs.active_pods(key)
+        if key in state.running and not _uses_quota(obj) and self._restored.get(key, pods) == pods:
             return
+        self._restored.pop(key, None)
+        if _uses_quota(obj):
+            return
+        if key in state.running:
+            self.feed.finish(key)
         lost = self._jobs.lost_workload(key, state.snapshot.resource_flavors or {})
         if lost is None:
             return
@@ -142,6 +152,7 @@ class WorkloadPlanner:
             log.info("workload=%s is lost, and holds no quota: %s", key, problem)
             return
         self.feed.adopt(lost)
+        self._restored[key] = pods
         self._note_placement(key)
 
     def _holds_quota(self, key: str, obj: Json | None) -> bool:

@@ -84,15 +84,14 @@ def test_a_new_controller_holds_the_quota_of_a_deleted_job_until_its_last_pod_ha
     assert [obj for obj in story.cluster.workloads() if "deleted" in obj["metadata"]["name"]] == []
     story.restart()
     story.settle()
-    for pod in pods:
-        assert story.is_held(large)
+    for i, pod in enumerate(pods):
+        assert (story.is_held(large), usage_of(story)) == (True, 8000 - 3000 * i)
         story.cluster.change(pod, {"metadata": {"deletionTimestamp": "2027-01-15T08:00:00Z"}})
         story.settle()
-        assert story.is_held(large)
+        assert (story.is_held(large), usage_of(story)) == (True, 8000 - 3000 * i)
         story.cluster.delete(pod)
         story.settle()
-    assert not story.is_held(large)
-    assert len(story.ends()) == 1
+    assert (story.is_held(large), usage_of(story)) == (False, 8000)
 
 
 def test_a_workload_that_exists_counts_once_beside_its_pods() -> None:
@@ -241,6 +240,20 @@ def test_an_admission_that_users_note_holds_no_quota_of_others(template: Json, n
     story.settle()
     assert (usage_of(story), usage_of(story, "foreign")) == (0, 0)
     assert not story.is_held(story.submit("j", 8))
+
+
+def test_a_pod_that_goes_on_holds_its_own_quota_alone() -> None:
+    story = LostJobs()
+    large = story.create_pod("large", template_of(noted(), cpu="7"))
+    story.create_pod("small", template_of(noted(), cpu="1"))
+    story.settle()
+    assert usage_of(story) == 8000
+    story.cluster.change(large, {"status": {"phase": "Succeeded"}})
+    story.settle()
+    assert usage_of(story) == 1000
+    story.create_pod("another", template_of(noted(), cpu="2"))
+    story.settle()
+    assert usage_of(story) == 3000
 
 
 @pytest.mark.parametrize("change", [{"spec": {"nodeName": None}}, {"status": {"phase": "Failed"}}])
