@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import parse_qs
 
 from zonewise_common.service.handlers import json_response, text_response
 from zonewise_common.token_bucket import TokenBucket
@@ -21,6 +20,7 @@ from zonewise_scheduler.backfill.explain_message import explanation_message
 from zonewise_scheduler.backfill.forecast import BOUNDED, sample_starts
 from zonewise_scheduler.backfill.types import Forecast
 from zonewise_scheduler.controller.planning.forecaster import copy_basis
+from zonewise_scheduler.controller.readapi.query_parameters import read_parameters
 from zonewise_scheduler.controller.readapi.views import forecast_json
 from zonewise_scheduler.controller.status.pending_note import latest_time
 from zonewise_scheduler.controller.workloads.conditions import api_time
@@ -29,7 +29,7 @@ from zonewise_scheduler.quota.api.job_pod_sets import MAX_PODS, parse_pod_count
 from zonewise_scheduler.quota.api.workload_reader import read_workload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from zonewise_common.service.handlers import Request, Response
     from zonewise_scheduler.backfill.forecast_calibration import ForecastCalibration
@@ -96,7 +96,7 @@ class _Copy(NamedTuple):
 
 def requested_workload(query: str, now: float) -> Workload:
     """Return the workload of a query. Raises ValueError, naming parameter and value."""
-    values = _values(query)
+    values = read_parameters(query, _PARAMETERS)
     pods = parse_pod_count(values["pods"])
     if pods is None:
         raise ValueError(f"pods: {values['pods'][:80]!r} is no number from 1 to {MAX_PODS}")
@@ -158,18 +158,6 @@ def hypothetical_forecast(copied: _Copy, workload: Workload) -> Json:
         "waitsFor": [] if starts_now else list(explanation.waits_for),
         "message": "" if starts_now else explanation_message(explanation, latest_time),
     }
-
-
-def _values(query: str) -> Mapping[str, str]:
-    try:
-        parsed = parse_qs(query, strict_parsing=bool(query), keep_blank_values=True, max_num_fields=len(_PARAMETERS))
-    except ValueError as error:
-        raise ValueError(f"query: {query[:80]!r}: {error}") from error
-    unknown = sorted(parsed.keys() - _PARAMETERS)
-    if unknown:
-        names = ", ".join(sorted(_PARAMETERS))
-        raise ValueError(f"query: there is no parameter {unknown[0][:80]!r}; there are {names}")
-    return {name: parsed.get(name, [default])[-1] for name, default in _PARAMETERS.items()}
 
 
 def _requests(text: str) -> list[tuple[str, str]]:
