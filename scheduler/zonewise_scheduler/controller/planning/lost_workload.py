@@ -78,16 +78,17 @@ def workload_of_job(job: Json, resource: Resource, pod_sets: Sequence[PodSetMani
             noted.append(_NotedPodSet(admission, pods, requests, original.as_object()))
     if not name or not noted:
         return None
-    metadata = FieldReader(job, "", []).child("metadata")
-    uid = metadata.text("uid")
+    reader = FieldReader(job, "", [])
+    metadata, started = reader.child("metadata"), reader.child("status").text("startTime")
+    uid, created = metadata.text("uid"), metadata.text("creationTimestamp")
     identity = {
         "name": name,
         "namespace": metadata.text("namespace"),
         "uid": uid,
-        "creationTimestamp": metadata.text("creationTimestamp"),
+        "creationTimestamp": created,
         "ownerReferences": [owner_reference(resource, metadata.text("name"), uid)],
     }
-    return _admitted(identity, metadata.pairs("labels").get(QUEUE_LABEL, ""), noted)
+    return _admitted(identity, metadata.pairs("labels").get(QUEUE_LABEL, ""), noted, started or created)
 
 
 def workload_of_pods(key: str, pods: Iterable[ManagedPod], flavors: Mapping[str, ResourceFlavor]) -> Json | None:
@@ -105,14 +106,10 @@ def workload_of_pods(key: str, pods: Iterable[ManagedPod], flavors: Mapping[str,
         return None
     oldest = next(iter(by_pod_set.values()))[0][0]
     namespace, _, name = key.partition("/")
-    identity = {
-        "name": name,
-        "namespace": namespace,
-        "uid": oldest.uid,
-        "creationTimestamp": api_time(oldest.created),
-    }
+    created = api_time(oldest.created)
+    identity = {"name": name, "namespace": namespace, "uid": oldest.uid, "creationTimestamp": created}
     pod_sets = [_pod_set_of(pod_set, entries) for pod_set, entries in by_pod_set.items()]
-    return _admitted(identity, oldest.labels.get(LOCAL_QUEUE_LABEL, ""), pod_sets)
+    return _admitted(identity, oldest.labels.get(LOCAL_QUEUE_LABEL, ""), pod_sets, created)
 
 
 def quota_problem(lost: Json, state: PlannerState, *, is_namespace_deleted: bool) -> str:
@@ -164,8 +161,8 @@ def _uses_nodes_of(noted: NotedAdmission, pod: ManagedPod, flavors: Mapping[str,
     )
 
 
-def _admitted(identity: Json, local_queue: str, pod_sets: Sequence[_NotedPodSet]) -> Json:
-    """Return an admitted Workload, in the ClusterQueue that its first pod set notes."""
+def _admitted(identity: Json, local_queue: str, pod_sets: Sequence[_NotedPodSet], since: str) -> Json:
+    """Return a Workload that is admitted since a time, in the ClusterQueue that its first pod set notes."""
     cluster_queue = pod_sets[0].admission.cluster_queue
     counted = [item for item in pod_sets if item.admission.cluster_queue == cluster_queue]
     assignments = [
@@ -178,6 +175,8 @@ def _admitted(identity: Json, local_queue: str, pod_sets: Sequence[_NotedPodSet]
         "spec": {"podSets": [item.manifest for item in counted], "queueName": local_queue, "active": True},
         "status": {
             "admission": {"clusterQueue": cluster_queue, "podSetAssignments": assignments},
-            "conditions": [{"type": kind, "status": "True"} for kind in ("QuotaReserved", "Admitted")],
+            "conditions": [
+                {"type": kind, "status": "True", "lastTransitionTime": since} for kind in ("QuotaReserved", "Admitted")
+            ],
         },
     }
