@@ -50,6 +50,9 @@ class Layout:
     """Each verdict is one of the kubelet: no distances make it panic, and not too many zones have hints."""
     has_uneven_distances: bool
     """The kubelet may prefer another single zone than the lowest."""
+    closest_first: tuple[int, ...]
+    """All sets of zones, by position, in the order in which the kubelet takes equally preferred ones; empty where lower
+    ones come first."""
     packages: tuple[int, ...]
     """Sets of zones, by position, where align-by-socket allocates CPUs of a whole package; empty where no array tells
     which, and without the option."""
@@ -72,8 +75,9 @@ class Layout:
     @cached_property
     def _hash(self) -> int:
         return hash(
-            (self.policies, self.zone_count, self.memory_types, self.device_localities, self.cpu_unit, self.packages)
-        )
+            (self.policies, self.zone_count, self.memory_types, self.device_localities, self.cpu_unit, self.packages,
+             self.closest_first)
+        )  # fmt: skip
 
     @cached_property
     def memory_index(self) -> dict[str, int]:
