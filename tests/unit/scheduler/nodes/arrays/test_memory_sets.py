@@ -15,6 +15,7 @@ from support.any_nodes import state as any_state
 from support.fit_nodes import GIB, STATIC, container, node, pod
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.admission.pod import Container, PodShape
+from zonewise_scheduler.admission.topologymanager.numa_info import may_panic
 from zonewise_scheduler.nodes.arrays.state_table import NodeStateTable
 
 if TYPE_CHECKING:
@@ -38,10 +39,10 @@ def _memory_pods(draw: st.DrawFn, *, types: int) -> PodShape:
     return PodShape(tuple(containers), "Guaranteed")
 
 
-def _assert_decided(kind: NodeKind, scope: str, seed: int, shape: PodShape) -> None:
-    policies = kind.policies._replace(
-        cpu="none", memory="Static", scope=scope, prefer_closest=False, align_by_package=False, release=(1, 36)
-    )
+def _assert_decided(kind: NodeKind, scope: str, seed: int, shape: PodShape, release: tuple[int, int] = (1, 36)) -> None:
+    policies = kind.policies._replace(cpu="none", memory="Static", scope=scope, align_by_package=False, release=release)
+    if may_panic(policies, kind.zones):
+        policies = policies._replace(prefer_closest=False)
     source = random.Random(seed)
     groups = tuple(1 << zone for zone in kind.zones)
     kind = replace(kind, policies=policies)
@@ -56,9 +57,17 @@ def test_policy_none(kind: NodeKind, seed: int, shape: PodShape) -> None:
     _assert_decided(kind, "container", seed, shape)
 
 
-@given(kinds(("restricted", "single-numa-node")), st.integers(0, 1 << 32), _memory_pods(types=2))
-def test_aligned_policies(kind: NodeKind, seed: int, shape: PodShape) -> None:
+@given(kinds(("restricted",)), st.integers(0, 1 << 32), _memory_pods(types=2))
+def test_restricted(kind: NodeKind, seed: int, shape: PodShape) -> None:
     _assert_decided(kind, "container", seed, shape)
+
+
+@given(
+    kinds(("single-numa-node",)), st.integers(0, 1 << 32), _memory_pods(types=2), st.sampled_from([(1, 31), (1, 36)])
+)
+def test_single_numa_node(kind: NodeKind, seed: int, shape: PodShape, release: tuple[int, int]) -> None:
+    """A pod whose memory several zones have together is rejected, also before kubelets checked groups."""
+    _assert_decided(kind, "container", seed, shape, release)
 
 
 @given(kinds(("best-effort",)), st.integers(0, 1 << 32), _memory_pods(types=1))
@@ -66,10 +75,12 @@ def test_best_effort_with_one_type(kind: NodeKind, seed: int, shape: PodShape) -
     _assert_decided(kind, "container", seed, shape)
 
 
-@given(kinds(("single-numa-node",)), st.integers(0, 1 << 32), _memory_pods(types=1))
-def test_whole_pods_without_hints(kind: NodeKind, seed: int, shape: PodShape) -> None:
+@given(
+    kinds(("single-numa-node",)), st.integers(0, 1 << 32), _memory_pods(types=1), st.sampled_from([(1, 31), (1, 36)])
+)
+def test_whole_pods_without_hints(kind: NodeKind, seed: int, shape: PodShape, release: tuple[int, int]) -> None:
     """Each container then gets memory of its own, also from several zones where no single one could have it."""
-    _assert_decided(kind, "pod", seed, shape)
+    _assert_decided(kind, "pod", seed, shape, release)
 
 
 @pytest.mark.parametrize("topology", ["none", "best-effort"])
