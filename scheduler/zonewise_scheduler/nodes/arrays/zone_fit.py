@@ -108,7 +108,8 @@ def _fit_steps(
 
     `possible`: the rows that have enough as whole nodes. The others are rejected.
     """
-    fits, rows, deciding = possible.astype(np.int8), np.arange(view.rows), possible.copy()
+    fits, deciding = possible.astype(np.int8), possible.copy()
+    rows: slice | I64 = slice(None)
     drops_rows = amounts is None
     left = amounts or ZoneAmounts.from_view(view)
     left.hide_far_zones(view, _zero_counts(view.layout, request))
@@ -117,20 +118,27 @@ def _fit_steps(
         if drops_rows and not is_last and np.count_nonzero(deciding) < _FULL_SHARE * deciding.size:
             remaining = np.flatnonzero(deciding)
             later = {resource for later in request.steps[index:] for resource, _ in later.hinted}
-            rows, left, deciding = rows[remaining], left.select(remaining, later), deciding[remaining]
-        lowest = left.lowest_zones(step.hinted, np.empty(rows.size, np.int8))
+            rows = _select(rows, remaining)
+            left, deciding = left.select(remaining, later), deciding[remaining]
+        lowest = left.lowest_zones(step.hinted, np.empty(deciding.size, np.int8))
         failed = np.flatnonzero((lowest < 0) & deciding)
         if failed.size:
-            failed_rows = FailedRows(view, step, rows[failed], left, failed)
+            in_view = _select(rows, failed)
+            failed_rows = FailedRows(view, step, in_view, left, failed)
             several, unclear = _fit_several_zones(
                 failed_rows, may_reuse=request.reuses and index > 0, counts_cpus=request.counts_cpus
             )
-            fits[rows[failed]] = np.where(unclear | (several & (not is_last)), UNDECIDED, several)
+            fits[in_view] = np.where(unclear | (several & (not is_last)), UNDECIDED, several)
             deciding[failed] = False
         zones[index, rows] = np.where(deciding, lowest, NO_ZONE)
         if not is_last:
             left.subtract(step, lowest)
     return fits
+
+
+def _select(rows: slice | I64, indices: I64) -> I64:
+    """Return some of the rows, of all in their order or of an array."""
+    return indices if isinstance(rows, slice) else rows[indices]
 
 
 def _zero_counts(layout: Layout, request: AlignmentRequest) -> set[int]:
