@@ -99,6 +99,10 @@ class Layout:
         """Tell whether an index of the first axis is that of a memory type."""
         return CPU < index <= CPU + len(self.memory_types)
 
+    def with_zones(self, amounts: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+        """Return the amounts, by index, of the resources whose units belong to zones: only these give hints."""
+        return tuple(entry for entry in amounts if self.localities[entry[0]] is not ZoneLocality.ANYWHERE)
+
     @cached_property
     def localities(self) -> tuple[ZoneLocality, ...]:
         """Return the locality of each index of the first axis."""
