@@ -16,12 +16,12 @@ Invariant: the result is the kubelet's for rows without groups at first.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from zonewise_scheduler.nodes.arrays.multi_zone import MAX_ZONES
+from zonewise_scheduler.nodes.arrays.set_order import NO_SET, NOT_PREFERRED, set_order, sets_of_size
 from zonewise_scheduler.nodes.arrays.unaligned_memory import CHECKS_GROUPS_SINCE, memory_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.arrays.array_view import ArrayView
     from zonewise_scheduler.nodes.arrays.failed_rows import FailedRows
     from zonewise_scheduler.nodes.arrays.layout import Layout
-    from zonewise_scheduler.nodes.arrays.types import F64, I64, Bools
+    from zonewise_scheduler.nodes.arrays.set_order import SetOrder
+    from zonewise_scheduler.nodes.arrays.types import I64, Bools
 
 
 class MemoryStep(NamedTuple):
@@ -93,51 +94,6 @@ def memory_sets_rows(view: ArrayView, rows: I64, steps: Sequence[MemoryStep]) ->
     return fits
 
 
-_NOT_PREFERRED = 1 << MAX_ZONES
-"""Added to the ranks of sets that are wider than necessary."""
-_NO_SET = 2 * _NOT_PREFERRED
-"""After the ranks of all sets."""
-
-
-class _SetOrder(NamedTuple):
-    """All sets of zones in the order in which the kubelet takes them. The rank of a set is its index."""
-
-    masks: I64
-    """(sets,): by rank."""
-    ranks: I64
-    """(1 << zones,): by set."""
-    first_zones: I64
-    """(1 << zones,): the rank of the first zone of a set, as a set of its own."""
-
-
-@lru_cache(maxsize=256)
-def _set_order(zones: int, closest_first: tuple[int, ...]) -> _SetOrder:
-    masks = closest_first or sorted(range(1, 1 << zones), key=lambda mask: (mask.bit_count(), mask))
-    ranks = np.full(1 << zones, _NO_SET, np.int64)
-    ranks[list(masks)] = np.arange(len(masks))
-    first_zones = [
-        min((ranks[1 << zone] for zone in range(zones) if mask >> zone & 1), default=_NO_SET)
-        for mask in range(1 << zones)
-    ]
-    return _SetOrder(np.array(masks, np.int64), ranks, np.array(first_zones, np.int64))
-
-
-class _Sets(NamedTuple):
-    """The sets of so many of the first zones, in the kubelet's order."""
-
-    masks: I64
-    ranks: I64
-    members: F64
-    """(sets, zones): 1 where the set has the zone. Sums of bytes are exact below 8 PiB."""
-
-
-@lru_cache(maxsize=1024)
-def _sets(zones: int, closest_first: tuple[int, ...], first: int, size: int) -> _Sets:
-    order = _set_order(zones, closest_first)
-    masks = order.masks[(np.bitwise_count(order.masks) == size) & (order.masks < 1 << first)]
-    return _Sets(masks, order.ranks[masks], (masks[:, None] >> np.arange(zones) & 1).astype(np.float64))
-
-
 class _Reusable(NamedTuple):
     """What an ended init container leaves of memory."""
 
@@ -194,9 +150,9 @@ class _Memory:
         return next(iter(self.free.values())).shape[0]
 
     @property
-    def order(self) -> _SetOrder:
+    def order(self) -> SetOrder:
         """Return the order in which the kubelets take sets."""
-        return _set_order(self.zones, self.closest_first)
+        return set_order(self.zones, self.closest_first)
 
     def select(self, rows: I64) -> _Memory:
         """Return some of the rows."""
@@ -232,7 +188,7 @@ class _Memory:
         uneven = np.logical_or.reduce([every != self.zone_counts * largest for largest, every in sums])
         rows = np.flatnonzero(uneven & (widths < self.zone_counts))
         for size in range(1, self.zones) if rows.size else ():
-            members = _sets(self.zones, (), self.zones, size).members
+            members = sets_of_size(self.zones, (), self.zones, size).members
             enough = [members @ self.total[index].take(rows, axis=1) >= amount for index, amount in amounts]
             suffices = np.logical_or.reduce(np.logical_and.reduce(enough))
             widths[rows[suffices]] = size
@@ -249,8 +205,8 @@ class _Memory:
         for groups in self.groups:
             self._rank_groups(ranks, groups, amounts, widths)
         self._rank_unassigned(ranks, amounts, widths, preferred_only=step.preferred_only)
-        has_set = ranks < (_NOT_PREFERRED if step.preferred_only else _NO_SET)
-        return np.where(has_set, self.order.masks[ranks & (_NOT_PREFERRED - 1)], 0)
+        has_set = ranks < (NOT_PREFERRED if step.preferred_only else NO_SET)
+        return np.where(has_set, self.order.masks[ranks & (NOT_PREFERRED - 1)], 0)
 
     def _zone_ranks(self, amounts: IndexedAmounts, widths: I64) -> I64:
         """Return (rows,): the rank of the first zone in no group that has all amounts."""
@@ -263,7 +219,7 @@ class _Memory:
             fits &= available >= amount
         sets = np.packbits(fits, axis=0, bitorder="little")[0] & ~self.grouped
         ranks = self.order.first_zones[sets]
-        ranks[widths > 1] += _NOT_PREFERRED
+        ranks[widths > 1] += NOT_PREFERRED
         return ranks
 
     def _rank_groups(self, ranks: I64, groups: I64, amounts: IndexedAmounts, widths: I64) -> None:
@@ -279,7 +235,7 @@ class _Memory:
             fits &= available >= amount
         rows, masks = rows[fits], masks[fits]
         is_wide = np.bitwise_count(masks) != widths[rows]
-        ranks[rows] = np.minimum(ranks[rows], self.order.ranks[masks] + _NOT_PREFERRED * is_wide)
+        ranks[rows] = np.minimum(ranks[rows], self.order.ranks[masks] + NOT_PREFERRED * is_wide)
 
     def _rank_unassigned(self, ranks: I64, amounts: IndexedAmounts, widths: I64, *, preferred_only: bool) -> None:
         """Lower the ranks of the rows in which a set of several zones without assigned memory comes first.
@@ -288,7 +244,7 @@ class _Memory:
         """
         unassigned: I64 = ~(self.assigned >> np.arange(self.zones, dtype=np.int64)[:, None]) & 1
         counts = np.sum(unassigned, axis=0)
-        tried = (counts > 1) & (counts >= widths) & ((widths > 1) | (ranks >= _NOT_PREFERRED))
+        tried = (counts > 1) & (counts >= widths) & ((widths > 1) | (ranks >= NOT_PREFERRED))
         if preferred_only:
             tried &= widths > 1
         if not tried.any():
@@ -305,8 +261,8 @@ class _Memory:
         self, ranks: I64, rows: I64, amounts: IndexedAmounts, widths: I64, zones_and_size: tuple[int, int]
     ) -> None:
         """Lower the ranks of some rows where a set of so many of the first zones comes first."""
-        sets = _sets(self.zones, self.closest_first, *zones_and_size)
-        possible = sets.ranks[0] + _NOT_PREFERRED * (widths[rows] != zones_and_size[1])
+        sets = sets_of_size(self.zones, self.closest_first, *zones_and_size)
+        possible = sets.ranks[0] + NOT_PREFERRED * (widths[rows] != zones_and_size[1])
         rows = rows[ranks[rows] > possible]
         if not rows.size:
             return
@@ -317,7 +273,7 @@ class _Memory:
         found = fits[first, np.arange(rows.size)]
         rows, first = rows[found], first[found]
         is_wide = widths[rows] != zones_and_size[1]
-        ranks[rows] = np.minimum(ranks[rows], sets.ranks[first] + _NOT_PREFERRED * is_wide)
+        ranks[rows] = np.minimum(ranks[rows], sets.ranks[first] + NOT_PREFERRED * is_wide)
 
     def allocate(self, step: MemoryStep, chosen: I64) -> None:
         """Allocate amounts from the set of each row, the lowest zone first (updateMachineState)."""
