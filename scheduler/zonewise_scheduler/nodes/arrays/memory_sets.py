@@ -277,14 +277,21 @@ class _Memory:
 
     def allocate(self, step: MemoryStep, chosen: I64) -> None:
         """Allocate amounts from the set of each row, the lowest zone first (updateMachineState)."""
+        is_single = chosen & (chosen - 1) == 0
+        single, several = np.flatnonzero(is_single), np.flatnonzero(~is_single)
+        cells = np.bitwise_count(chosen[single] - 1).astype(np.int64) * self.rows + single
         for index, amount in step.amounts:
-            left = np.full(self.rows, amount)
+            required = np.full(self.rows, amount)
             for entry in self.reusable:
-                left -= np.where(entry.masks == chosen, entry.left[index], 0)
-            self._take(index, np.maximum(left, 0), chosen)
+                required -= np.where(entry.masks == chosen, entry.left[index], 0)
+            np.maximum(required, 0, out=required)
+            self.free[index].reshape(-1)[cells] -= required[single]
+            if several.size:
+                self._take_in_order(index, several, required[several], chosen[several])
         self._update_reusable(step, chosen)
         self.assigned = self.assigned | chosen
-        self._add_groups(np.where((np.bitwise_count(chosen) > 1) & (self.grouped & chosen == 0), chosen, 0))
+        if several.size:
+            self._add_groups(np.where(is_single | (self.grouped & chosen > 0), 0, chosen))
 
     def _add_groups(self, new: I64) -> None:
         """Add a group to each row that has a new one."""
@@ -297,19 +304,13 @@ class _Memory:
         if new.any():
             self.groups.append(new)
 
-    def _take(self, index: int, amounts: I64, chosen: I64) -> None:
-        """Take an amount of each row from its set, the lowest zone first."""
+    def _take_in_order(self, index: int, rows: I64, required: I64, chosen: I64) -> None:
+        """Take an amount of some rows from their sets, the lowest zone first."""
         free = self.free[index]
-        zones = np.bitwise_count(chosen - 1)  # the position, of a single zone
-        is_single = chosen & (chosen - 1) == 0
-        rows = np.flatnonzero(is_single)
-        free[zones[rows], rows] -= amounts[rows]
-        rows = np.flatnonzero(~is_single)
-        left, sets = amounts[rows], chosen[rows]
-        for zone in range(self.zones) if rows.size else ():
-            taken = np.minimum(free[zone, rows], left) * (sets >> zone & 1)
+        for zone in range(self.zones):
+            taken = np.minimum(free[zone, rows], required) * (chosen >> zone & 1)
             free[zone, rows] -= taken
-            left -= taken
+            required -= taken
 
     def _update_reusable(self, step: MemoryStep, chosen: I64) -> None:
         """Update what ended init containers leave (updatePodReusableMemory)."""
