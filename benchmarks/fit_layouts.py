@@ -128,6 +128,14 @@ def shapes() -> dict[str, PodShape]:
         "24, the first one wider than a zone": PodShape(
             (_container("w", 36, 130), *(_container(f"c{n}", 2, 2 + n) for n in range(23))), "Guaranteed"
         ),
+        "5 wider than a zone": PodShape(tuple(_container(f"c{n}", 36, 130 + n) for n in range(5)), "Guaranteed"),
+        "12 with devices, after one wider than a zone": PodShape(
+            (_container("w", 36, 130, devices=2), *(_container(f"c{n}", 8, 60 + n, devices=1) for n in range(12))),
+            "Guaranteed",
+        ),
+        "init container wider than a zone, 9 that fit alone only": PodShape(
+            (_container("i", 36, 130, "init"), *(_container(f"c{n}", 24, 100 + n) for n in range(9))), "Guaranteed"
+        ),
         "init container wider than a zone, 3 containers": PodShape(
             (_container("i", 36, 130, "init"), *many[:3]), "Guaranteed"
         ),

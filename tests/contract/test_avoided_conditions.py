@@ -9,12 +9,10 @@ import pytest
 import yaml
 
 from support.extender import NAMESPACE, PODS, Caller, ExtenderCluster, new_cluster, plain_nrt, running_extender
-from support.health_stories import Story, xid
 from support.live_cluster import LiveCluster, simulated_live_cluster
 from support.pod_groups import POD_GROUP_CRD
+from support.published_faults import FAULT_REASON, published_fault
 from support.waiting import eventually
-from zonewise.publish.fault_publisher import FaultPublisher
-from zonewise_common.kube.client import Client
 from zonewise_common.kube.config import Config
 
 if TYPE_CHECKING:
@@ -23,19 +21,10 @@ if TYPE_CHECKING:
     from support.extender import Extender
 Json = dict[str, Any]
 GROUPS = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{NAMESPACE}/podgroups"
-REASON = "GPUHardwareFault XID79"
 
 
-@contextlib.contextmanager
-def fault(url: str, node: str, *, taint: bool = False) -> Generator[None]:
-    """A GPU of a node that fell off the bus, as the agent publishes it, and then its replacement."""
-    story = Story()
-    story.observe(events=xid(79, story.now + 1))
-    with contextlib.closing(Client(Config.from_url(url))) as client:
-        publisher = FaultPublisher(client, node, taint=taint)
-        publisher.publish(story.state.active)
-        yield
-        publisher.publish(())
+def fault(url: str, node: str, *, taint: bool = False) -> contextlib.AbstractContextManager[None]:
+    return published_fault(Config.from_url(url), node, taint=taint)
 
 
 def condition(node: str, status: str) -> Json:
@@ -123,7 +112,7 @@ def test_a_gang_avoids_a_suspect_and_returns_to_it(world: ExtenderCluster) -> No
         eventually(lambda: is_started(world, caller, small))
         assert set(nodes_of(world, small)) == {"b", "c"}
         large = start_gang(world, "large", 2)
-        expected = f"a: {REASON}"
+        expected = f"a: {FAULT_REASON}"
         eventually(lambda: expected in reasons(caller, large))
         single = world.create(pod("single"))
         eventually(lambda: is_started(world, caller, [single]))
@@ -191,7 +180,7 @@ def run_gangs(live: LiveCluster, *flags: str, taint: bool = False, expected: str
 
 
 def test_the_queue_keeps_gangs_off_a_suspect(live: LiveCluster) -> None:
-    run_gangs(live, "--avoid-conditions", "hardware", expected=f'avoided "node-0: {REASON}": 1')
+    run_gangs(live, "--avoid-conditions", "hardware", expected=f'avoided "node-0: {FAULT_REASON}": 1')
 
 
 @pytest.mark.long

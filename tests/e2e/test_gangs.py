@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ from support.e2e.cluster import NAMESPACE, PODS, Cluster, extending, running_clu
 from support.e2e.pods import container, pod
 from support.e2e.settings import Settings
 from support.pod_groups import POD_GROUP_CRD, pod_group
+from support.published_faults import FAULT_REASON, published_fault
+from zonewise_common.kube.config import Config
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -132,3 +135,29 @@ def test_a_gang_that_fits_by_sums_only(cluster: Cluster) -> None:
         cluster.settled(names(gang), runs)
         assert len(nodes_of(cluster, gang)) == 12
         cluster.clear()
+
+
+def test_a_gang_avoids_a_suspect_until_its_condition_is_over(cluster: Cluster) -> None:
+    """Six pods have the zones of the other nodes. A gang of two waits, while the zones of the suspect are free."""
+    small, large, single = members("small", 6, 9), members("large", 2, 9), guaranteed("single", 9)
+    server = cluster.server
+    with contextlib.ExitStack() as repair:
+        repair.enter_context(published_fault(Config.from_url(server.url, server.token, ca=server.ca), "n0"))
+        with extending(cluster, "--avoid-conditions", "hardware") as extender, scheduling(cluster, extender=extender):
+            for gang in (small, large):
+                group = gang[0]["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"]
+                server.admin.post(GROUPS, pod_group(group, len(gang))).ok()
+            cluster.create(small)
+            cluster.settled(names(small), runs)
+            assert sorted(nodes_of(cluster, small)) == ["n1", "n1", "n2", "n2", "n3", "n3"]
+            cluster.create(large)
+            await_reason(cluster, names(large)[0], f"n0: {FAULT_REASON}")
+            cluster.create([single])
+            cluster.settled(["single"], runs)
+            assert nodes_of(cluster, [single]) == ["n0"]
+            assert nodes_of(cluster, large) == []
+            cluster.delete("single")
+            repair.close()
+            cluster.settled(names(large), runs)
+            assert nodes_of(cluster, large) == ["n0", "n0"]
+            cluster.clear()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from support.live_cluster import KUEUE, WORKLOADS, LiveCluster
+from support.live_cluster import JOBS, KUEUE, PODS, WORKLOADS, LiveCluster
 from support.live_clusters import cluster, real_cluster, simulated_cluster
 from support.waiting import eventually
-from zonewise_scheduler.controller.workloads.conditions import is_true
+from zonewise_scheduler.controller.workloads.conditions import find_condition, is_true
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -82,6 +82,25 @@ def test_a_job_whose_workload_is_deleted_starts_again(cluster: LiveCluster) -> N
         template = workload["spec"]["podSets"][0]["template"]
         assert "kueue.x-k8s.io/podset" not in template["metadata"].get("labels", {})
         eventually(lambda: len(cluster.running_pods("j")) == 1 and not cluster.is_held("j"))
+
+
+def test_the_next_controller_holds_the_quota_of_a_deleted_job_until_its_pods_have_ended(cluster: LiveCluster) -> None:
+    cluster.add_nodes(2)
+    cluster.add_queue(8)
+    with cluster.controller():
+        cluster.submit("deleted", 6, stop=3600)
+        eventually(lambda: len(cluster.running_pods("deleted")) == 1)
+    (pod,) = cluster.pods("deleted")
+    path = f"{PODS}/{pod['metadata']['name']}"
+    cluster.api.delete(f"{JOBS}/deleted", propagationPolicy="Background").ok()
+    eventually(lambda: not cluster.workloads() and "deletionTimestamp" in cluster.api.get(path).ok()["metadata"])
+    cluster.submit("next", 6)
+    with cluster.controller():
+        eventually(lambda: [(find_condition(obj, "QuotaReserved") or {}).get("status") for obj in cluster.workloads()]
+                   == ["False"])  # fmt: skip
+        assert cluster.is_held("next")
+        cluster.api.delete(path, gracePeriodSeconds=0).ok()
+        eventually(lambda: len(cluster.running_pods("next")) == 1)
 
 
 def test_gangs_start_whole_on_the_nodes_that_they_were_given(cluster: LiveCluster) -> None:

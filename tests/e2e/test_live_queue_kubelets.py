@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,8 +14,10 @@ from support.e2e.pods import container, pod
 from support.e2e.settings import Settings
 from support.live_cluster import KUEUE, QUEUE_LABEL, ControllerProcess
 from support.live_queue import KUEUE_CRDS
+from support.published_faults import FAULT_REASON, published_fault
 from support.queue_objects import cluster_queue_spec
 from support.waiting import eventually
+from zonewise_common.kube.config import Config
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -54,11 +57,17 @@ def cluster() -> Generator[Cluster]:
 
 @pytest.fixture
 def queue(cluster: Cluster) -> Generator[ControllerProcess]:
+    with running_queue(cluster) as process:
+        yield process
+
+
+@contextlib.contextmanager
+def running_queue(cluster: Cluster, *flags: str) -> Generator[ControllerProcess]:
     """A controller and a kube-scheduler without our extender: the controller alone answers for nodes and zones."""
-    flags = ("--kubeconfig", str(cluster.kubeconfig), "--leader-election", "false", "--namespace", NAMESPACE,
-             "--requeue-backoff", "2s")  # fmt: skip
+    access = ("--kubeconfig", str(cluster.kubeconfig), "--leader-election", "false", "--namespace", NAMESPACE,
+              "--requeue-backoff", "2s")  # fmt: skip
     with scheduling(cluster):
-        process = ControllerProcess(cluster.directory, *flags)
+        process = ControllerProcess(cluster.directory, *access, *flags)
         try:
             yield process
             assert process.process.poll() is None, process.said
@@ -100,6 +109,12 @@ def clear(cluster: Cluster) -> None:
     cluster.clear()
 
 
+def waits_for(cluster: Cluster) -> str:
+    """Return why a Job waits; "": none does."""
+    reserved = [condition(each, "QuotaReserved") for each in cluster.server.admin.get(WORKLOADS).ok()["items"]]
+    return next((each["message"] for each in reserved if each.get("status") == "False"), "")
+
+
 def test_three_jobs_that_need_most_of_a_zone_each(cluster: Cluster, queue: ControllerProcess) -> None:
     """A node has two zones: two Jobs start, the third is told why it waits, and starts when one of them has ended."""
     admin = cluster.server.admin
@@ -109,13 +124,9 @@ def test_three_jobs_that_need_most_of_a_zone_each(cluster: Cluster, queue: Contr
     def started() -> list[str]:
         return [each["metadata"]["name"] for each in admin.get(JOBS).ok()["items"] if not each["spec"]["suspend"]]
 
-    def waits_for() -> str:
-        reserved = [condition(each, "QuotaReserved") for each in admin.get(WORKLOADS).ok()["items"]]
-        return next((each["message"] for each in reserved if each.get("status") == "False"), "")
-
     cluster.until(
-        lambda: len(started()) == 2 and "kubelet: 1" in waits_for(),
-        lambda: f"{started()} {waits_for()} {queue.said[-2000:]}",
+        lambda: len(started()) == 2 and "kubelet: 1" in waits_for(cluster),
+        lambda: f"{started()} {waits_for(cluster)} {queue.said[-2000:]}",
     )
     cluster.until(lambda: [each["status"].get("phase") for each in cluster.pods().values()] == ["Running"] * 2,
                   lambda: str(cluster.pods()))  # fmt: skip
@@ -161,6 +172,25 @@ def test_a_gang_whose_pods_are_rejected_is_placed_anew(cluster: Cluster, queue: 
         return condition(admin.get(f"{JOBS}/rejected").ok(), "Complete").get("status") == "True"
 
     eventually(is_complete)
+    clear(cluster)
+
+
+def test_a_gang_of_the_queue_avoids_a_suspect_until_its_condition_is_over(cluster: Cluster) -> None:
+    """Six pods have the zones of the other nodes. A gang of two waits, while the zones of the suspect are free."""
+    server = cluster.server
+
+    def nodes_of(name: str) -> list[str]:
+        own = [each for pod_name, each in cluster.pods().items() if pod_name.startswith(f"{name}-")]
+        return sorted(each["spec"]["nodeName"] for each in own if each["status"].get("phase") == "Running")
+
+    with running_queue(cluster, "--avoid-conditions", "hardware") as queue:
+        with published_fault(Config.from_url(server.url, server.token, ca=server.ca), "n0"):
+            server.admin.post(JOBS, job("small", 9, pods=6)).ok()
+            cluster.until(lambda: nodes_of("small") == ["n1", "n1", "n2", "n2", "n3", "n3"], lambda: queue.said[-4000:])
+            server.admin.post(JOBS, job("large", 9, pods=2)).ok()
+            cluster.until(lambda: f'avoided "n0: {FAULT_REASON}": 1' in waits_for(cluster), lambda: waits_for(cluster))
+            assert server.admin.get(f"{JOBS}/large").ok()["spec"]["suspend"]
+        cluster.until(lambda: nodes_of("large") == ["n0", "n0"], lambda: waits_for(cluster) + queue.said[-4000:])
     clear(cluster)
 
 

@@ -42,6 +42,7 @@ WORKLOADS = f"{KUEUE}/namespaces/{NAMESPACE}/workloads"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 GROUP_LABEL = "kueue.x-k8s.io/pod-group-name"
 RUN_SECONDS = "zonewise.dev/simulated-run-seconds"
+STOP_SECONDS = "zonewise.dev/simulated-stop-seconds"
 
 
 class ControllerProcess(Watched):
@@ -126,6 +127,7 @@ class LiveCluster(NamedTuple):
         *,
         pods: int = 1,
         run: float = 3600,
+        stop: int = 0,
         priority: str = "",
         topology: str = "",
         ports: tuple[Json, ...] = (),
@@ -133,13 +135,14 @@ class LiveCluster(NamedTuple):
     ) -> None:
         """Create a held Job whose pods run for some seconds; `topology`: the level that one domain of holds them.
 
+        `stop`: the seconds that a deleted pod takes to end.
         `ports`: of the container of each pod; `fields`: others of the Job's spec.
         """
         labels = {QUEUE_LABEL: "queue"} | ({"kueue.x-k8s.io/priority-class": priority} if priority else {})
         container: Json = {"name": "c", "image": "none", "resources": {"requests": {"cpu": str(cpus)}}}
         container |= {"ports": list(ports)} if ports else {}
-        pod_spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
-        annotations = {RUN_SECONDS: str(run)}
+        pod_spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": stop or 1, "containers": [container]}
+        annotations = {RUN_SECONDS: str(run), STOP_SECONDS: str(stop)}
         if topology:
             annotations["kueue.x-k8s.io/podset-preferred-topology"] = topology
         template = {"metadata": {"annotations": annotations}, "spec": pod_spec}

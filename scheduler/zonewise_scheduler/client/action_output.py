@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zonewise_scheduler.client.job_actions import ActionResult
-    from zonewise_scheduler.client.session import Session
+    from zonewise_scheduler.client.job_reading import NamedJobs
 
 _NOT_DONE = 1
 
@@ -31,12 +31,15 @@ def add_action_arguments(parser: ArgumentParser, *, done: str, not_done: str = "
     add_cluster_arguments(parser, all_namespaces=False, read_api=False)
 
 
-def act_on_jobs(arguments: Namespace, act: Callable[[Session, str], ActionResult]) -> int:
+def act_on_jobs(arguments: Namespace, act: Callable[[NamedJobs, str], ActionResult]) -> int:
     """Change each job, print its result as it comes, and return the status of the program. Raises CommandError."""
     status = 0
     with open_session(arguments) as session:
+        from zonewise_scheduler.client.job_reading import NamedJobs
+
+        jobs = NamedJobs(session)
         for name in arguments.jobs:
-            result = act(session, name)
+            result = act(jobs, name)
             if result.done:
                 sys.stdout.write(f"{result.name if arguments.output == 'name' else result.message}\n")
             else:

@@ -23,7 +23,7 @@ from zonewise_scheduler.client.job_facts import (
     with_row,
 )
 from zonewise_scheduler.client.job_labels import JOB_NAME_LABEL
-from zonewise_scheduler.client.job_reading import MISSING, find_job, find_unqueued_job
+from zonewise_scheduler.client.job_reading import MISSING, NamedJobs, find_unqueued_job
 from zonewise_scheduler.client.node_facts import read_node_facts
 from zonewise_scheduler.client.node_reading import read_nodes
 from zonewise_scheduler.client.pod_facts import WORKLOAD_ANNOTATION, read_pod_facts
@@ -51,7 +51,7 @@ def explain(session: Session, reference: str) -> Description | None:
         return _pod(session, name)
     if kind in _NODE_KINDS:
         return _node(session, name)
-    job = find_job(session, reference)
+    job = NamedJobs(session).find(reference)
     if job is not None:
         return _job(session, job)
     return _without_workload(session, reference)

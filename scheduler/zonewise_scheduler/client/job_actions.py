@@ -12,10 +12,11 @@ from zonewise_common.kube.client import PatchKind
 from zonewise_common.kube.errors import Conflict, NotFound
 from zonewise_common.kube.resources import PODS, WORKLOADS, Resource
 from zonewise_scheduler.client.job_facts import ADMITTED, FINISHED, HELD, RESERVED, STOPPING, has_ended, unqueued_job
-from zonewise_scheduler.client.job_reading import find_job, find_unqueued_job
+from zonewise_scheduler.client.job_reading import find_unqueued_job
 
 if TYPE_CHECKING:
     from zonewise_scheduler.client.job_facts import JobFacts
+    from zonewise_scheduler.client.job_reading import NamedJobs
     from zonewise_scheduler.client.session import Session
 
 _ATTEMPTS = 5
@@ -32,20 +33,20 @@ class ActionResult(NamedTuple):
     """"job.batch/train", for -o name."""
 
 
-def cancel(session: Session, reference: str, *, dry_run: bool = False) -> ActionResult:
+def cancel(jobs: NamedJobs, reference: str, *, dry_run: bool = False) -> ActionResult:
     """Delete a job with its pods. Raises KubeError."""
-    job = find_job(session, reference)
+    job = jobs.find(reference)
     if job is None:
-        return _cancel_unqueued(session, reference, dry_run=dry_run)
-    return _finished(job) if job.state == FINISHED else _cancelled(session, job, dry_run=dry_run)
+        return _cancel_unqueued(jobs.session, reference, dry_run=dry_run)
+    return _finished(job) if job.state == FINISHED else _cancelled(jobs.session, job, dry_run=dry_run)
 
 
-def hold(session: Session, reference: str, *, requeue: bool = False, dry_run: bool = False) -> ActionResult:
+def hold(jobs: NamedJobs, reference: str, *, requeue: bool = False, dry_run: bool = False) -> ActionResult:
     """Hold a job that waits; with `requeue` also one that runs, which is stopped. Raises KubeError."""
     for _ in range(_ATTEMPTS):
-        job = find_job(session, reference)
+        job = jobs.find(reference)
         if job is None:
-            return _unknown(session, reference)
+            return _unknown(jobs.session, reference)
         if job.state == HELD:
             return ActionResult(True, f"{job.display_name} is held already", job.resource_name)
         if job.state == FINISHED:
@@ -53,22 +54,24 @@ def hold(session: Session, reference: str, *, requeue: bool = False, dry_run: bo
         if job.state in (ADMITTED, RESERVED, STOPPING) and not requeue:
             message = f"{job.display_name} is {job.state}: --requeue stops it, and holds it"
             return ActionResult(False, message, job.resource_name)
-        if dry_run or _set_active(session, job, active=False):
+        if dry_run or _set_active(jobs.session, job, active=False):
             return ActionResult(True, f"{job.display_name} is held{_dry(dry_run)}", job.resource_name)
+        jobs.forget()
     return _busy(reference)
 
 
-def release(session: Session, reference: str, *, dry_run: bool = False) -> ActionResult:
+def release(jobs: NamedJobs, reference: str, *, dry_run: bool = False) -> ActionResult:
     """Queue a held job again. Raises KubeError."""
     for _ in range(_ATTEMPTS):
-        job = find_job(session, reference)
+        job = jobs.find(reference)
         if job is None:
-            return _unknown(session, reference)
+            return _unknown(jobs.session, reference)
         if job.state != HELD:
             message = f"{job.display_name} is not held: it is {job.state}"
             return ActionResult(job.state != FINISHED, message, job.resource_name)
-        if dry_run or _set_active(session, job, active=True):
+        if dry_run or _set_active(jobs.session, job, active=True):
             return ActionResult(True, f"{job.display_name} is released{_dry(dry_run)}", job.resource_name)
+        jobs.forget()
     return _busy(reference)
 
 

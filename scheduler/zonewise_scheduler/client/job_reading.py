@@ -99,19 +99,34 @@ def find_queue(session: Session, name: str) -> QueueSelection | None:
     return None
 
 
-def find_job(session: Session, reference: str) -> JobFacts | None:
-    """Return the job of a name such as "train", "job/train" or "workload/job-train-1c2d3"; None: there is none.
+class NamedJobs:
+    """The queued jobs of a session's namespace, listed once for any number of names."""
 
-    Of several, as Jobs that were created again, one that has not finished wins, and then the newest. Raises KubeError.
-    """
-    kind, _, name = reference.rpartition("/")
-    jobs = [read_job(workload) for workload in session.list(WORKLOADS, scope=session.namespace)]
-    matching = [job for job in jobs if job.has_name(kind, name)]
-    return max(matching, key=lambda job: (job.state != FINISHED, job.created_at or 0.0), default=None)
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._jobs: list[JobFacts] | None = None
+        """None: they are not listed, or not any more."""
+
+    def find(self, reference: str) -> JobFacts | None:
+        """Return the job of a name such as "train", "job/train" or "workload/job-train-1a2b3"; None: there is none.
+
+        Of several, as Jobs that were created again, one that has not finished wins, and then the newest. Raises
+        KubeError.
+        """
+        if self._jobs is None:
+            listed = self.session.list(WORKLOADS, scope=self.session.namespace)
+            self._jobs = [read_job(workload) for workload in listed]
+        kind, _, name = reference.rpartition("/")
+        matching = [job for job in self._jobs if job.has_name(kind, name)]
+        return max(matching, key=lambda job: (job.state != FINISHED, job.created_at or 0.0), default=None)
+
+    def forget(self) -> None:
+        """List the jobs anew at the next name: they have changed."""
+        self._jobs = None
 
 
 def find_unqueued_job(session: Session, reference: str) -> Json | None:
-    """Return the Job of a name such as "train" or "job/train", of which find_job() knows nothing; None: there is none.
+    """Return the Job of a name such as "train" or "job/train", of which NamedJobs knows nothing; None: there is none.
 
     Such a Job has no Workload: it is in no queue, or waits for others. Raises KubeError.
     """

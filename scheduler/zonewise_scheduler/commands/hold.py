@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from zonewise_scheduler.client.job_actions import ActionResult
-    from zonewise_scheduler.client.session import Session
+    from zonewise_scheduler.client.job_reading import NamedJobs
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -24,10 +24,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     """Change each job. Raises CommandError."""
 
-    def act(session: Session, name: str) -> ActionResult:
+    def act(jobs: NamedJobs, name: str) -> ActionResult:
         from zonewise_scheduler.client.job_actions import hold
 
-        return hold(session, name, requeue=arguments.requeue, dry_run=arguments.dry_run)
+        return hold(jobs, name, requeue=arguments.requeue, dry_run=arguments.dry_run)
 
     return act_on_jobs(arguments, act)
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from zonewise_scheduler.client.job_actions import ActionResult
-    from zonewise_scheduler.client.session import Session
+    from zonewise_scheduler.client.job_reading import NamedJobs
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -22,10 +22,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     """Change each job. Raises CommandError."""
 
-    def act(session: Session, name: str) -> ActionResult:
+    def act(jobs: NamedJobs, name: str) -> ActionResult:
         from zonewise_scheduler.client.job_actions import release
 
-        return release(session, name, dry_run=arguments.dry_run)
+        return release(jobs, name, dry_run=arguments.dry_run)
 
     return act_on_jobs(arguments, act)
 

@@ -67,6 +67,10 @@ class ObjectCache:
         self._written[key] = (object_version(obj), now)
         return True
 
+    def has_listed(self, resource: Resource) -> bool:
+        """Tell whether a kind was ever listed completely: it was served then."""
+        return resource in self._listed
+
     def unlisted(self, resource: Resource, version: int) -> list[ObjectKey]:
         """Return the objects that a complete listing of this version lacks, though a write has returned them before."""
         self._listed[resource] = version

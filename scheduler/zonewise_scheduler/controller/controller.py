@@ -91,8 +91,10 @@ class QueueController:
         by_key, find = self._workloads.by_key, self._objects.get
         tracker = self._nodes.tracker
         self._jobs = JobReconciler(adapters, find, self._workloads, tracker.active_pods)
-        self._active_jobs = ActiveJobs(find, self._jobs.by_uid, adapters, tracker)
-        self._planner = WorkloadPlanner(feed, by_key, self._nodes, run_pass, options.max_assumed, self._active_jobs)
+        self._active_jobs = ActiveJobs(find, self._jobs.by_uid, adapters, tracker, self._pods.of_workload)
+        self._planner = WorkloadPlanner(
+            feed, by_key, self._nodes, run_pass, options.max_assumed, self._active_jobs, configuration.is_deleted
+        )
         self._plain_pods = PlainPodsReconciler(find, self._workloads)
         self._workload_reconciler = WorkloadReconciler(
             by_key, self._planner, self._pods.rejections, options.readiness, self._gate.is_in_flight
@@ -124,8 +126,11 @@ class QueueController:
 
     def end_listing(self, resource: Resource, version: int, now: float) -> None:
         """Note that all objects of a kind were observed that existed at a resource version."""
+        is_first = not self._objects.has_listed(resource)
         for key in self._objects.unlisted(resource, version):
             self.observe(key, None, now)
+        for key in self._gate.end_pauses_of(resource) if is_first else ():
+            self._mark_dirty(key)
 
     def observe_node(self, name: str, node: TrackedNode | None) -> None:
         """Take a Node; None: it was deleted."""
@@ -145,6 +150,8 @@ class QueueController:
             self._mark_owners_dirty(workload, self._objects.get(workload))
             if is_rejected:
                 self._workload_reconciler.mark([pod.tracked.workload])
+            if pod.tracked.requests is not None and pod.tracked.workload not in self.feed.state.running:
+                self._planner.change(pod.tracked.workload)  # it may be lost
         key = ObjectKey(PODS, namespace, name)
         queued = None if pod is None else pod.queued
         if queued is not None or self._objects.get(key) is not None:

@@ -100,7 +100,7 @@ class ObjectInformers:
     @property
     def unsynced(self) -> list[str]:
         """Return the kinds whose first list is not complete yet."""
-        return [resource.plural for resource, reflector in self._reflectors.items() if not reflector.has_synced]
+        return [resource.plural for resource, reflector in list(self._reflectors.items()) if not reflector.has_synced]
 
     @property
     def ages(self) -> dict[str, float]:

@@ -41,6 +41,6 @@ def decode_observed_pod(raw: msgspec.Raw) -> WatchedPod:
     if not tracked.workload and _MANAGED not in text and _ANTI_AFFINITY not in text:
         return WatchedPod(tracked, None)
     obj = drop_managed_fields(_ANY.decode(raw))
-    managed = read_managed_pod(obj) if tracked.workload else None
+    managed = read_managed_pod(obj, tracked.requests) if tracked.workload else None
     anti_affinity = read_anti_affinity(obj) if tracked.active else ()
     return WatchedPod(tracked, managed, obj if is_queued_pod(obj) else None, anti_affinity)

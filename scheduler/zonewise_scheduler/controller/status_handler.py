@@ -20,7 +20,7 @@ from __future__ import annotations
 import threading
 import time
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
-from urllib.parse import parse_qs, unquote
+from urllib.parse import unquote
 
 from zonewise_common.service.encoded_response import encode_response
 from zonewise_common.service.handlers import (
@@ -36,6 +36,7 @@ from zonewise_scheduler.controller.readapi import hypothetical
 from zonewise_scheduler.controller.readapi.cluster_feed import ClusterFeed
 from zonewise_scheduler.controller.readapi.hypothetical import HypotheticalForecasts
 from zonewise_scheduler.controller.readapi.job_details import ended_json, job_json
+from zonewise_scheduler.controller.readapi.query_parameters import read_number, read_parameters
 from zonewise_scheduler.controller.readapi.views import (
     cluster_queue_json,
     cohort_json,
@@ -66,7 +67,7 @@ MIN_AGE, AGE_RATIO = 1.0, 20.0
 EXPLANATIONS_PER_SECOND, EXPLANATION_BURST = 5.0, 20
 DEFAULT_LIMIT, MAX_LIMIT = 100, 1000
 """Workloads of a page."""
-_PARAMETERS = frozenset({"queue", "namespace", "limit", "offset"})
+_PARAMETERS = {"queue": "", "namespace": "", "limit": str(DEFAULT_LIMIT), "offset": "0"}
 _WORKLOADS = "/api/v1/workloads"
 _INDEX = """\
 zonewise controller
@@ -97,10 +98,6 @@ class Watches(Protocol):
     def ages(self) -> Mapping[str, float]:
         """By kind the seconds since it was last known to be current."""
         ...
-
-
-class _BadRequest(ValueError):
-    """A parameter that is not valid; the message names it and its value."""
 
 
 class _Page(NamedTuple):
@@ -202,7 +199,7 @@ class ControllerStatusHandler(GetHandler):
     def _workloads(self, request: Request) -> Response:
         try:
             page = _page(request.query)
-        except _BadRequest as error:
+        except ValueError as error:
             return text_response(400, f"{error}\n")
         return encode_response(request, _answered(lambda: _list_json(self._rows.get(), page)))
 
@@ -250,23 +247,7 @@ def _queues_json(queues: QueueSummaries) -> Json:
 
 
 def _page(query: str) -> _Page:
-    """Return the parameters of a list. Raises _BadRequest."""
-    try:
-        values = parse_qs(query, strict_parsing=bool(query), keep_blank_values=True, max_num_fields=len(_PARAMETERS))
-    except ValueError as error:
-        raise _BadRequest(f"query: {query[:80]!r}: {error}") from error
-    unknown = sorted(values.keys() - _PARAMETERS)
-    if unknown:
-        raise _BadRequest(
-            f"query: there is no parameter {unknown[0][:80]!r}; there are {', '.join(sorted(_PARAMETERS))}"
-        )
-    texts = {name: given[-1] for name, given in values.items()}
-    limit = _number(texts, "limit", DEFAULT_LIMIT)
-    return _Page(texts.get("queue", ""), texts.get("namespace", ""), min(limit, MAX_LIMIT), _number(texts, "offset", 0))
-
-
-def _number(texts: Mapping[str, str], name: str, default: int) -> int:
-    text = texts.get(name, str(default))
-    if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise _BadRequest(f"{name}: {text[:80]!r} is not a number from 0 on")
-    return int(text)
+    """Return the parameters of a list. Raises ValueError."""
+    values = read_parameters(query, _PARAMETERS)
+    limit = min(read_number(values, "limit"), MAX_LIMIT)
+    return _Page(values["queue"], values["namespace"], limit, read_number(values, "offset"))

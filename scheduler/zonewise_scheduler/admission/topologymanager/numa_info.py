@@ -29,32 +29,45 @@ _MAX_ORDERED = 4
 """Resources whose orders are all followed."""
 
 Closeness = tuple[int, float, int]
+Distances = tuple[tuple[int, ...], ...]
+"""From zone to zone."""
 _Hint = tuple[int, bool]
 """A set of zones, and whether it is preferred."""
 _NO_HINTS: list[_Hint] = [(-1, False)]
 """What the kubelet puts in the place of no hints: any zones, not preferred (filterProvidersHints)."""
 
 
-def prefers_closest(kind: NodeKind) -> bool:
+def prefers_closest(policies: Policies) -> bool:
     """Return whether distances decide; with single-numa-node the option changes nothing."""
-    return kind.policies.prefer_closest and kind.policies.topology != "single-numa-node"
+    return policies.prefer_closest and policies.topology != "single-numa-node"
 
 
 def closeness_order(kind: NodeKind) -> Callable[[int], Closeness]:
     """Return the order of sets (Narrowest, Closest)."""
-    if prefers_closest(kind):
+    if prefers_closest(kind.policies):
         return lambda zones: (zones.bit_count(), _mean_distance(kind, zones), zones)
     return lambda zones: (zones.bit_count(), 0.0, zones)
 
 
+def sets_by_closeness(distances: Distances) -> tuple[int, ...]:
+    """Return all sets of zones without gaps in their ids, in the closeness_order(); empty: lower ones come first."""
+    zones = tuple(range(len(distances)))
+    by_number = sorted(range(1, 1 << len(zones)), key=lambda mask: (mask.bit_count(), mask))
+    by_distance = sorted(by_number, key=lambda mask: (mask.bit_count(), _mean(distances, zones, members(mask))))
+    return tuple(by_distance) if by_distance != by_number else ()
+
+
 @lru_cache(maxsize=1 << 14)
 def _mean_distance(kind: NodeKind, zones: int) -> float:
+    return _mean(kind.distances, kind.zones, members(zones)) if kind.distances else 0.0
+
+
+def _mean(distances: Distances, zones: tuple[int, ...], ids: tuple[int, ...]) -> float:
     """Return the mean distance of all pairs, each zone to itself included (CalculateAverageFor).
 
     Distances that would make the kubelet panic are left out.
     """
-    ids = members(zones)
-    rows = [kind.distances[kind.zones.index(zone)] for zone in ids] if kind.distances else []
+    rows = [distances[zones.index(zone)] for zone in ids]
     return sum(row[zone] for row in rows for zone in ids if zone < len(row)) / len(ids) ** 2
 
 

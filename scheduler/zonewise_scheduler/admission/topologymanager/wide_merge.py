@@ -93,7 +93,7 @@ def _closest(kind: NodeKind, zones: tuple[int, ...], indices: Integers) -> int:
     """Return the best of sets by index (numa_info.closeness_order)."""
     size = sizes(len(zones))[indices]
     indices = indices[size == size.min()]
-    if prefers_closest(kind) and kind.distances:
+    if prefers_closest(kind.policies) and kind.distances:
         rows = [kind.distances[kind.zones.index(zone)] for zone in zones]
         distances = pair_sums([[row[zone] for zone in zones] for row in rows])[indices]
         indices = indices[distances == distances.min()]

@@ -1,19 +1,18 @@
-"""What a start added to the templates of a job, and its admission, as an annotation of the job.
+"""What a start added to the templates of a job, as an annotation of the job.
 
 A stop restores the templates from the Workload. Where the Workload was deleted, the annotation tells what to remove,
-and which quota the pods have (planning/lost_workload.py). It is removed with the last write of a stop, once no pod is
-active. So it is there while templates may hold what a start added, and while pods may have quota. An annotation that
-cannot be read counts as one that tells nothing, since a job must stop nevertheless.
+and so which quota the pods have (workloads/noted_admission.py). It is removed with the last write of a stop, once no
+pod is active. So it is there while templates may hold what a start added, and while pods may have quota. An annotation
+that cannot be read counts as one that tells nothing, since a job must stop nevertheless.
 """
 
 from __future__ import annotations
 
 import json
-from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from zonewise_common.k8s.fields import FieldReader, object_in
-from zonewise_scheduler.controller.jobs.job_fields import annotation_of
+from zonewise_scheduler.controller.jobs.job_fields import annotation_of, parse_object
 from zonewise_scheduler.controller.merge_patch import merge_patch
 
 if TYPE_CHECKING:
@@ -24,37 +23,15 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
 
 INJECTED_ANNOTATION = "zonewise.dev/injected"
-NOTED_ADMISSION = "admission"
-"""Field of a pod set: its assignment in status.admission without its placement, and the ClusterQueue."""
-_NOTED_FIELDS = ("flavors", "resourceUsage", "count")
-_NO_ADMISSION: Mapping[str, Json] = MappingProxyType({})
 _PAIRS = (("metadata", "labels"), ("metadata", "annotations"), ("spec", "nodeSelector"))
 _LISTS = (("spec", "tolerations"), ("spec", "schedulingGates"))
 
 
-def injected_annotation(
-    original: Sequence[PodSetManifest], infos: Sequence[PodSetInfo], admission: Mapping[str, Json] = _NO_ADMISSION
-) -> str:
-    """Return the annotation of a start: by pod set, what is added to the original template, and its count.
-
-    `admission`: the field NOTED_ADMISSION by pod set (noted_admission()).
-    """
-    added = {
-        pod_set.name: _additions(pod_set, info)
-        | ({NOTED_ADMISSION: admission[pod_set.name]} if pod_set.name in admission else {})
-        for pod_set, info in zip(original, infos, strict=False)
-    }  # a start with another number of infos fails
+def injected_annotation(original: Sequence[PodSetManifest], infos: Sequence[PodSetInfo]) -> str:
+    """Return the annotation of a start: by pod set, what is added to the original template, and its count."""
+    added = {pod_set.name: _additions(pod_set, info) for pod_set, info in zip(original, infos, strict=False)}
+    # a start with another number of infos fails
     return json.dumps(added, separators=(",", ":"), sort_keys=True)
-
-
-def noted_admission(workload: Json) -> dict[str, Json]:
-    """Return by pod set what is noted of the admission of a Workload."""
-    admission: Json = workload["status"]["admission"]
-    queue = {"clusterQueue": admission.get("clusterQueue", "")}
-    return {
-        entry["name"]: queue | {field: entry[field] for field in _NOTED_FIELDS if field in entry}
-        for entry in admission.get("podSetAssignments") or ()
-    }
 
 
 def is_injected(job: Json) -> bool:
@@ -64,11 +41,7 @@ def is_injected(job: Json) -> bool:
 
 def read_injected(job: Json) -> FieldReader:
     """Return what the annotation tells, by pod set; nothing where it cannot be read."""
-    try:
-        parsed: object = json.loads(annotation_of(job, INJECTED_ANNOTATION) or "{}")
-    except ValueError:
-        parsed = {}
-    return FieldReader(cast("Json", parsed) if isinstance(parsed, dict) else {}, "", [])
+    return FieldReader(parse_object(annotation_of(job, INJECTED_ANNOTATION)), "", [])
 
 
 def without_injected(job: Json, pod_sets: Sequence[PodSetManifest]) -> tuple[PodSetManifest, ...]:

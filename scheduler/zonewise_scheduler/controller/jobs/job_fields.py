@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+import json
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from zonewise_common.k8s.fields import FieldError, FieldReader, object_in, objects_in, string_in
 
@@ -28,6 +29,15 @@ def annotation_of(job: Json, name: str) -> str:
     """Return an annotation of a job; "" where there is none. Raises FieldError for metadata that are invalid."""
     annotations = object_in(object_in(job, "metadata", ""), "annotations", "metadata.")
     return string_in(annotations, name, "metadata.annotations.")
+
+
+def parse_object(text: str) -> Json:
+    """Return the JSON object that an annotation has; an empty one where it has none."""
+    try:
+        parsed: object = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return cast("Json", parsed) if isinstance(parsed, dict) else {}
 
 
 def condition_message(job: Json, condition_type: str) -> str | None:

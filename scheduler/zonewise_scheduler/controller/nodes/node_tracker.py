@@ -21,7 +21,7 @@ from zonewise_scheduler.nodes.node.node_info import add_resources
 from zonewise_scheduler.nodes.node.pod_requests import NO_RESOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from zonewise_scheduler.admission.node import Resource
     from zonewise_scheduler.controller.nodes.placements import NodesByPodSet
@@ -156,11 +156,7 @@ class NodeTracker:
     def requested(self, node: str) -> Resource:
         """Return what all pods on a node request together, those of the queue included."""
         known = self._nodes.get(node)
-        pods = () if known is None else (pod for same in known.pods.values() for pod in same)
-        total = NO_RESOURCES
-        for pod in pods:
-            total = add_resources(total, pod.requests or NO_RESOURCES)
-        return total
+        return NO_RESOURCES if known is None else total_requests(known.pods)
 
     def take_relieved(self) -> set[str]:
         """Return the nodes that have changed since the last call so that they may take more pods."""
@@ -240,3 +236,12 @@ class NodeTracker:
                 gone: Json = {"gone": True, "ended": True} if ended else {"gone": True}
                 queue_pods[key] = None if pods else gone
         return queue_pods
+
+
+def total_requests(pods: Mapping[str, Iterable[TrackedPod]]) -> Resource:
+    """Return what pods request together; `pods`: by any key."""
+    total = NO_RESOURCES
+    for same in pods.values():
+        for pod in same:
+            total = add_resources(total, pod.requests or NO_RESOURCES)
+    return total

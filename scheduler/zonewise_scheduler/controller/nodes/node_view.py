@@ -79,8 +79,8 @@ class NodeView:
     def _set_hostname(self, name: str, hostname: str | None) -> None:
         """Set the hostname by which placements name a node: that of its label, which may differ from its name."""
         known = self._hostnames.pop(name, None)
-        if known is not None:
-            self.names_by_hostname.pop(known, None)
+        if known is not None and self.names_by_hostname.get(known) == name:
+            del self.names_by_hostname[known]
         if hostname is not None:
             self._hostnames[name], self.names_by_hostname[hostname] = hostname, name
         if known != hostname and not {known, hostname} <= {name, None}:

@@ -1,7 +1,7 @@
 """Whether pods of a Workload are active: while they are, its quota is held, whatever its object says.
 
 A user may delete or change the Workload of a job that runs. The job is stopped then, and until its last pod has ended
-nothing else may have its quota. A job notes its admission, so the next leader knows it too (lost_workload.py).
+nothing else may have its quota. A job and its pods note the admission, so the next leader knows it (lost_workload.py).
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ from zonewise_scheduler.controller.cluster_cache import owner_uid, uid_of
 from zonewise_scheduler.controller.jobs.injected import INJECTED_ANNOTATION, is_injected
 from zonewise_scheduler.controller.jobs.job_fields import annotation_of
 from zonewise_scheduler.controller.jobs.registry import adapter_of_job, group_kind
-from zonewise_scheduler.controller.planning.lost_workload import lost_workload, noted_workload_name
+from zonewise_scheduler.controller.planning.lost_workload import noted_workload_name, workload_of_job, workload_of_pods
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from zonewise_scheduler.controller.jobs.interface import JobAdapter
     from zonewise_scheduler.controller.nodes.node_tracker import NodeTracker
+    from zonewise_scheduler.controller.pods.managed_pod import ManagedPod
     from zonewise_scheduler.controller.types import Json, ObjectKey
+    from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
 
 
 class ActiveJobs:
@@ -32,12 +34,17 @@ class ActiveJobs:
         job_by_uid: Mapping[str, ObjectKey],
         adapters: Mapping[tuple[str, str], JobAdapter],
         pods: NodeTracker,
+        pods_of: Callable[[str], Iterable[ManagedPod]],
     ) -> None:
-        """Take the observed objects and pods, and the adapters of jobs by API group and kind."""
+        """Take the observed objects and pods, and the adapters of jobs by API group and kind.
+
+        `pods_of` returns the pods of a Workload by its key.
+        """
         self._find = find
         self._job_by_uid = job_by_uid
         self._adapters = adapters
         self._pods = pods
+        self._pods_of = pods_of
         self._owners: dict[str, str] = {}
         """UIDs of the jobs that own Workloads, by key of the Workload; also of deleted Workloads."""
         self._noted: dict[ObjectKey, tuple[str, str]] = {}
@@ -65,17 +72,20 @@ class ActiveJobs:
             self._owners.setdefault(noted[1], uid_of(job))
         return noted[1]
 
-    def lost_workload(self, key: str) -> Json | None:
+    def lost_workload(self, key: str, flavors: Mapping[str, ResourceFlavor]) -> Json | None:
         """Return the admitted Workload that an active job was started by and that has no quota by its object.
 
-        None: its job is unknown, not active, or does not note its admission.
+        `flavors`: ResourceFlavors by name. None: neither an active job nor active pods note its admission.
         """
+        return self._lost_by_job(key) or workload_of_pods(key, self._pods_of(key), flavors)
+
+    def _lost_by_job(self, key: str) -> Json | None:
         found = self._find_job(key)
         if found is None or not is_injected(found[0]) or not self.is_active(key):
             return None
         job, adapter = found
         try:
-            lost = lost_workload(job, adapter.resource, adapter.pod_sets(job))
+            lost = workload_of_job(job, adapter.resource, adapter.pod_sets(job))
         except FieldError:
             return None
         return lost if lost is not None and lost["metadata"]["name"] == key.partition("/")[2] else None
@@ -83,6 +93,10 @@ class ActiveJobs:
     def forget(self, key: str) -> None:
         """Drop a Workload that was deleted."""
         self._owners.pop(key, None)
+
+    def active_pods(self, key: str) -> int:
+        """Return the number of pods of a Workload that have not finished."""
+        return self._pods.active_pods(key)
 
     def is_active(self, key: str) -> bool:
         """Tell whether a pod of a Workload is active, or its job says so. The end of a job counts before its pods."""

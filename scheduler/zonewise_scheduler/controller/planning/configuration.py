@@ -110,6 +110,11 @@ class ConfigurationObjects:
         entry = self._objects[resource].get(ObjectKey(resource, namespace, name))
         return None if entry is None else entry.obj
 
+    def is_deleted(self, namespace: str) -> bool:
+        """Tell whether a namespace is being deleted."""
+        obj = self.find(NAMESPACES, "", namespace)
+        return obj is not None and "deletionTimestamp" in obj["metadata"]
+
     def feed(self, feed: PlannerFeed) -> bool:
         """Feed the planner what has changed since the last time; return whether anything has."""
         changed, self._changed = self._changed, False

@@ -1,77 +1,182 @@
-"""The Workload of a started job whose object was deleted or has lost its quota, by what its start has noted.
+"""A Workload whose object was deleted, or has lost its quota, while its pods are active: by what its start has noted.
 
-While pods of the job are active, its quota is held (active_jobs.py). A controller that starts meanwhile finds
-nothing of it but the job. So the annotation of a start (jobs/injected.py) has the admission by pod set. The topology
-assignment is left out: pods that the planner has no placement of count as usage of their nodes.
+Its quota is held meanwhile (active_jobs.py). A controller that starts then finds nothing of it but its job or its pods.
+A start notes the admission on each pod, and with what it added on the job (workloads/noted_admission.py,
+jobs/injected.py). The topology assignment is not noted: pods that the planner has no placement of count as usage of
+their nodes.
+
+A job is asked first: it knows of pods that are not bound yet. Pods are asked where it is gone.
+
+Users may write these annotations too. So a lost Workload has quota as far as this holds:
+
+1. Its LocalQueue leads to the ClusterQueue, which admits the namespace. A namespace that is being deleted may have lost
+   its LocalQueue, and nothing can be created in it any more.
+2. Its usage is what its bound pods request, each of which has the node labels of its flavors in its node selector. Or
+   it is what the pods of its job request: a job of a queue, which is stopped.
+3. The usage fits into what the ClusterQueue has available.
+
+So an annotation charges a ClusterQueue with what its namespace uses of its nodes, and with no more than a job of the
+queue could have got.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise_common.k8s.fields import FieldReader
 from zonewise_common.kube.resources import WORKLOADS
-from zonewise_scheduler.controller.jobs.injected import NOTED_ADMISSION, read_injected, without_injected
-from zonewise_scheduler.controller.pods.pod_names import WORKLOAD_ANNOTATION
+from zonewise_scheduler.admission.node import amounts_by_resource
+from zonewise_scheduler.controller.jobs.injected import read_injected, without_injected
+from zonewise_scheduler.controller.pods.pod_names import ADMISSION_ANNOTATION, LOCAL_QUEUE_LABEL, WORKLOAD_ANNOTATION
+from zonewise_scheduler.controller.workloads.conditions import api_time
 from zonewise_scheduler.controller.workloads.manifest import owner_reference
+from zonewise_scheduler.controller.workloads.noted_admission import pod_set_assignment, read_noted_admission
+from zonewise_scheduler.nodes.node.pod_requests import NO_RESOURCES, pod_milli_requests
+from zonewise_scheduler.quota.api.amount import from_thousandths
 from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
+from zonewise_scheduler.quota.api.workload_reader import read_workload
+from zonewise_scheduler.quota.api.workload_types import DEFAULT_POD_SET
+from zonewise_scheduler.quota.hierarchy.snapshot import fits
+from zonewise_scheduler.quota.queue.heads import matches_namespace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from zonewise_common.kube.resources import Resource
+    from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.controller.pods.managed_pod import ManagedPod
+    from zonewise_scheduler.controller.workloads.noted_admission import NotedAdmission
     from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
+    from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
 
 Json = dict[str, Any]
 
 
 def noted_workload_name(job: Json) -> str:
     """Return the name of the Workload by which a job was started; "": the job notes none."""
-    return _workload_name(_noted(job))
-
-
-def lost_workload(job: Json, resource: Resource, pod_sets: Sequence[PodSetManifest]) -> Json | None:
-    """Return the admitted Workload by which a job was started; None: the job does not note its admission.
-
-    `pod_sets`: of the job as it is. The UID is that of the job, so no Workload object has it.
-    """
-    noted = _noted(job)
-    name = _workload_name(noted)
-    admissions = {pod_set: item.child(NOTED_ADMISSION) for pod_set, item in noted.items() if item.has(NOTED_ADMISSION)}
-    if not name or not admissions:
-        return None
-    metadata = FieldReader(job, "", []).child("metadata")
-    uid = metadata.text("uid")
-    assignments = [{"name": pod_set, **item.obj} for pod_set, item in admissions.items()]
-    queues = {str(assignment.pop("clusterQueue", "")) for assignment in assignments}
-    return {
-        "apiVersion": WORKLOADS.api_version,
-        "kind": WORKLOADS.kind,
-        "metadata": {
-            "name": name,
-            "namespace": metadata.text("namespace"),
-            "uid": uid,
-            "creationTimestamp": metadata.text("creationTimestamp"),
-            "ownerReferences": [owner_reference(resource, metadata.text("name"), uid)],
-        },
-        "spec": {
-            "podSets": [item.as_object() for item in without_injected(job, pod_sets) if item.name in admissions],
-            "queueName": metadata.pairs("labels").get(QUEUE_LABEL, ""),
-            "active": True,
-        },
-        "status": {
-            "admission": {"clusterQueue": min(queues), "podSetAssignments": assignments},
-            "conditions": [{"type": kind, "status": "True"} for kind in ("QuotaReserved", "Admitted")],
-        },
-    }
-
-
-def _workload_name(noted: Mapping[str, FieldReader]) -> str:
-    names = (pod_set.child("annotations").text(WORKLOAD_ANNOTATION) for pod_set in noted.values())
+    injected = read_injected(job)
+    names = (injected.child(name).child("annotations").text(WORKLOAD_ANNOTATION) for name in injected.obj)
     return next(filter(None, names), "")
 
 
-def _noted(job: Json) -> dict[str, FieldReader]:
-    """Return by pod set what the annotation of a start tells."""
-    reader = read_injected(job)
-    return {name: reader.child(name) for name in reader.obj}
+def workload_of_job(job: Json, resource: Resource, pod_sets: Sequence[PodSetManifest]) -> Json | None:
+    """Return the admitted Workload by which a job was started; None: the job does not note its admission.
+
+    `pod_sets`: of the job as it is. The UID is that of the job, so no Workload object has it. Raises FieldError for
+    pod sets that are invalid.
+    """
+    injected, name = read_injected(job), noted_workload_name(job)
+    noted: list[_NotedPodSet] = []
+    for pod_set, original in zip(pod_sets, without_injected(job, pod_sets), strict=True):
+        admission = read_noted_admission(injected.child(pod_set.name).child("annotations").text(ADMISSION_ANNOTATION))
+        if admission is not None:
+            pods = min(admission.pods, pod_set.pods)
+            requests = {
+                resource_name: pods * from_thousandths(resource_name, amount)
+                for resource_name, amount in pod_milli_requests(original.template).items()
+            }
+            noted.append(_NotedPodSet(admission, pods, requests, original.as_object()))
+    if not name or not noted:
+        return None
+    reader = FieldReader(job, "", [])
+    metadata, started = reader.child("metadata"), reader.child("status").text("startTime")
+    uid, created = metadata.text("uid"), metadata.text("creationTimestamp")
+    identity = {
+        "name": name,
+        "namespace": metadata.text("namespace"),
+        "uid": uid,
+        "creationTimestamp": created,
+        "ownerReferences": [owner_reference(resource, metadata.text("name"), uid)],
+    }
+    return _admitted(identity, metadata.pairs("labels").get(QUEUE_LABEL, ""), noted, started or created)
+
+
+def workload_of_pods(key: str, pods: Iterable[ManagedPod], flavors: Mapping[str, ResourceFlavor]) -> Json | None:
+    """Return the admitted Workload of those pods that are bound and have not ended; None: they note no admission.
+
+    `key`: of the Workload; `flavors`: ResourceFlavors by name. The UID is that of the oldest pod, and where pods of a
+    pod set note different admissions, its counts.
+    """
+    by_pod_set: dict[str, list[tuple[ManagedPod, NotedAdmission]]] = {}
+    for pod in sorted(pods, key=lambda pod: (pod.created, pod.uid)):
+        noted = None if pod.requests is None else read_noted_admission(pod.admission)
+        if noted is not None and _uses_nodes_of(noted, pod, flavors):
+            by_pod_set.setdefault(pod.pod_set or DEFAULT_POD_SET, []).append((pod, noted))
+    if not by_pod_set:
+        return None
+    oldest = next(iter(by_pod_set.values()))[0][0]
+    namespace, _, name = key.partition("/")
+    created = api_time(oldest.created)
+    identity = {"name": name, "namespace": namespace, "uid": oldest.uid, "creationTimestamp": created}
+    pod_sets = [_pod_set_of(pod_set, entries) for pod_set, entries in by_pod_set.items()]
+    return _admitted(identity, oldest.labels.get(LOCAL_QUEUE_LABEL, ""), pod_sets, created)
+
+
+def quota_problem(lost: Json, state: PlannerState, *, is_namespace_deleted: bool) -> str:
+    """Return why a lost Workload has no quota, by the rules of the module; "": it has.
+
+    `is_namespace_deleted`: its namespace is being deleted.
+    """
+    result = read_workload(lost)
+    workload = result.workload
+    if workload is None or workload.admission is None:
+        return "; ".join(result.problems) or "it has no admission"
+    queue = state.snapshot.cluster_queues.get(workload.admission.cluster_queue)
+    if queue is None:
+        return f"there is no ClusterQueue {workload.admission.cluster_queue:.80}"
+    local = state.router.local_queue(workload)
+    if local is None and not is_namespace_deleted:
+        return f"there is no LocalQueue {workload.local_queue_key:.160}"
+    labels = None if state.namespaces is None else state.namespaces.get(workload.namespace, {})
+    if (local is not None and local.cluster_queue != queue.name) or not matches_namespace(queue.spec, labels):
+        return f"ClusterQueue {queue.name} is not for LocalQueue {workload.local_queue_key:.160}"
+    return "" if fits(queue, workload.usage) else f"ClusterQueue {queue.name} has not its quota available"
+
+
+class _NotedPodSet(NamedTuple):
+    admission: NotedAdmission
+    pods: int
+    requests: Mapping[str, int]
+    """Of all pods together, as amounts by resource."""
+    manifest: Json
+    """The entry of spec.podSets."""
+
+
+def _pod_set_of(name: str, entries: Sequence[tuple[ManagedPod, NotedAdmission]]) -> _NotedPodSet:
+    """Return what the oldest pod of a pod set notes, and what all that note the same request."""
+    _, admission = entries[0]
+    requests: dict[str, int] = {}
+    counted = [pod for pod, noted in entries if noted == admission]
+    for pod in counted:
+        for resource, amount in amounts_by_resource(pod.requests or NO_RESOURCES):
+            requests[resource] = requests.get(resource, 0) + amount
+    return _NotedPodSet(admission, len(counted), requests, {"name": name, "count": len(counted)})
+
+
+def _uses_nodes_of(noted: NotedAdmission, pod: ManagedPod, flavors: Mapping[str, ResourceFlavor]) -> bool:
+    """Tell whether a pod runs on nodes of the flavors that it notes: each of them exists."""
+    return all(
+        flavor in flavors and dict(flavors[flavor].node_labels).items() <= pod.node_selector.items()
+        for flavor in noted.flavors.values()
+    )
+
+
+def _admitted(identity: Json, local_queue: str, pod_sets: Sequence[_NotedPodSet], since: str) -> Json:
+    """Return a Workload that is admitted since a time, in the ClusterQueue that its first pod set notes."""
+    cluster_queue = pod_sets[0].admission.cluster_queue
+    counted = [item for item in pod_sets if item.admission.cluster_queue == cluster_queue]
+    assignments = [
+        pod_set_assignment(item.manifest["name"], item.admission.flavors, item.pods, item.requests) for item in counted
+    ]
+    return {
+        "apiVersion": WORKLOADS.api_version,
+        "kind": WORKLOADS.kind,
+        "metadata": identity,
+        "spec": {"podSets": [item.manifest for item in counted], "queueName": local_queue, "active": True},
+        "status": {
+            "admission": {"clusterQueue": cluster_queue, "podSetAssignments": assignments},
+            "conditions": [
+                {"type": kind, "status": "True", "lastTransitionTime": since} for kind in ("QuotaReserved", "Admitted")
+            ],
+        },
+    }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from zonewise_scheduler.controller.cluster_cache import uid_of
 from zonewise_scheduler.controller.planning.intents import AdmitIntent, EvictIntent, intents_of
+from zonewise_scheduler.controller.planning.lost_workload import quota_problem
 from zonewise_scheduler.controller.planning.timers import Timers
 from zonewise_scheduler.controller.planning.workload_sync import remove_workload, sync_workload
 from zonewise_scheduler.controller.workloads.conditions import is_true
@@ -42,10 +43,12 @@ class WorkloadPlanner:
         run_pass: Callable[[PlannerFeed, float, int], Plan],
         max_assumed: int,
         jobs: ActiveJobs,
+        is_namespace_deleted: Callable[[str], bool] = lambda _namespace: False,
     ) -> None:
         """Plan `workloads`, the newest state of each by its key (namespace/name).
 
         `max_assumed`: decisions that no object shows yet, at most. `jobs`: while they are active, quota is held.
+        `is_namespace_deleted` tells whether a namespace is being deleted.
         """
         self.feed = feed
         self.invalid: dict[str, str] = {}
@@ -55,8 +58,11 @@ class WorkloadPlanner:
         self._run_pass = run_pass
         self._max_assumed = max_assumed
         self._jobs = jobs
+        self._is_namespace_deleted = is_namespace_deleted
         self._stopping: dict[str, None] = {}
         """Workloads that have lost their quota by their objects, while their pods are active."""
+        self._restored: dict[str, int] = {}
+        """Of these those that were restored, with the number of active pods at that time."""
         self._intents: dict[str, Intent] = {}
         self._unsynced: dict[str, None] = {}
         """Workloads to be given to the planner."""
@@ -92,7 +98,9 @@ class WorkloadPlanner:
         """Give the planner each Workload that has changed; return those whose hold has ended."""
         due = self._holds.pop_due(now)
         unsynced, self._unsynced = self._unsynced, {}
-        for key in dict.fromkeys([*due, *unsynced, *self._stopping]):
+        keys = list(dict.fromkeys([*due, *unsynced, *self._stopping]))
+        keys.sort(key=lambda key: not _uses_quota(self._workloads.get(key)))  # what is lost gets what the others leave
+        for key in keys:
             self._sync(key, now)
         if self._checkpoint is not None:
             checkpoint, self._checkpoint = self._checkpoint, None
@@ -124,24 +132,34 @@ class WorkloadPlanner:
         self._pass_due_at = -inf
 
     def _restore_lost(self, key: str, obj: Json | None) -> None:
-        """Give the planner what a job runs by, where an earlier leader has held its quota without its object."""
-        if key in self.feed.state.running or (obj is not None and has_quota(obj)):
+        """Give the planner what active pods run by, where an earlier leader has held its quota without its object.
+
+        Once one of the pods has ended, the others are counted anew.
+        """
+        state, pods = self.feed.state, self._jobs.active_pods(key)
+        if key in state.running and not _uses_quota(obj) and self._restored.get(key, pods) == pods:
             return
-        lost = self._jobs.lost_workload(key)
+        self._restored.pop(key, None)
+        if _uses_quota(obj):
+            return
+        if key in state.running:
+            self.feed.finish(key)
+        lost = self._jobs.lost_workload(key, state.snapshot.resource_flavors or {})
         if lost is None:
             return
-        try:
-            self.feed.adopt(lost)
-        except ValueError as error:  # its ClusterQueue or a flavor is gone, and with it its quota
-            log.warning("workload=%s is lost: %s", key, error)
+        is_deleted = self._is_namespace_deleted(lost["metadata"]["namespace"])
+        if problem := quota_problem(lost, state, is_namespace_deleted=is_deleted):
+            log.info("workload=%s is lost, and holds no quota: %s", key, problem)
             return
+        self.feed.adopt(lost)
+        self._restored[key] = pods
         self._note_placement(key)
 
     def _holds_quota(self, key: str, obj: Json | None) -> bool:
         """Tell whether a workload has no quota by its object, and its pods are active nevertheless."""
         if key not in self.feed.state.running or self._is_assumed(key):
             return False
-        return (obj is None or is_true(obj, "Finished") or not has_quota(obj)) and self._jobs.is_active(key)
+        return not _uses_quota(obj) and self._jobs.is_active(key)
 
     # --- what comes out
 
@@ -222,6 +240,11 @@ class WorkloadPlanner:
     def _note_placement(self, key: str) -> None:
         run = self.feed.state.running.get(key)
         self._nodes.set_placement(key, None if run is None else run.workload)
+
+
+def _uses_quota(obj: Json | None) -> bool:
+    """Tell whether a Workload has quota by its object; None: it does not exist."""
+    return obj is not None and not is_true(obj, "Finished") and has_quota(obj)
 
 
 def _generation(obj: Json) -> int:

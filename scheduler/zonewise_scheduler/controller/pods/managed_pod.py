@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from sys import intern
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from zonewise_common.k8s.fields import FieldReader
 from zonewise_scheduler.controller.pods.pod_names import (
+    ADMISSION_ANNOTATION,
     POD_INDEX_OFFSET_ANNOTATION,
     POD_SET_LABEL,
     PREDICTED_ADMISSION_ANNOTATION,
@@ -18,6 +20,8 @@ from zonewise_scheduler.nodes.node.kubelet_rejection import is_kubelet_rejection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from zonewise_scheduler.admission.node import Resource
 
 Json = dict[str, Any]
 
@@ -55,6 +59,10 @@ class ManagedPod(msgspec.Struct, frozen=True):
     """What its kubelet was predicted to assign; "": unknown."""
     spec: Json | None = None
     """The whole spec while a scheduler may bind the pod; None: no more, or not yet."""
+    admission: str = ""
+    """What was noted of its admission (workloads/noted_admission.py); "": nothing."""
+    requests: Resource | None = None
+    """What it requests of its node; None: it is not bound, or has ended."""
 
     @property
     def is_held(self) -> bool:
@@ -72,8 +80,11 @@ class ManagedPod(msgspec.Struct, frozen=True):
         return f"{self.namespace}/{self.workload}"
 
 
-def read_managed_pod(pod: Mapping[str, Any]) -> ManagedPod | None:
-    """Return the fields of a v1.Pod; None: it is of no Workload. An invalid field counts as absent."""
+def read_managed_pod(pod: Mapping[str, Any], requests: Resource | None = None) -> ManagedPod | None:
+    """Return the fields of a v1.Pod; None: it is of no Workload. An invalid field counts as absent.
+
+    `requests`: of its node (nodes/types.py TrackedPod).
+    """
     reader = FieldReader(pod, "", [])
     metadata, spec, status = reader.child("metadata"), reader.child("spec"), reader.child("status")
     annotations, labels = metadata.pairs("annotations"), metadata.pairs("labels")
@@ -104,4 +115,6 @@ def read_managed_pod(pod: Mapping[str, Any]) -> ManagedPod | None:
         dict(spec.child("affinity").obj) if spec.has("affinity") else None,
         annotations.get(PREDICTED_ADMISSION_ANNOTATION, ""),
         dict(pod_spec) if is_bindable else None,
+        intern(annotations.get(ADMISSION_ANNOTATION, "")),
+        requests,
     )

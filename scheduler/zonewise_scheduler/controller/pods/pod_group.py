@@ -29,7 +29,7 @@ from zonewise_scheduler.controller.pods.pod_names import (
     SERVING_ANNOTATION,
 )
 from zonewise_scheduler.controller.pods.role_hash import role_hash
-from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
+from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL, parse_pod_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -212,6 +212,7 @@ def _common(pods: Sequence[GroupPod], field: str, name: str) -> str:
 
 
 def _total(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and int(text[:9]) >= 1 and len(text) <= 9):
+    total = parse_pod_count(text)
+    if total is None:
         raise FieldError(f"metadata.annotations[{GROUP_TOTAL_ANNOTATION}]", f"not a number of pods: {text!r:.80}")
-    return int(text)
+    return total

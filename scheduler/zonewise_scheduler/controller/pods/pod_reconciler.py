@@ -59,6 +59,10 @@ class PodReconciler:
             return is_rejected
         return False
 
+    def of_workload(self, key: str) -> Sequence[ManagedPod]:
+        """Return the pods of a Workload, by its namespace and name."""
+        return self._pods.of_workload(key)
+
     def mark_dirty(self, workloads: Iterable[str]) -> None:
         """Look at the pods of these workloads in the next step."""
         for key in workloads:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import parse_qs
 
 from zonewise_common.service.handlers import json_response, text_response
 from zonewise_common.token_bucket import TokenBucket
@@ -21,15 +20,16 @@ from zonewise_scheduler.backfill.explain_message import explanation_message
 from zonewise_scheduler.backfill.forecast import BOUNDED, sample_starts
 from zonewise_scheduler.backfill.types import Forecast
 from zonewise_scheduler.controller.planning.forecaster import copy_basis
+from zonewise_scheduler.controller.readapi.query_parameters import read_parameters
 from zonewise_scheduler.controller.readapi.views import forecast_json
 from zonewise_scheduler.controller.status.pending_note import latest_time
 from zonewise_scheduler.controller.workloads.conditions import api_time
 from zonewise_scheduler.quota.api.declared_walltime import MAX_RUN_ANNOTATION, parse_walltime
-from zonewise_scheduler.quota.api.job_pod_sets import MAX_PODS
+from zonewise_scheduler.quota.api.job_pod_sets import MAX_PODS, parse_pod_count
 from zonewise_scheduler.quota.api.workload_reader import read_workload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from zonewise_common.service.handlers import Request, Response
     from zonewise_scheduler.backfill.forecast_calibration import ForecastCalibration
@@ -96,10 +96,10 @@ class _Copy(NamedTuple):
 
 def requested_workload(query: str, now: float) -> Workload:
     """Return the workload of a query. Raises ValueError, naming parameter and value."""
-    values = _values(query)
-    pods = values["pods"]
-    if not (pods.isascii() and pods.isdecimal() and 0 < int(pods[:12]) <= MAX_PODS):
-        raise ValueError(f"pods: {pods[:80]!r} is no number from 1 to {MAX_PODS}")
+    values = read_parameters(query, _PARAMETERS)
+    pods = parse_pod_count(values["pods"])
+    if pods is None:
+        raise ValueError(f"pods: {values['pods'][:80]!r} is no number from 1 to {MAX_PODS}")
     if not values["queue"]:
         raise ValueError("queue: names no LocalQueue")
     try:
@@ -108,7 +108,7 @@ def requested_workload(query: str, now: float) -> Workload:
         raise ValueError(f"walltime: {error}: {values['walltime'][:80]!r}") from error
     requests = dict(_requests(values["requests"]))
     container = {"name": "main", "resources": {"requests": requests, "limits": requests}}
-    pod_set: Json = {"name": "main", "count": int(pods), "template": {"spec": {"containers": [container]}}}
+    pod_set: Json = {"name": "main", "count": pods, "template": {"spec": {"containers": [container]}}}
     if values["topology"]:
         pod_set["topologyRequest"] = {"required": values["topology"]}
     annotations = {} if seconds is None else {MAX_RUN_ANNOTATION: str(int(seconds))}
@@ -158,18 +158,6 @@ def hypothetical_forecast(copied: _Copy, workload: Workload) -> Json:
         "waitsFor": [] if starts_now else list(explanation.waits_for),
         "message": "" if starts_now else explanation_message(explanation, latest_time),
     }
-
-
-def _values(query: str) -> Mapping[str, str]:
-    try:
-        parsed = parse_qs(query, strict_parsing=bool(query), keep_blank_values=True, max_num_fields=len(_PARAMETERS))
-    except ValueError as error:
-        raise ValueError(f"query: {query[:80]!r}: {error}") from error
-    unknown = sorted(parsed.keys() - _PARAMETERS)
-    if unknown:
-        names = ", ".join(sorted(_PARAMETERS))
-        raise ValueError(f"query: there is no parameter {unknown[0][:80]!r}; there are {names}")
-    return {name: parsed.get(name, [default])[-1] for name, default in _PARAMETERS.items()}
 
 
 def _requests(text: str) -> list[tuple[str, str]]:

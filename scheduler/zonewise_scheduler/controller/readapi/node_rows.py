@@ -12,17 +12,17 @@ import msgspec
 from zonewise_common.k8s.fields import FieldError, FieldReader
 from zonewise_common.nrt.holdings import read_holdings
 from zonewise_scheduler.admission.resource_names import MEMORY
-from zonewise_scheduler.nodes.node.node_info import add_resources, read_node_info
+from zonewise_scheduler.controller.nodes.node_tracker import total_requests
+from zonewise_scheduler.nodes.node.node_info import read_node_info
 from zonewise_scheduler.nodes.node.pod_requests import NO_RESOURCES
 from zonewise_scheduler.quota.topology.types import HOSTNAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from zonewise_common.nrt.holdings import Holdings
-    from zonewise_scheduler.admission.node import NodeState, Resource
+    from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.controller.nodes.node_view import NodeRevision
-    from zonewise_scheduler.controller.nodes.types import TrackedPod
     from zonewise_scheduler.controller.types import Json
     from zonewise_scheduler.nodes.node.node_info import NodeInfo
     from zonewise_scheduler.tas.cluster_nodes import LastReport
@@ -73,7 +73,7 @@ def node_row(sight: NodeSight, levels: Sequence[str]) -> Row:
         info = read_node_info(_OBJECT.decode(node.content))
     except FieldError as error:
         return ((), f"Invalid: {error}", *[None] * (len(NODE_COLUMNS) - 4), (), ())
-    used = _requested(sight.revision.pods)
+    used = total_requests(sight.revision.pods)
     state = "NotReady" if not node.health.ready else "Unschedulable" if info.unschedulable else "Ready"
     total = info.allocatable
     return (
@@ -107,14 +107,6 @@ def _domains(info: NodeInfo, levels: Sequence[str]) -> tuple[str, ...]:
     """Return the values of the labels of the levels, the highest first; those that the node lacks are left out."""
     values = tuple(value for key in levels if (value := info.label(key)))
     return values or tuple(value for key in _RACK_LABELS if (value := info.label(key)))[:1]
-
-
-def _requested(pods: Mapping[str, tuple[TrackedPod, ...]]) -> Resource:
-    total = NO_RESOURCES
-    for same in pods.values():
-        for pod in same:
-            total = add_resources(total, pod.requests or NO_RESOURCES)
-    return total
 
 
 def _zones(state: NodeState) -> Iterator[Row]:

@@ -37,7 +37,6 @@ from zonewise_scheduler.controller.jobs.injected import (
     INJECTED_ANNOTATION,
     injected_annotation,
     is_injected,
-    noted_admission,
     without_injected,
 )
 from zonewise_scheduler.controller.jobs.interface import StartConflict
@@ -229,7 +228,7 @@ def _start(state: JobState, context: JobContext, name: str, workload: Json) -> W
     try:
         infos = start_infos(workload, context.flavors)
         start = state.adapter.start(state.job, infos)
-        annotation = injected_annotation(read_pod_set_manifests(workload), infos, noted_admission(workload))
+        annotation = injected_annotation(read_pod_set_manifests(workload), infos)
         injected: Json = {"metadata": {"annotations": {INJECTED_ANNOTATION: annotation}}}
         is_job = state.adapter.resource == JOBS
         walltime = enforced_walltime(workload, queues_of(workload, context.find)) if is_job else inf

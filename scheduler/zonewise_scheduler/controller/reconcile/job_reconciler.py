@@ -97,6 +97,9 @@ class JobReconciler:
             except FieldError as error:
                 log.warning("object=%s invalid: %s", key, error)
                 self.invalid[key] = str(error)
+            except Exception as error:  # a defect that one job reveals must not keep others from their writes
+                log.exception("object=%s has no next write", key)
+                self.invalid[key] = repr(error)
 
     def _writes_of(self, key: ObjectKey, job: Json, context: JobContext) -> list[Write]:
         workloads = self._workloads.owned_by(uid_of(job))

@@ -51,3 +51,6 @@ class PlainPodsReconciler:
             except FieldError as error:
                 log.warning("pods=%s/%s invalid: %s", job.namespace, job.group or job.pod, error)
                 self.invalid[key] = str(error)
+            except Exception as error:  # a defect that one job reveals must not keep others from their writes
+                log.exception("pods=%s/%s have no next write", job.namespace, job.group or job.pod)
+                self.invalid[key] = repr(error)

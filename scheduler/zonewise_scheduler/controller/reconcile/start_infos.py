@@ -3,6 +3,7 @@
 The labels of the assigned flavors become node selectors, and the flavors' tolerations tolerations. Updates of passed
 admission checks are added. Labels name the queues. A pod set with a topology assignment gets a gate: its pods are
 ungated one by one, each to its node (pods/). If it did not ask for a placement, an annotation says that any will do.
+Another annotation notes the admission (workloads/noted_admission.py).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_scheduler.controller.jobs.interface import PodSetInfo, StartConflict
 from zonewise_scheduler.controller.pods.pod_names import (
+    ADMISSION_ANNOTATION,
     CLUSTER_QUEUE_LABEL,
     LOCAL_QUEUE_LABEL,
     POD_SET_LABEL,
@@ -19,6 +21,7 @@ from zonewise_scheduler.controller.pods.pod_names import (
     TOPOLOGY_GATE,
     WORKLOAD_ANNOTATION,
 )
+from zonewise_scheduler.controller.workloads.noted_admission import note_admission
 from zonewise_scheduler.quota.api.job_pod_sets import UNCONSTRAINED_ANNOTATION
 
 if TYPE_CHECKING:
@@ -49,7 +52,12 @@ def _start_info(workload: Json, assignment: Json, pod_set: Json, flavors: Mappin
     name = assignment["name"]
     placed = assignment.get("topologyAssignment") is not None
     labels = {POD_SET_LABEL: name, **_queue_labels(workload)} | ({TAS_LABEL: "true"} if placed else {})
-    annotations = {WORKLOAD_ANNOTATION: workload["metadata"]["name"]}
+    count = assignment.get("count", pod_set.get("count", 1))
+    cluster_queue = str(workload["status"]["admission"].get("clusterQueue") or "")
+    annotations = {
+        WORKLOAD_ANNOTATION: workload["metadata"]["name"],
+        ADMISSION_ANNOTATION: note_admission(cluster_queue, assignment, count),
+    }
     if placed and not _LEVELS & (pod_set.get("topologyRequest") or {}).keys():
         annotations[UNCONSTRAINED_ANNOTATION] = "true"
     selector: dict[str, str] = {}
@@ -67,7 +75,6 @@ def _start_info(workload: Json, assignment: Json, pod_set: Json, flavors: Mappin
         _merge(selector, update.get("nodeSelector") or {}, "nodeSelector of an admission check")
         tolerations += update.get("tolerations") or ()
     gates = (TOPOLOGY_GATE,) if placed else ()
-    count = assignment.get("count", pod_set.get("count", 1))
     return PodSetInfo(name, count, labels, annotations, selector, tolerations, gates)
 
 

@@ -1,6 +1,7 @@
 """Which writes may be sent now: at most one per object, and none before a failed one may succeed.
 
-A write that ends stale or rejected pauses its object, until another version of it is observed or the pause is over.
+A write that ends stale or rejected pauses its object, until another version of it is observed or the pause is over. A
+creation may fail since its kind is not installed: these pauses end once the kind is.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from zonewise_common.kube.resources import Resource
     from zonewise_scheduler.controller.types import ObjectKey, Write
 
 PAUSE = 60.0
@@ -64,7 +66,13 @@ class WriteGate:
 
     def end_pauses(self, now: float) -> list[ObjectKey]:
         """End the pauses that are over, and return their objects."""
-        keys = [key for key, (_, until) in self._paused.items() if until <= now]
+        return self._end([key for key, (_, until) in self._paused.items() if until <= now])
+
+    def end_pauses_of(self, resource: Resource) -> list[ObjectKey]:
+        """End the pauses of a kind that is served from now on, and return its objects."""
+        return self._end([key for key in self._paused if key.resource == resource])
+
+    def _end(self, keys: list[ObjectKey]) -> list[ObjectKey]:
         for key in keys:
             del self._paused[key]
         return keys

@@ -50,6 +50,9 @@ class Layout:
     """Each verdict is one of the kubelet: no distances make it panic, and not too many zones have hints."""
     has_uneven_distances: bool
     """The kubelet may prefer another single zone than the lowest."""
+    closest_first: tuple[int, ...]
+    """All sets of zones, by position, in the order in which the kubelet takes equally preferred ones; empty where lower
+    ones come first."""
     packages: tuple[int, ...]
     """Sets of zones, by position, where align-by-socket allocates CPUs of a whole package; empty where no array tells
     which, and without the option."""
@@ -72,8 +75,9 @@ class Layout:
     @cached_property
     def _hash(self) -> int:
         return hash(
-            (self.policies, self.zone_count, self.memory_types, self.device_localities, self.cpu_unit, self.packages)
-        )
+            (self.policies, self.zone_count, self.memory_types, self.device_localities, self.cpu_unit, self.packages,
+             self.closest_first)
+        )  # fmt: skip
 
     @cached_property
     def memory_index(self) -> dict[str, int]:
@@ -94,6 +98,10 @@ class Layout:
     def is_memory(self, index: int) -> bool:
         """Tell whether an index of the first axis is that of a memory type."""
         return CPU < index <= CPU + len(self.memory_types)
+
+    def with_zones(self, amounts: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+        """Return the amounts, by index, of the resources whose units belong to zones: only these give hints."""
+        return tuple(entry for entry in amounts if self.localities[entry[0]] is not ZoneLocality.ANYWHERE)
 
     @cached_property
     def localities(self) -> tuple[ZoneLocality, ...]:

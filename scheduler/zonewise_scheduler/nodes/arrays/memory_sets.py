@@ -2,8 +2,9 @@
 
 The Memory Manager chooses alone where nothing else has a say in the zones: under policy none, for containers whose only
 hints are those of memory, and for whole pods without any hint. It takes the narrowest set that its totals allow, then
-the narrowest, of these the lowest (pkg/kubelet/cm/memorymanager/policy_static.go findBestHint). A set of several zones
-is a group from then on: its zones allocate only together.
+the narrowest, of these the lowest (pkg/kubelet/cm/memorymanager/policy_static.go findBestHint). With
+prefer-closest-numa-nodes it is the closest of these (Layout.closest_first). A set of several zones is a group from then
+on: its zones allocate only together.
 
 Invariant: the result is the kubelet's for rows without groups at first.
 
@@ -15,24 +16,23 @@ Invariant: the result is the kubelet's for rows without groups at first.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from zonewise_scheduler.nodes.arrays.multi_zone import MAX_ZONES
+from zonewise_scheduler.nodes.arrays.set_order import NO_SET, NOT_PREFERRED, set_order, sets_of_size
 from zonewise_scheduler.nodes.arrays.unaligned_memory import CHECKS_GROUPS_SINCE, memory_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Iterable, Sequence
 
     from zonewise_scheduler.nodes.arrays.alignment_request import AlignmentRequest, IndexedAmounts
     from zonewise_scheduler.nodes.arrays.array_view import ArrayView
     from zonewise_scheduler.nodes.arrays.failed_rows import FailedRows
     from zonewise_scheduler.nodes.arrays.layout import Layout
-    from zonewise_scheduler.nodes.arrays.types import F64, I64, Bools
+    from zonewise_scheduler.nodes.arrays.set_order import SetOrder
+    from zonewise_scheduler.nodes.arrays.types import I64, Bools
 
 
 class MemoryStep(NamedTuple):
@@ -47,22 +47,22 @@ class MemoryStep(NamedTuple):
 def memory_steps(layout: Layout, request: AlignmentRequest) -> list[MemoryStep] | None:
     """Return the memory of a pod's containers where nothing else has a say in its zones; None where something has.
 
-    Under best-effort, hints of two types of memory may meet in a set that has neither. Before 1.32 a kubelet aligns a
-    container that no set fits to all zones, and allocates across the groups.
+    Under single-numa-node only single zones count. Under best-effort, hints of two types of memory may meet in a set
+    that has neither. Before 1.32 a kubelet aligns a container that no set fits to all zones, and allocates across the
+    groups.
     """
     topology = layout.policies.topology
-    preferred_only = topology in {"restricted", "single-numa-node"}
+    preferred_only = topology == "restricted"
     steps = [MemoryStep(memory_of(step, layout), step.is_init, preferred_only) for step in request.steps]
-    if not steps or layout.zone_count > MAX_ZONES:
+    if not steps or layout.zone_count > MAX_ZONES or topology == "single-numa-node":
         return None
     if topology == "none":
         return [step for step in steps if step.amounts]
     memory_only = all(step.hinted == memory.amounts for step, memory in zip(request.steps, steps, strict=True))
     by_container = not any(step.sums_memory for step in request.steps)
     one_type = topology != "best-effort" or all(len(step.amounts) == 1 for step in steps)
-    lowest_first = topology == "single-numa-node" or not layout.policies.prefer_closest
-    is_checked = topology == "single-numa-node" or layout.policies.release >= CHECKS_GROUPS_SINCE
-    return steps if memory_only and by_container and one_type and lowest_first and is_checked else None
+    is_checked = layout.policies.release >= CHECKS_GROUPS_SINCE
+    return steps if memory_only and by_container and one_type and is_checked else None
 
 
 def own_memory_rows(failed: FailedRows) -> tuple[Bools, Bools]:
@@ -80,80 +80,95 @@ def own_memory_rows(failed: FailedRows) -> tuple[Bools, Bools]:
 def memory_sets_rows(view: ArrayView, rows: I64, steps: Sequence[MemoryStep]) -> Bools:
     """Tell which of some rows without memory groups have a set of zones for each container in turn."""
     fits = np.zeros(rows.size, np.bool_)
-    for zones, indices in _by_zone_count(view, rows):
-        selected = rows[indices]
-        types = {index for step in steps for index, _ in step.amounts}
-        free = {index: view.free[index, :zones].take(selected, axis=1) for index in types}
-        total = {index: view.total[index, :zones].take(selected, axis=1) for index in types}
-        assigned = view.assigned[selected] & ((1 << zones) - 1)
-        fits[indices] = _fit_all(_Memory(zones, free, total, assigned), steps)
+    memory = _Memory.from_view(view, rows, {index for step in steps for index, _ in step.amounts})
+    remaining = np.arange(rows.size)
+    for step in steps:
+        chosen = memory.best_sets(step)
+        has_set = np.flatnonzero(chosen)
+        if has_set.size < remaining.size:
+            memory, remaining, chosen = memory.select(has_set), remaining[has_set], chosen[has_set]
+        if not remaining.size:
+            return fits
+        memory.allocate(step, chosen)
+    fits[remaining] = True
     return fits
-
-
-def _by_zone_count(view: ArrayView, rows: I64) -> Iterator[tuple[int, I64]]:
-    """Yield numbers of zones, and the indices of the rows whose nodes have so many."""
-    if view.padding is None:
-        yield view.zones, np.arange(rows.size)
-        return
-    counts = view.zones - np.count_nonzero(view.padding[:, rows], axis=0)
-    for zones in np.unique(counts).tolist():
-        yield zones, np.flatnonzero(counts == zones)
-
-
-class _Sets(NamedTuple):
-    """The sets of so many zones, the lowest first."""
-
-    masks: I64
-    members: F64
-    """(sets, zones): 1 where the set has the zone. Sums of bytes are exact below 8 PiB."""
-
-
-@lru_cache(maxsize=MAX_ZONES * MAX_ZONES)
-def _sets(zones: int, size: int) -> _Sets:
-    masks = np.array([mask for mask in range(1 << zones) if mask.bit_count() == size], np.int64)
-    return _Sets(masks, (masks[:, None] >> np.arange(zones) & 1).astype(np.float64))
 
 
 class _Reusable(NamedTuple):
     """What an ended init container leaves of memory."""
 
     masks: I64
-    """(rows,): the set from which the memory comes."""
+    """(rows,): the set from which the memory comes; 0: none."""
     left: dict[int, I64]
     """By type, (rows,)."""
 
 
 @dataclass
 class _Memory:
-    """Some rows of one number of zones."""
+    """The memory of some rows while containers are allocated. Zones that a node lacks have none, and are assigned."""
 
-    zones: int
+    closest_first: tuple[int, ...]
+    zone_counts: I64
+    """(rows,): the zones of each node."""
     free: dict[int, I64]
     """By type, (zones, rows)."""
     total: dict[int, I64]
+    largest: dict[int, I64]
+    """By type, (zones, rows): the total of the largest zone, of the two largest ones, and so on."""
     assigned: I64
     """(rows,): zones with assigned memory."""
+    grouped: I64
+    """(rows,): the zones of all groups."""
     groups: list[I64] = field(default_factory=list["I64"])
     """(rows,): sets of several zones that allocate together; 0: none."""
-    grouped: I64 | None = None
-    """(rows,): the zones of all these sets; None: there are none."""
     reusable: list[_Reusable] = field(default_factory=list[_Reusable])
     """Of distinct sets in each row."""
+
+    @classmethod
+    def from_view(cls, view: ArrayView, rows: I64, types: Iterable[int]) -> _Memory:
+        """Return the memory of some rows without groups."""
+        total = {index: view.total[index].take(rows, axis=1) for index in types}
+        missing = 0 if view.padding is None else np.count_nonzero(view.padding[:, rows], axis=0)
+        return cls(
+            view.layout.closest_first,
+            np.full(rows.size, view.zones) - missing,
+            {index: view.free[index].take(rows, axis=1) for index in total},
+            total,
+            {index: np.cumsum(np.sort(array, axis=0)[::-1], axis=0) for index, array in total.items()},
+            view.assigned[rows],
+            np.zeros(rows.size, np.int64),
+        )
 
     @property
     def rows(self) -> int:
         """Return the number of rows."""
         return self.assigned.size
 
+    @property
+    def zones(self) -> int:
+        """Return the largest number of zones of a node."""
+        return next(iter(self.free.values())).shape[0]
+
+    @property
+    def order(self) -> SetOrder:
+        """Return the order in which the kubelets take sets."""
+        return set_order(self.zones, self.closest_first)
+
     def select(self, rows: I64) -> _Memory:
         """Return some of the rows."""
+        free, total, largest = (
+            {index: array.take(rows, axis=1) for index, array in arrays.items()}
+            for arrays in (self.free, self.total, self.largest)
+        )
         return _Memory(
-            self.zones,
-            {index: array.take(rows, axis=1) for index, array in self.free.items()},
-            {index: array.take(rows, axis=1) for index, array in self.total.items()},
+            self.closest_first,
+            self.zone_counts[rows],
+            free,
+            total,
+            largest,
             self.assigned[rows],
+            self.grouped[rows],
             [groups[rows] for groups in self.groups],
-            None if self.grouped is None else self.grouped[rows],
             [
                 _Reusable(entry.masks[rows], {index: left[rows] for index, left in entry.left.items()})
                 for entry in self.reusable
@@ -161,39 +176,40 @@ class _Memory:
         )
 
     def widths(self, amounts: IndexedAmounts) -> I64:
-        """Return (rows,): how many zones suffice by their totals; all zones if that is too little."""
-        widths = np.full(self.rows, self.zones)
-        in_one = [self.total[index] >= amount for index, amount in amounts]
-        widths[np.logical_or.reduce(np.logical_and.reduce(in_one))] = 1
-        wide = np.flatnonzero(widths > 1)
-        for size in range(2, self.zones) if wide.size else ():
-            members = _sets(self.zones, size).members
-            enough = [members @ self.total[index].take(wide, axis=1) >= amount for index, amount in amounts]
+        """Return (rows,): how many zones suffice by their totals; all zones if that is too little.
+
+        The largest zones are a bound for several types: exact where all zones are equal.
+        """
+        narrower = [np.count_nonzero(self.largest[index] < amount, axis=0) for index, amount in amounts]
+        widths: I64 = np.minimum(np.maximum.reduce(narrower) + 1, self.zone_counts)
+        if len(amounts) == 1:
+            return widths
+        sums = [(self.largest[index][0], self.largest[index][-1]) for index, _ in amounts]
+        uneven = np.logical_or.reduce([every != self.zone_counts * largest for largest, every in sums])
+        rows = np.flatnonzero(uneven & (widths < self.zone_counts))
+        for size in range(1, self.zones) if rows.size else ():
+            members = sets_of_size(self.zones, (), self.zones, size).members
+            enough = [members @ self.total[index].take(rows, axis=1) >= amount for index, amount in amounts]
             suffices = np.logical_or.reduce(np.logical_and.reduce(enough))
-            widths[wide[suffices]] = size
-            wide = wide[~suffices]
-            if not wide.size:
-                break
+            widths[rows[suffices]] = size
+            rows = rows[~suffices]
+            if not rows.size:
+                return widths
+        widths[rows] = self.zone_counts[rows]
         return widths
 
-    def best_sets(self, amounts: IndexedAmounts, widths: I64, *, preferred_only: bool) -> I64:
-        """Return (rows,): the best set for all amounts; 0: there is none."""
-        best = np.where(widths == 1, self.lowest_zones(amounts), 0)
-        for size in range(2, self.zones + 1):
-            self._complete(best, widths == size, amounts, size)
-        for size in () if preferred_only else range(1, self.zones + 1):
-            self._complete(best, (best == 0) & (widths != size), amounts, size)
-        return best
+    def best_sets(self, step: MemoryStep) -> I64:
+        """Return (rows,): the set from which a container gets its memory; 0: there is none."""
+        amounts, widths = step.amounts, self.widths(step.amounts)
+        ranks = self._zone_ranks(amounts, widths)
+        for groups in self.groups:
+            self._rank_groups(ranks, groups, amounts, widths)
+        self._rank_unassigned(ranks, amounts, widths, preferred_only=step.preferred_only)
+        has_set = ranks < (NOT_PREFERRED if step.preferred_only else NO_SET)
+        return np.where(has_set, self.order.masks[ranks & (NOT_PREFERRED - 1)], 0)
 
-    def _complete(self, best: I64, searched: Bools, amounts: IndexedAmounts, size: int) -> None:
-        """Write the lowest set of so many zones of each searched row."""
-        rows = np.flatnonzero(searched)
-        if rows.size:
-            memory = self.select(rows)
-            best[rows] = memory.lowest_zones(amounts) if size == 1 else memory.lowest_sets(amounts, size)
-
-    def lowest_zones(self, amounts: IndexedAmounts) -> I64:
-        """Return (rows,): the lowest zone in no group that has all amounts, as a set; 0: there is none."""
+    def _zone_ranks(self, amounts: IndexedAmounts, widths: I64) -> I64:
+        """Return (rows,): the rank of the first zone in no group that has all amounts."""
         fits = np.ones((self.zones, self.rows), np.bool_)
         zones = 1 << np.arange(self.zones, dtype=np.int64)[:, None]
         for index, amount in amounts:
@@ -201,58 +217,100 @@ class _Memory:
             for entry in self.reusable:
                 available = available + np.where(entry.masks == zones, entry.left[index], 0)
             fits &= available >= amount
-        sets = np.packbits(fits, axis=0, bitorder="little")[0].astype(np.int64)
-        if self.grouped is not None:
-            sets &= ~self.grouped
-        return sets & -sets
+        sets = np.packbits(fits, axis=0, bitorder="little")[0] & ~self.grouped
+        ranks = self.order.first_zones[sets]
+        ranks[widths > 1] += NOT_PREFERRED
+        return ranks
 
-    def lowest_sets(self, amounts: IndexedAmounts, size: int) -> I64:
-        """Return (rows,): the lowest set of so many zones, of several, that has all amounts; 0: there is none."""
-        sets = _sets(self.zones, size)
-        fits = self._allowed(sets, size)
+    def _rank_groups(self, ranks: I64, groups: I64, amounts: IndexedAmounts, widths: I64) -> None:
+        """Lower the ranks of the rows in which a group comes first."""
+        rows = np.flatnonzero(groups)
+        masks = groups[rows]
+        members: I64 = masks >> np.arange(self.zones, dtype=np.int64)[:, None] & 1
+        fits = np.ones(rows.size, np.bool_)
         for index, amount in amounts:
-            sums: NDArray[Any] = sets.members @ self.free[index]
+            available = np.sum(self.free[index].take(rows, axis=1) * members, axis=0)
             for entry in self.reusable:
-                rows = np.flatnonzero(np.bitwise_count(entry.masks) == size)
-                sums[np.searchsorted(sets.masks, entry.masks[rows]), rows] += entry.left[index][rows]
-            fits &= sums >= amount
-        return np.where(np.logical_or.reduce(fits), sets.masks[fits.argmax(axis=0)], 0)
+                available += np.where(entry.masks[rows] == masks, entry.left[index][rows], 0)
+            fits &= available >= amount
+        rows, masks = rows[fits], masks[fits]
+        is_wide = np.bitwise_count(masks) != widths[rows]
+        ranks[rows] = np.minimum(ranks[rows], self.order.ranks[masks] + NOT_PREFERRED * is_wide)
 
-    def _allowed(self, sets: _Sets, size: int) -> Bools:
-        """Tell, (sets, rows), which sets of several zones the groups allow (MemoryView.zone_sets)."""
-        allowed: Bools = (self.assigned & sets.masks[:, None]) == 0
-        for groups in self.groups:
-            rows = np.flatnonzero(np.bitwise_count(groups) == size)
-            allowed[np.searchsorted(sets.masks, groups[rows]), rows] = True
-        return allowed
+    def _rank_unassigned(self, ranks: I64, amounts: IndexedAmounts, widths: I64, *, preferred_only: bool) -> None:
+        """Lower the ranks of the rows in which a set of several zones without assigned memory comes first.
+
+        Narrower sets than the totals allow never suffice.
+        """
+        unassigned: I64 = ~(self.assigned >> np.arange(self.zones, dtype=np.int64)[:, None]) & 1
+        counts = np.sum(unassigned, axis=0)
+        tried = (counts > 1) & (counts >= widths) & ((widths > 1) | (ranks >= NOT_PREFERRED))
+        if preferred_only:
+            tried &= widths > 1
+        if not tried.any():
+            return
+        for index, amount in amounts:
+            tried &= np.sum(self.free[index] * unassigned, axis=0) >= amount
+        for zones in np.flatnonzero(np.bincount(self.zone_counts[tried])).tolist():
+            for size in range(2, zones + 1):
+                searched = tried & (self.zone_counts == zones) & (counts >= size)
+                searched &= (widths == size) if preferred_only else (widths <= size)
+                self._rank_sets(ranks, np.flatnonzero(searched), amounts, widths, (zones, size))
+
+    def _rank_sets(
+        self, ranks: I64, rows: I64, amounts: IndexedAmounts, widths: I64, zones_and_size: tuple[int, int]
+    ) -> None:
+        """Lower the ranks of some rows where a set of so many of the first zones comes first."""
+        sets = sets_of_size(self.zones, self.closest_first, *zones_and_size)
+        possible = sets.ranks[0] + NOT_PREFERRED * (widths[rows] != zones_and_size[1])
+        rows = rows[ranks[rows] > possible]
+        if not rows.size:
+            return
+        fits: Bools = (self.assigned[rows] & sets.masks[:, None]) == 0
+        for index, amount in amounts:
+            fits &= sets.members @ self.free[index].take(rows, axis=1) >= amount
+        first = fits.argmax(axis=0)
+        found = fits[first, np.arange(rows.size)]
+        rows, first = rows[found], first[found]
+        is_wide = widths[rows] != zones_and_size[1]
+        ranks[rows] = np.minimum(ranks[rows], sets.ranks[first] + NOT_PREFERRED * is_wide)
 
     def allocate(self, step: MemoryStep, chosen: I64) -> None:
         """Allocate amounts from the set of each row, the lowest zone first (updateMachineState)."""
+        is_single = chosen & (chosen - 1) == 0
+        single, several = np.flatnonzero(is_single), np.flatnonzero(~is_single)
+        cells = np.bitwise_count(chosen[single] - 1).astype(np.int64) * self.rows + single
         for index, amount in step.amounts:
-            left = np.full(self.rows, amount)
+            required = np.full(self.rows, amount)
             for entry in self.reusable:
-                left -= np.where(entry.masks == chosen, entry.left[index], 0)
-            self._take(index, np.maximum(left, 0), chosen)
+                required -= np.where(entry.masks == chosen, entry.left[index], 0)
+            np.maximum(required, 0, out=required)
+            self.free[index].reshape(-1)[cells] -= required[single]
+            if several.size:
+                self._take_in_order(index, several, required[several], chosen[several])
         self._update_reusable(step, chosen)
         self.assigned = self.assigned | chosen
-        several = np.where(np.bitwise_count(chosen) > 1, chosen, 0)
-        if several.any():
-            self.groups.append(several)
-            self.grouped = several if self.grouped is None else self.grouped | several
+        if several.size:
+            self._add_groups(np.where(is_single | (self.grouped & chosen > 0), 0, chosen))
 
-    def _take(self, index: int, amounts: I64, chosen: I64) -> None:
-        """Take an amount of each row from its set, the lowest zone first."""
+    def _add_groups(self, new: I64) -> None:
+        """Add a group to each row that has a new one."""
+        if not new.any():
+            return
+        self.grouped = self.grouped | new
+        for number, groups in enumerate(self.groups):
+            self.groups[number] = np.where(groups == 0, new, groups)
+            new = np.where(groups == 0, 0, new)
+        if new.any():
+            self.groups.append(new)
+
+    def _take_in_order(self, index: int, rows: I64, required: I64, chosen: I64) -> None:
+        """Take an amount of some rows from their sets, the lowest zone first."""
         free = self.free[index]
-        zones = np.bitwise_count(chosen - 1)  # the position, of a single zone
-        is_single = chosen & (chosen - 1) == 0
-        rows = np.flatnonzero(is_single)
-        free[zones[rows], rows] -= amounts[rows]
-        rows = np.flatnonzero(~is_single)
-        left, sets = amounts[rows], chosen[rows]
-        for zone in range(self.zones) if rows.size else ():
-            taken = np.minimum(free[zone, rows], left) * (sets >> zone & 1)
+        for zone in range(self.zones):
+            taken = np.minimum(free[zone, rows], required) * (chosen >> zone & 1)
             free[zone, rows] -= taken
-            left -= taken
+            required -= taken
 
     def _update_reusable(self, step: MemoryStep, chosen: I64) -> None:
         """Update what ended init containers leave (updatePodReusableMemory)."""
@@ -268,20 +326,3 @@ class _Memory:
             left_of = {index: np.zeros(self.rows, np.int64) for index in self.free}
             left_of |= {index: np.where(is_new, amount, 0) for index, amount in step.amounts}
             self.reusable.append(_Reusable(np.where(is_new, chosen, 0), left_of))
-
-
-def _fit_all(memory: _Memory, steps: Sequence[MemoryStep]) -> Bools:
-    """Tell which rows have a set of zones for each container in turn."""
-    fits = np.zeros(memory.rows, np.bool_)
-    remaining = np.arange(memory.rows)
-    for step in steps:
-        widths = memory.widths(step.amounts)
-        chosen = memory.best_sets(step.amounts, widths, preferred_only=step.preferred_only)
-        kept = np.flatnonzero(chosen)
-        if kept.size < memory.rows:
-            memory, remaining, chosen = memory.select(kept), remaining[kept], chosen[kept]
-        if not kept.size:
-            return fits
-        memory.allocate(step, chosen)
-    fits[remaining] = True
-    return fits

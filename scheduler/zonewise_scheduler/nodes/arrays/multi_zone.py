@@ -46,14 +46,13 @@ def multi_zone_rows(failed: FailedRows, *, may_reuse: bool) -> tuple[Bools, Bool
     view, amounts = failed.view, failed.step.hinted
     fits, undecided = failed.none(), failed.none()
     layout = view.layout
-    hinted = tuple(entry for entry in amounts if layout.localities[entry[0]] is not ZoneLocality.ANYWHERE)
+    hinted = layout.with_zones(amounts)
     rows = _without_single_zones(failed, hinted)
     if not rows.size or not hinted:
         return fits, undecided
     pinned = any(layout.is_memory(index) for index, _ in hinted)
-    mixed = any(layout.localities[index] is ZoneLocality.MIXED for index, _ in hinted)
     unevenly = layout.policies.distribute_across_zones and any(index == CPU for index, _ in hinted)
-    if view.zones > MAX_ZONES or mixed:
+    if view.zones > MAX_ZONES or _is_mixed(layout, hinted):
         undecided[rows] = True
         return fits, undecided
     candidates = failed.select(rows)
@@ -107,12 +106,11 @@ def unextended_rows(failed: FailedRows) -> Bools:
     """
     step, layout = failed.step, failed.view.layout
     rejected = failed.none()
-    rows = _without_single_zones(failed, step.hinted)
-    hinted = tuple(entry for entry in step.hinted if layout.localities[entry[0]] is not ZoneLocality.ANYWHERE)
-    mixed = any(layout.localities[index] is ZoneLocality.MIXED for index, _ in hinted)
-    if not rows.size or not _requires_more(step.own_memory, dict(hinted)) or mixed or layout.packages:
+    hinted = layout.with_zones(step.hinted)
+    if _is_mixed(layout, hinted) or layout.packages or failed.view.zones > MAX_ZONES:
         return rejected
-    if failed.view.zones > MAX_ZONES:
+    rows = _without_single_zones(failed, hinted)
+    if not rows.size or not _requires_more(step.own_memory, dict(hinted)):
         return rejected
     for selected, narrow in _by_narrow_containers(failed.select(rows)):
         peaks = _own_peaks(step.own_memory, narrow)
@@ -123,6 +121,10 @@ def unextended_rows(failed: FailedRows) -> Bools:
         suffices = _has_common_preference(view, candidates.amounts, hinted, pinned=True, required=required)
         rejected[rows[selected]] = is_aligned & ~suffices & ~view.grouped
     return rejected
+
+
+def _is_mixed(layout: Layout, hinted: IndexedAmounts) -> bool:
+    return any(layout.localities[index] is ZoneLocality.MIXED for index, _ in hinted)
 
 
 def _by_narrow_containers(failed: FailedRows) -> Iterator[tuple[I64, list[bool]]]:

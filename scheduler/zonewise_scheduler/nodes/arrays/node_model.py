@@ -10,9 +10,10 @@ import numpy as np
 
 from zonewise_scheduler.admission.admit import check_numa_nodes
 from zonewise_scheduler.admission.errors import AdmissionError
-from zonewise_scheduler.admission.topologymanager.numa_info import may_panic
+from zonewise_scheduler.admission.topologymanager.numa_info import may_panic, prefers_closest, sets_by_closeness
 from zonewise_scheduler.admission.topologymanager.zone_sums import MAX_HINTED_ZONES, MAX_LISTED_ZONES
 from zonewise_scheduler.nodes.arrays.layout import Layout, ZoneLocality
+from zonewise_scheduler.nodes.arrays.multi_zone import MAX_ZONES
 
 if TYPE_CHECKING:
     from zonewise_scheduler.admission.cpu_topology import CpuTopology
@@ -59,6 +60,7 @@ class NodeModel:
         return Layout(
             policies._replace(
                 strict_reservation=False, distribute_across_cores=False, align_by_cache=False,
+                prefer_closest=self._uses_distances,
                 distribute_across_zones=policies.distribute_across_zones and not self._distributes_evenly,
                 align_by_package=self._aligns_by_package,
             ),
@@ -70,7 +72,8 @@ class NodeModel:
             self._kubelet_runs(pinned=False),
             self._kubelet_runs(pinned=True),
             self._has_verdicts,
-            policies.prefer_closest and self._has_uneven_distances,
+            self._uses_distances and self._has_uneven_distances,
+            self._closest_first,
             packages := self._packages,
             bool(packages) and full_cores and not self.partly_reserved and self._fills_packages,
             self._counts_cpus,
@@ -133,6 +136,17 @@ class NodeModel:
         """
         local_distances = {row[index] for index, row in enumerate(self.distances)}
         return len(local_distances) > 1 or self.zones != tuple(range(len(self.zones)))
+
+    @property
+    def _uses_distances(self) -> bool:
+        """Tell whether the kubelet compares sets of zones by their distances."""
+        return prefers_closest(self.policies) and self.policies.topology != "none"
+
+    @property
+    def _closest_first(self) -> tuple[int, ...]:
+        """Return Layout.closest_first; empty too where the arrays try no sets."""
+        decides = self._uses_distances and not may_panic(self.policies, self.zones)
+        return sets_by_closeness(self.distances) if decides and len(self.zones) <= MAX_ZONES else ()
 
     @property
     def _counts_cpus(self) -> bool:

@@ -67,9 +67,7 @@ def is_repeatable(layout: Layout, request: AlignmentRequest) -> bool:
 def _count_single_step(view: ArrayView, request: AlignmentRequest, limit: int) -> I64:
     """Return the number of pods of one step: each zone is filled before the next, so the zones' numbers add up."""
     (step,) = request.steps
-    zone_amounts = tuple(
-        entry for entry in step.hinted if view.layout.localities[entry[0]] is not ZoneLocality.ANYWHERE
-    )
+    zone_amounts = view.layout.with_zones(step.hinted)
     counts = np.full(view.rows, limit, np.int64)
     for index, amount in request.node_amounts:
         if amount and (index, amount) not in zone_amounts:

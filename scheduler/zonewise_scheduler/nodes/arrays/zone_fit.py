@@ -108,7 +108,8 @@ def _fit_steps(
 
     `possible`: the rows that have enough as whole nodes. The others are rejected.
     """
-    fits, rows, deciding = possible.astype(np.int8), np.arange(view.rows), possible.copy()
+    fits, deciding = possible.astype(np.int8), possible.copy()
+    rows: slice | I64 = slice(None)
     drops_rows = amounts is None
     left = amounts or ZoneAmounts.from_view(view)
     left.hide_far_zones(view, _zero_counts(view.layout, request))
@@ -117,20 +118,27 @@ def _fit_steps(
         if drops_rows and not is_last and np.count_nonzero(deciding) < _FULL_SHARE * deciding.size:
             remaining = np.flatnonzero(deciding)
             later = {resource for later in request.steps[index:] for resource, _ in later.hinted}
-            rows, left, deciding = rows[remaining], left.select(remaining, later), deciding[remaining]
-        lowest = left.lowest_zones(step.hinted, np.empty(rows.size, np.int8))
+            rows = _select(rows, remaining)
+            left, deciding = left.select(remaining, later), deciding[remaining]
+        lowest = left.lowest_zones(step.hinted, np.empty(deciding.size, np.int8))
         failed = np.flatnonzero((lowest < 0) & deciding)
         if failed.size:
-            failed_rows = FailedRows(view, step, rows[failed], left, failed)
+            in_view = _select(rows, failed)
+            failed_rows = FailedRows(view, step, in_view, left, failed)
             several, unclear = _fit_several_zones(
                 failed_rows, may_reuse=request.reuses and index > 0, counts_cpus=request.counts_cpus
             )
-            fits[rows[failed]] = np.where(unclear | (several & (not is_last)), UNDECIDED, several)
+            fits[in_view] = np.where(unclear | (several & (not is_last)), UNDECIDED, several)
             deciding[failed] = False
         zones[index, rows] = np.where(deciding, lowest, NO_ZONE)
         if not is_last:
             left.subtract(step, lowest)
     return fits
+
+
+def _select(rows: slice | I64, indices: I64) -> I64:
+    """Return some of the rows, of all in their order or of an array."""
+    return indices if isinstance(rows, slice) else rows[indices]
 
 
 def _zero_counts(layout: Layout, request: AlignmentRequest) -> set[int]:
@@ -178,15 +186,16 @@ def _fit_several_zones(failed: FailedRows, *, may_reuse: bool, counts_cpus: bool
         if layout.policies.topology == "best-effort" and step.sums_memory and counts_cpus:
             unclear &= ~unextended_rows(failed)
         return several, unclear
-    if not (is_strict(layout, step.hinted) or (layout.packages and _checks_groups(layout, step.hinted))):
+    checks_groups, in_one_zone = _checks_groups(layout, step.hinted), layout.policies.topology == "single-numa-node"
+    if not (checks_groups or in_one_zone) or (_aligns_by_package(layout, step.hinted) and not layout.packages):
         return failed.none(), failed.every()
     several, unclear = failed.none(), failed.none()
-    if step.sums_memory:
+    if step.sums_memory or not checks_groups:
         unclear = failed.view.grouped[failed.in_view]
-        if not _is_aligned_without_memory(layout, step.hinted):
-            rows = np.flatnonzero(~unclear & no_memory_set_rows(failed))
-            several[rows], unclear[rows] = own_memory_rows(failed.select(rows))
-    if layout.policies.topology == "single-numa-node":
+    if step.sums_memory and not _is_aligned_without_memory(layout, step.hinted):
+        rows = np.flatnonzero(~unclear & no_memory_set_rows(failed))
+        several[rows], unclear[rows] = own_memory_rows(failed.select(rows))
+    if in_one_zone:
         return several, unclear
     several, undecided = multi_zone_rows(failed, may_reuse=may_reuse)
     if step.sums_memory:
@@ -198,13 +207,16 @@ def is_strict(layout: Layout, hinted: IndexedAmounts) -> bool:
     """Tell whether a kubelet rejects a pod that does not fit by its zones' counts.
 
     Under none and best-effort it does not require one zone. With align-by-socket it allocates CPUs of a whole package
-    (isHintSocketAligned). Before 1.32 it allocates memory across its own groups (kubernetes#128669).
+    (isHintSocketAligned). Before 1.32 it allocates memory across its own groups (kubernetes#128669). Under
+    single-numa-node nodes without groups reject such a pod nevertheless.
     """
-    policies = layout.policies
-    indices = {index for index, _ in hinted}
-    if policies.topology in {"none", "best-effort"} or (policies.align_by_package and CPU in indices):
+    if layout.policies.topology in {"none", "best-effort"} or _aligns_by_package(layout, hinted):
         return False
     return _checks_groups(layout, hinted)
+
+
+def _aligns_by_package(layout: Layout, hinted: IndexedAmounts) -> bool:
+    return layout.policies.align_by_package and any(index == CPU for index, _ in hinted)
 
 
 def _checks_groups(layout: Layout, hinted: IndexedAmounts) -> bool:

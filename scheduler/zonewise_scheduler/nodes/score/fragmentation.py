@@ -139,8 +139,7 @@ def whole_groups(view: ArrayView, rows: I64, changes: Sequence[ZoneChange]) -> I
 def _whole_groups(changes: Sequence[ZoneChange], sizes: I64) -> I64:
     """Return the mean over changes and sorts of groups; `sizes`: (2, rows) or (2, 1)."""
     core, cache = sizes
-    rows = _row_count(changes)
-    total, count = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+    total, count = np.zeros(_row_count(changes), np.int64), np.zeros(core.shape, np.int64)
     for size, counts in ((core, core > 1), (cache, (cache > 1) & (cache != core))):
         for change in changes:
             cpus = change.amounts.get(CPU, 0)

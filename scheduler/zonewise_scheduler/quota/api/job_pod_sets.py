@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MAX_PODS = 1 << 26
 """More than any cluster has; a larger number counts as a mistake."""
+_MAX_DIGITS = 12
+"""With leading zeros."""
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 """Names the LocalQueue of a job."""
@@ -100,15 +102,21 @@ def pods_at_a_time(spec: FieldReader) -> int:
     return min(pods, spec.int_in_range("completions", 1, MAX_PODS, minimum=0)) if spec.has("completions") else pods
 
 
+def parse_pod_count(text: str) -> int | None:
+    """Return a number of pods from 1 to MAX_PODS; None: the text is none."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS):
+        return None
+    return int(text) if 1 <= int(text) <= MAX_PODS else None
+
+
 def read_count_annotation(annotations: Mapping[str, str], name: str, path: str, problems: list[str]) -> int | None:
     """Return an annotation that is a number of pods; None where there is none, or an invalid one is reported."""
     text = annotations.get(name)
     if text is None:
         return None
-    if text.isascii() and text.isdecimal() and 1 <= int(text[:12]) <= MAX_PODS:
-        return int(text)
-    problems.append(f"{path}annotations.{name}: not a number from 1 to {MAX_PODS}: {text!r:.80}")
-    return None
+    if (count := parse_pod_count(text)) is None:
+        problems.append(f"{path}annotations.{name}: not a number from 1 to {MAX_PODS}: {text!r:.80}")
+    return count
 
 
 def _submitted_template(template: FieldReader) -> Json:

@@ -10,6 +10,7 @@ from zonewise_common.kube.errors import Conflict, NotFound
 from zonewise_common.kube.resources import JOB_SETS, JOBS, PODS, WORKLOADS, Resource
 from zonewise_scheduler.client.job_actions import cancel, hold, owner_resource, release
 from zonewise_scheduler.client.job_facts import read_job
+from zonewise_scheduler.client.job_reading import NamedJobs
 
 if TYPE_CHECKING:
     from zonewise_scheduler.client.session import Session
@@ -41,11 +42,13 @@ class FakeCluster:
         self.conflicts = conflicts
         self.patches: list[tuple[str, Json]] = []
         self.deleted: list[tuple[str, str, str]] = []
+        self.lists = 0
         self.namespace = "ns"
         self.client = self
 
     def list(self, resource: Resource, *, scope: str | None) -> list[Json]:
         assert (resource, scope) == (WORKLOADS, "ns")
+        self.lists += 1
         return [*self.workloads]
 
     def find(self, resource: Resource, name: str, *, namespace: str) -> Json | None:
@@ -72,21 +75,28 @@ class FakeCluster:
         self.deleted.append((resource.plural, name, propagation))
 
     @property
-    def session(self) -> Session:
-        return cast("Session", self)
+    def named(self) -> NamedJobs:
+        return NamedJobs(cast("Session", self))
 
 
 def test_hold_changes_the_version_that_was_read() -> None:
     cluster = FakeCluster(workload("a"))
-    assert hold(cluster.session, "a").message == "Job ns/a is held"
+    assert hold(cluster.named, "a").message == "Job ns/a is held"
     assert cluster.patches == [("w-a", {"metadata": {"resourceVersion": "7"}, "spec": {"active": False}})]
+
+
+def test_jobs_are_listed_once_for_many_names() -> None:
+    cluster = FakeCluster(*(workload(name) for name in "abc"))
+    jobs = cluster.named
+    assert all(cancel(jobs, name).done for name in "abc")
+    assert cluster.lists == 1
 
 
 def test_a_change_at_the_same_time_is_looked_at_again() -> None:
     cluster = FakeCluster(workload("a"), conflicts=2)
-    assert hold(cluster.session, "a").done
-    assert len(cluster.patches) == 1
-    assert hold(FakeCluster(workload("a"), conflicts=99).session, "a").message == "a changes all the time: try again"
+    assert hold(cluster.named, "a").done
+    assert (len(cluster.patches), cluster.lists) == (1, 3)
+    assert hold(FakeCluster(workload("a"), conflicts=99).named, "a").message == "a changes all the time: try again"
 
 
 @pytest.mark.parametrize(
@@ -101,16 +111,16 @@ def test_a_change_at_the_same_time_is_looked_at_again() -> None:
 )
 def test_hold(conditions: tuple[str, ...], active: bool, requeue: bool, done: bool, message: str) -> None:
     cluster = FakeCluster(workload("a", *conditions, active=active))
-    result = hold(cluster.session, "a", requeue=requeue)
+    result = hold(cluster.named, "a", requeue=requeue)
     assert (result.done, result.message) == (done, message)
 
 
 def test_release() -> None:
     cluster = FakeCluster(workload("a", active=False), workload("b"), workload("c", "Finished"))
-    assert release(cluster.session, "a").message == "Job ns/a is released"
+    assert release(cluster.named, "a").message == "Job ns/a is released"
     assert cluster.patches == [("w-a", {"metadata": {"resourceVersion": "7"}, "spec": {"active": True}})]
-    assert release(cluster.session, "b") == (True, "Job ns/b is not held: it is Pending", "job.batch/b")
-    assert not release(cluster.session, "c").done
+    assert release(cluster.named, "b") == (True, "Job ns/b is not held: it is Pending", "job.batch/b")
+    assert not release(cluster.named, "c").done
 
 
 def test_cancel_deletes_the_owner_of_each_kind() -> None:
@@ -119,7 +129,7 @@ def test_cancel_deletes_the_owner_of_each_kind() -> None:
         workload("g", kind="Pod", version="v1", owners=2), jobs=("plain",),
     )  # fmt: skip
     for name in ("a", "jobset/s", "workload/w-g", "plain"):
-        assert cancel(cluster.session, name).done
+        assert cancel(cluster.named, name).done
     assert cluster.deleted == [
         ("jobs", "a", "Background"), ("jobsets", "s", "Background"), ("pods", "g-0", ""), ("pods", "g-1", ""),
         ("jobs", "plain", "Background"),
@@ -130,7 +140,7 @@ def test_a_group_is_cancelled_although_one_of_its_pods_is_gone() -> None:
     group = workload("g", kind="Pod", version="v1", owners=3)
     group["metadata"]["ownerReferences"][1]["name"] = "gone-1"
     cluster = FakeCluster(group)
-    assert cancel(cluster.session, "g-0").done
+    assert cancel(cluster.named, "g-0").done
     assert cluster.deleted == [("pods", "g-0", ""), ("pods", "g-2", "")]
 
 
@@ -138,31 +148,31 @@ def test_a_group_is_cancelled_although_one_of_its_pods_is_gone() -> None:
 def test_kinds_have_the_names_that_kubectl_has(name: str) -> None:
     """A queued Job that is named as jobs/NAME must not pass for one without a Workload."""
     cluster = FakeCluster(workload("a", "Finished"), jobs=("a",))
-    assert "has finished" in cancel(cluster.session, name).message
+    assert "has finished" in cancel(cluster.named, name).message
     assert cluster.deleted == []
 
 
 def test_what_cannot_be_cancelled() -> None:
     cluster = FakeCluster(workload("gone"), workload("done", "Finished"))
-    assert cancel(cluster.session, "gone").message == "Job ns/gone does not exist any more"
-    assert "has finished" in cancel(cluster.session, "done").message
-    assert "has finished" in cancel(FakeCluster(ended=("done",)).session, "done").message
-    assert "does not exist any more" in cancel(FakeCluster(workload("again")).session, "again").message
-    assert "does not exist any more" in cancel(FakeCluster(jobs=("gone",)).session, "gone").message
-    assert "there is no job none in namespace ns" in cancel(cluster.session, "none").message
-    assert "there is no job jobset/gone" in cancel(cluster.session, "jobset/gone").message
+    assert cancel(cluster.named, "gone").message == "Job ns/gone does not exist any more"
+    assert "has finished" in cancel(cluster.named, "done").message
+    assert "has finished" in cancel(FakeCluster(ended=("done",)).named, "done").message
+    assert "does not exist any more" in cancel(FakeCluster(workload("again")).named, "again").message
+    assert "does not exist any more" in cancel(FakeCluster(jobs=("gone",)).named, "gone").message
+    assert "there is no job none in namespace ns" in cancel(cluster.named, "none").message
+    assert "there is no job jobset/gone" in cancel(cluster.named, "jobset/gone").message
 
 
 def test_a_dry_run_changes_nothing() -> None:
     cluster = FakeCluster(workload("a"), workload("b", active=False))
-    results = [cancel(cluster.session, "a", dry_run=True), hold(cluster.session, "a", dry_run=True)]
-    results.append(release(cluster.session, "b", dry_run=True))
+    results = [cancel(cluster.named, "a", dry_run=True), hold(cluster.named, "a", dry_run=True)]
+    results.append(release(cluster.named, "b", dry_run=True))
     assert all(result.done and result.message.endswith(" (dry run)") for result in results)
     assert cluster.patches == cluster.deleted == []
 
 
 def test_a_job_that_waits_for_others_cannot_be_held() -> None:
-    assert "has no Workload" in hold(FakeCluster(jobs=("a",)).session, "a").message
+    assert "has no Workload" in hold(FakeCluster(jobs=("a",)).named, "a").message
 
 
 @pytest.mark.parametrize("resource", [JOBS, JOB_SETS, PODS])

@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING, Any
 from support.live_queue import LiveQueue
 from support.model_cluster import ModelCluster
 from zonewise_scheduler.backfill.checkpoint import make_checkpoint
+from zonewise_scheduler.controller.jobs.batch_job import BatchJob
 from zonewise_scheduler.controller.jobs.raycluster import ADAPTER as RAY_CLUSTER
 from zonewise_scheduler.controller.types import Verb, Write
 from zonewise_scheduler.controller.writing.outcome import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import pytest
+
+    from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
 
 Json = dict[str, Any]
 
@@ -35,6 +40,23 @@ def test_an_invalid_job_costs_itself_alone() -> None:
     cluster.change(broken, {"spec": {"parallelism": 1}})
     queue.settle()
     assert not queue.controller.invalid
+
+
+def test_a_defect_that_one_job_reveals_keeps_no_other_from_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = ModelCluster()
+    broken, job = cluster.submit("broken", 2), cluster.submit("job", 2, at=1)
+    read = BatchJob.pod_sets
+
+    def pod_sets(self: BatchJob, obj: Json) -> tuple[PodSetManifest, ...]:
+        if obj["metadata"]["name"] == "broken":
+            raise ZeroDivisionError("of this test")
+        return read(self, obj)
+
+    monkeypatch.setattr(BatchJob, "pod_sets", pod_sets)
+    queue = live_queue(cluster)
+    queue.settle()
+    assert "ZeroDivisionError" in queue.controller.invalid[broken]
+    assert not cluster.get(job)["spec"]["suspend"]
 
 
 def test_the_cluster_of_a_queued_job_is_not_queued_itself() -> None:

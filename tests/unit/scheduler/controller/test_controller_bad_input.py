@@ -13,7 +13,15 @@ from support.model_cluster import NAMESPACE, ModelCluster
 from support.placed_cluster import PlacedCluster
 from support.queue_objects import cluster_queue_spec
 from support.reported_queue import ReportedQueue
-from zonewise_common.kube.resources import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, RESOURCE_FLAVORS, TOPOLOGIES
+from zonewise_common.kube.resources import (
+    CLUSTER_QUEUES,
+    COHORTS,
+    JOBS,
+    LOCAL_QUEUES,
+    PODS,
+    RESOURCE_FLAVORS,
+    TOPOLOGIES,
+)
 from zonewise_scheduler.controller.status.queue_summaries import summarize_queues
 from zonewise_scheduler.controller.types import ObjectKey
 from zonewise_scheduler.controller.workloads.conditions import find_condition, is_true
@@ -198,3 +206,45 @@ def test_a_topology_deleted_under_running_gangs_stops_none_of_them() -> None:
     assert summarize_queues(feed.state, feed.problems).cluster_queues["q"].activity.is_active
     assert runs(cluster, later)
     assert cluster.nodes_of(gang) == nodes
+
+
+ANNOTATIONS = [
+    *("zonewise.dev/" + name for name in ("injected", "admission", "dependency", "max-run-seconds",
+      "submitted-active-deadline-seconds", "enforce-walltime", "bind-pods", "default-run-seconds")),
+    *("kueue.x-k8s.io/" + name for name in ("workload", "stopping", "role-hash", "priority-boost", "podset",
+      "queue-name", "priority-class", "podset-unconstrained-topology", "podset-slice-size", "podset-group-name",
+      "podset-slice-required-topology-constraints", "podset-slice-required-topology", "podset-required-topology",
+      "podset-preferred-topology", "pod-index-offset", "pod-group-total-count", "pod-group-name",
+      "pod-group-serving", "pod-group-fast-admission", "max-exec-time-seconds", "job-min-parallelism",
+      "job-completions-equal-parallelism", "elastic-job", "managed", "local-queue-name", "cluster-queue-name")),
+]  # fmt: skip
+"""What the controller reads of jobs, of their templates and of pods: as annotations and as labels."""
+TEXTS = ["", "0", "-1", "true", "l", "x" * 5000, "9" * 5000, f"{1:012}{0:05000}", "1e999", "[" * 100_000, "[{}]",
+         '{"main":{"annotations":{"kueue.x-k8s.io/workload":"w","zonewise.dev/admission":"{}"},"count":-1}}',
+         '{"clusterQueue":"q","flavors":{"cpu":"f"},"count":1e999}',
+         "afterok:any:" + ":any" * 2000, "\x00\ud7ff"]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=lambda text: repr(text[:12]))
+def test_no_label_and_no_annotation_of_a_job_keeps_another_from_its_start(
+    text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each Job and each pod has one of them; the API server would reject some as labels."""
+    cluster = ModelCluster()
+    for i, name in enumerate(ANNOTATIONS):
+        for place in ("labels", "annotations", "template"):
+            own = {} if place == "template" else {place: {name: text}}
+            metadata = {**own, "labels": {"kueue.x-k8s.io/queue-name": "l", **own.get("labels", {})}}
+            inner = {"annotations": {name: text}} if place == "template" else {}
+            template: Json = {"metadata": inner, "spec": {"containers": [{"name": "c"}]}}
+            spec = {"suspend": i % 2 == 0, "parallelism": 1, "completions": 1, "template": template}
+            cluster.create(JOBS, NAMESPACE, f"j{i}-{place}", metadata=metadata, spec=spec)
+            pod = {"metadata": metadata | inner, "spec": {**template["spec"], "nodeName": "n"}}
+            cluster.create(PODS, NAMESPACE, f"j{i}-{place}", **pod, status={"phase": "Running"})
+    queue = LiveQueue(cluster.listed, cluster.send, now=lambda: NOW)
+    good = cluster.submit("good", 1, at=1)
+    for _ in range(8):
+        queue.step()
+        cluster.sync_jobs()
+    assert runs(cluster, good)
+    assert not [record for record in caplog.records if record.exc_info]

@@ -283,6 +283,19 @@ def test_a_request_that_cannot_be_created_is_a_message_of_its_check() -> None:
     assert story.state(job) == ("Pending", "")
 
 
+def test_a_request_is_created_as_soon_as_its_kind_is_installed() -> None:
+    story = AutoscaledStory(cluster(), None, rejects=PROVISIONING_REQUESTS)
+    job = story.cluster.submit("j", 4)
+    story.settle()
+    story.rejects = None
+    story.settle()
+    assert not story.requests()
+    story.queue.controller.end_listing(PROVISIONING_REQUESTS, 1, story.now)
+    story.settle()
+    assert story.requests()
+    assert story.state(job) == ("Pending", "")
+
+
 ACTS = ("submit", "complete", "delete", "hold", "release", "configure", "sleep")
 CONDITIONS = ("Accepted", "Provisioned", "Failed", "BookingExpired", "CapacityRevoked")
 STEPS = st.lists(st.sampled_from((*ACTS, *CONDITIONS)), max_size=12)

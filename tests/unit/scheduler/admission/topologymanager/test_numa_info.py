@@ -1,9 +1,9 @@
-"""prefer-closest-numa-nodes on NUMA nodes with gaps in their ids: where the kubelet panics."""
+"""prefer-closest-numa-nodes: the order of sets, and where the kubelet panics on NUMA nodes with gaps in their ids."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import permutations, product
+from itertools import pairwise, permutations, product
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -14,7 +14,7 @@ from support.fit_nodes import GPU, container, node, pod
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.admission.errors import AdmissionError
 from zonewise_scheduler.admission.topologymanager.hints import Hints
-from zonewise_scheduler.admission.topologymanager.numa_info import check_distances, may_panic
+from zonewise_scheduler.admission.topologymanager.numa_info import check_distances, may_panic, sets_by_closeness
 
 if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeKind, NodeState
@@ -167,3 +167,15 @@ def test_a_choice_between_zones_with_a_gap_panics(policy: str) -> None:
 def test_the_option_changes_nothing_under_other_policies(policy: str) -> None:
     state = gapped_state(policy, near=1, far=2)
     assert admit(state, pod(container(devices={GPU: 1}), qos="BestEffort")).admitted
+
+
+@given(st.integers(1, 5), st.data())
+def test_order_of_sets(zones: int, data: st.DataObject) -> None:
+    """Each set comes before the next one in the kubelet's own comparison."""
+    row = st.tuples(*[st.sampled_from([10, 12, 21, 32])] * zones)
+    distances = data.draw(st.tuples(*[row] * zones))
+    kind = replace(node().kind, zones=tuple(range(zones)), distances=distances)
+    sets = range(1, 1 << zones)
+    ordered = sets_by_closeness(distances) or sorted(sets, key=lambda zones: (zones.bit_count(), zones))
+    assert sorted(ordered) == list(sets)
+    assert all(closest(kind, Hint(a, True), Hint(b, True)).zones == a for a, b in pairwise(ordered))

@@ -24,7 +24,7 @@ UNKNOWN_START = PoolCase(
     cpus(8),
     [task(0, 3, inf, run=0), task(1, 6, 1, run=0), task(2, 3, 1), *(task(n, 0, 1, run=0) for n in range(3, 7))],
 )
-"""Nobody knows when the second job starts: its reservation holds CPUs from now on."""
+"""The start of the second job is unknown: its reservation holds CPUs from now on."""
 
 
 class Restarted:

@@ -47,7 +47,9 @@ def test_what_a_user_has_changed_since_is_kept() -> None:
     assert restored.template["spec"]["nodeSelector"] == {"a": "own"}
 
 
-@pytest.mark.parametrize("value", ["", "{", "[]", '{"main":[]}', '{"main":{"labels":5,"tolerations":{},"count":"x"}}'])
+@pytest.mark.parametrize(
+    "value", ["", "{", "[]", "[" * 100_000, '{"main":[]}', '{"main":{"labels":5,"tolerations":{},"count":"x"}}']
+)
 def test_an_annotation_that_cannot_be_read_tells_nothing(value: str) -> None:
     pod_set = PodSetManifest("main", 2, {"spec": {"nodeSelector": {"a": "1"}, "tolerations": [{"key": "k"}]}})
     (restored,) = without_injected(annotated(value), [pod_set])

@@ -36,6 +36,19 @@ def test_nodes_are_known_by_their_hostname_while_they_exist() -> None:
     assert view.names_by_hostname == {"other": "node-1"}
 
 
+def test_a_node_that_has_replaced_another_of_its_hostname_stays_known() -> None:
+    """The watch shows the new Node before the old one is deleted."""
+    view = NodeView()
+    view.observe_node("old", decode_node(node("old", "host")))
+    view.observe_node("new", decode_node(node("new", "host")))
+    view.observe_node("old", None)
+    assert view.names_by_hostname == {"host": "new"}
+    view.observe_node("old", decode_node(node("old", "host")))
+    view.observe_node("old", decode_node(node("old", "other")))
+    view.observe_node("new", None)
+    assert view.names_by_hostname == {"other": "old"}
+
+
 def ready_node(name: str, cpus: str, **spec: object) -> bytes:
     status = {"allocatable": {"cpu": cpus, "pods": "9"}, "conditions": [{"type": "Ready", "status": "True"}]}
     return json.dumps({"metadata": {"name": name}, "spec": spec, "status": status}).encode()

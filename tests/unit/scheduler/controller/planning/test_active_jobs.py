@@ -23,7 +23,7 @@ def job(**status: Any) -> Json:
 
 def test_a_job_is_active_by_its_status_until_it_has_ended() -> None:
     objects: dict[ObjectKey, Json] = {JOB: job(active=1)}
-    jobs = ActiveJobs(objects.get, {"u": JOB}, adapters_by_kind(), NodeTracker())
+    jobs = ActiveJobs(objects.get, {"u": JOB}, adapters_by_kind(), NodeTracker(), lambda _key: ())
     assert not jobs.is_active("ns/w"), "its Workload is unknown"
     jobs.set_owner("ns/w", WORKLOAD)
     jobs.set_owner("ns/w", None)
@@ -41,7 +41,7 @@ def test_a_job_is_active_by_its_status_until_it_has_ended() -> None:
 
 def test_a_pod_of_a_workload_is_active_whatever_its_job_says() -> None:
     tracker = NodeTracker()
-    jobs = ActiveJobs({JOB: job()}.get, {"u": JOB}, adapters_by_kind(), tracker)
+    jobs = ActiveJobs({JOB: job()}.get, {"u": JOB}, adapters_by_kind(), tracker, lambda _key: ())
     jobs.set_owner("ns/w", WORKLOAD)
     pod = TrackedPod("ns", "p", "", active=True, requests=None, workload="ns/w", pod_set="")
     tracker.observe_pod("ns", "p", pod)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import Any
 
@@ -12,7 +13,11 @@ from support.model_cluster import ModelCluster
 from zonewise_common.kube.resources import JOBS
 from zonewise_scheduler.controller.jobs.batch_job import ADAPTER
 from zonewise_scheduler.controller.jobs.injected import INJECTED_ANNOTATION
-from zonewise_scheduler.controller.planning.lost_workload import lost_workload, noted_workload_name
+from zonewise_scheduler.controller.planning.lost_workload import noted_workload_name, workload_of_job, workload_of_pods
+from zonewise_scheduler.controller.pods.managed_pod import ManagedPod, read_managed_pod
+from zonewise_scheduler.controller.pods.pod_names import ADMISSION_ANNOTATION
+from zonewise_scheduler.nodes.node.pod_requests import pod_requests
+from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
 from zonewise_scheduler.quota.api.workload_reader import read_workload
 
 Json = dict[str, Any]
@@ -29,7 +34,7 @@ def started_job() -> tuple[Json, Json]:
 
 def test_it_has_the_name_the_pods_and_the_quota_of_the_workload() -> None:
     job, workload = started_job()
-    lost = lost_workload(job, JOBS, ADAPTER.pod_sets(job))
+    lost = workload_of_job(job, JOBS, ADAPTER.pod_sets(job))
     assert lost is not None
     for part in ("name", "namespace", "ownerReferences"):
         assert lost["metadata"][part] == workload["metadata"][part]
@@ -48,15 +53,54 @@ def test_it_has_the_name_the_pods_and_the_quota_of_the_workload() -> None:
     assert read.admission.cluster_queue == original.admission.cluster_queue
 
 
+def test_it_has_run_since_its_job_or_its_oldest_pod_has() -> None:
+    """A walltime counts from there: otherwise it would be exceeded by years."""
+    job, _ = started_job()
+    job["status"]["startTime"] = "2026-01-01T00:01:00Z"
+    pods = [pod_of(job, name, f"2026-01-01T00:0{minute}:00Z") for name, minute in (("a", 3), ("b", 2))]
+    flavors = {"f": ResourceFlavor("f")}
+    by_job, by_pods = workload_of_job(job, JOBS, ADAPTER.pod_sets(job)), workload_of_pods("ns/w", pods, flavors)
+    starts: list[float] = []
+    for lost in (by_job, by_pods):
+        assert lost is not None
+        workload = read_workload(lost).workload
+        assert workload is not None
+        assert workload.admission is not None
+        starts.append(workload.admission.started_at)
+    assert starts == [1767225660.0, 1767225720.0]
+
+
+def pod_of(job: Json, name: str, created: str) -> ManagedPod:
+    """A pod of a job on a node."""
+    pod = copy.deepcopy(job["spec"]["template"])
+    pod["metadata"] |= {"namespace": "ns", "name": name, "uid": name, "creationTimestamp": created}
+    managed = read_managed_pod(pod, pod_requests(pod))
+    assert managed is not None
+    return managed
+
+
 @pytest.mark.parametrize("text", ["", "{", "[1]", "{}", '{"main":{"annotations":{"kueue.x-k8s.io/workload":"w"}}}'])
 def test_there_is_none_without_a_noted_admission(text: str) -> None:
     job, _ = started_job()
     job["metadata"]["annotations"] = {INJECTED_ANNOTATION: text}
-    assert lost_workload(job, JOBS, ADAPTER.pod_sets(job)) is None
+    assert workload_of_job(job, JOBS, ADAPTER.pod_sets(job)) is None
 
 
-def test_the_placement_is_not_noted() -> None:
-    """Where the planner has no placement of a pod, the pod counts on its node by itself."""
+def test_neither_amounts_nor_the_placement_are_noted() -> None:
+    """Amounts follow from the pods; a pod of which the planner has no placement counts on its node by itself."""
     job, _ = started_job()
-    noted = json.loads(job["metadata"]["annotations"][INJECTED_ANNOTATION])
-    assert noted["main"]["admission"].keys() == {"clusterQueue", "flavors", "resourceUsage", "count"}
+    noted = json.loads(job["metadata"]["annotations"][INJECTED_ANNOTATION])["main"]["annotations"][ADMISSION_ANNOTATION]
+    assert json.loads(noted) == {"clusterQueue": "q", "count": 3, "flavors": {"cpu": "f"}}
+    assert job["spec"]["template"]["metadata"]["annotations"][ADMISSION_ANNOTATION] == noted
+
+
+def test_a_job_uses_no_more_than_its_pods_request_whatever_it_notes() -> None:
+    job, _ = started_job()
+    injected = json.loads(job["metadata"]["annotations"][INJECTED_ANNOTATION])
+    noted = {"clusterQueue": "q", "count": 1_000_000, "flavors": {"cpu": "f", "memory": "f"}}
+    injected["main"] |= {"annotations": injected["main"]["annotations"] | {ADMISSION_ANNOTATION: json.dumps(noted)}}
+    job["metadata"]["annotations"][INJECTED_ANNOTATION] = json.dumps(injected)
+    lost = workload_of_job(job, JOBS, ADAPTER.pod_sets(job))
+    assert lost is not None
+    (assignment,) = lost["status"]["admission"]["podSetAssignments"]
+    assert assignment["resourceUsage"] == {"cpu": "6", "memory": "0"}

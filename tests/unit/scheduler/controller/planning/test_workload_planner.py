@@ -29,7 +29,7 @@ class Planned:
         feed = PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS)
         feed.configure(planner_objects({"cpu": 4}, **spec), {"ns": {}})
         nodes = NodeView()
-        jobs = ActiveJobs(lambda _key: None, {}, {}, nodes.tracker)
+        jobs = ActiveJobs(lambda _key: None, {}, {}, nodes.tracker, lambda _key: ())
         self.planner = WorkloadPlanner(
             feed, self.objects, nodes, lambda feed, at, most: feed.run_pass(at, most), max_assumed, jobs
         )

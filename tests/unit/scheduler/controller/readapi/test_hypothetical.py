@@ -99,6 +99,7 @@ def test_nothing_is_submitted() -> None:
     [
         ({"pods": 0}, "pods: '0' is no number from 1 to"),
         ({"pods": "many"}, "pods: 'many' is no number"),
+        ({"pods": f"{1:012}{0:09}"}, "pods: '000000000001000000000' is no number"),
         ({"queue": ""}, "queue: names no LocalQueue"),
         ({"walltime": "soon"}, "walltime: neither seconds nor a duration such as 90m: 'soon'"),
         ({"requests": "cpu"}, "requests: 'cpu' is no list such as cpu=8,memory=64Gi"),

@@ -40,7 +40,9 @@ def test_flavors_select_nodes_and_a_placement_gates_the_pods() -> None:
         "kueue.x-k8s.io/local-queue-name": "l",
         "kueue.x-k8s.io/cluster-queue-name": "q",
     }
-    assert driver == PodSetInfo("driver", 1, labels, {"kueue.x-k8s.io/workload": "w"}, {"size": "big"}, [], ())
+    noted = '{"clusterQueue":"q","count":1,"flavors":{"cpu":"big"}}'
+    annotations = {"kueue.x-k8s.io/workload": "w", "zonewise.dev/admission": noted}
+    assert driver == PodSetInfo("driver", 1, labels, annotations, {"size": "big"}, [], ())
     assert (ranks.pods, ranks.node_selector, ranks.tolerations) == (3, {"size": "big", "gpu": "h100"}, [toleration])
     assert ranks.scheduling_gates == ("kueue.x-k8s.io/topology",)
     assert ranks.labels["kueue.x-k8s.io/tas"] == "true"

@@ -7,7 +7,7 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise_common.kube.resources import JOBS
+from zonewise_common.kube.resources import JOBS, WORKLOADS
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
 from zonewise_scheduler.controller.writing.write_gate import PAUSE, WriteGate
 
@@ -38,6 +38,16 @@ def test_a_failed_write_waits_for_another_version_or_for_the_end_of_the_pause() 
     assert not gate.claim(write(), 5, PAUSE - 1)
     assert gate.claim(write(), 6, PAUSE - 1)
     assert gate.pause_ends_at == inf
+
+
+def test_the_pauses_of_a_kind_can_end_before_their_time() -> None:
+    gate = WriteGate()
+    workload = Write(Verb.CREATE, ObjectKey(WORKLOADS, "ns", "w"), "create")
+    gate.pause(write(), 0, 10.0)
+    gate.pause(workload, 0, 10.0)
+    assert gate.end_pauses_of(WORKLOADS) == [workload.key]
+    assert gate.claim(workload, 0, 11.0)
+    assert not gate.claim(write(), 0, 11.0)
 
 
 def test_the_objects_of_pauses_that_are_over_are_returned_once() -> None:

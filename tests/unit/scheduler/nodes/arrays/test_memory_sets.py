@@ -15,11 +15,12 @@ from support.any_nodes import state as any_state
 from support.fit_nodes import GIB, STATIC, container, node, pod
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.admission.pod import Container, PodShape
+from zonewise_scheduler.admission.topologymanager.numa_info import may_panic
 from zonewise_scheduler.nodes.arrays.state_table import NodeStateTable
 
 if TYPE_CHECKING:
     from zonewise_common.k8s.podspec import Role
-    from zonewise_scheduler.admission.node import NodeKind
+    from zonewise_scheduler.admission.node import NodeKind, NodeState
 
 _ROLES: st.SearchStrategy[Role] = st.sampled_from(["init", "init", "sidecar"])
 _MEMORY = st.tuples(st.sampled_from([0, 0, 1, 3]), st.sampled_from([1, 2, 3, 5, 9, 14, 20]))
@@ -38,14 +39,21 @@ def _memory_pods(draw: st.DrawFn, *, types: int) -> PodShape:
     return PodShape(tuple(containers), "Guaranteed")
 
 
-def _assert_decided(kind: NodeKind, scope: str, seed: int, shape: PodShape) -> None:
-    policies = kind.policies._replace(
-        cpu="none", memory="Static", scope=scope, prefer_closest=False, align_by_package=False, release=(1, 36)
-    )
-    source = random.Random(seed)
+def _states(kind: NodeKind, scope: str, source: random.Random, release: tuple[int, int] = (1, 36)) -> list[NodeState]:
+    """Return nodes without groups of zones at first, on which only memory is aligned."""
+    policies = kind.policies._replace(cpu="none", memory="Static", scope=scope, align_by_package=False, release=release)
+    if may_panic(policies, kind.zones):
+        policies = policies._replace(prefer_closest=False)
     groups = tuple(1 << zone for zone in kind.zones)
     kind = replace(kind, policies=policies)
-    cluster = [any_state(kind, source)._replace(memory_groups=groups) for _ in range(8)]
+    return [any_state(kind, source)._replace(memory_groups=groups) for _ in range(8)]
+
+
+def _assert_decided(kind: NodeKind, scope: str, seed: int, shape: PodShape, release: tuple[int, int] = (1, 36)) -> None:
+    _assert_all_decided(_states(kind, scope, random.Random(seed), release), shape)
+
+
+def _assert_all_decided(cluster: list[NodeState], shape: PodShape) -> None:
     table = NodeStateTable()
     table.set_rows(dict(enumerate(cluster)))
     assert table.fits(shape).tolist() == [admit(state, shape).admitted for state in cluster]
@@ -56,9 +64,17 @@ def test_policy_none(kind: NodeKind, seed: int, shape: PodShape) -> None:
     _assert_decided(kind, "container", seed, shape)
 
 
-@given(kinds(("restricted", "single-numa-node")), st.integers(0, 1 << 32), _memory_pods(types=2))
-def test_aligned_policies(kind: NodeKind, seed: int, shape: PodShape) -> None:
+@given(kinds(("restricted",)), st.integers(0, 1 << 32), _memory_pods(types=2))
+def test_restricted(kind: NodeKind, seed: int, shape: PodShape) -> None:
     _assert_decided(kind, "container", seed, shape)
+
+
+@given(
+    kinds(("single-numa-node",)), st.integers(0, 1 << 32), _memory_pods(types=2), st.sampled_from([(1, 31), (1, 36)])
+)
+def test_single_numa_node(kind: NodeKind, seed: int, shape: PodShape, release: tuple[int, int]) -> None:
+    """A pod whose memory several zones have together is rejected, also before kubelets checked groups."""
+    _assert_decided(kind, "container", seed, shape, release)
 
 
 @given(kinds(("best-effort",)), st.integers(0, 1 << 32), _memory_pods(types=1))
@@ -66,10 +82,21 @@ def test_best_effort_with_one_type(kind: NodeKind, seed: int, shape: PodShape) -
     _assert_decided(kind, "container", seed, shape)
 
 
-@given(kinds(("single-numa-node",)), st.integers(0, 1 << 32), _memory_pods(types=1))
-def test_whole_pods_without_hints(kind: NodeKind, seed: int, shape: PodShape) -> None:
+@given(
+    kinds(("single-numa-node",)), st.integers(0, 1 << 32), _memory_pods(types=1), st.sampled_from([(1, 31), (1, 36)])
+)
+def test_whole_pods_without_hints(kind: NodeKind, seed: int, shape: PodShape, release: tuple[int, int]) -> None:
     """Each container then gets memory of its own, also from several zones where no single one could have it."""
-    _assert_decided(kind, "pod", seed, shape)
+    _assert_decided(kind, "pod", seed, shape, release)
+
+
+@given(kinds(("restricted",)), st.data(), st.integers(0, 1 << 32), _memory_pods(types=2))
+def test_nodes_with_fewer_zones_beside_others(kind: NodeKind, data: st.DataObject, seed: int, shape: PodShape) -> None:
+    """Nodes of one set of policies are judged together, whatever their zones and distances."""
+    others = data.draw(st.lists(kinds(("restricted",)), min_size=1, max_size=3))
+    source = random.Random(seed)
+    same_policies = [kind, *(replace(other, policies=kind.policies) for other in others)]
+    _assert_all_decided([state for one in same_policies for state in _states(one, "container", source)], shape)
 
 
 @pytest.mark.parametrize("topology", ["none", "best-effort"])

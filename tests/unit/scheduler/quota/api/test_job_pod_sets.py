@@ -58,6 +58,7 @@ def test_annotations_request_a_topology(annotations: dict[str, str], request_obj
     [
         ("unconstrained_topology", "yes"),
         ("slice_size", "0"),
+        ("slice_size", f"{1:012}{0:05000}"),
         ("slice_required_topology_constraints", "[" * 100_000),
         ("slice_required_topology_constraints", "[]"),
         ("slice_required_topology_constraints", "[1]"),
