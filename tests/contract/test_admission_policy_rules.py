@@ -9,25 +9,27 @@ import yaml
 
 from support.apiserver import real_apiserver
 from support.manifests import ACCOUNT, NAMESPACE, apply, combined
-from support.rules import CRD, RULES, rule_object
+from support.rules import CRD, GROUP_CRD, GROUPS, RULES, group_object, rule_object
 from support.waiting import eventually
-from zonewise.publish.node_outputs import NodeOutputs
+from zonewise.publish.node_outputs import NodeOutputs, groups_name
 from zonewise.publish.output_publisher import OutputPublisher
 from zonewise.publish.rule_watch import RuleWatch
 from zonewise.rules.types import Taint
 from zonewise_common.kube.client import Client
 from zonewise_common.kube.config import Config
+from zonewise_common.kube.resources import NODE_FEATURE_GROUPS, NODE_FEATURE_RULES
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from support.api import Answer, Api
+    from zonewise_common.kube.resources import Resource
 
 OWN, OTHER = "node-with-rules", "node-of-another"
 NODES = "/api/v1/nodes"
 FEATURE = "feature.node.kubernetes.io"
 TAINT = Taint(f"{FEATURE}/special", "x", "PreferNoSchedule")
-OUTPUTS = NodeOutputs({f"{FEATURE}/note": "a note"}, {f"{FEATURE}/slots": "2000"}, (TAINT,))
+OUTPUTS = NodeOutputs({f"{FEATURE}/note": "a note"}, {f"{FEATURE}/slots": "2000"}, (TAINT,), ("default/a",))
 
 
 class Cluster(NamedTuple):
@@ -46,7 +48,7 @@ def cluster() -> Generator[Cluster]:
     """On a server of its own: the policy of other tests is without the components."""
     parts = ("components/node-feature-rules", "components/node-feature-taints")
     with real_apiserver() as server:
-        apply(server, yaml.safe_dump_all([CRD]))
+        apply(server, yaml.safe_dump_all([CRD, GROUP_CRD]))
         apply(server, yaml.safe_dump_all(combined(".", *parts)))
         token = server.token_on_node(NAMESPACE, ACCOUNT, OWN)
         agent = server.as_token(token)
@@ -79,24 +81,40 @@ def test_outputs_of_rules_are_set_and_removed(cluster: Cluster) -> None:
     assert node["status"]["capacity"][f"{FEATURE}/slots"] == node["status"]["allocatable"][f"{FEATURE}/slots"] == "2k"
     assert TAINT._asdict() in node["spec"]["taints"]
     assert OutputPublisher(cluster.client, OWN, "zonewise").publish(OUTPUTS).bytes == 0
-    publisher.publish(NodeOutputs())
+    assert node["metadata"]["annotations"][groups_name("zonewise")] == "default/a"
+    publisher.withdraw()
     after = cluster.node()
     assert after["spec"] == before["spec"]
     assert after["metadata"].get("annotations") == before["metadata"].get("annotations")
     assert after.get("status", {}).get("capacity", {}) == before.get("status", {}).get("capacity", {})
 
 
-def test_rules_are_listed_and_watched(cluster: Cluster) -> None:
-    watch = RuleWatch(cluster.client, lambda: None)
+@pytest.mark.parametrize(
+    ("resource", "path", "document", "name"),
+    [
+        (NODE_FEATURE_RULES, RULES, rule_object({"matchFeatures": []}, name="a"), "a"),
+        (NODE_FEATURE_GROUPS, GROUPS, group_object({"matchFeatures": []}, name="a"), "default/a"),
+    ],
+    ids=["rules", "groups"],
+)
+def test_rules_are_listed_and_watched(
+    cluster: Cluster, resource: Resource, path: str, document: dict[str, Any], name: str
+) -> None:
+    watch = RuleWatch(cluster.client, resource, lambda: None)
     watch.start()
     try:
         eventually(lambda: watch.rules() == ())
-        cluster.admin.post(RULES, rule_object({"matchFeatures": []}, name="a")).ok()
-        eventually(lambda: [one.name for one in watch.rules() or ()] == ["a"])
-        cluster.admin.delete(f"{RULES}/a").ok()
+        cluster.admin.post(path, document).ok()
+        eventually(lambda: [one.name for one in watch.rules() or ()] == [name])
+        cluster.admin.delete(f"{path}/a").ok()
         eventually(lambda: watch.rules() == ())
     finally:
         watch.close()
+
+
+def test_the_status_of_a_group_is_the_controllers(cluster: Cluster) -> None:
+    cluster.admin.post(GROUPS, group_object(name="b")).ok()
+    refused(cluster.agent.patch(f"{GROUPS}/b/status", {"status": {"nodes": [{"name": OWN}]}}), "cannot patch")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.agents import NODE_PATH, Site, new_site
-from support.rules import CRD, RULES, rule_object
+from support.rules import CRD, GROUP_CRD, GROUPS, RULES, group_object, rule_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,6 +101,46 @@ def test_outputs_survive_a_restart_and_go_when_rules_are_disabled(site: Site) ->
     assert outputs(site) == with_taints
     agent = site.start("--publish-nrt=false")
     agent.until(lambda: outputs(site) == BEFORE)
+
+
+def test_outputs_that_are_disabled(site: Site) -> None:
+    """What was set before goes, and the labels stay."""
+    site.api.post(RULES, rule_object(MATCHING, name="a")).ok()
+    agent = start(site)
+    agent.until(lambda: outputs(site) == AFTER)
+    agent.end()
+    agent = start(site, "--rules-annotations=false", "--rules-extended-resources=false")
+    agent.until(lambda: outputs(site) == {**AFTER, "annotations": {}, "capacity": {}})
+
+
+def test_labels_in_an_extra_namespace(site: Site) -> None:
+    """A reserved namespace that the settings open; a name that no label may have costs itself."""
+    labels = {"node-role.kubernetes.io/gpu": "true", "node-role.kubernetes.io/a b": "true"}
+    site.api.post(RULES, rule_object({**MATCHING, "labels": labels}, name="a")).ok()
+    agent = start(site, "--rules-extra-label-ns=node-role.kubernetes.io")
+    agent.until(lambda: site.api.get(NODE_PATH).ok()["metadata"]["labels"].get("node-role.kubernetes.io/gpu") == "true")
+    assert "no qualified name" in agent.said
+
+
+def groups(site: Site) -> str | None:
+    annotations = site.api.get(NODE_PATH).ok()["metadata"].get("annotations", {})
+    return annotations.get("zonewise.dev/feature-groups.node")
+
+
+def test_groups_are_recorded_and_go_when_rules_are_disabled(site: Site) -> None:
+    """The kind may come later; a group that does not match, or is deleted, leaves the record."""
+    agent = start(site)
+    agent.until(lambda: groups(site) == "")
+    site.api.post(CRDS, GROUP_CRD).ok()
+    site.api.post(GROUPS, group_object({"matchFeatures": MATCHING["matchFeatures"]}, name="a")).ok()
+    site.api.post(GROUPS, group_object({"matchFeatures": [{"feature": "none.none"}]}, name="b")).ok()
+    agent.send(signal.SIGHUP)  # looks for the kind again, which it does once a minute
+    agent.until(lambda: groups(site) == "default/a")
+    site.api.delete(f"{GROUPS}/a").ok()
+    agent.until(lambda: groups(site) == "")
+    agent.end()
+    agent = site.start("--publish-nrt=false")
+    agent.until(lambda: groups(site) is None)
 
 
 def test_agents_of_different_settings_do_not_overwrite_each_other(site: Site) -> None:

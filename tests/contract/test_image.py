@@ -27,6 +27,7 @@ from tools.image.elf import missing_libraries, needed_libraries
 from tools.image.layout import Image, write_archive, write_layer, write_layout
 from tools.image.lock import ARCHITECTURES, read_lock
 from tools.image.sbom import bill_of_materials
+from zonewise.machine.pci_names import PCI_IDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +64,7 @@ def stanzas(**more: str) -> dict[str, dict[str, str]]:
     """Return an index with packages that need nothing besides."""
     index = {stanza["Package"]: {**stanza, "Archive": "debian"} for stanza in parse_index(PACKAGES)}
     plain = {"Version": "1", "Architecture": "amd64", "Filename": "f", "Size": "1", "SHA256": "cc", "Archive": "debian"}
-    names = ("libc6", "libpython3.13-minimal", "zlib1g", "libstdc++6")
+    names = ("libc6", "libpython3.13-minimal", "zlib1g", "libstdc++6", "pci.ids")
     return index | {name: {"Package": name, **plain, **more} for name in names}
 
 
@@ -77,8 +78,8 @@ def copy(tar: Path, file: Path) -> None:
 
 def test_closure_follows_dependencies_but_what_is_left_out() -> None:
     names = [package.name for package in closure(stanzas())]
-    expected = ["libc6", "libpython3.13-minimal", "libpython3.13-stdlib", "libstdc++6", "python3.13-minimal", "zlib1g"]
-    assert names == expected
+    python = ["libpython3.13-minimal", "libpython3.13-stdlib", "libstdc++6"]
+    assert names == ["libc6", *python, "pci.ids", "python3.13-minimal", "zlib1g"]
 
 
 def test_closure_names_the_package_that_is_missing() -> None:
@@ -313,6 +314,7 @@ def test_an_image_runs_as_a_user_on_a_read_only_root(built: tuple[Path, Path], p
         with tarfile.open(blob_of(layout, layer)) as archive:
             archive.extractall(root, filter="fully_trusted")  # noqa: S202 -- our own layer
     assert not [*root.rglob("bin/*sh"), *root.rglob("bin/dpkg")]
+    assert "GH100" in (root / PCI_IDS[0]).read_text(), "names of devices"
     user = config["User"].partition(":")[0]
     assert user == str(trees.USER)
     [program] = config["Entrypoint"]

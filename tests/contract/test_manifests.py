@@ -133,6 +133,8 @@ def test_rights_for_rules() -> None:
     assert rights(manifests) - RIGHTS["overlays/with-nfd"] == {
         ("list", "nfd.k8s-sigs.io/nodefeaturerules", "*"),
         ("watch", "nfd.k8s-sigs.io/nodefeaturerules", "*"),
+        ("list", "nfd.k8s-sigs.io/nodefeaturegroups", "*"),
+        ("watch", "nfd.k8s-sigs.io/nodefeaturegroups", "*"),
         ("patch", "/nodes", "*"),
         ("patch", "/nodes/status", "*"),
     }

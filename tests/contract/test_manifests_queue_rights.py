@@ -12,8 +12,10 @@ from support.autoscaler import Autoscaler
 from support.e2e.cluster import write_kubeconfig
 from support.live_cluster import JOBS, LiveCluster, real_job_servers
 from support.manifests import MANIFESTS, NAMESPACE, apply, rendered
+from support.rules import GROUP_CRD, GROUPS, group_object
 from support.snapshots import PROJECT
 from support.waiting import eventually
+from zonewise_common.k8s.feature_groups import ANNOTATION_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -62,6 +64,31 @@ def test_its_rights_suffice(cluster: LiveCluster) -> None:
     assert [line for line in process.said.splitlines() if "forbidden" in line.lower()] == []
     config_map = f"/api/v1/namespaces/{NAMESPACE}/configmaps/zonewise-controller-checkpoint"
     assert cluster.api.get(config_map).status == 200
+
+
+def test_its_rights_suffice_for_groups_of_nodes(cluster: LiveCluster) -> None:
+    """A group lists the nodes whose agents have recorded it, and those alone; a deleted Node leaves it."""
+    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    cluster.api.post(crds, GROUP_CRD).ok()
+    eventually(lambda: cluster.api.get(GROUPS).status == 200)
+    cluster.api.post(GROUPS, group_object(name="a")).ok()
+    cluster.api.patch(f"{GROUPS}/a/status", {"status": {"nodes": [{"name": "stale"}]}}).ok()
+    for name, text in (("group-0", "default/a,default/other"), ("group-1", "")):
+        annotations = {f"{ANNOTATION_PREFIX}zonewise": text}
+        cluster.api.post("/api/v1/nodes", {"metadata": {"name": name, "annotations": annotations}}).ok()
+
+    def members() -> list[str]:
+        return [node["name"] for node in cluster.api.get(f"{GROUPS}/a").ok()["status"]["nodes"]]
+
+    with cluster.controller(*LEADER) as process:
+        eventually(lambda: members() == ["group-0"])
+        cluster.api.patch(
+            "/api/v1/nodes/group-1", {"metadata": {"annotations": {f"{ANNOTATION_PREFIX}zonewise": "default/a"}}}
+        ).ok()
+        eventually(lambda: members() == ["group-0", "group-1"])
+        cluster.api.delete("/api/v1/nodes/group-0").ok()
+        eventually(lambda: members() == ["group-1"])
+        assert "forbidden" not in process.said.lower()
 
 
 def test_its_rights_suffice_for_nodes_from_the_cluster_autoscaler(cluster: LiveCluster) -> None:

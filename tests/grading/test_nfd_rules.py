@@ -26,7 +26,6 @@ UNSUPPORTED = {
     "a={{'a'}}": "a character constant",
     "a={{0x10}}.{{010}}.{{0b11}}.{{1_000}}": "an underscore in a number",
     'a={{regexMatch "(" "abc"}}': "sprig ignores that the expression is invalid",
-    '{{define "t"}}x{{end}}a=1': "define",
     'a={{html "<x>"}}': "html",
     "a={{ 1.5 }}": "a floating-point number",
     'a={{printf "x" 1}}': "Go prints x%!(EXTRA int=1)",

@@ -61,6 +61,7 @@ def rule_object(*rules: Json, name: str = "rules", kind: str = "NodeFeatureRule"
 
 
 RULES = "/apis/nfd.k8s-sigs.io/v1alpha1/nodefeaturerules"
+GROUPS = "/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/default/nodefeaturegroups"
 CRD: Json = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
@@ -85,3 +86,40 @@ CRD: Json = {
     },
 }
 """The kind without its schema."""
+_NODES: Json = {
+    "type": "array",
+    "items": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}},
+    "x-kubernetes-list-type": "map",
+    "x-kubernetes-list-map-keys": ["name"],
+}
+_ANY: Json = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+GROUP_CRD: Json = {
+    **CRD,
+    "metadata": {**CRD["metadata"], "name": "nodefeaturegroups.nfd.k8s-sigs.io"},
+    "spec": {
+        "group": "nfd.k8s-sigs.io",
+        "scope": "Namespaced",
+        "names": {"kind": "NodeFeatureGroup", "plural": "nodefeaturegroups", "singular": "nodefeaturegroup"},
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {"spec": _ANY, "status": {"type": "object", "properties": {"nodes": _NODES}}},
+                    }
+                },
+            }
+        ],
+    },
+}
+"""The kind with the schema of its status."""
+
+
+def group_object(*rules: Json, name: str) -> Json:
+    """A NodeFeatureGroup in the namespace default."""
+    document = rule_object(*rules, name=name, kind="NodeFeatureGroup")
+    return {**document, "metadata": {"name": name, "namespace": "default"}}

@@ -29,8 +29,8 @@ MIRROR = "http://deb.debian.org"
 SNAPSHOT = "http://snapshot.debian.org/archive"
 """Has what the mirror no longer has."""
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-ROOTS = ("python3.13-minimal", "libpython3.13-stdlib", "libstdc++6")
-"""Python, and the C++ library of the wheels of gRPC and NumPy."""
+ROOTS = ("python3.13-minimal", "libpython3.13-stdlib", "libstdc++6", "pci.ids")
+"""Python, the C++ library of the wheels of gRPC and NumPy, and the names of PCI devices."""
 LEFT_OUT = {
     "libdb5.3t64": "dbm is not used",
     "libncursesw6": "curses is not used",

@@ -30,7 +30,7 @@ PLATFORMS = {"amd64": "x86_64-manylinux_2_28", "arm64": "aarch64-manylinux_2_28"
 LOADERS = {"amd64": "usr/lib64/ld-linux-x86-64.so.2", "arm64": "usr/lib/ld-linux-aarch64.so.1"}
 MULTIARCH = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
 _UNUSED = re.compile(
-    r"usr/share/(?!doc/[^/]+(/copyright)?$)|usr/lib/[^/]+/(gconv|audit)/|usr/lib/(valgrind|binfmt\.d)/|etc/ld\.so"
+    r"usr/share/(?!doc/[^/]+(/copyright)?$|misc/pci\.ids$)|usr/lib/[^/]+/(gconv|audit)/|usr/lib/(valgrind|binfmt\.d)/|etc/ld\.so"
     rf"|usr/lib/python{re.escape(PYTHON)}/(test|idlelib|tkinter|turtledemo|ensurepip|pydoc_data|venv|curses|sqlite3|dbm)/"
     rf"|usr/lib/python{re.escape(PYTHON)}/lib-dynload/(_curses|_curses_panel|_dbm|_sqlite3|readline)\.[^/]*"
     r"|usr/bin/(?!python)"

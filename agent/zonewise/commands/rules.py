@@ -195,7 +195,7 @@ def _json(explanation: Explanation) -> dict[str, Any]:
         "rules": [
             {
                 "object": rule.outcome.object,
-                "kind": rule.kind,
+                "kind": rule.outcome.kind,
                 "rule": rule.outcome.rule,
                 "matched": rule.outcome.matched,
                 "error": rule.outcome.error or None,
@@ -218,6 +218,6 @@ def _json(explanation: Explanation) -> dict[str, Any]:
         "extendedResources": dict(evaluation.extended_resources),
         "taints": [taint._asdict() for taint in evaluation.taints],
         "vars": dict(evaluation.vars),
-        "groups": list(evaluation.groups),
+        "groups": list(evaluation.groups or ()),
         "rejected": [rejection._asdict() for rejection in evaluation.rejections],
     }

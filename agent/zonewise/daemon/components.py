@@ -40,7 +40,7 @@ from zonewise.nfd.worker_config_file import WORKER_CONFIG_FILE, WorkerConfigFile
 from zonewise.objects.labels import LabelConfig
 from zonewise.objects.nrt import NrtOptions
 from zonewise.publish.label_publisher import OFF
-from zonewise_common.kube.resources import NODE_FEATURE_RULES
+from zonewise_common.kube.resources import NODE_FEATURE_GROUPS, NODE_FEATURE_RULES
 from zonewise_common.service.authorizer import Authorizer
 from zonewise_common.service.http_server import serving
 from zonewise_common.service.metrics import ServiceMetrics
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from zonewise.machine.files import Files
     from zonewise.publish.rule_watch import RuleWatch
     from zonewise_common.kube.client import Client
+    from zonewise_common.kube.resources import Resource
 
 log = logging.getLogger(__name__)
 
@@ -195,10 +196,10 @@ def make_agent(
     publishing: Publishers,
     status: Status,
     meters: AgentMetrics,
-    rules: RuleWatch | None = None,
+    rules: RuleWatches | None = None,
     health: HealthMonitor | None = None,
 ) -> Agent:
-    """Return the loop; without a kubelet it reports no usage, without a watch it evaluates no rules, without a monitor
+    """Return the loop; without a kubelet it reports no usage, without watches it evaluates no rules, without a monitor
     it judges no hardware.
 
     Raises SettingsError.
@@ -222,11 +223,12 @@ def make_agent(
     return Agent(scanner, kubelet, publishing.sinks, options, status, meters)
 
 
-def _node_rules(settings: Settings, rules: RuleWatch | None) -> NodeRules | None:
-    if rules is None:
+def _node_rules(settings: Settings, watches: RuleWatches | None) -> NodeRules | None:
+    if watches is None:
         return None
+    rules, groups = watches
     policy = settings.rules_extra_label_ns, settings.rules_deny_label_ns, settings.rules_label_white_list
-    return NodeRules(settings.node_name, rules.rules, lambda: rules.problem, policy=policy)
+    return NodeRules(settings.node_name, rules.rules, lambda: rules.problem, groups=groups.rules, policy=policy)
 
 
 def _label_config(settings: Settings, files: Files, client: Client | None) -> Callable[[], LabelConfig]:
@@ -259,23 +261,37 @@ def _label_config(settings: Settings, files: Files, client: Client | None) -> Ca
     return read
 
 
+class RuleWatches(NamedTuple):
+    """What watches the rules of the cluster."""
+
+    rules: RuleWatch
+    groups: RuleWatch
+
+    def wait_known(self, seconds: float) -> bool:
+        """Wait until all are known; return whether that took less than the given seconds."""
+        end = time.monotonic() + seconds
+        return all(watch.wait_known(max(0.0, end - time.monotonic())) for watch in self)
+
+
 @contextmanager
 def open_rules(
     settings: Settings, client: Client | None, wake: Wake, meters: AgentMetrics
-) -> Generator[RuleWatch | None]:
-    """Watch the cluster's rules where the settings enable them; a change wakes the loop."""
+) -> Generator[RuleWatches | None]:
+    """Watch the cluster's rules and groups where the settings enable rules; a change wakes the loop."""
     if client is None or not settings.rules_enabled:
         yield None
         return
     from zonewise.publish.rule_watch import RuleWatch
 
-    watch = RuleWatch(client, lambda: wake(Reason.RULES))
-    meters.watch_age(NODE_FEATURE_RULES.plural, lambda: watch.age)
-    watch.start()
-    try:
-        yield watch
-    finally:
-        watch.close()
+    def opened(kind: Resource) -> RuleWatch:
+        watch = RuleWatch(client, kind, lambda: wake(Reason.RULES))
+        meters.watch_age(kind.plural, lambda: watch.age)
+        watch.start()
+        stack.callback(watch.close)
+        return watch
+
+    with ExitStack() as stack:
+        yield RuleWatches(opened(NODE_FEATURE_RULES), opened(NODE_FEATURE_GROUPS))
 
 
 @contextmanager

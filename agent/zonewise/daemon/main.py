@@ -30,10 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zonewise.daemon.agent import Agent
-    from zonewise.daemon.components import Publishers
+    from zonewise.daemon.components import Publishers, RuleWatches
     from zonewise.daemon.health_monitor import HealthMonitor
     from zonewise.daemon.settings import Settings
-    from zonewise.publish.rule_watch import RuleWatch
     from zonewise_common.kube.client import Client
 
 log = logging.getLogger(__name__)
@@ -149,7 +148,7 @@ def _run_once(program: _Program, settings: Settings) -> int:
 
 def _open_components(
     program: _Program, settings: Settings, stack: ExitStack, wake: Wake, health: HealthMonitor | None
-) -> tuple[Agent, Publishers, Client | None, RuleWatch | None]:
+) -> tuple[Agent, Publishers, Client | None, RuleWatches | None]:
     """Make the loop and its components; the stack closes them."""
     client = None
     if not program.mode.dry_run:

@@ -71,7 +71,8 @@ class AgentMetrics:
             ["path"], registry=registry,
         )  # fmt: skip
         self.rules = Gauge(
-            "zonewise_rules", "Rules of NodeFeatureRules on this node, by state: matched, unmatched or failed.",
+            "zonewise_rules",
+            "Rules of NodeFeatureRules and groups on this node, by state: matched, unmatched or failed.",
             ["state"], registry=registry,
         )  # fmt: skip
         self.rule_rejections = Gauge(

@@ -1,4 +1,4 @@
-"""The rules of the cluster on this node: evaluated only when they, the machine or feature files change."""
+"""The rules and groups of the cluster on this node: evaluated only when they, the machine or feature files change."""
 
 from __future__ import annotations
 
@@ -29,6 +29,16 @@ class RuleState(NamedTuple):
     problems: tuple[str, ...] = ()
 
 
+class _Inputs(NamedTuple):
+    """What an evaluation depends on."""
+
+    machine: Machine
+    local: LocalFeatures
+    worker: WorkerConfig
+    rules: tuple[RuleObject, ...]
+    groups: tuple[RuleObject, ...] | None
+
+
 class NodeRules:
     """Evaluates rules over all raw features of one node. Not for several threads at once."""
 
@@ -38,17 +48,19 @@ class NodeRules:
         rules: Callable[[], tuple[RuleObject, ...] | None],
         problem: Callable[[], str] = str,
         *,
+        groups: Callable[[], tuple[RuleObject, ...] | None] = tuple,
         policy: tuple[tuple[str, ...], tuple[str, ...], str] = ((), (), ""),
     ) -> None:
         """Take what returns the rules, None while they are unknown, and why they are unknown.
 
-        `policy`: the fields of a LabelPolicy.
+        `groups` returns the NodeFeatureGroups, None while they are unknown. `policy`: the fields of a LabelPolicy.
         """
         self._policy = policy
         self._node = node
         self._rules = rules
+        self._groups = groups
         self._problem = problem
-        self._inputs: tuple[Machine, LocalFeatures, WorkerConfig, tuple[RuleObject, ...]] | None = None
+        self._inputs: _Inputs | None = None
         self._state = RuleState()
 
     def state(
@@ -62,18 +74,17 @@ class NodeRules:
         if rules is None:
             reason = self._problem()
             return RuleState(None, (f"{UNKNOWN}: {reason}" if reason else UNKNOWN,))
-        before, inputs = self._inputs, (machine, local or NO_LOCAL_FEATURES, worker, rules)
-        if before is None or before[0] is not machine or before[1:] != inputs[1:]:
-            self._state, self._inputs = self._evaluate(*inputs), inputs
+        before, inputs = self._inputs, _Inputs(machine, local or NO_LOCAL_FEATURES, worker, rules, self._groups())
+        if before is None or before.machine is not machine or before[1:] != inputs[1:]:
+            self._state, self._inputs = self._evaluate(inputs), inputs
         return self._state
 
-    def _evaluate(
-        self, machine: Machine, local: LocalFeatures, worker: WorkerConfig, rules: tuple[RuleObject, ...]
-    ) -> RuleState:
+    def _evaluate(self, inputs: _Inputs) -> RuleState:
         from zonewise.rules.types import Evaluation
 
-        if not rules:
-            return RuleState(Evaluation())
+        machine, local, worker, rules, groups = inputs
+        if not rules and not groups:
+            return RuleState(Evaluation(groups=None if groups is None else ()))
         # imported with the first rule: an agent without rules does not pay for them
         from zonewise.objects.feature_groups import FEATURE_GROUPS
         from zonewise.objects.features import node_features, published_features
@@ -82,13 +93,16 @@ class NodeRules:
 
         features = published_features(node_features(machine, FEATURE_GROUPS, local, worker), worker)
         attributes = {**features.attributes, "system.name": {"nodename": self._node}}
-        evaluation = evaluate(rules, features._replace(attributes=attributes), LabelPolicy(*self._policy))
+        objects = (*rules, *(groups or ()))
+        evaluation = evaluate(objects, features._replace(attributes=attributes), LabelPolicy(*self._policy))
+        if groups is None:
+            evaluation = evaluation._replace(groups=None)
         return RuleState(evaluation, tuple(_problems(evaluation)))
 
 
 def _problems(evaluation: Evaluation) -> Iterator[str]:
     for outcome in evaluation.outcomes:
         if outcome.error:
-            yield f"NodeFeatureRule {outcome.object}: rule {outcome.rule!r} failed: {outcome.error}"
+            yield f"{outcome.kind} {outcome.object}: rule {outcome.rule!r} failed: {outcome.error}"
     for rejection in evaluation.rejections:
         yield f"the {rejection.what} {rejection.name[:300]} of NodeFeatureRules is left out: {rejection.reason}"

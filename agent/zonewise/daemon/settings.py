@@ -65,6 +65,8 @@ class Settings(NamedTuple):
     gfd_machine_type_file: str = ""
     rules_enabled: bool = False
     rules_taints: bool = False
+    rules_annotations: bool = True
+    rules_extended_resources: bool = True
     rules_extra_label_ns: tuple[str, ...] = ()
     rules_deny_label_ns: tuple[str, ...] = ()
     rules_label_white_list: str = ""
@@ -182,16 +184,19 @@ OPTIONS = Options((
     Option("nfd.customDir", text, "the directory of the worker's custom rules (default: "
            f"ROOT/{CUSTOM_DIRECTORY})", "PATH"),
     Option("gfd.configFile", text, "the configuration of NVIDIA's device plugin, as GPU Feature Discovery reads it: a "
-           "file, or the directory of a ConfigMap (default: none, no sharing)", "PATH", ("GFD_CONFIG_FILE",)),
+           "file, or the directory of a ConfigMap (default: none, no sharing)", "PATH",
+           ("GFD_CONFIG_FILE", "CONFIG_FILE")),
     Option("gfd.configName", text, "the configuration in that directory where the Node has no label "
            "nvidia.com/device-plugin.config (default: default, or the only one)", "NAME"),
     Option("gfd.migStrategy", choice(*MIG_STRATEGIES), "how MIG devices are labelled (default: as the configuration "
-           "has it; without one by profile)", "|".join(MIG_STRATEGIES), ("GFD_MIG_STRATEGY",)),
+           "has it; without one by profile)", "|".join(MIG_STRATEGIES), ("GFD_MIG_STRATEGY", "MIG_STRATEGY")),
     Option("gfd.machineTypeFile", text, "the file with the machine's type, for nvidia.com/gpu.machine (default: as the "
            "configuration has it; else the firmware's product)", "FILE", ("GFD_MACHINE_TYPE_FILE",)),
     Option("rules.enabled", boolean, "evaluate the cluster's NodeFeatureRules on this node, and set their labels, "
            "annotations and extended resources (default: false)", "true|false"),
     Option("rules.taints", boolean, "set the taints of NodeFeatureRules as well (default: false)", "true|false"),
+    Option("rules.annotations", boolean, "set their annotations (default: true)", "true|false"),
+    Option("rules.extendedResources", boolean, "set their extended resources (default: true)", "true|false"),
     Option("rules.extraLabelNs", _namespaces, "namespaces of labels that rules may set although they are reserved or "
            'denied, as of NFD\'s master (default: "")', "NAMESPACE,..."),
     Option("rules.denyLabelNs", _namespaces, "namespaces of labels that rules may not set; *SUFFIX for all that end on "

@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise.daemon.settings import Settings
 from zonewise.objects.node_feature import node_feature
@@ -23,12 +23,12 @@ from zonewise_common.kube.errors import ApiError
 from zonewise_common.kube.resources import NODE_RESOURCE_TOPOLOGIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from zonewise.daemon.metrics import AgentMetrics
     from zonewise.daemon.status import Snapshot, Status
     from zonewise.publish.nrt_publisher import ForeignChange
-    from zonewise.rules.types import Evaluation
+    from zonewise.rules.types import Evaluation, Taint
     from zonewise_common.kube.client import Client
     from zonewise_common.kube.reflector import WatchTimes
 
@@ -168,7 +168,7 @@ def labels_sink(client: Client, settings: Settings, status: Status, meters: Agen
 
 
 def rules_sink(client: Client, settings: Settings, status: Status, meters: AgentMetrics) -> PublishingSink:
-    """Return the sink of what rules give beside labels: annotations, extended resources, and taints where enabled."""
+    """Return the sink of what rules give beside labels: annotations, extended resources, groups, enabled taints."""
     from zonewise.publish.node_outputs import NodeOutputs
     from zonewise.publish.output_publisher import OutputPublisher
     from zonewise.publish.rule_event import RuleEvent
@@ -183,8 +183,7 @@ def rules_sink(client: Client, settings: Settings, status: Status, meters: Agent
             return NO_WRITE
         _count_rules(evaluation, meters)
         rule_event.note([outcome for outcome in evaluation.outcomes if outcome.error])
-        taints = evaluation.taints if settings.rules_taints else ()
-        written = publisher.publish(NodeOutputs(evaluation.annotations, evaluation.extended_resources, taints))
+        written = publisher.publish(NodeOutputs(*_enabled_outputs(evaluation, settings), evaluation.groups))
         for problem in written.problems:
             if problem not in logged:
                 log.warning("%s", problem)
@@ -193,6 +192,22 @@ def rules_sink(client: Client, settings: Settings, status: Status, meters: Agent
         return WriteResult("node", written.bytes) if written.bytes else NO_WRITE
 
     return PublishingSink("rules", publish, lambda snapshot: snapshot.rules is not None, status, meters)
+
+
+class _EnabledOutputs(NamedTuple):
+    """What the settings let rules set beside labels."""
+
+    annotations: Mapping[str, str]
+    extended_resources: Mapping[str, str]
+    taints: tuple[Taint, ...]
+
+
+def _enabled_outputs(evaluation: Evaluation, settings: Settings) -> _EnabledOutputs:
+    return _EnabledOutputs(
+        evaluation.annotations if settings.rules_annotations else {},
+        evaluation.extended_resources if settings.rules_extended_resources else {},
+        evaluation.taints if settings.rules_taints else (),
+    )
 
 
 def withdraw_outputs(client: Client, settings: Settings) -> int:
@@ -297,12 +312,12 @@ def _rule_documents(snapshot: Snapshot, settings: Settings) -> list[dict[str, An
     """Return a Node with what rules give it beside labels; nothing where they give nothing."""
     if snapshot.rules is None:
         return []
-    taints = [taint._asdict() for taint in snapshot.rules.taints] if settings.rules_taints else []
-    parts: dict[str, Any] = {
-        "metadata": {"name": snapshot.node_name, "annotations": dict(snapshot.rules.annotations)},
-        "spec": {"taints": taints},
-        "status": {"capacity": dict(snapshot.rules.extended_resources)},
-    }
-    if not (snapshot.rules.annotations or taints or snapshot.rules.extended_resources):
+    outputs = _enabled_outputs(snapshot.rules, settings)
+    if not any(outputs):
         return []
+    parts: dict[str, Any] = {
+        "metadata": {"name": snapshot.node_name, "annotations": dict(outputs.annotations)},
+        "spec": {"taints": [taint._asdict() for taint in outputs.taints]},
+        "status": {"capacity": dict(outputs.extended_resources)},
+    }
     return [{"apiVersion": "v1", "kind": "Node", **parts}]

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any, cast
 
 from zonewise.gfd.types import MIG_NONE, MIG_STRATEGIES, MPS, NO_SHARING, TIME_SLICING, DevicePluginConfig
+from zonewise_common.k8s.yaml_document import load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +21,10 @@ _PREFIX = "nvidia.com/"
 _MAX_RESOURCE_NAME = 63
 _RESOURCE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _MIN_REPLICAS = 2
+_DISCOVERY_STRATEGIES = ("auto", "nvml", "tegra", "vfio")
+_UUID = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
+_DEVICE = re.compile(rf"\d{{1,20}}(:\d{{1,20}})?|(GPU|MIG)-{_UUID}|MIG-GPU-{_UUID}/\d{{1,20}}/\d{{1,20}}", re.ASCII)
+"""An index, that of a MIG device, or a UUID (replicas.go, ReplicatedDeviceRef)."""
 
 _Fields = dict[str, Any]
 
@@ -30,7 +35,10 @@ class DevicePluginConfigError(Exception):
 
 def parse_device_plugin_config(content: bytes) -> DevicePluginConfig:
     """Return the configuration of a file, YAML or JSON. Raises DevicePluginConfigError."""
-    document = _fields(_load(content), "the file")
+    try:
+        document = _fields(load_yaml(content), "the file")
+    except ValueError as error:
+        raise DevicePluginConfigError(f"is {error}") from error
     version = _get(document, "version")
     if version not in (None, "", _VERSION):
         raise DevicePluginConfigError(f"version: {version!r} is unknown, only {_VERSION} is read")
@@ -38,6 +46,11 @@ def parse_device_plugin_config(content: bytes) -> DevicePluginConfig:
     strategy = _get(flags, "migStrategy")
     if strategy is not None and strategy not in MIG_STRATEGIES:
         raise DevicePluginConfigError(f"flags.migStrategy: {strategy!r} is none of {', '.join(MIG_STRATEGIES)}")
+    discovery = _get(flags, "deviceDiscoveryStrategy")
+    if discovery is not None and discovery not in _DISCOVERY_STRATEGIES:
+        raise DevicePluginConfigError(
+            f"flags.deviceDiscoveryStrategy: {discovery!r} is none of {', '.join(_DISCOVERY_STRATEGIES)}"
+        )
     machine_type_file = _get(_fields(_get(flags, "gfd"), "flags.gfd"), "machineTypeFile") or ""
     if not isinstance(machine_type_file, str):
         raise DevicePluginConfigError(f"flags.gfd.machineTypeFile: {machine_type_file!r} must be a path")
@@ -50,15 +63,6 @@ def parse_device_plugin_config(content: bytes) -> DevicePluginConfig:
         shared.append((TIME_SLICING, *_resources(slices, "sharing.timeSlicing")))
     strategy, replicas, renamed = shared[0] if shared else (NO_SHARING, {}, False)
     return config._replace(sharing=strategy, replicas=replicas, renamed=renamed)
-
-
-def _load(content: bytes) -> object:
-    import yaml
-
-    try:
-        return yaml.safe_load(content)
-    except (yaml.YAMLError, ValueError) as error:
-        raise DevicePluginConfigError(f"is no YAML: {' '.join(str(error).split())[:300]}") from error
 
 
 def _fields(value: object, name: str) -> _Fields:
@@ -79,9 +83,8 @@ def _get(fields: Mapping[str, Any], name: str) -> object:
 def _resources(value: object, path: str) -> tuple[dict[str, int], bool]:
     """Return the replicas by resource, and whether shared resources have names of their own."""
     fields = _fields(value, path)
-    renamed = fields.get("renameByDefault", False)
-    if not isinstance(renamed, bool):
-        raise DevicePluginConfigError(f"{path}.renameByDefault: {renamed!r} must be true or false")
+    renamed = _boolean(fields, "renameByDefault", path)
+    _boolean(fields, "failRequestsGreaterThanOne", path)
     resources = fields.get("resources")
     if not isinstance(resources, list) or not resources:
         raise DevicePluginConfigError(f"{path}.resources: must be a list with at least one resource")
@@ -97,10 +100,30 @@ def _resource(value: object, path: str) -> tuple[str, int]:
     if "rename" in fields:
         _resource_name(fields["rename"], f"{path}.rename")
     name = _resource_name(fields.get("name"), f"{path}.name")
+    if "devices" in fields:
+        _check_devices(fields["devices"], f"{path}.devices")
     replicas = fields.get("replicas")
     if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < _MIN_REPLICAS:
         raise DevicePluginConfigError(f"{path}.replicas: {replicas!r} must be a whole number from {_MIN_REPLICAS}")
     return name, replicas
+
+
+def _boolean(fields: Mapping[str, Any], name: str, path: str) -> bool:
+    value = fields.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise DevicePluginConfigError(f"{path}.{name}: {value!r} must be true or false")
+    return value or False
+
+
+def _check_devices(value: object, path: str) -> None:
+    """Raise DevicePluginConfigError where the choice of devices is damaged (replicas.go, ReplicatedDevices)."""
+    entries = cast("list[object]", value) if isinstance(value, list) else ()
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value > 0
+    if value != "all" and not is_count and not isinstance(value, list):
+        raise DevicePluginConfigError(f"{path}: {value!r} must be all, a number of devices, or a list of them")
+    for i, entry in enumerate(entries):
+        if not _DEVICE.fullmatch(entry if isinstance(entry, str) else str(entry)):
+            raise DevicePluginConfigError(f"{path}[{i}]: {entry!r} is neither an index nor a UUID of a device")
 
 
 def _resource_name(value: object, path: str) -> str:

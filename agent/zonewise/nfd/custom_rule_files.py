@@ -9,6 +9,8 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING, Any, cast
 
+from zonewise_common.k8s.yaml_document import load_yaml
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -66,12 +68,10 @@ class CustomRuleFiles:
 
 
 def _parse(content: bytes) -> _Content:
-    import yaml
-
     try:
-        document: object = yaml.safe_load(content)
-    except (yaml.YAMLError, ValueError) as error:
-        return (), f"is no YAML: {' '.join(str(error).split())[:300]}"
+        document = load_yaml(content)
+    except ValueError as error:
+        return (), f"is {error}"
     if document is None:
         return (), ""
     return (tuple(cast("list[Any]", document)), "") if isinstance(document, list) else ((), "is no list of rules")

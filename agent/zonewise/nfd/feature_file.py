@@ -19,6 +19,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from zonewise.nfd.types import LocalFeatures, LocalLabel
+from zonewise.rules.white_space import WHITE_SPACE
 
 _T = TypeVar("_T")
 
@@ -27,8 +28,6 @@ _MAX_PROBLEMS = 10
 """Problems of one file that are described. A file of another kind has one in every line."""
 
 _NO_FEATURE, _NO_LABEL = "no-feature", "no-label"
-_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
-"""What Go's strings.TrimSpace removes (Unicode's White_Space); str.strip() removes more."""
 
 _RFC3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d{1,2}):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))", re.ASCII)
 """What Go's time.Parse accepts for time.RFC3339: an hour of one digit and a decimal comma too."""
@@ -46,7 +45,7 @@ class _Directives:
         """Apply a line that is a directive. Raises ValueError."""
         key, _, text = line.removeprefix(_DIRECTIVE).partition("=")
         if key == "expiry-time":
-            self.expired = _parse_time(text.strip(_SPACE)) < self._now
+            self.expired = _parse_time(text.strip(WHITE_SPACE)) < self._now
         elif key in (_NO_FEATURE, _NO_LABEL):
             self.skipped.add(key)
         else:
@@ -62,7 +61,7 @@ def parse_feature_file(content: bytes, name: str, now: datetime) -> LocalFeature
     for number, raw_line in enumerate(content.split(b"\n"), 1):
         origin = f"{name}:{number}"
         try:
-            line = raw_line.decode().strip(_SPACE)
+            line = raw_line.decode().strip(WHITE_SPACE)
             if line.startswith(_DIRECTIVE):
                 directives.apply(line)
         except ValueError as error:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from zonewise.rules.regexps import compile_regexp
 from zonewise.rules.types import RuleError
+from zonewise_common.k8s.yaml_document import load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -72,7 +73,10 @@ class WorkerConfigError(Exception):
 def parse_worker_config(content: bytes) -> tuple[WorkerConfig, tuple[str, ...]]:
     """Return the configuration of a file, YAML or JSON, and problems with its keys. Raises WorkerConfigError."""
     parser = _WorkerConfigParser()
-    document = _mapping(_load(content), "the file")
+    try:
+        document = _mapping(load_yaml(content), "the file")
+    except ValueError as error:
+        raise WorkerConfigError(f"is {error}") from error
     changes: dict[str, Any] = {}
     for name, value in parser.known(document, {"core": parser.core, "sources": parser.sources}, ""):
         changes |= value(_mapping(document[name], name))
@@ -208,15 +212,6 @@ def is_published(feature: str, patterns: Iterable[str]) -> bool:
     return not any(
         feature.startswith(pattern[:-1]) if pattern.endswith("*") else feature == pattern for pattern in patterns
     )
-
-
-def _load(content: bytes) -> object:
-    import yaml
-
-    try:
-        return yaml.safe_load(content)
-    except (yaml.YAMLError, ValueError) as error:
-        raise WorkerConfigError(f"is no YAML: {' '.join(str(error).split())[:300]}") from error
 
 
 def _mapping(value: object, path: str) -> Mapping[str, Any]:

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from zonewise.objects.cpuid import X86
+from zonewise.objects.cpuid_bits import avx10_version
 
 if TYPE_CHECKING:
     from zonewise.machine.model.cpu import Model
@@ -77,6 +78,7 @@ def cpu_attributes(machine: Machine) -> dict[str, Values]:
         "cpu.topology": _topology(machine),
     }
     if machine.architecture in X86:
+        features["cpu.cpuid"] = {"AVX10_VERSION": avx10_version(machine.model)}
         features["cpu.model"] = _x86_model(machine)
         features["cpu.cstate"] = _cstate(machine)
         features["cpu.pstate"] = _pstate(machine)

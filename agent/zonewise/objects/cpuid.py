@@ -6,8 +6,7 @@ names the bits of the auxiliary vector. The kernel prints the same bits under na
 need not be executed.
 
 Bits that the kernel does not print are known where the device /dev/cpu/N/cpuid can be read
-(zonewise.objects.cpuid_bits). Unknown are the version of AVX10, the performance counters of leaf 0xA, and all bits of
-POWER, whose /proc/cpuinfo has no flags.
+(zonewise.objects.cpuid_bits). Unknown are all bits of POWER, whose /proc/cpuinfo has no flags.
 """
 
 from __future__ import annotations

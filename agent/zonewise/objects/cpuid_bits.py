@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from zonewise.machine.model.cpu import Model
+    from zonewise.machine.model.cpu import CpuidLeaf, Model
 
 
 class _Register(NamedTuple):
@@ -61,6 +61,8 @@ _REGISTERS = (
     _Register(0x80000021, 0, "ecx", "1=TSA_L1_NO 2=TSA_SQ_NO", vendor=_AMD),
 )  # fmt: skip
 
+_FIXED_COUNTERS = ("INSTRUCTIONS", "CYCLES", "REFCYCLES", "TOPDOWN_SLOTS")
+
 _ZEN_3, _ZEN_5 = 0x19, 0x1A
 _ZEN_5_LATER = range(0x50, 0x60)
 """Models of family 1Ah of which only CPUID says whether they are vulnerable to TSA."""
@@ -68,14 +70,36 @@ _ZEN_5_LATER = range(0x50, 0x60)
 
 def hidden_features(model: Model) -> Iterator[str]:
     """Yield the names of the features that CPUID has and /proc/cpuinfo has not; without CPUID those that follow."""
-    leaves = {(leaf.leaf, leaf.subleaf): leaf for leaf in model.leaves}
+    leaves = _by_number(model)
     for register in _REGISTERS:
         leaf = leaves.get((register.leaf, register.subleaf))
         if leaf is None or register.vendor not in ("", model.vendor):
             continue
         if not register.flag or register.flag in model.flags:
             yield from _names(getattr(leaf, register.name), register.bits)
+    if (counters := leaves.get((0xA, 0))) is not None:
+        yield from _fixed_counters(counters)
     yield from _not_vulnerable(model)
+
+
+def avx10_version(model: Model) -> int | None:
+    """Return the version of AVX10 (supportAVX10()); None without it, or where CPUID could not be read."""
+    leaf = _by_number(model).get((0x24, 0))
+    return leaf.ebx & 0xFF or None if leaf is not None and "avx10" in model.flags else None
+
+
+def _by_number(model: Model) -> dict[tuple[int, int], CpuidLeaf]:
+    return {(leaf.leaf, leaf.subleaf): leaf for leaf in model.leaves}
+
+
+def _fixed_counters(leaf: CpuidLeaf) -> Iterator[str]:
+    """Yield the counters of events that a processor has (parseLeaf0AH()): by their number, or by the bits of EBX."""
+    version = leaf.eax & 0xFF
+    number = leaf.edx & 0x1F if version > 1 else 0
+    for i, event in enumerate(_FIXED_COUNTERS):
+        is_counted = not leaf.ebx >> i & 1 if leaf.ebx else number in (3, 4) and i < number
+        if version and is_counted:
+            yield f"PMU_FIXEDCOUNTER_{event}"
 
 
 def _names(value: int, bits: str) -> Iterator[str]:

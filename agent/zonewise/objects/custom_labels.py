@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from zonewise.nfd.types import LocalFeatures
     from zonewise.nfd.worker_config import WorkerConfig
 
-_MATCHED = "rule.matched"
-
 
 def custom_labels(
     machine: Machine, local: LocalFeatures, worker: WorkerConfig, node_name: str
@@ -25,13 +23,13 @@ def custom_labels(
     these are the two that are built into NFD.
     """
     from zonewise.nfd.custom_rules import parse_custom_rules  # not paid for without such rules
-    from zonewise.rules.evaluation import evaluate_rule
+    from zonewise.rules.evaluation import MATCHED, evaluate_rule
     from zonewise.rules.types import RuleError
 
     features = node_features(machine, FEATURE_GROUPS, local, worker)
     system = {"system.name": {"nodename": node_name}} if "system" in worker.feature_sources else {}
     matched = dict(rdma_labels(features))
-    attributes = {**features.attributes, **system, _MATCHED: matched}
+    attributes = {**features.attributes, **system, MATCHED: matched}
     labels: dict[str, str] = {}
     problems: list[str] = []
     for rule in parse_custom_rules(worker.custom_rules):

@@ -60,7 +60,7 @@ def _cpu(features: Features, worker: WorkerConfig) -> Iterator[tuple[str, str]]:
     labelled = flags & worker.cpuid_whitelist if worker.cpuid_whitelist else flags - worker.cpuid_blacklist
     for flag in sorted(labelled):
         yield f"cpu-cpuid.{flag}", "true"
-    for feature in ("model", "cstate", "pstate", "coprocessor"):
+    for feature in ("cpuid", "model", "cstate", "pstate", "coprocessor"):
         yield from _all(f"cpu-{feature}", _attributes(features, f"cpu.{feature}"))
     yield from (
         (f"cpu-security.{name}", value)

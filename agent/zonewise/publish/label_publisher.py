@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
-from zonewise.objects.labels import validate_labels
 from zonewise.objects.nfd_labels import PREFIX as NFD
 from zonewise.objects.zonewise_labels import PREFIX as OWN
 from zonewise.publish.node_feature import FeatureWriter, NotServed
@@ -60,7 +59,7 @@ class LabelWriteResult(NamedTuple):
     bytes: int = 0
     """Of the requests' bodies."""
     problems: tuple[str, ...] = ()
-    """Labels dropped or set by others, and obstacles to publishing; each a sentence."""
+    """Labels set by others, and obstacles to publishing; each a sentence."""
     counts: tuple[tuple[str, int], ...] = ()
     """How many labels the API server now has from the agent: in the "nodefeature", and on the "node"."""
 
@@ -103,22 +102,24 @@ class LabelPublisher:
         self._waiting_since: float | None = None
 
     def publish(self, labels: Mapping[str, str], features: Features) -> LabelWriteResult:
-        """Make the API server's state equal to the labels and features. Raises KubeError; call again then."""
+        """Make the API server's state equal to the labels, all of them valid, and features.
+
+        Raises KubeError; call again then.
+        """
         if self._last is not None:
             before_labels, before_features, verified_at, result = self._last
             same = (before_labels, before_features) == (labels, features)
             if same and self._clock() - verified_at < MASTER_TIMEOUT:
                 return LabelWriteResult(problems=result.problems, counts=result.counts)
-        valid = validate_labels(labels)
-        object_result = self._write_object(valid.values, features)
-        node_result = self._label_node(valid.values, object_result.served)
+        object_result = self._write_object(labels, features)
+        node_result = self._label_node(labels, object_result.served)
         writes = tuple(
             what for what, sent in (("nodefeature", object_result.bytes), ("node", node_result.bytes)) if sent
         )
         result = LabelWriteResult(
             writes,
             object_result.bytes + node_result.bytes,
-            valid.problems + object_result.problems + node_result.problems,
+            object_result.problems + node_result.problems,
             (("nodefeature", object_result.label_count), ("node", node_result.label_count)),
         )
         self._last = (dict(labels), features, self._clock(), result)

@@ -7,6 +7,7 @@ Invariant: what others set is never touched, and nothing of ours is left behind.
 2. What is present and not in the record belongs to another manager, even if its value is the desired one.
 3. What a record of another instance names, or an annotation of Node Feature Discovery's master, is not ours, even if we
    set it before. So two agents, or an agent and a master, never overwrite each other.
+4. The NodeFeatureGroups of the Node are in an annotation of the instance. Unknown groups leave it as it is.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import json
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from zonewise_common.k8s.feature_groups import ANNOTATION_PREFIX, groups_text
 from zonewise_common.k8s.quantity import parse_milli_value
 
 if TYPE_CHECKING:
@@ -41,6 +43,8 @@ class NodeOutputs(NamedTuple):
     extended_resources: Mapping[str, str] = MappingProxyType({})
     """Names and quantities."""
     taints: tuple[Taint, ...] = ()
+    groups: tuple[str, ...] | None = None
+    """NodeFeatureGroups that the Node belongs to; None where they are not known."""
 
 
 class NodePatches(NamedTuple):
@@ -73,15 +77,27 @@ class _Changes(NamedTuple):
 
 def record_name(instance: str) -> str:
     """Return the annotation that holds an instance's record."""
-    name = f"rules.{instance}"
-    if len(name) > _MAX_NAME:
-        name = f"rules.{hashlib.sha256(instance.encode()).hexdigest()[:40]}"
-    return f"zonewise.dev/{name}"
+    return _annotation_name(RECORD, instance)
+
+
+def groups_name(instance: str) -> str:
+    """Return the annotation in which an instance names the NodeFeatureGroups of the Node."""
+    return _annotation_name(ANNOTATION_PREFIX, instance)
 
 
 def has_record(node: Object, instance: str) -> bool:
     """Return whether an instance has set anything on the Node."""
-    return record_name(instance) in _annotations(node)
+    return not {record_name(instance), groups_name(instance)}.isdisjoint(_annotations(node))
+
+
+def withdrawal_patches(node: Object, instance: str) -> NodePatches:
+    """Return the patches that remove what an instance has set."""
+    patches = node_patches(NodeOutputs(), node, instance)
+    if groups_name(instance) not in _annotations(node):
+        return patches
+    metadata = patches.node.get("metadata") or _versioned(node)
+    annotations = {**metadata.get("annotations", {}), groups_name(instance): None}
+    return patches._replace(node={**patches.node, "metadata": {**metadata, "annotations": annotations}})
 
 
 def node_patches(desired: NodeOutputs, node: Object, instance: str) -> NodePatches:
@@ -96,24 +112,37 @@ def node_patches(desired: NodeOutputs, node: Object, instance: str) -> NodePatch
     during = {**final, "extendedResources": sorted({*resources.owned, *kept})}
     status = {"capacity": resources.values, "allocatable": resources.values} if resources.values else {}
     return NodePatches(
-        _node_patch(annotations.values, _record(during), taint_list, node, instance),
+        _node_patch(
+            {**annotations.values, record_name(instance): _record(during), **_groups(desired, instance)},
+            taint_list,
+            node,
+        ),
         {"status": status} if status else {},
         {"metadata": {"annotations": {record_name(instance): _record(final)}}} if during != final else {},
         (*annotations.problems, *resources.problems, *taints.problems),
     )
 
 
-def _node_patch(
-    annotations: dict[str, str | None], record: str | None, taints: list[Object] | None, node: Object, instance: str
-) -> Object:
-    changes = dict(annotations)
-    if record != _annotations(node).get(record_name(instance)):
-        changes[record_name(instance)] = record
+def _annotation_name(prefix: str, instance: str) -> str:
+    name = prefix.partition("/")[2] + instance
+    return prefix + (instance if len(name) <= _MAX_NAME else hashlib.sha256(instance.encode()).hexdigest()[:40])
+
+
+def _groups(desired: NodeOutputs, instance: str) -> dict[str, str]:
+    return {} if desired.groups is None else {groups_name(instance): groups_text(desired.groups)}
+
+
+def _node_patch(annotations: Mapping[str, str | None], taints: list[Object] | None, node: Object) -> Object:
+    current = _annotations(node)
+    changes = {name: value for name, value in annotations.items() if value != current.get(name)}
     patch: Object = {"spec": {"taints": taints}} if taints is not None else {}
     if not changes and not patch:
         return {}
-    metadata: Object = {"resourceVersion": node["metadata"]["resourceVersion"]}
-    return {"metadata": {**metadata, **({"annotations": changes} if changes else {})}, **patch}
+    return {"metadata": {**_versioned(node), **({"annotations": changes} if changes else {})}, **patch}
+
+
+def _versioned(node: Object) -> Object:
+    return {"resourceVersion": node["metadata"]["resourceVersion"]}
 
 
 def _changes(what: str, desired: Mapping[str, str], current: Mapping[str, str], owners: _Ownership) -> _Changes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
-from zonewise.publish.node_outputs import NodeOutputs, has_record, node_patches
+from zonewise.publish.node_outputs import has_record, node_patches, withdrawal_patches
 from zonewise.publish.nrt_publisher import FIELD_MANAGER
 from zonewise_common.kube.client import PatchKind
 from zonewise_common.kube.errors import Conflict, Forbidden, Invalid
@@ -17,6 +17,7 @@ from zonewise_common.kube.resources import NODES
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from zonewise.publish.node_outputs import NodeOutputs, NodePatches
     from zonewise_common.kube.resources import Resource
 
 log = logging.getLogger(__name__)
@@ -79,7 +80,7 @@ class OutputPublisher:
             before, verified_at, result = self._last
             if before == desired and self._clock() - verified_at < VERIFY_INTERVAL:
                 return OutputWriteResult(problems=result.problems)
-        result = self._write(desired)
+        result = self._write(lambda node: node_patches(desired, node, self._instance))
         self._last = (desired, self._clock(), result)
         return result
 
@@ -88,21 +89,21 @@ class OutputPublisher:
         try:
             if not has_record(self._client.get(NODES, self._node), self._instance):
                 return 0
-            return self._write(NodeOutputs()).bytes
+            return self._write(lambda node: withdrawal_patches(node, self._instance)).bytes
         except Forbidden as error:
             log.warning("outputs of rules stay on the Node, the agent may not remove them: %s", error)
             return 0
 
-    def _write(self, desired: NodeOutputs) -> OutputWriteResult:
+    def _write(self, patches_of: Callable[[Object], NodePatches]) -> OutputWriteResult:
         for _ in range(_ATTEMPTS - 1):
             try:
-                return self._attempt(desired)
+                return self._attempt(patches_of)
             except (Conflict, Invalid) as error:
                 log.debug("changed meanwhile, reading it again: %s", error)
-        return self._attempt(desired)
+        return self._attempt(patches_of)
 
-    def _attempt(self, desired: NodeOutputs) -> OutputWriteResult:
-        patches = node_patches(desired, self._client.get(NODES, self._node), self._instance)
+    def _attempt(self, patches_of: Callable[[Object], NodePatches]) -> OutputWriteResult:
+        patches = patches_of(self._client.get(NODES, self._node))
         size = self._patch(patches.node) + self._patch(patches.status, "status") + self._patch(patches.record)
         return OutputWriteResult(size, patches.problems)
 

@@ -54,6 +54,6 @@ class RuleEvent:
 
 def _message(failures: Sequence[RuleOutcome]) -> str:
     count = len(failures)
-    described = "; ".join(f"{one.object}, rule {one.rule!r}: {one.error}" for one in failures[:_SHOWN])
+    described = "; ".join(f"{one.kind} {one.object}, rule {one.rule!r}: {one.error}" for one in failures[:_SHOWN])
     more = f"; and {count - _SHOWN} more" if count > _SHOWN else ""
-    return f"zonewise: {count} rule{'s'[: count != 1]} of NodeFeatureRules failed: {described}{more}"
+    return f"zonewise: {count} rule{'s'[: count != 1]} failed: {described}{more}"

@@ -1,4 +1,4 @@
-"""The cluster's NodeFeatureRules: listed and watched where the API server has that kind.
+"""The cluster's NodeFeatureRules or NodeFeatureGroups: listed and watched where the API server has that kind.
 
 | what the server answers | the rules |
 |---|---|
@@ -12,7 +12,8 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,7 +21,6 @@ from zonewise.publish.object_watch import WATCH_TIMES
 from zonewise_common.kube.backoff import Backoff
 from zonewise_common.kube.errors import KubeError, NotFound
 from zonewise_common.kube.reflector import Reflector
-from zonewise_common.kube.resources import NODE_FEATURE_RULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from zonewise.rules.types import RuleObject
     from zonewise_common.kube.client import Client
     from zonewise_common.kube.reflector import WatchTimes
+    from zonewise_common.kube.resources import Resource
 
 log = logging.getLogger(__name__)
 
@@ -43,19 +44,21 @@ FAILURE_BACKOFF = Backoff(base=0.5, cap=60.0)
 
 
 class RuleWatch:
-    """A copy of all NodeFeatureRules, by a thread of its own."""
+    """A copy of all objects of one kind, by a thread of its own."""
 
     def __init__(
         self,
         client: Client,
+        resource: Resource,
         changed: Callable[[], None],
         *,
         times: WatchTimes = WATCH_TIMES,
         draw: Callable[[], float] = random.random,
         absent_pause: float = ABSENT_PAUSE,
     ) -> None:
-        """Call `changed` after each change, in the watch's thread."""
+        """Watch NODE_FEATURE_RULES or NODE_FEATURE_GROUPS. `changed` is called in the watch's thread."""
         self._client = client
+        self._resource = resource
         self._changed = changed
         self._draw = draw
         self._absent_pause = absent_pause
@@ -65,10 +68,10 @@ class RuleWatch:
         self._is_absent = False  # at the last look
         self._failures = 0
         self._reflector: Reflector[RuleObject] = Reflector(
-            client, NODE_FEATURE_RULES, _decode, self._observe, times=times, draw=draw
+            client, resource, partial(_decode, resource), self._observe, times=times, draw=draw
         )
         self._reflector.on_listing = self._listed
-        self._thread = threading.Thread(target=self._run, name="rules", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"look-for-{resource.plural}", daemon=True)
 
     def rules(self) -> tuple[RuleObject, ...] | None:
         """Return the objects by name; None while they are unknown."""
@@ -112,7 +115,7 @@ class RuleWatch:
     def _look(self) -> float | None:
         """Look whether the kind is served; return the seconds until the next look, None where it is."""
         try:
-            self._client.list_raw(NODE_FEATURE_RULES, lambda _raw: None)
+            self._client.list_raw(self._resource, lambda _raw: None)
         except NotFound:
             self._problem = ""
             if not self._is_absent:
@@ -124,7 +127,7 @@ class RuleWatch:
             self._is_absent = False
             self._failures += 1
             if str(error) != self._problem:
-                log.warning("NodeFeatureRules cannot be listed: %s", error)
+                log.warning("%ss cannot be listed: %s", self._resource.kind, error)
             self._problem = str(error)
             self._report()
             return FAILURE_BACKOFF.delay(self._failures - 1, self._draw())
@@ -139,8 +142,8 @@ class RuleWatch:
             self._known.set()
             self._report()
 
-    def _observe(self, _old: RuleObject | None, _new: RuleObject | None) -> None:
-        if self._known.is_set():
+    def _observe(self, old: RuleObject | None, new: RuleObject | None) -> None:
+        if old != new and self._known.is_set():  # a status says nothing new
             self._report()
 
     def _report(self) -> None:
@@ -148,13 +151,28 @@ class RuleWatch:
             self._changed()
 
 
-def _decode(raw: msgspec.Raw) -> RuleObject:
+class _RuleMetadata(msgspec.Struct, frozen=True, gc=False):
+    name: str = ""
+    namespace: str = ""
+
+
+class _RuleDocument(msgspec.Struct, gc=False):
+    """An object without its status and its managed fields: those of a group name every node."""
+
+    metadata: _RuleMetadata = _RuleMetadata()
+    spec: Any = None
+
+
+_DOCUMENT = msgspec.json.Decoder(_RuleDocument)
+
+
+def _decode(resource: Resource, raw: msgspec.Raw) -> RuleObject:
     """Return a rule object. Raises ValueError for one that is none at all."""
     from zonewise.rules.parsing import parse_object
     from zonewise.rules.types import RuleError
 
     try:
-        document = {"apiVersion": NODE_FEATURE_RULES.api_version, "kind": NODE_FEATURE_RULES.kind}
-        return parse_object({**msgspec.json.decode(raw), **document})
+        document = msgspec.to_builtins(_DOCUMENT.decode(raw))
+        return parse_object({**document, "apiVersion": resource.api_version, "kind": resource.kind})
     except RuleError as error:
         raise ValueError(str(error)) from error

@@ -24,7 +24,7 @@ def render_explanation(explanation: Explanation) -> str:
 def _rule_lines(rule: RuleExplanation) -> Iterator[str]:
     outcome = rule.outcome
     verdict = "failed" if outcome.error else "matches" if outcome.matched else "does not match"
-    yield f"{rule.kind} {outcome.object}: rule {outcome.rule!r} {verdict}"
+    yield f"{outcome.kind} {outcome.object}: rule {outcome.rule!r} {verdict}"
     if outcome.error:
         yield f"  error: {outcome.error}"
     if not rule.matchers and not outcome.error:
@@ -55,7 +55,7 @@ def _output_lines(evaluation: Evaluation) -> Iterator[str]:
     yield from _section("annotations", evaluation.annotations)
     yield from _section("extended resources", evaluation.extended_resources)
     yield from _section("taints, where they are enabled", {str(taint): "" for taint in evaluation.taints})
-    yield from _section(f"member of {NODE_FEATURE_GROUP}s", dict.fromkeys(evaluation.groups, ""))
+    yield from _section(f"member of {NODE_FEATURE_GROUP}s", dict.fromkeys(evaluation.groups or (), ""))
     rejected = {f"{one.what} {one.name}": one.reason for one in evaluation.rejections}
     yield from _section("rejected", rejected, ": ")
 

@@ -143,16 +143,17 @@ class RuleRun:
     def evaluate_object(self, rule_object: RuleObject) -> None:
         """Evaluate the rules of one object."""
         for rule in rule_object.rules:
-            self.evaluate_rule(rule_object.name, rule)
+            self.evaluate_rule(rule_object, rule)
 
-    def evaluate_rule(self, object_name: str, rule: Rule) -> RuleOutcome:
-        """Evaluate one rule, and return how that ended."""
+    def evaluate_rule(self, rule_object: RuleObject, rule: Rule) -> RuleOutcome:
+        """Evaluate one rule of an object, and return how that ended."""
+        outcome = RuleOutcome(rule_object.name, rule.name, kind=rule_object.kind)
         try:
             output = evaluate_rule(rule, self._features)
         except RuleError as error:
-            outcome = RuleOutcome(object_name, rule.name, error=str(error))
+            outcome = outcome._replace(error=str(error))
         else:
-            outcome = RuleOutcome(object_name, rule.name, output.matched)
+            outcome = outcome._replace(matched=output.matched)
             self._collect(output)
             before = self._attributes.get(MATCHED, {})
             self._attributes[MATCHED] = {**before, **output.labels, **output.vars}

@@ -59,7 +59,6 @@ class MatcherExplanation(NamedTuple):
 class RuleExplanation(NamedTuple):
     """How a rule ended, and why."""
 
-    kind: str
     outcome: RuleOutcome
     matchers: tuple[MatcherExplanation, ...]
 
@@ -89,7 +88,7 @@ def explain_rules(objects: Iterable[RuleObject], features: RawFeatures) -> Expla
 
 def _explain_rule(rule_object: RuleObject, rule: Rule, run: RuleRun) -> RuleExplanation:
     matchers = tuple(_matchers(rule, run.features))
-    return RuleExplanation(rule_object.kind, run.evaluate_rule(rule_object.name, rule), matchers)
+    return RuleExplanation(run.evaluate_rule(rule_object, rule), matchers)
 
 
 def _matchers(rule: Rule, features: RawFeatures) -> Iterator[MatcherExplanation]:

@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 
 from zonewise.rules.regexps import compile_regexp, encoded
 from zonewise.rules.types import RuleError
-from zonewise.rules.validation import is_label_value, label_error, reserved_namespace
+from zonewise.rules.validation import label_error
 
 
 class LabelPolicy(NamedTuple):
@@ -27,14 +27,11 @@ class LabelPolicy(NamedTuple):
     def error(self, name: str, value: str) -> str:
         """Return why a label may not be set; empty where it may. Raises RuleError for an invalid expression."""
         namespace, _, base = name.partition("/")
-        if (reserved_namespace(name) or self._denies(namespace)) and namespace not in self.extra_namespaces:
-            reason = label_error(name, value)
-            return reason or f"the namespace {namespace} is denied by rules.denyLabelNs"
-        if namespace in self.extra_namespaces:
-            if not is_label_value(value):
-                return f"{value[:100]!r} is no value of a label"
-        elif reason := label_error(name, value):
+        is_extra = namespace in self.extra_namespaces
+        if reason := label_error(name, value, is_open=is_extra):
             return reason
+        if self._denies(namespace) and not is_extra:
+            return f"the namespace {namespace} is denied by rules.denyLabelNs"
         if self.allowed_names and compile_regexp(self.allowed_names).search(encoded(base)) is None:
             return f"its name does not match rules.labelWhiteList, {self.allowed_names[:100]!r}"
         return ""

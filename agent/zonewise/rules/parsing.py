@@ -43,7 +43,7 @@ def parse_object(document: object) -> RuleObject:
     if kind not in _RULE_LISTS or not str(fields.get("apiVersion", "")).startswith(f"{API_GROUP}/"):
         raise RuleError(f"kind {kind!r} of {fields.get('apiVersion')!r} is neither NodeFeatureRule nor "
                         f"NodeFeatureGroup of {API_GROUP}/v1alpha1")  # fmt: skip
-    name = _text(_mapping(fields.get("metadata", {}), "metadata").get("name", ""), "metadata.name")
+    name = _object_name(_mapping(fields.get("metadata", {}), "metadata"), kind)
     where = f"spec.{_RULE_LISTS[kind]}"
     rules = _list(_mapping(fields.get("spec"), "spec").get(_RULE_LISTS[kind]), where)
     parsed = tuple(
@@ -88,6 +88,12 @@ def parse_features(document: object) -> FeatureSet:
             for name, elements, at in _feature_elements(features, "instances")
         },
     )
+
+
+def _object_name(metadata: Mapping[str, object], kind: str) -> str:
+    name = _optional_text(metadata, "name", "metadata")
+    namespace = _optional_text(metadata, "namespace", "metadata") if kind == NODE_FEATURE_GROUP else ""
+    return f"{namespace}/{name}" if name and namespace else name
 
 
 def _feature_elements(features: Mapping[str, object], kind: str) -> Iterator[tuple[str, object, str]]:

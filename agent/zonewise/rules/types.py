@@ -100,6 +100,7 @@ class RuleObject(NamedTuple):
     """A NodeFeatureRule, or a NodeFeatureGroup."""
 
     name: str
+    """Of a NodeFeatureGroup with a namespace: namespace/name."""
     rules: tuple[Rule, ...]
     kind: str = NODE_FEATURE_RULE
 
@@ -125,6 +126,8 @@ class RuleOutcome(NamedTuple):
     matched: bool = False
     error: str = ""
     """Empty, or why the rule has no effect."""
+    kind: str = NODE_FEATURE_RULE
+    """Of the object."""
 
 
 class Rejection(NamedTuple):
@@ -147,5 +150,5 @@ class Evaluation(NamedTuple):
     """The feature `rule.matched`: labels as written, and variables."""
     outcomes: tuple[RuleOutcome, ...] = ()
     rejections: tuple[Rejection, ...] = ()
-    groups: tuple[str, ...] = ()
-    """Names of the NodeFeatureGroups that the node belongs to."""
+    groups: tuple[str, ...] | None = ()
+    """Names of the NodeFeatureGroups that the node belongs to; None where the groups are not known."""

@@ -52,17 +52,9 @@ def label_name_error(name: str) -> str:
     return _name_error(name, (FEATURE_NAMESPACE, _PROFILE_NAMESPACE))
 
 
-def reserved_namespace(name: str) -> bool:
-    """Return whether a label's namespace is reserved, and not open to rules."""
-    namespace = name.partition("/")[0]
-    return _is_within(namespace, _RESERVED) and not any(
-        _is_within(namespace, domain) for domain in (FEATURE_NAMESPACE, _PROFILE_NAMESPACE)
-    )
-
-
-def label_error(name: str, value: str) -> str:
-    """Return why a label may not be set; empty where it may."""
-    if error := label_name_error(name):
+def label_error(name: str, value: str, *, is_open: bool = False) -> str:
+    """Return why a label may not be set; empty where it may. `is_open`: its namespace counts as not reserved."""
+    if error := _name_error(name, (_RESERVED,)) if is_open else label_name_error(name):
         return error
     return "" if is_label_value(value) else f"{value[:100]!r} is {_NO_VALUE}"
 

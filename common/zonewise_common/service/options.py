@@ -10,6 +10,8 @@ import hashlib
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from zonewise_common.k8s.yaml_document import load_yaml
+
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -94,12 +96,10 @@ class Options:
         return values
 
     def _read_file(self, content: str, file: str) -> Iterable[tuple[str, Any]]:
-        import yaml
-
         try:
-            document: object = yaml.safe_load(content)
-        except yaml.YAMLError as error:
-            raise SettingsError(f"{file}: no YAML: {' '.join(str(error).split())}") from error
+            document = load_yaml(content)
+        except ValueError as error:
+            raise SettingsError(f"{file}: {error}") from error
         if document is None:
             return
         if not isinstance(document, dict):

@@ -49,6 +49,7 @@ from zonewise_scheduler.controller.webhooks.shared_port import SharedPortHandler
 from zonewise_scheduler.controller.webhooks.webhook_server import WebhookOptions, WebhookServer
 from zonewise_scheduler.controller.workloads.time_limits import ReadinessLimits
 from zonewise_scheduler.controller.writing.event_writer import EventWriter
+from zonewise_scheduler.controller.writing.group_status_writer import GroupStatusWriter
 from zonewise_scheduler.controller.writing.writer import Writer
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.tas.cluster_nodes import ClusterNodes
@@ -103,6 +104,7 @@ def run_until_stopped(
             return 0
         stack.enter_context(replica.events)
         stack.enter_context(replica.writer)
+        stack.enter_context(replica.groups)
         stack.enter_context(replica.loop)
         stack.enter_context(replica.forecaster())
         stack.enter_context(replica.guard)
@@ -151,7 +153,8 @@ class _Replica:
             fair_sharing=settings.fair_sharing,
         )
         self.loop = ControllerLoop(controller, self.writer.submit, clock, self._reporter, lambda: self.writer.delay)
-        kinds = watched_kinds(self._adapters.values(), self.loop.put, settings.avoid_conditions)
+        self.groups = GroupStatusWriter(client, self.metrics.count_attempt, may_write=self._acts)
+        kinds = watched_kinds(self._adapters.values(), self.loop.put, self.groups, settings.avoid_conditions)
         self.informers = ObjectInformers(client, kinds.required, kinds.optional)
         export_state(self.metrics, self._reporter, self.loop, self.writer, self.informers)
         self.guard = KueueGuard(
@@ -179,16 +182,12 @@ class _Replica:
         def has_default_queue(namespace: str) -> bool:
             return namespace in self._configuration.default_queues
 
-        def keeps_trust() -> bool:
-            """Tell whether this replica writes the CAs: each does beside Kueue, since none leads then."""
-            return self._election.leads() or self.guard.kueue_manages
-
         paths = suspend_paths(self._adapters)
         rules = AdmissionRules(paths, has_default_queue, settings.manage_jobs_without_queue_name)
         handler = SharedPortHandler(WebhookHandler(rules, lambda: self.guard.kueue_manages), self.handler)
         options = WebhookOptions(settings.webhook_listen, settings.namespace, directory=settings.webhook_cert_dir)
         return WebhookServer(
-            client, handler, options, is_leader=keeps_trust, clock=time.time, authorizer=Authorizer(client)
+            client, handler, options, is_leader=self._acts, clock=time.time, authorizer=Authorizer(client)
         )
 
     def forecaster(self) -> Forecaster:
@@ -218,6 +217,10 @@ class _Replica:
             options=ControllerOptions(int(settings.writes_per_second * _WRITES_AHEAD), _readiness(settings)),
             run_pass=learning_pass(self.metrics.run_pass, lambda: self._reporter.history),
         )
+
+    def _acts(self) -> bool:
+        """Tell whether this replica writes what is not of the queue: each does beside Kueue, since none leads then."""
+        return self._may_lead and (self._election.leads() or self.guard.kueue_manages)
 
     def _end_write(self, write: Write, outcome: Outcome) -> None:
         self.loop.put(WriteEnded(write, outcome))

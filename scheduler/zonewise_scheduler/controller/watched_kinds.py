@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_common.kube.resources import JOBS, NODE_RESOURCE_TOPOLOGIES, NODES, PODS, WORKLOADS
+from zonewise_common.kube.resources import JOBS, NODE_FEATURE_GROUPS, NODE_RESOURCE_TOPOLOGIES, NODES, PODS, WORKLOADS
 from zonewise_scheduler.controller.admissionchecks.provisioning_reconciler import WATCHED as PROVISIONING_KINDS
 from zonewise_scheduler.controller.informers import WatchedKind, watched_objects
 from zonewise_scheduler.controller.loop import (
@@ -15,6 +15,7 @@ from zonewise_scheduler.controller.loop import (
     PodObservation,
     ReportObservation,
 )
+from zonewise_scheduler.controller.nodes.group_members import decode_group
 from zonewise_scheduler.controller.nodes.observed_objects import decode_node, decode_report
 from zonewise_scheduler.controller.observed_pod import decode_observed_pod
 from zonewise_scheduler.controller.planning.configuration import OPTIONAL_RESOURCES, RESOURCES
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.nodes.types import TrackedNode, TrackedReport
     from zonewise_scheduler.controller.observed_pod import WatchedPod
     from zonewise_scheduler.controller.types import Json, ObjectKey
+    from zonewise_scheduler.controller.writing.group_status_writer import GroupStatusWriter
 
 
 class WatchedKinds(NamedTuple):
@@ -41,9 +43,15 @@ class WatchedKinds(NamedTuple):
 
 
 def watched_kinds(
-    adapters: Iterable[JobAdapter], put: Callable[[Message], object], avoided: tuple[str, ...]
+    adapters: Iterable[JobAdapter],
+    put: Callable[[Message], object],
+    groups: GroupStatusWriter,
+    avoided: tuple[str, ...],
 ) -> WatchedKinds:
-    """Return the kinds whose changes `put` takes. `avoided`: types of conditions that keep gangs off a node."""
+    """Return the kinds whose changes `put` takes, and `groups` those of groups of nodes.
+
+    `avoided`: types of conditions that keep gangs off a node.
+    """
 
     def put_object(key: ObjectKey, obj: Json | None) -> None:
         put(Observation(key, obj))
@@ -51,6 +59,7 @@ def watched_kinds(
     def put_node(old: TrackedNode | None, new: TrackedNode | None) -> None:
         if (node := new or old) is not None:
             put(NodeObservation(node.name, new))
+            groups.observe_node(node.name, new)
 
     def put_report(old: TrackedReport | None, new: TrackedReport | None) -> None:
         if (report := new or old) is not None:
@@ -69,8 +78,9 @@ def watched_kinds(
     nodes = WatchedKind(NODES, partial(decode_node, avoided=avoided), put_node)
     pods = WatchedKind(PODS, decode_observed_pod, put_pod)
     reports = WatchedKind(NODE_RESOURCE_TOPOLOGIES, decode_report, put_report)
+    feature_groups = WatchedKind(NODE_FEATURE_GROUPS, decode_group, groups.observe_group)
     jobs = (adapter.resource for adapter in adapters if adapter.resource != JOBS)
     return WatchedKinds(
         [*objects_of(*RESOURCES, WORKLOADS, JOBS), nodes, pods],
-        [*objects_of(*jobs, *GROUP_RESOURCES, *OPTIONAL_RESOURCES, *PROVISIONING_KINDS), reports],
+        [*objects_of(*jobs, *GROUP_RESOURCES, *OPTIONAL_RESOURCES, *PROVISIONING_KINDS), reports, feature_groups],
     )

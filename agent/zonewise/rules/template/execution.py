@@ -5,15 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise.rules.template.functions import FUNCTIONS, SHORT_CIRCUIT
-from zonewise.rules.template.nodes import ActionNode, BranchNode, Chain, Dot, Identifier, JumpNode, Literal, Pipeline
+from zonewise.rules.template.nodes import (
+    ActionNode,
+    BranchNode,
+    Chain,
+    Dot,
+    Identifier,
+    JumpNode,
+    Literal,
+    Pipeline,
+    TemplateNode,
+)
 from zonewise.rules.template.nodes import TextNode as _Text
 from zonewise.rules.template.nodes import Variable as _Variable
 from zonewise.rules.template.parser import parse_template
 from zonewise.rules.template.values import as_list, as_map, is_true, kind, printed
 from zonewise.rules.types import RuleError
+from zonewise.rules.white_space import WHITE_SPACE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from zonewise.rules.template.nodes import Node, Operand
     from zonewise.rules.template.values import Value
@@ -22,19 +33,18 @@ MAX_STEPS = 50_000
 """Operations of one execution: nested ranges over all PCI devices of a large machine need a tenth."""
 MAX_OUTPUT = 256 * 1024
 """Characters of the output."""
+MAX_DEPTH = 100
+"""Blocks and calls of templates within each other. Go allows calls 100,000 deep."""
 
 _TEXT_PER_STEP = 100
 """Characters of a text that a function reads or makes in the time of one step."""
-
-_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
-"""What Go's strings.TrimSpace removes."""
 
 
 def expand_map(source: str, data: Value) -> dict[str, str]:
     """Return the lines NAME=VALUE that a template makes of the data. Raises RuleError."""
     entries: dict[str, str] = {}
     for line in expand(source, data).split("\n"):
-        name, equals, value = line.strip(_SPACE).partition("=")
+        name, equals, value = line.strip(WHITE_SPACE).partition("=")
         if not equals and name:
             raise RuleError(f'template: its line {name[:100]!r} has no "=": a line is NAME=VALUE')
         if equals:
@@ -44,7 +54,7 @@ def expand_map(source: str, data: Value) -> dict[str, str]:
 
 def expand(source: str, data: Value) -> str:
     """Return the text that a template makes of the data. Raises RuleError."""
-    return _Execution(data).run(parse_template(source))
+    return _Execution(data, parse_template(source)).run()
 
 
 class _Jump(Exception):
@@ -58,18 +68,20 @@ class _Jump(Exception):
 class _Execution:
     """One execution: its output, its variables, and its limits."""
 
-    def __init__(self, data: Value) -> None:
+    def __init__(self, data: Value, templates: Mapping[str, tuple[Node, ...]]) -> None:
         self._data = data
+        self._templates = templates
+        self._depth = 0
         self._variables: list[tuple[str, Value]] = [("$", data)]
         self._output: list[str] = []
         self._size = 0
         self._steps = 0
         self._line = 1
 
-    def run(self, nodes: tuple[Node, ...]) -> str:
+    def run(self) -> str:
         """Return the output."""
         try:
-            self._walk(nodes, self._data)
+            self._walk(self._templates[""], self._data)
         except RuleError as error:
             message = str(error)
             raise RuleError(message if message.startswith("template") else f"template, line {self._line}: {message}") \
@@ -77,6 +89,15 @@ class _Execution:
         return "".join(self._output)
 
     def _walk(self, nodes: Iterable[Node], dot: Value) -> None:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise RuleError(f"more than {MAX_DEPTH} blocks and templates within each other")
+        try:
+            self._walk_nodes(nodes, dot)
+        finally:
+            self._depth -= 1
+
+    def _walk_nodes(self, nodes: Iterable[Node], dot: Value) -> None:
         for node in nodes:
             self._step()
             if isinstance(node, _Text):
@@ -87,8 +108,23 @@ class _Execution:
                     self._write(printed(value))
             elif isinstance(node, JumpNode):
                 raise _Jump(node.kind)
+            elif isinstance(node, TemplateNode):
+                self._call_template(node, dot)
             else:
                 self._branch(node, dot)
+
+    def _call_template(self, node: TemplateNode, dot: Value) -> None:
+        """Execute a named template, which sees its dot and no variables (exec.go walkTemplate)."""
+        self._line = node.line or self._line
+        nodes = self._templates.get(node.name)
+        if nodes is None:
+            raise RuleError(f"there is no template {node.name[:50]!r}")
+        argument = None if node.pipeline is None else self._pipeline(node.pipeline, dot)
+        around, self._variables = self._variables, [("$", argument)]
+        try:
+            self._walk(nodes, argument)
+        finally:
+            self._variables = around
 
     def _branch(self, node: BranchNode, dot: Value) -> None:
         scope = len(self._variables)

@@ -76,4 +76,13 @@ class JumpNode(NamedTuple):
     line: int
 
 
-Node = TextNode | ActionNode | BranchNode | JumpNode
+class TemplateNode(NamedTuple):
+    """A call of a named template."""
+
+    name: str
+    pipeline: Pipeline | None
+    """Its dot; None: nil."""
+    line: int
+
+
+Node = TextNode | ActionNode | BranchNode | JumpNode | TemplateNode

@@ -17,13 +17,15 @@ from zonewise.rules.template.nodes import (
     JumpNode,
     Literal,
     Pipeline,
+    TemplateNode,
     TextNode,
     Variable,
 )
 from zonewise.rules.types import RuleError
+from zonewise.rules.white_space import WHITE_SPACE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from zonewise.rules.template.nodes import Node, Operand
 
@@ -33,21 +35,17 @@ MAX_DEPTH = 50
 """Blocks and parentheses within each other. Go has no such limit; no rule comes near."""
 
 _BLOCKS = ("if", "range", "with")
-_UNSUPPORTED = ("define", "template", "block")
 _CONSTANTS = {"true": True, "false": False, "nil": None}
 _INTEGER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0[bB][01]+|0|[1-9][0-9]*)")
 _END = Token("end", "}}", 0)
 
 
 @lru_cache(16)
-def parse_template(source: str) -> tuple[Node, ...]:
-    """Return the nodes of a template. Raises RuleError."""
+def parse_template(source: str) -> Mapping[str, tuple[Node, ...]]:
+    """Return the nodes of a template, which has the empty name, and of those that it defines. Raises RuleError."""
     if len(source.encode("utf-8", "replace")) > MAX_SIZE:
         raise RuleError(f"a template has more than {MAX_SIZE} bytes")
-    parser = _TemplateParser(source)
-    nodes, end = parser.block(("",), loops=0)
-    del end
-    return nodes
+    return _TemplateParser(source).templates()
 
 
 class _TemplateParser:
@@ -57,6 +55,13 @@ class _TemplateParser:
         self._parts = split_template(source)
         self._depth = 0
         self._variables = ["$"]
+        self._templates: dict[str, tuple[Node, ...]] = {}
+
+    def templates(self) -> Mapping[str, tuple[Node, ...]]:
+        """Return the nodes by name."""
+        nodes, _ = self.block(("",), loops=0)
+        self._add("", nodes, 0)
+        return self._templates
 
     def block(self, ends: tuple[str, ...], loops: int) -> tuple[tuple[Node, ...], Action | None]:
         """Return the nodes up to an action that ends the block, and that action; "" ends at the template's end."""
@@ -71,14 +76,20 @@ class _TemplateParser:
                 if keyword not in ends:
                     raise _error(part.line, f"{{{{{keyword}}}}} without a block that it belongs to")
                 return tuple(nodes), part
+            if keyword == "define" and "" in ends:
+                self._define(words)
+                continue
             nodes.append(self._node(part, words, keyword, loops))
         if "" not in ends:
             raise _error(0, "a block without its {{end}}")
         return tuple(nodes), None
 
     def _node(self, part: Action, words: _Words, keyword: str, loops: int) -> Node:
-        if keyword in _UNSUPPORTED:
-            raise _error(part.line, f"{{{{{keyword}}}}} is not supported")
+        if keyword == "define":
+            raise _error(part.line, "{{define}} within a block")
+        if keyword in ("template", "block"):
+            words.next()
+            return self._named(words, keyword)
         if keyword in _BLOCKS:
             words.next()
             return self._branch(words, keyword, loops)
@@ -101,6 +112,37 @@ class _TemplateParser:
         self._nest(words.line, -1)
         del self._variables[scope:]
         return BranchNode(kind, pipeline, body, otherwise)
+
+    def _define(self, words: _Words) -> None:
+        """Add a named template, which adds nothing to the nodes around it."""
+        words.next()
+        name = words.name("define")
+        words.expect_end()
+        self._add(name, self._definition(words.line), words.line)
+
+    def _named(self, words: _Words, keyword: str) -> TemplateNode:
+        """Return a call; a block is a definition and its call."""
+        line, name = words.line, words.name(keyword)
+        pipeline = None if keyword == "template" and words.is_at_end() else self._whole_pipeline(words)
+        if keyword == "block":
+            self._add(name, self._definition(line), line)
+        return TemplateNode(name, pipeline, line)
+
+    def _definition(self, line: int) -> tuple[Node, ...]:
+        """Return the nodes up to the {{end}}: they see neither the variables nor the range around them."""
+        around, self._variables = self._variables, ["$"]
+        self._nest(line, 1)
+        nodes, _ = self.block(("end",), loops=0)
+        self._nest(line, -1)
+        self._variables = around
+        return nodes
+
+    def _add(self, name: str, nodes: tuple[Node, ...], line: int) -> None:
+        """Add a named template; an empty one is replaced, and is no second one (parse.go Tree.add)."""
+        if _is_empty(self._templates.get(name, ())):
+            self._templates[name] = nodes
+        elif not _is_empty(nodes):
+            raise _error(line, f"there are two templates {name[:50]!r}")
 
     def _otherwise(self, end: Action, kind: str, loops: int) -> tuple[Node, ...]:
         words = _Words(end)
@@ -215,9 +257,21 @@ class _Words:
         return True
 
     def expect_end(self) -> None:
-        self.skip_space()
-        if self.peek() is not _END:
+        if not self.is_at_end():
             raise _error(self.line, f"{self.peek().text!r} is not expected")
+
+    def is_at_end(self) -> bool:
+        self.skip_space()
+        return self.peek() is _END
+
+    def name(self, keyword: str) -> str:
+        """Return the name of a template, behind its keyword and white space."""
+        space = self.peek()
+        self.skip_space()
+        token = self.next()
+        if space.kind != "space" or token.kind not in ("string", "raw"):
+            raise _error(self.line, f"{{{{{keyword}}}}} without a name in quotes")
+        return unquoted(token)
 
     def fields(self) -> Iterator[str]:
         """Yield the fields that follow directly."""
@@ -261,6 +315,11 @@ def _integer(token: Token) -> int:
     if len(digits) > 100 or number >= 1 << 63:
         raise _error(token.line, f"{token.text[:50]} is out of the range of 64 bits")
     return -number if token.text.startswith("-") else number
+
+
+def _is_empty(nodes: tuple[Node, ...]) -> bool:
+    """Return whether there is nothing but white space (parse.go IsEmptyTree)."""
+    return all(isinstance(node, TextNode) and not node.text.strip(WHITE_SPACE) for node in nodes)
 
 
 def _chain(operand: Operand, names: tuple[str, ...]) -> Chain:

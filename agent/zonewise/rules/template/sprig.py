@@ -11,6 +11,7 @@ from zonewise.rules.template.arguments import items_of, number_of, text_of, to_n
 from zonewise.rules.template.formats import sprintf
 from zonewise.rules.template.values import as_list, is_true, kind, limited, printed, wrapped
 from zonewise.rules.types import RuleError
+from zonewise.rules.white_space import WHITE_SPACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from zonewise.rules.template.values import Value
 
 ANY_NUMBER = 1 << 30
-_SPACE = "\t\n\v\f\r \x85\xa0"
+_NO_WHITE_SPACE = dict.fromkeys(map(ord, WHITE_SPACE))
 
 
 class Function(NamedTuple):
@@ -212,7 +213,7 @@ def _mod(first: Value, second: Value) -> int:
 
 
 def _trim(text: str) -> str:
-    return text.strip(_SPACE)
+    return text.strip(WHITE_SPACE)
 
 
 def _trim_all(cut: str, text: str) -> str:
@@ -220,7 +221,7 @@ def _trim_all(cut: str, text: str) -> str:
 
 
 def _no_space(text: str) -> str:
-    return "".join(text.split())
+    return text.translate(_NO_WHITE_SPACE)
 
 
 def _contains(part: str, text: str) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from zonewise_common.k8s.feature_groups import recorded_groups
 from zonewise_common.k8s.fields import FieldError, object_in, objects_in, string_in
 from zonewise_common.k8s.taints import read_taints
 from zonewise_scheduler.controller.nodes.types import NodeHealth, TrackedNode, TrackedPod, TrackedReport
@@ -157,7 +158,8 @@ def read_node(node: Mapping[str, Any]) -> TrackedNode:
     )
     name = slim["metadata"]["name"]
     hostname = string_in(object_in(slim["metadata"], "labels", "metadata."), HOSTNAME, "metadata.labels.") or name
-    return TrackedNode(name, msgspec.json.encode(slim).decode(), health, intern(hostname))
+    groups = recorded_groups(object_in(object_in(node, "metadata", ""), "annotations", "metadata."))
+    return TrackedNode(name, msgspec.json.encode(slim).decode(), health, intern(hostname), groups)
 
 
 def slim_node(node: Mapping[str, Any]) -> Json:

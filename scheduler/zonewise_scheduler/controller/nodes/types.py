@@ -48,6 +48,8 @@ class TrackedNode(NamedTuple):
     health: NodeHealth
     hostname: str
     """The label kubernetes.io/hostname; the name where it is absent."""
+    feature_groups: frozenset[str] | None = None
+    """NodeFeatureGroups (namespace/name) that its agents have recorded; None: no agent evaluates groups."""
 
 
 class TrackedReport(NamedTuple):

@@ -13,6 +13,7 @@ from zonewise.rules.parsing import parse_object
 if TYPE_CHECKING:
     from zonewise.rules.types import RuleObject
 
+GROUP = "NodeFeatureGroup"
 NAME = {"feature": "system.name", "matchExpressions": {"nodename": expression("In", "node-1")}}
 LOCAL = {"feature": "local.feature", "matchExpressions": {"x": expression("Exists")}}
 DOCUMENT = rule_object(
@@ -41,6 +42,26 @@ def test_evaluated_again_only_where_something_changed() -> None:
     assert node.state(machine, LocalFeatures({"x": "1"})) is not first
     rules[0] = ()
     assert node.state(machine, None).evaluation == NodeRules("node-1", lambda: ()).state(machine, None).evaluation
+
+
+def test_groups_of_the_node() -> None:
+    """Groups without rules are evaluated; a rule of a group that fails names its kind; unknown groups are not none."""
+    group = parse_object(rule_object({"matchFeatures": [NAME]}, {"matchFeatures": [{}]}, name="g", kind=GROUP))
+    groups: list[tuple[RuleObject, ...] | None] = [(group,)]
+    node = NodeRules("node-1", tuple, groups=lambda: groups[0])
+    evaluation, [problem] = node.state(gpu_server(), None)
+    assert evaluation is not None
+    assert evaluation.groups == ("g",)
+    assert problem.startswith("NodeFeatureGroup g: rule 'rule 1' failed")
+    groups[0] = None
+    evaluation, problems = node.state(gpu_server(), None)
+    assert evaluation is not None
+    assert (evaluation.groups, problems) == (None, ())
+    with_rules = NodeRules("node-1", lambda: (parse_object(DOCUMENT),), groups=lambda: None)
+    evaluation, _ = with_rules.state(gpu_server(), None)
+    assert evaluation is not None
+    assert evaluation.groups is None
+    assert "example.com/name" in evaluation.labels
 
 
 def test_labels_that_the_cluster_denies_are_told() -> None:

@@ -51,8 +51,14 @@ def test_accepted(content: str, config: DevicePluginConfig) -> None:
     ("content", "message"),
     [
         ("a: [", "is no YAML"),
+        ("[" * 5000, "is no YAML"),
         ("- 1", "the file: must have fields by name, not list"),
         ("version: v2", "version: 'v2' is unknown, only v1 is read"),
+        (
+            "flags: {deviceDiscoveryStrategy: ''}",
+            "flags.deviceDiscoveryStrategy: '' is none of auto, nvml, tegra, vfio",
+        ),
+        ("flags: {migStrategy: ''}", "flags.migStrategy: '' is none of none, single, mixed"),
         ("flags: {migStrategy: double}", "flags.migStrategy: 'double' is none of none, single, mixed"),
         ("sharing: {timeSlicing: {}}", "sharing.timeSlicing.resources: must be a list with at least one resource"),
         ("sharing: {mps: {resources: []}}", "sharing.mps.resources: must be a list with at least one resource"),
@@ -66,6 +72,7 @@ def test_accepted(content: str, config: DevicePluginConfig) -> None:
         ("sharing: {mps: {resources: [{name: a_b, replicas: 2}]}}", "name: 'a_b' is no name of a resource"),
         ("sharing: {mps: {resources: [{name: gpu, replicas: 2, rename: A}]}}", "rename: 'A' is no name of a resource"),
         ("sharing: {mps: {renameByDefault: 1, resources: []}}", "sharing.mps.renameByDefault: 1 must be true or false"),
+        ("sharing: {mps: {failRequestsGreaterThanOne: 'a'}}", "failRequestsGreaterThanOne: 'a' must be true or false"),
         # time slicing is checked although MPS wins
         (BOTH.replace("replicas: 4", "replicas: 1"), "sharing.timeSlicing.resources[0].replicas: 1"),
     ],
@@ -75,6 +82,44 @@ def test_rejected(content: str, message: str) -> None:
     with pytest.raises(DevicePluginConfigError) as error:
         parse_device_plugin_config(content.encode())
     assert message in str(error.value)
+
+
+UUID = "b1028956-cfa2-0990-bf4a-5da9abb51763"
+
+
+@pytest.mark.parametrize(
+    ("devices", "valid"),
+    [
+        ("all", True),
+        ("1", True),
+        ("[]", True),
+        (f"[0, '3', '1:0', GPU-{UUID}, MIG-{UUID}, MIG-GPU-{UUID}/3/0]", True),
+        ("''", False),
+        ("some", False),
+        ("0", False),
+        ("true", False),
+        ("null", False),
+        ("1.5", False),
+        ("[-1]", False),
+        ("['1:']", False),
+        ("[GPU-1]", False),
+        (f"[MIG-GPU-{UUID}/3]", False),
+        (f"[{UUID}]", False),
+    ],
+)
+def test_the_choice_of_devices_is_ignored_and_yet_checked(devices: str, valid: bool) -> None:
+    content = f"sharing: {{mps: {{resources: [{{name: gpu, replicas: 2, devices: {devices}}}]}}}}".encode()
+    if valid:
+        assert parse_device_plugin_config(content).replicas == {"nvidia.com/gpu": 2}
+    else:
+        with pytest.raises(DevicePluginConfigError, match=r"resources\[0\]\.devices"):
+            parse_device_plugin_config(content)
+
+
+def test_an_absent_flag_and_one_that_is_null_are_false() -> None:
+    flags = "renameByDefault: null, failRequestsGreaterThanOne: null"
+    content = f"sharing: {{mps: {{{flags}, resources: [{{name: gpu, replicas: 2}}]}}}}".encode()
+    assert not parse_device_plugin_config(content).renamed
 
 
 @given(st.binary(max_size=200))

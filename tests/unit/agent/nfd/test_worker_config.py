@@ -86,6 +86,7 @@ def test_not_honoured(content: str, problem: str) -> None:
     ("content", "message"),
     [
         ("core: [", "is no YAML"),
+        ("core: !!bool x", "is no YAML"),
         ("[1]", "the file: must have keys, not be '[1]'"),
         ("core: 5", "core: must have keys, not be '5'"),
         ("core: {labelWhiteList: '('}", "core.labelWhiteList: '(' is no regular expression"),

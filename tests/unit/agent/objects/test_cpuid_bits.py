@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from zonewise.machine.model.cpu import CpuidLeaf, Model
+from zonewise.machine.model.machine import Machine
 from zonewise.objects.cpuid import cpuid_features
-from zonewise.objects.cpuid_bits import hidden_features
+from zonewise.objects.cpuid_bits import avx10_version, hidden_features
+from zonewise.objects.features import node_features
+from zonewise.objects.labels import machine_to_labels
 
 ZEN_5 = (
     CpuidLeaf(0x7, 0, 0x1, 0xF1BF07AB, 0x405FC6, 0x10),
@@ -15,6 +18,9 @@ ZEN_5 = (
     CpuidLeaf(0x80000021, 0, 0x204, 0, 0x86, 0),
 )
 """A guest on a processor of AMD's family 1Ah, on which nfd-worker ran beside."""
+
+
+COUNTERS = ["INSTRUCTIONS", "CYCLES", "REFCYCLES", "TOPDOWN_SLOTS"]
 
 
 def hidden(model: Model) -> set[str]:
@@ -38,6 +44,12 @@ def test_a_machine_on_which_nfd_ran() -> None:
         (CpuidLeaf(0x8000001B, 0, 0b11, 0, 0, 0), Model(), set[str]()),
         (CpuidLeaf(0x24, 0, 0, 7 << 16, 0, 0), Model(flags=("avx10",)), {"AVX10_128", "AVX10_256", "AVX10_512"}),
         (CpuidLeaf(0x24, 0, 0, 7 << 16, 0, 0), Model(), set[str]()),
+        (CpuidLeaf(0xA, 0, 5, 0, 0, 3), Model(), {f"PMU_FIXEDCOUNTER_{name}" for name in COUNTERS[:3]}),
+        (CpuidLeaf(0xA, 0, 2, 0, 0, 4), Model(), {f"PMU_FIXEDCOUNTER_{name}" for name in COUNTERS}),
+        (CpuidLeaf(0xA, 0, 2, 0, 0, 2), Model(), set[str]()),
+        (CpuidLeaf(0xA, 0, 1, 0, 0, 4), Model(), set[str]()),
+        (CpuidLeaf(0xA, 0, 1, 0b1101, 0, 0), Model(), {"PMU_FIXEDCOUNTER_CYCLES"}),
+        (CpuidLeaf(0xA, 0, 0, 0b1101, 0, 4), Model(), set[str]()),
         (CpuidLeaf(0x8000001F, 0, 1 << 10, 0, 0, 0), Model("AuthenticAMD"), {"SME_COHERENT"}),
         (CpuidLeaf(0x8000001F, 0, 1 << 10, 0, 0, 0), Model("GenuineIntel"), set[str]()),
         (CpuidLeaf(0x7, 1, 1 << 27, 0, 0, 0), Model(flags=("avx512f",)), {"MSRLIST"}),
@@ -46,6 +58,19 @@ def test_a_machine_on_which_nfd_ran() -> None:
 def test_bits(leaf: CpuidLeaf, model: Model, names: set[str]) -> None:
     """Each under its condition: a vendor, or a feature that /proc/cpuinfo has."""
     assert hidden(model._replace(leaves=(leaf,))) == names
+
+
+def test_the_version_of_avx10() -> None:
+    """It is an attribute beside the flags, and a label."""
+    leaf = CpuidLeaf(0x24, 0, 0, 0x70002, 0, 0)
+    model = Model(flags=("avx10",), leaves=(leaf,))
+    assert avx10_version(model) == 2
+    assert avx10_version(Model(leaves=(leaf,))) is None
+    assert avx10_version(Model(flags=("avx10",))) is None
+    machine = Machine(architecture="x86_64", model=model)
+    assert node_features(machine).attributes["cpu.cpuid"] == {"AVX10_VERSION": "2"}
+    assert machine_to_labels(machine)["feature.node.kubernetes.io/cpu-cpuid.AVX10_VERSION"] == "2"
+    assert "cpu.cpuid" not in node_features(Machine(architecture="x86_64")).attributes
 
 
 @pytest.mark.parametrize(

@@ -173,14 +173,6 @@ def test_a_node_that_changes_all_the_time() -> None:
     assert agent.publish().writes == ("node",)
 
 
-def test_invalid_labels_are_left_out() -> None:
-    """One bad label costs no other, and is reported."""
-    cluster = without_nfd()
-    done = Agent(cluster).publish({"kubernetes.io/hostname": "evil", A: "1", "zonewise.dev/b c": "x"})
-    assert cluster.labels == FOREIGN | {A: "1"}
-    assert len(done.problems) == 2
-
-
 def test_an_absent_node() -> None:
     """The caller gets the error."""
     with pytest.raises(NotFound):

@@ -9,7 +9,15 @@ from typing import Any, cast
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zonewise.publish.node_outputs import NodeOutputs, NodePatches, has_record, node_patches, record_name
+from zonewise.publish.node_outputs import (
+    NodeOutputs,
+    NodePatches,
+    groups_name,
+    has_record,
+    node_patches,
+    record_name,
+    withdrawal_patches,
+)
 from zonewise.rules.types import Taint
 
 Json = dict[str, Any]
@@ -57,6 +65,30 @@ def test_outputs_come_and_go() -> None:
     assert after["spec"]["taints"][1] == {"key": "x.io/t", "value": "v", "effect": "NoSchedule"}
     assert has_record(after, "own")
     assert written(after, NodeOutputs()) == before
+
+
+def test_groups_are_recorded_and_stay_while_they_are_unknown() -> None:
+    before = node({groups_name("other"): "ns/other"})
+    after = written(before, NodeOutputs(groups=("ns/b", "ns/a")))
+    assert after["metadata"]["annotations"] == {groups_name("other"): "ns/other", groups_name("own"): "ns/a,ns/b"}
+    assert written(after, NodeOutputs(groups=None)) == after
+    none = written(after, NodeOutputs(groups=()))
+    assert none["metadata"]["annotations"][groups_name("own")] == ""
+    assert has_record(none, "own")
+
+
+def test_a_withdrawal_leaves_nothing_behind() -> None:
+    before = node({"foreign": "x"}, {"cpu": "4"})
+    for outputs in (OUTPUTS, OUTPUTS._replace(groups=("ns/a",)), NodeOutputs(groups=())):
+        after = written(before, outputs)
+        assert applied(after, withdrawal_patches(after, "own")) == before
+    assert withdrawal_patches(before, "own")[:3] == ({}, {}, {})
+
+
+def test_names_of_annotations_are_valid_for_every_instance() -> None:
+    for name in (record_name, groups_name):
+        assert len(name("x" * 60).partition("/")[2]) <= 63
+        assert name("x" * 60) != name("x" * 61)
 
 
 def test_the_record_precedes_resources_and_outlives_them() -> None:

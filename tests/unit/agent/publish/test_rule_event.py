@@ -35,7 +35,7 @@ def test_written_when_failures_change_or_last() -> None:
     event.note([A, B])
     assert [one["count"] for one in client.events] == [1, 2]
     assert client.events[1]["message"] == (
-        "zonewise: 2 rules of NodeFeatureRules failed: a, rule 'r': broken; b, rule 'r': broken"
+        "zonewise: 2 rules failed: NodeFeatureRule a, rule 'r': broken; NodeFeatureRule b, rule 'r': broken"
     )
     assert {one["metadata"]["name"] for one in client.events} == {"node-1.zonewise-rules"}
     clock.advance(WRITE_INTERVAL)

@@ -104,7 +104,7 @@ def test_groups_have_members_and_see_no_variables_of_others() -> None:
     lonely = rule_object(matched("v", "1"), name="h", kind="NodeFeatureGroup")
     evaluation = evaluated(lonely, group, rule_object({**ALWAYS, "vars": {"v": "1"}}))
     assert evaluation.groups == ("g",)
-    assert RuleOutcome("h", "rule 0") in evaluation.outcomes
+    assert RuleOutcome("h", "rule 0", kind="NodeFeatureGroup") in evaluation.outcomes
 
 
 def test_equal_inputs_give_equal_values() -> None:

@@ -22,6 +22,7 @@ from zonewise.rules.types import FeatureSet, Rule, RuleObject
         (LabelPolicy((), ("*.example.com",)), "example.com/a", ""),
         (LabelPolicy((), ("*",)), "feature.node.kubernetes.io/a", "is denied"),
         (LabelPolicy(("example.com",), ("*",)), "example.com/a", ""),
+        (LabelPolicy(("example.com",)), "example.com/a b", "no qualified name"),
         (LabelPolicy((), (), "^gpu-"), "example.com/gpu-count", ""),
         (LabelPolicy((), (), "^gpu-"), "example.com/a", "does not match rules.labelWhiteList"),
         (LabelPolicy(("node.kubernetes.io",), (), "^gpu-"), "node.kubernetes.io/a", "does not match"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -30,7 +31,13 @@ def test_counts_and_instances() -> None:
         ("{{range .pci.device}}{{.class}}{{end}}", "line 1: there is no .class: there is vendor"),
         ("x", "its line 'x' has no \"=\""),
         ('{{env "HOME"}}', "the function 'env' is not supported"),
-        ('{{template "x"}}', "{{template}} is not supported"),
+        ('{{template "x"}}', "line 1: there is no template 'x'"),
+        ('{{define "x"}}a{{end}}{{define "x"}}b{{end}}', "line 1: there are two templates 'x'"),
+        ('{{if true}}\n{{define "x"}}{{end}}{{end}}', "line 2: {{define}} within a block"),
+        ("{{template x}}", "{{template}} without a name in quotes"),
+        ('{{define "x"}}{{template "x"}}{{end}}{{template "x"}}', "more than 100 blocks and templates within each"),
+        ('{{define "x"}}{{if .}}{{template "x" .}}{{end}}{{end}}{{template "x" 1}}', "more than 100 blocks and"),
+        ('{{define "x"}}{{range 9999}}{{end}}{{end}}{{range 9}}{{template "x"}}{{end}}', "more than 50000 steps"),
         ("{{.pci.device.vendor}}", "a list has no field .vendor"),
         ("{{if true}}", "a block without its {{end}}"),
         ("{{end}}", "{{end}} without a block"),
@@ -43,7 +50,7 @@ def test_counts_and_instances() -> None:
         ("{{range 5000}}" + "x" * 100 + "{{end}}", "more than 262144 characters"),
         ("x" * 65_537, "more than 65536 bytes"),
     ],
-    ids=range(16),
+    ids=range(22),
 )
 def test_errors_name_line_and_construct(template: str, words: str) -> None:
     with pytest.raises(RuleError) as error:
@@ -61,3 +68,32 @@ def test_errors_name_line_and_construct(template: str, words: str) -> None:
 def test_any_text_is_a_template_or_an_error(template: str) -> None:
     with contextlib.suppress(RuleError):
         assert isinstance(expand(template, DATA), str)
+
+
+@pytest.mark.parametrize("function", ["trim", "nospace"])
+def test_white_space_is_that_of_unicode(function: str) -> None:
+    """An em space is, and a separator of ASCII, which Python counts as well, is not."""
+    assert expand(f'{{{{{function} "\u2003a\u2003"}}}}', DATA) == "a"
+    assert expand(f'{{{{{function} "\x1ca\x1c"}}}}', DATA) == "\x1ca\x1c"
+
+
+FRAGMENTS = """
+{{define "a"}} {{define "b"}} {{block "a" .}} {{template "a" .}} {{template "b"}} {{range .pci.device}} {{range 9}}
+{{if .}} {{else}} {{end}} {{end}} x
+"""
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from(re.findall(r"{{.*?}}|x", FRAGMENTS)), max_size=14).map("".join))
+def test_templates_that_call_each_other_end(template: str) -> None:
+    with contextlib.suppress(RuleError):
+        assert isinstance(expand(template, DATA), str)
+
+
+def test_the_deepest_calls_are_no_error_of_python() -> None:
+    """Each level is a range in a template, and the last one has as many parentheses as there may be."""
+    calls = '{{define "x"}}{{range 1}}{{template "x"}}{{end}}{{end}}{{template "x"}}'
+    last = "{{if eq . 48}}{{" + "(" * 40 + "1" + ")" * 40 + '}}{{else}}{{template "x" (add . 1)}}{{end}}'
+    with pytest.raises(RuleError, match="more than 100 blocks"):
+        expand(calls, DATA)
+    assert expand('{{define "x"}}' + last + '{{end}}{{template "x" 0}}', DATA) == "1"

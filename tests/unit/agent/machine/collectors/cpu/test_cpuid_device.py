@@ -25,11 +25,14 @@ def processor(highest: int, highest_extended: int) -> Callable[[int], bytes]:
     return read_at
 
 
+LOW = [(7, 0), (7, 1), (7, 2)]
+
+
 @pytest.mark.parametrize(
     ("highest", "extended", "leaves"),
     [
-        (0x1C, 0x80000021, [(7, 0), (7, 1), (7, 2), (0x12, 0), *((0x80000000 + n, 0) for n in (7, 8, 26, 27, 31, 33))]),
-        (0x7, 0x80000008, [(7, 0), (7, 1), (7, 2), (0x80000007, 0), (0x80000008, 0)]),
+        (0x1C, 0x80000021, [*LOW, (0xA, 0), (0x12, 0), *((0x80000000 + n, 0) for n in (7, 8, 26, 27, 31, 33))]),
+        (0x7, 0x80000008, [*LOW, (0x80000007, 0), (0x80000008, 0)]),
         (0x1, 0x80000000, []),
     ],
 )

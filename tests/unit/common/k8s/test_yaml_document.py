@@ -1,0 +1,31 @@
+"""Documents of YAML: a value, or one kind of error."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise_common.k8s.yaml_document import load_yaml
+
+
+def test_values() -> None:
+    assert load_yaml(b'{"a": [1, true, null]}') == load_yaml("a:\n  - 1\n  - yes\n  -\n") == {"a": [1, True, None]}
+    assert load_yaml("") is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["a: [", "[" * 5000, "!!int ''", "!!bool x", "!!timestamp x", "2001-99-99", "9" * 5000, "\ud800", b"\xff"],
+)
+def test_any_damage_is_a_value_error(content: bytes | str) -> None:
+    with pytest.raises(ValueError, match=r"^no YAML: "):
+        load_yaml(content)
+
+
+@given(st.text(st.sampled_from("!&*[]{}:,-?\"'|># \nintbolsx019."), max_size=20))
+def test_any_text(content: str) -> None:
+    with contextlib.suppress(ValueError):
+        load_yaml(content)
