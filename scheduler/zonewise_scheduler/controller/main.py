@@ -248,7 +248,7 @@ def _webhooks(
 
     rules = AdmissionRules(suspend_paths(adapters), has_default_queue, settings.manage_jobs_without_queue_name)
     options = WebhookOptions(settings.webhook_listen, settings.namespace, directory=settings.webhook_cert_dir)
-    handler = SharedPortHandler(WebhookHandler(rules, lambda: guard.kueue_manages), read_api)
+    handler = SharedPortHandler(WebhookHandler(rules, lambda: guard.kueue_manages), read_api, election.stands_by)
 
     def keeps_trust() -> bool:
         """Tell whether this replica writes the CAs: each does beside Kueue, since none leads then."""
@@ -308,6 +308,10 @@ class _Election:
 
     def leads(self) -> bool:
         return self.competes and (self.elector.is_leader if self.elector is not None else not self._is_held)
+
+    def stands_by(self) -> bool:
+        """Tell whether another replica leads, or none does yet."""
+        return self.competes and not self.leads()
 
 
 def _lead(
