@@ -60,7 +60,7 @@ function askForToken(reason) {
   view?.close?.();
   view = null;
   loaded = false;
-  if (/loopback|localhost/.test(reason)) {
+  if (/loopback|localhost|zonewise page/.test(reason)) {
     main.replaceChildren(h("section", { class: "card login" }, h("h1", null, "Not from here"), h("p", { role: "alert" }, reason)));
     return;
   }
@@ -71,9 +71,17 @@ function askForToken(reason) {
   const note = store.token || !reason.includes("is needed") ? h("p", { class: "alert", role: "alert" }, reason) : null;
   store.token = "";
   main.replaceChildren(h("section", { class: "card login" }, h("h1", null, "This controller needs a token"), note ?? "",
-    h("p", { id: "token-note" }, "A token whose user may get /api/v1/*, such as one of ", h("code", null, "kubectl create token zonewise-viewer"),
+    h("p", { id: "token-note" }, "A token whose user may get /zonewise/api/*, such as one of ", h("code", null, "kubectl -n zonewise create token zonewise-viewer"),
       ". It stays in this tab, until you close it."), form));
   input.focus();
+}
+
+/** Take the token of an address such as #token=..., and remove it there: the history of a browser keeps addresses. */
+function takeToken() {
+  const [, token] = location.hash.match(/^#token=([\w-]+)$/) ?? [];
+  if (!token) return;
+  store.token = token;
+  history.replaceState(null, "", location.pathname);
 }
 
 async function start() {
@@ -104,4 +112,5 @@ addEventListener("beforeprint", () => view?.print?.(true));
 addEventListener("afterprint", () => view?.print?.(false));
 startSearch(store);
 showConnection();
+takeToken();
 start();
