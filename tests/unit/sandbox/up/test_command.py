@@ -35,8 +35,8 @@ def log_levels() -> Iterator[None]:
     [
         (("--nodes", "foo"), "--nodes foo: there is neither a kind nor a file 'foo': can be hgx-h100"),
         (("--nodes", "0"), "--nodes 0: not from 1 to 5000 nodes: 0"),
-        (("--port", "65536"), "argument --port: not a port from 0 to 65535: 65536"),
-        (("--status-port", "x"), "argument --status-port: not a port from 0 to 65535: x"),
+        (("--port", "65536"), "argument --port: '65536' is no port from 0 to 65535"),
+        (("--status-port", "x"), "argument --status-port: 'x' is no port from 0 to 65535"),
         (("--speed", "0"), "argument --speed: not a number above 0: 0"),
         (("--speed", "4000"), "argument --speed: not up to 3600: 4000"),
         (("--speed", "fast"), "argument --speed: not a number above 0: fast"),
