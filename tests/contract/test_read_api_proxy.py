@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
+import http.client
 import json
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
 from support.apiserver import RealServer, real_apiserver
+from support.browser import BROWSER, DRIVER, browser
 from support.e2e.cluster import write_kubeconfig
 from support.egress_proxy import EgressProxy, egress_proxy
 from support.kubelets import short_directory
@@ -17,11 +21,13 @@ from support.live_cluster import ControllerProcess, LiveCluster
 from support.live_queue import KUEUE_CRDS
 from support.manifests import MANIFESTS, NAMESPACE, apply
 from support.ports import reserved_port
-from support.waiting import eventually
+from support.waiting import PATIENCE, eventually
 from zonewise.cli import main
 from zonewise_common.kube.config import Config
 from zonewise_common.kube.errors import Forbidden, Unauthorized
 from zonewise_common.kube.transport import Transport
+from zonewise_common.service.authorizer import TOKEN_HEADER
+from zonewise_scheduler.client.page_server import PageServer
 from zonewise_scheduler.client.read_api import ReadApiUnavailable, proxied_read_api
 
 if TYPE_CHECKING:
@@ -122,6 +128,45 @@ def test_a_user_with_the_role_of_the_manifests_reads(server: RealServer) -> None
     with contextlib.closing(api):
         queues = _soon(lambda: api.get("/api/v1/queues"))
         assert [queue["name"] for queue in queues["clusterQueues"]] == ["queue"]
+
+
+def test_the_page_of_a_user_with_the_role(server: RealServer) -> None:
+    """Data and the stream of their changes come through the API server; the browser has the page's token alone."""
+    api = proxied_read_api(config_of(server, user(server, "eve", "zonewise-user")), NAMESPACE)
+    with contextlib.closing(api), PageServer(api, 0) as page:
+        _soon(lambda: api.get("/api/v1/queues"))
+        address = urlsplit(page.url)
+        headers = {TOKEN_HEADER: address.fragment.removeprefix("token=")}
+        with http_get(page.url, "/api/v1/cluster", headers) as response:
+            body = json.loads(gzip.decompress(response.read()))
+        assert "queue" in body["tables"]["clusterQueues"]["set"]
+        with http_get(page.url, "/api/v1/cluster/events", {**headers, "Last-Event-ID": body["version"]}) as response:
+            assert response.status == 200
+            assert response.readline() == b"retry: 2000\n"
+            path = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues"
+            queue = server.admin.get(f"{path}/queue").ok()
+            server.admin.post(path, {**queue, "metadata": {"name": "second"}}).ok()
+            assert any(b'"second"' in line for line in response)
+
+
+@pytest.mark.skipif(BROWSER is None or DRIVER is None, reason="chromium and chromium-driver are absent")
+def test_the_page_in_a_browser(server: RealServer) -> None:
+    api = proxied_read_api(config_of(server, server.token), NAMESPACE)
+    with contextlib.closing(api), PageServer(api, 0) as page, browser() as window:
+        window.open(page.url)
+        window.until("document.querySelector('#connection').dataset.state == 'live'")
+        assert window.run("return zonewise.store.clusterQueues.has('queue')")
+        assert window.log() == []
+
+
+@contextlib.contextmanager
+def http_get(url: str, path: str, headers: dict[str, str]) -> Generator[http.client.HTTPResponse]:
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE)
+    try:
+        connection.request("GET", path, headers=headers)
+        yield connection.getresponse()
+    finally:
+        connection.close()
 
 
 def test_a_user_without_it_learns_what_is_needed(server: RealServer) -> None:
