@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import shlex
+import shutil
 import sys
 import time
 from argparse import SUPPRESS, ArgumentTypeError, RawDescriptionHelpFormatter
@@ -135,7 +138,8 @@ def _serve_cluster(arguments: Namespace, options: ClusterOptions, start: float, 
             from zonewise_sandbox.up.load import LoadSubmitter
 
             stack.enter_context(LoadSubmitter(cluster.config, jobs, cluster.clock))
-        _write(cluster_summary(options.nodes, cluster, path, time.monotonic() - start, values.get("load", "")))
+        seconds, load = time.monotonic() - start, values.get("load", "")
+        _write(cluster_summary(options.nodes, cluster, path, seconds, load, program_text()))
         stop.wait()
         _write("\nending ...\n")
 
@@ -189,6 +193,13 @@ def _progress(text: str) -> None:
 def _write(text: str) -> None:
     sys.stdout.write(text)
     sys.stdout.flush()
+
+
+def program_text() -> str:
+    """Return this program as another terminal finds it: its name where PATH has it, else its path."""
+    path = sys.argv[0]
+    is_found = shutil.which("zonewise") is not None or not os.access(path, os.X_OK)
+    return "zonewise" if is_found else shlex.quote(os.path.abspath(path))
 
 
 def _kinds() -> str:

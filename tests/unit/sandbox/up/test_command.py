@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.command_line import run, run_rejected
-from zonewise_sandbox.up.command import COMMAND, MIX_NAMES
+from zonewise_sandbox.up.command import COMMAND, MIX_NAMES, program_text
 from zonewise_sandbox.up.node_kinds import NODE_KINDS
 from zonewise_scheduler.simulator.inputs.mixes import MIXES
 
@@ -74,3 +74,16 @@ def test_the_help_names_every_kind_and_mix(capsys: pytest.CaptureFixture[str], m
 
 def test_the_names_of_mixes_are_the_simulators() -> None:
     assert tuple(MIXES) == MIX_NAMES
+
+
+def test_the_program_as_another_terminal_finds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make demo` runs it by its path, which a user's PATH does not have."""
+    (tmp_path / "a b").mkdir()
+    file = tmp_path / "a b" / "zonewise"
+    file.touch(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["a b/zonewise"])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert program_text() == f"'{file}'"
+    monkeypatch.setenv("PATH", str(file.parent))
+    assert program_text() == "zonewise"
