@@ -300,7 +300,7 @@ def test_the_page_ends_with_its_command(cluster: CommandCluster) -> None:
         assert process.stdout is not None
         address = urlsplit(process.stdout.readline().strip())
         token = address.fragment.removeprefix("token=")
-        request = Request(f"http://{address.netloc}/api/v1/queues", headers={"X-Zonewise-Token": token})  # noqa: S310
+        request = Request(f"http://{address.netloc}/api/v1/queues", headers={"X-Zonewise-Token": token})
         with urlopen(request, timeout=PATIENCE) as response:  # noqa: S310 -- an address of loopback
             assert response.status == 200
         process.send_signal(signal.SIGINT)

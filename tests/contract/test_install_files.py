@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from support.api import Api
 from support.apiserver import RealServer, real_apiserver
 from support.manifests import kubectl
 from support.releases import newest_release
@@ -22,6 +21,8 @@ from tools.chart.renderings import PARTS
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from support.api import Api
 
 Object = dict[str, Any]
 
