@@ -32,7 +32,7 @@ def test_a_command_whose_part_is_missing_is_left_out(monkeypatch: pytest.MonkeyP
 
 
 def test_unknown_names() -> None:
-    with pytest.raises(CommandError, match="unknown command quue: is it queue?"):
+    with pytest.raises(CommandError, match=r"unknown command quue: is it queue\?"):
         find_command("quue")
     with pytest.raises(CommandError, match="unknown command nope: there is adopt, agent"):
         find_command("nope")
