@@ -233,7 +233,7 @@ def test_dry_run_prints_what_kubectl_can_apply(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("queue", "--kubeconfig", "/none"), "the kubeconfig: /none: Invalid kube-config file"),
+        (("queue", "--kubeconfig", "/none"), "the kubeconfig: there is no file /none"),
         (("queue", "--api-server", "http://127.0.0.1:1"), "is the server up, and the kubeconfig right?"),
         (("queue", "--server", "localhost"), "--server: 'localhost' is no URL, such as http://127.0.0.1:9821"),
         (("queue", "-o", "xml"), "invalid choice: 'xml'"),
