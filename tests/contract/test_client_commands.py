@@ -298,7 +298,7 @@ def test_the_page_ends_with_its_command(cluster: CommandCluster) -> None:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     with process:
         assert process.stdout is not None
-        address = urlsplit(process.stdout.readline().strip())
+        address = urlsplit(str(process.stdout.readline()).strip())
         token = address.fragment.removeprefix("token=")
         request = Request(f"http://{address.netloc}/api/v1/queues", headers={"X-Zonewise-Token": token})
         with urlopen(request, timeout=PATIENCE) as response:  # noqa: S310 -- an address of loopback

@@ -186,7 +186,11 @@ def test_the_page_behind_a_prefix(window: Browser, cluster: PageCluster) -> None
         server = HttpServer("127.0.0.1:0", cluster.handler(), authorizer=Authorizer(Reviews()))
         server.start()
         stack.callback(server.close)
-        api_server = stack.enter_context(ApiServer(services=lambda *_: ("127.0.0.1", server.port)))
+
+        def address(_namespace: str, _name: str, _port: str) -> tuple[str, int]:
+            return "127.0.0.1", server.port
+
+        api_server = stack.enter_context(ApiServer(services=address))
         window.open("about:blank")
         window.log()
         window.open(f"{api_server.url}/api/v1/namespaces/zonewise/services/zonewise-controller:metrics/proxy/")

@@ -6,7 +6,8 @@ import contextlib
 import gzip
 import http.client
 import json
-from typing import TYPE_CHECKING
+import ssl
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
@@ -42,8 +43,13 @@ ADDRESS = "10.0.0.1"
 USERS = "/apis/rbac.authorization.k8s.io/v1"
 
 
+class Cluster(NamedTuple):
+    server: RealServer
+    live: LiveCluster
+
+
 @pytest.fixture(scope="module")
-def server() -> Generator[RealServer]:
+def cluster() -> Generator[Cluster]:
     """A server with the manifests, and a controller with their rights that serves webhooks on a port of loopback."""
     with contextlib.ExitStack() as stack:
         directory, port = stack.enter_context(short_directory()), stack.enter_context(reserved_port())
@@ -54,15 +60,24 @@ def server() -> Generator[RealServer]:
         flags = ("--kubeconfig", str(write_kubeconfig(running, directory, token)), "--namespace", NAMESPACE)
         live = LiveCluster(running.admin, directory, flags, real=True)
         live.add_queue(8)
-        certificates = directory / "certificates"
-        certificates.mkdir()
-        listen = ("--webhook-listen", f"127.0.0.1:{port}", "--webhook-cert-dir", str(certificates))
-        process: ControllerProcess = stack.enter_context(live.controller(*listen))
+        process: ControllerProcess = stack.enter_context(live.controller(*webhook_flags(live, port)))
         eventually(lambda: "webhooks are served" in process.said)
-        yield running
+        yield Cluster(running, live)
         assert [line for line in process.said.splitlines() if "forbidden" in line.lower()] == []
         assert proxy.targets
         assert set(proxy.targets) == {f"{ADDRESS}:9443"}
+
+
+@pytest.fixture
+def server(cluster: Cluster) -> RealServer:
+    return cluster.server
+
+
+def webhook_flags(live: LiveCluster, port: int) -> tuple[str, ...]:
+    """Return the flags of a replica that serves webhooks on a port."""
+    certificates = live.directory / f"certificates-{port}"
+    certificates.mkdir()
+    return "--webhook-listen", f"127.0.0.1:{port}", "--webhook-cert-dir", str(certificates)
 
 
 def _install(server: RealServer) -> None:
@@ -167,6 +182,29 @@ def http_get(url: str, path: str, headers: dict[str, str]) -> Generator[http.cli
         yield connection.getresponse()
     finally:
         connection.close()
+
+
+def test_a_replica_that_stands_by_is_not_read(cluster: Cluster) -> None:
+    """Another one holds the lease, and has the reservations; the API server passes requests to both."""
+    held = {"holderIdentity": "other", "leaseDurationSeconds": 3600, "renewTime": "2100-01-01T00:00:00.000000Z"}
+    lease = {"metadata": {"name": "zonewise-controller"}, "spec": held}
+    cluster.server.admin.post(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases", lease).ok()
+    token = cluster.server.service_account_token(NAMESPACE, "zonewise-viewer")
+    with reserved_port() as port:
+        flags = ("--leader-election", "true", *webhook_flags(cluster.live, port))
+        with cluster.live.controller(*flags) as standby:
+            eventually(lambda: "webhooks are served" in standby.said)
+            eventually(lambda: _status(port, token) == 421)
+            assert _status(port, "guessed") == 401
+
+
+def _status(port: int, token: str) -> int:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # as the API server's proxy
+    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=PATIENCE, context=context)
+    with contextlib.closing(connection):
+        connection.request("GET", "/api/v1/queues", headers={TOKEN_HEADER: token})
+        return connection.getresponse().status
 
 
 def test_a_user_without_it_learns_what_is_needed(server: RealServer) -> None:

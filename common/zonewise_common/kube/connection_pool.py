@@ -31,7 +31,7 @@ _MAX_IDLE = 12
 need one each: a handshake costs more than a request.
 """
 _CHUNK = 1 << 16
-_KEEP_IDLE = socket.TCP_KEEPIDLE if hasattr(socket, "TCP_KEEPIDLE") else socket.TCP_KEEPALIVE
+_KEEP_IDLE: int = vars(socket).get("TCP_KEEPIDLE") or vars(socket)["TCP_KEEPALIVE"]
 """macOS names the option TCP_KEEPALIVE (tcp(4))."""
 _SOCKET_OPTIONS = (
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
