@@ -99,7 +99,7 @@ COMMAND = Command("run a whole cluster on this machine, to try things out", add_
 
 def _run_cluster(arguments: Namespace) -> int:
     start = time.monotonic()
-    with killed_by_interrupt(), require_extra("scheduler"), require_extra("agent"):
+    with killed_by_interrupt(), require_extra("agent,scheduler"):
         from zonewise_sandbox.up.cluster import ClusterError, ClusterOptions, ClusterStopped
         from zonewise_sandbox.up.node_descriptions import NodesError, parse_nodes
     stop = _stop_event(arguments)

@@ -47,7 +47,7 @@ def log_levels() -> Iterator[None]:
         (("--seed", "1"), "--seed goes with --load"),
         (("--kubeconfig", "--nodes", "4"), "--nodes is of a simulated cluster"),
         (("--context", "a", "--load-share", "1"), "--load-share is of a simulated cluster"),
-        (("--kubeconfig", "/nowhere/config"), "/nowhere/config: "),
+        (("--kubeconfig", "/nowhere/config"), "there is no file /nowhere/config"),
     ],
 )
 def test_wrong_arguments(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str) -> None:
