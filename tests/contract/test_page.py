@@ -221,6 +221,8 @@ def test_the_page_of_the_command(window: Browser, cluster: PageCluster, url: str
         window.run("location.reload()")
         window.until("document.querySelector('[role=alert]')")
         assert "open the whole address that `zonewise page` has printed" in text(window)
+        window.open(server.url)  # in the same tab: the browser loads nothing, since the fragment alone differs
+        window.until("document.querySelector('#connection').dataset.state == 'live'")
 
 
 def see_a_change(window: Browser, cluster: PageCluster) -> None:

@@ -42,7 +42,8 @@ examples:
   zonewise up --nodes 4xnode.tar.zst       four as a captured machine
   zonewise up --nodes fleet.yaml           those of a file, as for simulate
   zonewise up --kubeconfig ~/.kube/config  no cluster of its own: the page of
-                                           that one, read-only
+                                           that one, read-only. Where zonewise's
+                                           controller runs: `zonewise page`
 """
 
 

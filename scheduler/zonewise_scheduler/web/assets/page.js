@@ -79,9 +79,10 @@ function askForToken(reason) {
 /** Take the token of an address such as #token=..., and remove it there: the history of a browser keeps addresses. */
 function takeToken() {
   const [, token] = location.hash.match(/^#token=([\w-]+)$/) ?? [];
-  if (!token) return;
+  if (!token) return false;
   store.token = token;
   history.replaceState(null, "", location.pathname);
+  return true;
 }
 
 async function start() {
@@ -105,7 +106,15 @@ store.addEventListener("change", (event) => {
   showConnection();
 });
 store.addEventListener("state", showConnection);
-addEventListener("hashchange", () => { route(); main.focus({ preventScroll: true }); scrollTo(0, 0); });
+addEventListener("hashchange", () => {
+  if (takeToken()) { // the address of a new server, in the tab of the last one
+    location.reload();
+    return;
+  }
+  route();
+  main.focus({ preventScroll: true });
+  scrollTo(0, 0);
+});
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => view?.update(new Map([["all", new Set()]])));
 setInterval(() => view?.tick?.(), 5000);
 addEventListener("beforeprint", () => view?.print?.(true));
