@@ -89,12 +89,14 @@ class _Server(ThreadingHTTPServer):
     def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002 -- the standard library's
         """Log what is no broken connection: browsers break them."""
         error = sys.exception()
-        if not isinstance(error, ConnectionError):
+        if not isinstance(error, ConnectionError | TimeoutError):
             log.error("a request of the page failed", exc_info=error)
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    timeout = 60.0
+    """Seconds of a silent connection, or of one that takes nothing."""
 
     def respond(self, path: str, query: str) -> None:
         """Respond to a GET."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import gzip
 import time
+import zlib
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -97,7 +98,7 @@ class ReadApi:
         body = self.body(path, query or {})
         try:
             return msgspec.json.decode(gzip.decompress(body) if body.startswith(GZIP_MAGIC) else body, type=Json)
-        except (msgspec.DecodeError, OSError, EOFError) as error:
+        except (msgspec.DecodeError, OSError, EOFError, zlib.error) as error:
             raise ReadApiUnavailable(f"its response is no JSON object: {error}") from error
 
     def body(self, path: str, query: Mapping[str, object]) -> bytes:

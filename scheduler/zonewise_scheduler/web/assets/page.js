@@ -48,6 +48,7 @@ function route() {
 function showConnection() {
   const element = document.getElementById("connection");
   element.dataset.state = store.state;
+  element.title = store.state === "live" ? "" : store.problem;
   const texts = {
     live: store.leads === false ? "live, stands by" : "live",
     lost: store.heardAt ? `connection lost; as of ${clock(store.heardAt, store.now)}, tries again` : "no connection, tries again",

@@ -22,6 +22,7 @@ export class Store extends EventTarget {
     this.levels = [];
     this.offset = 0;
     this.state = "connecting";
+    this.problem = "";
     this.heardAt = 0;
     this.updates = 0;
     this.columns = {};
@@ -67,6 +68,7 @@ export class Store extends EventTarget {
         await this.listen();
       } catch (error) {
         if (error instanceof Unauthorized) throw error;
+        this.problem = error.message;
       }
       this.setState(document.hidden ? "connecting" : "lost");
       pause = performance.now() - began > 5000 ? 500 : Math.min(pause * 2, MAX_PAUSE);

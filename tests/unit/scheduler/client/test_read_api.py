@@ -5,6 +5,7 @@ The proxy with tokens is in contract/test_read_api_proxy.py, on a real API serve
 
 from __future__ import annotations
 
+import gzip
 import json
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ from zonewise_common.kube.transport import Transport
 from zonewise_scheduler.client.read_api import ReadApi, ReadApiUnavailable, proxied_read_api
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 
 @pytest.fixture
@@ -77,6 +78,27 @@ def test_what_is_out_of_reach(controller: ScriptedController, status: int, body:
         pytest.raises(ReadApiUnavailable, match=message),
     ):
         api.workloads()
+
+
+class DamagedTransport:
+    """A transport whose responses have one body."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+
+    def request(self, method: str, path: str, query: Mapping[str, object], headers: Mapping[str, str]) -> bytes:
+        assert headers["Accept-Encoding"] == "gzip"
+        return self.body
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"\x1f\x8bother", gzip.compress(b"{}")[:-9], gzip.compress(b"{}")[:10] + b"\xff" * 20, gzip.compress(b"[]")],
+    ids=["no gzip", "cut short", "no deflate", "no object"],
+)
+def test_a_damaged_body(body: bytes) -> None:
+    with pytest.raises(ReadApiUnavailable, match="its response is no JSON object"):
+        ReadApi(DamagedTransport(body)).get("/api/v1/plan")  # type: ignore[arg-type]
 
 
 def test_no_server_there() -> None:
