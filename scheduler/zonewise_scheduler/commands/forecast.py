@@ -94,8 +94,10 @@ def _requests(arguments: Namespace) -> dict[str, str]:
 
 
 def _asked(arguments: Namespace) -> str:
+    from zonewise_scheduler.client.job_objects import pods_text
+
     amounts = ", ".join(f"{amount} {name}" for name, amount in _requests(arguments).items())
-    return f"{arguments.pods} pod{'' if arguments.pods == 1 else 's'}, each {amounts}"
+    return pods_text(arguments.pods, amounts)
 
 
 def _memory(text: str) -> int:
