@@ -18,7 +18,7 @@ from benchmarks.targets import Row, show
 SIZES = ((4, 2.0), (1000, 10.0))
 """Nodes, and the seconds within which they must be ready."""
 MAX_END = 3.0
-"""Seconds from Ctrl-C to the end of the process."""
+"""Seconds from SIGTERM to the end of the process."""
 _RUNS = 3
 _NODES = "hgx-h100"
 

@@ -40,8 +40,8 @@ class SimulatedNvml:
         self._start = start
         self.lost: set[int] = set()
         """The indices of lost GPUs: they are counted and have a handle, and every other call of them fails."""
-        self.events: list[tuple[str, int, int]] = []
-        """The events that nvmlEventSetWait returns next: bus id, type and data."""
+        self.events: list[tuple[str, int, int] | NvmlError] = []
+        """What nvmlEventSetWait returns next: the bus id, type and data of an event, or an error."""
         self.calls: list[tuple[str, ...]] = []
         """The names and arguments of all calls, without handles."""
 

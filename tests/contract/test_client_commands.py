@@ -166,7 +166,7 @@ def test_a_dependency(cluster: CommandCluster, capsys: pytest.CaptureFixture[str
 
 
 def test_forecast(cluster: CommandCluster, capsys: pytest.CaptureFixture[str], script: str) -> None:
-    asked = ("--pods", "2", "--gpus", "8", "-p", "gpu", "-t", "1h")
+    asked = ("--pods", "2", "--gpus", "16", "-p", "gpu", "-t", "1h")
     eventually(lambda: "start     at once" in cluster.run(capsys, "forecast", *asked)[1])
     submit_train(cluster, capsys, script, "a", "b")
     status, out, _ = cluster.run(capsys, "forecast", *asked, "-o", "json")
@@ -174,7 +174,7 @@ def test_forecast(cluster: CommandCluster, capsys: pytest.CaptureFixture[str], s
     assert (status, body["startsNow"], body["position"]) == (0, False, 1)
     assert body["forecast"]["likely"] is not None
     assert len(cluster.live.workloads()) == 2
-    status, out, _ = cluster.run(capsys, "forecast", "--pods", "64", "--gpus", "8", "-p", "gpu")
+    status, out, _ = cluster.run(capsys, "forecast", "--pods", "64", "--gpus-per-node", "8", "-p", "gpu")
     assert (status, "cannot start even when all other workloads have ended" in out) == (1, True)
 
 
@@ -236,6 +236,8 @@ def test_dry_run_prints_what_kubectl_can_apply(
         (("queue", "--kubeconfig", "/none"), "the kubeconfig: there is no file /none"),
         (("queue", "--api-server", "http://127.0.0.1:1"), "is the server up, and the kubeconfig right?"),
         (("queue", "--server", "localhost"), "--server: 'localhost' is no URL, such as http://127.0.0.1:9821"),
+        (("queue", "--server", "http://[::1"), "--server: 'http://[::1': Invalid IPv6 URL"),
+        (("queue", "--api-server", "http://[::1"), "http://[::1: Invalid IPv6 URL"),
         (("queue", "-o", "xml"), "invalid choice: 'xml'"),
         (("submit", "/none.sh"), "/none.sh: cannot be read: No such file or directory"),
         (
@@ -245,6 +247,7 @@ def test_dry_run_prints_what_kubectl_can_apply(
         (("submit", "--wrap", "true", "-N", "0"), "argument -N/--nodes: '0' is no whole number from 1"),
         (("submit", "--wrap", "true", "--exclusive"), "--exclusive has no meaning here: ask for all CPUs"),
         (("explain", "a/b/../c"), "there is no job, pod or node"),
+        (("forecast", "--pods", "3", "--gpus", "8"), "--gpus 8: is no multiple of 3 pods; --gpus-per-node is of each"),
         (("forecast", "-t", "soon"), "argument -t/--time: 'soon' is no time limit"),
     ],
 )

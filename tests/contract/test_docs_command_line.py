@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.command_cluster import GPU, CommandCluster, command_cluster, report
-from support.console_guide import ConsoleStep, console_steps, timeless, with_outputs, write_files
+from support.console_guide import ConsoleStep, console_steps, form, with_outputs, write_files
 from support.snapshots import PROJECT
 from zonewise_common.cli.option_specs import option_specs
 from zonewise_scheduler.client.job_objects import job_objects
@@ -60,7 +60,7 @@ def test_the_commands_print_what_the_guide_shows(
     if os.environ.get(RENEW):
         GUIDE.write_text(with_outputs(page, outputs))
     for step, output in zip(console_steps(page), outputs, strict=True):
-        assert timeless(output) == timeless(step.output), step.command
+        assert form(output) == form(step.output), step.command
 
 
 def _output(
@@ -86,7 +86,7 @@ def _output(
                 nonlocal latest
                 _, out, err = cluster.run(capsys, command, *arguments)
                 latest = err + out
-                return timeless(latest) == timeless(step.output)
+                return form(latest) == form(step.output)
 
             if command in READERS:
                 _wait(run)

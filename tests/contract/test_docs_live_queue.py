@@ -13,7 +13,7 @@ from zonewise_scheduler.controller.admissionchecks.provisioning_config import (
     config_of_check,
     is_provisioning_check,
 )
-from zonewise_scheduler.controller.main import LEASE
+from zonewise_scheduler.controller.election import LEASE
 from zonewise_scheduler.controller.metrics import ControllerMetrics
 from zonewise_scheduler.controller.planning.checkpoint_object import NAME as CHECKPOINT
 from zonewise_scheduler.controller.settings import OPTIONS

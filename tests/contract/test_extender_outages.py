@@ -10,6 +10,8 @@ from support.ports import reserved_port
 from zonewise_scheduler.admission.node import idle_node
 
 KIND = node_kind(SINGLE, gpus=0)
+PLURALS = ("nodes", "noderesourcetopologies", "pods")
+"""Each watch must fail twice: one that fails once opens again, and notices the older history by its silence alone."""
 AGES = [f'zonewise_watch_age_seconds{{resource="{resource}"}}' for resource in ("nodes", "reports", "pods")]
 
 
@@ -30,6 +32,7 @@ def test_an_api_server_that_is_away_and_returns_from_a_backup() -> None:
             assert caller.filter(build_pod("p", pod_shape((4, 0))) | uid("p"), ["n"]).selected_node == "n"
             assert [extender.metric(age) for age in AGES] == [0.0, 0.0, 0.0]
         extender.until(lambda: not extender.ready())
+        extender.until(lambda: all(extender.said.count(f" {plural}: GET ") >= 2 for plural in PLURALS))
         assert extender.get("/readyz")[1].startswith("not current: ")
         assert all(extender.metric(age) > 0.0 for age in AGES)
         extender.until(lambda: extender.metric('zonewise_nodes{state="stale"}') == 1)

@@ -18,9 +18,9 @@ from zonewise_common.kube.config import Config
 from zonewise_common.service.authorizer import REVIEWED_PREFIX
 from zonewise_scheduler.client.read_api import SERVICE, TLS_PORT
 from zonewise_scheduler.client.viewer_token import ACCOUNT as VIEWER
+from zonewise_scheduler.controller.election import LEASE
 from zonewise_scheduler.controller.jobs.registry import adapters_by_kind, discover_adapters
 from zonewise_scheduler.controller.kueue.kueue_lease import DEFAULT_LEASE
-from zonewise_scheduler.controller.main import LEASE
 from zonewise_scheduler.controller.planning.checkpoint_object import NAME as CHECKPOINT
 from zonewise_scheduler.controller.pods.pod_names import ADMISSION_GATE, TOPOLOGY_GATE
 from zonewise_scheduler.controller.webhooks.handler import WebhookHandler

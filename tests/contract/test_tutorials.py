@@ -19,13 +19,13 @@ import pytest
 import yaml
 
 from support.api import Api
-from support.console_guide import ConsoleStep, console_steps
+from support.console_guide import ConsoleStep, console_steps, form
 from support.kueue_cluster import kueue_cluster
 from support.live_cluster import JOBS
 from support.programs import Watched, find_program, missing_program
 from support.snapshots import PROJECT
 from support.tutorial_actions import add_labelled_node, end_by_fault, remove_labelled_node, write_faulty_capture
-from support.tutorials import Commands, form, run_tutorial
+from support.tutorials import Commands, run_tutorial
 from support.waiting import PATIENCE, pause
 from zonewise_sandbox.up.cluster import ClusterOptions, open_cluster
 from zonewise_sandbox.up.kubeconfig import kubeconfig

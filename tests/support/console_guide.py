@@ -12,6 +12,25 @@ _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r'^```bash title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 
 
+_RULES = (
+    (r"\x1b\[\d*m", ""),
+    (r"https?://127\.0\.0\.1:\d+/?", "URL"),
+    (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
+    (r"\b(\d{4}-\d\d-\d\d )?\d\d:\d\d UTC", "TIME"),
+    (r"\b\d+(\.\d+)? s\b", "SECONDS"),
+    (r"\b(\d+[smhd])+(?=[\s,);.]|$)|\bnow\b", "DURATION"),
+    (r"\bin DURATION\b", "DURATION"),
+    (r"\bDURATION (before|after)(?= pod)", "DURATION"),
+    (r"(?<= deleted) from \S+ namespace$", ""),
+    (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "UID"),
+    (r"-([bcdfghjklmnpqrstvwxz2456789]{5}|[0-9a-f]{5})(?![-\w])", "-SUFFIX"),
+)
+"""What differs from run to run, and what stands for it: ports, times, durations and ages, UIDs, generated names.
+
+kubectl 1.34 and later name the namespace of what they delete.
+"""
+
+
 class ConsoleStep(NamedTuple):
     """A command of a guide, and what it prints."""
 
@@ -46,11 +65,8 @@ def with_outputs(page: str, outputs: list[str]) -> str:
     return _BLOCK.sub(block, page)
 
 
-def timeless(text: str) -> list[list[str]]:
-    """Return the words of each line, with every time and every generated suffix as one word."""
-    text = re.sub(r"\x1b\[\d*m", "", text)
-    text = re.sub(r"-[a-z0-9]{5}\b(?=[ ;]|$)", "-SUFFIX", text, flags=re.MULTILINE)
-    text = re.sub(r"(\d{4}-\d\d-\d\d )?\d\d:\d\d UTC", "TIME", text)
-    text = re.sub(r"\b(\d+[smhd])+\b|\bnow\b", "DURATION", text)
-    text = re.sub(r"\bin DURATION\b|\bwaited for \d+ s\b", "DURATION", text)
-    return [line.split() for line in text.splitlines() if line.strip()]
+def form(output: str) -> list[list[str]]:
+    """Return the words of each line of an output, with a name for all that differs from run to run."""
+    for pattern, replacement in _RULES:
+        output = re.sub(pattern, replacement, output, flags=re.MULTILINE)
+    return [line.split() for line in output.splitlines() if line.strip()]

@@ -56,11 +56,17 @@ class EgressProxy:
         self._listener.close()
 
     def _connect(self, client: socket.socket) -> None:
-        head = b""
-        while not head.endswith(b"\r\n\r\n"):
-            head += client.recv(1)
-        self.targets.append(head.split(b" ")[1].decode())
-        with client, socket.create_connection(("127.0.0.1", self.port)) as server:
+        with client:
+            head = b""
+            while not head.endswith(b"\r\n\r\n"):
+                if not (byte := client.recv(1)):
+                    return  # the client is gone
+                head += byte
+            self.targets.append(head.split(b" ")[1].decode())
+            self._pass_on(client)
+
+    def _pass_on(self, client: socket.socket) -> None:
+        with socket.create_connection(("127.0.0.1", self.port)) as server:
             client.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
             back = threading.Thread(target=_copy, args=(server, client), daemon=True)
             back.start()

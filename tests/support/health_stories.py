@@ -15,6 +15,7 @@ from zonewise.health.types import (
     GpuReading,
     HardwareObservation,
     LinkReading,
+    MemoryReading,
     NicReading,
     PodName,
     PortReading,
@@ -38,6 +39,7 @@ HEALTHY = HardwareObservation(
     links={address: LinkReading(32.0, 16) for address in (FIRST, SECOND, HCA)},
     ports={"mlx5_0/1": PortReading("ACTIVE", "LinkUp", 400.0, {"symbol_error": 0, "link_downed": 2})},
     nics={"eth0": NicReading(ETHERNET, True, 25000)},
+    memory=MemoryReading({"mc0/dimm1": 0}, {"mc0/dimm1": 0}, 0),
     cpus=CpuReading(96, (), {"package 0": 7}),
     memory_total=512 << 30,
 )

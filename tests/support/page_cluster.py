@@ -353,13 +353,12 @@ class PageCluster:
         cluster = self._by_make[make]
         if not cluster:
             return []
-        zone_gpus, per_zone = min(gpus, len(cluster) and cluster[0].kind.devices[0].healthy if gpus else 0), gpus
+        parts = -(-gpus // cluster[0].kind.devices[0].healthy) if gpus else 1
         obj = self._workload(pods, cpus, gpus, age)
         name, hosts = obj["metadata"]["name"], list[_Node]()
         first = self._random.randrange(len(cluster))
         for i in range(min(len(cluster), 4 * pods)):
             node = cluster[(first + i) % len(cluster)]
-            parts = -(-per_zone // zone_gpus) if zone_gpus else 1
             if len(hosts) < pods and self._admit(node, f"{name}-{len(hosts)}", cpus, gpus, parts):
                 hosts.append(node)
         if hosts:

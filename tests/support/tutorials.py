@@ -26,7 +26,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from support.console_guide import ConsoleStep, console_steps, with_outputs
+from support.console_guide import ConsoleStep, console_steps, form, with_outputs
 from support.waiting import PATIENCE
 from zonewise.cli import main
 
@@ -45,23 +45,6 @@ _READS = ("kubectl get", "zonewise queue", "zonewise explain", "zonewise top", "
 _SHELL = frozenset("|&;<>$`*(){}")
 _FILE = re.compile(r'^```(?:bash|yaml) title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 _MARK = re.compile(r"^<!-- test: (.*) -->$", re.MULTILINE)
-_RULES = (
-    (r"\x1b\[\d*m", ""),
-    (r"https?://127\.0\.0\.1:\d+/?", "URL"),
-    (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
-    (r"\b(\d{4}-\d\d-\d\d )?\d\d:\d\d UTC", "TIME"),
-    (r"\b\d+(\.\d+)? s\b", "SECONDS"),
-    (r"\b(\d+[smhd])+(?=[\s,);.]|$)|\bnow\b", "DURATION"),
-    (r"\bin DURATION\b", "DURATION"),
-    (r"\bDURATION (before|after)(?= pod)", "DURATION"),
-    (r"(?<= deleted) from \S+ namespace$", ""),
-    (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "UID"),
-    (r"-([bcdfghjklmnpqrstvwxz2456789]{5}|[0-9a-f]{5})(?![-\w])", "-SUFFIX"),
-)
-"""What differs from run to run, and what stands for it: ports, times, durations and ages, UIDs, generated names.
-
-kubectl 1.34 and later name the namespace of what they delete.
-"""
 
 
 class Commands(NamedTuple):
@@ -73,13 +56,6 @@ class Commands(NamedTuple):
     """By command or mark: what stands in for it, and returns its output."""
     monkeypatch: pytest.MonkeyPatch
     capsys: pytest.CaptureFixture[str]
-
-
-def form(output: str) -> list[list[str]]:
-    """Return the words of each line of an output, with a name for all that differs from run to run."""
-    for pattern, replacement in _RULES:
-        output = re.sub(pattern, replacement, output, flags=re.MULTILINE)
-    return [line.split() for line in output.splitlines() if line.strip()]
 
 
 def is_same(output: str, shown: str) -> bool:

@@ -120,6 +120,7 @@ def _captured_facts(files: Files) -> NvmlFacts | None:
 
 def _events(files: Files, state: HealthState) -> tuple[tuple[DeviceEvent, ...], str]:
     from zonewise.health.kernel_events import device_events
+    from zonewise.health.readers.observe import read_boot_id
     from zonewise.machine.kernel_log import KernelLog, captured_log
 
     if not files.live:
@@ -135,8 +136,8 @@ def _events(files: Files, state: HealthState) -> tuple[tuple[DeviceEvent, ...], 
         records = log.read_all()
     finally:
         log.close()
-    known = state.sequence if state.sequence is not None else -1
-    return tuple(device_events(r for r in records if r.sequence is None or r.sequence > known)), ""
+    known = state.sequence_of(read_boot_id(files))
+    return tuple(device_events(r for r in records if known is None or r.sequence is None or r.sequence > known)), ""
 
 
 def _state(arguments: Namespace) -> HealthState:

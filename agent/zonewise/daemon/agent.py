@@ -8,7 +8,7 @@ import random
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from zonewise.daemon.events import Reason
+from zonewise.daemon.events import MACHINE_UNCHANGED, Reason
 from zonewise.daemon.settled_memory import SettledMemory
 from zonewise.daemon.status import Snapshot
 from zonewise.kubelet.errors import KubeletError
@@ -47,10 +47,6 @@ nothing has changed for QUIET_AFTER seconds. The kubelet removes an ended pod fr
 to ten seconds later; nothing else on the node tells the end of a pod. A poll costs about 1.5 ms of CPU time."""
 QUIET_AFTER = 10.0
 
-KUBELET_ONLY = frozenset(
-    {Reason.STATE, Reason.PODS, Reason.POLL, Reason.DEVICES, Reason.SOCKET, Reason.RETRY, Reason.RULES}
-)
-"""Reasons that say nothing about the machine."""
 _POLL_ONLY = frozenset({Reason.POLL})
 EXIT_REASONS = frozenset({Reason.STOP, Reason.RELOAD})
 """Reasons that end the loop."""
@@ -150,7 +146,7 @@ class Agent:
         next_scan = self._clock() + self._options.interval
         while not reasons & EXIT_REASONS:
             retry_after = self._run_guarded(reasons)
-            if not reasons <= KUBELET_ONLY:
+            if not reasons <= MACHINE_UNCHANGED:
                 next_scan = self._clock() + self._options.interval
             left = max(0.0, next_scan - self._clock())
             again, why = (retry_after, Reason.RETRY) if retry_after is not None else (self._poll_after(), Reason.POLL)
@@ -205,7 +201,7 @@ class Agent:
         return self._retry_delay(usage is not None or self._kubelet is None)
 
     def _rescan(self, reasons: frozenset[Reason]) -> Scan:
-        if self._scan is None or not reasons <= KUBELET_ONLY:
+        if self._scan is None or not reasons <= MACHINE_UNCHANGED:
             before = self._scan
             scan = self._scanner.scan()
             machine = self._memory.apply(scan.machine)

@@ -72,8 +72,6 @@ UNHEALTHY_INTERVALS = 3.0
 MAX_PASS_SECONDS = 20.0
 """Seconds that one healthy pass of the loop may take: two calls to a kubelet that does not respond, four tries of its
 /configz, and a scan of a large machine under load."""
-
-
 PUBLISH = "publish"
 """The mode of health in which conditions and events are written."""
 _REPLACED = "..data"

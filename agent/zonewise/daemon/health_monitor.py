@@ -8,12 +8,12 @@ import tempfile
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise.daemon.events import Reason
+from zonewise.daemon.events import MACHINE_UNCHANGED
 from zonewise.health.evaluation import evaluate
 from zonewise.health.held_devices import device_ids, held_devices, plugin_id, plugin_ids
 from zonewise.health.holders import observe_holders
 from zonewise.health.kernel_events import device_events
-from zonewise.health.readers.observe import drives_gpus, observe
+from zonewise.health.readers.observe import drives_gpus, observe, read_boot_id
 from zonewise.health.state import (
     MAX_STATE_BYTES,
     HealthState,
@@ -30,6 +30,7 @@ from zonewise_common.service.options import SettingsError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from zonewise.daemon.events import Reason
     from zonewise.daemon.kernel_log_channel import KernelLogChannel
     from zonewise.daemon.nvml_watch import NvmlWatch
     from zonewise.health.evaluation import Diagnosis
@@ -43,8 +44,9 @@ log = logging.getLogger(__name__)
 
 SAVE_INTERVAL = 300.0
 """Seconds between two writes of the state while no fault changes: counters may be that old after a restart."""
-PODS_ONLY = frozenset({Reason.STATE, Reason.PODS, Reason.POLL, Reason.DEVICES, Reason.SOCKET, Reason.RETRY})
-"""Reasons after which only the holders of devices can differ."""
+REPEATED_SAVE_INTERVAL = 10.0
+"""Seconds between two writes while known faults only repeat: a program may cause XIDs without end. An agent that was
+killed reads the later ones from the kernel log once more."""
 
 
 class HealthOptions(NamedTuple):
@@ -77,6 +79,8 @@ class HealthMonitor:
         self._state = _read_state(options.state_file)
         self._saved_at = clock()
         self._save_failed = False
+        self._silent_since: float | None = None
+        self._told_silence = False
         self._ids: tuple[Machine, dict[str, tuple[DeviceId, ...]]] | None = None
         self.counts: dict[tuple[str, str, str], int] = {}
         """Events and raised conditions by device, rule and verdict, since the agent's start."""
@@ -94,24 +98,24 @@ class HealthMonitor:
     def check(
         self, machine: Machine, pods: Iterable[PodResources] | None, reasons: frozenset[Reason]
     ) -> tuple[Fault, ...]:
-        """Observe the machine, unless the reasons say that pods alone changed; return the active faults."""
+        """Observe the machine, unless the reasons say nothing about it; return the active faults."""
         held = None if pods is None else held_devices(self._device_ids(machine), pods)
         now = self._clock()
-        if reasons <= PODS_ONLY:
+        if reasons <= MACHINE_UNCHANGED:
             if held is not None:
                 holders = observe_holders(self._state.holders, held, now, self._state.time)
                 self._state = self._state._replace(holders=holders, time=now)
             return self.faults
         events, sequence = self._events()
         observation = observe(self._files, machine, self._facts(machine), events, now)
-        before = self._known_sequence(observation.boot_id)
+        before = self._state.sequence_of(observation.boot_id)
         evaluation = evaluate(
             self._state, observation, held, configured=self._options.baseline, suspicion=self._options.suspicion
         )
         self._state = evaluation.state._replace(sequence=before if sequence is None else sequence)
         self._note(evaluation)
-        if evaluation.raised or evaluation.repeated or evaluation.cleared or now - self._saved_at >= SAVE_INTERVAL:
-            self._save(now)
+        self._tell_silence(observation.silent, now)
+        self._save_where_due(evaluation, now)
         return self.faults
 
     def device_health(self) -> dict[str, str]:
@@ -143,8 +147,7 @@ class HealthMonitor:
     def _events(self) -> tuple[tuple[DeviceEvent, ...], int | None]:
         """Return new events, and the number of the last record; none of those that the state has already."""
         records = self._log.take() if self._log is not None else []
-        boot_id = self._boot_id()
-        known = self._known_sequence(boot_id)
+        known = self._state.sequence_of(read_boot_id(self._files))
         new = [r for r in records if r.sequence is None or known is None or r.sequence > known]
         events = list(device_events(new))
         if self._nvml is not None:
@@ -153,15 +156,6 @@ class HealthMonitor:
             self._nvml.query_soon()
         numbers = [record.sequence for record in new if record.sequence is not None]
         return tuple(events), max(numbers, default=None)
-
-    def _known_sequence(self, boot_id: str) -> int | None:
-        return self._state.sequence if boot_id and boot_id == self._state.boot_id else None
-
-    def _boot_id(self) -> str:
-        try:
-            return self._files.read("proc/sys/kernel/random/boot_id").decode("ascii", "replace").strip()
-        except OSError:
-            return ""
 
     def _facts(self, machine: Machine) -> NvmlFacts | None:
         if self._nvml is None or not drives_gpus(machine):
@@ -180,6 +174,25 @@ class HealthMonitor:
             log.log(level, "%s: %s; verdict %s; %s%s", sign.device, sign.message, sign.verdict, sign.source, pods)
         for fault in evaluation.cleared:
             log.info("%s: %s is over", fault.sign.device, fault.sign.rule)
+
+    def _tell_silence(self, silent: frozenset[str], now: float) -> None:
+        """Log once that no baseline can be learned, where a source is silent for longer than a start takes."""
+        if not silent or self._state.baseline is not None or self._options.baseline is not None:
+            self._silent_since = None
+            return
+        self._silent_since = now if self._silent_since is None else self._silent_since
+        if not self._told_silence and now - self._silent_since >= SAVE_INTERVAL:
+            self._told_silence = True
+            log.warning(
+                "no baseline is learned, so that devices and lanes that are missing are no faults: %s cannot be read; "
+                "make it readable for the agent, or set health.baselineFile", ", ".join(sorted(silent)),
+            )  # fmt: skip
+
+    def _save_where_due(self, evaluation: Diagnosis, now: float) -> None:
+        interval = REPEATED_SAVE_INTERVAL if evaluation.repeated else SAVE_INTERVAL
+        age = abs(now - self._saved_at)  # the clock may be set back
+        if evaluation.raised or evaluation.cleared or age >= interval:
+            self._save(now)
 
     def _save(self, now: float) -> None:
         """Write the file whole or not at all. A failure is logged once: health goes on without it."""

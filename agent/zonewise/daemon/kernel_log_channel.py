@@ -1,4 +1,7 @@
-"""The kernel log as a source of events: a relevant record wakes the loop, others do not."""
+"""The kernel log as a source of events: a record that is an event of a device wakes the loop, others do not.
+
+Corrected errors of PCI Express and of memory come by hundreds a second. Their counts are read at each scan.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,12 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from zonewise.daemon.events import Reason
+from zonewise.health.kernel_events import device_events
 from zonewise.machine.kernel_log import KernelLog
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from zonewise.machine.kernel_log import LogRecord
 
 log = logging.getLogger(__name__)
@@ -38,13 +44,13 @@ class KernelLogChannel:
         return -1 if stat.S_ISREG(os.fstat(descriptor).st_mode) else descriptor
 
     def read(self) -> set[Reason]:
-        """Read what is there; return a reason where a record is about a device."""
-        self._pending.extend(self._log.read())
+        """Read what is there; return a reason where a record is an event of a device."""
+        self._keep(self._log.read())
         return {Reason.HEALTH} if self._pending else set()
 
     def take(self) -> list[LogRecord]:
-        """Return the records since the last call."""
-        self._pending.extend(self._log.read_all())
+        """Return the records since the last call that are events."""
+        self._keep(self._log.read_all())
         records = list(self._pending)
         self._pending.clear()
         return records
@@ -52,6 +58,9 @@ class KernelLogChannel:
     def close(self) -> None:
         """Close the log."""
         self._log.close()
+
+    def _keep(self, records: Iterable[LogRecord]) -> None:
+        self._pending.extend(record for record in records if any(device_events([record])))
 
 
 def open_kernel_log(path: str) -> KernelLogChannel | None:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
 from typing import TYPE_CHECKING
 
+from zonewise.machine.nvml.facts import NvmlFacts
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zonewise.health.types import DeviceEvent
-    from zonewise.machine.nvml.facts import NvmlFacts
+
+log = logging.getLogger(__name__)
 
 _CLOSE_TIMEOUT = 0.2
 UNUSABLE_INTERVAL = 600.0
 """Seconds between two queries of an NVML that cannot be used: a container without it stays so."""
+MIN_INTERVAL = 5.0
+"""Seconds between the starts of two queries at least: a program may cause XIDs without end, and each query costs a
+process."""
 MAX_EVENTS = 1024
 """Events that wait for the loop."""
 
@@ -29,6 +36,8 @@ class NvmlWatch:
         interval: float,
         changed: Callable[[], None],
         watch_events: Callable[[Callable[[DeviceEvent], None], threading.Event], None] | None = None,
+        *,
+        min_interval: float = MIN_INTERVAL,
     ) -> None:
         """Call `query` every so many seconds, and `changed` when its facts differ or an event arrives.
 
@@ -38,6 +47,7 @@ class NvmlWatch:
         self._interval = interval
         self._changed = changed
         self._watch_events = watch_events
+        self._min_interval = min(min_interval, interval)
         self._stopped = threading.Event()
         self._due = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -63,7 +73,7 @@ class NvmlWatch:
         return events
 
     def query_soon(self) -> None:
-        """Query before the interval is over: an event may have changed the facts."""
+        """Query before the interval is over, but not before the least one: an event may have changed the facts."""
         self._due.set()
 
     def close(self) -> None:
@@ -76,13 +86,21 @@ class NvmlWatch:
     def _run(self) -> None:
         while not self._stopped.is_set():
             started = time.monotonic()
-            facts = self._query()
+            facts = self._facts()
             if facts != self.facts:
                 self.facts = facts
                 self._notify()
             interval = self._interval if facts.problem is None else max(self._interval, UNUSABLE_INTERVAL)
             self._due.wait(max(0.0, interval - (time.monotonic() - started)))
+            self._stopped.wait(max(0.0, self._min_interval - (time.monotonic() - started)))
             self._due.clear()
+
+    def _facts(self) -> NvmlFacts:
+        try:
+            return self._query()
+        except Exception as error:  # the top of the thread: without it, the last facts would count for ever
+            log.exception("a query of NVML failed because of a defect, and is tried again")
+            return NvmlFacts(problem=f"the query failed: {error}")
 
     def _run_events(self) -> None:
         if self._watch_events is not None:

@@ -38,7 +38,6 @@ class Settings(NamedTuple):
     node_name: str = ""
     node_ip: str = ""
     pod_name: str = ""
-    pod_uid: str = ""
     namespace: str = ""
     root: str = "/"
     kubelet_dir: str = "/var/lib/kubelet"
@@ -109,7 +108,7 @@ class Settings(NamedTuple):
     def digest(self) -> str:
         """Return a hash of the settings, except those that name the node and the pod."""
         config = "" if self.kubelet_config == self._configz() else self.kubelet_config
-        common = self._replace(node_name="", node_ip="", pod_name="", pod_uid="", kubelet_config=config)
+        common = self._replace(node_name="", node_ip="", pod_name="", kubelet_config=config)
         return settings_digest(common)
 
     def kubelet_config_fallback(self) -> str:
@@ -152,7 +151,6 @@ OPTIONS = Options((
     Option("nodeName", _node_name, "the name of this node (default: the host's name)", "NAME", ("NODE_NAME",)),
     Option("nodeIp", text, "the node's address, where the kubelet serves /configz", "ADDRESS", ("NODE_IP",)),
     Option("podName", text, "the agent's pod, the owner of its NodeFeature", "NAME", ("POD_NAME",)),
-    Option("podUid", text, "its UID", "UID", ("POD_UID",)),
     Option("namespace", text, "where the NodeFeature object goes, none without one", "NAME", ("POD_NAMESPACE",)),
     Option("root", text, "below which the host's sys, proc and etc are seen (default: /)", "PATH"),
     Option("kubeletDir", text, "the kubelet's directory (default: /var/lib/kubelet)", "PATH"),

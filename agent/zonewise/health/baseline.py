@@ -17,18 +17,11 @@ if TYPE_CHECKING:
 
 N = TypeVar("N", int, float)
 
-_ESSENTIAL = frozenset({"pci", "nvml", "infiniband", "net", "memory", "cpu"})
-
-
-def is_whole(observation: HardwareObservation) -> bool:
-    """Return whether every reader had a result that a baseline needs."""
-    return observation.silent.isdisjoint(_ESSENTIAL)
-
 
 def learn(observation: HardwareObservation, before: Baseline | None, faults: Iterable[Fault] = ()) -> Baseline | None:
     """Return the baseline after an observation; None while there is none to learn from."""
     if before is None:
-        return _risen(observation, Baseline()) if is_whole(observation) and not any(faults) else None
+        return _risen(observation, Baseline()) if not observation.silent and not any(faults) else None
     risen = _risen(observation, before)
     return before if risen == before else risen
 

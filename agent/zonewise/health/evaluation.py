@@ -2,13 +2,13 @@
 
 The state of one fault, which is one rule on one device:
 
-| state | sign of an event | sign of a condition | no sign, and its reader was heard |
+| state | sign of an event | sign of a condition | no sign, and its source has a value |
 |---|---|---|---|
 | none | active | suspected; active where `confirm` is 0 | none |
 | suspected | - | active after `confirm` seconds | none |
 | active | active, counted | active | none after `settle` seconds and what `clearing` demands |
 
-Invariants: a fault never ends because its reader is silent, or because the agent was restarted. Evaluating an
+Invariants: a fault never ends because its source is silent, or because the agent was restarted. Evaluating an
 observation twice raises nothing twice. The state is bounded.
 """
 
@@ -23,6 +23,7 @@ from zonewise.health.fabric_rules import fabric_signs
 from zonewise.health.gpu_rules import gpu_signs
 from zonewise.health.holders import current_holders, holders_at, observe_holders
 from zonewise.health.host_rules import host_signs
+from zonewise.health.silence import is_silent
 from zonewise.health.state import MAX_FAULTS, HealthState
 from zonewise.health.suspicion import SUSPICION, note_hits, suspicion_signs
 from zonewise.health.types import GPU, MAX_PODS, Baseline, Clearing, Fault, Severity
@@ -162,7 +163,7 @@ def _with_event(before: Fault | None, sign: Sign, observation: HardwareObservati
 
 def _ends(fault: Fault, observation: HardwareObservation) -> bool:
     """Return whether a fault without a sign now is over."""
-    if fault.sign.reader in observation.silent:
+    if is_silent(fault.sign, observation):
         return False
     if not fault.active:
         return True

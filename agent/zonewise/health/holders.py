@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 RETENTION = 3600.0
 """Seconds for which a pod that has ended is remembered: a line of the kernel log arrives within milliseconds, and an
 agent that was restarted reads it within minutes."""
+MAX_HOLDERS = 2 * MAX_PODS
+"""Containers of one device that hold it, and as many that have ended: of a shared GPU the longest holders, and the last
+that ended."""
 MAX_GAP = 180.0
 """Seconds between two observations after which it is not known when in between a pod ended."""
 _SUFFIX = re.compile(r"-(?:\d{1,5}|[bcdfghjklmnpqrstvwxz2456789]{5,10})")
@@ -55,9 +58,10 @@ def observe_holders(
         ]
         continuing = {holder.pod for holder in known if holder.until is None}
         known += [Holder(pod, now) for pod in sorted(current - continuing)]
-        recent = [holder for holder in known if holder.until is None or now - holder.until <= RETENTION]
-        if recent:
-            observed[device] = tuple(recent[-2 * MAX_PODS :])
+        ended = [holder for holder in known if holder.until is not None and now - holder.until <= RETENTION]
+        running = [holder for holder in known if holder.until is None]
+        if ended or running:
+            observed[device] = (*ended[-MAX_HOLDERS:], *running[:MAX_HOLDERS])
     return observed
 
 

@@ -24,7 +24,9 @@ _XID = re.compile(rf"NVRM: Xid \({_ADDRESS}\): (?P<code>\d{{1,{_MAX_CODE_DIGITS}
 _SXID = re.compile(rf"SXid \({_ADDRESS}\): (?P<code>\d{{1,{_MAX_CODE_DIGITS}}})\b(?P<rest>.*)")
 _OFF_BUS = re.compile(rf"NVRM: .*?GPU (?:at )?{_ADDRESS}.*fallen off the bus")
 _INIT_FAILED = re.compile(rf"NVRM: GPU {_ADDRESS}: RmInitAdapter failed")
-_AER = re.compile(rf"(?P<driver>[\w-]+) {_ADDRESS}: (?:AER: )?PCIe Bus Error: severity=Uncorrected \((?P<rest>[\w-]+)")
+_AER = re.compile(  # older kernels print "Uncorrected", newer ones "Uncorrectable"
+    rf"(?P<driver>[\w-]+) {_ADDRESS}: (?:AER: )?PCIe Bus Error: severity=Uncorrect(?:ed|able) \((?P<rest>[\w-]+)"
+)
 _MLX5 = re.compile(rf"mlx5_core {_ADDRESS}: .*(?:health compromised|firmware internal error|poll_health.*miss)")
 _GPU_DRIVERS = frozenset({"nvidia", "amdgpu", "xe", "i915"})
 _NIC_DRIVERS = frozenset(

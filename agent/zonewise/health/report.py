@@ -36,7 +36,7 @@ class HealthReport(NamedTuple):
 def render_report(report: HealthReport, width: int) -> str:
     """Return the report as text of at most so many columns, but for words that are longer."""
     faults = sorted(report.faults, key=lambda fault: (-fault.sign.severity, -fault.last, fault.key))
-    lines = [_headline(faults)]
+    lines = [_headline(report)]
     if faults:
         lines += ["", *_table(faults)]
     for fault in faults:
@@ -85,16 +85,15 @@ def utc(time: float) -> str:
     return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _headline(faults: list[Fault]) -> str:
-    if not faults:
+def _headline(report: HealthReport) -> str:
+    if not report.faults:
         return "healthy: no fault"
     counts = ", ".join(
         f"{number} {severity.name.lower()}"
         for severity in (Severity.FAILED, Severity.DEGRADED, Severity.NOTE)
-        if (number := sum(fault.sign.severity is severity for fault in faults))
+        if (number := sum(fault.sign.severity is severity for fault in report.faults))
     )
-    healthy = all(fault.sign.severity is Severity.NOTE for fault in faults)
-    return f"{'healthy' if healthy else 'faulty'}: {counts}"
+    return f"{'healthy' if report.is_healthy else 'faulty'}: {counts}"
 
 
 def _table(faults: Iterable[Fault]) -> Iterator[str]:

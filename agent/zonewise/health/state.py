@@ -46,6 +46,10 @@ class HealthState(NamedTuple):
         """Return the active faults."""
         return tuple(fault for fault in self.faults if fault.active)
 
+    def sequence_of(self, boot_id: str) -> int | None:
+        """Return the last record of a boot that was interpreted; None for another or an unknown boot."""
+        return self.sequence if boot_id and boot_id == self.boot_id else None
+
 
 class StateError(ValueError):
     """A file does not hold what it should; the message names the field."""

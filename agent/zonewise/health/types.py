@@ -72,7 +72,7 @@ class Sign(NamedTuple):
     evidence: tuple[str, ...] = ()
     """The values or the line, at most a few."""
     reader: str = ""
-    """The reader whose silence says nothing about this sign."""
+    """The reader of its values; for an event, of the event."""
     event_at: float | None = None
     """When it happened; None for a condition that holds."""
     confirm: float = 0.0
@@ -252,7 +252,7 @@ class HardwareObservation(NamedTuple):
     """Bytes that the kernel manages."""
     events: tuple[DeviceEvent, ...] = ()
     silent: frozenset[str] = frozenset()
-    """Readers without a result now."""
+    """Readers without any result now: "pci", "nvml", "memory" or "cpu"."""
 
 
 class Baseline(NamedTuple):

@@ -61,7 +61,7 @@ _HARMLESS = frozenset({"RESTART_APP", "IGNORE", "WORKFLOW_XID_45"})
 
 
 def _engines(text: str, codes: tuple[int, ...], fatal: frozenset[int] = frozenset()) -> tuple[XidRule, ...]:
-    return tuple(XidRule(code, f"{text}", _APPLICATION, _NOTE, _QUIET, "RESTART_APP", code in fatal) for code in codes)
+    return tuple(XidRule(code, text, _APPLICATION, _NOTE, _QUIET, "RESTART_APP", code in fatal) for code in codes)
 
 
 _RULES = (

@@ -11,7 +11,7 @@ _MAGIC_BYTES = 6
 
 
 class TooLargeError(Exception):
-    """The archive unpacks to more than its bound; the text is the bound."""
+    """The archive unpacks to more than its bound."""
 
 
 class BoundedStream:

@@ -89,6 +89,8 @@ class KernelLog:
         """Open the log. Raises OSError: EPERM without CAP_SYSLOG where dmesg_restrict is set."""
         self._started_at = started_at
         self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._rest = b""
+        """The begin of a line whose end is not read yet: a read of a file may end anywhere."""
         self.overruns = 0
         """How often records were overwritten before they were read."""
         self.drained = False
@@ -117,7 +119,9 @@ class KernelLog:
             if not content:  # a regular file of a test, at its end
                 self.drained = True
                 break
-            text = content.decode("utf-8", "backslashreplace")
+            lines, end, rest = (self._rest + content).rpartition(b"\n")
+            self._rest = rest[-_RECORD_SIZE:]
+            text = (lines + end).decode("utf-8", "backslashreplace")
             if RELEVANT.search(text):
                 records += [record for record in parse_records(text, started_at) if RELEVANT.search(record.message)]
         return records

@@ -10,7 +10,7 @@ import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.health.report import utc
-from zonewise.health.types import CPU, GPU, MEMORY, NIC, PORT, Severity, Verdict
+from zonewise.health.types import CPU, GPU, MEMORY, NIC, NODE, PORT, Severity, Verdict
 from zonewise_common.k8s.hardware_conditions import (
     CPU_FAULT,
     FABRIC_DEGRADED,
@@ -27,7 +27,14 @@ if TYPE_CHECKING:
 
     from zonewise.health.types import Fault
 
-_KINDS = {GPU: GPU_FAULT, NIC: FABRIC_DEGRADED, PORT: FABRIC_DEGRADED, MEMORY: MEMORY_FAULT, CPU: CPU_FAULT}
+_KINDS = {
+    GPU: GPU_FAULT,
+    NIC: FABRIC_DEGRADED,
+    PORT: FABRIC_DEGRADED,
+    MEMORY: MEMORY_FAULT,
+    CPU: CPU_FAULT,
+    NODE: FABRIC_DEGRADED,  # NVSwitches, and PCI bridges
+}
 _DRIFTS = frozenset({"gpu-vanished", "nic-vanished", "memory-missing", "cpus-offline"})
 _FABRIC_RULES = frozenset({"nvlinks-inactive", "nvlink-errors-rising", "pcie-width", "pcie-speed"})
 _ACRONYMS = frozenset({"xid", "sxid", "gpu", "nic", "pcie", "ecc", "nvml", "edac", "cpu"})
@@ -112,9 +119,7 @@ def device_health(faults: Iterable[Fault]) -> dict[str, str]:
 def _condition_type(fault: Fault) -> str:
     if fault.sign.rule in _DRIFTS:
         return INVENTORY_DRIFT
-    if fault.sign.rule in _FABRIC_RULES or fault.sign.device.name.startswith("nvswitch"):
-        return FABRIC_DEGRADED
-    return _KINDS.get(fault.sign.device.kind, INVENTORY_DRIFT)
+    return FABRIC_DEGRADED if fault.sign.rule in _FABRIC_RULES else _KINDS[fault.sign.device.kind]
 
 
 def _node_condition(name: str, faults: list[Fault]) -> Condition:

@@ -95,7 +95,7 @@ class FaultPublisher:
         """
         active = [fault for fault in faults if fault.active]
         pods = sum(self._write_pod(fault, name) for fault in active for name in fault.pods)
-        written = self._write_conditions(active) + self._write_taint(active)
+        written = self._write_node(active)
         events = sum(self._write_events(fault) for fault in active)
         return FaultWrites(written, pods, events)
 
@@ -140,37 +140,44 @@ class FaultPublisher:
 
     # --- the Node
 
-    def _write_conditions(self, faults: Sequence[Fault]) -> int:
+    def _write_node(self, faults: Sequence[Fault]) -> int:
+        """Write the conditions, and the taint where that is configured; both are verified at each heartbeat."""
         conditions = node_conditions(faults)
-        if conditions == self._conditions and self._clock() - self._conditions_at < HEARTBEAT:
+        tainted = any(fault.sign.severity is Severity.FAILED for fault in faults)
+        is_due = conditions != self._conditions or self._clock() - self._conditions_at >= HEARTBEAT
+        if not is_due and (not self._taint or tainted == self._tainted):
             return 0
-        node = self._client.get(NODES, self._node)
+        node, writes = self._client.get(NODES, self._node), 0
+        if is_due:
+            node, writes = self._patch_conditions(node, conditions), 1
+            self._conditions, self._conditions_at, self._tainted = conditions, self._clock(), None
+        if self._taint:
+            writes += self._patch_taint(node, tainted)
+            self._tainted = tainted
+        return writes
+
+    def _patch_conditions(self, node: Object, conditions: Sequence[Condition]) -> Object:
+        """Write the conditions; return the Node as it is then."""
         present = {entry["type"]: entry for entry in node.get("status", {}).get("conditions") or ()}
         now = timestamp(self._now())
         entries = [_entry(condition, present.get(condition.type), now) for condition in conditions]
-        self._client.patch(
+        return self._client.patch(
             NODES, self._node, {"status": {"conditions": entries}}, kind=PatchKind.STRATEGIC, subresource="status",
             field_manager=FIELD_MANAGER,
         )  # fmt: skip
-        self._conditions, self._conditions_at = conditions, self._clock()
-        return 1
 
-    def _write_taint(self, faults: Sequence[Fault]) -> int:
-        """Taint the Node while a device has failed, where that is configured."""
-        desired = any(fault.sign.severity is Severity.FAILED for fault in faults)
-        if not self._taint or desired == self._tainted:
-            return 0
-        node = self._client.get(NODES, self._node)
+    def _patch_taint(self, node: Object, tainted: bool) -> int:
+        """Add or remove the taint; return how many requests that took."""
         present: list[Object] = node.get("spec", {}).get("taints") or []
         others = [taint for taint in present if taint.get("key") != TAINT]
-        after = [*others, {"key": TAINT, "effect": "NoSchedule", "value": "failed"}] if desired else others
-        if len(after) != len(present):
-            # the list is replaced as a whole (listType=atomic), so the version must be the one that was read
-            body: Object = {
-                "metadata": {"resourceVersion": node["metadata"].get("resourceVersion")}, "spec": {"taints": after}
-            }  # fmt: skip
-            self._client.patch(NODES, self._node, body, kind=PatchKind.MERGE, field_manager=FIELD_MANAGER)
-        self._tainted = desired
+        after = [*others, {"key": TAINT, "effect": "NoSchedule", "value": "failed"}] if tainted else others
+        if len(after) == len(present):
+            return 0
+        # the list is replaced as a whole (listType=atomic), so the version must be the one that was read
+        body: Object = {
+            "metadata": {"resourceVersion": node["metadata"].get("resourceVersion")}, "spec": {"taints": after}
+        }  # fmt: skip
+        self._client.patch(NODES, self._node, body, kind=PatchKind.MERGE, field_manager=FIELD_MANAGER)
         return 1
 
     # --- events

@@ -5,6 +5,8 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise_common.cli.terminal import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -23,12 +25,12 @@ class Detail(NamedTuple):
 
 
 def render_details(title: str, details: Iterable[Detail], terminal: Terminal) -> str:
-    """Return the title and the details that have a text."""
+    """Return the title and the details that have a text. Control characters of texts are shown as others."""
     shown = [detail for detail in details if any(detail.texts)]
     margin = max((len(detail.label) for detail in shown), default=0) + 2
     lines = [terminal.styled(title, "bold")]
     for detail in shown:
-        parts = [part for text in detail.texts if text for part in _wrapped(text, terminal, margin)]
+        parts = [part for text in detail.texts if text for part in _wrapped(printable(text), terminal, margin)]
         for i, part in enumerate(parts):
             label = detail.label if i == 0 else ""
             lines.append(f"{terminal.styled(label, 'dim')}{' ' * (margin - len(label))}"

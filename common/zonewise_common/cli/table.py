@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise_common.cli.terminal import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -45,8 +47,16 @@ class Table(NamedTuple):
 
 
 def make_table(columns: Sequence[Column], rows: Iterable[Sequence[str | Cell]]) -> Table:
-    """Return a table; a plain text is a cell without a style. Raises ValueError for a row of another length."""
-    cells = tuple(tuple(Cell(cell) if isinstance(cell, str) else cell for cell in row) for row in rows)
+    """Return a table; a plain text is a cell without a style. Control characters of texts are shown as others.
+
+    Raises ValueError for a row of another length.
+    """
+    cells = tuple(
+        tuple(
+            Cell(printable(cell)) if isinstance(cell, str) else Cell(printable(cell.text), cell.style) for cell in row
+        )
+        for row in rows
+    )
     if any(len(row) != len(columns) for row in cells):
         raise ValueError("a row has another number of cells than the table has columns")
     return Table(tuple(columns), cells)

@@ -20,6 +20,18 @@ COLOR_CHOICES = ("auto", "always", "never")
 _STYLES = {"good": "32", "warning": "33", "bad": "31", "dim": "2", "bold": "1"}
 """SGR parameters (ECMA-48, 8.3.117) by the meaning of a text."""
 
+_CONTROLS = (
+    {code: f"^{chr(code ^ 64)}" for code in (*range(32), 127)}
+    | dict.fromkeys(map(ord, "\t\n\r"), " ")
+    | dict.fromkeys(range(128, 160), "?")
+)
+"""How control characters (ECMA-48, 5.2 and 5.3) are shown: ESC as ^[, as kubectl and cat -v do."""
+
+
+def printable(text: str) -> str:
+    """Return a text on one line, without control characters: objects of a cluster have texts that anyone may write."""
+    return text if text.isprintable() else text.translate(_CONTROLS)
+
 
 class Terminal(NamedTuple):
     """What standard output can show."""

@@ -51,8 +51,8 @@ class ConnectionPool:
         self._config = config
         self._lock = threading.Lock()
         self._idle: list[_Connection] | None = []
-        url = urlsplit(config.url)
         try:
+            url = urlsplit(config.url)
             host, port = url.hostname, url.port
         except ValueError as error:
             raise ConfigError(f"{config.url}: {error}") from error

@@ -37,8 +37,8 @@ class Transport:
         self.timeout = timeout
         self._credentials = config.credentials
         self._user_agent = user_agent
+        self._connections = ConnectionPool(config)  # checks the URL
         self._prefix = urlsplit(config.url).path.rstrip("/")
-        self._connections = ConnectionPool(config)
         self._lock = threading.Lock()
         self._failures: Counter[tuple[str, str]] = Counter()
         self._date = ""

@@ -129,12 +129,10 @@ class Connection:
         if not self.draining:
             self.draining = True
             self._stream.shutdown(socket.SHUT_WR)
-        with contextlib.suppress(BlockingIOError):
-            if not self._stream.recv(_MAX_READ):
-                raise ConnectionResetError("closed by the client")
+        self.skip()
 
     def skip(self) -> None:
-        """Discard what arrives while a stream is sent. Raises OSError where the client left."""
+        """Discard what has arrived. Raises OSError where the client left."""
         with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             if not self._stream.recv(_MAX_READ):
                 raise ConnectionResetError("closed by the client")

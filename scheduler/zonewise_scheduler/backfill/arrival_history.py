@@ -105,9 +105,10 @@ class ArrivalHistory(Generic[S]):
     def _shift(self, now: float, sample: int) -> float:
         """Return by how much the submissions of a sample are shifted; 0: there are none."""
         age = now - self._times[0] if self._times else 0.0
-        period = WEEK if age >= WEEK else DAY
-        periods = min(int(age / period), WEEKS if period == WEEK else 7)
-        return period * (1 + sample % periods) if periods else 0.0
+        if age >= WEEK:
+            return WEEK * (1 + sample % min(int(age / WEEK), WEEKS))
+        days = int(age / DAY)
+        return DAY * (1 + sample % days) if days else 0.0
 
     def _forget(self, count: int) -> None:
         """Forget the first submissions."""

@@ -5,19 +5,24 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.client.session import add_cluster_arguments
+from zonewise_scheduler.client.session import add_cluster_arguments, open_session
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser
-    from collections.abc import Iterable
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable
 
     from zonewise_scheduler.client.job_actions import ActionResult
+    from zonewise_scheduler.client.session import Session
 
 _NOT_DONE = 1
 
 
-def add_action_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of a command that changes jobs."""
+def add_action_arguments(parser: ArgumentParser, *, done: str, not_done: str = "some are not") -> None:
+    """Declare the arguments of a command that changes jobs; `done` and `not_done`: what status 0 and 1 mean."""
+    status = (
+        f"Status 0: {done}; 1: {not_done}, and standard error has the reasons; 2: unusable arguments, or no API server."
+    )
+    parser.epilog = " ".join(filter(None, (parser.epilog, status)))
     parser.add_argument("jobs", metavar="JOB", nargs="+", help="a job of a queue: NAME, job/NAME, jobset/NAME, "
         "workload/NAME")  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="change nothing, and print what would be done")
@@ -26,13 +31,15 @@ def add_action_arguments(parser: ArgumentParser) -> None:
     add_cluster_arguments(parser, all_namespaces=False, read_api=False)
 
 
-def print_results(results: Iterable[ActionResult], output: str) -> int:
-    """Print each result as it comes, and return the status of the program."""
+def act_on_jobs(arguments: Namespace, act: Callable[[Session, str], ActionResult]) -> int:
+    """Change each job, print its result as it comes, and return the status of the program. Raises CommandError."""
     status = 0
-    for result in results:
-        if not result.done:
-            sys.stderr.write(f"zonewise: {result.message}\n")
-            status = _NOT_DONE
-        else:
-            sys.stdout.write(f"{result.name if output == 'name' else result.message}\n")
+    with open_session(arguments) as session:
+        for name in arguments.jobs:
+            result = act(session, name)
+            if result.done:
+                sys.stdout.write(f"{result.name if arguments.output == 'name' else result.message}\n")
+            else:
+                sys.stderr.write(f"zonewise: {result.message}\n")
+                status = _NOT_DONE
     return status

@@ -12,7 +12,7 @@ from zonewise_scheduler.quota.api.declared_walltime import read_walltime
 from zonewise_scheduler.quota.api.job_dependency import dependency_state, read_dependencies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from zonewise_scheduler.quota.api.job_dependency import JobDependency
 
@@ -29,13 +29,12 @@ def read_dependent_job(job: Mapping[str, Any], find: Callable[[str], Json | None
     `find` returns another Job of its namespace by name; None: it does not exist.
     """
     try:
-        dependencies = read_dependencies(job)
+        dependencies = [(dependency, find(dependency.job)) for dependency in read_dependencies(job)]
     except FieldError as error:
-        clauses, reason = [str(error)], DEPENDENCY_NEVER_SATISFIED
+        clauses, is_lost = [str(error)], True
     else:
-        states = [dependency_state(dependency, find(dependency.job)) for dependency in dependencies]
-        clauses = list(_clauses(dependencies, find))
-        reason = DEPENDENCY_NEVER_SATISFIED if "never" in states else DEPENDENCY
+        clauses = [clause for dependency, other in dependencies if (clause := _clause(dependency, other))]
+        is_lost = any(dependency_state(*pair) == "never" for pair in dependencies)
     if not clauses:
         return None
     reader = FieldReader(job, "", [])
@@ -53,20 +52,18 @@ def read_dependent_job(job: Mapping[str, Any], find: Callable[[str], Json | None
         pods,
         created_at=metadata.time("creationTimestamp"),
         walltime=None if walltime == float("inf") else walltime,
-        reason=reason,
+        reason=DEPENDENCY_NEVER_SATISFIED if is_lost else DEPENDENCY,
         message="; ".join(clauses),
         requests=(("main", pods, pod_totals(spec.child("template").child("spec"))),),
         uid=metadata.text("uid"),
     )
 
 
-def _clauses(dependencies: tuple[JobDependency, ...], find: Callable[[str], Json | None]) -> Iterator[str]:
-    for dependency in dependencies:
-        job = find(dependency.job)
-        state = dependency_state(dependency, job)
-        if state == "never":
-            ended = "has failed" if dependency.kind == "afterok" else "has succeeded"
-            yield f"Job {dependency.job} {ended}, so it never starts: `zonewise cancel` removes it"
-        elif state == "waits":
-            unknown = ", which does not exist" if job is None else ""
-            yield f"waits for Job {dependency.job} to {_ENDS[dependency.kind]}{unknown}"
+def _clause(dependency: JobDependency, job: Mapping[str, Any] | None) -> str:
+    """Return why a dependency keeps a job from its queue; "": it is fulfilled."""
+    state = dependency_state(dependency, job)
+    if state == "never":
+        ended = "has failed" if dependency.kind == "afterok" else "has succeeded"
+        return f"Job {dependency.job} {ended}, so it never starts: `zonewise cancel` removes it"
+    unknown = ", which does not exist" if job is None else ""
+    return f"waits for Job {dependency.job} to {_ENDS[dependency.kind]}{unknown}" if state == "waits" else ""

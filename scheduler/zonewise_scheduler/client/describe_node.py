@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 
     from zonewise_common.cli.table import Table
     from zonewise_scheduler.client.node_facts import NodeAvailability
+    from zonewise_scheduler.client.pod_facts import PodFacts
 
 
 def describe_node(node: NodeAvailability, notes: Sequence[str]) -> Description:
     """Return what there is to say about a node."""
     listing = list_nodes([node])
-    document = {**listing.document["items"][0], "pods": [_pod_document(node, i) for i in range(len(node.pods))]}
+    pods = None if node.pods is None else [_pod_document(node, pod) for pod in node.pods]
+    document = {**listing.document["items"][0], "pods": pods}
     tables = (*listing.tables, _pod_table(node))
     return Description(f"Node {node.name}", list(_details(node)), document, f"node/{node.name}", tables, notes)
 
@@ -46,7 +48,7 @@ def _pod_table(node: NodeAvailability) -> Table:
         Column("PROBLEM", shorten=True),
     )
     rows: list[list[str | Cell]] = []
-    for pod in node.pods:
+    for pod in node.pods or ():
         holdings = node.held_by(pod)
         requests = ", ".join(f"{amount_text(name, amount)} {name}" for name, amount in pod.requests.items())
         problem = Cell(pod_problem(pod), "bad")
@@ -55,8 +57,7 @@ def _pod_table(node: NodeAvailability) -> Table:
     return make_table(columns, rows)
 
 
-def _pod_document(node: NodeAvailability, index: int) -> dict[str, str | None]:
-    pod = node.pods[index]
+def _pod_document(node: NodeAvailability, pod: PodFacts) -> dict[str, str | None]:
     holdings = node.held_by(pod)
     return {
         "namespace": pod.namespace,

@@ -13,27 +13,35 @@ from zonewise_scheduler.client.describe_node import describe_node
 from zonewise_scheduler.client.describe_pod import describe_pod
 from zonewise_scheduler.client.description import Description
 from zonewise_scheduler.client.explanation_facts import read_explanation
-from zonewise_scheduler.client.job_facts import FINISHED, PENDING, JobFacts, job_failure, read_job, with_row
-from zonewise_scheduler.client.job_labels import JOB_NAME_LABEL, QUEUE_LABEL
-from zonewise_scheduler.client.job_reading import MISSING, find_job
+from zonewise_scheduler.client.job_facts import (
+    FINISHED,
+    PENDING,
+    has_ended,
+    job_failure,
+    read_job,
+    unqueued_job,
+    with_row,
+)
+from zonewise_scheduler.client.job_labels import JOB_NAME_LABEL
+from zonewise_scheduler.client.job_reading import MISSING, find_job, find_unqueued_job
 from zonewise_scheduler.client.node_facts import read_node_facts
 from zonewise_scheduler.client.node_reading import read_nodes
 from zonewise_scheduler.client.pod_facts import WORKLOAD_ANNOTATION, read_pod_facts
 from zonewise_scheduler.client.pod_fault import fault_lines, job_faults, pod_name_pattern, read_pod_fault, without_fault
 from zonewise_scheduler.client.read_api import ReadApiUnavailable
 from zonewise_scheduler.client.session import metadata_pairs
-from zonewise_scheduler.client.time_text import parse_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    import re
+    from collections.abc import Iterable, Iterator, Mapping
 
+    from zonewise_scheduler.client.job_facts import JobFacts
     from zonewise_scheduler.client.node_facts import NodeAvailability
     from zonewise_scheduler.client.pod_facts import PodFacts
     from zonewise_scheduler.client.session import Json, Session
 
 _POD_KINDS = frozenset({"pod", "pods", "po"})
 _NODE_KINDS = frozenset({"node", "nodes", "no"})
-_JOB_KINDS = frozenset({"", "job", "jobs", "job.batch"})
 
 
 def explain(session: Session, reference: str) -> Description | None:
@@ -46,15 +54,16 @@ def explain(session: Session, reference: str) -> Description | None:
     job = find_job(session, reference)
     if job is not None:
         return _job(session, job)
-    return _without_workload(session, kind, name)
+    return _without_workload(session, reference)
 
 
-def _without_workload(session: Session, kind: str, name: str) -> Description | None:
-    if kind in _JOB_KINDS and (obj := session.find(JOBS, name, namespace=session.namespace)) is not None:
+def _without_workload(session: Session, reference: str) -> Description | None:
+    if (obj := find_unqueued_job(session, reference)) is not None:
         facts = read_dependent_job(obj, lambda other: session.find(JOBS, other, namespace=session.namespace))
         if facts is not None:
-            return describe_job(facts, JobContextFacts(events=list(_events(session, facts, []))), session.now())
+            return describe_job(facts, JobContextFacts(events=_events(session, facts, [])), session.now())
         return _unqueued_job(session, obj)
+    kind, _, name = reference.rpartition("/")
     return None if kind else _pod(session, name) or _node(session, name)
 
 
@@ -69,11 +78,12 @@ def _job(session: Session, job: JobFacts) -> Description:
     job = with_row(job, row)
     explanation = read_explanation(row)
     others = dict(_others(session, (*explanation.waits_for, *explanation.preempts)))
-    objects = _pods_of(session, job)
+    listed = session.list(PODS, scope=job.namespace)
+    objects = [pod for pod in listed if _is_pod_of(pod, job)]
     pods = [] if job.state == PENDING else [read_pod_facts(pod, []) for pod in objects]
     nodes = dict(_nodes_of(session, {pod.node for pod in pods if pod.node}))
     problems = {name: read_node_facts(name, node, None, (), []).problems for name, node in nodes.items()}
-    events = list(_events(session, job, pods))
+    events = _events(session, job, listed)
     faults = job_faults(objects, events)
     without = (
         [] if faults else list(without_fault({pod.node: nodes.get(pod.node, {}) for pod in pods if pod.has_failed}))
@@ -94,14 +104,16 @@ def _others(session: Session, keys: tuple[str, ...]) -> Iterator[tuple[str, JobF
             yield key, read_job(workload)
 
 
-def _pods_of(session: Session, job: JobFacts) -> list[Json]:
-    return [
-        pod
-        for pod in session.list(PODS, scope=job.namespace)
-        if metadata_pairs(pod, "annotations").get(WORKLOAD_ANNOTATION) == job.workload
-        or metadata_pairs(pod, "labels").get(JOB_NAME_LABEL) == job.name != ""
-        or pod["metadata"]["name"] in job.pod_names
-    ]
+def _is_pod_of(pod: Json, job: JobFacts) -> bool:
+    """Tell whether a pod is of a job. An earlier Job of its name may have left pods that still end."""
+    if pod["metadata"]["name"] in job.pod_names:
+        return True
+    if metadata_pairs(pod, "annotations").get(WORKLOAD_ANNOTATION, "") == job.workload != "":
+        return True
+    if job.kind != JOBS.kind or metadata_pairs(pod, "labels").get(JOB_NAME_LABEL) != job.name:
+        return False
+    owners: list[Json] = pod["metadata"].get("ownerReferences") or []
+    return not job.uid or any(owner.get("uid") == job.uid for owner in owners)
 
 
 def _nodes_of(session: Session, names: Iterable[str]) -> Iterator[tuple[str, Json]]:
@@ -114,25 +126,26 @@ def _nodes_of(session: Session, names: Iterable[str]) -> Iterator[tuple[str, Jso
             yield name, node
 
 
-def _events(session: Session, job: JobFacts, pods: list[PodFacts]) -> Iterator[Json]:
-    """Yield the Events of a job, of its Workload and of its pods.
+def _events(session: Session, job: JobFacts, pods: Iterable[Json]) -> list[Json]:
+    """Return the Events of a job, of its Workload and of its pods; `pods`: those of its namespace.
 
     A deleted pod is known by the form of its name. Its Events from before the job are of an earlier job of that name.
     """
-    names = {job.name, job.workload, *(pod.name for pod in pods)}
+    is_own = {pod["metadata"]["name"]: _is_pod_of(pod, job) for pod in pods}
+    is_own |= dict.fromkeys(filter(None, (job.name, job.workload)), True)
     deleted = pod_name_pattern(job)
     try:
         events = session.list(EVENTS, scope=job.namespace)
     except Forbidden:
-        return
-    for event in events:
-        name = involved_name(event)
-        if name in names:
-            is_own = not _is_about_an_earlier_job(event, job)
-        else:
-            is_own = deleted.fullmatch(name) is not None and event_time(event) >= (job.created_at or 0.0)
-        if is_own:
-            yield event
+        return []
+    return [event for event in events if _is_event_of(event, job, is_own, deleted)]
+
+
+def _is_event_of(event: Json, job: JobFacts, is_own: Mapping[str, bool], deleted: re.Pattern[str]) -> bool:
+    name = involved_name(event)
+    if name in is_own:
+        return is_own[name] and not _is_about_an_earlier_job(event, job)
+    return deleted.fullmatch(name) is not None and event_time(event) >= (job.created_at or 0.0)
 
 
 def _is_about_an_earlier_job(event: Json, job: JobFacts) -> bool:
@@ -143,20 +156,20 @@ def _is_about_an_earlier_job(event: Json, job: JobFacts) -> bool:
 
 def _unqueued_job(session: Session, obj: Json) -> Description:
     """Return what there is to say about a Job without a Workload."""
-    metadata: Json = obj["metadata"]
-    queue = metadata_pairs(obj, "labels").get(QUEUE_LABEL, "")
-    suspended = bool(obj.get("spec", {}).get("suspend"))
-    if queue:
-        why = f"names LocalQueue {queue}, and has no Workload yet: does `zonewise controller` run?"
+    job = unqueued_job(obj)
+    if job.local_queue:
+        why = f"names LocalQueue {job.local_queue}, and has no Workload yet: does `zonewise controller` run?"
     else:
         why = "is in no queue: it has no label kueue.x-k8s.io/queue-name"
+    suspended = bool(obj.get("spec", {}).get("suspend"))
     state = "suspended" if suspended else "not suspended: its pods are created at once"
-    created = parse_time(metadata.get("creationTimestamp"))
-    job = JobFacts(metadata["namespace"], "", "Job", "batch/v1", metadata["name"], queue, PENDING, created_at=created)
-    faults = job_faults(_pods_of(session, job), _events(session, job, []))
+    if has_ended(obj):
+        state, why = "has finished", ""
+    listed = session.list(PODS, scope=job.namespace)
+    faults = job_faults([pod for pod in listed if _is_pod_of(pod, job)], _events(session, job, listed))
     failure = job_failure(obj)
     document = {
-        "namespace": metadata["namespace"], "kind": "Job", "name": metadata["name"], "message": why,
+        "namespace": job.namespace, "kind": job.kind, "name": job.name, "message": why or None,
         "failure": failure or None, "hardwareFaults": [fault.document() for fault in faults],
     }  # fmt: skip
     details = [
@@ -165,7 +178,7 @@ def _unqueued_job(session: Session, obj: Json) -> Description:
         Detail("failed", [failure], "bad"),
         Detail("fault", fault_lines(faults, session.now()), "bad"),
     ]
-    return Description(f"Job {job.namespace}/{job.name}", details, document, job.resource_name)
+    return Description(job.display_name, details, document, job.resource_name)
 
 
 def _pod(session: Session, name: str) -> Description | None:

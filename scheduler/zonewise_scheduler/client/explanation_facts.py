@@ -18,7 +18,6 @@ class ExplanationFacts(NamedTuple):
     preempts: tuple[str, ...] = ()
     start: float | None = None
     """When it could start, or is reserved to start; None: unknown."""
-    reserved: bool = False
     never_fits: bool = False
 
 
@@ -29,6 +28,5 @@ def read_explanation(row: Mapping[str, Any] | None) -> ExplanationFacts:
         tuple(map(str, explanation.get("waitsFor") or ())),
         tuple(map(str, explanation.get("preempts") or ())),
         parse_time(explanation.get("start")),
-        bool(explanation.get("reserved")),
         bool(explanation.get("neverFits")),
     )

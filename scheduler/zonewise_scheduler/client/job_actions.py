@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.kube.client import PatchKind
 from zonewise_common.kube.errors import Conflict, NotFound
-from zonewise_common.kube.resources import JOBS, PODS, WORKLOADS, Resource
-from zonewise_scheduler.client.job_facts import ADMITTED, FINISHED, HELD, RESERVED, STOPPING
-from zonewise_scheduler.client.job_reading import find_job
+from zonewise_common.kube.resources import PODS, WORKLOADS, Resource
+from zonewise_scheduler.client.job_facts import ADMITTED, FINISHED, HELD, RESERVED, STOPPING, has_ended, unqueued_job
+from zonewise_scheduler.client.job_reading import find_job, find_unqueued_job
 
 if TYPE_CHECKING:
     from zonewise_scheduler.client.job_facts import JobFacts
@@ -37,14 +37,7 @@ def cancel(session: Session, reference: str, *, dry_run: bool = False) -> Action
     job = find_job(session, reference)
     if job is None:
         return _cancel_unqueued(session, reference, dry_run=dry_run)
-    if job.state == FINISHED:
-        return ActionResult(False, f"{job.display_name} has finished: `kubectl delete` removes it", job.resource_name)
-    if not dry_run:
-        try:
-            _delete(session, job)
-        except NotFound:
-            return ActionResult(False, f"{job.display_name} does not exist any more", job.resource_name)
-    return ActionResult(True, f"{job.display_name} is cancelled{_dry(dry_run)}", job.resource_name)
+    return _finished(job) if job.state == FINISHED else _cancelled(session, job, dry_run=dry_run)
 
 
 def hold(session: Session, reference: str, *, requeue: bool = False, dry_run: bool = False) -> ActionResult:
@@ -86,22 +79,46 @@ def owner_resource(job: JobFacts) -> Resource:
 
 
 def _delete(session: Session, job: JobFacts) -> None:
-    if job.kind == PODS.kind:
-        for name in job.pod_names:
-            session.client.delete(PODS, name, namespace=job.namespace)
+    """Delete the owner of a Workload. Raises NotFound where it is gone, and Conflict where its name has another one."""
+    if job.kind != PODS.kind:
+        session.client.delete(
+            owner_resource(job), job.name, namespace=job.namespace, uid=job.uid or None, propagation="Background"
+        )
         return
-    session.client.delete(owner_resource(job), job.name, namespace=job.namespace, propagation="Background")
+    gone: NotFound | None = None
+    deleted = 0
+    for name in job.pod_names:
+        try:
+            session.client.delete(PODS, name, namespace=job.namespace)
+            deleted += 1
+        except NotFound as error:
+            gone = error
+    if gone is not None and not deleted:
+        raise gone
 
 
 def _cancel_unqueued(session: Session, reference: str, *, dry_run: bool) -> ActionResult:
     """Delete a Job without a Workload: of no queue, or one that waits for others."""
-    kind, _, name = reference.rpartition("/")
-    job = session.find(JOBS, name, namespace=session.namespace) if kind in {"", "job", "jobs", "job.batch"} else None
-    if job is None:
+    obj = find_unqueued_job(session, reference)
+    if obj is None:
         return ActionResult(False, _UNKNOWN.format(reference=reference, namespace=session.namespace))
+    job = unqueued_job(obj)
+    if has_ended(obj):
+        return _finished(job)
+    return _cancelled(session, job, dry_run=dry_run)
+
+
+def _cancelled(session: Session, job: JobFacts, *, dry_run: bool) -> ActionResult:
     if not dry_run:
-        session.client.delete(JOBS, name, namespace=session.namespace, propagation="Background")
-    return ActionResult(True, f"Job {session.namespace}/{name} is cancelled{_dry(dry_run)}", f"job.batch/{name}")
+        try:
+            _delete(session, job)
+        except (NotFound, Conflict):
+            return ActionResult(False, f"{job.display_name} does not exist any more", job.resource_name)
+    return ActionResult(True, f"{job.display_name} is cancelled{_dry(dry_run)}", job.resource_name)
+
+
+def _finished(job: JobFacts) -> ActionResult:
+    return ActionResult(False, f"{job.display_name} has finished: `kubectl delete` removes it", job.resource_name)
 
 
 def _set_active(session: Session, job: JobFacts, *, active: bool) -> bool:
@@ -115,12 +132,12 @@ def _set_active(session: Session, job: JobFacts, *, active: bool) -> bool:
 
 
 def _unknown(session: Session, reference: str) -> ActionResult:
-    name = reference.rpartition("/")[2]
-    if session.find(JOBS, name, namespace=session.namespace) is not None:
-        return ActionResult(
-            False, f"Job {session.namespace}/{name} has no Workload: it is in no queue, or waits for Jobs"
-        )
-    return ActionResult(False, _UNKNOWN.format(reference=reference, namespace=session.namespace))
+    obj = find_unqueued_job(session, reference)
+    if obj is None:
+        return ActionResult(False, _UNKNOWN.format(reference=reference, namespace=session.namespace))
+    return ActionResult(
+        False, f"{unqueued_job(obj).display_name} has no Workload: it is in no queue, or waits for Jobs"
+    )
 
 
 def _busy(reference: str) -> ActionResult:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from zonewise_common.k8s.fields import FieldReader
-from zonewise_common.kube.resources import WORKLOADS
+from zonewise_common.kube.resources import JOBS, WORKLOADS
+from zonewise_scheduler.client.job_labels import QUEUE_LABEL
 from zonewise_scheduler.client.pod_facts import pod_totals
 from zonewise_scheduler.client.time_text import format_time, parse_time
-from zonewise_scheduler.quota.api.declared_walltime import MAX_RUN_ANNOTATION, parse_walltime
+from zonewise_scheduler.quota.api.declared_walltime import workload_walltime
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,6 +24,7 @@ PENDING, HELD, RESERVED, ADMITTED, STOPPING, FINISHED = (
 """States of a job. Reserved: it has quota, and waits for admission checks. Held: its Workload is not active."""
 STATES = (ADMITTED, STOPPING, RESERVED, PENDING, HELD, FINISHED)
 """In the order of a list."""
+_WORKLOAD_KINDS = frozenset({"", "workload", "workloads", "wl", "workload.kueue.x-k8s.io"})
 HELD_REASON = "Suspended"
 """The reason of a job that is held, as in controller/status/pending_note.py."""
 
@@ -47,7 +50,7 @@ class JobFacts:
     created_at: float | None = None
     started_at: float | None = None
     walltime: float | None = None
-    """Seconds; None: none is declared."""
+    """Seconds that it may still run when it is started; None: none is declared."""
     deadline: float | None = None
     position: int | None = None
     """In its ClusterQueue, from 1 on; None: unknown, or it does not wait."""
@@ -85,11 +88,15 @@ class JobFacts:
         return f"{self.kind} {self.namespace}/{self.name}"
 
     def has_name(self, kind: str, name: str) -> bool:
-        """Tell whether it has a name, as its owner or as its Workload; `kind`: "", "job", "job.batch", "workload"."""
-        if name == self.workload and kind in {"", "workload", "wl", "workload.kueue.x-k8s.io"}:
+        """Tell whether it has a name, as its owner or as its Workload.
+
+        `kind`: "", "job", "jobs", "job.batch", "workload", in any case.
+        """
+        kind = kind.lower()
+        if name == self.workload and kind in _WORKLOAD_KINDS:
             return True
-        own = {"", self.kind.lower(), self.resource_name.partition("/")[0]}
-        return kind.lower() in own and (name == self.name or name in self.pod_names)
+        own = {"", self.kind.lower(), f"{self.kind.lower()}s", self.resource_name.partition("/")[0]}
+        return kind in own and (name == self.name or name in self.pod_names)
 
     def overrun(self, now: float) -> float:
         """Return for how many seconds it has run longer than it declares, whatever the planner expects since then."""
@@ -134,7 +141,8 @@ def read_job(workload: Mapping[str, Any], problems: list[str] | None = None) -> 
     pending = conditions.get("QuotaReserved") if state == PENDING else None
     started = conditions.get("Admitted") if state in (ADMITTED, STOPPING) else None
     started_at = None if started is None else started.time("lastTransitionTime")
-    walltime = _walltime(metadata, spec)
+    declared = workload_walltime(metadata, spec, status)
+    walltime = None if declared == inf else declared
     pod_sets = tuple(map(_pod_set, spec.children("podSets")))
     return JobFacts(
         metadata.text("namespace"),
@@ -160,11 +168,36 @@ def read_job(workload: Mapping[str, Any], problems: list[str] | None = None) -> 
     )
 
 
-def job_failure(job: Mapping[str, Any]) -> str:
+def unqueued_job(obj: Mapping[str, Any]) -> JobFacts:
+    """Return a batch/v1 Job that has no Workload."""
+    metadata = FieldReader(obj, "", []).child("metadata")
+    return JobFacts(
+        metadata.text("namespace"),
+        "",
+        JOBS.kind,
+        JOBS.api_version,
+        metadata.text("name"),
+        metadata.pairs("labels").get(QUEUE_LABEL, ""),
+        PENDING,
+        created_at=metadata.time("creationTimestamp"),
+        uid=metadata.text("uid"),
+    )
+
+
+def has_ended(obj: Mapping[str, Any]) -> bool:
+    """Tell whether a batch/v1 Job has succeeded or failed."""
+    return bool({"Complete", "Failed"} & _true_conditions(obj).keys())
+
+
+def job_failure(obj: Mapping[str, Any]) -> str:
     """Return why a batch/v1 Job has failed: reason and message of its condition Failed; "": it has not."""
-    conditions = FieldReader(job, "", []).child("status").children("conditions")
-    failed = [one for one in conditions if one.text("type") == "Failed" and one.text("status") == "True"]
-    return ": ".join(filter(None, (failed[0].text("reason"), failed[0].text("message")))) if failed else ""
+    failed = _true_conditions(obj).get("Failed")
+    return ": ".join(filter(None, (failed.text("reason"), failed.text("message")))) if failed else ""
+
+
+def _true_conditions(obj: Mapping[str, Any]) -> dict[str, FieldReader]:
+    conditions = FieldReader(obj, "", []).child("status").children("conditions")
+    return {entry.text("type"): entry for entry in conditions if entry.text("status") == "True"}
 
 
 def with_row(job: JobFacts, row: Mapping[str, Any] | None) -> JobFacts:
@@ -187,7 +220,7 @@ def with_row(job: JobFacts, row: Mapping[str, Any] | None) -> JobFacts:
     if row.get("state") == STOPPING and job.state in (RESERVED, ADMITTED):
         known = replace(known, state=STOPPING)
     if job.state == PENDING and row.get("message"):
-        known = replace(known, reason=str(row.get("reason")), message=str(row.get("message")))
+        known = replace(known, reason=str(row.get("reason") or ""), message=str(row.get("message")))
     return known
 
 
@@ -236,15 +269,6 @@ def _owner(metadata: FieldReader) -> tuple[str, str, str, tuple[str, ...], str]:
         return "Pod", "v1", pods[0] if len(pods) == 1 else name, pods, ""
     owner = next((each for each in owners if each.flag("controller", default=False)), owners[0])
     return owner.text("kind"), owner.text("apiVersion"), owner.text("name"), (), owner.text("uid")
-
-
-def _walltime(metadata: FieldReader, spec: FieldReader) -> float | None:
-    declared = spec.count("maximumExecutionTimeSeconds")
-    try:
-        annotated = parse_walltime(metadata.pairs("annotations").get(MAX_RUN_ANNOTATION, ""))
-    except ValueError:
-        return declared
-    return annotated if declared is None else min(annotated, declared)
 
 
 def _pod_set(reader: FieldReader) -> tuple[str, int, Mapping[str, int]]:

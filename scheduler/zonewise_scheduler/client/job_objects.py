@@ -56,7 +56,7 @@ def summary(request: JobRequest) -> str:
     """Return what a job asks for: "4 pods, each 8 cpu, 64Gi memory, 2 nvidia.com/gpu"."""
     pods, array = _completions(request), request.array
     at_once = f", {array.limit} at once" if array is not None and array.limit < pods else ""
-    amounts = ", ".join(f"{amount} {name}" for name, amount in _requests(request).items())
+    amounts = ", ".join(f"{amount} {name}" for name, amount in pod_requests(request).items())
     return pods_text(pods, amounts, at_once)
 
 
@@ -115,7 +115,7 @@ def _template(request: JobRequest) -> Json:
     if request.ssh_keys:
         mounts.append({"name": "ssh", "mountPath": SSH_MOUNT, "readOnly": True})
         volumes.append({"name": "ssh", "secret": {"secretName": request.ssh_keys, "defaultMode": 0o400}})
-    requests = _requests(request)
+    requests = pod_requests(request)
     container: Json = {
         "name": "main",
         "image": request.image,
@@ -139,8 +139,9 @@ def _template(request: JobRequest) -> Json:
     return template
 
 
-def _requests(request: JobRequest) -> Json:
-    requests: Json = {"cpu": str(request.cpus)}
+def pod_requests(request: JobRequest) -> dict[str, str]:
+    """Return the quantities that each pod requests, by resource."""
+    requests = {"cpu": str(request.cpus)}
     if request.memory is not None:
         requests["memory"] = format_binary_quantity(request.memory)
     return requests | {name: str(number) for name, number in request.devices.items()}

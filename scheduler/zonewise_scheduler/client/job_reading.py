@@ -13,11 +13,12 @@ from zonewise_scheduler.client.session import metadata_pairs
 from zonewise_scheduler.quota.api.job_dependency import DEPENDENCY_ANNOTATION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Set
 
     from zonewise_scheduler.client.job_facts import JobFacts
     from zonewise_scheduler.client.session import Json, Session
 
+_JOB_KINDS = frozenset({"", "job", "jobs", "job.batch"})
 MISSING = "Positions and forecasts are missing, since the controller's read API is out of reach: {reason}"
 
 
@@ -43,18 +44,20 @@ def read_jobs(session: Session, *, everywhere: bool = False) -> tuple[list[JobFa
         notes.append(MISSING.format(reason=error))
     problems: list[str] = []
     jobs = [with_row(job, rows.get(job.key)) for job in (read_job(workload, problems) for workload in workloads)]
-    return sorted_jobs([*jobs, *_dependent_jobs(session, scope)]), [*notes, *problems]
+    dependent = _dependent_jobs(session, scope, {job.uid for job in jobs})
+    return sorted_jobs([*jobs, *dependent]), [*notes, *problems]
 
 
-def _dependent_jobs(session: Session, scope: str | None) -> Iterator[JobFacts]:
-    """Yield the jobs that wait for others, and so have no Workload."""
+def _dependent_jobs(session: Session, scope: str | None, queued: Set[str]) -> Iterator[JobFacts]:
+    """Yield the jobs that wait for others, and so have no Workload; `queued`: the UIDs of those that have one."""
     try:
         jobs = session.list(JOBS, scope=scope)
     except Forbidden:
         return
     by_name = {(job["metadata"]["namespace"], job["metadata"]["name"]): job for job in jobs}
     for (namespace, _), job in by_name.items():
-        if job.get("spec", {}).get("suspend") and metadata_pairs(job, "annotations").get(DEPENDENCY_ANNOTATION):
+        is_dependent = bool(metadata_pairs(job, "annotations").get(DEPENDENCY_ANNOTATION))
+        if is_dependent and job.get("spec", {}).get("suspend") and job["metadata"].get("uid") not in queued:
             facts = read_dependent_job(job, lambda name, namespace=namespace: by_name.get((namespace, name)))
             if facts is not None:
                 yield facts
@@ -101,8 +104,16 @@ def find_job(session: Session, reference: str) -> JobFacts | None:
 
     Of several, as Jobs that were created again, one that has not finished wins, and then the newest. Raises KubeError.
     """
-    kind, slash, name = reference.rpartition("/")
-    del slash
+    kind, _, name = reference.rpartition("/")
     jobs = [read_job(workload) for workload in session.list(WORKLOADS, scope=session.namespace)]
     matching = [job for job in jobs if job.has_name(kind, name)]
     return max(matching, key=lambda job: (job.state != FINISHED, job.created_at or 0.0), default=None)
+
+
+def find_unqueued_job(session: Session, reference: str) -> Json | None:
+    """Return the Job of a name such as "train" or "job/train", of which find_job() knows nothing; None: there is none.
+
+    Such a Job has no Workload: it is in no queue, or waits for others. Raises KubeError.
+    """
+    kind, _, name = reference.rpartition("/")
+    return session.find(JOBS, name, namespace=session.namespace) if kind.lower() in _JOB_KINDS else None

@@ -68,10 +68,10 @@ def job_request(options: Namespace, script_path: str, environ: Mapping[str, str]
     if not image:
         raise CommandError("no image: name the container image by --image or $ZONEWISE_IMAGE")
     cpus = (options.cpus_per_task or 1) * tasks
-    devices = _devices(options, pods, tasks)
+    devices = pod_devices(options, pods, tasks)
     gpus = devices.get(options.gpu_resource, 0)
     return JobRequest(
-        _job_name(options, script_path),
+        _job_name(options, script_path, pods),
         image,
         options.partition or environ.get("ZONEWISE_QUEUE", "") or "default",
         pods,
@@ -111,7 +111,8 @@ def _pods_and_tasks(options: Namespace) -> tuple[int, int]:
     return nodes, each
 
 
-def _devices(options: Namespace, pods: int, tasks: int) -> dict[str, int]:
+def pod_devices(options: Namespace, pods: int, tasks: int) -> dict[str, int]:
+    """Return the devices of each pod, by resource; `tasks`: of each pod. Raises CommandError."""
     devices: dict[str, int] = {}
     named_devices: Mapping[str, int] = options.gres or {}
     for name, number in named_devices.items():
@@ -148,7 +149,7 @@ def _memory(options: Namespace, cpus: int, gpus: int) -> int | None:
     return options.mem_per_gpu * gpus if options.mem_per_gpu is not None else options.mem
 
 
-def _job_name(options: Namespace, script_path: str) -> str:
+def _job_name(options: Namespace, script_path: str, pods: int) -> str:
     """Return a name that a Job can have, of -J or of the script: "My_Job.sh" becomes "my-job"."""
     text: str = options.job_name or _PATH_SUFFIX.sub("", script_path.replace("\\", "/").rpartition("/")[2])
     if script_path == "-" and not options.job_name:
@@ -156,6 +157,8 @@ def _job_name(options: Namespace, script_path: str) -> str:
     name = re.sub(r"-{2,}", "-", re.sub(r"[^a-z0-9-]", "-", text.lower()))[:MAX_NAME].strip("-")
     if not _NAME.fullmatch(name):
         raise CommandError(f"{text!r} makes no name of a Job: name it by -J")
+    if pods > 1 and name[0].isdecimal():  # apimachinery pkg/util/validation IsDNS1035Label
+        raise CommandError(f"{text!r}: the name of a job with several pods begins with a letter: name it by -J")
     return name
 
 

@@ -27,6 +27,7 @@ Json = dict[str, Any]
 
 CPU, MEMORY = "cpu", "memory"
 _COMMON = frozenset({CPU, MEMORY, "pods", "ephemeral-storage"})
+_READY = "Ready"
 _GPU_NAMES = ("gpu", "dcu", "npu", "gaudi", "mig")
 
 
@@ -53,22 +54,25 @@ class NodeAvailability(NamedTuple):
     schedulable: bool = True
     """Whether its spec.unschedulable is false."""
     allocatable: Mapping[str, int] = {}
-    requested: Mapping[str, int] = {}
-    """By the pods that are bound to it."""
+    requested: Mapping[str, int] | None = {}
+    """By the pods that are bound to it; None: these are not known."""
     zones: tuple[ZoneFacts, ...] | None = None
     """None: it has no NodeResourceTopology."""
     policy: str = ""
     """Of the Topology Manager, with its scope: "single-numa-node/container"."""
     problems: tuple[str, ...] = ()
     """Conditions of the Node that are not as they should be, with their messages."""
-    pods: tuple[PodFacts, ...] = ()
+    pods: tuple[PodFacts, ...] | None = ()
+    """Those that are bound to it and run; None: they may not be listed."""
     holdings: Mapping[str, Holdings] = {}
     """What pods hold exclusively, by holdings_key()."""
 
     def free(self, resource: str) -> int | None:
-        """Return what is left of a resource for pods of any kind; None: it has none of it."""
+        """Return what is left of a resource for pods of any kind; None: it has none of it, or it is unknown."""
         total = self.allocatable.get(resource)
-        return None if total is None else max(0, total - self.requested.get(resource, 0))
+        if total is None or self.requested is None:
+            return None
+        return max(0, total - self.requested.get(resource, 0))
 
     def held_by(self, pod: PodFacts) -> Holdings | None:
         """Return what a pod holds exclusively; None: nothing, or the report does not say."""
@@ -89,9 +93,9 @@ def is_gpu(resource: str) -> bool:
 
 
 def free_gpus(node: NodeAvailability) -> int | None:
-    """Return the free GPUs of a node, of all kinds together; None: it has none."""
+    """Return the free GPUs of a node, of all kinds together; None: it has none, or it is unknown."""
     amounts = [node.free(name) or 0 for name in node.devices if is_gpu(name)]
-    return sum(amounts) if amounts else None
+    return sum(amounts) if amounts and node.requested is not None else None
 
 
 def zone_gpus(zone: ZoneFacts) -> int | None:
@@ -120,36 +124,48 @@ def read_node_facts(
     name: str,
     node: Mapping[str, Any] | None,
     report: Mapping[str, Any] | None,
-    pods: Sequence[PodFacts],
+    pods: Sequence[PodFacts] | None,
     problems: list[str],
 ) -> NodeAvailability:
-    """Return a node; `report`: its NodeResourceTopology. A damaged field is a problem."""
+    """Return a node; `report`: its NodeResourceTopology; `pods`: None where they are not known.
+
+    A damaged field is a problem.
+    """
     reader = FieldReader(node or {}, "", problems)
     status = reader.child("status")
     conditions = {entry.text("type"): entry for entry in status.children("conditions")}
-    ready = conditions.get("Ready")
-    bound = tuple(pod for pod in pods if pod.node == name and pod.holds_resources)
-    requested: dict[str, int] = {"pods": len(bound)}
-    for pod in bound:
-        for resource, amount in pod.requests.items():
-            requested[resource] = requested.get(resource, 0) + amount
+    ready = conditions.get(_READY)
+    bound = None if pods is None else tuple(pod for pod in pods if pod.node == name and pod.holds_resources)
     facts = NodeAvailability(
         name,
         None if ready is None else ready.text("status") == "True",
         not reader.child("spec").flag("unschedulable", default=False),
         status.amounts("allocatable", resource_value),
-        requested,
+        None if bound is None else _requested(bound),
         problems=tuple(_condition_problems(conditions)),
         pods=bound,
     )
     return facts if report is None else _with_report(facts, report, problems)
 
 
+def _requested(pods: Sequence[PodFacts]) -> dict[str, int]:
+    requested: dict[str, int] = {"pods": len(pods)}
+    for pod in pods:
+        for resource, amount in pod.requests.items():
+            requested[resource] = requested.get(resource, 0) + amount
+    return requested
+
+
 def _condition_problems(conditions: Mapping[str, FieldReader]) -> Iterable[str]:
-    """Yield the conditions that are bad: Ready is not True; any other is True (MemoryPressure, or a hardware fault)."""
+    """Yield the conditions that are bad.
+
+    Those that say that something is ready are bad unless they are True: Ready, and others such as NetworkingReady. Any
+    other is bad while it is True (MemoryPressure, or a hardware fault).
+    """
     for name, condition in conditions.items():
-        if (condition.text("status") == "True") == (name != "Ready"):
-            words = [name if name != "Ready" else "not Ready", condition.text("reason"), condition.text("message")]
+        is_readiness = name.endswith(_READY)
+        if (condition.text("status") == "True") != is_readiness:
+            words = [f"not {name}" if is_readiness else name, condition.text("reason"), condition.text("message")]
             yield ": ".join(filter(None, words))
 
 

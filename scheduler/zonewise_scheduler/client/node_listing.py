@@ -20,7 +20,7 @@ from zonewise_scheduler.client.node_facts import (
 from zonewise_scheduler.quota.api.amount import amount_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from zonewise_scheduler.client.node_facts import NodeAvailability, ZoneFacts
 
@@ -43,6 +43,8 @@ COLUMNS = (
     Column("DEVICES FREE", wide=True),
     Column("POLICY", wide=True),
 )
+UNKNOWN = "?"
+"""In a cell whose value is not known; an empty cell has no value."""
 _GIB = 1 << 30
 
 
@@ -71,17 +73,18 @@ def share_text(share: float | None) -> str:
 
 def _node_rows(node: NodeAvailability, *, zones: bool) -> Iterator[list[str | Cell]]:
     share = _share(node)
+    cpus, memory, gpus, pods = _free_texts([node])
     yield [
         Cell(node.name, "bold"),
         "",
-        _cpus(node.free(CPU)),
+        cpus,
         _cpus(node.allocatable.get(CPU)),
-        memory_text(node.free(MEMORY)),
+        memory,
         memory_text(node.allocatable.get(MEMORY)),
-        _count(free_gpus(node)),
+        gpus,
         _count(_all_gpus(node)),
         _block_text([node]),
-        str(len(node.pods)),
+        pods,
         _status(node),
         Cell(share_text(share), "warning" if share is not None and share < 0.5 else ""),
         "",
@@ -116,27 +119,42 @@ def _zone_row(zone: ZoneFacts) -> list[str | Cell]:
 
 
 def _total_row(nodes: Sequence[NodeAvailability]) -> list[str | Cell]:
-    def total(amounts: Iterator[int | None]) -> int:
-        return sum(amount or 0 for amount in amounts)
-
-    gpus = total(_all_gpus(node) for node in nodes)
+    cpus, memory, gpus, pods = _free_texts(nodes)
     return [
         Cell(f"{len(nodes)} nodes", "bold"),
         "",
-        _cpus(total(node.free(CPU) for node in nodes)),
-        _cpus(total(node.allocatable.get(CPU) for node in nodes)),
-        memory_text(total(node.free(MEMORY) for node in nodes)),
-        memory_text(total(node.allocatable.get(MEMORY) for node in nodes)),
-        str(total(free_gpus(node) for node in nodes)) if gpus else "",
-        str(gpus) if gpus else "",
+        cpus,
+        _cpus(_total(node.allocatable.get(CPU) for node in nodes)),
+        memory,
+        memory_text(_total(node.allocatable.get(MEMORY) for node in nodes)),
+        gpus,
+        _count(_total(map(_all_gpus, nodes))),
         _block_text(nodes),
-        str(sum(len(node.pods) for node in nodes)),
+        pods,
         "",
         "",
         "",
         "",
         "",
     ]
+
+
+def _free_texts(nodes: Sequence[NodeAvailability]) -> tuple[str, str, str, str]:
+    """Return the free CPUs, memory and GPUs of nodes together, and the number of their pods."""
+    if any(node.requested is None for node in nodes):
+        return UNKNOWN, UNKNOWN, UNKNOWN if any(map(_all_gpus, nodes)) else "", UNKNOWN
+    return (
+        _cpus(_total(node.free(CPU) for node in nodes)),
+        memory_text(_total(node.free(MEMORY) for node in nodes)),
+        _count(_total(map(free_gpus, nodes))),
+        str(sum(len(node.pods or ()) for node in nodes)),
+    )
+
+
+def _total(amounts: Iterable[int | None]) -> int | None:
+    """Return the sum of the amounts that there are; None: there are none."""
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if known else None
 
 
 def _block_text(nodes: Sequence[NodeAvailability]) -> str:
@@ -160,8 +178,7 @@ def _share(node: NodeAvailability) -> float | None:
 
 
 def _all_gpus(node: NodeAvailability) -> int | None:
-    amounts = [node.allocatable[name] for name in node.devices if is_gpu(name) and name in node.allocatable]
-    return sum(amounts) if amounts else None
+    return _total(node.allocatable.get(name) for name in node.devices if is_gpu(name))
 
 
 def _status(node: NodeAvailability) -> Cell:
@@ -189,15 +206,15 @@ def _devices(amounts: Iterator[tuple[str, int | None]]) -> str:
 
 
 def _document(node: NodeAvailability) -> Json:
-    names = list(node.allocatable)
+    free = {name: node.free(name) for name in node.allocatable}
     return {
         "name": node.name,
         "ready": node.ready,
         "schedulable": node.schedulable,
         "problems": list(node.problems),
-        "allocatable": {name: amount_text(name, node.allocatable[name]) for name in names},
-        "free": {name: amount_text(name, node.free(name) or 0) for name in names},
-        "pods": len(node.pods),
+        "allocatable": {name: amount_text(name, amount) for name, amount in node.allocatable.items()},
+        "free": {name: None if amount is None else amount_text(name, amount) for name, amount in free.items()},
+        "pods": None if node.pods is None else len(node.pods),
         "policy": node.policy or None,
         "largestBlock": dict(zip(("cpus", "gpus"), _largest_block([node]), strict=True)),
         "largestShare": _share(node),

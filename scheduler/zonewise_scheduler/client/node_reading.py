@@ -25,30 +25,31 @@ def read_nodes(
     notes: list[str] = []
     objects = [node for node in session.list(NODES, label_selector=selector) if not names or _name(node) in names]
     reports = _listed(session, notes, NODE_RESOURCE_TOPOLOGIES, "zones")
-    by_node = {_name(report): report for report in reports}
+    by_node = {_name(report): report for report in reports or ()}
     problems: list[str] = []
-    pods_by_node: dict[str, list[PodFacts]] = {}
     field_selector = f"spec.nodeName={next(iter(names))}" if len(names) == 1 else ""
-    for obj in _listed(session, notes, PODS, "what pods request", field_selector):
-        pod = read_pod_facts(obj, problems)
+    pods = _listed(session, notes, PODS, "what pods request", field_selector)
+    pods_by_node: dict[str, list[PodFacts]] = {}
+    for pod in (read_pod_facts(obj, problems) for obj in pods or ()):
         pods_by_node.setdefault(pod.node, []).append(pod)
     nodes = [
-        read_node_facts(name, node, by_node.get(name), pods_by_node.get(name, ()), problems)
+        read_node_facts(name, node, by_node.get(name), None if pods is None else pods_by_node.get(name, ()), problems)
         for name, node in sorted((_name(node), node) for node in objects)
     ]
-    if nodes and all(node.zones is None for node in nodes) and not any("zones" in note for note in notes):
+    if nodes and reports is not None and all(node.zones is None for node in nodes):
         notes.append("Zones are missing: no node has a NodeResourceTopology. Does the agent run?")
     return nodes, [*notes, *problems]
 
 
 def _listed(
     session: Session, notes: list[str], resource: Resource, missing: str, field_selector: str = ""
-) -> list[Json]:
+) -> list[Json] | None:
+    """Return the objects of a kind; None, and a note, where they may not be listed."""
     try:
         return session.list(resource, field_selector=field_selector)
     except Forbidden as error:
         notes.append(f"Not known: {missing}: {error.message}")
-        return []
+        return None
 
 
 def _name(obj: Json) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from zonewise_common.cli.output_format import Listing
 from zonewise_common.cli.table import Cell, Column, make_table
 from zonewise_scheduler.client.job_facts import ADMITTED, HELD, PENDING, STOPPING
-from zonewise_scheduler.client.node_listing import memory_text
+from zonewise_scheduler.client.node_listing import UNKNOWN, memory_text
 from zonewise_scheduler.client.time_text import format_time, short_duration, time_until
 from zonewise_scheduler.quota.api.amount import UNLIMITED, amount_text
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from zonewise_scheduler.client.queue_facts import FlavorUsage, QueueFacts
 
 _SIZES = frozenset({"memory", "ephemeral-storage"})
-UNKNOWN = "?"
-"""In a cell whose value is not known; an empty cell has no value."""
 _STATE_STYLES = {ADMITTED: "good", HELD: "dim", STOPPING: "warning", PENDING: ""}
 
 

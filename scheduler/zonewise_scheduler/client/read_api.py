@@ -82,7 +82,10 @@ class ReadApi:
     @classmethod
     def at(cls, url: str, token: str = "") -> ReadApi:
         """Return the read API at a URL. Raises CommandError for a text that is none."""
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError as error:
+            raise CommandError(f"--server: {url!r}: {error}") from error
         if parts.scheme not in {"http", "https"} or not parts.netloc:
             raise CommandError(f"--server: {url!r} is no URL, such as http://127.0.0.1:9821")
         if token and parts.scheme == "http" and parts.hostname != "localhost" and not is_loopback(parts.hostname or ""):

@@ -86,25 +86,25 @@ def add_sbatch_options(parser: ArgumentParser, *, namespace: bool = False) -> No
     add("-J", "--job-name", metavar="NAME", help="default: the name of the script")
     add("-p", "--partition", "--queue", metavar="QUEUE", help="the LocalQueue (default: $ZONEWISE_QUEUE, else "
         "`default`)")  # fmt: skip
-    add("-N", "--nodes", type=_checked(parse_nodes), metavar="NUMBER", help="pods, each on a node or a part of one "
+    add("-N", "--nodes", type=checked(parse_nodes), metavar="NUMBER", help="pods, each on a node or a part of one "
         "(default: 1)")  # fmt: skip
-    add(*([] if namespace else ["-n"]), "--ntasks", type=_checked(parse_count), metavar="NUMBER", help="tasks of all "
+    add(*([] if namespace else ["-n"]), "--ntasks", type=checked(parse_count), metavar="NUMBER", help="tasks of all "
         "pods together; without -N and --ntasks-per-node each is a pod")  # fmt: skip
     if namespace:
         add("-n", action=_TasksOrNamespace, metavar="NUMBER|NAME", help="a number: --ntasks; a name: --namespace")
-    add("--ntasks-per-node", type=_checked(parse_count), metavar="NUMBER", help="tasks of each pod (default: 1)")
-    add("-c", "--cpus-per-task", type=_checked(parse_count), metavar="NUMBER", help="CPUs of each task (default: 1)")
-    add("--mem", type=_checked(parse_memory), metavar="SIZE", help="memory of each pod: 64G, 512M, 4096 (MiB)")
-    add("--mem-per-cpu", type=_checked(parse_memory), metavar="SIZE", help="memory of each CPU of a pod")
-    add("--mem-per-gpu", type=_checked(parse_memory), metavar="SIZE", help="memory of each GPU of a pod")
-    add("-G", "--gpus", type=_checked(parse_gpus), metavar="NUMBER", help="GPUs of all pods together")
-    add("--gpus-per-node", type=_checked(parse_gpus), metavar="NUMBER", help="GPUs of each pod")
-    add("--gpus-per-task", type=_checked(parse_gpus), metavar="NUMBER", help="GPUs of each task")
-    add("--gres", type=_checked(parse_gres), metavar="NAME:NUMBER,...", help="devices of each pod: gpu:8, rdma/hca:1")
-    add("-t", "--time", type=_checked(_time_limit), metavar="TIME", help="the job is ended after it: 2h, 90 (minutes), "
+    add("--ntasks-per-node", type=checked(parse_count), metavar="NUMBER", help="tasks of each pod (default: 1)")
+    add("-c", "--cpus-per-task", type=checked(parse_count), metavar="NUMBER", help="CPUs of each task (default: 1)")
+    add("--mem", type=checked(parse_memory), metavar="SIZE", help="memory of each pod: 64G, 512M, 4096 (MiB)")
+    add("--mem-per-cpu", type=checked(parse_memory), metavar="SIZE", help="memory of each CPU of a pod")
+    add("--mem-per-gpu", type=checked(parse_memory), metavar="SIZE", help="memory of each GPU of a pod")
+    add("-G", "--gpus", type=checked(parse_gpus), metavar="NUMBER", help="GPUs of all pods together")
+    add("--gpus-per-node", type=checked(parse_gpus), metavar="NUMBER", help="GPUs of each pod")
+    add("--gpus-per-task", type=checked(parse_gpus), metavar="NUMBER", help="GPUs of each task")
+    add("--gres", type=checked(parse_gres), metavar="NAME:NUMBER,...", help="devices of each pod: gpu:8, rdma/hca:1")
+    add("-t", "--time", type=checked(_time_limit), metavar="TIME", help="the job is ended after it: 2h, 90 (minutes), "
         "1:30:00, 1-12 (days-hours)")  # fmt: skip
-    add("-a", "--array", type=_checked(parse_array), metavar="INDEXES", help="one pod for each: 0-15, 1,3,5-7, 0-99%%8")
-    add("-d", "--dependency", type=_checked(_dependency), metavar="afterok:JOB", help="queue it once these Jobs have "
+    add("-a", "--array", type=checked(parse_array), metavar="INDEXES", help="one pod for each: 0-15, 1,3,5-7, 0-99%%8")
+    add("-d", "--dependency", type=checked(_dependency), metavar="afterok:JOB", help="queue it once these Jobs have "
         "succeeded; also afterany, afternotok")  # fmt: skip
     add("-D", "--chdir", metavar="PATH", help="the working directory in the container")
     add("--output-file", metavar="FILE", help="standard output and error go there, in the container; %%x: job name, "
@@ -208,11 +208,13 @@ def _dependency(text: str) -> str:
     return text
 
 
-def _checked(parse: Callable[[str], T]) -> Callable[[str], T]:
-    def checked(text: str) -> T:
+def checked(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """Return a type for argparse: it raises ArgumentTypeError with the message of a ValueError."""
+
+    def argument(text: str) -> T:
         try:
             return parse(text)
         except ValueError as error:
             raise ArgumentTypeError(str(error)) from error
 
-    return checked
+    return argument

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from zonewise_common.cli.command import CommandError
@@ -37,26 +38,34 @@ def submit(
             "`zonewise queue` lists them"
         )
     _check_dependencies(session, request, note)
-    request, job = _create_job(session, request, script)
-    others = [_owned(obj, job) for obj in job_objects(request, script)[:-1]]
-    try:
-        created = [session.client.create(_RESOURCES[obj["kind"]], obj, namespace=session.namespace) for obj in others]
-    except KubeError:
-        session.client.delete(JOBS, request.name, namespace=session.namespace, propagation="Background")
-        raise
-    return request, [*created, job]
-
-
-def _create_job(session: Session, request: JobRequest, script: str) -> tuple[JobRequest, Json]:
     base = request.name
     for number in range(1, _MAX_ATTEMPTS):
         suffix = f"-{number}" if number > 1 else ""
-        request = request._replace(name=f"{base[: MAX_NAME - len(suffix)].rstrip('-')}{suffix}")
-        try:
-            return request, session.client.create(JOBS, job_objects(request, script)[-1], namespace=session.namespace)
-        except AlreadyExists:
-            continue
+        named = request._replace(name=f"{base[: MAX_NAME - len(suffix)].rstrip('-')}{suffix}")
+        with contextlib.suppress(AlreadyExists):
+            return named, _create(session, job_objects(named, script))
     raise CommandError(f"there are {_MAX_ATTEMPTS} Jobs {base}-NUMBER already: name it by -J")
+
+
+def _create(session: Session, objects: list[Json]) -> list[Json]:
+    """Create all objects or none, and return them. Raises AlreadyExists where one of them has that name, and KubeError.
+
+    Those of a Job that was deleted a moment ago still have their names.
+    """
+    *others, job = objects
+    job = session.client.create(JOBS, job, namespace=session.namespace)
+    try:
+        created = [
+            session.client.create(_RESOURCES[obj["kind"]], _owned(obj, job), namespace=session.namespace)
+            for obj in others
+        ]
+    except KubeError:
+        metadata = job["metadata"]
+        session.client.delete(
+            JOBS, metadata["name"], namespace=session.namespace, uid=metadata["uid"], propagation="Background"
+        )
+        raise
+    return [*created, job]
 
 
 def _check_dependencies(session: Session, request: JobRequest, note: Callable[[str], object]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
+
+from zonewise_common.k8s.dates import utc_date
 
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 _DAY = 86_400.0
@@ -20,8 +22,8 @@ def parse_time(value: object) -> float | None:
 
 
 def format_time(seconds: float | None) -> str | None:
-    """Return a time of RFC 3339 in UTC; None: unknown."""
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """Return a time of RFC 3339 in UTC, the last one for later ones; None: unknown."""
+    return None if seconds is None else utc_date(seconds).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def short_duration(seconds: float | None) -> str:
@@ -48,4 +50,4 @@ def time_until(time: float | None, now: float) -> str:
 def clock_text(time: float, now: float) -> str:
     """Return "14:20 UTC", and with its date where it is a day away or more: "2026-11-23 14:20 UTC"."""
     pattern = "%H:%M UTC" if abs(time - now) < _DAY else "%Y-%m-%d %H:%M UTC"
-    return datetime.fromtimestamp(time, UTC).strftime(pattern)
+    return utc_date(time).strftime(pattern)

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import os
 import time
-from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
 from zonewise_common.cli.command import Command, CommandError
 from zonewise_common.cli.output import STANDARD_OUTPUT, write
 from zonewise_common.cli.output_format import JSON, TABLE, YAML, add_output_arguments
 from zonewise_common.cli.terminal import stdout_terminal
-from zonewise_scheduler.client.sbatch_values import parse_memory, parse_time_limit
+from zonewise_scheduler.client.job_request import GPU, JobRequest, pod_devices
+from zonewise_scheduler.client.sbatch_options import checked
+from zonewise_scheduler.client.sbatch_values import parse_gpus, parse_memory, parse_time_limit
 from zonewise_scheduler.client.session import add_cluster_arguments, open_session
 from zonewise_scheduler.commands.arguments import count
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Mapping
 
     from zonewise_scheduler.client.session import Json
 
 _NO_START = 1
-_GPU = "nvidia.com/gpu"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -36,11 +37,19 @@ def add_arguments(parser: ArgumentParser) -> None:
         "else `default`)")  # fmt: skip
     add("-N", "--pods", "--nodes", type=count, default=1, metavar="NUMBER", help="how many, all at once (default: 1)")
     add("-c", "--cpus", type=count, default=1, metavar="NUMBER", help="CPUs of each pod (default: 1)")
-    add("--mem", type=_memory, default=None, metavar="SIZE", help="memory of each pod: 64G, 512M, 4096 (MiB)")
-    add("--gpus", type=count, default=None, metavar="NUMBER", help="GPUs of each pod")
-    add("--gpu-resource", metavar="NAME", default=_GPU, help=f"what --gpus asks for (default: {_GPU})")
-    add("-t", "--time", type=_time_limit, default=None, metavar="TIME", help="its walltime: 2h, 90 (minutes), 1:30:00, "
-        "1-12 (days-hours)")  # fmt: skip
+    add(
+        "--mem",
+        type=checked(parse_memory),
+        default=None,
+        metavar="SIZE",
+        help="memory of each pod: 64G, 512M, 4096 (MiB)",
+    )
+    add("-G", "--gpus", type=checked(parse_gpus), metavar="NUMBER", help="GPUs of all pods together")
+    add("--gpus-per-node", type=checked(parse_gpus), metavar="NUMBER", help="GPUs of each pod")
+    add("--gpu-resource", metavar="NAME", default=GPU, help=f"what --gpus asks for (default: {GPU})")
+    parser.set_defaults(gres=None, gpus_per_task=None)  # pod_devices() reads those of `zonewise submit`
+    add("-t", "--time", type=checked(parse_time_limit), default=None, metavar="TIME", help="its walltime: 2h, 90 "
+        "(minutes), 1:30:00, 1-12 (days-hours)")  # fmt: skip
     add("--priority", type=int, default=0, metavar="NUMBER", help="default: 0")
     add("--topology", metavar="LABEL", default="", help="all pods in one domain of this level of the queue's Topology")
     add_output_arguments(parser, (TABLE, JSON, YAML))
@@ -50,21 +59,24 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     """Print when it would start. Raises CommandError."""
     terminal = stdout_terminal(arguments.color)
+    request = _request(arguments)
     with open_session(arguments) as session:
         from zonewise_common.kube.errors import NotFound
         from zonewise_scheduler.client.describe_forecast import describe_forecast
         from zonewise_scheduler.client.description import render_description
+        from zonewise_scheduler.client.job_objects import pod_requests, summary
         from zonewise_scheduler.client.read_api import ReadApiUnavailable
         from zonewise_scheduler.client.time_text import parse_time
 
         try:
-            answer = session.read_api.get("/api/v1/forecast", _query(arguments, session.namespace))
+            query = _query(arguments, session.namespace, request, pod_requests(request))
+            answer = session.read_api.get("/api/v1/forecast", query)
         except NotFound as error:
             raise CommandError("the controller makes no forecasts: it is older than this command") from error
         except ReadApiUnavailable as error:
             raise CommandError(f"a forecast needs the controller's read API: {error}") from error
     now = parse_time(answer.get("at"))  # by the controller's clock, as the forecast is
-    description, is_known = describe_forecast(answer, _asked(arguments), time.time() if now is None else now)
+    description, is_known = describe_forecast(answer, summary(request), time.time() if now is None else now)
     write(render_description(description, arguments.output, terminal), STANDARD_OUTPUT)
     return 0 if is_known else _NO_START
 
@@ -72,43 +84,28 @@ def run(arguments: Namespace) -> int:
 COMMAND = Command("forecast when a job would start, without submitting it", add_arguments, run)
 
 
-def _query(arguments: Namespace, namespace: str) -> Json:
+def _request(arguments: Namespace) -> JobRequest:
+    """Return what the job asks for. Raises CommandError."""
+    return JobRequest(
+        "",
+        "",
+        arguments.queue or os.environ.get("ZONEWISE_QUEUE", "") or "default",
+        arguments.pods,
+        cpus=arguments.cpus,
+        memory=arguments.mem,
+        devices=pod_devices(arguments, arguments.pods, 1),
+        walltime=arguments.time,
+        topology=arguments.topology,
+    )
+
+
+def _query(arguments: Namespace, namespace: str, request: JobRequest, requests: Mapping[str, str]) -> Json:
     return {
         "namespace": namespace,
-        "queue": arguments.queue or os.environ.get("ZONEWISE_QUEUE", "") or "default",
-        "pods": arguments.pods,
-        "requests": ",".join(f"{name}={amount}" for name, amount in _requests(arguments).items()),
-        "walltime": "" if arguments.time is None else f"{max(1, round(arguments.time))}s",
+        "queue": request.queue,
+        "pods": request.pods,
+        "requests": ",".join(f"{name}={amount}" for name, amount in requests.items()),
+        "walltime": "" if request.walltime is None else f"{max(1, round(request.walltime))}s",
         "priority": arguments.priority,
-        "topology": arguments.topology,
+        "topology": request.topology,
     }
-
-
-def _requests(arguments: Namespace) -> dict[str, str]:
-    from zonewise_common.k8s.quantity import format_binary_quantity
-
-    requests = {"cpu": str(arguments.cpus)}
-    if arguments.mem is not None:
-        requests["memory"] = format_binary_quantity(arguments.mem)
-    return requests | ({} if arguments.gpus is None else {arguments.gpu_resource: str(arguments.gpus)})
-
-
-def _asked(arguments: Namespace) -> str:
-    from zonewise_scheduler.client.job_objects import pods_text
-
-    amounts = ", ".join(f"{amount} {name}" for name, amount in _requests(arguments).items())
-    return pods_text(arguments.pods, amounts)
-
-
-def _memory(text: str) -> int:
-    try:
-        return parse_memory(text)
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from error
-
-
-def _time_limit(text: str) -> float | None:
-    try:
-        return parse_time_limit(text)
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from error

@@ -5,30 +5,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise_common.cli.command import Command
-from zonewise_scheduler.client.action_output import add_action_arguments, print_results
-from zonewise_scheduler.client.session import open_session
+from zonewise_scheduler.client.action_output import act_on_jobs, add_action_arguments
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
+    from zonewise_scheduler.client.job_actions import ActionResult
+    from zonewise_scheduler.client.session import Session
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.epilog = (
-        "Status 0: none is held any more; 1: some are, and standard error has the reasons; 2: unusable arguments, or "
-        "no API server."
-    )
-    add_action_arguments(parser)
+    add_action_arguments(parser, done="none is held any more", not_done="some are")
 
 
 def run(arguments: Namespace) -> int:
     """Change each job. Raises CommandError."""
-    with open_session(arguments) as session:
+
+    def act(session: Session, name: str) -> ActionResult:
         from zonewise_scheduler.client.job_actions import release
 
-        return print_results(
-            (release(session, name, dry_run=arguments.dry_run) for name in arguments.jobs), arguments.output
-        )
+        return release(session, name, dry_run=arguments.dry_run)
+
+    return act_on_jobs(arguments, act)
 
 
 COMMAND = Command("release held jobs: they are queued again", add_arguments, run)

@@ -36,8 +36,8 @@ THREADS = 8
 """Requests at once. An API server binds a pod in a few milliseconds."""
 RETRY_PERIOD = 0.5
 """Seconds before a request without a definite response is repeated; doubled each time."""
-MAX_RETRY_PERIOD = 8.0
-"""Seconds."""
+MAX_RETRY_PERIOD = 4.0
+"""Seconds: once the API server is back, no pod waits longer."""
 GIVE_UP = 90.0
 """Seconds after which such a pod is left to kube-scheduler; less than the default of assumeTimeout."""
 

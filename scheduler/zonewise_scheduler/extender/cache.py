@@ -23,7 +23,7 @@ from zonewise_scheduler.extender.placing.unit_placer import PassResult, UnitPlac
 from zonewise_scheduler.extender.state.cluster_state import ClusterState
 from zonewise_scheduler.extender.tables import diagnosis
 from zonewise_scheduler.extender.tables.judging_budget import FILTER_SECONDS, JudgingBudget
-from zonewise_scheduler.extender.tables.rejections import BINDING, POD_GROUP, RejectionCache
+from zonewise_scheduler.extender.tables.rejections import BINDING, GONE, POD_GROUP, RejectionCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,13 +116,16 @@ class ExtenderCache:
     ) -> ScheduleResult:
         """Assume a pod on the best candidate that admits it. An earlier assumption of the same pod is forgotten.
 
-        A pod that is bound, or is being bound, stays where it is. `daemon_set`: the pod belongs to a DaemonSet.
+        A pod that is bound, or is being bound, stays where it is; one that was deleted gets no node. `daemon_set`: the
+        pod belongs to a DaemonSet.
         """
         with self._judging:
             with self._state.lock:
-                node = self._state.bindings.node(pod.uid)
+                node, is_gone = self._state.bindings.node(pod.uid), self._state.is_gone(pod.uid)
             if node:
                 return self._keep(pod, node, candidates)
+            if is_gone:
+                return ScheduleResult("", None, self._rejections.fail_all("the pod was deleted", GONE, candidates))
             self._state.forget(pod.uid)
             self._placer.refresh()
             result = self._select(pod, candidates, daemon_set=daemon_set)

@@ -5,6 +5,8 @@ findNodesThatFitPod). Zones become free a moment after such an event: the kubele
 the agent reports it. kube-scheduler does not watch that report, so the pod would wait for the flush after five minutes.
 The requeuer therefore sets a condition on the pod. With queueing hints (on since Kubernetes 1.32) any change of a pod
 is an event for it.
+
+While the API server is away, the pods that are due stay so: the cache names each only once, until its backoff is over.
 """
 
 from __future__ import annotations
@@ -14,7 +16,14 @@ import threading
 from typing import TYPE_CHECKING
 
 from zonewise_common.kube.client import PatchKind
-from zonewise_common.kube.errors import Conflict, KubeError, NotFound
+from zonewise_common.kube.errors import (
+    Conflict,
+    KubeError,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    TransportError,
+)
 from zonewise_common.kube.events import timestamp, utc_now
 from zonewise_common.kube.resources import PODS
 
@@ -30,6 +39,8 @@ CONDITION = "zonewise.dev/ZonesFree"
 """Type of the condition of a pod."""
 PERIOD = 0.25
 """Seconds between looks for pods to requeue."""
+RETRY_PERIOD = 1.0
+"""Seconds after a request without a definite response."""
 _STOP_TIMEOUT = 1.0
 """Seconds for which the thread may take to stop; one that waits for an API server is then left behind."""
 
@@ -41,6 +52,7 @@ class Requeuer:
         self._client = client
         self._cache = cache
         self._metrics = metrics
+        self._due: list[PendingPod] = []
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="requeue", daemon=True)
 
@@ -52,14 +64,17 @@ class Requeuer:
         self._thread.join(_STOP_TIMEOUT)
 
     def _run(self) -> None:
-        while not self._stopping.wait(PERIOD):
+        while not self._stopping.wait(RETRY_PERIOD if self._due else PERIOD):
             try:
-                for pod in self._cache.pods_to_requeue():
-                    self._requeue(pod)
+                self._due = self._due or self._cache.pods_to_requeue()
+                while self._due and not self._stopping.is_set() and self._requeue(self._due[0]):
+                    del self._due[0]
             except Exception:  # a bug must not end the loop
                 log.exception("requeueing pods failed")
+                self._due = self._due[1:]
 
-    def _requeue(self, pod: PendingPod) -> None:
+    def _requeue(self, pod: PendingPod) -> bool:
+        """Requeue a pod, if it still exists; return False where the request is to be repeated."""
         now = timestamp(utc_now())
         condition = {
             "type": CONDITION,
@@ -77,9 +92,10 @@ class Requeuer:
             )
         except (NotFound, Conflict):  # the pod was deleted, or created again under its name
             self._cache.drop_pod(pod.uid)
-            return
         except KubeError as error:
             log.warning("pod=%s/%s cannot be requeued: %s", pod.namespace, pod.name, error)
-            return
-        self._metrics.count_requeued()
-        log.debug("pod=%s/%s requeued", pod.namespace, pod.name)
+            return not isinstance(error, (TransportError, ServerError, TooManyRequests))
+        else:
+            self._metrics.count_requeued()
+            log.debug("pod=%s/%s requeued", pod.namespace, pod.name)
+        return True

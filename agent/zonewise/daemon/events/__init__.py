@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from zonewise.daemon.events.reasons import Reason
+from zonewise.daemon.events.reasons import MACHINE_UNCHANGED, Reason
 
-__all__ = ["Reason"]
+__all__ = ["MACHINE_UNCHANGED", "Reason"]

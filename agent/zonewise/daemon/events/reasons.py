@@ -39,3 +39,9 @@ class Reason(StrEnum):
     """The agent's own settings, or SIGHUP."""
     STOP = "stop"
     """SIGTERM or SIGINT."""
+
+
+MACHINE_UNCHANGED = frozenset(
+    {Reason.STATE, Reason.PODS, Reason.POLL, Reason.DEVICES, Reason.SOCKET, Reason.RETRY, Reason.RULES}
+)
+"""Reasons that say nothing about the machine, so that neither it nor its health is read again."""

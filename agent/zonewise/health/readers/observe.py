@@ -28,6 +28,11 @@ def drives_gpus(machine: Machine) -> bool:
     return any(gpu.driver == _DRIVER for gpu in machine.gpus)
 
 
+def read_boot_id(files: Files) -> str:
+    """Return the id of the boot; empty where it cannot be read."""
+    return Reader(files).text(_BOOT_ID) or ""
+
+
 def observe(
     files: Files,
     machine: Machine,
@@ -47,12 +52,16 @@ def observe(
     netdevs = ((nic.name, nic.address or "") for nic in machine.nics if nic.name in nics and nic.presence == "netdev")
     gpus = gpu_readings(facts)
     memory = read_memory(read)
-    silent = {"pci"} if on_bus is None and expected else set[str]()
-    if drives_gpus(machine) and gpus is None:
-        silent.add("nvml")
+    cpus, memory_total = read_cpus(read, machine), meminfo_bytes(read, "MemTotal")
+    silence = {
+        "pci": on_bus is None and bool(expected),
+        "nvml": drives_gpus(machine) and gpus is None,
+        "memory": memory_total is None,
+        "cpu": cpus.online is None,
+    }
     return HardwareObservation(
         now,
-        read.text(_BOOT_ID) or "",
+        read_boot_id(files),
         gpus,
         None if on_bus is None else on_bus & expected,
         gpu_addresses,
@@ -61,8 +70,8 @@ def observe(
         read_ports(read, [device.name for device in rdma if device.address not in functions]),
         read_nics(read, netdevs),
         memory,
-        read_cpus(read, machine),
-        meminfo_bytes(read, "MemTotal"),
+        cpus,
+        memory_total,
         events,
-        frozenset(silent),
+        frozenset(reader for reader, is_silent in silence.items() if is_silent),
     )

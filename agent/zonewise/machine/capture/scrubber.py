@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from zonewise.machine.capture.identifiers import Identifiers, any_word
 from zonewise.machine.capture.smbios_scrubber import without_serials
+from zonewise.machine.kernel_log import CAPTURED as CAPTURED_LOG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,8 +22,11 @@ if TYPE_CHECKING:
 
 _HOST_FILES = ("proc/sys/kernel/hostname", "proc/sys/kernel/domainname", "etc/hostname")
 _COMMAND_LINE = "proc/cmdline"
-_KERNEL_LOG = "zonewise/kernel.log"
-_PROCESS_NAMES = re.compile(r"(?<=\bname=)[^,\n]+|(?<=Sending SIGBUS to )[^\n]+?(?=:\d)")
+_PRIVATE_LOG_WORDS = re.compile(
+    r"(?<=\bname=)[^,\n]+|(?<=Sending SIGBUS to )[^\n]+?(?=:\d)|(?<=\bPPIN: )\w+|(?<=[Ss]erial [Nn]umber: )[^\n]+"
+)
+"""Names of processes; the inventory number of a processor (kernel arch/x86/kernel/cpu/mce/core.c); serial numbers of
+GPU boards, by NVIDIA's driver, and of PCI Express devices (kernel drivers/firmware/efi/cper.c)."""
 _MODULES = "proc/modules"
 _REMOVED = "removed"
 
@@ -142,8 +146,8 @@ def _reduced(path: str, content: bytes) -> bytes:
     if "sys/firmware/dmi/" in path:
         return without_serials(content)
     text = _decoded(content)
-    if path == _KERNEL_LOG:
-        text = _PROCESS_NAMES.sub(_REMOVED, text)
+    if path == CAPTURED_LOG:
+        text = _PRIVATE_LOG_WORDS.sub(_REMOVED, text)
     return _SERIAL_LINES.sub(rf"\g<name>\g<between>{_REMOVED}", text).encode("latin-1")
 
 

@@ -6,6 +6,7 @@ none.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.machine.nvml.backend import GPU_IS_LOST, NvmlBackend, NvmlError
@@ -29,7 +30,12 @@ class NvmlXid(NamedTuple):
     code: int
 
 
-def watch_xids(backend: NvmlBackend, report: Callable[[NvmlXid], None], stopped: Callable[[], bool]) -> None:
+def watch_xids(
+    backend: NvmlBackend,
+    report: Callable[[NvmlXid], None],
+    stopped: Callable[[], bool],
+    pause: Callable[[float], object] = time.sleep,
+) -> None:
     """Report XIDs until stopped, which is looked at after each wait. Raises NvmlError where there can be no events."""
     backend.start()
     events = backend.call("nvmlEventSetCreate")
@@ -41,9 +47,11 @@ def watch_xids(backend: NvmlBackend, report: Callable[[NvmlXid], None], stopped:
         try:
             event = backend.call("nvmlEventSetWait", events, WAIT)
         except NvmlError as error:
-            if error.code in (TIMEOUT, GPU_IS_LOST):
-                continue
-            raise
+            if error.code == GPU_IS_LOST:
+                pause(WAIT / 1000)  # every further wait fails at once; other GPUs may have events still
+            elif error.code != TIMEOUT:
+                raise
+            continue
         xid = _xid(event)
         if xid is not None:
             report(xid)

@@ -244,9 +244,17 @@ def _links(questions: _Queries, handle: object) -> Iterator[NvmlLink]:
 
 
 def _link_errors(questions: _Queries, handle: object) -> int | None:
-    """Return the errors of all links; what a GPU does not count is left out."""
-    counts = [questions.number("nvlink_errors", "nvmlDeviceGetFieldValues", handle, field) for field in _NVLINK_ERRORS]
-    known = [count for count in counts if count is not None]
+    """Return the errors of all links; what a GPU does not count is left out.
+
+    None where a count could not be read now: a smaller sum would look like a reset.
+    """
+    known: list[int] = []
+    for field in _NVLINK_ERRORS:
+        count = questions.number("nvlink_errors", "nvmlDeviceGetFieldValues", handle, field)
+        if count is not None:
+            known.append(count)
+        elif questions.last_error is not None and not questions.last_error.is_absence:
+            return None
     if known:
         questions.absent.pop("nvlink_errors", None)
     return sum(known) if known else None

@@ -6,10 +6,10 @@ and to the minute, so that a message stays true while nothing happens.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise_common.k8s.dates import utc_date
 from zonewise_scheduler.backfill.explain_message import UNKNOWN_TIME, explanation_message
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def latest_time(time: float, now: float) -> str:
 def clock_time(time: float, now: float) -> str:
     """Return "14:20 UTC", and with its date where it is a day away or more: "2026-11-23 14:20 UTC"."""
     pattern = "%H:%M UTC" if abs(time - now) < _DAY else "%Y-%m-%d %H:%M UTC"
-    return datetime.fromtimestamp(time, UTC).strftime(pattern)
+    return utc_date(time).strftime(pattern)
 
 
 def _without_amounts(explanation: Explanation) -> Explanation:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from zonewise_common.k8s.dates import utc_date
 from zonewise_common.k8s.fields import FieldReader
 from zonewise_common.k8s.tolerant import sound_object, sound_objects
 from zonewise_common.kube.events import timestamp
@@ -28,8 +28,8 @@ class Condition(NamedTuple):
 
 
 def api_time(seconds: float) -> str:
-    """Return a time in seconds since 1970 as the API has it, to the second."""
-    return timestamp(datetime.fromtimestamp(int(seconds), UTC))
+    """Return a time in seconds since 1970 as the API has it, to the second; the last one that it has for later ones."""
+    return timestamp(utc_date(seconds))
 
 
 def conditions_of(workload: Mapping[str, object]) -> Iterator[Mapping[str, Any]]:

@@ -87,6 +87,11 @@ class DisruptionBudgets:
         """Tell whether all budgets are known."""
         return self._served in {Served.YES, Served.NO}
 
+    @property
+    def are_forbidden(self) -> bool:
+        """Tell whether the extender may not read budgets."""
+        return self._served is Served.FORBIDDEN
+
     def set_served(self, served: Served) -> None:
         """Note whether the API server serves budgets; where it does not, or denies them, none is left."""
         with self._lock:

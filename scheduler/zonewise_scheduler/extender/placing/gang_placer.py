@@ -12,6 +12,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.extender.placing.placer import PodPlacement
+from zonewise_scheduler.extender.state.gang_members import MemberState
 from zonewise_scheduler.extender.tables import diagnosis
 from zonewise_scheduler.nodes.assumed.types import BLOCKED_BY_ASSUMED
 from zonewise_scheduler.nodes.gang.member_placement import UnplacedMember, place_members
@@ -103,6 +104,8 @@ class GangPlacer:
                 outcome = self._place_members(table, unit, excluded, limits, causes=causes)
             if isinstance(outcome, GangDiagnosis):
                 return GangRejection(_message(unit, outcome, lasting=lasting), lasting)
+            if not self._are_waiting(outcome):
+                return GangRejection(f"{unit.group.key} does not fit: its pods have changed meanwhile", lasting=False)
             placements = self._assume_all(unit, outcome, limits, now)
             if placements is not None:
                 return placements
@@ -144,6 +147,11 @@ class GangPlacer:
             excluded_rows = outside | {row for row in rows if row is not None}
             members.append(UnplacedMember(pod.uid, pod.name, pod.shape, waiting.spec.constraints, excluded_rows))
         return members
+
+    def _are_waiting(self, placed: Sequence[PlacedMember]) -> bool:
+        """Tell whether all members still wait: without one that was deleted meanwhile, the others may be too few."""
+        with self._state.lock:
+            return all(self._state.gangs.state(uid) is MemberState.WAITING for uid, _, _ in placed)
 
     def _assume_all(
         self, unit: GangUnit, placed: Sequence[PlacedMember], limits: Limits, now: float

@@ -173,11 +173,10 @@ class GangScheduler:
         self._held = {uid: held for uid, held in self._held.items() if uid in assumed}
         expired = [held for held in self._held.values() if now >= held.until]
         for held in expired:
-            if held.exact:
-                del self._held[held.placement.pod.uid]
-                self._bind(held.placement)
-            else:
+            if not held.exact:
                 self._release(held.key)
+            elif self._held.pop(held.placement.pod.uid, None) is not None:  # not released with its gang
+                self._bind(held.placement)
         self._forget_old()
 
     # --- private

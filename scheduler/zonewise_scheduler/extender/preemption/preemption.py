@@ -160,8 +160,11 @@ class Preemption:
                     log.exception("pod=%s/%s preemption failed", offer.preemptor.namespace, offer.preemptor.name)
 
     def _due_offers(self) -> list[_Offer]:
-        """Take the offers whose grace is over, the most important pod first."""
+        """Take the offers whose grace is over, the most important pod first; drop all where preemption is off."""
         if not self._budgets.are_known:
+            if self._budgets.are_forbidden:
+                with self._lock:
+                    self._offers.clear()
             return []
         now = time.monotonic()
         with self._lock:

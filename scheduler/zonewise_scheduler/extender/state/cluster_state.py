@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 NODE_FILTER = "NodeFilter"
 """A reason beside those of the ledger: the node as a whole has too little left, or a host port is in use."""
+GONE_FOR = 10.0
+"""Seconds for which a deleted pod is known as such: kube-scheduler may filter it once more, since it learns later."""
 
 
 class StateChanges(NamedTuple):
@@ -75,6 +77,7 @@ class ClusterState:
         self.nominated = NominatedPods(self.ledger, self.infos, self.running, self.waiting)
         self._reports = NodeReports()
         self._reported: set[str] = set()
+        self._gone: dict[str, float] = {}  # by UID: when a pod was deleted
 
     # --- events
 
@@ -140,9 +143,11 @@ class ClusterState:
         if pod is not None:
             self._drop(pod.uid)
             self.ledger.remove_pod(pod.uid, now)
+            self._gone[pod.uid] = now
 
     def _add_pod(self, pod: ObservedPod, now: float) -> Misprediction | None:
         """Apply the present state of a pod; return its misprediction, if any."""
+        self._gone.pop(pod.uid, None)
         if pod.node or pod.terminal:
             self.end_nomination(pod.uid)
             self.unschedulable.remove(pod.uid)
@@ -238,6 +243,7 @@ class ClusterState:
                 self._update_member(uid)  # the ledger's timeout may have ended its assumption
             self.bindings.expire(now)
             self._reported.update(self.nominated.expire(now))
+            self._gone = {uid: at for uid, at in self._gone.items() if now < at + GONE_FOR}
 
     def assume(
         self, pod: PendingPod, node: str, constraints: Constraints | None = None, *, allow_unreported: bool = False
@@ -299,6 +305,10 @@ class ClusterState:
         """Return the verdict predicted for an assumed pod; None where the pod is not assumed."""
         with self.lock:
             return self.ledger.predicted_verdict(uid)
+
+    def is_gone(self, uid: str) -> bool:
+        """Tell whether a pod was deleted lately; the caller holds the lock."""
+        return uid in self._gone
 
     def node_of(self, uid: str) -> str:
         """Return the node on which a pod is assumed or bound; empty: none."""

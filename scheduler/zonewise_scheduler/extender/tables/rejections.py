@@ -14,6 +14,8 @@ POD_GROUP = RejectionCause("PodGroup")
 """The pod waits for others of its gang."""
 BINDING = RejectionCause("Binding")
 """The pod is being bound to a node that is no candidate."""
+GONE = RejectionCause("Gone")
+"""The pod was deleted."""
 _MAX_SHAPES = 128
 """A result of 5,000 nodes is about 1.5 MB, its JSON included."""
 _MAX_MESSAGES = 32

@@ -10,6 +10,11 @@ import pytest
 
 from support.command_line import run, run_rejected
 from zonewise.cli import main
+from zonewise.health.readers.observe import read_boot_id
+from zonewise.health.state import HealthState, encode_state
+from zonewise.machine import kernel_log
+from zonewise.machine.files import LIVE_ROOT, DirectoryFiles
+from zonewise.machine.kernel_log import KernelLog
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,3 +94,14 @@ def test_what_cannot_be_used_is_named(server: str, tmp_path: Path, capsys: pytes
     assert "is no state of the agent" in run_rejected(capsys, "health", "--root", server, "--state", str(wrong))
     assert "No such file" in run_rejected(capsys, "health", "--root", server, "--state", "/no/such/file")
     assert "no such file" in run_rejected(capsys, "health", "--root", "/no/such/place")
+
+
+def test_records_of_a_new_boot_count_although_their_numbers_are_small(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, state = tmp_path / "kmsg", tmp_path / "health.json"
+    log.write_text("4,5,1000000,-;NVRM: Xid (PCI:0000:13:00): 79, pid=7, GPU has fallen off the bus.\n")
+    monkeypatch.setattr(kernel_log, "KernelLog", lambda: KernelLog(str(log)))
+    for boot, known in (("of-yesterday", False), (read_boot_id(DirectoryFiles(LIVE_ROOT)), True)):
+        state.write_bytes(encode_state(HealthState(boot, sequence=900)))
+        assert ("xid-79" in _status(capsys, "--state", str(state))[1]) is not known

@@ -17,6 +17,7 @@ from zonewise.kubelet.types import Allocatable, ContainerDevices, ContainerResou
 from zonewise.machine.discover import discover
 from zonewise.machine.files import MemoryFiles
 from zonewise.machine.kernel_log import KernelLog
+from zonewise.machine.nvml.backend import DRIVER_NOT_LOADED, NvmlError
 from zonewise.machine.nvml.queries import collect_nvml
 from zonewise_common.service.options import SettingsError
 from zonewise_sandbox.nvml import NvmlDevice, SimulatedNvml
@@ -168,6 +169,30 @@ def test_a_failed_gpu_is_withheld_where_that_is_configured(node: Node) -> None:
     (devices,) = node.monitor.without_failed(machine, allocatable).devices
     assert devices.ids == ("GPU-2::0",)
     assert node.monitor.device_health() == {FIRST: "failed: row-remapping-failed (hardware)"}
+
+
+def test_a_baseline_that_cannot_be_learned_is_told_once(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+    node.nvml = SimulatedNvml([], {}, NvmlError(DRIVER_NOT_LOADED))
+    node.check()
+    node.check(after=60.0)
+    assert "no baseline" not in caplog.text  # NVML may have been asked for the first time just now
+    for _ in range(3):
+        node.check(after=400.0)
+    assert caplog.text.count("no baseline is learned") == 1
+    assert "nvml cannot be read; make it readable for the agent, or set health.baselineFile" in caplog.text
+
+
+def test_a_flood_of_events_is_written_now_and_then(node: Node) -> None:
+    versions: set[int] = set()
+    for _ in range(20):
+        node.print("NVRM: Xid (PCI:0000:13:00): 31, pid=7, name=python, Ch 00000008")
+        node.check(reasons=HEALTH, after=0.4)
+        versions.add(os.stat(node.state_file).st_mtime_ns)
+    assert node.monitor.faults[0].occurrences == 20
+    assert len(versions) == 1
+    node.restart()
+    node.check()
+    assert node.monitor.faults[0].occurrences == 20
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"\0" * 100, None])

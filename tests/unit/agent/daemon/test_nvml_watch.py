@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from support.waiting import eventually
@@ -27,7 +29,9 @@ def test_facts_and_events_wake_the_loop_until_it_is_closed() -> None:
         stopped.wait()
         report(EVENT)  # too late
 
-    watch = NvmlWatch(lambda: next(queries, NvmlFacts(driver_version="2")), 3600.0, wakes.release, events)
+    watch = NvmlWatch(
+        lambda: next(queries, NvmlFacts(driver_version="2")), 3600.0, wakes.release, events, min_interval=0.0
+    )
     assert watch.facts is None
     watch.start()
     watch.start()
@@ -40,6 +44,35 @@ def test_facts_and_events_wake_the_loop_until_it_is_closed() -> None:
     assert watch.facts == NvmlFacts(driver_version="2")
     watch.close()
     assert not wakes.acquire(blocking=False)
+
+
+def test_a_flood_of_events_causes_few_queries() -> None:
+    starts: list[float] = []
+    watch = NvmlWatch(lambda: _noted(starts), 3600.0, lambda: None, min_interval=0.05)
+    watch.start()
+    eventually(lambda: _asked_again(watch) and len(starts) >= 4)
+    watch.close()
+    assert min(after - before for before, after in itertools.pairwise(starts)) >= 0.05
+
+
+def test_a_query_that_raises_makes_the_facts_unknown() -> None:
+    results = iter([NvmlFacts(driver_version="1")])
+    watch = NvmlWatch(lambda: next(results), 3600.0, lambda: None, min_interval=0.0)
+    watch.start()
+    eventually(lambda: watch.facts == NvmlFacts(driver_version="1"))
+    watch.query_soon()
+    eventually(lambda: watch.facts is not None and watch.facts.problem is not None)
+    watch.close()
+
+
+def _noted(starts: list[float]) -> NvmlFacts:
+    starts.append(time.monotonic())
+    return NvmlFacts()
+
+
+def _asked_again(watch: NvmlWatch) -> bool:
+    watch.query_soon()
+    return True
 
 
 def test_lines_of_the_child_are_events() -> None:

@@ -1,11 +1,17 @@
-"""Names of workloads behind names of pods."""
+"""Who held a device when, with any number of pods on one GPU; and names of workloads behind names of pods."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from zonewise.health.holders import workload_name
-from zonewise.health.types import PodName
+from zonewise.health.holders import MAX_HOLDERS, Holders, holders_at, observe_holders, workload_name
+from zonewise.health.types import GPU, MAX_PODS, DeviceId, PodName
+
+DEVICE = DeviceId(GPU, "0000:3b:00.0")
+SHARED = frozenset(range(3 * MAX_HOLDERS))
+"""The pods of a GPU that is shared in time."""
 
 
 @pytest.mark.parametrize(
@@ -17,3 +23,20 @@ from zonewise.health.types import PodName
 )  # fmt: skip
 def test_what_controllers_append_is_left_out(pod: str, workload: str) -> None:
     assert workload_name(PodName("ns", pod)) == f"ns/{workload}"
+
+
+@given(st.lists(st.one_of(st.just(SHARED), st.frozensets(st.sampled_from(sorted(SHARED)))), max_size=6))
+def test_a_holder_is_the_same_as_long_as_it_holds(steps: list[frozenset[int]]) -> None:
+    holders: Holders = {}
+    for number, step in enumerate(steps, 1):
+        now, before = 60.0 * number, {holder.pod: holder for holder in holders.get(DEVICE, ()) if holder.until is None}
+        held = {DEVICE: [PodName("team", f"pod-{i}") for i in step]}
+        holders = observe_holders(holders, held, now, now - 60.0)
+        assert observe_holders(holders, held, now, now) == holders
+        known = holders.get(DEVICE, ())
+        running = {holder.pod: holder for holder in known if holder.until is None}
+        assert len(known) <= 2 * MAX_HOLDERS
+        assert len(running) == min(len(step), MAX_HOLDERS)
+        for pod in before.keys() & held[DEVICE]:
+            assert running[pod] == before[pod]
+        assert len(holders_at(holders, DEVICE, now)) >= min(len(step), MAX_PODS)

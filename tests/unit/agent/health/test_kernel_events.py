@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from zonewise.health.event_rules import event_sign
 from zonewise.health.kernel_events import device_events
+from zonewise.health.types import Severity
 from zonewise.machine.kernel_log import parse_records
 
 LINES = [
@@ -24,6 +25,8 @@ LINES = [
      "gpu 0000:3b:00.0", "pcie-uncorrected"),
     ("pcieport 0000:3a:00.0: AER: PCIe Bus Error: severity=Uncorrected (Non-Fatal), type=Transaction Layer",
      "node pci 0000:3a:00.0", "pcie-uncorrected"),
+    ("nvidia 0000:3b:00.0: AER: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Transaction Layer, (Receiver ID)",
+     "gpu 0000:3b:00.0", "pcie-uncorrected"),
     ("mlx5_core 0000:5e:00.0: poll_health:817: device's health compromised - reached miss count",
      "nic 0000:5e:00.0", "nic-firmware"),
     ("Memory failure: 0x1f3a5: recovery action for dirty LRU page: Recovered", "memory", "memory-failure"),
@@ -43,8 +46,17 @@ def test_a_line_is_an_event_of_a_device(line: str, device: str, rule: str) -> No
         assert sign.evidence == (line,)
 
 
+@pytest.mark.parametrize("word", ["Uncorrected", "Uncorrectable"])
+@pytest.mark.parametrize(("kind", "severity"), [("Fatal", Severity.FAILED), ("Non-Fatal", Severity.DEGRADED)])
+def test_old_and_new_kernels_say_whether_an_error_is_fatal(word: str, kind: str, severity: Severity) -> None:
+    line = f"nvidia 0000:3b:00.0: AER: PCIe Bus Error: severity={word} ({kind}), type=Transaction Layer"
+    (event,) = device_events(parse_records(line, None))
+    assert event_sign(event, 1.0).severity is severity
+
+
 @pytest.mark.parametrize("line", [
     "NVRM: GPU at PCI:0000:3b:00: GPU-8f3d", "NVRM: loading NVIDIA UNIX Open Kernel Module",
+    "nvidia 0000:3b:00.0: AER: PCIe Bus Error: severity=Correctable, type=Physical Layer, (Receiver ID)",
     "pcieport 0000:3a:00.0: AER: Corrected error received: 0000:3b:00.0", "usb 1-1: new device", "", ";",
 ])  # fmt: skip
 def test_other_lines_are_none(line: str) -> None:

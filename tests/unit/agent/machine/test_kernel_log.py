@@ -44,6 +44,21 @@ def test_a_live_log_is_read_once(tmp_path: Path) -> None:
         log.close()
 
 
+def test_a_read_that_ends_within_a_line_splits_no_record(tmp_path: Path) -> None:
+    path = tmp_path / "kernel.log"
+    lines = [f"6,{number},2500000,-;{XID}\n" for number in range(300)]
+    path.write_text("".join(lines)[:-10])
+    log = KernelLog(str(path), started_at=lambda: 100.0)
+    try:
+        before = log.read_all()
+        with path.open("a") as file:
+            file.write("".join(lines)[-10:])
+        assert [*before, *log.read_all()] == [LogRecord(number, 102.5, XID) for number in range(300)]
+        assert len(before) == 299
+    finally:
+        log.close()
+
+
 def test_an_absent_log_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         KernelLog(str(tmp_path / "none"))

@@ -7,6 +7,8 @@ import re
 import pytest
 
 from support.health_stories import FIRST, FIRST_GPU, POD, Story, gpu, xid
+from zonewise.health.kernel_events import device_events
+from zonewise.machine.kernel_log import LogRecord
 from zonewise.objects.hardware_faults import (
     device_health,
     event_message,
@@ -47,6 +49,20 @@ def test_who_is_at_fault_decides_the_condition(code: int, status: str | None, on
     if condition is not None:
         assert condition.reason == f"XID{code}"
         assert re.search(rf"gpu {FIRST}\); verdict \w+; at 2023-11-\S+Z", condition.message)
+
+
+@pytest.mark.parametrize(("line", "type_"), [
+    ("pcieport 0000:3a:00.0: AER: PCIe Bus Error: severity=Uncorrectable (Fatal), type=X", "FabricLinkDegraded"),
+    ("nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 12028, Fatal, Link 32", "FabricLinkDegraded"),
+    ("nvidia 0000:3b:00.0: AER: PCIe Bus Error: severity=Uncorrectable (Fatal), type=X", "GPUHardwareFault"),
+    ("mlx5_core 0000:5e:00.0: poll_health:817: device's health compromised", "FabricLinkDegraded"),
+    ("Memory failure: 0x1f3a5: recovery action for dirty LRU page: Recovered", "MemoryHardwareFault"),
+])  # fmt: skip
+def test_the_device_decides_the_condition_of_the_node(line: str, type_: str) -> None:
+    told = Story()
+    told.observe(events=tuple(device_events([LogRecord(None, told.now, line)])))
+    statuses = {condition.type: condition.status for condition in node_conditions(told.state.active)}
+    assert statuses == {name: str(name == type_) for name in NODE_CONDITIONS}
 
 
 def test_the_event_says_what_is_known() -> None:

@@ -9,7 +9,7 @@ import pytest
 from support.clock import Clock
 from support.health_stories import FIRST_GPU, POD, Story, xid
 from zonewise.publish.fault_publisher import EVENT_INTERVAL, HEARTBEAT, FaultPublisher, FaultWrites
-from zonewise_common.kube.errors import NotFound
+from zonewise_common.kube.errors import Conflict, NotFound
 
 if TYPE_CHECKING:
     from zonewise_common.kube.resources import Resource
@@ -43,7 +43,7 @@ class Recorder:
     def patch(self, resource: Resource, name: str, patch: Any, **more: Any) -> dict[str, Any]:
         self.writes.append((resource.plural, more.get("subresource", ""), patch))
         self.taints = patch.get("spec", {}).get("taints", self.taints)
-        return {}
+        return self.get(resource, name)
 
 
 @pytest.fixture
@@ -116,3 +116,30 @@ def test_the_taint_is_off_unless_asked_for(client: Recorder) -> None:
     assert client.writes[-1][2]["metadata"] == {"resourceVersion": "7"}
     FaultPublisher(client, NODE, taint=True).publish(())
     assert client.writes[-1][1] == "status"  # there was no taint to remove
+
+
+def test_a_taint_that_another_client_removed_is_back_at_the_next_heartbeat(client: Recorder) -> None:
+    clock, story = Clock(), hit()
+    publisher = FaultPublisher(client, NODE, taint=True, clock=clock)
+    publisher.publish(story.state.active)
+    client.taints = []  # such as with a Node that was deleted and registered again
+    clock.now += HEARTBEAT
+    assert publisher.publish(story.state.active) == FaultWrites(node=2)
+    assert [taint["key"] for taint in client.taints] == ["zonewise.dev/hardware-fault"]
+
+
+def test_a_taint_that_could_not_be_written_is_tried_again(client: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    publisher, story = FaultPublisher(client, NODE, taint=True, clock=Clock()), hit()
+    patch = client.patch
+
+    def refuse_taints(resource: Resource, name: str, body: Any, **more: Any) -> dict[str, Any]:
+        if "spec" in body:
+            raise Conflict(409, "Conflict", "the Node has changed")
+        return patch(resource, name, body, **more)
+
+    monkeypatch.setattr(client, "patch", refuse_taints)
+    with pytest.raises(Conflict):
+        publisher.publish(story.state.active)
+    monkeypatch.undo()
+    assert publisher.publish(story.state.active).node == 1
+    assert "zonewise.dev/hardware-fault" in {taint["key"] for taint in client.taints}

@@ -31,6 +31,11 @@ def test_a_table() -> None:
     )  # fmt: skip
 
 
+def test_texts_of_others_reach_no_terminal_as_commands() -> None:
+    text = render_table(make_table((Column("A"), Column("B")), [["x\x1b[2J", Cell("y\nz", "bad")]]), Terminal())
+    assert text == "A        B\nx^[[2J   y z\n"
+
+
 def test_wide_has_more_columns() -> None:
     assert render_table(TABLE, Terminal(width=40), wide=True).splitlines()[:2] == [
         "NAME    PODS   NODE     REASON",

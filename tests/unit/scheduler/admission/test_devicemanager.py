@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import combinations
-from typing import NamedTuple
+from itertools import combinations, product
+from math import comb, prod
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -20,6 +21,9 @@ from zonewise_scheduler.admission.devicemanager.topology_hints import (
 )
 from zonewise_scheduler.admission.node import NO_ZONE, DeviceClass, NodeState
 from zonewise_scheduler.admission.topologymanager.hints import Hints
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class Device(NamedTuple):
@@ -284,6 +288,23 @@ def test_a_random_pick_has_the_requested_count(pool: list[int], count: int) -> N
     if verdict.after is not None:
         assert sum(state.device_free) - sum(verdict.after.device_free) == count
         assert all(0 <= left <= free for free, left in zip(state.device_free, verdict.after.device_free, strict=True))
+
+
+@given(st.lists(st.integers(0, 5), min_size=2, max_size=4), st.data())
+def test_a_random_pick_has_the_likeliest_counts(pool: list[int], data: st.DataObject) -> None:
+    """Of all counts that sum to the request, none can be picked in more ways: the product of the binomials."""
+    count = data.draw(st.integers(0, sum(pool)))
+    state = node(len(pool), devices={GPU: {1 << zone: number for zone, number in enumerate(pool)}})
+    verdict = admit(state, pod(container(devices={GPU: count}), qos="BestEffort"))
+    if verdict.after is None:  # no healthy device
+        return
+    picked = [free - left for free, left in zip(state.device_free, verdict.after.device_free, strict=True)]
+    choices = (each for each in product(*(range(number + 1) for number in pool)) if sum(each) == count)
+    assert ways(pool, picked) == max(ways(pool, choice) for choice in choices)
+
+
+def ways(pool: Sequence[int], picked: Sequence[int]) -> int:
+    return prod(comb(number, each) for number, each in zip(pool, picked, strict=True))
 
 
 # --- init containers

@@ -28,6 +28,7 @@ def replayed(history: ArrivalHistory[Job], now: float, sample: int = 0) -> list[
 def test_on_the_first_day_nothing_comes_again() -> None:
     assert replayed(ArrivalHistory(), 5) == []
     assert replayed(observed(0, 10), DAY - 1) == []
+    assert replayed(observed(0, 10), 10.5) == []
 
 
 def test_in_the_first_week_days_come_again() -> None:

@@ -217,6 +217,21 @@ def test_a_lower_priority_may_make_it_a_victim() -> None:
     assert [each.workload.key for each in schedule(planner, 2).victims] == ["ns/one"]
 
 
+def test_only_another_priority_permits_a_forbidden_preemption() -> None:
+    """A preemption that would close a ring stays forbidden while the priorities that led to it stand."""
+    planner = make_planner([queue("q", 4)], BackfillPolicy())
+    one = make_workload("one", 4, run=10)
+    events.submit(planner, one, "q")
+    schedule(planner, 0)
+    graph = planner.snapshot.preemption_graph
+    graph.add("ns/one", "ns/two")
+    graph.add("ns/two", "ns/one")
+    events.update(planner, replace(one, walltime=20))
+    assert graph.forbidden("ns/one") == {"ns/two"}
+    events.update(planner, replace(one, walltime=20, priority=7))
+    assert graph.forbidden("ns/one") == set()
+
+
 def test_the_request_of_a_pending_workload_may_change() -> None:
     """Its old reservation is released; in its new state it gets its own."""
     planner = make_planner([queue("q", 4)], BackfillPolicy())

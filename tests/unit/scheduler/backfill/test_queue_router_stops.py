@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.planner_stories import local, make_planner, make_workload, queue
 from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy
-from zonewise_scheduler.backfill.queue_router import QueueConfiguration, same_requirements
+from zonewise_scheduler.backfill.queue_router import QueueConfiguration, same_requirements, same_state
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption
 from zonewise_scheduler.quota.api.workload_types import Eviction
@@ -176,3 +176,10 @@ def test_a_reservation_is_for_a_walltime_whatever_object_holds_it() -> None:
     old = replace(make_workload("one", 2), walltime=10.5)
     assert same_requirements(old, replace(old, walltime=float("10.5")))
     assert not same_requirements(old, replace(old, walltime=11.0))
+
+
+def test_states_of_a_workload_are_equal_in_every_field() -> None:
+    old = replace(make_workload("one", 2), walltime=10.0)
+    assert same_state(old, replace(old, walltime=float("10")))
+    assert not same_state(old, replace(old, walltime=11.0))
+    assert not same_state(old, replace(old, failed_checks=("capacity",)))

@@ -32,7 +32,7 @@ RUNNING = replace(
     reason="",
     message="",
 )
-BLOCKED = ExplanationFacts(("ns/job-a-12345", "ns/job-x-1"), (), NOW + 8400, reserved=True)
+BLOCKED = ExplanationFacts(("ns/job-a-12345", "ns/job-x-1"), (), NOW + 8400)
 
 NOTHING = JobContextFacts()
 
@@ -129,5 +129,5 @@ def test_for_programs() -> None:
 
 def test_the_explanation_of_the_read_api() -> None:
     row = {"explanation": {"waitsFor": ["ns/a"], "preempts": [], "start": "2026-01-01T00:00:00Z", "reserved": True}}
-    assert read_explanation(row) == ExplanationFacts(("ns/a",), (), NOW, reserved=True)
+    assert read_explanation(row) == ExplanationFacts(("ns/a",), (), NOW)
     assert read_explanation(None) == ExplanationFacts()

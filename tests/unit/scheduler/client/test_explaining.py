@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from zonewise_common.kube.resources import EVENTS, WORKLOADS
+from zonewise_common.kube.resources import EVENTS, PODS, WORKLOADS
 from zonewise_scheduler.client.explaining import explain
 
 if TYPE_CHECKING:
@@ -63,3 +63,32 @@ def test_events_of_deleted_pods_are_shown_if_the_job_existed_then() -> None:
         event("other", name="train-big-7x2bq"),
     )
     assert ("this" in text, "earlier" in text, "other" in text) == (True, False, False)
+
+
+def pod(name: str, job: str, uid: str, workload_name: str = "") -> Json:
+    return {
+        "metadata": {
+            "name": name, "namespace": "ns", "labels": {"batch.kubernetes.io/job-name": job},
+            "annotations": {"kueue.x-k8s.io/workload": workload_name} if workload_name else {},
+            "ownerReferences": [{"kind": "Job", "name": job, "uid": uid}],
+        },
+        "status": {"phase": "Failed"},
+    }  # fmt: skip
+
+
+def test_pods_of_an_earlier_job_of_the_same_name_are_left_out() -> None:
+    pods = [pod("train-7x2bq", "train", "1"), pod("train-9z4lk", "train", "2"), pod("x", "x", "3", "job-train-2")]
+    description = explain(cast("Session", _Listed({WORKLOADS: [workload("2")], PODS: pods})), "train")
+    assert description is not None
+    assert [each["name"] for each in description.document["pods"]] == ["train-9z4lk", "x"]
+
+
+def test_events_of_pods_of_another_job_with_a_similar_name_are_left_out() -> None:
+    """A pod of the Job train-2 has the form of a name of a pod of the Job train."""
+    pods = [pod("train-2-7x2bq", "train-2", "8")]
+    events = [event("other", name="train-2-7x2bq"), event("this", uid="2")]
+    session = cast("Session", _Listed({WORKLOADS: [workload("2")], EVENTS: events, PODS: pods}))
+    description = explain(session, "train")
+    assert description is not None
+    [rows] = [table.rows for table in description.tables if table.rows and table.columns[0].header == "AGE"]
+    assert ("this" in str(rows), "other" in str(rows)) == (True, False)

@@ -32,9 +32,12 @@ def workload(
 class FakeCluster:
     """A client and a session of Workloads; the first `conflicts` patches come too late."""
 
-    def __init__(self, *workloads: Json, jobs: tuple[str, ...] = (), conflicts: int = 0) -> None:
+    def __init__(
+        self, *workloads: Json, jobs: tuple[str, ...] = (), ended: tuple[str, ...] = (), conflicts: int = 0
+    ) -> None:
         self.workloads = workloads
         self.jobs = jobs
+        self.ended = ended
         self.conflicts = conflicts
         self.patches: list[tuple[str, Json]] = []
         self.deleted: list[tuple[str, str, str]] = []
@@ -47,7 +50,10 @@ class FakeCluster:
 
     def find(self, resource: Resource, name: str, *, namespace: str) -> Json | None:
         assert resource == JOBS
-        return {"metadata": {"name": name, "namespace": namespace}} if name in self.jobs else None
+        conditions = [{"type": "Complete", "status": "True"}] if name in self.ended else []
+        known = name in {*self.jobs, *self.ended}
+        metadata = {"name": name, "namespace": namespace, "uid": "u"}
+        return {"metadata": metadata, "status": {"conditions": conditions}} if known else None
 
     def patch(self, resource: Resource, name: str, patch: Json, *, kind: object, namespace: str) -> None:
         if self.conflicts:
@@ -55,9 +61,14 @@ class FakeCluster:
             raise Conflict(409, "Conflict", "the object has been modified")
         self.patches.append((name, patch))
 
-    def delete(self, resource: Resource, name: str, *, namespace: str, propagation: str = "") -> None:
-        if name == "gone":
+    def delete(
+        self, resource: Resource, name: str, *, namespace: str, uid: str | None = None, propagation: str = ""
+    ) -> None:
+        assert uid == (None if resource == PODS else "u")
+        if name.startswith("gone"):
             raise NotFound(404, "NotFound", "jobs not found")
+        if name == "again":
+            raise Conflict(409, "Conflict", "the UID in the precondition does not match")
         self.deleted.append((resource.plural, name, propagation))
 
     @property
@@ -115,10 +126,29 @@ def test_cancel_deletes_the_owner_of_each_kind() -> None:
     ]  # fmt: skip
 
 
+def test_a_group_is_cancelled_although_one_of_its_pods_is_gone() -> None:
+    group = workload("g", kind="Pod", version="v1", owners=3)
+    group["metadata"]["ownerReferences"][1]["name"] = "gone-1"
+    cluster = FakeCluster(group)
+    assert cancel(cluster.session, "g-0").done
+    assert cluster.deleted == [("pods", "g-0", ""), ("pods", "g-2", "")]
+
+
+@pytest.mark.parametrize("name", ["jobs/a", "Job/a", "JOB.BATCH/a", "Workloads/w-a"])
+def test_kinds_have_the_names_that_kubectl_has(name: str) -> None:
+    """A queued Job that is named as jobs/NAME must not pass for one without a Workload."""
+    cluster = FakeCluster(workload("a", "Finished"), jobs=("a",))
+    assert "has finished" in cancel(cluster.session, name).message
+    assert cluster.deleted == []
+
+
 def test_what_cannot_be_cancelled() -> None:
     cluster = FakeCluster(workload("gone"), workload("done", "Finished"))
     assert cancel(cluster.session, "gone").message == "Job ns/gone does not exist any more"
     assert "has finished" in cancel(cluster.session, "done").message
+    assert "has finished" in cancel(FakeCluster(ended=("done",)).session, "done").message
+    assert "does not exist any more" in cancel(FakeCluster(workload("again")).session, "again").message
+    assert "does not exist any more" in cancel(FakeCluster(jobs=("gone",)).session, "gone").message
     assert "there is no job none in namespace ns" in cancel(cluster.session, "none").message
     assert "there is no job jobset/gone" in cancel(cluster.session, "jobset/gone").message
 

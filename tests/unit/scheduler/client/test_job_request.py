@@ -82,6 +82,7 @@ def test_memory_of_each_pod() -> None:
         (("--node-selector", "gpu"), "'gpu' is no KEY=VALUE"),
         (("--pvc", "data"), "'data' is no CLAIM:/PATH"),
         (("-J", "___"), "'___' makes no name of a Job"),
+        (("-J", "2024-run", "-N", "2"), "'2024-run': the name of a job with several pods begins with a letter"),
     ],
 )
 def test_mistakes(arguments: tuple[str, ...], message: str) -> None:

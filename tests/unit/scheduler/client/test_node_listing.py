@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from support.command_cluster import GPU, report
 from zonewise_common.cli.output_format import render_listing
 from zonewise_common.cli.terminal import Terminal
-from zonewise_scheduler.client.node_facts import NodeAvailability, is_gpu, largest_block, largest_share, read_node_facts
+from zonewise_common.kube.errors import Forbidden
+from zonewise_common.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, PODS
+from zonewise_scheduler.client.describe_node import describe_node
+from zonewise_scheduler.client.node_facts import (
+    NodeAvailability,
+    free_gpus,
+    is_gpu,
+    largest_block,
+    largest_share,
+    read_node_facts,
+)
 from zonewise_scheduler.client.node_listing import list_nodes, memory_text
+from zonewise_scheduler.client.node_reading import read_nodes
 from zonewise_scheduler.client.pod_facts import PodFacts, read_pod_facts
+
+if TYPE_CHECKING:
+    from zonewise_common.kube.resources import Resource
+    from zonewise_scheduler.client.session import Session
 
 Json = dict[str, Any]
 
@@ -69,7 +84,7 @@ def test_wide_has_the_ids_of_free_cpus() -> None:
 
 def test_pods_that_have_ended_or_are_elsewhere_do_not_count() -> None:
     found = facts(pod("a", cpu="4", phase="Succeeded"), pod("b", "node-1", cpu="4"), pod("c", cpu="500m"))
-    assert (found.free("cpu"), len(found.pods)) == (15_500, 1)
+    assert (found.free("cpu"), len(found.pods or ())) == (15_500, 1)
     assert table(found)[1].split()[1] == "15.5"
 
 
@@ -94,6 +109,36 @@ def test_problems_of_a_node() -> None:
     down = node()
     down["status"]["conditions"] = [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]
     assert facts(obj=down).problems == ("not Ready: NodeStatusUnknown",)
+
+
+def test_conditions_that_say_what_is_ready() -> None:
+    """The node monitoring agent of a provider adds conditions such as NetworkingReady."""
+    ready, broken = ({"type": name, "status": status} for name, status in (("NetReady", "True"), ("GPUReady", "False")))
+    assert facts(obj=node("node-0", ready, broken)).problems == ("not GPUReady",)
+
+
+def test_what_is_free_is_unknown_without_the_pods() -> None:
+    """A user who may not list the pods of all namespaces must not take every node for empty."""
+    unknown = read_node_facts("node-0", node(), report("node-0"), None, [])
+    assert table(unknown)[1].split() == ["node-0", "?", "16", "?", "128Gi", "?", "8", "4", "GPUs", "?"]
+    assert table(unknown, facts())[-1].split()[:9] == ["2", "nodes", "?", "32", "?", "256Gi", "?", "16", "4"]
+    document = describe_node(unknown, ()).document
+    assert (document["free"]["cpu"], document["pods"]) == (None, None)
+    assert (free_gpus(unknown), free_gpus(facts())) == (None, 8)
+
+
+@pytest.mark.parametrize("forbidden", [PODS, NODE_RESOURCE_TOPOLOGIES])
+def test_reading_without_a_right(forbidden: Resource) -> None:
+    class Limited:
+        def list(self, resource: Resource, **_: str) -> list[Json]:
+            if resource == forbidden:
+                raise Forbidden(403, "Forbidden", "no right")
+            return [node()] if resource == NODES else []
+
+    [only], notes = read_nodes(cast("Session", Limited()))
+    assert (only.pods is None, only.zones) == (forbidden == PODS, None)
+    assert "no right" in notes[0]
+    assert len(notes) == (2 if forbidden == PODS else 1)
 
 
 def test_the_sum_of_nodes() -> None:

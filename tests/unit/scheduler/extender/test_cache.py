@@ -50,6 +50,7 @@ class CacheHarness:
         self.cluster = ExtenderCache(self.clock, timeouts, fallback, self.mispredictions.append)
         self.kubelets: dict[str, Kubelet] = {}
         self.bound: set[str] = set()
+        self.deleted: set[str] = set()
         self.bound_elsewhere = False
         """Whether another scheduler has bound a pod."""
         for name in names:
@@ -67,9 +68,11 @@ class CacheHarness:
         return self.cluster.select_and_assume(pending, candidates(*(names or self.kubelets)))
 
     def observe(self, pending: PendingPod, node: str = "", **more: Any) -> None:
+        self.deleted.discard(pending.uid)
         self.cluster.update_pod(None, ObservedPod(*pending, node=node, **more))
 
     def delete(self, pending: PendingPod) -> None:
+        self.deleted.add(pending.uid)
         self.cluster.update_pod(ObservedPod(*pending), None)
 
     def bind(self, pending: PendingPod, node: str) -> bool:
@@ -163,6 +166,20 @@ def test_a_late_call_for_a_pod_that_has_a_node_keeps_no_node_from_others(*, ende
         harness.delete(pod("p", WHOLE))
     harness.select(pod("p", WHOLE))
     assert {harness.select(pod(name, WHOLE)).node for name in "qrs"} == {"a", "b"}
+
+
+def test_a_late_call_for_a_deleted_pod_holds_nothing() -> None:
+    """kube-scheduler learns later that a pod was deleted, and does not say that it gave the pod up."""
+    harness = CacheHarness("a")
+    harness.observe(pod("p", WHOLE))
+    harness.delete(pod("p", WHOLE))
+    assert harness.select(pod("p", WHOLE)).failed_nodes == {"a": "the pod was deleted"}
+    assert [harness.select(pod(name, WHOLE)).node for name in "qr"] == ["a", "a"]
+    assert harness.select(pod("s", WHOLE)).node == ""
+    harness.delete(pod("q", WHOLE))
+    assert harness.select(pod("r", WHOLE)).node == "a"
+    harness.observe(pod("p", WHOLE))  # the deletion was that of an older history
+    assert harness.select(pod("p", WHOLE)).node == "a"
 
 
 def test_a_deleted_pod_is_forgotten() -> None:
@@ -432,7 +449,8 @@ STEPS = st.one_of(
 def test_any_history(steps: list[tuple[str, PendingPod, set[str]]]) -> None:
     """In any history a pod is assumed on one node, which is a candidate and admits it.
 
-    A pod stays without a node only while no candidate admits it. A pod that is bound keeps its node in late calls.
+    A pod stays without a node only while no candidate admits it, or once it was deleted. A pod that is bound keeps its
+    node in late calls.
     """
     harness = CacheHarness(*NODES)
     selected: dict[str, str] = {}
@@ -457,7 +475,8 @@ def _select(harness: CacheHarness, selected: dict[str, str], pending: PendingPod
     assert set(result.failed_nodes) == (set() if result.node else names)
     if pending.uid not in harness.bound:
         selected[pending.uid] = result.node
-        assert result.node or harness.bound_elsewhere or not _admitting(harness, pending, names)
+        is_gone = pending.uid in harness.deleted
+        assert result.node or is_gone or harness.bound_elsewhere or not _admitting(harness, pending, names)
         return
     nodes = [host.node for host in harness.kubelets.values() if pending.uid in host.pods]
     assert not nodes or result.node in {*nodes, ""}

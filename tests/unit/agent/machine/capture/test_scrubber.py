@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -89,6 +90,19 @@ def test_serial_numbers() -> None:
 def test_lines_that_name_the_machine(path: str, before: bytes, after: bytes) -> None:
     """In files with much other content, single lines are removed."""
     assert content(path, before) == after
+
+
+@pytest.mark.parametrize("line", [
+    b"NVRM: GPU Board Serial Number: <1322920012345>",
+    b"NVRM: Xid (PCI:0000:3b:00): 31, pid=77, name=<my model>, Ch 00000008",
+    b"mce: [Hardware Error]: CPU 3: Machine Check: 0 PPIN: <2b8f0c1d5e>",
+    b"{1}[Hardware Error]:   serial number: <0x0123, 0x4567>",
+    b"Memory failure: 0x1f: Sending SIGBUS to <my:app>:77 due to hardware memory corruption",
+])  # fmt: skip
+def test_the_kernel_log_names_neither_parts_nor_processes(line: bytes) -> None:
+    """What is in angle brackets here is removed, and nothing else."""
+    before, after = re.sub(rb"[<>]", b"", line), re.sub(rb"<.*>", b"removed", line)
+    assert content("zonewise/kernel.log", before + b"\n") == after + b"\n"
 
 
 def test_mounts() -> None:

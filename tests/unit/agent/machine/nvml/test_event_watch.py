@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.nvml_results import stub_twin
-from zonewise.machine.nvml.backend import NOT_SUPPORTED, NvmlError
+from zonewise.machine.nvml.backend import GPU_IS_LOST, NOT_SUPPORTED, UNKNOWN, NvmlError
 from zonewise.machine.nvml.event_watch import NvmlXid, watch_xids
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from zonewise_sandbox.nvml import SimulatedNvml
 
 
-def watched(nvml: SimulatedNvml, waits: int = 6) -> list[NvmlXid]:
+def watched(nvml: SimulatedNvml, waits: int = 6, pause: Callable[[float], object] | None = None) -> list[NvmlXid]:
     """What is reported within so many waits."""
     xids: list[NvmlXid] = []
     stops = iter([False] * waits)
     nvml.system["nvmlEventSetCreate"] = 1
-    watch_xids(nvml, xids.append, lambda: next(stops, True))
+    watch_xids(nvml, xids.append, lambda: next(stops, True), pause or (lambda _: pytest.fail("paused")))
     return xids
 
 
@@ -28,6 +30,17 @@ def test_xids_of_registered_gpus() -> None:
     nvml.gpus[1].results["nvmlDeviceRegisterEvents"] = None
     nvml.events = [("00000000:3B:00.0", 8, 79), ("00010000:3B:00.0", 8, 31), ("00000000:3B:00.0", 4, 0), ("?", 8, 1)]
     assert watched(nvml) == [NvmlXid("0000:3b:00.0", 79), NvmlXid("10000:3b:00.0", 31)]
+
+
+def test_a_lost_gpu_neither_ends_the_watch_nor_makes_it_spin() -> None:
+    nvml, pauses = stub_twin(), list[float]()
+    nvml.gpus[0].results["nvmlDeviceRegisterEvents"] = None
+    nvml.events = [NvmlError(GPU_IS_LOST), NvmlError(GPU_IS_LOST), ("00000000:3B:00.0", 8, 79)]
+    assert watched(nvml, 3, pauses.append) == [NvmlXid("0000:3b:00.0", 79)]
+    assert pauses == [5.0, 5.0]
+    nvml.events = [NvmlError(UNKNOWN)]
+    with pytest.raises(NvmlError):
+        watched(nvml)
 
 
 def test_gpus_without_events_end_the_watch() -> None:

@@ -214,3 +214,21 @@ def test_no_gpus_where_they_cannot_be_counted() -> None:
     facts = collect_nvml(SimulatedNvml([NvmlDevice({})], {"nvmlDeviceGetCount": NvmlError(backend.UNKNOWN)}))
     assert (facts.gpus, facts.absent["gpus"]) == ((), "unknown error")
     assert facts.faults == ("nvmlDeviceGetCount: unknown error",)
+
+
+def test_the_nvlink_errors_are_unknown_while_one_count_cannot_be_read() -> None:
+    """The sum of the others would look like a reset, and the next sum like new errors."""
+    fake = stub_twin()
+    results = fake.gpus[0].results
+    results["nvmlDeviceGetFieldValues", 38] = 1000
+    results["nvmlDeviceGetFieldValues", 52] = NvmlError(backend.NOT_SUPPORTED)
+    whole = collect_nvml(fake).gpus[0].nvlink_errors
+    assert whole is not None
+    assert whole >= 1000
+    results["nvmlDeviceGetFieldValues", 38] = NvmlError(backend.UNKNOWN)
+    gpu = collect_nvml(fake).gpus[0]
+    assert gpu.nvlink_errors is None
+    assert "nvlink_errors" in gpu.absent
+    del results["nvmlDeviceGetFieldValues", 38]
+    results["nvmlDeviceGetFieldValues", 45] = NvmlError(backend.GPU_IS_LOST)
+    assert collect_nvml(fake).gpus[0].nvlink_errors is None

@@ -325,6 +325,15 @@ def test_damaged_fields(path: tuple[str | int, ...], value: Any, problem: str) -
         assert 1 in read.state.kind.zones or 0 in read.state.kind.zones
 
 
+def test_empty_zones_are_zones() -> None:
+    """Those of the attribute, and no zone between them."""
+    nrt = edited(("kind",), "")
+    set_attribute(nrt, names.EMPTY_ZONES, "3,6-7")
+    read = read_nrt(nrt, KindInterner())
+    assert read.state is not None
+    assert read.state.kind.zones == (0, 1, 3, 6, 7)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "problem"),
     [

@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from support.pool_jobs import PoolCase, cpus, job, pool_cases, starts
+from support.pool_jobs import CPUS, PoolCase, cpus, job, pool_cases, starts, task
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
 from zonewise_scheduler.backfill.pool.pool_checkpoint import checkpoint_pool, pool_checkpoint, restore_pool
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.pool.pool_state import PoolDecision, PoolPolicy, PoolReservation
 
 NAMES = ["fifo", "greedy", "easy", "easy-sjbf", DEFAULT_POLICY, "depth-1", "depth-2", "conservative"]
+
+UNKNOWN_START = PoolCase(
+    CPUS,
+    cpus(8),
+    [task(0, 3, inf, run=0), task(1, 6, 1, run=0), task(2, 3, 1), *(task(n, 0, 1, run=0) for n in range(3, 7))],
+)
+"""Nobody knows when the second job starts: its reservation holds CPUs from now on."""
 
 
 class Restarted:
@@ -65,6 +72,7 @@ class Restarted:
 
 
 @given(pool_cases(), st.sampled_from(NAMES), st.sampled_from([0.0, 5.0]), st.sets(st.integers(1, 30)))
+@example(UNKNOWN_START, "depth-1", 0.0, {2})
 def test_a_restart_changes_no_decision(case: PoolCase, name: str, reserve_after: float, restarts: set[int]) -> None:
     """Nor any reservation; also with jobs without a walltime, however many restarts there are."""
     policy = Restarted(case, name, reserve_after, restarts)

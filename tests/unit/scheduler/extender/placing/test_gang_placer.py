@@ -57,6 +57,18 @@ def test_single_pods_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     start(cluster, [*names, "single"])
 
 
+def test_a_member_that_is_deleted_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it the others are too few, so none of them gets a node until its replacement has come."""
+    cluster = GangCluster("n", "m")
+    names = cluster.create_gang("g", [EIGHT] * 3)
+    interpose(monkeypatch, lambda: cluster.delete(names[2]))
+    assert not cluster.filter_and_bind(names[0])
+    assert cluster.run_pass() == {}
+    assert cluster.cache.view.counters().assumed == 0
+    cluster.create_members("g", [EIGHT], first=3)
+    start(cluster, [*names[:2], "g-3"])
+
+
 def test_a_node_that_a_single_pod_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A gang whose node is gone is placed anew on others; where too few are left, it holds none."""
     for nodes, starts in ((("n", "m"), True), (("n",), False)):

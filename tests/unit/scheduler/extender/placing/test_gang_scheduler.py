@@ -241,6 +241,23 @@ def test_failed_binding() -> None:
     assert all(cluster.arrive(name) for name in (*names, "single"))
 
 
+def test_what_is_held_ends_together() -> None:
+    """A replacement would be bound by ourselves at the time at which what is held for its gang is forgotten."""
+    cluster = GangCluster("n", "m")
+    cluster.create_group("train", 2, schedule_timeout=2 * FILTERED_TIMEOUT)
+    first, second = cluster.create_members("train", [WHOLE] * 2, constraints=VOLUMES)
+    assert cluster.filter(first).node
+    cluster.delete(second)
+    cluster.clock.advance(FILTERED_TIMEOUT)
+    [replacement] = cluster.create_members("train", [WHOLE], first=2)
+    assert cluster.filter(replacement).node
+    cluster.clock.advance(FILTERED_TIMEOUT)
+    cluster.cache.tick()
+    assert cluster.cache.view.counters().assumed == 0
+    assert cluster.run_pass() == {}
+    assert sorted(cluster.requeue()) == [first, replacement]
+
+
 def test_deleted_while_bound() -> None:
     """A member that is gone does not stop the others; the gang waits for its replacement only."""
     cluster = GangCluster("n", "m")

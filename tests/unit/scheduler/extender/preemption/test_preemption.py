@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from contextlib import closing
 from typing import Any
 
@@ -14,6 +15,10 @@ from zonewise_sandbox.apiserver import ApiServer
 from zonewise_scheduler.extender.metrics import ExtenderMetrics
 from zonewise_scheduler.extender.preemption.preemption import Preemption
 from zonewise_scheduler.extender.types import ProposedVictims
+
+
+class Names(list[str]):
+    """Names of candidates, to which there may be weak references."""
 
 
 class DeniedClient(Client):
@@ -41,6 +46,10 @@ def test_budgets_that_may_not_be_read() -> None:
         with preemption:
             eventually(lambda: forbidden() == 1)
             assert preemption.preempt(preemptor, proposed) == {}
+            offered = [Names("n")]
+            names = weakref.ref(offered[0])
+            preemption.offer(preemptor, offered.pop)
+            eventually(lambda: names() is None)  # an offer that cannot be met is dropped
             client.denied = False
             eventually(lambda: forbidden() == 0)
             assert preemption.preempt(preemptor, proposed) == {"n": ("uid-b",)}

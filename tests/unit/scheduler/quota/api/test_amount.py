@@ -11,6 +11,7 @@ from zonewise_scheduler.quota.api.amount import (
     UNLIMITED,
     amount_from_quantity,
     amount_text,
+    hash_resource_name,
     minus,
     plus,
     resource_value,
@@ -65,3 +66,11 @@ def test_an_amount_is_read_as_it_was_written(resource: str, amount: int) -> None
 )  # fmt: skip
 def test_an_amount_is_written_as_kueue_does(resource: str, amount: int, text: str) -> None:
     assert amount_text(resource, amount) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "hashed"), [("", 0xCBF29CE484222325), ("a", 0xAF63DC4C8601EC8C), ("foobar", 0x85944171F73967E8)]
+)
+def test_names_have_the_published_hashes(name: str, hashed: int) -> None:
+    """The test vectors of FNV-1a with 64 bits (draft-eastlake-fnv, appendix C)."""
+    assert hash_resource_name(name) == hashed

@@ -18,6 +18,7 @@ from support.quota_strategies import (
     running_workload,
     snapshots,
 )
+from zonewise_scheduler.quota.api.amount import hash_resource_name
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
@@ -101,6 +102,19 @@ def test_a_resource_without_quota() -> None:
         assignment = assign_flavors(make_assigner(snapshot, new, settings=settings))
         assert assignment.representative_mode == mode
         assert assignment.no_fit_reason == ("NoMatchingFlavor" if mode == FlavorAssignmentMode.NO_FIT else "")
+
+
+def test_each_resource_gets_a_flavor_of_its_group() -> None:
+    """However many resources of one group come before those of another."""
+    names = sorted(["cpu", "memory", "example.com/a", "example.com/b"], key=hash_resource_name)
+    together, alone = [names[0], names[1]], [names[2], names[3]]
+    groups = tuple(
+        resource_group(FlavorQuotas("-".join(each), tuple((name, ResourceQuota(4)) for name in each)))
+        for each in (together, alone)
+    )
+    new = Workload("ns", "new", (PodSet(requests=dict.fromkeys(names, 1)),))
+    assignment = assign_flavors(make_assigner(Snapshot([ClusterQueue("q", groups)]), new))
+    assert flavor_names(assignment) == [{name: "-".join(each) for each in (together, alone) for name in each}]
 
 
 def test_the_first_resource_that_lacks_quota_is_reported() -> None:

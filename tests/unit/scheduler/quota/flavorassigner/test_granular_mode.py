@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +19,14 @@ from zonewise_scheduler.quota.flavorassigner.granular_mode import (
 )
 
 MODES = st.builds(GranularMode, st.sampled_from(PreemptionMode), st.integers(0, 2))
-FUNGIBILITIES = st.sampled_from([FlavorFungibility(), FlavorFungibility(preference="PreemptionOverBorrowing")])
+BORROW_LAST = FlavorFungibility(preference="PreemptionOverBorrowing")
+FUNGIBILITIES = st.sampled_from([FlavorFungibility(), BORROW_LAST])
+BY_NAME = {
+    "fit": PreemptionMode.FIT,
+    "reclaim": PreemptionMode.RECLAIM,
+    "preempt": PreemptionMode.PREEMPT,
+    "none": PreemptionMode.NO_CANDIDATES,
+}
 
 
 @given(MODES, MODES, MODES, FUNGIBILITIES)
@@ -30,6 +39,20 @@ def test_preference_is_an_order(
         assert is_preferred(a, c, fungibility)
     assert not is_preferred(a, BEST_GRANULAR_MODE, fungibility)
     assert is_preferred(a, WORST_GRANULAR_MODE, fungibility) == (a.preemption_mode != PreemptionMode.NO_FIT)
+
+
+@pytest.mark.parametrize(
+    ("fungibility", "modes"),
+    [
+        (FlavorFungibility(), "fit-0 fit-1 reclaim-0 reclaim-1 preempt-0 preempt-1 none-0 none-1"),
+        (BORROW_LAST, "fit-0 reclaim-0 preempt-0 fit-1 reclaim-1 preempt-1 none-0 none-1"),
+    ],
+)
+def test_modes_from_the_best_to_the_worst(fungibility: FlavorFungibility, modes: str) -> None:
+    """A mode without candidates comes after all with some, however much they borrow."""
+    order = [GranularMode(BY_NAME[mode[:-2]], int(mode[-1])) for mode in modes.split()]
+    for (first, a), (second, b) in product(enumerate(order), repeat=2):
+        assert is_preferred(a, b, fungibility) == (first < second)
 
 
 @pytest.mark.parametrize(

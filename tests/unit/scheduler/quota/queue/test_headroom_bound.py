@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import pytest
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.planner_stories import Story, Submission, make_planner, queue, story, submission
-from support.quota_strategies import pending_workload, snapshots
+from support.quota_strategies import CPU, cpu_queue, pending_workload, running_workload, snapshots
 from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy
 from zonewise_scheduler.quota.api.configuration import QuotaSettings
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption
@@ -19,11 +19,11 @@ from zonewise_scheduler.quota.cycle.entry import Head
 from zonewise_scheduler.quota.cycle.nomination import flavor_assigner, nominate
 from zonewise_scheduler.quota.cycle.scheduling_cycle import run_cycle
 from zonewise_scheduler.quota.flavorassigner.granular_mode import FlavorAssignmentMode
-from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound
+from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound, preemptible_usage
 from zonewise_scheduler.quota.queue.pending_workloads import PendingWorkloads
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
     from zonewise_scheduler.quota.queue.headroom_bound import BoundReason
 
 PREEMPTIONS = st.builds(
@@ -51,6 +51,17 @@ def test_nomination_fails_beyond_the_bound(
             assert not targets
             indices = assignment.last_tried_flavor_idx.values()
             assert all(index == -1 for by_resource in indices for index in by_resource.values())
+
+
+@pytest.mark.parametrize(
+    ("policy", "preemptible"), [("Never", 0), ("", 0), ("LowerPriority", 1), ("LowerOrNewerEqualPriority", 1 + 2)]
+)
+def test_usage_of_lower_priorities_is_preemptible(policy: Any, preemptible: int) -> None:
+    """Of the equal one too where the policy says so; never of a higher one."""
+    snapshot = Snapshot([cpu_queue("q", 9, ClusterQueuePreemption(policy))])
+    for priority, amount in ((1, 1), (2, 2), (3, 4)):
+        snapshot.add_workload(running_workload(f"w{priority}", "q", CPU, amount, priority))
+    assert preemptible_usage(snapshot.cluster_queues["q"], 2, CPU) == preemptible
 
 
 @st.composite

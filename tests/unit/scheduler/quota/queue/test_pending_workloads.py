@@ -10,15 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.quota_strategies import pending_workload
+from support.quota_strategies import cpu_queue, pending_workload
+from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue
-from zonewise_scheduler.quota.api.workload_types import Eviction
+from zonewise_scheduler.quota.api.workload_types import Eviction, Workload
 from zonewise_scheduler.quota.cycle.entry import Decision, Head
 from zonewise_scheduler.quota.flavorassigner.assignment import NO_LAST_ASSIGNMENT, AssignmentClusterQueueState
+from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound
 from zonewise_scheduler.quota.queue.pending_workloads import PendingWorkloads
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.cycle.entry import RequeueReason
 
 STRICT_FIFO = ClusterQueue("q", queueing_strategy="StrictFIFO")
@@ -72,6 +74,16 @@ def test_an_update_replaces_the_workload() -> None:
     pending.delete("ns/w3")
     assert len(pending) == 4
     assert pop_all(pending) == ["w4", "w1", "w2", "w0"]
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 2), st.integers(0, 3), st.integers(0, 2))))
+def test_heads_come_by_the_newest_states(updates: list[tuple[str, int, int, int]]) -> None:
+    """However often a workload changes its shape, its priority and its walltime."""
+    pending, newest = PendingWorkloads(BEST_EFFORT_FIFO), dict[str, Workload]()
+    for name, amount, priority, walltime in updates:
+        newest[name] = replace(pending_workload(name, amount, priority), walltime=float(walltime))
+        pending.push_or_update(newest[name])
+    assert pop_all(pending) == sorted(newest, key=lambda name: (-newest[name].priority, name))
 
 
 def test_evicted_since_pods_were_not_ready_is_pending_since_then() -> None:
@@ -133,6 +145,18 @@ def test_remaining_flavors_are_tried_at_once() -> None:
     state = AssignmentClusterQueueState(SCAN_AT_FIRST_FLAVOR)
     requeue(pending, head, "NoCandidates", state)
     assert pending.pop({}) == head._replace(last_assignment=state)
+
+
+def test_a_workload_whose_scan_goes_on_is_not_skipped() -> None:
+    """The bound says that it has no room, but the scan may still find a flavor by preemption."""
+    spec = cpu_queue("q", 1)
+    headroom = HeadroomBound(Snapshot([spec]), DEFAULT_SETTINGS)
+    pending = make_pending(spec, pending_workload("new", 2))
+    requeue(pending, pop_head(pending), "NoFit")
+    pending.queue_inadmissible_workloads()
+    assert pending.inadmissible_reason("ns/new", headroom) == "NoQuota"
+    requeue(pending, pop_head(pending), "NoCandidates", AssignmentClusterQueueState(SCAN_AT_FIRST_FLAVOR))
+    assert pending.inadmissible_reason("ns/new", headroom) == ""
 
 
 def test_a_preemptor_without_candidates_becomes_inadmissible() -> None:

@@ -1,0 +1,55 @@
+"""Whether the source of a fault has a value now. Where it has none, the fault does not end: unknown is not healthy.
+
+A port vanishes with its driver, a NIC moves into the network namespace of a pod, and NVML leaves out a GPU that fell
+off the bus. Each of them would look healthy if a missing value ended a fault.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise.health.types import MEMORY
+
+if TYPE_CHECKING:
+    from zonewise.health.types import HardwareObservation, Sign
+
+_VANISHED = "-vanished"
+"""The end of the names of rules that a look at the bus decides."""
+
+
+def is_silent(sign: Sign, observation: HardwareObservation) -> bool:
+    """Return whether an observation has no value of which the rule could make this sign; an event has no such value."""
+    if sign.event_at is not None:
+        return False
+    return sign.reader in observation.silent or _lacks_value(sign, observation)
+
+
+def _lacks_value(sign: Sign, observation: HardwareObservation) -> bool:
+    name, memory, cpus = sign.device.name, observation.memory, observation.cpus
+    match sign.reader:
+        case "nvml":
+            gpu = (observation.gpus or {}).get(name)
+            lacks = gpu is None or gpu.lost
+        case "pci":
+            lacks = _lacks_pci_value(sign, observation)
+        case "infiniband":
+            port = observation.ports.get(name)
+            lacks = port is None or port.state is None
+        case "net":
+            lacks = all(nic.up is None for nic in observation.nics.values() if nic.address == name)
+        case "edac":
+            lacks = name not in memory.corrected and name not in memory.uncorrected
+        case "memory":
+            lacks = (memory.poisoned if sign.device.kind == MEMORY else observation.memory_total) is None
+        case "cpu":
+            lacks = name not in cpus.throttles if name else cpus.online is None
+        case _:
+            lacks = False
+    return lacks
+
+
+def _lacks_pci_value(sign: Sign, observation: HardwareObservation) -> bool:
+    if sign.rule.endswith(_VANISHED):
+        return observation.pci is None
+    link = observation.links.get(sign.device.name)
+    return link is None or not (link.width if sign.rule == "pcie-width" else link.speed_gts)

@@ -1,0 +1,76 @@
+"""The kinds of objects that the controller watches, and the event that each change becomes in its inbox."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_common.kube.resources import JOBS, NODE_RESOURCE_TOPOLOGIES, NODES, PODS, WORKLOADS
+from zonewise_scheduler.controller.admissionchecks.provisioning_reconciler import WATCHED as PROVISIONING_KINDS
+from zonewise_scheduler.controller.informers import WatchedKind, watched_objects
+from zonewise_scheduler.controller.loop import (
+    Listing,
+    NodeObservation,
+    Observation,
+    PodObservation,
+    ReportObservation,
+)
+from zonewise_scheduler.controller.nodes.observed_objects import decode_node, decode_report
+from zonewise_scheduler.controller.observed_pod import decode_observed_pod
+from zonewise_scheduler.controller.planning.configuration import OPTIONAL_RESOURCES, RESOURCES
+from zonewise_scheduler.controller.pods.group_owner import GROUP_RESOURCES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from zonewise_common.kube.resources import Resource
+    from zonewise_scheduler.controller.jobs.interface import JobAdapter
+    from zonewise_scheduler.controller.loop import Message
+    from zonewise_scheduler.controller.nodes.types import TrackedNode, TrackedReport
+    from zonewise_scheduler.controller.observed_pod import WatchedPod
+    from zonewise_scheduler.controller.types import Json, ObjectKey
+
+
+class WatchedKinds(NamedTuple):
+    """What an informer watches."""
+
+    required: list[WatchedKind]
+    """Every cluster has them."""
+    optional: list[WatchedKind]
+    """A cluster need not have them."""
+
+
+def watched_kinds(
+    adapters: Iterable[JobAdapter], put: Callable[[Message], object], avoided: tuple[str, ...]
+) -> WatchedKinds:
+    """Return the kinds whose changes `put` takes. `avoided`: types of conditions that keep gangs off a node."""
+
+    def put_object(key: ObjectKey, obj: Json | None) -> None:
+        put(Observation(key, obj))
+
+    def put_node(old: TrackedNode | None, new: TrackedNode | None) -> None:
+        if (node := new or old) is not None:
+            put(NodeObservation(node.name, new))
+
+    def put_report(old: TrackedReport | None, new: TrackedReport | None) -> None:
+        if (report := new or old) is not None:
+            put(ReportObservation(report.node, new))
+
+    def put_pod(old: WatchedPod | None, new: WatchedPod | None) -> None:
+        if (pod := new or old) is not None:
+            put(PodObservation(pod.tracked.namespace, pod.tracked.name, new))
+
+    def put_listing(resource: Resource, version: int) -> None:
+        put(Listing(resource, version))
+
+    def objects_of(*resources: Resource) -> list[WatchedKind]:
+        return [watched_objects(resource, put_object, put_listing) for resource in resources]
+
+    nodes = WatchedKind(NODES, partial(decode_node, avoided=avoided), put_node)
+    pods = WatchedKind(PODS, decode_observed_pod, put_pod)
+    reports = WatchedKind(NODE_RESOURCE_TOPOLOGIES, decode_report, put_report)
+    jobs = (adapter.resource for adapter in adapters if adapter.resource != JOBS)
+    return WatchedKinds(
+        [*objects_of(*RESOURCES, WORKLOADS, JOBS), nodes, pods],
+        [*objects_of(*jobs, *GROUP_RESOURCES, *OPTIONAL_RESOURCES, *PROVISIONING_KINDS), reports],
+    )

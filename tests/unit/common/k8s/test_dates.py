@@ -1,0 +1,30 @@
+"""Dates of any time that an object may declare."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise_common.k8s.dates import LAST_TIME, utc_date
+from zonewise_scheduler.controller.status.pending_note import latest_time
+from zonewise_scheduler.controller.workloads.conditions import api_time
+
+
+@given(st.floats(0.0, LAST_TIME))
+def test_a_date_has_its_time(seconds: float) -> None:
+    assert utc_date(seconds).timestamp() == pytest.approx(seconds, abs=1e-3)
+
+
+@pytest.mark.parametrize("seconds", [LAST_TIME + 1, 2.0**63, inf])
+def test_there_is_a_last_date(seconds: float) -> None:
+    assert utc_date(seconds).isoformat() == "9999-12-31T23:59:59+00:00"
+
+
+def test_the_controller_tells_the_end_of_a_job_that_declares_ages() -> None:
+    """A Job has activeDeadlineSeconds of up to 63 bits: it must not end the notes and the read API of all workloads."""
+    end = 1.8e9 + 2.0**63
+    assert api_time(end) == "9999-12-31T23:59:59Z"
+    assert latest_time(end, 1.8e9) == "at 9999-12-31 23:59 UTC at the latest"

@@ -1,0 +1,102 @@
+"""The sentence of an explanation, reason by reason."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import pytest
+
+from zonewise_scheduler.backfill.explain_message import explanation_message
+from zonewise_scheduler.backfill.explanation import Explanation, QuotaShortage, UnsuitableFlavor
+from zonewise_scheduler.backfill.types import ReservedStart
+from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologyPlacementFailure
+
+PLACED = TopologyPlacementFailure("main", "gpus", "2 of 4 pods fit")
+
+
+def sentence(**facts: Any) -> str:
+    return explanation_message(Explanation("ns/one", "team", 3, now=100.0)._replace(**facts))
+
+
+@pytest.mark.parametrize(
+    ("failure", "words"),
+    [
+        (PLACED, "flavor gpus: 2 of 4 pods fit"),
+        (PLACED._replace(level="rack"), "flavor gpus: 2 of 4 pods fit"),
+        (
+            PLACED._replace(level="rack", domain=("b1", "r7")),
+            "flavor gpus: 2 of 4 pods fit; most capacity is in rack b1/r7",
+        ),
+        (
+            PLACED._replace(node="n3", kubelet_reason="needs 6 CPUs in one zone"),
+            "flavor gpus: 2 of 4 pods fit; on node n3 it needs 6 CPUs in one zone",
+        ),
+    ],
+)
+def test_a_placement_failure_names_the_fullest_domain_and_a_node(failure: TopologyPlacementFailure, words: str) -> None:
+    assert sentence(placement_failure=failure) == words
+
+
+@pytest.mark.parametrize(
+    ("shortage", "words"),
+    [
+        (
+            QuotaShortage("all", "cpu", 4000, 2000, "cohort", "research", 8000),
+            "needs 4 CPUs of flavor all; cohort research has 2 of its 8 left",
+        ),
+        (
+            QuotaShortage("all", "cpu", 1000, 0, "nominal", "team", 8000),
+            "needs 1 CPU of flavor all; ClusterQueue team has 0 of its 8 left",
+        ),
+        (
+            QuotaShortage("", "cpu", 4000, 2000, "nominal", "", 2000, exceeds_max_quota=True),
+            "needs 4 CPUs; the pool has 2",
+        ),
+    ],
+)
+def test_a_quota_shortage_names_who_lacks_it(shortage: QuotaShortage, words: str) -> None:
+    assert sentence(shortages=(shortage,)) == words
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({}, "is number 3 in ClusterQueue team; the next scheduling pass decides"),
+        ({"queue": ""}, "is number 3 in the pool; the next scheduling pass decides"),
+        ({"queue_message": "the queue is stopped", "failed_checks": ("a",)}, "the queue is stopped"),
+        ({"failed_checks": ("a",)}, "its admission check a has failed"),
+        ({"failed_checks": ("a", "b")}, "its admission checks a and b have failed"),
+        ({"gated": True, "victims": ("v",)}, "would have to preempt: its preemption gate is closed"),
+        ({"victims": ("v", "w")}, "has to preempt v and w"),
+        ({"victims": ("u", "v", "w")}, "has to preempt u, v and w"),
+        ({"victims": ("t", "u", "v", "w")}, "has to preempt 3 workloads and w"),
+        (
+            {"delayed_reservation": ReservedStart("ns/two", 160.0)},
+            "would delay ns/two, which is reserved to start in 1 min at the latest",
+        ),
+        ({"blocked_by": "ns/head"}, "ns/head is before it in ClusterQueue team and must start first"),
+        ({"unsuitable_flavors": (UnsuitableFlavor("a", "is tainted", "cpu"),)}, "flavor a, cpu: is tainted"),
+        ({"unsuitable_flavors": (UnsuitableFlavor("", "there is no flavor"),)}, "there is no flavor"),
+        (
+            {"blocked_by": "ns/head", "never_fits": True, "waits_for": ("v",), "start": 200.0},
+            (
+                "ns/head is before it in ClusterQueue team and must start first; "
+                "cannot start even when all other workloads have ended"
+            ),
+        ),
+        (
+            {"blocked_by": "h", "waits_for": ("v",), "start": 100.0},
+            "h is before it in ClusterQueue team and must start first; waits for v to end; could start now",
+        ),
+        (
+            {"blocked_by": "h", "reserved": True, "start": inf},
+            (
+                "h is before it in ClusterQueue team and must start first; "
+                "is reserved to start at an unknown time, since workloads without a walltime must end first"
+            ),
+        ),
+    ],
+)
+def test_each_reason_has_its_clause(facts: dict[str, Any], words: str) -> None:
+    assert sentence(**facts) == words

@@ -1,0 +1,70 @@
+"""The list of jobs: queued ones, and those that wait for others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from zonewise_common.kube.resources import JOBS, WORKLOADS
+from zonewise_scheduler.client.job_facts import read_job
+from zonewise_scheduler.client.job_reading import read_jobs
+from zonewise_scheduler.client.read_api import ReadApiUnavailable
+
+if TYPE_CHECKING:
+    from zonewise_common.kube.resources import Resource
+    from zonewise_scheduler.client.session import Session
+
+Json = dict[str, Any]
+
+
+class FakeSession:
+    """A session of Jobs and Workloads, without a read API."""
+
+    scope = namespace = "ns"
+    all_namespaces = False
+
+    def __init__(self, jobs: list[Json], workloads: list[Json]) -> None:
+        self.objects = {JOBS: jobs, WORKLOADS: workloads}
+        self.read_api = self
+
+    def list(self, resource: Resource, *, scope: str) -> list[Json]:
+        assert scope == "ns"
+        return self.objects[resource]
+
+    def workloads(self, _: str) -> None:
+        raise ReadApiUnavailable("it is down")
+
+
+def job(name: str, dependency: str = "", **status: Any) -> Json:
+    annotations = {"zonewise.dev/dependency": dependency} if dependency else {}
+    metadata = {"namespace": "ns", "name": name, "uid": f"u-{name}", "annotations": annotations}
+    return {"metadata": metadata, "spec": {"suspend": True}, "status": status}
+
+
+def workload(name: str) -> Json:
+    owner = {"kind": "Job", "apiVersion": "batch/v1", "name": name, "uid": f"u-{name}"}
+    return {"metadata": {"namespace": "ns", "name": f"w-{name}", "ownerReferences": [owner]}}
+
+
+def listed(jobs: list[Json], workloads: list[Json]) -> dict[str, str]:
+    """Return the reasons of the listed jobs by name."""
+    facts, notes = read_jobs(cast("Session", FakeSession(jobs, workloads)))
+    assert "it is down" in notes[0]
+    assert len({each.name for each in facts}) == len(facts)
+    return {each.name: each.reason for each in facts}
+
+
+def test_jobs_that_wait_for_others_are_listed() -> None:
+    failed = job("failed", conditions=[{"type": "Failed", "status": "True"}])
+    jobs = [failed, job("plain"), job("waits", "afterany:plain"), job("never", "afterok:failed")]
+    assert listed(jobs, []) == {"waits": "Dependency", "never": "DependencyNeverSatisfied"}
+
+
+def test_a_queued_job_is_listed_once() -> None:
+    """The Job that it has waited for may be deleted by then."""
+    assert listed([job("a", "afterok:deleted")], [workload("a")]) == {"a": ""}
+
+
+def test_the_walltime_is_what_is_left_after_earlier_admissions() -> None:
+    spent = {"spec": {"maximumExecutionTimeSeconds": 600}, "status": {"accumulatedPastExecutionTimeSeconds": 240}}
+    assert read_job({"metadata": {"name": "w"}, **spent}).walltime == 360
+    assert read_job({"metadata": {"name": "w"}}).walltime is None

@@ -1,0 +1,81 @@
+"""The objects of a submitted job: all of them are created, or none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from zonewise_common.cli.command import CommandError
+from zonewise_common.kube.errors import AlreadyExists, Forbidden
+from zonewise_scheduler.client.job_request import JobRequest
+from zonewise_scheduler.client.submission import submit
+
+if TYPE_CHECKING:
+    from zonewise_common.kube.resources import Resource
+    from zonewise_scheduler.client.session import Session
+
+Json = dict[str, Any]
+REQUEST = JobRequest("train", "image", "gpu")
+
+
+class FakeCluster:
+    """A client and a session of objects by kind and name; the user may not create some kinds."""
+
+    def __init__(self, *present: tuple[str, str], forbidden: str = "") -> None:
+        self.objects = dict.fromkeys(present, "")
+        """The UID of the owner by kind and name."""
+        self.forbidden = forbidden
+        self.namespace = "ns"
+        self.client = self
+
+    def find(self, resource: Resource, name: str, *, namespace: str) -> Json | None:
+        return {} if (resource.kind, name) == ("LocalQueue", "gpu") else None
+
+    def create(self, resource: Resource, obj: Json, *, namespace: str) -> Json:
+        key = resource.kind, obj["metadata"]["name"]
+        if key in self.objects:
+            raise AlreadyExists(409, "AlreadyExists", f"{key} exists")
+        if resource.kind == self.forbidden:
+            raise Forbidden(403, "Forbidden", "no right")
+        self.objects[key] = obj["metadata"].get("ownerReferences", [{"uid": ""}])[0]["uid"]
+        return {**obj, "metadata": {**obj["metadata"], "uid": f"u-{key[1]}"}}
+
+    def delete(self, resource: Resource, name: str, *, namespace: str, uid: str, propagation: str) -> None:
+        assert (uid, propagation) == (f"u-{name}", "Background")
+        del self.objects[resource.kind, name]
+        self.objects = {key: owner for key, owner in self.objects.items() if owner != uid}
+
+    def submit(self, request: JobRequest = REQUEST) -> tuple[str, list[Json]]:
+        submitted, created = submit(cast("Session", self), request, "#!/bin/sh\n", print)
+        return submitted.name, created
+
+
+def test_the_job_owns_the_other_objects() -> None:
+    name, created = FakeCluster().submit(REQUEST._replace(pods=2))
+    assert [obj["kind"] for obj in created] == ["ConfigMap", "Service", "Job"]
+    owners = [obj["metadata"]["ownerReferences"] for obj in created[:-1]]
+    assert [(owner["name"], owner["uid"]) for [owner] in owners] == [(name, "u-train")] * 2
+
+
+@pytest.mark.parametrize("kind", ["Job", "ConfigMap", "Service"])
+def test_a_name_that_exists_gets_a_number(kind: str) -> None:
+    """The ConfigMap of a Job that was cancelled a moment ago still exists."""
+    cluster = FakeCluster((kind, "train"), (kind, "train-2"))
+    name, created = cluster.submit(REQUEST._replace(pods=2))
+    assert name == "train-3"
+    assert {obj["metadata"]["name"] for obj in created} == {"train-3"}
+    present = {(kind, "train"), (kind, "train-2")}
+    assert cluster.objects.keys() == present | {(obj["kind"], name) for obj in created}
+
+
+def test_no_job_is_left_where_another_object_cannot_be_created() -> None:
+    cluster = FakeCluster(forbidden="ConfigMap")
+    with pytest.raises(Forbidden):
+        cluster.submit()
+    assert cluster.objects == {}
+
+
+def test_a_queue_that_does_not_exist() -> None:
+    with pytest.raises(CommandError, match="there is no LocalQueue none in namespace ns"):
+        FakeCluster().submit(REQUEST._replace(queue="none"))

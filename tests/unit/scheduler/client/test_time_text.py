@@ -1,0 +1,35 @@
+"""Times in tables and in JSON."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise_scheduler.client.job_facts import read_job
+from zonewise_scheduler.client.time_text import clock_text, format_time, parse_time
+
+LAST = "9999-12-31T23:59:59Z"
+
+
+@given(st.integers(0, 253_402_300_799))
+def test_a_time_is_read_as_it_is_written(seconds: int) -> None:
+    assert parse_time(format_time(seconds)) == seconds
+
+
+@pytest.mark.parametrize("seconds", [253_402_300_800.0, 9.1e15, float("inf")])
+def test_later_times_than_texts_have_are_the_last_one(seconds: float) -> None:
+    assert format_time(seconds) == LAST
+    assert clock_text(seconds, 0.0) == "9999-12-31 23:59 UTC"
+
+
+def test_a_job_may_declare_any_walltime() -> None:
+    """One job with a walltime of ages must not keep the others from being listed."""
+    workload = {
+        "metadata": {"name": "w", "annotations": {"zonewise.dev/max-run-seconds": str(2**53)}},
+        "status": {"conditions": [
+            {"type": each, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+            for each in ("QuotaReserved", "Admitted")
+        ]},
+    }  # fmt: skip
+    assert read_job(workload).document()["deadline"] == LAST

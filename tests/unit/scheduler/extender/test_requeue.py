@@ -1,0 +1,75 @@
+"""Requeueing of pods, and an API server that is away meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from support.ledger_kubelets import pod_shape
+from support.waiting import eventually
+from zonewise_common.kube.errors import Conflict, Forbidden, KubeError, NotFound, ServerError, TransportError
+from zonewise_scheduler.extender import requeue
+from zonewise_scheduler.extender.metrics import ExtenderMetrics
+from zonewise_scheduler.extender.requeue import CONDITION, Requeuer
+from zonewise_scheduler.nodes.assumed.types import PendingPod
+
+PODS = [PendingPod(f"uid-{name}", "lab", name, pod_shape((1, 0))) for name in "abc"]
+
+
+class FakeServer:
+    """A client whose requests fail with the next of some errors, and the cache, which names each pod once."""
+
+    def __init__(self, *errors: KubeError) -> None:
+        self.errors = [*errors]
+        self.due = [*PODS]
+        self.dropped: list[str] = []
+        self.patched: list[str] = []
+        self.tried: list[str] = []
+
+    def pods_to_requeue(self) -> list[PendingPod]:
+        due, self.due = self.due, []
+        return due
+
+    def drop_pod(self, uid: str) -> None:
+        self.dropped.append(uid)
+
+    def patch(self, _resource: object, name: str, body: dict[str, Any], **_: object) -> None:
+        self.tried.append(name)
+        if self.errors:
+            raise self.errors.pop(0)
+        assert body["metadata"] == {"uid": f"uid-{name}"}
+        assert [condition["type"] for condition in body["status"]["conditions"]] == [CONDITION]
+        self.patched.append(name)
+
+    def requeuer(self) -> Requeuer:
+        return Requeuer(cast("Any", self), cast("Any", self), ExtenderMetrics())
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requeue, "PERIOD", 0.001)
+    monkeypatch.setattr(requeue, "RETRY_PERIOD", 0.001)
+
+
+def test_pods_that_are_due_stay_so_while_the_api_server_is_away() -> None:
+    """No pod is asked for twice, and none is lost: the cache would name it again only after its backoff."""
+    server = FakeServer(TransportError("refused"), TransportError("refused"), ServerError(503, "", "etcd"))
+    with server.requeuer():
+        eventually(lambda: server.patched == ["a", "b", "c"])
+    assert server.tried == ["a", "a", "a", "a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("error", "dropped"),
+    [
+        (NotFound(404, "NotFound", "gone"), ["uid-a"]),
+        (Conflict(409, "Conflict", "another UID"), ["uid-a"]),
+        (Forbidden(403, "Forbidden", "no right"), []),
+    ],
+)
+def test_one_pod_keeps_no_others_from_being_requeued(error: KubeError, dropped: list[str]) -> None:
+    server = FakeServer(error)
+    with server.requeuer():
+        eventually(lambda: server.patched == ["b", "c"])
+    assert server.dropped == dropped
