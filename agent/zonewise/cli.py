@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
 from zonewise import command_registry
-from zonewise.command_registry import BUILT_IN, KUBECTL_PROGRAM, PROGRAM, find_command, load
+from zonewise.command_registry import BUILT_IN, DEPRECATED, KUBECTL_PROGRAM, PROGRAM, find_command, load
 from zonewise_common import __version__
 from zonewise_common.cli.command import CommandError
 
@@ -84,6 +84,8 @@ def _run(arguments: list[str], program: str) -> int:
 def _overview(program: str) -> str:
     commands = {name: import_module(module).COMMAND.help for name, module in BUILT_IN.items()}
     for name, point in sorted(command_registry.entry_points().items()):
+        if name in DEPRECATED:
+            continue
         try:
             commands[name] = load(point).help
         except CommandError as error:

@@ -26,7 +26,12 @@ def find_command(name: str) -> Command:
         return load(registered[name])
     if name.startswith("-"):
         raise CommandError(f"unknown option {name}; see `{PROGRAM} --help`")
-    raise CommandError(f"unknown command {name}: there is {', '.join(sorted([*BUILT_IN, *registered]))}")
+    from difflib import get_close_matches
+
+    names = sorted({*BUILT_IN, *registered} - DEPRECATED)
+    similar = get_close_matches(name, names, 1)
+    advice = f"is it {similar[0]}?" if similar else f"there is {', '.join(names)}"
+    raise CommandError(f"unknown command {name}: {advice}")
 
 
 def entry_points() -> dict[str, EntryPoint]:

@@ -350,6 +350,7 @@ def test_two_runs_give_equal_bytes() -> None:
 
 def test_a_server_takes_them_and_keeps_them(embedded_server: ApiServer, tmp_path: Path) -> None:
     """`kubectl apply --server-side -f` of each file, on one cluster; a second time changes nothing."""
+    kubectl()
     for part in PARTS:
         file = tmp_path / part.install
         file.write_text(install_file(part.default, VERSION, ""))

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
 
 import pytest
 import yaml
 
 from support.api import STRATEGIC
 from support.command_cluster import GPU, CommandCluster, command_cluster, report, restore_nodes, until_state
-from support.waiting import eventually
+from support.programs import terminal_signals
+from support.waiting import PATIENCE, eventually
 from zonewise.cli import main, main_of_kubectl
 
 if TYPE_CHECKING:
@@ -229,7 +233,7 @@ def test_dry_run_prints_what_kubectl_can_apply(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("queue", "--kubeconfig", "/none"), "the kubeconfig: /none: Invalid kube-config file"),
+        (("queue", "--kubeconfig", "/none"), "the kubeconfig: there is no file /none"),
         (("queue", "--api-server", "http://127.0.0.1:1"), "is the server up, and the kubeconfig right?"),
         (("queue", "--server", "localhost"), "--server: 'localhost' is no URL, such as http://127.0.0.1:9821"),
         (("queue", "--server", "http://[::1"), "--server: 'http://[::1': Invalid IPv6 URL"),
@@ -289,15 +293,38 @@ def test_a_watch_ends_by_ctrl_c(
     assert (status, out.count("NODE")) == (130, 1)
 
 
+def test_the_page_ends_with_its_command(cluster: CommandCluster) -> None:
+    """The printed address has the data, and Ctrl-C ends the program without a word."""
+    code = "import sys; from zonewise.cli import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, "page", "--port", "0", *cluster.arguments()]
+    with terminal_signals():
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with process:
+        assert process.stdout is not None
+        address = urlsplit(str(process.stdout.readline()).strip())
+        token = address.fragment.removeprefix("token=")
+        request = Request(f"http://{address.netloc}/api/v1/queues", headers={"X-Zonewise-Token": token})
+        with urlopen(request, timeout=PATIENCE) as response:  # noqa: S310 -- an address of loopback
+            assert response.status == 200
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, err) == (0, "")
+
+
+def test_the_page_of_no_controller(cluster: CommandCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["page", *cluster.arguments(read_api=False)]) == 2
+    assert "the controller: there is no controller in namespace zonewise" in capsys.readouterr().err
+
+
 def test_nothing_of_linux_and_no_array_library_is_imported() -> None:
     """The commands work on macOS, with the extra `client` alone."""
-    names = ("queue", "explain", "top", "submit", "cancel", "hold", "release", "forecast")
-    modules = ("session", "explaining", "job_actions", "submission", "node_reading", "describe_forecast")
+    names = ("queue", "explain", "top", "submit", "cancel", "hold", "release", "forecast", "page")
+    modules = ("session", "explaining", "job_actions", "submission", "node_reading", "describe_forecast", "page_server")
     imports = [
         *(f"zonewise_scheduler.commands.{name}" for name in names),
         *(f"zonewise_scheduler.client.{name}" for name in modules),
     ]
-    heavy = ("numpy", "grpc", "prometheus_client", "fcntl", "pynvml", "zonewise.machine", "zonewise_sandbox")
+    heavy = ("numpy", "grpc", "prometheus_client", "pynvml", "zonewise.machine", "zonewise_sandbox")
     code = f"import sys, {', '.join(imports)}; print([name for name in {heavy!r} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "[]\n"

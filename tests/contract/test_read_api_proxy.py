@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
+import http.client
 import json
-from typing import TYPE_CHECKING
+import ssl
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
 from support.apiserver import RealServer, real_apiserver
+from support.browser import BROWSER, DRIVER, browser
 from support.e2e.cluster import write_kubeconfig
 from support.egress_proxy import EgressProxy, egress_proxy
 from support.kubelets import short_directory
@@ -17,11 +22,13 @@ from support.live_cluster import ControllerProcess, LiveCluster
 from support.live_queue import KUEUE_CRDS
 from support.manifests import MANIFESTS, NAMESPACE, apply
 from support.ports import reserved_port
-from support.waiting import eventually
+from support.waiting import PATIENCE, eventually
 from zonewise.cli import main
 from zonewise_common.kube.config import Config
 from zonewise_common.kube.errors import Forbidden, Unauthorized
 from zonewise_common.kube.transport import Transport
+from zonewise_common.service.authorizer import TOKEN_HEADER
+from zonewise_scheduler.client.page_server import PageServer
 from zonewise_scheduler.client.read_api import ReadApiUnavailable, proxied_read_api
 
 if TYPE_CHECKING:
@@ -36,8 +43,13 @@ ADDRESS = "10.0.0.1"
 USERS = "/apis/rbac.authorization.k8s.io/v1"
 
 
+class Cluster(NamedTuple):
+    server: RealServer
+    live: LiveCluster
+
+
 @pytest.fixture(scope="module")
-def server() -> Generator[RealServer]:
+def cluster() -> Generator[Cluster]:
     """A server with the manifests, and a controller with their rights that serves webhooks on a port of loopback."""
     with contextlib.ExitStack() as stack:
         directory, port = stack.enter_context(short_directory()), stack.enter_context(reserved_port())
@@ -48,15 +60,24 @@ def server() -> Generator[RealServer]:
         flags = ("--kubeconfig", str(write_kubeconfig(running, directory, token)), "--namespace", NAMESPACE)
         live = LiveCluster(running.admin, directory, flags, real=True)
         live.add_queue(8)
-        certificates = directory / "certificates"
-        certificates.mkdir()
-        listen = ("--webhook-listen", f"127.0.0.1:{port}", "--webhook-cert-dir", str(certificates))
-        process: ControllerProcess = stack.enter_context(live.controller(*listen))
+        process: ControllerProcess = stack.enter_context(live.controller(*webhook_flags(live, port)))
         eventually(lambda: "webhooks are served" in process.said)
-        yield running
+        yield Cluster(running, live)
         assert [line for line in process.said.splitlines() if "forbidden" in line.lower()] == []
         assert proxy.targets
         assert set(proxy.targets) == {f"{ADDRESS}:9443"}
+
+
+@pytest.fixture
+def server(cluster: Cluster) -> RealServer:
+    return cluster.server
+
+
+def webhook_flags(live: LiveCluster, port: int) -> tuple[str, ...]:
+    """Return the flags of a replica that serves webhooks on a port."""
+    certificates = live.directory / f"certificates-{port}"
+    certificates.mkdir()
+    return "--webhook-listen", f"127.0.0.1:{port}", "--webhook-cert-dir", str(certificates)
 
 
 def _install(server: RealServer) -> None:
@@ -122,6 +143,68 @@ def test_a_user_with_the_role_of_the_manifests_reads(server: RealServer) -> None
     with contextlib.closing(api):
         queues = _soon(lambda: api.get("/api/v1/queues"))
         assert [queue["name"] for queue in queues["clusterQueues"]] == ["queue"]
+
+
+def test_the_page_of_a_user_with_the_role(server: RealServer) -> None:
+    """Data and the stream of their changes come through the API server; the browser has the page's token alone."""
+    api = proxied_read_api(config_of(server, user(server, "eve", "zonewise-user")), NAMESPACE)
+    with contextlib.closing(api), PageServer(api, 0) as page:
+        _soon(lambda: api.get("/api/v1/queues"))
+        address = urlsplit(page.url)
+        headers = {TOKEN_HEADER: address.fragment.removeprefix("token=")}
+        with http_get(page.url, "/api/v1/cluster", headers) as response:
+            body = json.loads(gzip.decompress(response.read()))
+        assert "queue" in body["tables"]["clusterQueues"]["set"]
+        with http_get(page.url, "/api/v1/cluster/events", {**headers, "Last-Event-ID": body["version"]}) as response:
+            assert response.status == 200
+            assert response.readline() == b"retry: 2000\n"
+            path = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues"
+            queue = server.admin.get(f"{path}/queue").ok()
+            server.admin.post(path, {**queue, "metadata": {"name": "second"}}).ok()
+            assert any(b'"second"' in line for line in response)
+
+
+@pytest.mark.skipif(BROWSER is None or DRIVER is None, reason="chromium and chromium-driver are absent")
+def test_the_page_in_a_browser(server: RealServer) -> None:
+    api = proxied_read_api(config_of(server, server.token), NAMESPACE)
+    with contextlib.closing(api), PageServer(api, 0) as page, browser() as window:
+        window.open(page.url)
+        window.until("document.querySelector('#connection').dataset.state == 'live'")
+        assert window.run("return zonewise.store.clusterQueues.has('queue')")
+        assert window.log() == []
+
+
+@contextlib.contextmanager
+def http_get(url: str, path: str, headers: dict[str, str]) -> Generator[http.client.HTTPResponse]:
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE)
+    try:
+        connection.request("GET", path, headers=headers)
+        yield connection.getresponse()
+    finally:
+        connection.close()
+
+
+def test_a_replica_that_stands_by_is_not_read(cluster: Cluster) -> None:
+    """Another one holds the lease, and has the reservations; the API server passes requests to both."""
+    held = {"holderIdentity": "other", "leaseDurationSeconds": 3600, "renewTime": "2100-01-01T00:00:00.000000Z"}
+    lease = {"metadata": {"name": "zonewise-controller"}, "spec": held}
+    cluster.server.admin.post(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases", lease).ok()
+    token = cluster.server.service_account_token(NAMESPACE, "zonewise-viewer")
+    with reserved_port() as port:
+        flags = ("--leader-election", "true", *webhook_flags(cluster.live, port))
+        with cluster.live.controller(*flags) as standby:
+            eventually(lambda: "webhooks are served" in standby.said)
+            eventually(lambda: _status(port, token) == 421)
+            assert _status(port, "guessed") == 401
+
+
+def _status(port: int, token: str) -> int:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # as the API server's proxy
+    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=PATIENCE, context=context)
+    with contextlib.closing(connection):
+        connection.request("GET", "/api/v1/queues", headers={TOKEN_HEADER: token})
+        return connection.getresponse().status
 
 
 def test_a_user_without_it_learns_what_is_needed(server: RealServer) -> None:

@@ -15,6 +15,7 @@ import yaml
 
 from support.clusters import ApiServer, embedded_server
 from support.manifests import kubectl
+from support.releases import newest_release
 from support.snapshots import PROJECT
 from tools.chart.renderings import PARTS, Part
 from tools.release_notes import main, release_notes
@@ -47,6 +48,13 @@ IMMUTABLE = {
     "ClusterRoleBinding": ("roleRef",),
 }
 """Fields that an API server does not let change: a release that changes them cannot be applied over another."""
+
+PROGRAMS = {
+    "cosign", "cp", "gh", "helm", "jq", "make", "python3", "sha256sum", "skopeo", ".bootstrap/bin/uv", "mkdir",
+}  # fmt: skip
+"""Of the workflow: cosign is of an action, .bootstrap/bin/uv of `make`, the others are on the runner ubuntu-24.04
+(actions/runner-images, images/ubuntu/Ubuntu2404-Readme.md, and Ubuntu's own)."""
+BASH = {"echo", "cd", "cat", "for", "done", "case", "esac"}
 
 Object = dict[str, Any]
 
@@ -115,6 +123,26 @@ def test_the_targets_of_the_workflow_exist() -> None:
     assert {"check", "image", "chart"} <= used <= targets
 
 
+def test_the_files_and_programs_of_the_workflow_exist() -> None:
+    """Each step runs files of this tree, the programs that `make` installs, and those of the runner or an action."""
+    scripts = [step["run"] for step in steps() if "run" in step]
+    words = {word for script in scripts for word in re.findall(r"[\w./-]+", script)}
+    files = {word for word in words if re.fullmatch(r"(tools|manifests|docs)/[\w./-]+", word)}
+    assert files == {"tools/release_notes.py"}
+    assert all((PROJECT / file).is_file() for file in files)
+    assert ".bootstrap/bin/uv" in words
+    assert "UV := .bootstrap/bin/uv\n" in (PROJECT / "Makefile").read_text()
+    assert {command for script in scripts for command in commands(script)} == PROGRAMS
+
+
+def commands(script: str) -> set[str]:
+    """Return the programs of a script of bash, without its own words."""
+    script = script.replace("\\\n", " ")
+    parts = re.split(r"\n|;(?!;)|\||&&|\$\(|\bdo\b|\bin\b (?=\*\[)|\) (?=kind)", script)
+    words = (re.sub(r"^(?:[A-Z_]+=\S* +)*", "", part.strip()).split(" ", 1)[0] for part in parts)
+    return {word for word in words if re.fullmatch(r"[\w./-]+", word)} - BASH
+
+
 def test_the_workflow_signs_both_images_and_the_checksums() -> None:
     script = "\n".join(step.get("run", "") for step in steps())
     assert script.count("for name in zonewise zonewise-scheduler") == 2
@@ -130,16 +158,6 @@ def test_the_workflow_signs_both_images_and_the_checksums() -> None:
 # --- upgrades
 
 
-def newest_tag() -> str:
-    """Return the newest tag of a release; skip the test where there is none."""
-    command = ["git", "describe", "--tags", "--abbrev=0", "--match", "v[0-9]*"]
-    result = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
-    tag = os.environ.get("ZONEWISE_UPGRADE_FROM") or result.stdout.strip()
-    if not tag:
-        pytest.skip("no release yet: `git describe` finds no tag v*; ZONEWISE_UPGRADE_FROM names another commit")
-    return tag
-
-
 def kustomized(directory: Path) -> str:
     return subprocess.run([kubectl(), "kustomize", str(directory)], check=True, capture_output=True, text=True).stdout
 
@@ -152,7 +170,7 @@ def identified(text: str) -> dict[tuple[str, str], Object]:
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 def test_the_last_release_can_be_upgraded(part: Part, embedded_server: ApiServer, tmp_path: Path) -> None:
     """Its objects are applied, then those of this tree over them: no immutable field differs, versions stay served."""
-    tag = newest_tag()
+    tag = newest_release()
     archive = subprocess.run(["git", "archive", tag, "manifests"], cwd=PROJECT, check=True, capture_output=True).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
         files.extractall(tmp_path)  # noqa: S202 -- our own files, and Python 3.11.2 has no filters

@@ -282,7 +282,7 @@ def test_progress_is_for_terminals(simulating: Simulating, monkeypatch: pytest.M
         (("--plot", "out.pdf"), "out.pdf: .pdf: pictures are .svg or .png"),
         (("--plot", "/no/such/place/out.svg"), "/no/such/place/out.svg: there is no directory /no/such/place"),
         (("--json", "/"), "/: is a directory"),
-        (("--json", "n" * 300), f"{'n' * 300}: File name too long"),
+        (("--json", "n" * 300), "File name too long"),  # before 3.14 pathlib raises it, then open()
         (("--json", "out.svg", "--plot", "out.svg"), "out.svg: is the file of the JSON: the picture needs a file of"),
         (("--json-jobs",), "--json-jobs goes with --json"),
         (("--frobnicate",), "unrecognized arguments: --frobnicate; see `zonewise simulate --help`"),

@@ -78,7 +78,7 @@ def commands(
 
     def start() -> str:
         (tmp_path / KUBECONFIG).write_text(kubeconfig(cluster.url))
-        said = cluster_summary(parse_nodes(NODES), cluster, KUBECONFIG, 1.4, "")
+        said = cluster_summary(parse_nodes(NODES), cluster, KUBECONFIG, 1.4, "", "zonewise")
         said = said.replace(cluster.url, "http://127.0.0.1:8001").replace(cluster.status_url, "http://127.0.0.1:9821/")
         return said.partition("\nIn another terminal")[0]
 

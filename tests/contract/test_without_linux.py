@@ -11,10 +11,11 @@ _PROGRAM = """\
 import os, select, signal, socket, sys
 
 LINUX = {os: ("sched_getaffinity", "eventfd", "pidfd_open", "memfd_create", "posix_fadvise", "O_PATH"),
-         select: ("epoll", "EPOLLIN"), signal: ("sigtimedwait",), socket: ("AF_NETLINK", "SO_PEERCRED")}
+         select: ("epoll", "EPOLLIN"), signal: ("sigtimedwait",), socket: ("AF_NETLINK", "SO_PEERCRED", "TCP_KEEPIDLE")}
 for module, names in LINUX.items():
     for name in names:
         vars(module).pop(name, None)
+socket.TCP_KEEPALIVE = 4  # the name of macOS; on Linux the number is that of TCP_KEEPIDLE
 sys.modules["pynvml"] = None  # cannot be imported
 
 def audit(event, arguments):
@@ -34,6 +35,8 @@ sys.exit(main(sys.argv[1:]))
         ("--help", 0),
         ("queue --kubeconfig none", 2),
         ("top --kubeconfig none", 2),
+        ("explain job --api-server http://127.0.0.1:1", 2),
+        ("page --api-server http://127.0.0.1:1", 2),
         ("submit --help", 0),
     ],
     ids=lambda value: str(value).partition(" ")[0],

@@ -104,6 +104,8 @@ def _load(path: str, context: str | None) -> Any:  # noqa: ANN401 -- the officia
     import yaml  # not at the top: the agent in a cluster does not need it
 
     official = _official("kubernetes.config")
+    if not any(os.path.exists(file) for file in path.split(os.pathsep)):
+        raise ConfigError(f"there is no file {path}")
     loaded = _official("kubernetes.client").Configuration()
     loaded.proxy = None  # it may come from the environment, whose proxies are for other addresses
     try:

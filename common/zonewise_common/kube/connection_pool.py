@@ -31,11 +31,13 @@ _MAX_IDLE = 12
 need one each: a handshake costs more than a request.
 """
 _CHUNK = 1 << 16
+_KEEP_IDLE: int = vars(socket).get("TCP_KEEPIDLE") or vars(socket)["TCP_KEEPALIVE"]
+"""macOS names the option TCP_KEEPALIVE (tcp(4))."""
 _SOCKET_OPTIONS = (
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     # a peer that vanished silently is detected after 30 + 3 x 15 seconds
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
+    (socket.IPPROTO_TCP, _KEEP_IDLE, 30),
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15),
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
 )

@@ -81,11 +81,15 @@ class Transport:
         with self._counting(method):
             return _body(self._exchange(deadline, method, path, query, body, content_type, headers))
 
-    def stream(self, path: str, query: Mapping[str, object], *, idle: float) -> Stream:
+    def stream(
+        self, path: str, query: Mapping[str, object], *, idle: float, headers: Mapping[str, str] | None = None
+    ) -> Stream:
         """Send a GET whose response does not end; after `idle` seconds of silence it counts as dead."""
         # the head must come within the timeout of any response
         with self._counting("GET"):
-            return Stream(self._exchange(time.monotonic() + self.timeout, "GET", path, query), idle)
+            return Stream(
+                self._exchange(time.monotonic() + self.timeout, "GET", path, query, more_headers=headers), idle
+            )
 
     def close(self) -> None:
         """Close the connections that no request holds."""

@@ -3,11 +3,13 @@
 Source: pkg/registry/core/service/storage/storage.go (ResourceLocation) and k8s.io/apimachinery/pkg/util/proxy. Headers
 are passed on, but not Authorization (apiserver pkg/endpoints/filters/authentication.go), and not those of a connection
 (net/http/httputil). The certificate of a service is not verified (pkg/controlplane/apiserver/config.go,
-CreateProxyTransport). Left out: upgrades of connections, and streams: a response is read whole.
+CreateProxyTransport). A response of Server-Sent Events is passed on as it comes, any other one is read whole. Left out:
+upgrades of connections, and the rewriting of absolute addresses in HTML.
 """
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import ssl
 from collections.abc import Callable
@@ -18,6 +20,8 @@ from zonewise_sandbox.apiserver.status_errors import StatusError
 from zonewise_sandbox.apiserver.wire import Response
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from zonewise_sandbox.apiserver.wire import Request
 
 ServiceAddresses = Callable[[str, str, str], tuple[str, int] | None]
@@ -30,6 +34,9 @@ _NOT_PASSED_ON = frozenset({
     "authorization", "connection", "content-length", "host", "keep-alive", "proxy-authenticate", "proxy-authorization",
     "te", "trailer", "transfer-encoding", "upgrade",
 })  # fmt: skip
+_OWN = _NOT_PASSED_ON | {"cache-control", "content-type", "date", "server"}
+"""Headers of a response that this server sets."""
+_CHUNK = 1 << 16
 
 
 def no_addresses(_namespace: str, _name: str, _port: str) -> tuple[str, int] | None:
@@ -52,18 +59,32 @@ def proxy(request: Request, parts: list[str], addresses: ServiceAddresses) -> Re
     if address is None:
         raise StatusError(404, "NotFound", f'services "{name}" not found', {"name": name, "kind": "services"})
     path = "/" + "/".join(quote(part) for part in parts[7:])
+    if parts[7:] and request.path.endswith("/"):
+        path += "/"
     query = f"?{urlencode(request.query)}" if request.query else ""
     connection = _connection(address, has_tls=scheme == "https")
     try:
         headers = {key: value for key, value in request.headers.items() if key not in _NOT_PASSED_ON}
         connection.request(request.method, path + query, request.body or None, headers)
         response = connection.getresponse()
+        content_type = response.getheader("Content-Type", "text/plain")
+        headers = tuple((key, value) for key, value in response.getheaders() if key.lower() not in _OWN)
+        if content_type.startswith("text/event-stream"):
+            return Response(response.status, b"", content_type, _parts(connection, response), headers)
         body = response.read()
     except (OSError, http.client.HTTPException) as error:
-        raise StatusError(503, "ServiceUnavailable", f"error trying to reach service: {error}") from error
-    finally:
         connection.close()
-    return Response(response.status, body, response.getheader("Content-Type", "text/plain"))
+        raise StatusError(503, "ServiceUnavailable", f"error trying to reach service: {error}") from error
+    connection.close()
+    return Response(response.status, body, content_type, headers=headers)
+
+
+def _parts(connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> Generator[bytes]:
+    """Yield the parts of a body as they come, b"" after each, until the service ends it or is silent for _TIMEOUT."""
+    with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
+        while part := response.read1(_CHUNK):
+            yield part
+            yield b""
 
 
 def _connection(address: tuple[str, int], *, has_tls: bool) -> http.client.HTTPConnection:

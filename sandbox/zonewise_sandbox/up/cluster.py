@@ -8,7 +8,6 @@ It listens on loopback alone, and leaves neither a port nor a thread nor a file.
 
 from __future__ import annotations
 
-import http.client
 import logging
 import tempfile
 import threading
@@ -22,7 +21,7 @@ from zonewise_sandbox.jobcontroller import JobController
 from zonewise_sandbox.podrunner import PodRunner, RunnerSettings
 from zonewise_sandbox.up.cluster_clock import ClusterClock
 from zonewise_sandbox.up.node_agents import NodeAgents, SimulatedNode
-from zonewise_sandbox.up.program_threads import ProgramThread, free_port, listens
+from zonewise_sandbox.up.program_threads import ProgramThread, free_port, listens, readiness_problem
 from zonewise_sandbox.up.scheduler import PodScheduler
 from zonewise_sandbox.up.shipped_objects import (
     NAMESPACE,
@@ -137,7 +136,8 @@ def open_cluster(
         stack.enter_context(JobController(config, clock=clock, speed=speed))
         _wait_until(lambda: listens(extender_port), programs, stop)
         stack.enter_context(PodScheduler(config, ("127.0.0.1", extender_port), clock=clock, speed=speed))
-        _wait_until(lambda: _is_ready(status_port) and _webhooks_are_trusted(server), programs, stop)
+        # it leads once the webhooks are trusted: the leader writes their CAs
+        _wait_until(lambda: not readiness_problem(status_port) and _webhooks_are_trusted(server), programs, stop)
         yield Cluster(server, clock, agents, f"http://127.0.0.1:{status_port}/")
 
 
@@ -225,19 +225,6 @@ def _controller(
         kueue_lease="",
     )
     return lambda stop: controller_main.run_until_stopped(settings, stop, clock)
-
-
-def _is_ready(port: int) -> bool:
-    """Tell whether the controller knows the cluster. It leads once the webhooks are trusted: the leader does that."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5.0)
-    try:
-        connection.request("GET", "/readyz")
-        response = connection.getresponse()
-        return response.status == 200
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
 
 
 def _webhooks_are_trusted(server: ApiServer) -> bool:

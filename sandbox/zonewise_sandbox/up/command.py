@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import gc
+import os
+import shlex
+import shutil
 import sys
 import time
 from argparse import SUPPRESS, ArgumentTypeError, RawDescriptionHelpFormatter
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from zonewise_common.cli.argument_types import port
 from zonewise_common.cli.command import Command, CommandError, require_extra
 from zonewise_common.cli.interrupts import killed_by_interrupt
 from zonewise_sandbox.up.node_kinds import DEFAULT_POLICY, NODE_KINDS, POLICIES
@@ -24,7 +28,6 @@ if TYPE_CHECKING:
 
 DEFAULT_NODES = "4xhgx-h100"
 DEFAULT_PORT, DEFAULT_STATUS_PORT = 8001, 9821
-MAX_PORT = 65535
 MIX_NAMES = ("hpc", "ai", "batch")
 """As the simulator's MIXES, whose import is slow."""
 _SIMULATED = ("nodes", "topology_policy", "load", "load_share", "seed", "speed", "port", "write_kubeconfig")
@@ -39,7 +42,8 @@ examples:
   zonewise up --nodes 4xnode.tar.zst       four as a captured machine
   zonewise up --nodes fleet.yaml           those of a file, as for simulate
   zonewise up --kubeconfig ~/.kube/config  no cluster of its own: the page of
-                                           that one, read-only
+                                           that one, read-only. Where zonewise's
+                                           controller runs: `zonewise page`
 """
 
 
@@ -63,9 +67,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--seed", default=SUPPRESS, type=_natural, metavar="NUMBER", help="of these jobs (default: 0)")
     add("--speed", default=SUPPRESS, type=_speed, metavar="NUMBER", help="seconds of the cluster that pass in a second "
         "(default: 1)")  # fmt: skip
-    add("--port", default=SUPPRESS, type=_port, metavar="PORT", help="of the API server, on 127.0.0.1; 0: any free one "
+    add("--port", default=SUPPRESS, type=port, metavar="PORT", help="of the API server, on 127.0.0.1; 0: any free one "
         f"(default: {DEFAULT_PORT})")  # fmt: skip
-    add("--status-port", type=_port, default=DEFAULT_STATUS_PORT, metavar="PORT", help="of the controller's page, read "
+    add("--status-port", type=port, default=DEFAULT_STATUS_PORT, metavar="PORT", help="of the controller's page, read "
         f"API and metrics; 0: any free one (default: {DEFAULT_STATUS_PORT})")  # fmt: skip
     add("--write-kubeconfig", default=SUPPRESS, metavar="FILE", help="write the kubeconfig there rather than into a "
         "temporary file; it is removed at the end")  # fmt: skip
@@ -96,15 +100,16 @@ COMMAND = Command("run a whole cluster on this machine, to try things out", add_
 
 def _run_cluster(arguments: Namespace) -> int:
     start = time.monotonic()
-    with killed_by_interrupt(), require_extra("scheduler"), require_extra("agent"):
+    with killed_by_interrupt(), require_extra("agent,scheduler"):
         from zonewise_sandbox.up.cluster import ClusterError, ClusterOptions, ClusterStopped
         from zonewise_sandbox.up.node_descriptions import NodesError, parse_nodes
     stop = _stop_event(arguments)
     values = vars(arguments)
     try:
         nodes = parse_nodes(values.get("nodes", DEFAULT_NODES), values.get("topology_policy", DEFAULT_POLICY))
-        port, speed = values.get("port", DEFAULT_PORT), values.get("speed", 1.0)
-        options = ClusterOptions(nodes, port, arguments.status_port, speed)
+        options = ClusterOptions(
+            nodes, values.get("port", DEFAULT_PORT), arguments.status_port, values.get("speed", 1.0)
+        )
         _serve_cluster(arguments, options, start, stop)
     except ClusterStopped:
         return 0
@@ -134,7 +139,8 @@ def _serve_cluster(arguments: Namespace, options: ClusterOptions, start: float, 
             from zonewise_sandbox.up.load import LoadSubmitter
 
             stack.enter_context(LoadSubmitter(cluster.config, jobs, cluster.clock))
-        _write(cluster_summary(options.nodes, cluster, path, time.monotonic() - start, values.get("load", "")))
+        seconds, load = time.monotonic() - start, values.get("load", "")
+        _write(cluster_summary(options.nodes, cluster, path, seconds, load, program_text()))
         stop.wait()
         _write("\nending ...\n")
 
@@ -190,6 +196,13 @@ def _write(text: str) -> None:
     sys.stdout.flush()
 
 
+def program_text() -> str:
+    """Return this program as another terminal finds it: its name where PATH has it, else its path."""
+    path = sys.argv[0]
+    is_found = shutil.which("zonewise") is not None or not os.access(path, os.X_OK)
+    return "zonewise" if is_found else shlex.quote(os.path.abspath(path))
+
+
 def _kinds() -> str:
     width = max(map(len, NODE_KINDS)) + 2
     return "".join(f"  {kind.name:{width}}{kind.text}\n" for kind in NODE_KINDS.values())
@@ -220,10 +233,4 @@ def _speed(text: str) -> float:
 def _natural(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise ArgumentTypeError(f"not a number from 0 on: {text}")
-    return int(text)
-
-
-def _port(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and int(text[:6]) <= MAX_PORT):
-        raise ArgumentTypeError(f"not a port from 0 to {MAX_PORT}: {text}")
     return int(text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import time
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,7 +11,7 @@ from zonewise_common.kube.config import Config
 from zonewise_common.kube.errors import ConfigError, KubeError
 from zonewise_common.kube.resources import NODES
 from zonewise_common.service.clock import monotonic_clock
-from zonewise_sandbox.up.program_threads import ProgramThread, free_port
+from zonewise_sandbox.up.program_threads import ProgramThread, free_port, readiness_problem
 from zonewise_scheduler.controller import main as controller_main
 from zonewise_scheduler.controller.settings import ControllerSettings
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 SYNC_TIMEOUT = 60.0
 """Seconds within which every kind must have been listed."""
 _POLL = 0.05
-_PROBE_TIMEOUT = 5.0
 
 
 class ObserverError(Exception):
@@ -78,24 +76,10 @@ def _check(client: Client) -> None:
 
 def _wait_until_synced(program: ProgramThread, port: int, stop: threading.Event) -> None:
     deadline = time.monotonic() + SYNC_TIMEOUT
-    while (problem := _problem(port)) and not stop.wait(_POLL):
+    while (problem := readiness_problem(port)) and not stop.wait(_POLL):
         if not program.is_alive:
             raise ObserverError(str(program.error or "the controller has ended"))
         if time.monotonic() > deadline:
             raise ObserverError(
                 f"the cluster cannot be shown: {problem}; are these kinds served, and may you list them?"
             )
-
-
-def _problem(port: int) -> str:
-    """Return what the controller does not know yet; "" where it is ready."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_PROBE_TIMEOUT)
-    try:
-        connection.request("GET", "/readyz")
-        response = connection.getresponse()
-        text = response.read().decode().strip()
-        return "" if response.status == 200 else text
-    except (OSError, http.client.HTTPException) as error:
-        return str(error)
-    finally:
-        connection.close()

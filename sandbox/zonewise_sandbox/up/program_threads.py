@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import logging
 import socket
 import threading
@@ -16,6 +17,8 @@ log = logging.getLogger(__name__)
 
 _STOP_TIMEOUT = 10.0
 """Seconds that a program may take to stop."""
+_PROBE_TIMEOUT = 5.0
+"""Seconds for the response of a probe."""
 
 
 class ProgramThread:
@@ -62,3 +65,17 @@ def listens(port: int) -> bool:
     with contextlib.closing(socket.socket()) as connection:
         connection.settimeout(1.0)
         return connection.connect_ex(("127.0.0.1", port)) == 0
+
+
+def readiness_problem(port: int) -> str:
+    """Return why the program whose status is on a port of loopback is not ready, by its /readyz; "": it is."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_PROBE_TIMEOUT)
+    try:
+        connection.request("GET", "/readyz")
+        response = connection.getresponse()
+        text = response.read().decode().strip()
+        return "" if response.status == 200 else text
+    except (OSError, http.client.HTTPException) as error:
+        return str(error) or type(error).__name__
+    finally:
+        connection.close()

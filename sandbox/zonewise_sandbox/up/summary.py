@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,11 @@ if TYPE_CHECKING:
     from zonewise_sandbox.up.observer import Observer
 
 
-def cluster_summary(nodes: NodeSet, cluster: Cluster, kubeconfig: str, seconds: float, load: str) -> str:
-    """Return what the cluster has and how to use it; `load` is the mix of its jobs, "" for none."""
+def cluster_summary(nodes: NodeSet, cluster: Cluster, kubeconfig: str, seconds: float, load: str, program: str) -> str:
+    """Return what the cluster has and how to use it.
+
+    `load` is the mix of its jobs, "" for none; `program` is zonewise as another terminal finds it.
+    """
     numbers = Counter(node.machine.kind for node in nodes.nodes)
     machines = {node.machine.kind: node.machine for node in nodes.nodes}
     width = len(str(max(numbers.values())))
@@ -32,11 +36,11 @@ def cluster_summary(nodes: NodeSet, cluster: Cluster, kubeconfig: str, seconds: 
         "",
         "In another terminal:",
         "",
-        f"  export KUBECONFIG={kubeconfig}",
-        "  kubectl get nodes",
-        "  kubectl apply -f job.yaml     # a Job of the namespace default waits in the queue default",
-        "  kubectl get workloads,pods",
-        "  zonewise queue",
+        f"  export KUBECONFIG={shlex.quote(kubeconfig)}",
+        f"  {program} queue",
+        f"  {program} submit -J hello --gpus 8 --mem 64G --time 30 --image none --wrap true",
+        f"  {program} explain hello",
+        "  kubectl get nodes,workloads,pods",
         "",
         "Ctrl-C ends the cluster, and nothing of it stays.",
         "",

@@ -24,6 +24,8 @@ class BatchScript(NamedTuple):
 
 def read_script(content: str, path: str) -> BatchScript:
     """Return a script with its options. Raises CommandError, naming the line, for one that cannot be read."""
+    if not content:
+        raise CommandError(f"{path}: is empty: name a batch script, or a command by --wrap")
     if not content.startswith("#!"):
         raise CommandError(f"{path}: line 1: a script begins with #! and its interpreter, such as #!/bin/bash")
     if "\0" in content:

@@ -9,6 +9,7 @@ from zonewise_common.cli.table import Cell, Column, make_table
 from zonewise_scheduler.client.description import Description
 from zonewise_scheduler.client.explanation_facts import ExplanationFacts
 from zonewise_scheduler.client.job_facts import ADMITTED, PENDING, STOPPING
+from zonewise_scheduler.client.job_objects import pods_text
 from zonewise_scheduler.client.pod_fault import fault_lines
 from zonewise_scheduler.client.queue_listing import latest_start
 from zonewise_scheduler.client.time_text import clock_text, format_time, parse_time, short_duration, time_until
@@ -101,7 +102,7 @@ def _requests(job: JobFacts) -> Iterator[str]:
     for name, pods, amounts in job.requests:
         each = ", ".join(f"{amount_text(resource, amount)} {resource}" for resource, amount in amounts.items())
         prefix = f"{name}: " if len(job.requests) > 1 else ""
-        yield f"{prefix}{pods} pod{'' if pods == 1 else 's'}, each {each or 'nothing'}"
+        yield f"{prefix}{pods_text(pods, each or 'nothing')}"
 
 
 def _start(job: JobFacts, explanation: ExplanationFacts, now: float) -> str:

@@ -57,7 +57,12 @@ def summary(request: JobRequest) -> str:
     pods, array = _completions(request), request.array
     at_once = f", {array.limit} at once" if array is not None and array.limit < pods else ""
     amounts = ", ".join(f"{amount} {name}" for name, amount in pod_requests(request).items())
-    return f"{pods} pod{'' if pods == 1 else 's'}{at_once}, each {amounts}"
+    return pods_text(pods, amounts, at_once)
+
+
+def pods_text(pods: int, amounts: str, at_once: str = "") -> str:
+    """Return "4 pods, each 8 cpu" or "1 pod of 8 cpu"; `at_once`: how many run at once, after a comma."""
+    return f"1 pod of {amounts}" if pods == 1 else f"{pods} pods{at_once}, each {amounts}"
 
 
 def _job(request: JobRequest) -> Json:

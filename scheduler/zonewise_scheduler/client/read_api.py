@@ -1,5 +1,9 @@
 """Requests to the controller's read API: at a URL, or through the API server's proxy to the controller's Service.
 
+The API server passes a request to any replica of the controller. One that does not lead responds 421 (shared_port.py),
+and the request is sent again: the API server selects a replica at random for each request
+(pkg/registry/core/service/storage/storage.go, ResourceLocation).
+
 The API server does not pass on the header Authorization (apiserver pkg/endpoints/filters/authentication.go deletes it).
 So a token for the controller is in a header of its own. It is sent over TLS alone, to the port of the webhooks. Without
 a token the request goes to the port of the metrics: a controller on the same machine may respond there.
@@ -7,8 +11,10 @@ a token the request goes to the port of the metrics: a controller on the same ma
 
 from __future__ import annotations
 
+import gzip
 import time
-from typing import TYPE_CHECKING, Any
+import zlib
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -32,8 +38,11 @@ from zonewise_common.service.handlers import is_loopback
 from zonewise_scheduler.client.viewer_token import ViewerToken
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from zonewise_common.kube.transport import Stream
+
+T = TypeVar("T")
 Json = dict[str, Any]
 
 SERVICE, PORT, TLS_PORT = "zonewise-controller", "metrics", "webhooks"
@@ -43,6 +52,11 @@ _PAGE = 1000
 _MAX_PAGES = 200
 _TRIES, _PAUSE = 4, 1.0
 """Of a request that gets 429, and the seconds between two."""
+_MISDIRECTED = 421
+_MISDIRECTED_TRIES = 16
+"""Of a request that gets 421, without a pause: of 65,000 requests to two replicas one fails."""
+GZIP_MAGIC = b"\x1f\x8b"
+"""The first bytes of a compressed body (RFC 1952, section 2.3.1)."""
 _FORWARD = "`kubectl port-forward -n {namespace} service/zonewise-controller 9821` and --server http://127.0.0.1:9821"
 
 
@@ -84,18 +98,30 @@ class ReadApi:
 
     def get(self, path: str, query: Mapping[str, object] | None = None) -> Json:
         """Return the response of a path such as "/api/v1/plan". Raises NotFound where the controller has no such."""
+        body = self.body(path, query or {})
         try:
-            return msgspec.json.decode(self._response(path, query or {}), type=Json)
-        except msgspec.DecodeError as error:
+            return msgspec.json.decode(gzip.decompress(body) if body.startswith(GZIP_MAGIC) else body, type=Json)
+        except (msgspec.DecodeError, OSError, EOFError, zlib.error) as error:
             raise ReadApiUnavailable(f"its response is no JSON object: {error}") from error
-        except NotFound as error:
-            if not self._namespace or error.reason == "":  # the controller's own 404 is no Status
-                raise
-            raise ReadApiUnavailable(
-                f"there is no controller in namespace {self._namespace}: {error.message}"
-            ) from error
-        except KubeError as error:
-            raise ReadApiUnavailable(self._problem(error)) from error
+
+    def body(self, path: str, query: Mapping[str, object]) -> bytes:
+        """Return the body of a response as the controller has sent it: by gzip where it begins with GZIP_MAGIC.
+
+        Raises NotFound where the controller has no such path.
+        """
+        return self._responding(
+            lambda prefix, headers: self._transport.request(
+                "GET", prefix + path, query, headers={**headers, "Accept-Encoding": "gzip"}
+            )
+        )
+
+    def events(self, path: str, last_event_id: str, *, idle: float) -> Stream:
+        """Return the Server-Sent Events of a path behind an event; `idle`: seconds of silence that end the stream."""
+        return self._responding(
+            lambda prefix, headers: self._transport.stream(
+                prefix + path, {}, idle=idle, headers={**headers, "Last-Event-ID": last_event_id}
+            )
+        )
 
     def workloads(self, namespace: str | None = None, queue: str = "") -> dict[tuple[str, str], Json]:
         """Return pending and running workloads by namespace and name, in the order of the list."""
@@ -116,15 +142,34 @@ class ReadApi:
         except NotFound:
             return None
 
-    def _response(self, path: str, query: Mapping[str, object]) -> bytes:
-        """Return the body of a response. Raises KubeError."""
-        prefix, headers = self._route()
-        for _ in range(_TRIES - 1):
+    def _responding(self, send: Callable[[str, dict[str, str]], T]) -> T:
+        """Return what `send` returns for what is before a path, and the headers of a request. Raises NotFound."""
+        try:
+            return self._sent(send)
+        except NotFound as error:
+            if not self._namespace or error.reason == "":  # the controller's own 404 is no Status
+                raise
+            raise ReadApiUnavailable(
+                f"there is no controller in namespace {self._namespace}: {error.message}"
+            ) from error
+        except KubeError as error:
+            raise ReadApiUnavailable(self._problem(error)) from error
+
+    def _sent(self, send: Callable[[str, dict[str, str]], T]) -> T:
+        """Send a request until a replica that leads, and is not busy, responds. Raises KubeError."""
+        busy = misdirected = 0
+        while True:
             try:
-                return self._transport.request("GET", prefix + path, query, headers=headers)
+                return send(*self._route())
             except TooManyRequests:
+                busy += 1
+                if busy == _TRIES:
+                    raise
                 time.sleep(self._pause)
-        return self._transport.request("GET", prefix + path, query, headers=headers)
+            except ApiError as error:
+                misdirected += 1
+                if error.status != _MISDIRECTED or misdirected == _MISDIRECTED_TRIES:
+                    raise
 
     def _route(self) -> tuple[str, dict[str, str]]:
         """Return what is before a path, and the headers of a request."""
@@ -149,6 +194,8 @@ class ReadApi:
             problem = "" if self._token is None else self._token.problem
             way = f"; a way around: {_FORWARD.format(namespace=self._namespace)}" if self._namespace else ""
             return f"it rejects the request: {problem or error.message.rstrip()}{way}"
+        if isinstance(error, ApiError) and error.status == _MISDIRECTED:
+            return "no replica of the controller leads; try again in a few seconds"
         if isinstance(error, ServerError) and self._namespace:
             return f"the API server cannot reach the controller: {error.message}"
         return error.message if isinstance(error, ApiError) else str(error)

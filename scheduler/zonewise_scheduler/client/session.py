@@ -83,18 +83,24 @@ class Session(NamedTuple):
 
 
 def add_cluster_arguments(
-    parser: ArgumentParser, *, all_namespaces: bool = True, read_api: bool = True, short_namespace: bool = True
+    parser: ArgumentParser,
+    *,
+    namespaced: bool = True,
+    all_namespaces: bool = True,
+    read_api: bool = True,
+    short_namespace: bool = True,
 ) -> None:
-    """Declare how the cluster is reached; `short_namespace`: -n is free."""
+    """Declare how the cluster is reached.
+
+    `namespaced`: the command is about a namespace; `short_namespace`: -n is free.
+    """
     group = parser.add_argument_group("cluster")
     add = group.add_argument
-    add(
-        *(["-n"] if short_namespace else []),
-        "--namespace",
-        metavar="NAME",
-        default="",
-        help="default: that of the kubeconfig's context",
-    )
+    if namespaced:
+        add(*(["-n"] if short_namespace else []), "--namespace", metavar="NAME", default="", help="default: that of "
+            "the kubeconfig's context")  # fmt: skip
+    else:
+        parser.set_defaults(namespace="")
     if all_namespaces:
         add("-A", "--all-namespaces", action="store_true", help="look at all namespaces")
     add("--kubeconfig", metavar="FILE", default="", help="default: $KUBECONFIG, ~/.kube/config, or in a pod its own "

@@ -125,7 +125,9 @@ def _processes(arguments: Namespace) -> int:
     """Return the number of processes: as many as named, or one for each CPU that this program may use."""
     if arguments.jobs_parallel is None:
         return 1
-    return arguments.jobs_parallel or len(os.sched_getaffinity(0))
+    if hasattr(os, "sched_getaffinity"):  # of Linux; macOS has none
+        return arguments.jobs_parallel or len(os.sched_getaffinity(0))
+    return arguments.jobs_parallel or os.cpu_count() or 1
 
 
 def _of_run(arguments: Namespace, run: SweepRun) -> Namespace:

@@ -37,6 +37,10 @@ class Election:
             return self._competes and not self._settings.leader_election
         return self._competes and self._elector.is_leader
 
+    def is_standby(self) -> bool:
+        """Tell whether this replica competes, and another one leads, or none does yet."""
+        return self._competes and not self.leads()
+
     def compete(self, checkpoints: CheckpointStore, lost: Callable[[], object], stack: ExitStack) -> None:
         """Lead at once, or compete for the lease, until the stack is closed. `lost` is called when the lease is lost.
 

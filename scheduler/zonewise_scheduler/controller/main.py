@@ -184,7 +184,8 @@ class _Replica:
 
         paths = suspend_paths(self._adapters)
         rules = AdmissionRules(paths, has_default_queue, settings.manage_jobs_without_queue_name)
-        handler = SharedPortHandler(WebhookHandler(rules, lambda: self.guard.kueue_manages), self.handler)
+        webhooks = WebhookHandler(rules, lambda: self.guard.kueue_manages)
+        handler = SharedPortHandler(webhooks, self.handler, self._election.is_standby)
         options = WebhookOptions(settings.webhook_listen, settings.namespace, directory=settings.webhook_cert_dir)
         return WebhookServer(
             client, handler, options, is_leader=self._acts, clock=time.time, authorizer=Authorizer(client)

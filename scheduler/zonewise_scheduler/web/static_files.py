@@ -51,10 +51,11 @@ def serve_file(request: Request) -> Response:
 
 
 def redirect_browser(request: Request, text: str) -> Response:
-    """Return a text for programs, and send a browser to the page."""
+    """Return a text for programs, and send a browser to the page; relative to "/", which may be behind a prefix."""
     if "text/html" not in request.accept:
         return text_response(200, text)
-    return Response(303, "text/plain; charset=utf-8", b"see /page/\n", (("Location", PREFIX),))
+    location = PREFIX.removeprefix("/")
+    return Response(303, "text/plain; charset=utf-8", f"see {location}\n".encode(), (("Location", location),))
 
 
 @cache

@@ -13,7 +13,7 @@ from zonewise_common.cli.command import CommandError
 def test_all_commands_are_installed_here() -> None:
     commands = installed_commands()
     assert set(commands) == {*BUILT_IN, *entry_points()} - DEPRECATED
-    assert {"queue", "explain", "top", "submit", "cancel", "hold", "release", "forecast"} <= set(commands)
+    assert {"queue", "explain", "top", "submit", "cancel", "hold", "release", "forecast", "page"} <= set(commands)
 
 
 def test_each_help_is_one_line_without_a_full_stop() -> None:
@@ -32,6 +32,8 @@ def test_a_command_whose_part_is_missing_is_left_out(monkeypatch: pytest.MonkeyP
 
 
 def test_unknown_names() -> None:
+    with pytest.raises(CommandError, match=r"unknown command quue: is it queue\?"):
+        find_command("quue")
     with pytest.raises(CommandError, match="unknown command nope: there is adopt, agent"):
         find_command("nope")
     with pytest.raises(CommandError, match="unknown option -x; see `zonewise --help`"):

@@ -2,6 +2,9 @@
 
 The read API is for bearers of tokens here. It takes a small part of the server's threads: no client delays the creation
 of jobs.
+
+The API server passes a request to any replica of a Service. One that stands by has no reservations, reasons and
+forecasts. So it responds 421 (RFC 9110, section 15.5.20), and clients send the request again.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from typing import TYPE_CHECKING
 from zonewise_common.service.handlers import Request, Response, text_response
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from zonewise_common.service.handlers import Handler
 
@@ -24,10 +27,10 @@ MAX_READS = 4
 class SharedPortHandler:
     """Passes paths of the read API to one handler, and all others to that of the webhooks."""
 
-    def __init__(self, webhooks: Handler, read_api: Handler) -> None:
-        """Create a handler of both."""
+    def __init__(self, webhooks: Handler, read_api: Handler, stands_by: Callable[[], bool]) -> None:
+        """Create a handler of both; `stands_by` tells whether another replica leads, or may do so soon."""
         self.max_body = webhooks.max_body
-        self._webhooks, self._read_api = webhooks, read_api
+        self._webhooks, self._read_api, self._stands_by = webhooks, read_api, stands_by
         self._reads = threading.BoundedSemaphore(MAX_READS)
 
     def methods(self, path: str) -> Collection[str]:
@@ -38,6 +41,8 @@ class SharedPortHandler:
         """Return the response to a request with a method of its path."""
         if not request.path.startswith(READ_API_PREFIX):
             return self._webhooks.handle(request)
+        if self._stands_by():
+            return text_response(421, "this replica of the controller does not lead; send the request again\n")
         if not self._reads.acquire(blocking=False):
             return text_response(429, f"more than {MAX_READS} requests of the read API come at once\n")
         try:

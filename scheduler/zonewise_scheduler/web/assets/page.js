@@ -48,6 +48,7 @@ function route() {
 function showConnection() {
   const element = document.getElementById("connection");
   element.dataset.state = store.state;
+  element.title = store.state === "live" ? "" : store.problem;
   const texts = {
     live: store.leads === false ? "live, stands by" : "live",
     lost: store.heardAt ? `connection lost; as of ${clock(store.heardAt, store.now)}, tries again` : "no connection, tries again",
@@ -60,7 +61,7 @@ function askForToken(reason) {
   view?.close?.();
   view = null;
   loaded = false;
-  if (/loopback|localhost/.test(reason)) {
+  if (/loopback|localhost|zonewise page/.test(reason)) {
     main.replaceChildren(h("section", { class: "card login" }, h("h1", null, "Not from here"), h("p", { role: "alert" }, reason)));
     return;
   }
@@ -71,9 +72,18 @@ function askForToken(reason) {
   const note = store.token || !reason.includes("is needed") ? h("p", { class: "alert", role: "alert" }, reason) : null;
   store.token = "";
   main.replaceChildren(h("section", { class: "card login" }, h("h1", null, "This controller needs a token"), note ?? "",
-    h("p", { id: "token-note" }, "A token whose user may get /api/v1/*, such as one of ", h("code", null, "kubectl create token zonewise-viewer"),
+    h("p", { id: "token-note" }, "A token whose user may get /zonewise/api/*, such as one of ", h("code", null, "kubectl -n zonewise create token zonewise-viewer"),
       ". It stays in this tab, until you close it."), form));
   input.focus();
+}
+
+/** Take the token of an address such as #token=..., and remove it there: the history of a browser keeps addresses. */
+function takeToken() {
+  const [, token] = location.hash.match(/^#token=([\w-]+)$/) ?? [];
+  if (!token) return false;
+  store.token = token;
+  history.replaceState(null, "", location.pathname);
+  return true;
 }
 
 async function start() {
@@ -97,11 +107,20 @@ store.addEventListener("change", (event) => {
   showConnection();
 });
 store.addEventListener("state", showConnection);
-addEventListener("hashchange", () => { route(); main.focus({ preventScroll: true }); scrollTo(0, 0); });
+addEventListener("hashchange", () => {
+  if (takeToken()) { // the address of a new server, in the tab of the last one
+    location.reload();
+    return;
+  }
+  route();
+  main.focus({ preventScroll: true });
+  scrollTo(0, 0);
+});
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => view?.update(new Map([["all", new Set()]])));
 setInterval(() => view?.tick?.(), 5000);
 addEventListener("beforeprint", () => view?.print?.(true));
 addEventListener("afterprint", () => view?.print?.(false));
 startSearch(store);
 showConnection();
+takeToken();
 start();

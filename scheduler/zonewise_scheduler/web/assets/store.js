@@ -2,7 +2,8 @@
 //
 // A lost connection is opened again with the last version, so nothing is missed, and nothing is sent twice. Events of
 // one frame are applied together. A tab that is not seen closes its connection after a while: browsers have six for one
-// server, whatever the number of tabs. The token stays in this tab (sessionStorage), and goes nowhere but to this server.
+// server, whatever the number of tabs. The token stays in this tab (sessionStorage), and goes nowhere but to this server:
+// in a header of its own, since the API server's proxy has Authorization for itself.
 
 const TOKEN = "zonewise-token";
 const MAX_PAUSE = 15000;
@@ -21,6 +22,7 @@ export class Store extends EventTarget {
     this.levels = [];
     this.offset = 0;
     this.state = "connecting";
+    this.problem = "";
     this.heardAt = 0;
     this.updates = 0;
     this.columns = {};
@@ -49,7 +51,7 @@ export class Store extends EventTarget {
   /** Return the response of the read API. Throws Unauthorized, and Error with the server's sentence. */
   async fetch(path, options = {}) {
     const headers = { ...options.headers };
-    if (this.token) headers.Authorization = `Bearer ${this.token}`;
+    if (this.token) headers["X-Zonewise-Token"] = this.token;
     const response = await fetch(`../api/v1/${path}`, { ...options, headers, credentials: "omit", cache: "no-cache" });
     if (response.status === 401 || response.status === 403) throw new Unauthorized((await response.text()).trim());
     if (!response.ok) throw Object.assign(new Error((await response.text()).trim() || `status ${response.status}`), { status: response.status });
@@ -66,6 +68,7 @@ export class Store extends EventTarget {
         await this.listen();
       } catch (error) {
         if (error instanceof Unauthorized) throw error;
+        this.problem = error.message;
       }
       this.setState(document.hidden ? "connecting" : "lost");
       pause = performance.now() - began > 5000 ? 500 : Math.min(pause * 2, MAX_PAUSE);

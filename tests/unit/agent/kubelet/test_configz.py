@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import datetime
+import ipaddress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from support.kubelet_server import KubeletServer, write_ca, write_token
 from zonewise.kubelet.config import KubeletConfigError
@@ -14,6 +21,7 @@ from zonewise.kubelet.config_source import open_config
 from zonewise.kubelet.configz import Configz
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Iterator
 
 
@@ -38,6 +46,46 @@ def error_of(configz: Configz) -> str:
 def test_the_configuration_is_inside_the_response(kubelet: KubeletServer, ca: trustme.CA, tmp_path: Path) -> None:
     configz = Configz(kubelet.url, write_ca(tmp_path, ca), write_token(tmp_path))
     assert configz.read() == {"cpuManagerPolicy": "static"}
+
+
+def test_an_authority_without_key_identifiers(tmp_path: Path) -> None:
+    """Those of many clusters have none; Python verifies by stricter rules from 3.13 on."""
+    authority = plain_authority(tmp_path)
+    with KubeletServer(authority, "127.0.0.1") as server:  # type: ignore[arg-type]
+        assert Configz(server.url, str(authority.ca), write_token(tmp_path), "node-1").read()
+
+
+class PlainAuthority(NamedTuple):
+    """A CA with the two files of a certificate that it has issued to 127.0.0.1."""
+
+    ca: Path
+    chain: Path
+
+    def issue_cert(self, *_names: str) -> PlainAuthority:
+        return self
+
+    def configure_cert(self, context: ssl.SSLContext) -> None:
+        context.load_cert_chain(self.chain)
+
+
+def plain_authority(directory: Path) -> PlainAuthority:
+    """Return a CA whose certificates have neither key identifiers nor a key usage."""
+    now = datetime.datetime.now(datetime.UTC)
+    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(2)]
+    names = [x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]) for name in ("ca", "node-1")]
+    extensions: tuple[x509.ExtensionType, ...] = (
+        x509.BasicConstraints(ca=True, path_length=None),
+        x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
+    )
+    files = PlainAuthority(directory / "plain-ca.crt", directory / "plain.pem")
+    for name, key, extension, file in zip(names, keys, extensions, files, strict=True):
+        builder = x509.CertificateBuilder(names[0], name, key.public_key(), x509.random_serial_number())
+        builder = builder.not_valid_before(now).not_valid_after(now + datetime.timedelta(days=1))
+        certificate = builder.add_extension(extension, critical=True)
+        file.write_bytes(certificate.sign(keys[0], hashes.SHA256()).public_bytes(Encoding.PEM))
+    key = keys[1].private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    files.chain.write_bytes(key + files.chain.read_bytes())
+    return files
 
 
 def test_the_token_is_read_at_each_fetch(kubelet: KubeletServer, ca: trustme.CA, tmp_path: Path) -> None:

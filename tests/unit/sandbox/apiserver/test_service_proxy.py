@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import ssl
 import threading
@@ -15,7 +16,7 @@ from support.waiting import PATIENCE
 from zonewise_sandbox.apiserver import ApiServer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
     from email.message import Message
 
 
@@ -24,12 +25,20 @@ class Service:
 
     def __init__(self, *, has_tls: bool) -> None:
         self.headers: list[Message] = []
+        self.ending = threading.Event()
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 outer.headers.append(self.headers)
                 self.send_response(200)
+                if self.path == "/events":
+                    self.send_header("Content-Type", "text/event-stream")
+                    self.end_headers()
+                    self.wfile.write(b"data: first\n\n")
+                    outer.ending.wait(PATIENCE)
+                    return
+                self.send_header("ETag", '"tag"')
                 self.end_headers()
                 self.wfile.write(self.path.encode())
 
@@ -61,14 +70,19 @@ def service(request: pytest.FixtureRequest) -> Iterator[tuple[Service, str, int]
     running.server.server_close()
 
 
-def get(port: int, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
+@contextlib.contextmanager
+def getting(port: int, path: str, headers: dict[str, str]) -> Generator[http.client.HTTPResponse]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     try:
         connection.request("GET", path, headers=headers)
-        response = connection.getresponse()
-        return response.status, response.read()
+        yield connection.getresponse()
     finally:
         connection.close()
+
+
+def get(port: int, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
+    with getting(port, path, headers) as response:
+        return response.status, response.read()
 
 
 def test_the_service_gets_all_headers_but_the_credentials(service: tuple[Service, str, int]) -> None:
@@ -78,6 +92,27 @@ def test_the_service_gets_all_headers_but_the_credentials(service: tuple[Service
     [headers] = running.headers
     assert headers["X-Zonewise-Token"] == "short"
     assert headers["Authorization"] is None
+
+
+def test_events_are_passed_on_as_they_come(service: tuple[Service, str, int]) -> None:
+    running, scheme, port = service
+    with getting(port, f"/api/v1/namespaces/ns/services/{scheme}web:main/proxy/events", {}) as response:
+        assert response.getheader("Content-Type") == "text/event-stream"
+        assert response.readline() == b"data: first\n"
+        running.ending.set()
+        assert response.read() == b"\n"
+
+
+def test_the_client_gets_the_headers_of_the_service(service: tuple[Service, str, int]) -> None:
+    with getting(service[2], f"/api/v1/namespaces/ns/services/{service[1]}web:main/proxy/a", {}) as response:
+        assert response.getheader("ETag") == '"tag"'
+
+
+@pytest.mark.parametrize("path", ["/", "/page/", "/page"])
+def test_the_end_of_a_path_stays(service: tuple[Service, str, int], path: str) -> None:
+    """A directory of the service is another path than a file."""
+    prefix = f"/api/v1/namespaces/ns/services/{service[1]}web:main/proxy"
+    assert get(service[2], prefix + path, {}) == (200, path.encode())
 
 
 def test_an_unknown_scheme(service: tuple[Service, str, int]) -> None:

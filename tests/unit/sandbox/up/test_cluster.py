@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import glob
 import http.client
 import json
 import os
@@ -28,6 +27,7 @@ from zonewise_sandbox.up.observer import open_observer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 Json = dict[str, Any]
 
@@ -192,10 +192,10 @@ def _get(url: str, path: str) -> Json:
 # --- its end
 
 
-def test_nothing_stays() -> None:
+def test_nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No port, no thread and no file, after a job has run."""
     before = set(threading.enumerate())
-    files = set(glob.glob(os.path.join(tempfile.gettempdir(), "zonewise-up-*")))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with open_cluster(ClusterOptions(parse_nodes("2xxeon-8358"), speed=SPEED)) as cluster:
         urls = (cluster.url, cluster.status_url)
         with contextlib.closing(Client(Config.from_url(cluster.url))) as client:
@@ -205,7 +205,7 @@ def test_nothing_stays() -> None:
         with contextlib.closing(socket.socket()) as connection:
             assert connection.connect_ex(("127.0.0.1", urlsplit(url).port or 0)) != 0
     eventually(lambda: not [thread for thread in threading.enumerate() if thread not in before and thread.is_alive()])
-    assert set(glob.glob(os.path.join(tempfile.gettempdir(), "zonewise-up-*"))) == files
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("field", ["port", "status_port"])

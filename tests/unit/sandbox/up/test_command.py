@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.command_line import run, run_rejected
-from zonewise_sandbox.up.command import COMMAND, MIX_NAMES
+from zonewise_sandbox.up.command import COMMAND, MIX_NAMES, program_text
 from zonewise_sandbox.up.node_kinds import NODE_KINDS
 from zonewise_scheduler.simulator.inputs.mixes import MIXES
 
@@ -35,8 +35,8 @@ def log_levels() -> Iterator[None]:
     [
         (("--nodes", "foo"), "--nodes foo: there is neither a kind nor a file 'foo': can be hgx-h100"),
         (("--nodes", "0"), "--nodes 0: not from 1 to 5000 nodes: 0"),
-        (("--port", "65536"), "argument --port: not a port from 0 to 65535: 65536"),
-        (("--status-port", "x"), "argument --status-port: not a port from 0 to 65535: x"),
+        (("--port", "65536"), "argument --port: '65536' is no port from 0 to 65535"),
+        (("--status-port", "x"), "argument --status-port: 'x' is no port from 0 to 65535"),
         (("--speed", "0"), "argument --speed: not a number above 0: 0"),
         (("--speed", "4000"), "argument --speed: not up to 3600: 4000"),
         (("--speed", "fast"), "argument --speed: not a number above 0: fast"),
@@ -47,7 +47,7 @@ def log_levels() -> Iterator[None]:
         (("--seed", "1"), "--seed goes with --load"),
         (("--kubeconfig", "--nodes", "4"), "--nodes is of a simulated cluster"),
         (("--context", "a", "--load-share", "1"), "--load-share is of a simulated cluster"),
-        (("--kubeconfig", "/nowhere/config"), "/nowhere/config: "),
+        (("--kubeconfig", "/nowhere/config"), "there is no file /nowhere/config"),
     ],
 )
 def test_wrong_arguments(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str) -> None:
@@ -74,3 +74,16 @@ def test_the_help_names_every_kind_and_mix(capsys: pytest.CaptureFixture[str], m
 
 def test_the_names_of_mixes_are_the_simulators() -> None:
     assert tuple(MIXES) == MIX_NAMES
+
+
+def test_the_program_as_another_terminal_finds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make demo` runs it by its path, which a user's PATH does not have."""
+    (tmp_path / "a b").mkdir()
+    file = tmp_path / "a b" / "zonewise"
+    file.touch(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["a b/zonewise"])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert program_text() == f"'{file}'"
+    monkeypatch.setenv("PATH", str(file.parent))
+    assert program_text() == "zonewise"

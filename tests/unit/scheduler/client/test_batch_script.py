@@ -31,7 +31,7 @@ def test_lines_before_the_first_command_count() -> None:
     ("content", "message"),
     [
         ("echo\n", "a.sh: line 1: a script begins with #!"),
-        ("", "a.sh: line 1: a script begins with #!"),
+        ("", "a.sh: is empty: name a batch script, or a command by --wrap"),
         ("#!/bin/sh\n#SBATCH -J 'a\n", "a.sh: line 2: No closing quotation"),
         ("#!/bin/sh\0", "zero byte"),
         ("#!/bin/sh\n" + "x" * 900_000, "more than 900000 bytes"),

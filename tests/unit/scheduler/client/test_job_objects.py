@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from zonewise_scheduler.client.job_objects import job_objects, start_script, summary
+from zonewise_scheduler.client.job_objects import job_objects, pods_text, start_script, summary
 from zonewise_scheduler.client.job_request import GPU, JobRequest
 from zonewise_scheduler.client.sbatch_values import parse_array
 from zonewise_scheduler.controller.jobs.batch_job import ADAPTER
@@ -212,3 +212,11 @@ def test_open_mpi_takes_the_host_names_as_they_are() -> None:
     variables = {entry["name"]: entry["value"] for entry in container["env"]}
     assert variables["OMPI_MCA_orte_keep_fqdn_hostnames"] == variables["PRTE_MCA_prte_keep_fqdn_hostnames"] == "true"
     assert variables["OMPI_ALLOW_RUN_AS_ROOT"] == variables["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("pods", "at_once", "text"),
+    [(1, "", "1 pod of 8 cpu"), (4, "", "4 pods, each 8 cpu"), (4, ", 2 at once", "4 pods, 2 at once, each 8 cpu")],
+)
+def test_what_pods_ask_for(pods: int, at_once: str, text: str) -> None:
+    assert pods_text(pods, "8 cpu", at_once) == text

@@ -5,14 +5,14 @@ The proxy with tokens is in contract/test_read_api_proxy.py, on a real API serve
 
 from __future__ import annotations
 
+import gzip
 import json
-import threading
 from contextlib import closing
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from support.scripted_controller import ScriptedController, scripted_controller
 from support.waiting import PATIENCE
 from zonewise_common.cli.command import CommandError
 from zonewise_common.kube.config import Config
@@ -21,57 +21,26 @@ from zonewise_common.kube.transport import Transport
 from zonewise_scheduler.client.read_api import ReadApi, ReadApiUnavailable, proxied_read_api
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-Responses = dict[str, tuple[int, str]]
-
-
-class Controller:
-    """A server that answers paths, and notes the authorization of each request."""
-
-    def __init__(self) -> None:
-        self.responses: Responses = {}
-        self.requests: list[tuple[str, str]] = []
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                outer.requests.append((self.path, self.headers.get("Authorization", "")))
-                status, body = outer.responses.get(self.path.partition("?")[0], (404, "nothing here\n"))
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body.encode())
-
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- the name of the standard library
-                """Keep standard error clean."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+    from collections.abc import Iterator, Mapping
 
 
 @pytest.fixture
-def controller() -> Iterator[Controller]:
-    running = Controller()
-    thread = threading.Thread(target=running.server.serve_forever, args=(0.01,))
-    thread.start()
-    yield running
-    running.server.shutdown()
-    thread.join()
-    running.server.server_close()
+def controller() -> Iterator[ScriptedController]:
+    with scripted_controller() as running:
+        yield running
 
 
-def test_pages_are_read_until_the_last(controller: Controller) -> None:
+def test_pages_are_read_until_the_last(controller: ScriptedController) -> None:
     items = [{"namespace": "ns", "name": f"w{i}"} for i in range(3)]
     controller.responses["/api/v1/workloads"] = (200, json.dumps({"total": 3, "items": items}))
     with closing(ReadApi.at(controller.url, "secret")) as api:
         assert list(api.workloads("ns")) == [("ns", "w0"), ("ns", "w1"), ("ns", "w2")]
-    assert controller.requests == [("/api/v1/workloads?namespace=ns&limit=1000&offset=0", "Bearer secret")]
+    [(path, headers)] = controller.requests
+    assert path == "/api/v1/workloads?namespace=ns&limit=1000&offset=0"
+    assert headers["Authorization"] == "Bearer secret"
 
 
-def test_one_workload(controller: Controller) -> None:
+def test_one_workload(controller: ScriptedController) -> None:
     controller.responses["/api/v1/workloads/ns/w"] = (200, '{"name": "w"}')
     with closing(ReadApi.at(controller.url)) as api:
         assert api.workload("ns", "w") == {"name": "w"}
@@ -80,7 +49,7 @@ def test_one_workload(controller: Controller) -> None:
             api.get("/api/v1/forecast")
 
 
-def test_the_proxy_of_the_api_server(controller: Controller) -> None:
+def test_the_proxy_of_the_api_server(controller: ScriptedController) -> None:
     path = "/api/v1/namespaces/zonewise/services/zonewise-controller:metrics/proxy/api/v1/workloads"
     controller.responses[path] = (200, '{"items": []}')
     with closing(proxied_read_api(Config.from_url(controller.url), "zonewise")) as api:
@@ -101,7 +70,7 @@ def test_the_proxy_of_the_api_server(controller: Controller) -> None:
         (404, "nothing under /api/v1/workloads\n", "it is older than this command"),
     ],
 )
-def test_what_is_out_of_reach(controller: Controller, status: int, body: str, message: str) -> None:
+def test_what_is_out_of_reach(controller: ScriptedController, status: int, body: str, message: str) -> None:
     path = "/api/v1/namespaces/zonewise/services/zonewise-controller:metrics/proxy/api/v1/workloads"
     controller.responses[path] = (status, body)
     with (
@@ -109,6 +78,27 @@ def test_what_is_out_of_reach(controller: Controller, status: int, body: str, me
         pytest.raises(ReadApiUnavailable, match=message),
     ):
         api.workloads()
+
+
+class DamagedTransport:
+    """A transport whose responses have one body."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+
+    def request(self, method: str, path: str, query: Mapping[str, object], headers: Mapping[str, str]) -> bytes:
+        assert headers["Accept-Encoding"] == "gzip"
+        return self.body
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"\x1f\x8bother", gzip.compress(b"{}")[:-9], gzip.compress(b"{}")[:10] + b"\xff" * 20, gzip.compress(b"[]")],
+    ids=["no gzip", "cut short", "no deflate", "no object"],
+)
+def test_a_damaged_body(body: bytes) -> None:
+    with pytest.raises(ReadApiUnavailable, match="its response is no JSON object"):
+        ReadApi(DamagedTransport(body)).get("/api/v1/plan")  # type: ignore[arg-type]
 
 
 def test_no_server_there() -> None:
@@ -119,23 +109,35 @@ def test_no_server_there() -> None:
         api.workloads()
 
 
-def test_no_token_is_sent_or_requested_without_tls(controller: Controller) -> None:
+def test_no_token_is_sent_or_requested_without_tls(controller: ScriptedController) -> None:
     """Neither through the API server, nor to another machine."""
     path = "/api/v1/namespaces/zonewise/services/zonewise-controller:metrics/proxy/api/v1/workloads"
     controller.responses[path] = (200, '{"items": []}')
     with closing(proxied_read_api(Config.from_url(controller.url), "zonewise", "secret")) as api:
         assert api.workloads() == {}
-    assert [authorization for _, authorization in controller.requests] == [""]
+    assert ["secret" in str(headers) for _, headers in controller.requests] == [False]
     with pytest.raises(CommandError, match="a token is sent over https alone, or to this machine"):
         ReadApi.at("http://10.0.0.1:9821", "secret")
 
 
-def test_a_busy_controller_is_asked_again(controller: Controller) -> None:
+def test_a_busy_controller_is_asked_again(controller: ScriptedController) -> None:
     controller.responses["/api/v1/plan"] = (429, "too many\n")
     transport = Transport(Config.from_url(controller.url), timeout=PATIENCE, user_agent="test")
     with closing(ReadApi(transport, pause=0.0)) as api, pytest.raises(ReadApiUnavailable, match="too many"):
         api.get("/api/v1/plan")
     assert len(controller.requests) == 4
+
+
+def test_a_replica_that_leads_is_found(controller: ScriptedController) -> None:
+    """The API server passes a request to any replica. Those that stand by know no reservations and forecasts."""
+    controller.responses["/api/v1/plan"] = (200, '{"running": []}')
+    with closing(ReadApi.at(controller.url)) as api:
+        controller.standbys = 5
+        assert api.get("/api/v1/plan") == {"running": []}
+        assert len(controller.requests) == 6
+        controller.standbys = 100
+        with pytest.raises(ReadApiUnavailable, match="no replica of the controller leads"):
+            api.get("/api/v1/plan")
 
 
 @pytest.mark.parametrize("url", ["localhost", "ftp://host", "http://", ""])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from zonewise_common.kube.errors import Forbidden, KubeError, NotFound, TransportError
-from zonewise_scheduler.client.viewer_token import ViewerToken
+from zonewise_scheduler.client.viewer_token import LIFETIME, RENEWED_AFTER, RETRY, ViewerToken
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +41,25 @@ def test_it_is_requested_once_and_for_ten_minutes() -> None:
     assert (method, path) == ("POST", "/api/v1/namespaces/zonewise/serviceaccounts/zonewise-viewer/token")
     assert body["spec"] == {"expirationSeconds": 600}
     assert "short" not in repr(subject)
+
+
+def test_it_is_renewed_before_it_expires() -> None:
+    """A command that watches, and a page, last longer than a token; one that is not renewed is good until its end."""
+    reply = ApiServerReply(b'{"status": {"token": "first"}}')
+    now = 0.0
+    subject = ViewerToken(reply, "zonewise", clock=lambda: now)  # type: ignore[arg-type]
+    assert subject.get() == "first"
+    now = RENEWED_AFTER - 1.0
+    reply.reply = TransportError("refused")
+    assert (subject.get(), len(reply.requests)) == ("first", 1)
+    now = RENEWED_AFTER
+    assert (subject.get(), len(reply.requests)) == ("first", 2)
+    assert "refused" in subject.problem
+    assert (subject.get(), len(reply.requests)) == ("first", 2)
+    now += RETRY
+    reply.reply = b'{"status": {"token": "second"}}'
+    assert (subject.get(), subject.problem) == ("second", "")
+    assert now < LIFETIME
 
 
 def test_a_token_of_the_user_is_taken_instead() -> None:

@@ -80,7 +80,7 @@ def test_the_files_need_nothing_that_is_absent_or_elsewhere() -> None:
 
 def test_a_browser_is_sent_to_the_page_and_a_program_gets_the_text() -> None:
     browser = redirect_browser(Request("GET", "/", accept="text/html,application/xhtml+xml,*/*;q=0.8"), "text")
-    assert (browser.status, dict(browser.headers)["Location"]) == (303, "/page/")
+    assert (browser.status, dict(browser.headers)["Location"]) == (303, "page/")
     assert redirect_browser(Request("GET", "/", accept="*/*"), "text").body == b"text"
 
 

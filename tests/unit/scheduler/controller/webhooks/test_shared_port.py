@@ -17,7 +17,7 @@ def test_paths_are_of_one_of_both() -> None:
     read_api = GetHandler(
         {"/api/v1/plan": lambda _: text_response(200, "plan\n"), "/metrics": lambda _: text_response(200, "")}
     )
-    handler = SharedPortHandler(WebhookHandler(rules()), read_api)
+    handler = SharedPortHandler(WebhookHandler(rules()), read_api, lambda: False)
     assert handler.max_body == MAX_BODY_BYTES
     assert handler.methods("/api/v1/plan") == ("GET",)
     assert handler.methods(VALIDATE_PATH) == ("POST",)
@@ -25,6 +25,17 @@ def test_paths_are_of_one_of_both() -> None:
     assert not handler.methods("/api/v1/other")
     assert handler.handle(PLAN).body == b"plan\n"
     assert handler.handle(Request("POST", VALIDATE_PATH, body=b"none")).status == 400
+
+
+def test_only_the_leader_is_read() -> None:
+    """A replica that stands by has webhooks, and knows no reservations and forecasts."""
+    stands_by = True
+    read_api = GetHandler({"/api/v1/plan": lambda _: text_response(200, "plan\n")})
+    handler = SharedPortHandler(WebhookHandler(rules()), read_api, lambda: stands_by)
+    assert handler.handle(PLAN).status == 421
+    assert handler.handle(Request("POST", VALIDATE_PATH, body=b"none")).status == 400
+    stands_by = False
+    assert handler.handle(PLAN).status == 200
 
 
 def test_slow_reads_leave_threads_to_the_webhooks() -> None:
@@ -36,7 +47,7 @@ def test_slow_reads_leave_threads_to_the_webhooks() -> None:
         ending.wait(PATIENCE)
         return text_response(200, "")
 
-    handler = SharedPortHandler(WebhookHandler(rules()), GetHandler({"/api/v1/plan": wait}))
+    handler = SharedPortHandler(WebhookHandler(rules()), GetHandler({"/api/v1/plan": wait}), lambda: False)
     threads = [threading.Thread(target=handler.handle, args=(PLAN,)) for _ in range(MAX_READS)]
     for thread in threads:
         thread.start()
