@@ -71,8 +71,9 @@ def _skip_certain_rejections(pass_state: PassState, names: list[str], due: Mappi
         state.reservations.begin_cycle(state, state.now)
     while only_rejections:
         rejections, only_rejections = _certain_rejections(pass_state, names, due)
+        skips_all = only_rejections or not pass_state.exact
         pass_state.skipped_queues = {
-            name for name in rejections if only_rejections or not pass_state.headroom.affects_cycle(name)
+            name for name in rejections if skips_all or not pass_state.headroom.affects_cycle(name)
         }
         for name in pass_state.skipped_queues:
             state.pending_queues[name].heap.mark_inadmissible(*rejections[name])

@@ -190,7 +190,7 @@ class _Play:
     def _schedule(self) -> float:
         """Run passes until no workload is preempted; return when the next pass is due without any event."""
         while True:
-            plan = schedule(self._state, self._now)
+            plan = schedule(self._state, self._now, exact=False)
             if self._state.assumed is not None:
                 self._state.assumed.clear()  # admissions are observed at once
             self._state.young.clear()  # what has just started may be preempted, as on a virtual clock

@@ -97,10 +97,11 @@ class QuotaProfile:
         stop = bisect_left(self._times, start)
         return bool(self._fitting(queue, requests, stop).any())
 
-    def least_available(self, queue: str, key: FlavorResource, start: float, end: float) -> float:
-        """Return the least that is available from start until end; infinite where there is no such time."""
-        first, stop = bisect_right(self._times, start) - 1, bisect_left(self._times, end)
-        return float(self._available(self._row(queue, key), first, stop).min()) if first < stop else inf
+    def least_available(self, queue: str, key: FlavorResource, start: float) -> list[tuple[float, float]]:
+        """Return the steps from a time on, each with the least that is available from that time on up to it."""
+        first = bisect_right(self._times, start) - 1
+        available = self._available(self._row(queue, key), first, len(self._times))
+        return list(zip(self._times[first:], np.minimum.accumulate(available).tolist(), strict=True))
 
     def earliest_start(self, queue: str, requests: FlavorRequests, walltime: float) -> float | None:
         """Return the first start of a step from which on amounts are available for a walltime, seconds; None: never."""

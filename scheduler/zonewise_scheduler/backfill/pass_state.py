@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 class PassState:
     """One pass over a planner's state, at state.now."""
 
-    def __init__(self, state: PlannerState, headroom: HeadroomBound) -> None:
+    def __init__(self, state: PlannerState, headroom: HeadroomBound, *, exact: bool = True) -> None:
         self.state = state
         self.headroom = headroom
+        self.exact = exact
+        """Whether a head is nominated that certainly cannot be admitted, where its rejection affects its cycle."""
         self.cycle = 0
         """The number of the current cycle."""
         self.skipped_queues: set[str] = set()

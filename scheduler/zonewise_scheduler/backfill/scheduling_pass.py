@@ -52,14 +52,19 @@ _CAPACITY_ORDER = {"admitted": 0, "preempting": 1, "deferred": 2}
 """Workloads that run, then those that will once victims are gone: reservations of the others stand beside these."""
 
 
-def schedule(state: PlannerState, now: float, max_admissions: int = UNLIMITED_ADMISSIONS) -> Plan:
+def schedule(
+    state: PlannerState, now: float, max_admissions: int = UNLIMITED_ADMISSIONS, *, exact: bool = True
+) -> Plan:
     """Decide everything that can be decided at this time, in seconds.
 
-    `max_admissions`: no cycle begins once so many workloads are admitted. The next pass goes on from there.
+    `max_admissions`: no cycle begins once so many workloads are admitted. The next pass goes on from there. If not
+    `exact`, as in forecasts, a workload that certainly cannot be admitted is skipped also where it would have held
+    quota from the others of its cycle.
     """
     _prepare(state, now)
     headroom = HeadroomBound(state.snapshot, state.settings, state.reservations if state.policy.reserves else None)
-    pass_state = PassState(state, headroom)
+    _activate(state, now, None if exact else headroom)
+    pass_state = PassState(state, headroom, exact=exact)
     second_pass = [
         Head(workload, state.snapshot.cluster_queue_of(workload).name)
         for workload in state.running_workloads.awaiting_placement()
@@ -104,9 +109,15 @@ def _prepare(state: PlannerState, now: float) -> None:
         state.fair_sharing.update_snapshot(state.snapshot, state.router)
         queues = state.pending_queues.items()
         state.active_queues.update((name, None) for name, queue in queues if queue.heap.spec.usage_based_admission)
+
+
+def _activate(state: PlannerState, now: float, headroom: HeadroomBound | None) -> None:
+    """Choose the queues in which something may start; `headroom`: without the workloads that it rejects."""
     if state.freed_queues:
-        _activate_freed_queues(state)
         state.reservations.bring_forward(state, now)
+        if headroom is not None:
+            state.reservations.begin_cycle(state, now)
+        _activate_freed_queues(state, headroom)
     for reservation in state.reservations.by_key.values():
         if reservation.start <= now:
             state.active_queues[reservation.queue] = None
@@ -137,10 +148,10 @@ def replace_infeasible_reservations(state: PlannerState) -> None:
             state.active_queues[reservation.queue] = None
 
 
-def _activate_freed_queues(state: PlannerState) -> None:
+def _activate_freed_queues(state: PlannerState, headroom: HeadroomBound | None) -> None:
     for name, queue in state.pending_queues.items():
         if name in state.freed_queues:
-            queue.heap.queue_inadmissible_workloads()
+            queue.heap.queue_inadmissible_workloads(headroom)
             state.active_queues[name] = None
     state.freed_queues.clear()
 

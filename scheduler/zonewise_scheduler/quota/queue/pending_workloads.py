@@ -209,25 +209,43 @@ class PendingWorkloads:
         else:
             self._inadmissible_alone[workload.key] = workload
 
-    def queue_inadmissible_workloads(self) -> None:
-        """Make all inadmissible workloads active: the cluster has changed."""
+    def queue_inadmissible_workloads(self, headroom: HeadroomBound | None = None) -> None:
+        """Make all inadmissible workloads active: the cluster has changed; `headroom`: but those that it rejects."""
         self._generation += 1
-        for number in self._partly_inadmissible:
-            self._own(number).activate()
-        self._partly_inadmissible.clear()
         alone, self._inadmissible_alone = self._inadmissible_alone, {}
         for workload in alone.values():
             self._insert(workload)
         self._shapes = {number: shape for number, shape in self._shapes.items() if shape.by_walltime}
         self._shape_numbers = {shape.key: number for number, shape in self._shapes.items()}
         self._heads = {}
-        for shape in self._shapes.values():
-            if shape.inadmissible:
-                self._own(shape.number).inadmissible = False
-            if head := self._head_of_shape(self._shapes[shape.number]):
+        self._partly_inadmissible &= self._shapes.keys()
+        for number in list(self._shapes):
+            if headroom is None or not self._is_rejected(number, headroom):
+                self._activate(number)
+            shape = self._shapes[number]
+            if not shape.inadmissible and (head := self._head_of_shape(shape)):
                 self._heads.setdefault(shape.local_queue_key, []).append(head)
         for ranks in self._heads.values():
             heapify(ranks)
+
+    def _activate(self, number: int) -> None:
+        """Make the workloads of a shape active."""
+        if self._shapes[number].inadmissible:
+            self._own(number).inadmissible = False
+        if number in self._partly_inadmissible:
+            self._own(number).activate()
+            self._partly_inadmissible.discard(number)
+
+    def _is_rejected(self, number: int, headroom: HeadroomBound) -> bool:
+        """Tell whether all workloads of a shape that are inadmissible would certainly be rejected again."""
+        shape = self._shapes[number]
+        if not shape.was_inadmissible or shape.alternatives is None:
+            return False
+        walltime = 0.0
+        if not shape.inadmissible:
+            walltime = min((group.walltime for group in shape.by_walltime.values() if group.inadmissible), default=0.0)
+        priority = max(-group.ranks[0][0] for group in shape.by_walltime.values())
+        return bool(headroom.inadmissible_reason(self.spec.name, priority, walltime, shape.alternatives))
 
     def _mark_shape_inadmissible(self, entry: PendingEntry, *, reserved: bool) -> None:
         """Make the shape of an entry inadmissible; `reserved`: only walltimes that are no shorter."""
