@@ -64,9 +64,12 @@ class QuotaProfile:
         self._cohort_rows: dict[tuple[str, FlavorResource], _Row] = {}
         self._usage = np.zeros((8, 2))
         """By row and step; more rows than are used."""
+        self._least: dict[tuple[str, FlavorResource, float], list[float]] = {}
+        """Cache of least_available: by queue, key and start the least up to each step."""
 
     def advance(self, now: float) -> None:
         """Drop what was before now."""
+        self._least.clear()
         index = bisect_right(self._times, now) - 1
         if index > 0:
             del self._times[:index]
@@ -97,11 +100,15 @@ class QuotaProfile:
         stop = bisect_left(self._times, start)
         return bool(self._fitting(queue, requests, stop).any())
 
-    def least_available(self, queue: str, key: FlavorResource, start: float) -> list[tuple[float, float]]:
-        """Return the steps from a time on, each with the least that is available from that time on up to it."""
-        first = bisect_right(self._times, start) - 1
-        available = self._available(self._row(queue, key), first, len(self._times))
-        return list(zip(self._times[first:], np.minimum.accumulate(available).tolist(), strict=True))
+    def least_available(self, queue: str, key: FlavorResource, start: float, end: float) -> float:
+        """Return the least that is available from start until end; infinite where there is no such time."""
+        least = self._least.get((queue, key, start))
+        if least is None:
+            first = bisect_right(self._times, start) - 1
+            available = self._available(self._row(queue, key), first, len(self._times))
+            least = self._least[queue, key, start] = np.minimum.accumulate(available).tolist()
+        stop = bisect_left(self._times, end) - len(self._times) + len(least)
+        return least[stop - 1] if stop > 0 else inf
 
     def earliest_start(self, queue: str, requests: FlavorRequests, walltime: float) -> float | None:
         """Return the first start of a step from which on amounts are available for a walltime, seconds; None: never."""
@@ -134,6 +141,7 @@ class QuotaProfile:
     def _change(self, span: UsageSpan, sign: int) -> None:
         first, stop = bisect_left(self._times, span.start), bisect_left(self._times, span.end)
         stop += span.start == inf
+        self._least.clear()
         if first >= stop:
             return
         for key, amount in span.requests:
@@ -156,6 +164,7 @@ class QuotaProfile:
         if index < len(times) and times[index] - time <= self._grain * (time - times[0]):
             return times[index]
         if 0 < index < len(times) and times[index] != time:
+            self._least.clear()
             times.insert(index, time)
             self._usage = np.insert(self._usage, index, self._usage[:, index - 1], axis=1)
         return time

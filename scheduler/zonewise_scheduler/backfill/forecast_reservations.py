@@ -26,7 +26,7 @@ from zonewise_scheduler.quota.api.resource_quota import FlavorResource
 from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound, preemptible_usage
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
 
     from zonewise_scheduler.backfill.reservation import TimelineSource
     from zonewise_scheduler.quota.api.workload_types import Workload
@@ -44,6 +44,8 @@ class QuotaReservations(ReservationTable):
         self._grain = grain
         self._profile: QuotaProfile | None = None
         """None: to be computed anew."""
+        self._first_start: float | None = None
+        """The first reserved start, from now on; None: to be computed anew."""
         self._spans: dict[str, UsageSpan] = {}
         """What the profile counts, by key of the running or reserved workload."""
         self._alternatives: dict[tuple[str, Hashable], FlavorAlternatives] = {}
@@ -80,16 +82,18 @@ class QuotaReservations(ReservationTable):
             profile.add(span)
         return "" if fits else first
 
-    def _bounds(self, queue: str, key: FlavorResource, priority: int | None) -> Iterator[tuple[float, int]]:
-        """Yield the steps from the first reserved start on, each with the least that is available up to it."""
-        if self._profile is None or not self._by_key:
-            return
-        starts = [reservation.start for reservation in self._by_key.values()]
-        node = self._profile.snapshot.cluster_queues[queue]
-        preemptible = 0 if priority is None else preemptible_usage(node, priority, key)
-        for time, least in self._profile.least_available(queue, key, max(min(starts), self._now)):
-            if time < inf or inf in starts:
-                yield time, UNLIMITED if least == inf else max(0, int(least) + preemptible)
+    def max_available(self, queue: str, key: FlavorResource, walltime: float, priority: int | None) -> int:
+        """Return an upper bound of what a workload without a reservation may use for its walltime from now on."""
+        profile = self._profile
+        if profile is None or not self._by_key:
+            return UNLIMITED
+        if self._first_start is None:
+            self._first_start = max(self._now, min(reservation.start for reservation in self._by_key.values()))
+        least = profile.least_available(queue, key, self._first_start, self._now + walltime)
+        if least == inf:
+            return UNLIMITED
+        node = profile.snapshot.cluster_queues[queue]
+        return max(0, int(least) + (0 if priority is None else preemptible_usage(node, priority, key)))
 
     def record_start(self, workload: Workload, victims: Sequence[Workload]) -> None:
         """Record that a workload starts, now or once its victims are gone."""
@@ -177,7 +181,7 @@ class QuotaReservations(ReservationTable):
     def _profile_at(self, source: TimelineSource, now: float) -> QuotaProfile:
         """Return the profile from now on, with all that runs and all reservations."""
         profile = self._profile
-        self._headroom.clear()
+        self._first_start = None
         if profile is not None:
             profile.advance(now)
             return profile
@@ -210,14 +214,14 @@ class QuotaReservations(ReservationTable):
     def _count(self, key: str, span: UsageSpan) -> None:
         """Count usage in the place of what is counted of this workload."""
         self._uncount(key)
-        self._headroom.clear()
+        self._first_start = None
         if self._profile is not None:
             self._spans[key] = self._profile.add(span)
 
     def _uncount(self, key: str) -> None:
         span = self._spans.pop(key, None)
         if span is not None and self._profile is not None:
-            self._headroom.clear()
+            self._first_start = None
             self._profile.remove(span)
 
 
