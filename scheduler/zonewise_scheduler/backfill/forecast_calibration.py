@@ -1,14 +1,14 @@
 """Calibration: what earlier forecasts were wrong by decides the interval of the next one.
 
 A forecast has several sampled waits. When a workload starts, its score is the rank of its wait among them: the share of
-samples that are less, between two samples by the logarithm of the wait. Beyond the first and the last sample, a rank goes
+samples that are less, between two samples by the logarithm of the wait. Beyond the first and the last sample, ranks go
 on by the range of the samples on that side of the median. The interval of a new forecast has the quantiles of the last
-scores as its bounds, read as ranks among its own samples. This is conformal prediction of a distribution
-(Chernozhukov, Wuethrich and Zhu, PNAS 118(48), 2021), online over a sliding window. So the interval holds whatever the
-sampled waits are wrong by, as long as the next forecasts are wrong by about as much.
+scores as its bounds, read as ranks among its own samples. This is distributional conformal prediction (Chernozhukov,
+Wuethrich and Zhu, PNAS 118(48), 2021), online over a sliding window. So the interval holds whatever the sampled waits
+are wrong by, as long as the next forecasts are wrong by about as much.
 
-Before, a score was the distance from the median in units of the range on its side (Lei et al., JASA 113, 2018). A rank
-has the whole shape of the samples: the intervals of 48 samples are 2 to 11 % narrower, with as many starts within.
+A score by the distance from the median, in units of the range on its side, ignores where the samples lie in between.
+With ranks, intervals were up to 11 % narrower, and as many starts were within.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zonewise_scheduler.backfill.forecast_heads import RoundHead
     from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.backfill.types import Victim
     from zonewise_scheduler.quota.api.workload_types import Workload
@@ -21,7 +22,9 @@ class PassState:
         self.state = state
         self.headroom = headroom
         self.exact = exact
-        """Whether a head is nominated that certainly cannot be admitted, where its rejection affects its cycle."""
+        """Whether cycles are Kueue's; if not, forecast_heads.py has the differences."""
+        self.round: list[RoundHead] = []
+        """If not exact: the heads that the pass decides about before it looks for others, the last first."""
         self.cycle = 0
         """The number of the current cycle."""
         self.skipped_queues: set[str] = set()

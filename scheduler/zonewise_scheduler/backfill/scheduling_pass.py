@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_scheduler.backfill.cycle_heads import next_heads
 from zonewise_scheduler.backfill.events import reconfigure
+from zonewise_scheduler.backfill.forecast_heads import next_head
 from zonewise_scheduler.backfill.pass_state import PassState
 from zonewise_scheduler.backfill.planner_state import mark_stopping, release_reservation, stop
 from zonewise_scheduler.backfill.timeline import has_capacity
@@ -58,9 +59,9 @@ def schedule(
     """Decide everything that can be decided at this time, in seconds.
 
     `max_admissions`: no cycle begins once so many workloads are admitted. The next pass goes on from there. If not
-    `exact`, as in forecasts, a workload that certainly cannot be admitted is skipped also where it would have held
-    quota from the others of its cycle.
+    `exact`, the order of heads is approximately that of Kueue's cycles (forecast_heads.py): for forecasts.
     """
+    exact = exact or state.settings.fair_sharing  # shares depend on all heads of a cycle
     _prepare(state, now)
     headroom = HeadroomBound(state.snapshot, state.settings, state.reservations if state.policy.reserves else None)
     _activate(state, now, None if exact else headroom)
@@ -69,10 +70,11 @@ def schedule(
         Head(workload, state.snapshot.cluster_queue_of(workload).name)
         for workload in state.running_workloads.awaiting_placement()
     ]
-    heads = [*second_pass, *next_heads(pass_state)]
+    find_heads = next_heads if exact else next_head
+    heads = [*second_pass, *find_heads(pass_state)]
     while heads:
         _run_cycle(pass_state, heads)
-        heads = next_heads(pass_state) if len(pass_state.admitted) < max_admissions else []
+        heads = find_heads(pass_state) if len(pass_state.admitted) < max_admissions else []
     _replace_missed_reservations(pass_state)
     for decision in pass_state.deferred_requeues:
         state.pending_queues[decision.head.cluster_queue].heap.requeue(decision)
