@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from zonewise_scheduler.backfill.forecast_heads import RoundHead
+    from zonewise_scheduler.backfill.forecast_heads import TurnHead
     from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.backfill.types import Victim
     from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.cycle.entry import Decision
     from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound
+    from zonewise_scheduler.quota.queue.shape_groups import Rank
 
 
 class PassState:
@@ -23,8 +25,14 @@ class PassState:
         self.headroom = headroom
         self.exact = exact
         """Whether cycles are Kueue's; if not, forecast_heads.py has the differences."""
-        self.round: list[RoundHead] = []
-        """If not exact: the heads that the pass decides about before it looks for others, the last first."""
+        self.turn_heads: list[TurnHead] = []
+        """If not exact: a heap of the heads of this pass."""
+        self.queues_without_turn = list(state.active_queues)
+        """Queues whose next head is not among them yet."""
+        self.turns: Counter[str] = Counter()
+        """By queue: how many heads it has had."""
+        self.rejected_ranks: Mapping[str, Sequence[Rank]] = {}
+        """By queue, ascending: of shapes that have become active, and are certainly rejected again."""
         self.cycle = 0
         """The number of the current cycle."""
         self.skipped_queues: set[str] = set()

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.types import StopOrder
     from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.cycle.entry import Decision
+    from zonewise_scheduler.quota.queue.shape_groups import Rank
 
 UNLIMITED_ADMISSIONS = sys.maxsize
 PREEMPTION_COST = 30.0
@@ -64,8 +65,9 @@ def schedule(
     exact = exact or state.settings.fair_sharing  # shares depend on all heads of a cycle
     _prepare(state, now)
     headroom = HeadroomBound(state.snapshot, state.settings, state.reservations if state.policy.reserves else None)
-    _activate(state, now, None if exact else headroom)
+    rejected_ranks = _activate(state, now, None if exact else headroom)
     pass_state = PassState(state, headroom, exact=exact)
+    pass_state.rejected_ranks = rejected_ranks
     second_pass = [
         Head(workload, state.snapshot.cluster_queue_of(workload).name)
         for workload in state.running_workloads.awaiting_placement()
@@ -113,16 +115,21 @@ def _prepare(state: PlannerState, now: float) -> None:
         state.active_queues.update((name, None) for name, queue in queues if queue.heap.spec.usage_based_admission)
 
 
-def _activate(state: PlannerState, now: float, headroom: HeadroomBound | None) -> None:
-    """Choose the queues in which something may start; `headroom`: without the workloads that it rejects."""
+def _activate(state: PlannerState, now: float, headroom: HeadroomBound | None) -> dict[str, list[Rank]]:
+    """Choose the queues in which something may start; `headroom`: without the workloads that it rejects.
+
+    Returns by queue the ranks of these workloads, as PendingWorkloads.queue_inadmissible_workloads().
+    """
+    rejected_ranks: dict[str, list[Rank]] = {}
     if state.freed_queues:
         state.reservations.bring_forward(state, now)
         if headroom is not None:
             state.reservations.begin_cycle(state, now)
-        _activate_freed_queues(state, headroom)
+        rejected_ranks = _activate_freed_queues(state, headroom)
     for reservation in state.reservations.by_key.values():
         if reservation.start <= now:
             state.active_queues[reservation.queue] = None
+    return rejected_ranks
 
 
 def _protect(state: PlannerState, assumed: set[str], now: float) -> None:
@@ -150,12 +157,14 @@ def replace_infeasible_reservations(state: PlannerState) -> None:
             state.active_queues[reservation.queue] = None
 
 
-def _activate_freed_queues(state: PlannerState, headroom: HeadroomBound | None) -> None:
+def _activate_freed_queues(state: PlannerState, headroom: HeadroomBound | None) -> dict[str, list[Rank]]:
+    rejected_ranks: dict[str, list[Rank]] = {}
     for name, queue in state.pending_queues.items():
         if name in state.freed_queues:
-            queue.heap.queue_inadmissible_workloads(headroom)
+            rejected_ranks[name] = queue.heap.queue_inadmissible_workloads(headroom)
             state.active_queues[name] = None
     state.freed_queues.clear()
+    return rejected_ranks
 
 
 # --- one cycle

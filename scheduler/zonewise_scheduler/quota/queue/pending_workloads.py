@@ -24,6 +24,7 @@ shapes never change and each queue may belong to another thread.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from copy import copy
 from heapq import heapify, heappop, heappush
 from math import inf
@@ -34,7 +35,7 @@ from zonewise_scheduler.quota.flavorassigner.assignment import NO_LAST_ASSIGNMEN
 from zonewise_scheduler.quota.queue.shape_groups import PendingEntry, ShapeGroup, WalltimeGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from zonewise_scheduler.quota.api.queue_types import ClusterQueue
     from zonewise_scheduler.quota.api.workload_types import Workload
@@ -209,8 +210,11 @@ class PendingWorkloads:
         else:
             self._inadmissible_alone[workload.key] = workload
 
-    def queue_inadmissible_workloads(self, headroom: HeadroomBound | None = None) -> None:
-        """Make all inadmissible workloads active: the cluster has changed; `headroom`: but those that it rejects."""
+    def queue_inadmissible_workloads(self, headroom: HeadroomBound | None = None) -> list[Rank]:
+        """Make all inadmissible workloads active: the cluster has changed; `headroom`: but those that it rejects.
+
+        Returns the first rank of each shape that has such workloads, ascending.
+        """
         self._generation += 1
         alone, self._inadmissible_alone = self._inadmissible_alone, {}
         for workload in alone.values():
@@ -219,14 +223,23 @@ class PendingWorkloads:
         self._shape_numbers = {shape.key: number for number, shape in self._shapes.items()}
         self._heads = {}
         self._partly_inadmissible &= self._shapes.keys()
-        for number in list(self._shapes):
-            if headroom is None or not self._is_rejected(number, headroom):
-                self._activate(number)
+        rejected: list[Rank] = []
+        for number, shape in list(self._shapes.items()):
+            if shape.inadmissible or number in self._partly_inadmissible:
+                if headroom is None or not self._is_rejected(shape, headroom):
+                    self._activate(number)
+                else:
+                    rejected.append(shape.first_inadmissible)
             shape = self._shapes[number]
             if not shape.inadmissible and (head := self._head_of_shape(shape)):
                 self._heads.setdefault(shape.local_queue_key, []).append(head)
         for ranks in self._heads.values():
             heapify(ranks)
+        return sorted(rejected)
+
+    def count_before(self, key: str, ranks: Sequence[Rank]) -> int:
+        """Return how many of some ranks, ascending, come before that of a workload."""
+        return bisect_left(ranks, self._entries[key].rank)
 
     def _activate(self, number: int) -> None:
         """Make the workloads of a shape active."""
@@ -236,15 +249,13 @@ class PendingWorkloads:
             self._own(number).activate()
             self._partly_inadmissible.discard(number)
 
-    def _is_rejected(self, number: int, headroom: HeadroomBound) -> bool:
+    def _is_rejected(self, shape: ShapeGroup, headroom: HeadroomBound) -> bool:
         """Tell whether all workloads of a shape that are inadmissible would certainly be rejected again."""
-        shape = self._shapes[number]
-        if not shape.was_inadmissible or shape.alternatives is None:
+        groups = [group for group in shape.by_walltime.values() if shape.inadmissible or group.inadmissible]
+        if not groups or not shape.was_inadmissible or shape.alternatives is None:
             return False
-        walltime = 0.0
-        if not shape.inadmissible:
-            walltime = min((group.walltime for group in shape.by_walltime.values() if group.inadmissible), default=0.0)
-        priority = max(-group.ranks[0][0] for group in shape.by_walltime.values())
+        priority = max(-group.ranks[0][0] for group in groups)
+        walltime = 0.0 if shape.inadmissible else min(group.walltime for group in groups)
         return bool(headroom.inadmissible_reason(self.spec.name, priority, walltime, shape.alternatives))
 
     def _mark_shape_inadmissible(self, entry: PendingEntry, *, reserved: bool) -> None:

@@ -41,7 +41,7 @@ def started(planner: PlannerState, *, exact: bool) -> list[str]:
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_queues_start_one_workload_each_in_a_round(exact: bool) -> None:
+def test_queues_start_one_workload_after_the_other_in_turn(exact: bool) -> None:
     """First those within their own quota, then by priority and time; b has none of its own."""
     planner = submitted(
         team(4, 0, 4),
@@ -54,8 +54,25 @@ def test_queues_start_one_workload_each_in_a_round(exact: bool) -> None:
     assert started(planner, exact=exact) == ["c1", "a1", "b2", "a2", "b1"]
 
 
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_queue_whose_first_workload_is_rejected_has_missed_a_turn(exact: bool) -> None:
+    """Its next one comes after the head of the other queue, which is later; the rejection is certain from the first."""
+    specs = [spec._replace(preemption=ClusterQueuePreemption()) for spec in team(1, 1, 4)]
+    planner = submitted(specs, submission("c", 5, 9, queue="c"), submission("d", 1, 9, queue="c"))
+    assert started(planner, exact=exact) == ["c", "d"]
+    for each in (
+        submission("a-wide", 2, 9, queue="a", at=1),
+        submission("a", 1, 9, queue="a", at=2),
+        submission("b", 1, 9, queue="b", at=3),
+    ):
+        events.submit(planner, each.workload, each.queue)
+    assert started(planner, exact=exact) == []
+    events.finish(planner, "/d")
+    assert started(planner, exact=exact) == ["b"]
+
+
 def test_a_head_for_which_too_little_is_left_is_not_nominated() -> None:
-    """Thirty heads fit until the first starts: a cycle nominates them all, a round only that one."""
+    """Thirty heads fit until the first starts: a cycle nominates them all, a play only that one."""
     names = [f"q{index:02}" for index in range(30)]
     nominated: list[int] = []
     for exact in (True, False):
