@@ -126,13 +126,16 @@ class PendingWorkloads:
 
     def sorted_keys(self, local_queue_usage: Mapping[str, float]) -> list[str]:
         """Return the keys of all workloads in their order, active and inadmissible."""
-        usages = {number: local_queue_usage.get(shape.local_queue_key, 0.0) for number, shape in self._shapes.items()}
-        order = [(usages[entry.shape], entry.rank) for entry in self._entries.values()]
-        for workload in self._inadmissible_alone.values():
-            by_usage = self.spec.usage_based_admission
-            usage = local_queue_usage.get(workload.local_queue_key, 0.0) if by_usage else 0.0
-            order.append((usage, self._rank(workload)))
-        return sorted((rank[-1] for _, rank in sorted(order)), key=lambda key: key != self._sticky_preemptor)
+        ranks = [entry.rank for entry in self._entries.values()]
+        ranks += map(self._rank, self._inadmissible_alone.values())
+        ranks.sort()
+        keys = [rank[-1] for rank in ranks]
+        if self.spec.usage_based_admission:
+            keys.sort(key=lambda key: local_queue_usage.get(self._local_queue_key(key), 0.0))
+        if self._sticky_preemptor in self:
+            keys.remove(self._sticky_preemptor)
+            keys.insert(0, self._sticky_preemptor)
+        return keys
 
     def push_or_update(self, workload: Workload) -> None:
         """Add a workload, or its new state; it is inadmissible if its shape is."""
@@ -286,6 +289,10 @@ class PendingWorkloads:
             heappush(shape.heads, rank)
             self._push_head(shape)
         return entry
+
+    def _local_queue_key(self, key: str) -> str:
+        workload = self.get(key)
+        return "" if workload is None else workload.local_queue_key
 
     def _shape_number(self, workload: Workload) -> int:
         """Return the number of a workload's shape, which is a new one where the workload is the first."""
