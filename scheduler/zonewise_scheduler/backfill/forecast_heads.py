@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.hierarchy.resource_node import ClusterQueueSnapshot
 
 
-class TurnHead(NamedTuple):
+class PlayHead(NamedTuple):
     """The head of a queue, sorted by when a cycle would decide about it."""
 
-    turn: int
-    """How many cycles the queue has had a head in before, in this pass."""
+    number: int
+    """How many heads the queue had before, in this pass."""
     borrows: bool
     priority: int
     """Negative."""
@@ -45,16 +45,16 @@ class TurnHead(NamedTuple):
 
 
 def next_head(pass_state: PassState) -> list[Head]:
-    """Pop the head whose turn is next; none where no queue has a head that may start."""
-    state, heads = pass_state.state, pass_state.turn_heads
+    """Pop the next head; none where no queue has a head that may start."""
+    state, heads = pass_state.state, pass_state.play_heads
     if state.policy.reserves:
         state.reservations.begin_cycle(state, state.now)
-    _push_heads(pass_state, pass_state.queues_without_turn)
-    pass_state.queues_without_turn = []
+    _push_heads(pass_state, pass_state.queues_without_head)
+    pass_state.queues_without_head = []
     while heads:
         head = heappop(heads)
         heap = state.pending_queues[head.queue].heap
-        pass_state.turns[head.queue] += 1
+        pass_state.head_counts[head.queue] += 1
         if not head.due:
             key, reason = head_rejection(pass_state, head.queue)
             if reason:
@@ -64,7 +64,7 @@ def next_head(pass_state: PassState) -> list[Head]:
         begin_cycle(pass_state)
         popped = pop_heads([heap], state.snapshot, None, pass_state.cycle, {head.queue: head.due} if head.due else {})
         if popped:
-            pass_state.queues_without_turn = [head.queue]
+            pass_state.queues_without_head = [head.queue]
             return popped
     return []
 
@@ -83,12 +83,14 @@ def _push_heads(pass_state: PassState, names: Iterable[str]) -> None:
         workload = heap.get(key)
         if workload is None:
             raise KeyError(key)
-        turn = pass_state.turns[name]
+        number = pass_state.head_counts[name]
         if name not in due:
-            turn += heap.count_before(key, pass_state.rejected_ranks.get(name, ()))
+            number += heap.count_before(key, pass_state.rejected_ranks.get(name, ()))
         timestamp = workload.queue_order_timestamp(requeue_from_eviction=state.settings.requeue_from_eviction)
         borrows = _borrows(state.snapshot.cluster_queues[name], workload)
-        heappush(pass_state.turn_heads, TurnHead(turn, borrows, -workload.priority, timestamp, name, due.get(name, "")))
+        heappush(
+            pass_state.play_heads, PlayHead(number, borrows, -workload.priority, timestamp, name, due.get(name, ""))
+        )
 
 
 def _first_not_rejected(pass_state: PassState, name: str) -> str:
@@ -96,7 +98,7 @@ def _first_not_rejected(pass_state: PassState, name: str) -> str:
     key, reason = head_rejection(pass_state, name)
     while reason:
         pass_state.state.pending_queues[name].heap.mark_inadmissible(key, reason)
-        pass_state.turns[name] += 1
+        pass_state.head_counts[name] += 1
         key, reason = head_rejection(pass_state, name)
     return key
 

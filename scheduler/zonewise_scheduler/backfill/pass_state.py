@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from zonewise_scheduler.backfill.forecast_heads import TurnHead
+    from zonewise_scheduler.backfill.forecast_heads import PlayHead
     from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.backfill.types import Victim
     from zonewise_scheduler.quota.api.workload_types import Workload
@@ -25,11 +25,11 @@ class PassState:
         self.headroom = headroom
         self.exact = exact
         """Whether cycles are Kueue's; if not, forecast_heads.py has the differences."""
-        self.turn_heads: list[TurnHead] = []
+        self.play_heads: list[PlayHead] = []
         """If not exact: a heap of the heads of this pass."""
-        self.queues_without_turn = list(state.active_queues)
+        self.queues_without_head = list(state.active_queues)
         """Queues whose next head is not among them yet."""
-        self.turns: Counter[str] = Counter()
+        self.head_counts: Counter[str] = Counter()
         """By queue: how many heads it has had."""
         self.rejected_ranks: Mapping[str, Sequence[Rank]] = {}
         """By queue, ascending: of shapes that have become active, and are certainly rejected again."""

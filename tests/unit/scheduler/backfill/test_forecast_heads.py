@@ -41,7 +41,7 @@ def started(planner: PlannerState, *, exact: bool) -> list[str]:
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_queues_start_one_workload_after_the_other_in_turn(exact: bool) -> None:
+def test_queues_start_one_workload_after_the_other(exact: bool) -> None:
     """First those within their own quota, then by priority and time; b has none of its own."""
     planner = submitted(
         team(4, 0, 4),
@@ -55,7 +55,7 @@ def test_queues_start_one_workload_after_the_other_in_turn(exact: bool) -> None:
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_a_queue_whose_first_workload_is_rejected_has_missed_a_turn(exact: bool) -> None:
+def test_a_queue_whose_first_workload_is_rejected_has_had_a_head(exact: bool) -> None:
     """Its next one comes after the head of the other queue, which is later; the rejection is certain from the first."""
     specs = [spec._replace(preemption=ClusterQueuePreemption()) for spec in team(1, 1, 4)]
     planner = submitted(specs, submission("c", 5, 9, queue="c"), submission("d", 1, 9, queue="c"))
