@@ -1,8 +1,8 @@
 """The reservations of a play: as reservation.py makes them, but by quota alone.
 
 The exact table copies the snapshot for each reserved start, and moves a copy through time for each reservation that may
-come forward: of thirty queues that takes some 30 ms for each event. A play has hundreds of events, and its reservations
-decide nothing. So it counts quota over time (forecast_profile.py). These are the approximations:
+come forward. With thirty queues that takes more than half of the time of a play, and a play decides nothing. So quota
+is counted over time (forecast_profile.py). These are the approximations:
 
 - A reserved start is one at which there is quota. Whether the pods have a placement, is asked when they start.
 - A reservation has no flavors; the first alternative counts that has quota earliest. Where a workload has several
