@@ -15,9 +15,10 @@ that the queue had. These are approximations:
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from zonewise_scheduler.backfill.cycle_heads import begin_cycle, due_workloads, head_rejection
+from zonewise_scheduler.backfill.pass_state import PlayHead
 from zonewise_scheduler.quota.api.resource_quota import FlavorResource
 from zonewise_scheduler.quota.queue.heads import pop_heads
 
@@ -28,20 +29,6 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.cycle.entry import Head
     from zonewise_scheduler.quota.hierarchy.resource_node import ClusterQueueSnapshot
-
-
-class PlayHead(NamedTuple):
-    """The head of a queue, sorted by when a cycle would decide about it."""
-
-    number: int
-    """How many heads the queue had before, in this pass."""
-    borrows: bool
-    priority: int
-    """Negative."""
-    timestamp: float
-    queue: str
-    due: str
-    """The workload that is due; "": the first of the queue's order is the head."""
 
 
 def next_head(pass_state: PassState) -> list[Head]:

@@ -238,10 +238,5 @@ def _first_flavors(snapshot: Snapshot, head: Head) -> FlavorAlternatives:
         sums.update(pod_set.requests)
     if any(amount and resource not in group_by_resource for resource, amount in sums.items()):
         return ()
-    return (
-        usage_requests(
-            (FlavorResource(group_by_resource[resource].flavor_names[0], resource), amount)
-            for resource, amount in sums.items()
-            if amount
-        ),
-    )
+    first_flavors = {resource: group_by_resource[resource].flavor_names[0] for resource in +sums}
+    return (tuple((FlavorResource(flavor, resource), sums[resource]) for resource, flavor in first_flavors.items()),)

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from zonewise_scheduler.backfill.forecast_heads import PlayHead
     from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.backfill.types import Victim
     from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.cycle.entry import Decision
     from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound
     from zonewise_scheduler.quota.queue.shape_groups import Rank
+
+
+class PlayHead(NamedTuple):
+    """The head of a queue in a pass that is not exact (forecast_heads.py), sorted by when a cycle would decide about it."""
+
+    number: int
+    """How many heads the queue had before, in this pass."""
+    borrows: bool
+    priority: int
+    """Negative."""
+    timestamp: float
+    queue: str
+    due: str
+    """The workload that is due; "": the first of the queue's order is the head."""
 
 
 class PassState:
