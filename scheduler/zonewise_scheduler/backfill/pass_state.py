@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class PlayHead(NamedTuple):
-    """The head of a queue in a pass that is not exact (forecast_heads.py), sorted by when a cycle would decide about it."""
+    """The head of a queue in a pass that is not exact; sorted by when a cycle would decide about it."""
 
     number: int
     """How many heads the queue had before, in this pass."""
