@@ -33,19 +33,17 @@ class PlayHead(NamedTuple):
 class PassState:
     """One pass over a planner's state, at state.now."""
 
-    def __init__(self, state: PlannerState, headroom: HeadroomBound, *, exact: bool = True) -> None:
+    def __init__(self, state: PlannerState, headroom: HeadroomBound) -> None:
         self.state = state
         self.headroom = headroom
-        self.exact = exact
-        """Whether cycles are Kueue's; if not, forecast_heads.py has the differences."""
         self.play_heads: list[PlayHead] = []
-        """If not exact: a heap of the heads of this pass."""
+        """A heap of the heads of the queues, in a pass that is not exact."""
         self.queues_without_head = list(state.active_queues)
         """Queues whose next head is not among them yet."""
         self.head_counts: Counter[str] = Counter()
         """By queue: how many heads it has had."""
         self.rejected_ranks: Mapping[str, Sequence[Rank]] = {}
-        """By queue, ascending: of shapes that have become active, and are certainly rejected again."""
+        """By queue, ascending: of shapes that have not become active, since they are certainly rejected again."""
         self.cycle = 0
         """The number of the current cycle."""
         self.skipped_queues: set[str] = set()

@@ -66,7 +66,7 @@ def schedule(
     _prepare(state, now)
     headroom = HeadroomBound(state.snapshot, state.settings, state.reservations if state.policy.reserves else None)
     rejected_ranks = _activate(state, now, None if exact else headroom)
-    pass_state = PassState(state, headroom, exact=exact)
+    pass_state = PassState(state, headroom)
     pass_state.rejected_ranks = rejected_ranks
     second_pass = [
         Head(workload, state.snapshot.cluster_queue_of(workload).name)
