@@ -31,9 +31,10 @@ from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.simulator.swf import read_swf
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
     from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.backfill.types import Plan, Reservation
     from zonewise_scheduler.simulator.swf import LoggedJob
 
 WAITING, QUEUES, PROCESSORS = 100_000, 30, 1_000
@@ -105,10 +106,14 @@ def _forecast(jobs: Sequence[LoggedJob], queues: int, *, exact: bool = False) ->
 @contextmanager
 def _exact_plays() -> Generator[None]:
     """Let plays have the planner's own passes and reservations."""
-    with (
-        patch.object(forecast, "schedule", lambda state, now, **_: schedule(state, now)),
-        patch.object(forecast, "QuotaReservations", lambda reservations, _: ReservationTable(reservations)),
-    ):
+
+    def exact_pass(state: PlannerState, now: float, *, exact: bool) -> Plan:  # noqa: ARG001 -- it is exact
+        return schedule(state, now)
+
+    def exact_table(reservations: Iterable[Reservation], grain: float) -> ReservationTable:  # noqa: ARG001 -- none
+        return ReservationTable(reservations)
+
+    with patch.object(forecast, "schedule", exact_pass), patch.object(forecast, "QuotaReservations", exact_table):
         yield
 
 

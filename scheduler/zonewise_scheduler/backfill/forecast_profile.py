@@ -41,7 +41,7 @@ class UsageSpan(NamedTuple):
 class _Row(NamedTuple):
     """The quota of a node for one flavor resource; amounts, infinite where they are unlimited."""
 
-    index: int
+    number: int
     """Of its usage in the array."""
     subtree_quota: float
     local_quota: float
@@ -130,7 +130,7 @@ class QuotaProfile:
 
     def _available(self, row: _Row, first: int, stop: int) -> Amounts:
         """Return what is available at a node and above, as ResourceNode.available()."""
-        usage: Amounts = self._usage[row.index, first:stop]
+        usage: Amounts = self._usage[row.number, first:stop]
         if row.parent is None:
             return row.subtree_quota - usage
         available = self._available(row.parent, first, stop)
@@ -148,7 +148,7 @@ class QuotaProfile:
             row: _Row | None = self._row(span.queue, key)
             more: Amounts | float = float(sign * amount)
             while row is not None:
-                usage = self._usage[row.index, first:stop]
+                usage = self._usage[row.number, first:stop]
                 if row.local_quota:
                     before = np.maximum(usage - row.local_quota, 0.0)
                     usage += more
