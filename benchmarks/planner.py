@@ -1,22 +1,29 @@
 """The planner of Kueue's queues with 100,000 waiting jobs: how long a decision takes after one that runs has ended.
 
 The jobs are KTH-SP2's, over and over, in 30 queues of one cohort, so that whatever ends may let any of them start. All
-have waited for a day: under the default policy too, each queue has a reservation. Run by `make bench`; CPU time.
+have waited for a day: under the default policy too, each queue has a reservation. The live forecasts of 1,000 waiting
+jobs, in one queue and in 30, have seen 6,000 jobs of the log before. Run by `make bench`; CPU time.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from contextlib import contextmanager, nullcontext
 from statistics import median
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 from benchmarks.backfill import KTH, TRACES, repeated
 from benchmarks.targets import Row, show
-from zonewise_scheduler.backfill import events
+from zonewise_scheduler.backfill import events, forecast
+from zonewise_scheduler.backfill.forecast import SubmittedWorkload
+from zonewise_scheduler.backfill.forecast_history import ForecastHistory
 from zonewise_scheduler.backfill.planner_state import new_state
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, policy_named
+from zonewise_scheduler.backfill.reservation import ReservationTable
 from zonewise_scheduler.backfill.scheduling_pass import schedule
+from zonewise_scheduler.controller.planning.forecaster import copy_basis, sample_first
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
 from zonewise_scheduler.quota.api.workload_types import PodSet, Workload
@@ -24,13 +31,15 @@ from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.simulator.swf import read_swf
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
     from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.backfill.types import Plan, Reservation
     from zonewise_scheduler.simulator.swf import LoggedJob
 
 WAITING, QUEUES, PROCESSORS = 100_000, 30, 1_000
 ENDS = 60
+FORECAST, OBSERVED = 1_000, 6_000
 DAY = 86_400.0
 
 
@@ -39,7 +48,8 @@ def main() -> int:
     if not TRACES.exists():
         print(f"no logs: {TRACES.name}/ is not beside the project")
         return 0
-    return show(list(_rows(repeated(read_swf(TRACES / KTH).jobs, WAITING))))
+    kth = read_swf(TRACES / KTH).jobs
+    return show([*_rows(repeated(kth, WAITING)), *_forecast_rows(sorted(kth, key=lambda job: job.submit_time))])
 
 
 def _rows(jobs: Sequence[LoggedJob]) -> Iterator[Row]:
@@ -49,6 +59,62 @@ def _rows(jobs: Sequence[LoggedJob]) -> Iterator[Row]:
         what = f"one end, {WAITING:,} jobs waiting in {QUEUES} queues of a cohort, {policy}"
         yield Row(what, f"{usual * 1e3:.0f} ms", "<= 100 ms", usual <= 0.1)
         yield Row(f"... the longest of {ENDS}", f"{worst * 1e3:.0f} ms")
+
+
+def _forecast_rows(jobs: Sequence[LoggedJob]) -> Iterator[Row]:
+    """Yield how long the live forecasts take, and how many times as long exact plays would."""
+    for queues, limit in ((1, 0.2), (QUEUES, 1.0)):
+        taken = min(_forecast(jobs, queues) for _ in range(3))
+        what = f"live forecasts, {FORECAST:,} jobs waiting, {queues} queues of a cohort"
+        yield Row(what, f"{taken * 1e3:.0f} ms", f"<= {limit * 1e3:.0f} ms", taken <= limit)
+        yield Row("... exact plays / these", f"{_forecast(jobs, queues, exact=True) / taken:.0f}")
+
+
+def _forecast(jobs: Sequence[LoggedJob], queues: int, *, exact: bool = False) -> float:
+    """Return how long the samples take, seconds."""
+    names = [f"queue-{index}" for index in range(queues)]
+    processors = 100 if queues == 1 else PROCESSORS
+    quota = resource_group(FlavorQuotas("all", (("cpu", ResourceQuota(processors // queues)),)))
+    planner = new_state(Snapshot([ClusterQueue(name, (quota,), "all") for name in names]), policy_named(DEFAULT_POLICY))
+    history, now = ForecastHistory(), float(jobs[OBSERVED].submit_time)
+    for index, job in enumerate(jobs[: OBSERVED + FORECAST]):
+        queue = names[index % queues]
+        created_at = job.submit_time if index < OBSERVED else now - DAY * (OBSERVED + FORECAST - index) / FORECAST
+        workload = Workload(
+            "ns",
+            f"job-{index}",
+            (PodSet(requests={"cpu": job.processors}),),
+            f"{index:06}",
+            walltime=job.requested_time,
+            created_at=created_at,
+            history_keys=(job.user, queue),
+        )
+        if index < OBSERVED:
+            history.inputs.run_times.observe(workload, job.run_time)
+            history.inputs.arrivals.observe(index, SubmittedWorkload(workload, queue), created_at)
+            history.inputs.arrivals.observe_end(index, job.run_time)
+        else:
+            events.submit(planner, workload, queue)
+    schedule(planner, now)
+    basis = copy_basis(planner, history, now)
+    with _exact_plays() if exact else nullcontext():
+        started = time.process_time()
+        sample_first(basis)
+        return time.process_time() - started
+
+
+@contextmanager
+def _exact_plays() -> Generator[None]:
+    """Let plays have the planner's own passes and reservations."""
+
+    def exact_pass(state: PlannerState, now: float, *, exact: bool) -> Plan:  # noqa: ARG001 -- it is exact
+        return schedule(state, now)
+
+    def exact_table(reservations: Iterable[Reservation], grain: float) -> ReservationTable:  # noqa: ARG001 -- none
+        return ReservationTable(reservations)
+
+    with patch.object(forecast, "schedule", exact_pass), patch.object(forecast, "QuotaReservations", exact_table):
+        yield
 
 
 def _after_ends(jobs: Sequence[LoggedJob], policy: str) -> list[float]:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 def next_heads(pass_state: PassState) -> list[Head]:
     """Begin the next cycle that has any heads, and pop them; queues without a head become inactive."""
     state = pass_state.state
-    _begin_cycle(pass_state)
+    begin_cycle(pass_state)
     names = [name for name in state.active_queues if name not in pass_state.exhausted_queues]
-    due = _due_workloads(pass_state, names)
+    due = due_workloads(pass_state, names)
     _skip_certain_rejections(pass_state, names, due)
     heaps = [state.pending_queues[name].heap for name in names if name not in pass_state.skipped_queues]
     heads = pop_heads(heaps, state.snapshot, None, pass_state.cycle, due)
@@ -36,12 +36,13 @@ def next_heads(pass_state: PassState) -> list[Head]:
     return heads
 
 
-def _begin_cycle(pass_state: PassState) -> None:
+def begin_cycle(pass_state: PassState) -> None:
+    """Give the next cycle its number."""
     pass_state.state.cycles += 1
     pass_state.cycle = pass_state.state.cycles
 
 
-def _due_workloads(pass_state: PassState, names: list[str]) -> dict[str, str]:
+def due_workloads(pass_state: PassState, names: list[str]) -> dict[str, str]:
     """Return by queue the workload that is due (PendingQueue.next_due)."""
     state = pass_state.state
     if not state.reservations.by_key and not state.policy.reserves:
@@ -79,28 +80,32 @@ def _skip_certain_rejections(pass_state: PassState, names: list[str], due: Mappi
         if not rejections:
             return
         if only_rejections:
-            _begin_cycle(pass_state)
+            begin_cycle(pass_state)
 
 
 def _certain_rejections(
     pass_state: PassState, names: list[str], due: Mapping[str, str]
 ) -> tuple[dict[str, tuple[str, BoundReason]], bool]:
     """Return by queue the head that would certainly be rejected, and whether there is no other head."""
-    state, only_rejections = pass_state.state, not due
+    only_rejections = not due
     rejections: dict[str, tuple[str, BoundReason]] = {}
     for name in names:
-        queue = state.pending_queues[name]
-        if name in due or name in state.snapshot.inactive:
+        if name in due:
             continue
-        key = queue.heap.head_key(state.snapshot.local_queue_usage)
-        if not key:
-            continue
-        reason = "" if queue.strict or _must_nominate(pass_state, key) else _bound_reason(pass_state, queue, key)
+        key, reason = head_rejection(pass_state, name)
         if reason:
             rejections[name] = key, reason
-        else:
+        elif key:
             only_rejections = False
     return rejections, only_rejections
+
+
+def head_rejection(pass_state: PassState, name: str) -> tuple[str, BoundReason]:
+    """Return a queue's head, "" if there is none, and why it would certainly be rejected; "" if that is not certain."""
+    state, queue = pass_state.state, pass_state.state.pending_queues[name]
+    key = "" if name in state.snapshot.inactive else queue.heap.head_key(state.snapshot.local_queue_usage)
+    certain = bool(key) and not queue.strict and not _must_nominate(pass_state, key)
+    return key, _bound_reason(pass_state, queue, key) if certain else ""
 
 
 def _must_nominate(pass_state: PassState, key: str) -> bool:

@@ -18,6 +18,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.backfill.events import evict, finish, submit
+from zonewise_scheduler.backfill.forecast_reservations import QuotaReservations
 from zonewise_scheduler.backfill.run_time_samples import SampledRunTimes, number_of_plays
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.quota.api.workload_types import Eviction, Workload
@@ -87,8 +88,8 @@ def sample_starts(
     run_times = SampledRunTimes(now, _running(state, now), inputs.run_times)
     starts_by_play: list[Mapping[str, float]] = []
     for sample in range(_plays(state, inputs)):
-        play = _Play(state, now, run_times.draw(sample), inputs.arrivals.replay(now, sample))
-        starts_by_play.append(play.run(queues.keys(), options))
+        play = _Play(state, now, run_times.draw(sample), inputs.arrivals.replay(now, sample), options)
+        starts_by_play.append(play.run(queues.keys()))
     reservations = state.reservations.by_key
     bounds = {key: max(reservations[key].start, now) for key in queues if key in reservations}
     return {
@@ -123,11 +124,14 @@ class _Play:
         now: float,
         draw: RunTimeDraw[Workload],
         arrivals: Iterator[PastArrival[SubmittedWorkload]],
+        options: PlayOptions,
     ) -> None:
         self._state = state.copy(MAX_RESERVATION_DEPTH)
+        self._state.reservations = QuotaReservations(self._state.reservations.by_key.values(), options.time_grain)
         self._started_at = self._now = now
         self._draw = draw
         self._arrivals = arrivals
+        self._options = options
         self._arrival = next(arrivals, None)
         self._numbers = count()
         self._known_run_times: dict[str, float] = {}
@@ -136,20 +140,20 @@ class _Play:
         self._ends: list[tuple[float, int, str]] = []
         """A heap of ends: time, serial of the run, key; stale where a workload was preempted."""
 
-    def run(self, keys: Set[str], options: PlayOptions) -> Mapping[str, float]:
+    def run(self, keys: Set[str]) -> Mapping[str, float]:
         """Play until these workloads have started or nothing more happens; return the starts by key."""
         for end, workload in self._draw.ends():
             self._push_end(workload.key, max(end, self._now))
         for key in list(self._state.running_workloads.stopping):
             self._preempt(key)
         not_started = set(keys)
-        for _ in range(options.max_decisions):
+        for _ in range(self._options.max_decisions):
             wake_at = self._schedule()
             not_started.difference_update(self._starts)
             first = self._next_event(wake_at)
             if not not_started or first == inf:
                 break
-            self._advance(first, first + options.time_grain * (first - self._started_at))
+            self._advance(first, first + self._options.time_grain * (first - self._started_at))
         return self._starts
 
     def _next_event(self, wake_at: float) -> float:
@@ -186,7 +190,7 @@ class _Play:
     def _schedule(self) -> float:
         """Run passes until no workload is preempted; return when the next pass is due without any event."""
         while True:
-            plan = schedule(self._state, self._now)
+            plan = schedule(self._state, self._now, exact=False)
             if self._state.assumed is not None:
                 self._state.assumed.clear()  # admissions are observed at once
             self._state.young.clear()  # what has just started may be preempted, as on a virtual clock

@@ -53,10 +53,10 @@ class ForecastDocument(TypedDict):
     """History keys and walltime."""
     runs: list[tuple[int, float]]
     """Group and run time, in the order of the ends."""
-    open_forecasts: NotRequired[list[tuple[str, str, float, float, float, float]]]
+    open_samples: NotRequired[list[tuple[str, str, float, list[float]]]]
     """Key of the workload, queue, and the other fields of OpenForecast."""
-    queue_scores: NotRequired[list[tuple[str | None, list[float]]]]
-    """By queue; None: of all. Those of one scale for both sides had other names, and are not read."""
+    rank_scores: NotRequired[list[tuple[str | None, list[float]]]]
+    """By queue; None: of all. Scores that were no ranks had other names, and are not read."""
 
 
 def make_forecast_document(history: ForecastHistory, share: float = 1.0) -> ForecastDocument:
@@ -83,11 +83,11 @@ def make_forecast_document(history: ForecastHistory, share: float = 1.0) -> Fore
         "arrivals": arrivals,
         "groups": [([str(key) for key in keys], _finite(walltime)) for keys, walltime in groups],
         "runs": runs,
-        "open_forecasts": [
-            (str(key), str(group), round(time, 1), round(centre, 3), round(below, 3), round(above, 3))
-            for key, group, time, centre, below, above in state.open
+        "open_samples": [
+            (str(key), str(group), round(time, 1), [round(logarithm, 3) for logarithm in logarithms])
+            for key, group, time, logarithms in state.open
         ],
-        "queue_scores": [
+        "rank_scores": [
             (None if group is None else str(group), [round(score, 3) for score in scores])
             for group, scores in state.scores
         ],
@@ -111,8 +111,11 @@ def read_forecast_document(document: ForecastDocument) -> ForecastHistory:
         history.run_times.observe(ObservedRun(run_time, walltime, keys), run_time)
     history.calibration = ForecastCalibration.from_state(
         CalibrationState(
-            tuple(OpenForecast(*forecast) for forecast in document.get("open_forecasts", ())),
-            tuple(GroupScores(group, tuple(scores)) for group, scores in document.get("queue_scores", ())),
+            tuple(
+                OpenForecast(key, group, time, tuple(logarithms))
+                for key, group, time, logarithms in document.get("open_samples", ())
+            ),
+            tuple(GroupScores(group, tuple(scores)) for group, scores in document.get("rank_scores", ())),
         )
     )
     return history

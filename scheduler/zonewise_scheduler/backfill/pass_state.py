@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.backfill.types import Victim
     from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.cycle.entry import Decision
     from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound
+    from zonewise_scheduler.quota.queue.shape_groups import Rank
+
+
+class PlayHead(NamedTuple):
+    """The head of a queue in a pass that is not exact; sorted by when a cycle would decide about it."""
+
+    number: int
+    """How many heads the queue had before, in this pass."""
+    borrows: bool
+    priority: int
+    """Negative."""
+    timestamp: float
+    queue: str
+    due: str
+    """The workload that is due; "": the first of the queue's order is the head."""
 
 
 class PassState:
@@ -20,6 +36,14 @@ class PassState:
     def __init__(self, state: PlannerState, headroom: HeadroomBound) -> None:
         self.state = state
         self.headroom = headroom
+        self.play_heads: list[PlayHead] = []
+        """A heap of the heads of the queues, in a pass that is not exact."""
+        self.queues_without_head = list(state.active_queues)
+        """Queues whose next head is not among them yet."""
+        self.head_counts: Counter[str] = Counter()
+        """By queue: how many heads it has had."""
+        self.rejected_ranks: Mapping[str, Sequence[Rank]] = {}
+        """By queue, ascending: of shapes that have not become active, since they are certainly rejected again."""
         self.cycle = 0
         """The number of the current cycle."""
         self.skipped_queues: set[str] = set()

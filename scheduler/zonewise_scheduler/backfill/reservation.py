@@ -30,7 +30,7 @@ from zonewise_scheduler.quota.queue.headroom_bound import preemptible_usage
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from zonewise_scheduler.backfill.timeline import FutureState, Timeline
+    from zonewise_scheduler.backfill.timeline import FutureState, RunningWorkload, Timeline
     from zonewise_scheduler.backfill.types import Reservation
     from zonewise_scheduler.quota.api.configuration import QuotaSettings
     from zonewise_scheduler.quota.api.resource_quota import FlavorResource
@@ -45,6 +45,16 @@ class TimelineSource(Protocol):
     @property
     def settings(self) -> QuotaSettings:
         """How quota is assigned."""
+        ...
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What runs now."""
+        ...
+
+    @property
+    def running_workloads(self) -> Iterable[RunningWorkload]:
+        """What runs now, with the deadlines."""
         ...
 
     def timeline(self, reservations: Iterable[Reservation]) -> Timeline:

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_scheduler.backfill.cycle_heads import next_heads
 from zonewise_scheduler.backfill.events import reconfigure
+from zonewise_scheduler.backfill.forecast_heads import next_head
 from zonewise_scheduler.backfill.pass_state import PassState
 from zonewise_scheduler.backfill.planner_state import mark_stopping, release_reservation, stop
 from zonewise_scheduler.backfill.timeline import has_capacity
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.types import StopOrder
     from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.cycle.entry import Decision
+    from zonewise_scheduler.quota.queue.shape_groups import Rank
 
 UNLIMITED_ADMISSIONS = sys.maxsize
 PREEMPTION_COST = 30.0
@@ -52,22 +54,29 @@ _CAPACITY_ORDER = {"admitted": 0, "preempting": 1, "deferred": 2}
 """Workloads that run, then those that will once victims are gone: reservations of the others stand beside these."""
 
 
-def schedule(state: PlannerState, now: float, max_admissions: int = UNLIMITED_ADMISSIONS) -> Plan:
+def schedule(
+    state: PlannerState, now: float, max_admissions: int = UNLIMITED_ADMISSIONS, *, exact: bool = True
+) -> Plan:
     """Decide everything that can be decided at this time, in seconds.
 
-    `max_admissions`: no cycle begins once so many workloads are admitted. The next pass goes on from there.
+    `max_admissions`: no cycle begins once so many workloads are admitted. The next pass goes on from there. If not
+    `exact`, the order of heads is approximately that of Kueue's cycles (forecast_heads.py): for forecasts.
     """
+    exact = exact or state.settings.fair_sharing  # shares depend on all heads of a cycle
     _prepare(state, now)
     headroom = HeadroomBound(state.snapshot, state.settings, state.reservations if state.policy.reserves else None)
+    rejected_ranks = _activate(state, now, None if exact else headroom)
     pass_state = PassState(state, headroom)
+    pass_state.rejected_ranks = rejected_ranks
     second_pass = [
         Head(workload, state.snapshot.cluster_queue_of(workload).name)
         for workload in state.running_workloads.awaiting_placement()
     ]
-    heads = [*second_pass, *next_heads(pass_state)]
+    find_heads = next_heads if exact else next_head
+    heads = [*second_pass, *find_heads(pass_state)]
     while heads:
         _run_cycle(pass_state, heads)
-        heads = next_heads(pass_state) if len(pass_state.admitted) < max_admissions else []
+        heads = find_heads(pass_state) if len(pass_state.admitted) < max_admissions else []
     _replace_missed_reservations(pass_state)
     for decision in pass_state.deferred_requeues:
         state.pending_queues[decision.head.cluster_queue].heap.requeue(decision)
@@ -104,12 +113,23 @@ def _prepare(state: PlannerState, now: float) -> None:
         state.fair_sharing.update_snapshot(state.snapshot, state.router)
         queues = state.pending_queues.items()
         state.active_queues.update((name, None) for name, queue in queues if queue.heap.spec.usage_based_admission)
+
+
+def _activate(state: PlannerState, now: float, headroom: HeadroomBound | None) -> dict[str, list[Rank]]:
+    """Choose the queues in which something may start; `headroom`: without the workloads that it rejects.
+
+    Returns by queue the ranks of these workloads, as PendingWorkloads.queue_inadmissible_workloads().
+    """
+    rejected_ranks: dict[str, list[Rank]] = {}
     if state.freed_queues:
-        _activate_freed_queues(state)
         state.reservations.bring_forward(state, now)
+        if headroom is not None:
+            state.reservations.begin_cycle(state, now)
+        rejected_ranks = _activate_freed_queues(state, headroom)
     for reservation in state.reservations.by_key.values():
         if reservation.start <= now:
             state.active_queues[reservation.queue] = None
+    return rejected_ranks
 
 
 def _protect(state: PlannerState, assumed: set[str], now: float) -> None:
@@ -137,12 +157,14 @@ def replace_infeasible_reservations(state: PlannerState) -> None:
             state.active_queues[reservation.queue] = None
 
 
-def _activate_freed_queues(state: PlannerState) -> None:
+def _activate_freed_queues(state: PlannerState, headroom: HeadroomBound | None) -> dict[str, list[Rank]]:
+    rejected_ranks: dict[str, list[Rank]] = {}
     for name, queue in state.pending_queues.items():
         if name in state.freed_queues:
-            queue.heap.queue_inadmissible_workloads()
+            rejected_ranks[name] = queue.heap.queue_inadmissible_workloads(headroom)
             state.active_queues[name] = None
     state.freed_queues.clear()
+    return rejected_ranks
 
 
 # --- one cycle

@@ -69,10 +69,13 @@ class HeadroomBound:
         self._settings = settings
         self._future = future
         self._bounds: dict[tuple[str, int, FlavorResource], int] = {}
+        self._available: dict[tuple[str, FlavorResource], int] = {}
+        """Without any preemption."""
 
     def invalidate(self) -> None:
         """Forget the bounds: a workload has been admitted or has ended."""
         self._bounds.clear()
+        self._available.clear()
 
     def alternatives(self, head: Head) -> FlavorAlternatives | None:
         """Return the alternative requests of a head and of all workloads with its shape; None: no bound applies."""
@@ -113,8 +116,12 @@ class HeadroomBound:
     ) -> bool:
         """Tell whether the requests of a flavor are available now, but not at a reserved start before the deadline."""
         node = self._snapshot.cluster_queues[queue]
-        if any(amount > node.available(key) for key, amount in requests):
-            return False
+        for key, amount in requests:
+            available = self._available.get((queue, key))
+            if available is None:
+                available = self._available[queue, key] = node.available(key)
+            if amount > available:
+                return False
         has_topology = self._snapshot.resource_flavors is not None and any(
             self._snapshot.resource_flavors[key.flavor].topology_name for key, _ in requests
         )

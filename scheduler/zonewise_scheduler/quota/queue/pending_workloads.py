@@ -24,6 +24,7 @@ shapes never change and each queue may belong to another thread.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from copy import copy
 from heapq import heapify, heappop, heappush
 from math import inf
@@ -34,7 +35,7 @@ from zonewise_scheduler.quota.flavorassigner.assignment import NO_LAST_ASSIGNMEN
 from zonewise_scheduler.quota.queue.shape_groups import PendingEntry, ShapeGroup, WalltimeGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from zonewise_scheduler.quota.api.queue_types import ClusterQueue
     from zonewise_scheduler.quota.api.workload_types import Workload
@@ -125,13 +126,16 @@ class PendingWorkloads:
 
     def sorted_keys(self, local_queue_usage: Mapping[str, float]) -> list[str]:
         """Return the keys of all workloads in their order, active and inadmissible."""
-        usages = {number: local_queue_usage.get(shape.local_queue_key, 0.0) for number, shape in self._shapes.items()}
-        order = [(usages[entry.shape], entry.rank) for entry in self._entries.values()]
-        for workload in self._inadmissible_alone.values():
-            by_usage = self.spec.usage_based_admission
-            usage = local_queue_usage.get(workload.local_queue_key, 0.0) if by_usage else 0.0
-            order.append((usage, self._rank(workload)))
-        return sorted((rank[-1] for _, rank in sorted(order)), key=lambda key: key != self._sticky_preemptor)
+        ranks = [entry.rank for entry in self._entries.values()]
+        ranks += map(self._rank, self._inadmissible_alone.values())
+        ranks.sort()
+        keys = [rank[-1] for rank in ranks]
+        if self.spec.usage_based_admission:
+            keys.sort(key=lambda key: local_queue_usage.get(self._local_queue_key(key), 0.0))
+        if self._sticky_preemptor in self:
+            keys.remove(self._sticky_preemptor)
+            keys.insert(0, self._sticky_preemptor)
+        return keys
 
     def push_or_update(self, workload: Workload) -> None:
         """Add a workload, or its new state; it is inadmissible if its shape is."""
@@ -209,25 +213,53 @@ class PendingWorkloads:
         else:
             self._inadmissible_alone[workload.key] = workload
 
-    def queue_inadmissible_workloads(self) -> None:
-        """Make all inadmissible workloads active: the cluster has changed."""
+    def queue_inadmissible_workloads(self, headroom: HeadroomBound | None = None) -> list[Rank]:
+        """Make all inadmissible workloads active: the cluster has changed; `headroom`: but those that it rejects.
+
+        Returns the first rank of each shape that has such workloads, ascending.
+        """
         self._generation += 1
-        for number in self._partly_inadmissible:
-            self._own(number).activate()
-        self._partly_inadmissible.clear()
         alone, self._inadmissible_alone = self._inadmissible_alone, {}
         for workload in alone.values():
             self._insert(workload)
         self._shapes = {number: shape for number, shape in self._shapes.items() if shape.by_walltime}
         self._shape_numbers = {shape.key: number for number, shape in self._shapes.items()}
         self._heads = {}
-        for shape in self._shapes.values():
-            if shape.inadmissible:
-                self._own(shape.number).inadmissible = False
-            if head := self._head_of_shape(self._shapes[shape.number]):
+        self._partly_inadmissible &= self._shapes.keys()
+        rejected: list[Rank] = []
+        for number, shape in list(self._shapes.items()):
+            if shape.inadmissible or number in self._partly_inadmissible:
+                if headroom is None or not self._is_rejected(shape, headroom):
+                    self._activate(number)
+                else:
+                    rejected.append(shape.first_inadmissible)
+            shape = self._shapes[number]
+            if not shape.inadmissible and (head := self._head_of_shape(shape)):
                 self._heads.setdefault(shape.local_queue_key, []).append(head)
         for ranks in self._heads.values():
             heapify(ranks)
+        return sorted(rejected)
+
+    def count_before(self, key: str, ranks: Sequence[Rank]) -> int:
+        """Return how many of some ranks, ascending, come before that of a workload."""
+        return bisect_left(ranks, self._entries[key].rank)
+
+    def _activate(self, number: int) -> None:
+        """Make the workloads of a shape active."""
+        if self._shapes[number].inadmissible:
+            self._own(number).inadmissible = False
+        if number in self._partly_inadmissible:
+            self._own(number).activate()
+            self._partly_inadmissible.discard(number)
+
+    def _is_rejected(self, shape: ShapeGroup, headroom: HeadroomBound) -> bool:
+        """Tell whether all workloads of a shape that are inadmissible would certainly be rejected again."""
+        groups = [group for group in shape.by_walltime.values() if shape.inadmissible or group.inadmissible]
+        if not groups or not shape.was_inadmissible or shape.alternatives is None:
+            return False
+        priority = max(-group.ranks[0][0] for group in groups)
+        walltime = 0.0 if shape.inadmissible else min(group.walltime for group in groups)
+        return bool(headroom.inadmissible_reason(self.spec.name, priority, walltime, shape.alternatives))
 
     def _mark_shape_inadmissible(self, entry: PendingEntry, *, reserved: bool) -> None:
         """Make the shape of an entry inadmissible; `reserved`: only walltimes that are no shorter."""
@@ -257,6 +289,10 @@ class PendingWorkloads:
             heappush(shape.heads, rank)
             self._push_head(shape)
         return entry
+
+    def _local_queue_key(self, key: str) -> str:
+        workload = self.get(key)
+        return "" if workload is None else workload.local_queue_key
 
     def _shape_number(self, workload: Workload) -> int:
         """Return the number of a workload's shape, which is a new one where the workload is the first."""

@@ -68,6 +68,11 @@ class ShapeGroup:
         """The LocalQueue, where admission follows usage."""
         return self.key[0]
 
+    @property
+    def first_inadmissible(self) -> Rank:
+        """The first rank of the workloads that are inadmissible."""
+        return min(group.ranks[0] for group in self.by_walltime.values() if self.inadmissible or group.inadmissible)
+
     def activate(self) -> None:
         """Make all walltime groups active."""
         for group in self.by_walltime.values():

@@ -147,6 +147,25 @@ def test_the_interval_has_the_coverage_that_it_claims(error: float, seed: int) -
     assert CLAIMED_COVERAGE - 0.03 <= coverage <= CLAIMED_COVERAGE + 0.03
 
 
+@given(st.floats(0, 1e6), st.lists(st.one_of(st.floats(0, 1e6), st.just(inf)), min_size=1, max_size=48))
+def test_where_all_waited_equally_long_the_same_samples_tell_that_wait(wait: float, samples: list[float]) -> None:
+    """Whether it is before, between or beyond the samples, and however many are equal: a rank has one wait."""
+    samples = [0.0] * (len(samples) + 1) + samples  # so that the median is known
+    forecast = calibrated([wait] * 50, tuple(samples)).forecast("new", "q", 0, samples)
+    assert forecast.likely == pytest.approx(wait, rel=1e-6, abs=1e-6)
+
+
+def test_an_interval_has_the_shape_of_the_samples() -> None:
+    """Waits are either of minutes or of hours, as the samples are: where fewer samples are late, so is the interval."""
+    random = Random(0)
+    mixed = [60.0] * 8 + [7200.0] * 8
+    calibration = calibrated([random.choice(mixed) * random.uniform(0.9, 1.1) for _ in range(400)], tuple(mixed))
+    forecasts = [calibration.forecast(late, "q", 0, [60.0] * (16 - late) + [7200.0] * late) for late in (0, 8)]
+    assert [forecast.earliest for forecast in forecasts] == [pytest.approx(50, abs=15)] * 2
+    assert forecasts[0].latest < 600
+    assert forecasts[1].latest > 6000
+
+
 @given(
     st.lists(st.floats(0, 1e7), max_size=40),
     st.lists(st.one_of(st.floats(0, 1e8), st.just(inf)), min_size=3, max_size=20),

@@ -97,16 +97,16 @@ def test_open_forecasts_are_scored_after_a_restart() -> None:
     restored.admitted([submitted(number) for number in range(10, 40)], 300.0)
     new = {"ns/new": StartSamples("q", (50.0, 100.0, 200.0))}
     assert restored.forecasts(0.0, new, new)["ns/new"].likely == pytest.approx(300, abs=1)
-    assert make_forecast_document(restored).get("open_forecasts", [("",)])[0][0] == "ns/new"
+    assert make_forecast_document(restored).get("open_samples", [("",)])[0][0] == "ns/new"
 
 
 def test_a_document_without_forecasts_keeps_its_runs_and_submissions() -> None:
     """As older versions have written it, with scores of one scale."""
     document: Any = through_json(make_forecast_document(learned(10, 20)))
-    del document["open_forecasts"], document["queue_scores"]
+    del document["open_samples"], document["rank_scores"]
     old: Any = {**document, "open": [("ns/w", "q", 0.0, 5.0, 1.0)], "scores": [(None, [0.5] * 20)]}
     restored = read_forecast_document(through_json(old))
-    assert make_forecast_document(restored) == {**document, "open_forecasts": [], "queue_scores": []}
+    assert make_forecast_document(restored) == {**document, "open_samples": [], "rank_scores": []}
 
 
 @given(st.floats(0, 1), st.integers(1, 40))

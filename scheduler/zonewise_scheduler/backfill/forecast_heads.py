@@ -1,0 +1,106 @@
+"""The heads of a pass of a play: one at a time, in the order in which cycles decide about them.
+
+A cycle nominates the heads of all queues and then decides about one after the other. Where they all fit and only the
+first few start, all others are nominated in vain, in each cycle again. In a play a head is nominated only after the
+decisions before it, if it does not certainly lack quota by then. The order is that of cycles: by how many heads the
+queue had before, then as in a cycle. Shapes that are certainly rejected again are not made active, but count as heads
+that the queue had. These are approximations:
+
+- A head that waits holds no quota from the others of its cycle (quota_resources_to_reserve).
+- A head that the others of its cycle have left too little is inadmissible. In a cycle it is skipped, and is a head
+  again.
+- Whether a head borrows decides the order, and not up to which cohort.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.backfill.cycle_heads import begin_cycle, due_workloads, head_rejection
+from zonewise_scheduler.backfill.pass_state import PlayHead
+from zonewise_scheduler.quota.api.resource_quota import FlavorResource
+from zonewise_scheduler.quota.queue.heads import pop_heads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zonewise_scheduler.backfill.pass_state import PassState
+    from zonewise_scheduler.quota.api.workload_types import Workload
+    from zonewise_scheduler.quota.cycle.entry import Head
+    from zonewise_scheduler.quota.hierarchy.resource_node import ClusterQueueSnapshot
+
+
+def next_head(pass_state: PassState) -> list[Head]:
+    """Pop the next head; none where no queue has a head that may start."""
+    state, heads = pass_state.state, pass_state.play_heads
+    if state.policy.reserves:
+        state.reservations.begin_cycle(state, state.now)
+    _push_heads(pass_state, pass_state.queues_without_head)
+    pass_state.queues_without_head = []
+    while heads:
+        head = heappop(heads)
+        heap = state.pending_queues[head.queue].heap
+        pass_state.head_counts[head.queue] += 1
+        if not head.due:
+            key, reason = head_rejection(pass_state, head.queue)
+            if reason:
+                heap.mark_inadmissible(key, reason)
+                _push_heads(pass_state, [head.queue])
+                continue
+        begin_cycle(pass_state)
+        popped = pop_heads([heap], state.snapshot, None, pass_state.cycle, {head.queue: head.due} if head.due else {})
+        if popped:
+            pass_state.queues_without_head = [head.queue]
+            return popped
+    return []
+
+
+def _push_heads(pass_state: PassState, names: Iterable[str]) -> None:
+    """Add the heads of queues; those without one become inactive."""
+    state = pass_state.state
+    names = [name for name in names if name not in pass_state.exhausted_queues]
+    due = due_workloads(pass_state, names)
+    for name in names:
+        key = due.get(name) or _first_not_rejected(pass_state, name)
+        if not key:
+            state.active_queues.pop(name, None)
+            continue
+        heap = state.pending_queues[name].heap
+        workload = heap.get(key)
+        if workload is None:
+            raise KeyError(key)
+        number = pass_state.head_counts[name]
+        if name not in due:
+            number += heap.count_before(key, pass_state.rejected_ranks.get(name, ()))
+        timestamp = workload.queue_order_timestamp(requeue_from_eviction=state.settings.requeue_from_eviction)
+        borrows = _borrows(state.snapshot.cluster_queues[name], workload)
+        heappush(
+            pass_state.play_heads, PlayHead(number, borrows, -workload.priority, timestamp, name, due.get(name, ""))
+        )
+
+
+def _first_not_rejected(pass_state: PassState, name: str) -> str:
+    """Return the first workload of a queue that would not certainly be rejected; those before it are inadmissible."""
+    key, reason = head_rejection(pass_state, name)
+    while reason:
+        pass_state.state.pending_queues[name].heap.mark_inadmissible(key, reason)
+        pass_state.head_counts[name] += 1
+        key, reason = head_rejection(pass_state, name)
+    return key
+
+
+def _borrows(queue: ClusterQueueSnapshot, workload: Workload) -> bool:
+    """Return whether a workload needs more of a resource than is left of the queue's own quota in every flavor."""
+    return queue.parent is not None and any(
+        amount and not _has_own_quota(queue, resource, amount)
+        for pod_set in workload.total_requests
+        for resource, amount in pod_set.requests.items()
+    )
+
+
+def _has_own_quota(queue: ClusterQueueSnapshot, resource: str, amount: int) -> bool:
+    group = queue.rg_by_resource.get(resource)
+    return group is not None and any(
+        not queue.borrowing_with(FlavorResource(name, resource), amount) for name in group.flavor_names
+    )

@@ -1,0 +1,202 @@
+"""The quota of a play over time: what queues use at each time at which a run or a reservation begins or ends.
+
+Steps are intervals in which usage is constant. An array has the usage of each node of the quota tree in each step, so
+that a question about all times is one comparison of vectors (quota/hierarchy/resource_node.py has the same sums for one
+time). Placements on nodes are not part of it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from zonewise_scheduler.quota.api.amount import UNLIMITED, minus, plus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy.typing as npt
+
+    from zonewise_scheduler.quota.api.resource_quota import FlavorResource
+    from zonewise_scheduler.quota.flavorassigner.flavorassigner import FlavorRequests
+    from zonewise_scheduler.quota.hierarchy.resource_node import ResourceNode
+    from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+
+    Amounts = npt.NDArray[np.float64]
+    """By step."""
+
+
+class UsageSpan(NamedTuple):
+    """Usage of a queue from start until end, seconds. A start at infinity comes after every known end."""
+
+    queue: str
+    requests: FlavorRequests
+    start: float
+    end: float
+
+
+class _Row(NamedTuple):
+    """The quota of a node for one flavor resource; amounts, infinite where they are unlimited."""
+
+    number: int
+    """Of its usage in the array."""
+    subtree_quota: float
+    local_quota: float
+    borrowable: float | None
+    """How much the usage beyond the local quota may be; None: as much as the parent has."""
+    parent: _Row | None
+
+
+class QuotaProfile:
+    """Usage from now on."""
+
+    def __init__(self, snapshot: Snapshot, now: float, grain: float) -> None:
+        """Begin without any usage. A step that would end within a `grain` of its time from now on lasts longer."""
+        self.snapshot = snapshot
+        self._grain = grain
+        self._times = [now, inf]
+        """The start of each step; the last step is the one in which nothing without a walltime runs any more."""
+        self._rows: dict[tuple[str, FlavorResource], _Row] = {}
+        """Of queues."""
+        self._cohort_rows: dict[tuple[str, FlavorResource], _Row] = {}
+        self._usage = np.zeros((8, 2))
+        """By row and step; more rows than are used."""
+        self._least: dict[tuple[str, FlavorResource, float], list[float]] = {}
+        """Cache of least_available: by queue, key and start the least up to each step."""
+
+    def advance(self, now: float) -> None:
+        """Drop what was before now."""
+        self._least.clear()
+        index = bisect_right(self._times, now) - 1
+        if index > 0:
+            del self._times[:index]
+            self._usage = self._usage[:, index:]
+        self._times[0] = now
+
+    def add(self, span: UsageSpan) -> UsageSpan:
+        """Add usage; return it as it is counted, with the times of steps."""
+        start, end = self._boundary(span.start), self._boundary(span.end)
+        counted = span._replace(start=start, end=end)
+        self._change(counted, 1)
+        return counted
+
+    def remove(self, counted: UsageSpan) -> None:
+        """Remove what add() has returned."""
+        self._change(counted, -1)
+
+    def fits(self, queue: str, requests: FlavorRequests, start: float, end: float, *, last: bool = False) -> bool:
+        """Return whether a queue may use amounts from start until end; `last`: in the last step, too."""
+        first, stop = bisect_right(self._times, start) - 1, bisect_left(self._times, end)
+        stop = len(self._times) if last else stop
+        return stop <= first or all(
+            bool((self._available(self._row(queue, key), first, stop) >= amount).all()) for key, amount in requests
+        )
+
+    def may_fit_before(self, queue: str, requests: FlavorRequests, start: float) -> bool:
+        """Return whether a queue may use amounts in some step before a time; perhaps not for long."""
+        stop = bisect_left(self._times, start)
+        return bool(self._fitting(queue, requests, stop).any())
+
+    def least_available(self, queue: str, key: FlavorResource, start: float, end: float) -> float:
+        """Return the least that is available from start until end; infinite where there is no such time."""
+        least = self._least.get((queue, key, start))
+        if least is None:
+            first = bisect_right(self._times, start) - 1
+            available = self._available(self._row(queue, key), first, len(self._times))
+            least = self._least[queue, key, start] = np.minimum.accumulate(available).tolist()
+        stop = bisect_left(self._times, end) - len(self._times) + len(least)
+        return least[stop - 1] if stop > 0 else inf
+
+    def earliest_start(self, queue: str, requests: FlavorRequests, walltime: float) -> float | None:
+        """Return the first start of a step from which on amounts are available for a walltime, seconds; None: never."""
+        times = self._times
+        fitting = self._fitting(queue, requests, len(times))
+        start = 0
+        for end in (*np.flatnonzero(~fitting).tolist(), len(times)):
+            if start < end and bisect_left(times, times[start] + walltime) <= end:
+                return times[start]
+            start = end + 1
+        return None
+
+    def _fitting(self, queue: str, requests: FlavorRequests, stop: int) -> npt.NDArray[np.bool_]:
+        """Return in which steps a queue may use amounts."""
+        fitting = np.ones(stop, np.bool_)
+        for key, amount in requests:
+            fitting &= self._available(self._row(queue, key), 0, stop) >= amount
+        return fitting
+
+    def _available(self, row: _Row, first: int, stop: int) -> Amounts:
+        """Return what is available at a node and above, as ResourceNode.available()."""
+        usage: Amounts = self._usage[row.number, first:stop]
+        if row.parent is None:
+            return row.subtree_quota - usage
+        available = self._available(row.parent, first, stop)
+        if row.borrowable is not None:
+            available = np.minimum(available, row.borrowable - np.maximum(usage - row.local_quota, 0.0))
+        return available + np.maximum(row.local_quota - usage, 0.0) if row.local_quota else available
+
+    def _change(self, span: UsageSpan, sign: int) -> None:
+        first, stop = bisect_left(self._times, span.start), bisect_left(self._times, span.end)
+        stop += span.start == inf
+        self._least.clear()
+        if first >= stop:
+            return
+        for key, amount in span.requests:
+            row: _Row | None = self._row(span.queue, key)
+            more: Amounts | float = float(sign * amount)
+            while row is not None:
+                usage = self._usage[row.number, first:stop]
+                if row.local_quota:
+                    before = np.maximum(usage - row.local_quota, 0.0)
+                    usage += more
+                    more = np.maximum(usage - row.local_quota, 0.0) - before
+                else:
+                    usage += more
+                row = row.parent
+
+    def _boundary(self, time: float) -> float:
+        """Return a time at which a step begins: this one, or a later one that is near."""
+        times = self._times
+        index = bisect_left(times, time)
+        if index < len(times) and times[index] - time <= self._grain * (time - times[0]):
+            return times[index]
+        if 0 < index < len(times) and times[index] != time:
+            self._least.clear()
+            times.insert(index, time)
+            self._usage = np.insert(self._usage, index, self._usage[:, index - 1], axis=1)
+        return time
+
+    def _row(self, queue: str, key: FlavorResource) -> _Row:
+        row = self._rows.get((queue, key))
+        if row is None:
+            row = self._rows[queue, key] = self._new_row(self.snapshot.cluster_queues[queue], key)
+        return row
+
+    def _new_row(self, node: ResourceNode, key: FlavorResource) -> _Row:
+        """Add a row for a node, and for the cohorts above where they have none."""
+        parent: _Row | None = None
+        if node.parent is not None:
+            parent = self._cohort_rows.get((node.parent.name, key))
+            if parent is None:
+                parent = self._cohort_rows[node.parent.name, key] = self._new_row(node.parent, key)
+        quota, local = node.quotas.get(key), node.local_quota(key)
+        subtree = node.subtree_quota.get(key, 0)
+        borrowable: float | None = None
+        if quota is not None and quota.borrowing_limit is not None:
+            borrowable = _number(plus(minus(subtree, local), quota.borrowing_limit))
+        index = len(self._rows) + len(self._cohort_rows)
+        if index >= len(self._usage):
+            self._usage = np.vstack((self._usage, np.zeros_like(self._usage)))
+        return _Row(index, _number(subtree), _number(local), borrowable, parent)
+
+
+def usage_requests(usages: Iterable[tuple[FlavorResource, int]]) -> FlavorRequests:
+    """Return the amounts above 0."""
+    return tuple((key, amount) for key, amount in usages if amount > 0)
+
+
+def _number(amount: int) -> float:
+    return inf if amount == UNLIMITED else float(amount)

@@ -1,0 +1,242 @@
+"""The reservations of a play: as reservation.py makes them, but by quota alone.
+
+The exact table copies the snapshot for each reserved start, and moves a copy through time for each reservation that may
+come forward. With thirty queues that takes more than half of the time of a play, and a play decides nothing. So quota
+is counted over time (forecast_profile.py). These are the approximations:
+
+- A reserved start is one at which there is quota. Whether the pods have a placement, is asked when they start.
+- A reservation has no flavors; the first alternative counts that has quota earliest. Where a workload has several
+  resource groups or several independent pod sets, the first flavor of each of its resources is the only alternative,
+  and all of its pods count.
+- What reservations have preempted counts as ended, also where another workload starts in their place.
+- Ends that are near each other, by a grain, are one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import inf
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.backfill.forecast_profile import QuotaProfile, UsageSpan, usage_requests
+from zonewise_scheduler.backfill.reservation import ReservationTable
+from zonewise_scheduler.backfill.types import Reservation
+from zonewise_scheduler.quota.api.amount import UNLIMITED
+from zonewise_scheduler.quota.api.resource_quota import FlavorResource
+from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound, preemptible_usage
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Sequence
+
+    from zonewise_scheduler.backfill.reservation import TimelineSource
+    from zonewise_scheduler.quota.api.workload_types import Workload
+    from zonewise_scheduler.quota.cycle.entry import Head
+    from zonewise_scheduler.quota.flavorassigner.flavorassigner import FlavorAlternatives, FlavorRequests
+    from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+
+
+class QuotaReservations(ReservationTable):
+    """Reservations beside what runs, in quota alone."""
+
+    def __init__(self, reservations: Iterable[Reservation], grain: float) -> None:
+        """`grain`: ends within this fraction of the time until then are one."""
+        super().__init__(reservations)
+        self._grain = grain
+        self._profile: QuotaProfile | None = None
+        """None: to be computed anew."""
+        self._first_start: float | None = None
+        """The first reserved start, from now on; None: to be computed anew."""
+        self._spans: dict[str, UsageSpan] = {}
+        """What the profile counts, by key of the running or reserved workload."""
+        self._alternatives: dict[tuple[str, Hashable], FlavorAlternatives] = {}
+        """By queue and scheduling shape."""
+        self._requests: dict[str, FlavorRequests] = {}
+        """Of the reservations that were made here, by key."""
+
+    # --- the gate
+
+    def begin_cycle(self, source: TimelineSource, now: float) -> None:
+        """Prepare the gate for questions at this time."""
+        self._now = now
+        if self._by_key:
+            self._profile_at(source, now)
+        else:
+            self.invalidate()
+
+    def delayed_reservation(self, workload: Workload, victims: Sequence[Workload]) -> str:
+        """Return the key of a workload whose reservation this start would delay; "" if there is none."""
+        profile, key = self._profile, workload.key
+        others = {other: reservation.start for other, reservation in self._by_key.items() if other != key}
+        if profile is None or not others:
+            return ""
+        first = min(others, key=others.__getitem__)
+        end, last = self._now + workload.max_duration, key not in self._by_key
+        removed = [self._spans[one] for one in (key, *(victim.key for victim in victims)) if one in self._spans]
+        for span in removed:
+            profile.remove(span)
+        last = last and end == inf
+        fits = profile.fits(
+            _queue(workload), usage_requests(workload.usage.items()), max(others[first], self._now), end, last=last
+        )
+        for span in removed:
+            profile.add(span)
+        return "" if fits else first
+
+    def max_available(self, queue: str, key: FlavorResource, walltime: float, priority: int | None) -> int:
+        """Return an upper bound of what a workload without a reservation may use for its walltime from now on."""
+        profile = self._profile
+        if profile is None or not self._by_key:
+            return UNLIMITED
+        if self._first_start is None:
+            self._first_start = max(self._now, min(reservation.start for reservation in self._by_key.values()))
+        least = profile.least_available(queue, key, self._first_start, self._now + walltime)
+        if least == inf:
+            return UNLIMITED
+        node = profile.snapshot.cluster_queues[queue]
+        return max(0, int(least) + (0 if priority is None else preemptible_usage(node, priority, key)))
+
+    def record_start(self, workload: Workload, victims: Sequence[Workload]) -> None:
+        """Record that a workload starts, now or once its victims are gone."""
+        for victim in victims:
+            self._uncount(victim.key)
+        requests = usage_requests(workload.usage.items())
+        self._count(workload.key, UsageSpan(_queue(workload), requests, self._now, self._now + workload.max_duration))
+
+    def workload_ended(self, workload: Workload) -> None:
+        """Record that a workload with this admission does not run any more."""
+        if workload.key not in self._by_key:
+            self._uncount(workload.key)
+
+    def invalidate(self) -> None:
+        """Record that something unexpected has changed the future."""
+        self._profile = None
+        self._spans.clear()
+
+    # --- the reservations
+
+    def reserve(self, head: Head, source: TimelineSource) -> bool:
+        """Reserve the earliest start of a head that cannot start now; return whether there is one."""
+        key, workload = head.workload.key, head.workload
+        profile = self._profile_at(source, self._now)
+        self._uncount(key)
+        best: tuple[float, FlavorRequests] | None = None
+        for requests in self._alternatives_of(head, source):
+            start = profile.earliest_start(head.cluster_queue, requests, workload.max_duration)
+            if start is not None and (best is None or start < best[0]):
+                best = start, requests
+        if best is None:
+            self.release(key)
+            return False
+        start, requests = best
+        self._by_key[key], self._requests[key] = Reservation(workload, head, start), requests
+        self._count(key, UsageSpan(head.cluster_queue, requests, start, start + workload.max_duration))
+        return True
+
+    def record(self, reservation: Reservation) -> None:
+        """Add a reservation, or replace the workload's earlier one."""
+        key = reservation.workload.key
+        self._by_key[key] = reservation
+        self._requests.pop(key, None)
+        for victim in reservation.victims:
+            self._uncount(victim.key)
+        self._count(key, self._reserved_span(reservation))
+
+    def remove_started(self, key: str) -> None:
+        """Remove the reservation of a workload that has started; record_start has counted its run."""
+        self._by_key.pop(key, None)
+
+    def release(self, key: str) -> None:
+        """Remove the reservation of a workload that does not wait any more, or can never start."""
+        if self._by_key.pop(key, None) is not None:
+            self._uncount(key)
+
+    def replace_infeasible(self, source: TimelineSource) -> list[Reservation]:
+        """Move infeasible reservations to the earliest other starts, the first made first."""
+        profile = self._profile_at(source, self._now)
+        released: list[Reservation] = []
+        for key, reservation in list(self._by_key.items()):
+            span = self._spans[key]
+            self._uncount(key)
+            if profile.fits(span.queue, span.requests, span.start, span.end):
+                self._count(key, span)
+            elif not self.reserve(reservation.head, source):
+                released.append(reservation)
+        return released
+
+    def bring_forward(self, source: TimelineSource, now: float) -> None:
+        """Move reservations to earlier starts where there is enough now, the first made first."""
+        self._now = now
+        if not self._by_key:
+            return
+        profile = self._profile_at(source, now)
+        for reservation in list(self._by_key.values()):
+            if reservation.start > now and any(
+                profile.may_fit_before(reservation.queue, requests, reservation.start)
+                for requests in self._alternatives_of(reservation.head, source)
+            ):
+                self.reserve(reservation.head, source)
+
+    # --- the profile
+
+    def _profile_at(self, source: TimelineSource, now: float) -> QuotaProfile:
+        """Return the profile from now on, with all that runs and all reservations."""
+        profile = self._profile
+        self._first_start = None
+        if profile is not None:
+            profile.advance(now)
+            return profile
+        profile = self._profile = QuotaProfile(source.snapshot, now, self._grain)
+        victims = {victim.key for reservation in self._by_key.values() for victim in reservation.victims}
+        for run in source.running_workloads:
+            workload = run.workload
+            if run.deadline > now and workload.key not in victims:
+                requests = usage_requests(workload.usage.items())
+                self._count(workload.key, UsageSpan(_queue(workload), requests, now, run.deadline))
+        for key, reservation in self._by_key.items():
+            self._count(key, self._reserved_span(reservation))
+        return profile
+
+    def _reserved_span(self, reservation: Reservation) -> UsageSpan:
+        start, workload = max(reservation.start, self._now), reservation.workload
+        requests = self._requests.get(workload.key)
+        if requests is None:
+            requests = usage_requests(workload.usage.items())
+        return UsageSpan(reservation.queue, requests, start, start + workload.max_duration)
+
+    def _alternatives_of(self, head: Head, source: TimelineSource) -> FlavorAlternatives:
+        """Return what a workload may use; see the module."""
+        key = head.cluster_queue, head.workload.scheduling_shape
+        if key not in self._alternatives:
+            alternatives = HeadroomBound(source.snapshot, source.settings).alternatives(head)
+            self._alternatives[key] = _first_flavors(source.snapshot, head) if alternatives is None else alternatives
+        return self._alternatives[key]
+
+    def _count(self, key: str, span: UsageSpan) -> None:
+        """Count usage in the place of what is counted of this workload."""
+        self._uncount(key)
+        self._first_start = None
+        if self._profile is not None:
+            self._spans[key] = self._profile.add(span)
+
+    def _uncount(self, key: str) -> None:
+        span = self._spans.pop(key, None)
+        if span is not None and self._profile is not None:
+            self._first_start = None
+            self._profile.remove(span)
+
+
+def _queue(workload: Workload) -> str:
+    """Return the ClusterQueue that a workload is admitted to."""
+    return "" if workload.admission is None else workload.admission.cluster_queue
+
+
+def _first_flavors(snapshot: Snapshot, head: Head) -> FlavorAlternatives:
+    """Return the requests of all pods, each resource in its first flavor; none where a resource has no quota."""
+    group_by_resource = snapshot.cluster_queues[head.cluster_queue].rg_by_resource
+    sums: Counter[str] = Counter()
+    for pod_set in head.workload.total_requests:
+        sums.update(pod_set.requests)
+    if any(amount and resource not in group_by_resource for resource, amount in sums.items()):
+        return ()
+    first_flavors = {resource: group_by_resource[resource].flavor_names[0] for resource in +sums}
+    return (tuple((FlavorResource(flavor, resource), sums[resource]) for resource, flavor in first_flavors.items()),)

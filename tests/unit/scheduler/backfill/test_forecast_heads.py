@@ -1,0 +1,110 @@
+"""The passes of plays, against those of the planner."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.planner_stories import make_planner, queue, submission
+from unit.scheduler.backfill.test_reservation import POLICIES, queue_lists, submission_lists
+from zonewise_scheduler.backfill import events
+from zonewise_scheduler.backfill.planner_state import new_state
+from zonewise_scheduler.backfill.policies import BackfillPolicy, policy_named
+from zonewise_scheduler.backfill.scheduling_pass import schedule
+from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption
+from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from support.planner_stories import Submission
+    from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.quota.api.queue_types import ClusterQueue
+
+RECLAIM = ClusterQueuePreemption(reclaim_within_cohort="Any")
+
+
+def team(*cpus: int) -> list[ClusterQueue]:
+    return [queue(name, size, cohort="team", preemption=RECLAIM) for name, size in zip("abc", cpus, strict=False)]
+
+
+def submitted(specs: list[ClusterQueue], *submissions: Submission, policy: str = "greedy") -> PlannerState:
+    planner = make_planner(specs, policy_named(policy))
+    for each in submissions:
+        events.submit(planner, each.workload, each.queue)
+    return planner
+
+
+def started(planner: PlannerState, *, exact: bool) -> list[str]:
+    return [workload.name for workload in schedule(planner, 0, exact=exact).admitted]
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_queues_start_one_workload_after_the_other(exact: bool) -> None:
+    """First those within their own quota, then by priority and time; b has none of its own."""
+    planner = submitted(
+        team(4, 0, 4),
+        submission("a1", 2, 9, queue="a", at=3),
+        submission("a2", 2, 9, queue="a", at=4),
+        submission("b1", 1, 9, queue="b", at=1),
+        submission("b2", 1, 9, queue="b", at=2, priority=1),
+        submission("c1", 2, 9, queue="c", at=2),
+    )
+    assert started(planner, exact=exact) == ["c1", "a1", "b2", "a2", "b1"]
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_queue_whose_first_workload_is_rejected_has_had_a_head(exact: bool) -> None:
+    """Its next one comes after the head of the other queue, which is later; the rejection is certain from the first."""
+    specs = [spec._replace(preemption=ClusterQueuePreemption()) for spec in team(1, 1, 4)]
+    planner = submitted(specs, submission("c", 5, 9, queue="c"), submission("d", 1, 9, queue="c"))
+    assert started(planner, exact=exact) == ["c", "d"]
+    for each in (
+        submission("a-wide", 2, 9, queue="a", at=1),
+        submission("a", 1, 9, queue="a", at=2),
+        submission("b", 1, 9, queue="b", at=3),
+    ):
+        events.submit(planner, each.workload, each.queue)
+    assert started(planner, exact=exact) == []
+    events.finish(planner, "/d")
+    assert started(planner, exact=exact) == ["b"]
+
+
+def test_a_head_for_which_too_little_is_left_is_not_nominated() -> None:
+    """Thirty heads fit until the first starts: a cycle nominates them all, a play only that one."""
+    names = [f"q{index:02}" for index in range(30)]
+    nominated: list[int] = []
+    for exact in (True, False):
+        planner = make_planner(
+            [queue(name, 1, cohort="team", preemption=RECLAIM) for name in names], policy_named("greedy")
+        )
+        for name in names:
+            events.submit(planner, submission(name, 30, 9, queue=name).workload, name)
+            schedule(planner, 0)
+        events.finish(planner, "/q00")
+        plan = schedule(planner, 1, exact=exact)
+        assert [workload.name for workload in plan.admitted] == ["q01"]
+        nominated.append(len(plan.decisions))
+    assert nominated == [29, 1]
+
+
+@given(
+    st.sampled_from([*POLICIES, BackfillPolicy(overtaking=False)]), queue_lists(preemption=False), submission_lists()
+)
+def test_in_queues_that_share_nothing_it_decides_as_the_planner(
+    policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission]
+) -> None:
+    specs = [spec._replace(cohort_name="") for spec in specs]
+    exact, other = (new_state(Snapshot(specs), policy) for _ in range(2))
+    for each in submissions:
+        for planner in (exact, other):
+            events.submit(planner, each.workload, each.queue)
+        now = each.workload.created_at
+        plans = [schedule(exact, now), schedule(other, now, exact=False)]
+        assert len({frozenset(workload.key for workload in plan.admitted) for plan in plans}) == 1
+        assert plans[0].wake_at == plans[1].wake_at
+        if len(exact.running) > 2:
+            first = next(iter(exact.running))
+            for planner in (exact, other):
+                events.finish(planner, first)

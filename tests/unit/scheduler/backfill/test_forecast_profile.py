@@ -1,0 +1,107 @@
+"""Quota over time, against the quota tree of each time."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.planner_stories import CPU, queue
+from unit.scheduler.backfill.test_reservation import NAMES, queue_lists
+from zonewise_scheduler.backfill.forecast_profile import QuotaProfile, UsageSpan
+from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.quota.api.queue_types import ClusterQueue
+
+NOW = 10.0
+TIMES = st.sampled_from([NOW, 12.0, 15.0, 20.0, 31.0, 50.0])
+
+
+class Span(NamedTuple):
+    queue: str
+    cpus: int
+    start: float
+    end: float
+
+    def usage(self) -> UsageSpan:
+        return UsageSpan(self.queue, ((CPU, self.cpus),), self.start, self.end)
+
+
+@st.composite
+def span_lists(draw: st.DrawFn) -> list[Span]:
+    """Usage as the planner has it: it fits when it starts, or not."""
+    return [
+        Span(
+            draw(st.sampled_from(NAMES)), draw(st.integers(1, 5)), start, start + draw(st.sampled_from([2, 5, 19, inf]))
+        )
+        for start in draw(st.lists(TIMES, max_size=6))
+    ]
+
+
+def available_at(specs: list[ClusterQueue], spans: list[Span], name: str, time: float) -> int:
+    """What the quota tree has for a queue at a time."""
+    snapshot = Snapshot(specs)
+    for span in spans:
+        if span.start <= time < span.end:
+            snapshot.cluster_queues[span.queue].add_amount(CPU, span.cpus)
+    return snapshot.cluster_queues[name].available(CPU)
+
+
+@given(queue_lists(preemption=False), span_lists(), st.data())
+def test_it_is_the_quota_tree_of_each_time(specs: list[ClusterQueue], spans: list[Span], data: st.DataObject) -> None:
+    profile = QuotaProfile(Snapshot(specs), NOW, 0.0)
+    counted = [profile.add(span.usage()) for span in spans]
+    removed = data.draw(st.sets(st.sampled_from(range(len(spans))))) if spans else set[int]()
+    for index in removed:
+        profile.remove(counted[index])
+    profile.advance(now := data.draw(st.sampled_from([NOW, 14.0, 15.0, 33.0])))
+    spans = [span for index, span in enumerate(spans) if index not in removed]
+    name, cpus, walltime = (
+        data.draw(st.sampled_from(NAMES)),
+        data.draw(st.integers(1, 6)),
+        data.draw(st.integers(1, 40)),
+    )
+    times = sorted({now, *(time for span in spans for time in span[2:] if now < time < inf)})
+    available = {time: available_at(specs, spans, name, time) for time in times}
+
+    def fits(start: float) -> bool:
+        return all(available[time] >= cpus for time in times if start <= time < start + walltime)
+
+    requests = ((CPU, cpus),)
+    for time in times:
+        assert profile.fits(name, requests, time, time + walltime) == fits(time)
+        least = min(available[each] for each in times if time <= each < time + walltime)
+        assert profile.least_available(name, CPU, time, time + walltime) == least
+        assert profile.may_fit_before(name, requests, time) == any(
+            available[each] >= cpus for each in times if each < time
+        )
+    expected = next((time for time in times if fits(time)), None)
+    assert profile.earliest_start(name, requests, walltime) in ({None, inf} if expected is None else {expected})
+
+
+def test_what_has_no_walltime_ends_in_the_last_step() -> None:
+    profile = QuotaProfile(Snapshot([queue("q", 4)]), NOW, 0.0)
+    profile.add(UsageSpan("q", ((CPU, 3),), NOW, inf))
+    assert profile.earliest_start("q", ((CPU, 1),), 5.0) == NOW
+    assert profile.earliest_start("q", ((CPU, 2),), 5.0) == inf
+    assert profile.earliest_start("q", ((CPU, 5),), 5.0) is None
+    assert profile.least_available("q", CPU, NOW, inf) == 1
+    reserved = profile.add(UsageSpan("q", ((CPU, 2),), inf, inf))
+    assert not profile.fits("q", ((CPU, 3),), inf, inf, last=True)
+    profile.remove(reserved)
+    assert profile.fits("q", ((CPU, 3),), inf, inf, last=True)
+
+
+@pytest.mark.parametrize(("grain", "steps"), [(0.0, [40.0, 42.0]), (0.1, [42.0, 42.0]), (0.05, [40.0, 42.0])])
+def test_ends_that_are_near_each_other_are_one(grain: float, steps: list[float]) -> None:
+    """The earlier one of two ends counts as the later one if a grain of its time from now on lies between them."""
+    profile = QuotaProfile(Snapshot([queue("q", 4)]), NOW, grain)
+    later, earlier = (profile.add(UsageSpan("q", ((CPU, 1),), NOW, end)) for end in (42.0, 40.0))
+    assert [earlier.end, later.end] == steps
+    assert profile.earliest_start("q", ((CPU, 3),), 1.0) == steps[0]
+    profile.remove(earlier)
+    assert profile.earliest_start("q", ((CPU, 3),), 1.0) == NOW

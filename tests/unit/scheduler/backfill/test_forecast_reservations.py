@@ -1,0 +1,122 @@
+"""Reservations of plays, against those of the planner."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+
+from support.planner_stories import Story, make_planner, queue, submission
+from unit.scheduler.backfill.test_reservation import POLICIES, queue_lists, submission_lists
+from zonewise_scheduler.backfill import events
+from zonewise_scheduler.backfill.forecast_reservations import QuotaReservations
+from zonewise_scheduler.backfill.planner_state import new_state
+from zonewise_scheduler.backfill.policies import BackfillPolicy
+from zonewise_scheduler.backfill.reservation import ReservationTable
+from zonewise_scheduler.backfill.scheduling_pass import schedule
+from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
+from zonewise_scheduler.quota.api.workload_types import Admission, PodSet, PodSetAdmission, Workload
+from zonewise_scheduler.quota.cycle.entry import Head
+from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from support.planner_stories import Submission
+    from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.quota.api.queue_types import ClusterQueue
+
+
+def tables(planner: PlannerState) -> tuple[ReservationTable, QuotaReservations]:
+    """The planner's reservations, exact and by quota alone."""
+    reservations = planner.reservations.by_key.values()
+    exact, by_quota = ReservationTable(reservations), QuotaReservations(reservations, 0.0)
+    for table in (exact, by_quota):
+        table.begin_cycle(planner, planner.now)
+    return exact, by_quota
+
+
+def admitted(workload: Workload, queue: str, now: float) -> Workload:
+    cpus = workload.total_requests[0].requests["cpu"]
+    return replace(
+        workload, admission=Admission(queue, (PodSetAdmission("main", {"cpu": "all"}, {"cpu": cpus}, 1),), now)
+    )
+
+
+def starts_of(table: ReservationTable) -> dict[str, float]:
+    return {key: reservation.start for key, reservation in table.by_key.items()}
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+@settings(max_examples=30)  # each asks after every pass
+@given(queue_lists(preemption=False), submission_lists(most=9))
+def test_in_one_flavor_they_are_the_exact_ones(
+    policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission]
+) -> None:
+    """The same starts are reserved, the same starts are delayed, and as much is left for others."""
+
+    def ask(planner: PlannerState, now: float) -> None:
+        for key, name in planner.pending.items():
+            workload = planner.pending_workload(key)
+            assert workload is not None
+            exact, by_quota = tables(planner)
+            start = admitted(workload, name, now)
+            if starts_of(exact).get(key, inf) > now:
+                assert bool(exact.delayed_reservation(start, ())) == bool(by_quota.delayed_reservation(start, ()))
+            assert exact.reserve(Head(workload, name), planner) == by_quota.reserve(Head(workload, name), planner)
+            assert starts_of(exact) == starts_of(by_quota)
+        exact, by_quota = tables(planner)
+        for table in (exact, by_quota):
+            table.bring_forward(planner, now)
+        assert starts_of(exact) == starts_of(by_quota)
+
+    Story(new_state(Snapshot(specs), policy), watch=ask).play(submissions)
+
+
+def waiting(*submissions: Submission, queues: list[ClusterQueue] | None = None) -> PlannerState:
+    """A state after passes at 0, with the workloads pending or running in 8 CPUs."""
+    planner = make_planner([queue("q", 8)] if queues is None else queues, BackfillPolicy(depth=2))
+    for each in submissions:
+        events.submit(planner, each.workload, each.queue)
+        schedule(planner, 0)
+    return planner
+
+
+def test_starts_and_ends_are_counted_without_a_new_profile() -> None:
+    """As in an exact table: a start takes what is left beside the reservation, and its end gives that back."""
+    planner = waiting(submission("a", 5, 10), submission("wide", 6, 10))
+    _, table = tables(planner)
+    first, short, long = (
+        admitted(submission(name, 2, limit).workload, "q", 0) for name, limit in (("first", 30), ("s", 10), ("l", 30))
+    )
+    assert table.delayed_reservation(long, ()) == ""
+    table.record_start(first, ())
+    assert [table.delayed_reservation(one, ()) for one in (short, long)] == ["", "/wide"]
+    table.workload_ended(first)
+    assert table.delayed_reservation(long, ()) == ""
+
+
+def test_a_reservation_that_quota_has_left_moves() -> None:
+    planner = waiting(submission("a", 5, 10), submission("wide", 6, 10))
+    late = admitted(submission("late", 6, 50).workload, "q", 0)
+    _, table = tables(planner)
+    table.record_start(late, ())
+    assert table.replace_infeasible(planner) == []
+    assert starts_of(table) == {"/wide": 50}
+    table.release("/wide")
+    assert table.by_key == {}
+
+
+def test_a_workload_of_several_pod_sets_counts_in_its_first_flavors() -> None:
+    flavors = (FlavorQuotas(name, (("cpu", ResourceQuota(4)),)) for name in ("first", "second"))
+    planner = waiting(queues=[queue("q", 8)._replace(resource_groups=(resource_group(*flavors),))])
+    table = QuotaReservations((), 0.0)
+    pods = (PodSet(name="leader", requests={"cpu": 1}), PodSet(name="workers", pods=3, requests={"cpu": 1}))
+    fits, wide = (
+        Workload("", name, (*pods[:1], pods[1]._replace(pods=count)), walltime=5)
+        for name, count in (("fits", 3), ("wide", 4))
+    )
+    assert table.reserve(Head(fits, "q"), planner)
+    assert starts_of(table) == {"/fits": 0}
+    assert not table.reserve(Head(wide, "q"), planner)
