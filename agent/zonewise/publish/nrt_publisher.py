@@ -187,10 +187,9 @@ class NrtPublisher:
 
     def _current_copy(self, name: str) -> _ServerCopy | None:
         try:
-            current = self._client.get(NODE_RESOURCE_TOPOLOGIES, name)
+            return _server_copy(self._client.get(NODE_RESOURCE_TOPOLOGIES, name))
         except NotFound:
             return None
-        return _ServerCopy(_managed_fields(current), current["metadata"]["resourceVersion"], _last_manager(current))
 
     def _read_owner(self, name: str) -> None:
         try:
@@ -212,8 +211,8 @@ class NrtPublisher:
                 return NO_WRITE._replace(age=None)
         if known is None:
             owned = _with_owner(desired, [], self._owner)
-            self._client.apply(NODE_RESOURCE_TOPOLOGIES, owned, field_manager=FIELD_MANAGER)
-            self._known = self._current_copy(name)
+            # the response, not a later read: that would take a change of another client for our own
+            self._known = _server_copy(self._client.apply(NODE_RESOURCE_TOPOLOGIES, owned, field_manager=FIELD_MANAGER))
             self._read_at = self._clock()
             return WriteResult("apply", len(msgspec.json.encode(owned)))
         owned = _with_owner(desired, known.object["metadata"].get("ownerReferences", []), self._owner)
@@ -227,6 +226,10 @@ class NrtPublisher:
         self._known = _ServerCopy(owned, written["metadata"]["resourceVersion"])
         self._read_at = self._clock()
         return WriteResult("patch", len(msgspec.json.encode(patch)))
+
+
+def _server_copy(obj: Object) -> _ServerCopy:
+    return _ServerCopy(_managed_fields(obj), obj["metadata"]["resourceVersion"], _last_manager(obj))
 
 
 def _managed_fields(obj: Object) -> Object:

@@ -28,7 +28,7 @@ from zonewise_common.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NODE_RES
 from zonewise_sandbox.apiserver import ApiServer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from zonewise_common.kube.resources import Resource
 
@@ -65,6 +65,7 @@ class Counting:
         self.client = client
         self.sent: list[str] = []
         self.broken = False
+        self.after_apply: Callable[[], object] = lambda: None
 
     def get(self, resource: Resource, name: str) -> dict[str, Any]:
         self._note(f"get {resource.plural}")
@@ -72,7 +73,9 @@ class Counting:
 
     def apply(self, resource: Resource, obj: dict[str, Any], *, field_manager: str) -> dict[str, Any]:
         self._note("apply")
-        return self.client.apply(resource, obj, field_manager=field_manager)
+        applied = self.client.apply(resource, obj, field_manager=field_manager)
+        self.after_apply()
+        return applied
 
     def patch(
         self, resource: Resource, name: str, patch: Any, *, kind: PatchKind, field_manager: str
@@ -140,7 +143,7 @@ def stage() -> Iterator[Stage]:
 
 def test_first_whole_then_the_change_then_nothing(stage: Stage) -> None:
     """The object is applied once; a change is a patch, equality is no request at all."""
-    assert stage.sends(topology(16, 16)) == [*LOOK, "apply", LOOK[1]]
+    assert stage.sends(topology(16, 16)) == [*LOOK, "apply"]
     assert stage.sends(topology(16, 12)) == ["patch"]
     assert stage.sends(topology(16, 12)) == []
     assert stage.sends(topology(16)) == ["patch"]
@@ -207,10 +210,10 @@ def test_removed_by_another_client(stage: Stage) -> None:
     """A removed object is created again, at the next change or in ten minutes."""
     stage.publisher.publish(topology(16))
     stage.client.delete(NODE_RESOURCE_TOPOLOGIES, NODE)
-    assert stage.sends(topology(12)) == ["patch", LOOK[1], LOOK[0], "apply", LOOK[1]]
+    assert stage.sends(topology(12)) == ["patch", LOOK[1], LOOK[0], "apply"]
     stage.client.delete(NODE_RESOURCE_TOPOLOGIES, NODE)
     stage.clock.advance(VERIFY_EVERY)
-    assert stage.sends(topology(12)) == [*LOOK, "apply", LOOK[1]]
+    assert stage.sends(topology(12)) == [*LOOK, "apply"]
 
 
 def test_labels_and_annotations_of_others_stay(stage: Stage) -> None:
@@ -257,7 +260,14 @@ def test_a_deletion_that_the_watch_saw_is_undone(stage: Stage) -> None:
     assert stage.publisher.publish(topology(16)).repaired == ForeignChange(DELETED)
     stage.client.delete(NODE_RESOURCE_TOPOLOGIES, NODE)
     stage.observe()
-    assert stage.sends(topology(16)) == [LOOK[1], LOOK[0], "apply", LOOK[1]]
+    assert stage.sends(topology(16)) == [LOOK[1], LOOK[0], "apply"]
+
+
+def test_an_edit_right_after_the_object_was_applied_is_one_of_another_client(stage: Stage) -> None:
+    """The next call undoes it, and says so."""
+    stage.counting.after_apply = lambda: edit(stage, {"zones": []})
+    assert stage.publisher.publish(topology(16)).operation == "apply"
+    assert stage.publisher.publish(topology(16)).repaired == ForeignChange(EDITED, "kubectl-edit")
 
 
 def test_our_own_writes_are_no_foreign_changes(stage: Stage) -> None:
