@@ -67,7 +67,8 @@ def any_request(draw: st.DrawFn) -> tuple[NodeState, Amounts, Reusable]:
         for name, most in zip(state.kind.memory_types, state.kind.allocatable[0], strict=True):
             allocated = draw(st.integers(0, most // GIB * len(group)))
             state = update_machine_state(state, mask, name, allocated * GIB)
-            reusable[mask, name] = draw(st.integers(0, allocated)) * GIB
+            # the name as a pod has it: equal, and another object
+            reusable[mask, "".join([*name])] = draw(st.integers(0, allocated)) * GIB
     names = draw(st.lists(st.sampled_from(state.kind.memory_types), min_size=1, unique=True))
     return state, tuple((name, draw(st.integers(0, 30)) * GIB) for name in sorted(names)), reusable
 

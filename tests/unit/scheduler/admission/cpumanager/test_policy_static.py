@@ -153,7 +153,7 @@ def test_spread_over_cores() -> None:
     assert allocated_on(STATIC._replace(distribute_across_cores=True), 3) == bits_of("0-2")
 
 
-@pytest.mark.parametrize(("release", "cpus"), [((1, 33), "0,2,10"), ((1, 34), "2-3,10")])
+@pytest.mark.parametrize(("release", "cpus"), [((1, 33), "0,2,10"), ((1, 34), "2-3,10"), ((1, 36), "2-3,10")])
 def test_odd_remainder_within_a_cache(release: tuple[int, int], cpus: str) -> None:
     """Up to 1.33 no odd remainder comes from one cache; whole cores do, and then half a core of another."""
     policies = STATIC._replace(align_by_cache=True, release=release)
