@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.cli.command import Command
 from zonewise_common.cli.output_format import add_output_arguments
-from zonewise_common.cli.redraw import add_watch_arguments, show
+from zonewise_common.cli.redraw import add_watch_arguments
 from zonewise_common.cli.terminal import stdout_terminal
 from zonewise_scheduler.client.session import add_cluster_arguments, open_session
+from zonewise_scheduler.client.watched_text import show_text
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -51,7 +52,7 @@ def run(arguments: Namespace) -> int:
                 return f"{arguments.name} does not exist any more.\n"
             return render_description(description, arguments.output, terminal)
 
-        show(text, terminal, watch=arguments.watch, interval=arguments.interval)
+        show_text(text, terminal, arguments)
     return 0
 
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.cli.command import Command
 from zonewise_common.cli.output_format import add_output_arguments, render_listing
-from zonewise_common.cli.redraw import add_watch_arguments, show
+from zonewise_common.cli.redraw import add_watch_arguments
 from zonewise_common.cli.terminal import stdout_terminal
 from zonewise_scheduler.client.session import add_cluster_arguments, open_session
+from zonewise_scheduler.client.watched_text import show_text
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -58,7 +59,7 @@ def run(arguments: Namespace) -> int:
             listing = _jobs(session, selection, arguments) if lists_jobs else _queues(session)
             return render_listing(listing, arguments.output, terminal)
 
-        show(text, terminal, watch=arguments.watch, interval=arguments.interval)
+        show_text(text, terminal, arguments)
     return 0
 
 

@@ -1,0 +1,58 @@
+"""`--watch` over an outage of the API server."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from zonewise_common.cli.terminal import stdout_terminal
+from zonewise_common.kube.errors import Forbidden, TransportError
+from zonewise_scheduler.client.watched_text import show_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def shown(outcomes: Sequence[str | Exception], *, watch: bool = True) -> None:
+    """Show the outcomes of requests, one after the other; then Ctrl-C."""
+    waiting = iter(outcomes)
+
+    def render() -> str:
+        outcome = next(waiting, KeyboardInterrupt())
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    show_text(render, stdout_terminal("never"), Namespace(watch=watch, interval=1.0), wait=lambda _: None)
+
+
+def test_an_outage_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
+    refused = TransportError("connection refused")
+    with pytest.raises(KeyboardInterrupt):
+        shown(["one\n", refused, refused, "one\n", "two\n"])
+    printed = capsys.readouterr()
+    assert printed.out == "one\n\ntwo\n"
+    assert printed.err == (
+        "zonewise: the API server: connection refused; this is the last state, and it is asked again\n"
+        "zonewise: the API server responds again\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "error"),
+    [
+        ([TransportError("refused")], TransportError),
+        (["one\n", Forbidden(403, "Forbidden", "no right to list pods")], Forbidden),
+    ],
+)
+def test_other_failures_end_it(outcomes: list[str | Exception], error: type[Exception]) -> None:
+    """Where nothing was shown yet, and where the next request fails too."""
+    with pytest.raises(error):
+        shown(outcomes)
+
+
+def test_without_watch_it_is_written_once(capsys: pytest.CaptureFixture[str]) -> None:
+    shown(["one\n", "two\n"], watch=False)
+    assert capsys.readouterr().out == "one\n"
