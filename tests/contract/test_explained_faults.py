@@ -44,8 +44,8 @@ def add_failed_job(api: Api) -> None:
                  "lastTransitionTime": "2026-01-01T00:00:00Z"}  # fmt: skip
     api.patch(f"{workloads}/job-train-1/status", {"status": {"conditions": [condition]}}).ok()
     spec = {"nodeName": NODE, "restartPolicy": "Never", "containers": [container]}
-    labels = {"batch.kubernetes.io/job-name": "train"}
-    api.post(f"{CORE}/pods", {"metadata": {"name": POD, "labels": labels}, "spec": spec}).ok()
+    pod = {"name": POD, "labels": {"batch.kubernetes.io/job-name": "train"}, "ownerReferences": [owner]}
+    api.post(f"{CORE}/pods", {"metadata": pod, "spec": spec}).ok()
     ended = {"terminated": {"exitCode": 1, "finishedAt": "2026-01-01T00:00:00Z"}}
     status = {"name": "main", "ready": False, "restartCount": 0, "image": "i", "imageID": "", "state": ended}
     api.patch(f"{CORE}/pods/{POD}/status", {"status": {"phase": "Failed", "containerStatuses": [status]}}).ok()
