@@ -103,6 +103,19 @@ class _Reusable(NamedTuple):
     """By type, (rows,)."""
 
 
+class _MemoryGroup(NamedTuple):
+    """A set of several zones that allocate together: only their sum matters from then on."""
+
+    masks: I64
+    """(rows,): the set; 0: none."""
+    free: dict[int, I64]
+    """By type, (rows,): the sum of its zones."""
+
+    def select(self, rows: I64) -> _MemoryGroup:
+        """Return some of the rows."""
+        return _MemoryGroup(self.masks[rows], {index: free[rows] for index, free in self.free.items()})
+
+
 @dataclass
 class _Memory:
     """The memory of some rows while containers are allocated. Zones that a node lacks have none, and are assigned."""
@@ -111,7 +124,7 @@ class _Memory:
     zone_counts: I64
     """(rows,): the zones of each node."""
     free: dict[int, I64]
-    """By type, (zones, rows)."""
+    """By type, (zones, rows): of zones in no group."""
     total: dict[int, I64]
     largest: dict[int, I64]
     """By type, (zones, rows): the total of the largest zone, of the two largest ones, and so on."""
@@ -119,8 +132,8 @@ class _Memory:
     """(rows,): zones with assigned memory."""
     grouped: I64
     """(rows,): the zones of all groups."""
-    groups: list[I64] = field(default_factory=list["I64"])
-    """(rows,): sets of several zones that allocate together; 0: none."""
+    groups: list[_MemoryGroup] = field(default_factory=list[_MemoryGroup])
+    """Disjoint ones in each row."""
     reusable: list[_Reusable] = field(default_factory=list[_Reusable])
     """Of distinct sets in each row."""
 
@@ -168,7 +181,7 @@ class _Memory:
             largest,
             self.assigned[rows],
             self.grouped[rows],
-            [groups[rows] for groups in self.groups],
+            [group.select(rows) for group in self.groups],
             [
                 _Reusable(entry.masks[rows], {index: left[rows] for index, left in entry.left.items()})
                 for entry in self.reusable
@@ -180,7 +193,7 @@ class _Memory:
 
         The largest zones are a bound for several types: exact where all zones are equal.
         """
-        narrower = [np.count_nonzero(self.largest[index] < amount, axis=0) for index, amount in amounts]
+        narrower = [np.sum(self.largest[index] < amount, axis=0, dtype=np.int8) for index, amount in amounts]
         widths: I64 = np.minimum(np.maximum.reduce(narrower) + 1, self.zone_counts)
         if len(amounts) == 1:
             return widths
@@ -202,8 +215,8 @@ class _Memory:
         """Return (rows,): the set from which a container gets its memory; 0: there is none."""
         amounts, widths = step.amounts, self.widths(step.amounts)
         ranks = self._zone_ranks(amounts, widths)
-        for groups in self.groups:
-            self._rank_groups(ranks, groups, amounts, widths)
+        for group in self.groups:
+            self._rank_group(ranks, group, amounts, widths)
         self._rank_unassigned(ranks, amounts, widths, preferred_only=step.preferred_only)
         has_set = ranks < (NOT_PREFERRED if step.preferred_only else NO_SET)
         return np.where(has_set, self.order.masks[ranks & (NOT_PREFERRED - 1)], 0)
@@ -217,23 +230,22 @@ class _Memory:
             for entry in self.reusable:
                 available = available + np.where(entry.masks == zones, entry.left[index], 0)
             fits &= available >= amount
-        sets = np.packbits(fits, axis=0, bitorder="little")[0] & ~self.grouped
+        bits = np.left_shift(fits.view(np.uint8), np.arange(self.zones, dtype=np.uint8)[:, None])
+        sets = np.bitwise_or.reduce(bits) & ~self.grouped  # eight times as fast as packbits
         ranks = self.order.first_zones[sets]
         ranks[widths > 1] += NOT_PREFERRED
         return ranks
 
-    def _rank_groups(self, ranks: I64, groups: I64, amounts: IndexedAmounts, widths: I64) -> None:
+    def _rank_group(self, ranks: I64, group: _MemoryGroup, amounts: IndexedAmounts, widths: I64) -> None:
         """Lower the ranks of the rows in which a group comes first."""
-        rows = np.flatnonzero(groups)
-        masks = groups[rows]
-        members: I64 = masks >> np.arange(self.zones, dtype=np.int64)[:, None] & 1
-        fits = np.ones(rows.size, np.bool_)
+        fits: Bools = group.masks > 0
         for index, amount in amounts:
-            available = np.sum(self.free[index].take(rows, axis=1) * members, axis=0)
+            available = group.free[index]
             for entry in self.reusable:
-                available += np.where(entry.masks[rows] == masks, entry.left[index][rows], 0)
+                available = available + np.where(entry.masks == group.masks, entry.left[index], 0)
             fits &= available >= amount
-        rows, masks = rows[fits], masks[fits]
+        rows = np.flatnonzero(fits)
+        masks = group.masks[rows]
         is_wide = np.bitwise_count(masks) != widths[rows]
         ranks[rows] = np.minimum(ranks[rows], self.order.ranks[masks] + NOT_PREFERRED * is_wide)
 
@@ -242,13 +254,13 @@ class _Memory:
 
         Narrower sets than the totals allow never suffice.
         """
-        unassigned: I64 = ~(self.assigned >> np.arange(self.zones, dtype=np.int64)[:, None]) & 1
-        counts = np.sum(unassigned, axis=0)
+        counts = self.zones - np.bitwise_count(self.assigned).astype(np.int64)
         tried = (counts > 1) & (counts >= widths) & ((widths > 1) | (ranks >= NOT_PREFERRED))
         if preferred_only:
             tried &= widths > 1
         if not tried.any():
             return
+        unassigned: I64 = ~(self.assigned >> np.arange(self.zones, dtype=np.int64)[:, None]) & 1
         for index, amount in amounts:
             tried &= np.sum(self.free[index] * unassigned, axis=0) >= amount
         for zones in np.flatnonzero(np.bincount(self.zone_counts[tried])).tolist():
@@ -276,9 +288,11 @@ class _Memory:
         ranks[rows] = np.minimum(ranks[rows], sets.ranks[first] + NOT_PREFERRED * is_wide)
 
     def allocate(self, step: MemoryStep, chosen: I64) -> None:
-        """Allocate amounts from the set of each row, the lowest zone first (updateMachineState)."""
+        """Allocate amounts from the set of each row (updateMachineState)."""
         is_single = chosen & (chosen - 1) == 0
-        single, several = np.flatnonzero(is_single), np.flatnonzero(~is_single)
+        is_new = ~is_single & (self.grouped & chosen == 0)
+        self._add_groups(np.where(is_new, chosen, 0))
+        single = np.flatnonzero(is_single)
         cells = np.bitwise_count(chosen[single] - 1).astype(np.int64) * self.rows + single
         for index, amount in step.amounts:
             required = np.full(self.rows, amount)
@@ -286,31 +300,33 @@ class _Memory:
                 required -= np.where(entry.masks == chosen, entry.left[index], 0)
             np.maximum(required, 0, out=required)
             self.free[index].reshape(-1)[cells] -= required[single]
-            if several.size:
-                self._take_in_order(index, several, required[several], chosen[several])
+            for group in self.groups:
+                group.free[index] -= np.where(group.masks == chosen, required, 0)
         self._update_reusable(step, chosen)
         self.assigned = self.assigned | chosen
-        if several.size:
-            self._add_groups(np.where(is_single | (self.grouped & chosen > 0), 0, chosen))
 
     def _add_groups(self, new: I64) -> None:
         """Add a group to each row that has a new one."""
-        if not new.any():
+        rows = np.flatnonzero(new)
+        if not rows.size:
             return
         self.grouped = self.grouped | new
-        for number, groups in enumerate(self.groups):
-            self.groups[number] = np.where(groups == 0, new, groups)
-            new = np.where(groups == 0, 0, new)
-        if new.any():
-            self.groups.append(new)
+        members: I64 = new[rows] >> np.arange(self.zones, dtype=np.int64)[:, None] & 1
+        sums = {index: np.sum(free.take(rows, axis=1) * members, axis=0) for index, free in self.free.items()}
+        for group in self.groups:
+            vacant = group.masks[rows] == 0
+            self._write_group(group, rows[vacant], new, {index: values[vacant] for index, values in sums.items()})
+            rows, sums = rows[~vacant], {index: values[~vacant] for index, values in sums.items()}
+        if rows.size:
+            zeros = {index: np.zeros(self.rows, np.int64) for index in self.free}
+            self.groups.append(_MemoryGroup(np.zeros(self.rows, np.int64), zeros))
+            self._write_group(self.groups[-1], rows, new, sums)
 
-    def _take_in_order(self, index: int, rows: I64, required: I64, chosen: I64) -> None:
-        """Take an amount of some rows from their sets, the lowest zone first."""
-        free = self.free[index]
-        for zone in range(self.zones):
-            taken = np.minimum(free[zone, rows], required) * (chosen >> zone & 1)
-            free[zone, rows] -= taken
-            required -= taken
+    @staticmethod
+    def _write_group(group: _MemoryGroup, rows: I64, masks: I64, sums: dict[int, I64]) -> None:
+        group.masks[rows] = masks[rows]
+        for index, values in sums.items():
+            group.free[index][rows] = values
 
     def _update_reusable(self, step: MemoryStep, chosen: I64) -> None:
         """Update what ended init containers leave (updatePodReusableMemory)."""

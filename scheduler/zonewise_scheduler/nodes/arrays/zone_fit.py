@@ -16,6 +16,7 @@ import numpy as np
 
 from zonewise_scheduler.nodes.arrays.failed_rows import FailedRows
 from zonewise_scheduler.nodes.arrays.layout import CPU, ZoneLocality
+from zonewise_scheduler.nodes.arrays.memory_capacity import lacks_memory_sets
 from zonewise_scheduler.nodes.arrays.memory_sets import memory_sets_rows, memory_steps, own_memory_rows
 from zonewise_scheduler.nodes.arrays.multi_zone import multi_zone_rows, reuse_misaligns, unextended_rows
 from zonewise_scheduler.nodes.arrays.unaligned_memory import (
@@ -69,11 +70,20 @@ def fit_zones(view: ArrayView, request: AlignmentRequest, amounts: ZoneAmounts |
     zones = np.full((len(request.steps), view.rows), NO_ZONE, np.int8)
     if request.impossible:
         return ZoneFit(np.zeros(view.rows, np.int8), zones)
+    fits = _fit_request(view, request, zones, amounts)
+    undecided = np.flatnonzero(fits == UNDECIDED)
+    if undecided.size and amounts is None:
+        fits[undecided[lacks_memory_sets(view, undecided, request)]] = REJECTED
+    return ZoneFit(fits, zones)
+
+
+def _fit_request(view: ArrayView, request: AlignmentRequest, zones: I8, amounts: ZoneAmounts | None) -> I8:
+    """Return the verdict of rows step by step; write the zones of each step as far as they are determined."""
     if not request.counts_cpus:
         request = with_necessary_cpus(view.layout, request)
     possible, cores_unclear = _node_suffices(view, request)
     if not request.exact:
-        return ZoneFit(_necessary_fits(view, request) * possible, zones)
+        return _necessary_fits(view, request) * possible
     fits = _fit_steps(view, request, possible & ~_order_unclear(view, request), zones, amounts)
     fits[possible & _order_unclear(view, request)] = UNDECIDED
     undecided = np.flatnonzero(fits == UNDECIDED)
@@ -88,7 +98,7 @@ def fit_zones(view: ArrayView, request: AlignmentRequest, amounts: ZoneAmounts |
         has_memory, unclear = unhinted_memory_rows(view, request.steps[0], rows, zones[0, rows])
         fits[rows] = np.where(unclear, UNDECIDED, has_memory)
     fits[cores_unclear & (fits == ADMITTED)] = UNDECIDED
-    return ZoneFit(fits, zones)
+    return fits
 
 
 def _decide_memory_sets(view: ArrayView, request: AlignmentRequest, fits: I8) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from itertools import compress
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
@@ -82,9 +83,9 @@ class Column(Generic[V]):
 
     def _compact(self) -> None:
         """Drop the values that have no row."""
-        used, codes = np.unique(self.codes, return_inverse=True)
-        self.values = [self.values[code] for code in used.tolist()]
-        self.codes = codes.astype(np.int64)
+        used = np.bincount(self.codes, minlength=len(self.values)) > 0
+        self.values = list(compress(self.values, used.tolist()))
+        self.codes = (np.cumsum(used) - 1)[self.codes]
         self._codes = {value: code for code, value in enumerate(self.values)}
 
 
@@ -203,9 +204,9 @@ class NodeInfoTable:
     def taints(self, rows: NDArray[np.int64]) -> Iterator[tuple[tuple[Taint, ...], int]]:
         """Yield the distinct taints of some rows, and the number of rows with each."""
         self._flush()
-        codes, counts = np.unique(self._taints.codes[rows], return_counts=True)
-        for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
-            yield self._taints.values[code], count
+        counts = np.bincount(self._taints.codes[rows])
+        for code in np.flatnonzero(counts).tolist():
+            yield self._taints.values[code], int(counts[code])
 
     def names(self, rows: NDArray[np.int64], taints: tuple[Taint, ...]) -> list[str]:
         """Return the names of those of some rows whose node has exactly these taints."""

@@ -147,5 +147,5 @@ def _fills_lowest_zone(layout: Layout, request: AlignmentRequest) -> bool:
     if len(request.steps) != 1 or not request.exact or request.impossible:
         return False
     (step,) = request.steps
-    in_order = not (layout.policies.prefer_closest and layout.has_uneven_distances)
+    in_order = not layout.has_uneven_distances
     return is_repeatable(layout, request) and in_order and not step.sums_memory and is_strict(layout, step.hinted)
