@@ -109,6 +109,13 @@ def test_a_page_of_a_cluster(page: str, commands: Commands) -> None:
     run_tutorial(TUTORIALS / f"{page}.md", commands)
 
 
+def test_a_generated_name_may_look_like_a_duration() -> None:
+    shown = "train-1-x7k2b   Running, for 8s"
+    assert (
+        form("train-1-99d5d   Running, for 1m31s") == form(shown) == [["train-1-SUFFIX", "Running,", "for", "DURATION"]]
+    )
+
+
 def test_every_tutorial_is_run() -> None:
     assert {file.stem for file in TUTORIALS.glob("*.md")} == {*PAGES, "from-kueue", "laptop"}
 

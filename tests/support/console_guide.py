@@ -18,7 +18,7 @@ _RULES = (
     (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
     (r"\b(\d{4}-\d\d-\d\d )?\d\d:\d\d UTC", "TIME"),
     (r"\b\d+(\.\d+)? s\b", "SECONDS"),
-    (r"\b(\d+[smhd])+(?=[\s,);.]|$)|\bnow\b", "DURATION"),
+    (r"(?<!-)\b(\d+[smhd])+(?=[\s,);.]|$)|\bnow\b", "DURATION"),  # the pod train-1-99d5d has a generated name
     (r"\bin DURATION\b", "DURATION"),
     (r"\bDURATION (before|after)(?= pod)", "DURATION"),
     (r"(?<= deleted) from \S+ namespace$", ""),
