@@ -18,7 +18,7 @@ import secrets
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from urllib.parse import parse_qsl
 
 from zonewise_common.kube.errors import NotFound, TransportError
@@ -47,29 +47,13 @@ class PageServer:
 
     def __init__(self, read_api: ReadApi, port: int) -> None:
         """Listen on a port of 127.0.0.1; 0: any free one. Raises OSError."""
-        self._token = secrets.token_urlsafe(32)
-        token = self._token
-
-        class Handler(_Handler):
-            def respond(self, path: str, query: str) -> None:
-                if not path.startswith("/api/"):
-                    self.send(_file(path, {name.lower(): value for name, value in self.headers.items()}))
-                elif not hmac.compare_digest(self.headers.get(TOKEN_HEADER, "").encode(), token.encode()):
-                    self.send(text_response(401, "open the whole address that `zonewise page` has printed\n"))
-                elif not _DATA.fullmatch(path):
-                    self.send(text_response(404, f"nothing under {path[:80]}\n"))
-                elif path == EVENTS:
-                    self.stream(read_api)
-                else:
-                    self.send(_data(read_api, path, query))
-
-        self._server = _Server(("127.0.0.1", port), Handler)
+        self._server = _Server(read_api, port)
         self._thread = threading.Thread(target=self._server.serve_forever, name="page", daemon=True)
 
     @property
     def url(self) -> str:
         """Return the address of the page, with the token of this server."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}{PREFIX}#token={self._token}"
+        return f"http://127.0.0.1:{self._server.server_address[1]}{PREFIX}#token={self._server.token}"
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -86,6 +70,11 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
     """Connections of browsers stay open; the program does not wait for them."""
 
+    def __init__(self, read_api: ReadApi, port: int) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
+        self.read_api = read_api
+        self.token = secrets.token_urlsafe(32)
+
     def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002 -- the standard library's
         """Log what is no broken connection: browsers break them."""
         error = sys.exception()
@@ -98,14 +87,20 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 60.0
     """Seconds of a silent connection, or of one that takes nothing."""
 
-    def respond(self, path: str, query: str) -> None:
-        """Respond to a GET."""
-        raise NotImplementedError
-
     def do_GET(self) -> None:
         """Respond to a GET."""
+        server = cast("_Server", self.server)
         path, _, query = self.path.partition("?")
-        self.respond(path, query)
+        if not path.startswith("/api/"):
+            self.send(_file(path, {name.lower(): value for name, value in self.headers.items()}))
+        elif not hmac.compare_digest(self.headers.get(TOKEN_HEADER, "").encode(), server.token.encode()):
+            self.send(text_response(401, "open the whole address that `zonewise page` has printed\n"))
+        elif not _DATA.fullmatch(path):
+            self.send(text_response(404, f"nothing under {path[:80]}\n"))
+        elif path == EVENTS:
+            self.stream(server.read_api)
+        else:
+            self.send(_data(server.read_api, path, query))
 
     def send(self, response: Response) -> None:
         """Send a whole response."""
