@@ -15,9 +15,9 @@ from zonewise.rules.template.nodes import (
     Literal,
     Pipeline,
     TemplateNode,
+    TextNode,
+    Variable,
 )
-from zonewise.rules.template.nodes import TextNode as _Text
-from zonewise.rules.template.nodes import Variable as _Variable
 from zonewise.rules.template.parser import parse_template
 from zonewise.rules.template.values import as_list, as_map, is_true, kind, printed
 from zonewise.rules.types import RuleError
@@ -100,7 +100,7 @@ class _Execution:
     def _walk_nodes(self, nodes: Iterable[Node], dot: Value) -> None:
         for node in nodes:
             self._step()
-            if isinstance(node, _Text):
+            if isinstance(node, TextNode):
                 self._write(node.text)
             elif isinstance(node, ActionNode):
                 value = self._pipeline(node.pipeline, dot)
@@ -212,7 +212,7 @@ class _Execution:
             return operand.value
         if isinstance(operand, Dot):
             return dot
-        if isinstance(operand, _Variable):
+        if isinstance(operand, Variable):
             return self._variable(operand.name)
         if isinstance(operand, Identifier):
             return self._call(operand.name, [], dot, ())
