@@ -1,0 +1,115 @@
+"""The extender's cache: unschedulable pods that are requeued."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.cache_harness import WHOLE, CacheHarness, pod
+from support.ledger_kubelets import pod_shape
+from zonewise_scheduler.extender.tables import diagnosis
+from zonewise_scheduler.nodes.assumed.types import BLOCKED_BY_ASSUMED, LedgerTimeouts
+
+
+def test_pods_are_requeued_for_free_zones() -> None:
+    """An unschedulable pod is requeued once a report shows free zones: once, not again at once."""
+    harness = CacheHarness("a")
+    harness.bind(pod("p", WHOLE), "a")
+    harness.bind(pod("q", WHOLE), "a")
+    harness.report("a")
+    assert harness.select(pod("r")).node == ""
+    assert harness.cluster.pods_to_requeue() == []
+    harness.kubelets["a"].end_pod(pod("p").uid)
+    harness.observe(pod("p", WHOLE), "a", phase="Succeeded")
+    assert harness.cluster.pods_to_requeue() == [], "the report has it yet"
+    harness.report("a")
+    assert [pending.name for pending in harness.cluster.pods_to_requeue()] == ["r"]
+    assert harness.cluster.pods_to_requeue() == []
+    assert harness.select(pod("r")).node == "a"
+    harness.clock.advance(100)
+    assert harness.cluster.pods_to_requeue() == []
+
+
+@pytest.mark.parametrize("event", ["bound", "deleted", "forgotten"])
+def test_bound_and_deleted_pods_are_not_requeued(event: str) -> None:
+    """A pod that was bound elsewhere or deleted is not requeued."""
+    harness = CacheHarness("a")
+    harness.observe(pod("p", WHOLE), "a")
+    harness.observe(pod("q", WHOLE), "a")
+    harness.select(pod("r"))
+    if event == "bound":
+        harness.observe(pod("r"), "elsewhere")
+    elif event == "deleted":
+        harness.delete(pod("r"))
+    else:
+        harness.cluster.drop_pod(pod("r").uid)
+    harness.delete(pod("p", WHOLE))
+    harness.clock.advance(100)
+    harness.cluster.tick()
+    assert harness.cluster.pods_to_requeue() == []
+
+
+def blocked_harness() -> CacheHarness:
+    """Return a node with three assumed pods, which admits a fourth, but not in every order."""
+    harness = CacheHarness("a")
+    for name, cpus in (("p", 3), ("q", 5), ("r", 5)):
+        assert harness.select(pod(name, pod_shape((cpus, 0)))).node == "a"
+    assert harness.select(pod("s", pod_shape((3, 0)))).failed_nodes == {
+        "a": diagnosis.LEDGER_REASONS[BLOCKED_BY_ASSUMED]
+    }
+    return harness
+
+
+def test_assumed_pods_arrive() -> None:
+    """Once the pods have arrived as predicted, the state is equal, and yet the fourth is requeued and assumed."""
+    harness = blocked_harness()
+    for name, cpus in (("p", 3), ("q", 5), ("r", 5)):
+        assert harness.bind(pod(name, pod_shape((cpus, 0))), "a")
+    assert harness.cluster.pods_to_requeue() == []
+    assert harness.select(pod("s", pod_shape((3, 0)))).node == "", "nothing was reported yet"
+    harness.report("a")
+    assert [pending.name for pending in harness.cluster.pods_to_requeue()] == ["s"]
+    assert harness.select(pod("s", pod_shape((3, 0)))).node == "a"
+
+
+def test_assumed_pods_are_deleted() -> None:
+    """A pod that assumed pods block is assumed as soon as they are deleted."""
+    harness = blocked_harness()
+    harness.delete(pod("r"))
+    assert harness.select(pod("s", pod_shape((3, 0)))).node == "a"
+
+
+def test_assumed_pods_count_as_reported_after_the_lag() -> None:
+    """Pods count as covered by a report without fingerprints after a while; then the blocked pod is requeued."""
+    harness = CacheHarness("a", timeouts=LedgerTimeouts(report_lag=10))
+    harness.kubelets["a"].methods = ()
+    for name, cpus in (("p", 3), ("q", 5), ("r", 5)):
+        harness.select(pending := pod(name, pod_shape((cpus, 0))))
+        harness.bind(pending, "a")
+        harness.observe(pending, "a", started=harness.clock())
+    harness.select(pod("s", pod_shape((3, 0))))
+    harness.clock.advance(1)
+    harness.report("a")
+    harness.cluster.pods_to_requeue()
+    harness.clock.advance(60)
+    harness.cluster.tick()
+    assert [pending.name for pending in harness.cluster.pods_to_requeue()] == ["s"]
+    assert harness.select(pod("s", pod_shape((3, 0)))).node == "a"
+
+
+def test_a_node_in_backoff_is_tried_again() -> None:
+    """A pod whose only node is in backoff is requeued when the backoff ends."""
+    harness = CacheHarness("a", timeouts=LedgerTimeouts(initial_backoff=10))
+    harness.select(pod("p"), "a")
+    harness.observe(pod("p"), "a")
+    harness.observe(pod("p"), "a", phase="Failed", reason="TopologyAffinityError")
+    assert harness.select(pod("q"), "a").node == ""
+    requeued: list[int] = []
+    for second in range(1, 40):
+        harness.clock.advance(1)
+        harness.cluster.tick()
+        if harness.cluster.pods_to_requeue():
+            requeued.append(second)
+            if harness.select(pod("q")).node:
+                break
+    assert len(requeued) < 8
+    assert 10 <= requeued[-1] < 30
