@@ -23,7 +23,7 @@ from zonewise_scheduler.backfill.planner_state import new_state
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, policy_named
 from zonewise_scheduler.backfill.reservation import ReservationTable
 from zonewise_scheduler.backfill.scheduling_pass import schedule
-from zonewise_scheduler.controller.planning.forecaster import copy_basis, sample_first
+from zonewise_scheduler.controller.planning.forecaster import copy_basis, sample_basis
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
 from zonewise_scheduler.quota.api.workload_types import PodSet, Workload
@@ -99,7 +99,7 @@ def _forecast(jobs: Sequence[LoggedJob], queues: int, *, exact: bool = False) ->
     basis = copy_basis(planner, history, now)
     with _exact_plays() if exact else nullcontext():
         started = time.process_time()
-        sample_first(basis)
+        sample_basis(basis)
         return time.process_time() - started
 
 

@@ -195,13 +195,17 @@ class _Replica:
         """Return the thread that samples forecasts. It asks the controller's thread, and gives the result to it."""
         copier = BasisCopier()
 
-        def basis(controller: QueueController) -> ForecastBasis | NoBasis:
-            return copier.copy(controller.feed, self._reporter.history, self._clock(), leads=controller.leads)
+        def ask(whole: bool) -> ForecastBasis | NoBasis:
+            def basis(controller: QueueController) -> ForecastBasis | NoBasis:
+                history, now = self._reporter.history, self._clock()
+                return copier.copy(controller.feed, history, now, leads=controller.leads, whole=whole)
+
+            return self.loop.call(basis, _ANSWER_TIMEOUT)
 
         def publish(sampled: SampledForecast) -> None:
-            self.loop.call(lambda _: self._reporter.publish_forecasts(*sampled), _ANSWER_TIMEOUT)
+            self.loop.call(lambda _: self._reporter.publish_forecasts(sampled), _ANSWER_TIMEOUT)
 
-        return Forecaster(lambda: self.loop.call(basis, _ANSWER_TIMEOUT), publish)
+        return Forecaster(ask, publish)
 
     def _controller(self, recorder: Recorder | None) -> QueueController:
         settings = self._settings

@@ -1,11 +1,16 @@
 """Starts are sampled in a thread of their own, from copies of the planner's state and of what forecasts learn from.
 
-The planner is played forward, which takes from milliseconds to seconds. So only the first workloads of each queue have
-a forecast, the passes of a play are bounded, and the thread rests for most of the time. The samples go back to
-the controller's thread, which has the ForecastHistory and makes forecasts of them.
+The planner is played forward, which takes from milliseconds to seconds. So the workloads with a forecast and the passes
+of a play are bounded, and the thread rests for most of the time. The samples go back to the controller's thread, which
+has the ForecastHistory and makes forecasts of them.
 
-What it costs, at most: one part in 21 of a CPU, since the thread rests for 20 times as long as it has worked; and
-nothing until the planner is told of a change, but for one sampling in five minutes.
+    a sampling                of                                       at most
+    whole                     the first workloads of all queues        once in WHOLE_PERIOD
+    of what was submitted     workloads submitted since the last one   once in SUBMITTED_PERIOD
+
+What it costs, at most: two parts in 21 of a CPU, since the thread rests for 20 times as long as a sampling has taken
+before the next one of that kind; and nothing until the planner is told of a change, but for one whole sampling in five
+minutes.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ import logging
 import threading
 import time
 from enum import Enum, auto
+from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.backfill.forecast import BOUNDED, MAX_RESERVATION_DEPTH, sample_starts
@@ -31,14 +37,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PERIOD = 30.0
-"""Seconds between two forecasts,"""
+WHOLE_PERIOD, SUBMITTED_PERIOD = 10.0, 2.0
+"""Seconds between two samplings of a kind,"""
 REST_RATIO = 20.0
 """or this many times as long as the last one took, whichever is more."""
 UNCHANGED_PERIOD = 300.0
-"""Seconds between two forecasts while nothing changes: running workloads that have not ended by then end later."""
-WORKLOADS_PER_QUEUE = 10
-MAX_WORKLOADS = 200
+"""Seconds between two whole samplings while nothing changes: workloads that have not ended by then end later."""
+MAX_WORKLOADS = 1000
+"""Workloads of a whole sampling: the first of each queue, then the second of each, and so on."""
+MAX_SUBMITTED = 100
+"""Workloads of another sampling, those submitted first."""
 _STOP_TIMEOUT = 0.5
 
 
@@ -48,6 +56,8 @@ class ForecastBasis(NamedTuple):
     state: PlannerState
     inputs: ForecastInputs[SubmittedWorkload]
     now: float
+    submitted: tuple[str, ...] | None = None
+    """Keys of the pending workloads to sample; None: a whole sampling."""
 
 
 class NoBasis(Enum):
@@ -65,9 +75,11 @@ class SampledForecast(NamedTuple):
     """The time of the basis."""
     samples: Mapping[str, StartSamples]
     """By key of the workload."""
+    whole: bool
+    """Workloads without samples have no forecast any more."""
 
 
-NO_SAMPLES = SampledForecast(0.0, {})
+NO_SAMPLES = SampledForecast(0.0, {}, whole=True)
 
 
 def copy_basis(state: PlannerState, history: ForecastHistory, now: float) -> ForecastBasis:
@@ -83,29 +95,48 @@ class BasisCopier:
     def __init__(self, unchanged_period: float = UNCHANGED_PERIOD) -> None:
         self._unchanged_period = unchanged_period
         self._applied = -1
-        """Entries of the feed at the last copy; -1: there was none since this replica leads."""
+        """Entries of the feed at the last copy for a whole sampling; -1: there was none since this replica leads."""
         self._copied_at = 0.0
+        self._pending: frozenset[str] = frozenset()
+        """The workloads that were pending at the last copy."""
 
-    def copy(self, feed: PlannerFeed, history: ForecastHistory, now: float, *, leads: bool) -> ForecastBasis | NoBasis:
-        """Return the basis of a forecast at this time, in seconds."""
+    def copy(
+        self, feed: PlannerFeed, history: ForecastHistory, now: float, *, leads: bool, whole: bool = True
+    ) -> ForecastBasis | NoBasis:
+        """Return the basis of a sampling at this time, in seconds: of a `whole` one, or of what was submitted."""
         if not leads:
             self._applied = -1
             return NoBasis.NOT_LEADING
-        if feed.applied == self._applied and now - self._copied_at < self._unchanged_period:
+        submitted = None if whole else self._submitted(feed.state)
+        if submitted == () or (whole and self._is_current(feed, now)):
             return NoBasis.UNCHANGED
-        self._applied, self._copied_at = feed.applied, now
-        return copy_basis(feed.state, history, now)
+        if whole:
+            self._applied, self._copied_at = feed.applied, now
+        self._pending = frozenset(feed.state.pending)
+        return copy_basis(feed.state, history, now)._replace(submitted=submitted)
+
+    def _is_current(self, feed: PlannerFeed, now: float) -> bool:
+        return feed.applied == self._applied and now - self._copied_at < self._unchanged_period
+
+    def _submitted(self, state: PlannerState) -> tuple[str, ...]:
+        return tuple(islice((key for key in state.pending if key not in self._pending), MAX_SUBMITTED))
 
 
-def sample_first(basis: ForecastBasis) -> SampledForecast:
-    """Return the sampled starts of the first workloads of each queue."""
+def sample_basis(basis: ForecastBasis) -> SampledForecast:
+    """Return the sampled starts of the workloads of a basis; of inactive queues there are none."""
     state = basis.state
-    keys: list[str] = []
-    for name, queue in state.pending_queues.items():
-        if name not in state.snapshot.inactive:
-            keys += queue.heap.sorted_keys(state.snapshot.local_queue_usage)[:WORKLOADS_PER_QUEUE]
-    samples = sample_starts(state, basis.now, basis.inputs, keys[:MAX_WORKLOADS], BOUNDED) if keys else {}
-    return SampledForecast(basis.now, samples)
+    keys = first_workloads(state, MAX_WORKLOADS) if basis.submitted is None else basis.submitted
+    keys = [key for key in keys if state.pending[key] not in state.snapshot.inactive]
+    samples = sample_starts(state, basis.now, basis.inputs, keys, BOUNDED) if keys else {}
+    return SampledForecast(basis.now, samples, whole=basis.submitted is None)
+
+
+def first_workloads(state: PlannerState, count: int) -> list[str]:
+    """Return the keys of pending workloads, at most `count`: the first of each queue, the second of each, and so on."""
+    usage = state.snapshot.local_queue_usage
+    orders = [queue.heap.sorted_keys(usage)[:count] for queue in state.pending_queues.values()]
+    in_turn = (key for rank in zip_longest(*orders) for key in rank if key is not None)
+    return list(islice(in_turn, count))
 
 
 def learning_pass(
@@ -126,15 +157,17 @@ class Forecaster:
 
     def __init__(
         self,
-        ask: Callable[[], ForecastBasis | NoBasis],
+        ask: Callable[[bool], ForecastBasis | NoBasis],
         publish: Callable[[SampledForecast], object],
         *,
-        period: float = PERIOD,
+        whole_period: float = WHOLE_PERIOD,
+        submitted_period: float = SUBMITTED_PERIOD,
     ) -> None:
-        """Both `ask` and `publish` may raise TimeoutError."""
+        """`ask` is told whether the sampling is whole. Both `ask` and `publish` may raise TimeoutError."""
         self._ask = ask
         self._publish = publish
-        self._period = period
+        self._whole_period = whole_period
+        self._submitted_period = submitted_period
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="forecasts", daemon=True)
 
@@ -147,15 +180,28 @@ class Forecaster:
         self._thread.join(_STOP_TIMEOUT)
 
     def _run(self) -> None:
-        rest = 0.0
-        while not self._stopping.wait(max(self._period, rest)):
+        """Sample what is due, and rest. A whole sampling is due first."""
+        whole_at, delay = 0.0, self._submitted_period
+        while not self._stopping.wait(delay):
             begin = time.monotonic()
-            try:
-                basis = self._ask()
-                if basis is not NoBasis.UNCHANGED:
-                    self._publish(NO_SAMPLES if basis is NoBasis.NOT_LEADING else sample_first(basis))
-            except TimeoutError as error:
-                log.warning("no forecast: %s", error)
-            except Exception:  # a bug must not end the loop; without forecasts the queue works as well
-                log.exception("the forecast failed")
-            rest = (time.monotonic() - begin) * REST_RATIO
+            whole = begin >= whole_at
+            self._sample(whole)
+            end = time.monotonic()
+            rest = (end - begin) * REST_RATIO
+            if whole:
+                whole_at, submitted_at = end + max(self._whole_period, rest), end + self._submitted_period
+            else:
+                submitted_at = end + max(self._submitted_period, rest)
+            delay = max(min(whole_at, submitted_at) - end, 0.0)
+
+    def _sample(self, whole: bool) -> None:
+        try:
+            basis = self._ask(whole)
+            if isinstance(basis, ForecastBasis):
+                self._publish(sample_basis(basis))
+            elif basis is NoBasis.NOT_LEADING and whole:
+                self._publish(NO_SAMPLES)
+        except TimeoutError as error:
+            log.warning("no forecast: %s", error)
+        except Exception:  # a bug must not end the loop; without forecasts the queue works as well
+            log.exception("the forecast failed")

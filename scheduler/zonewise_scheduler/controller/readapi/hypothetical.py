@@ -134,7 +134,7 @@ def requested_workload(query: str, now: float) -> Workload:
 
 def hypothetical_forecast(copied: _Copy, workload: Workload) -> Json:
     """Return when a workload would start if it were submitted now; the copy is used up."""
-    state, inputs, now = copied.basis
+    state, inputs, now = copied.basis.state, copied.basis.inputs, copied.basis.now
     submit(state, workload)
     key = workload.key
     body: Json = {"at": api_time(now), "namespace": workload.namespace, "localQueue": workload.queue_name}

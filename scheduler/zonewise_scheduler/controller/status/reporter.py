@@ -32,9 +32,9 @@ from zonewise_scheduler.controller.workloads.status import explain_pending
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from zonewise_scheduler.backfill.forecast import StartSamples
     from zonewise_scheduler.backfill.types import Forecast
     from zonewise_scheduler.controller.controller import QueueController
+    from zonewise_scheduler.controller.planning.forecaster import SampledForecast
     from zonewise_scheduler.controller.status.pending_note import PendingNote
     from zonewise_scheduler.controller.types import Json, ObjectKey, Write
     from zonewise_scheduler.controller.writing.outcome import Outcome
@@ -180,9 +180,10 @@ class StatusReporter:
             return True
         return False
 
-    def publish_forecasts(self, now: float, samples: Mapping[str, StartSamples]) -> None:
-        """Replace the forecasts by those of starts that were sampled; `now`: from the queue of that time."""
-        self.forecasts = self.history.forecasts(now, samples, self._controller.feed.state.pending)
+    def publish_forecasts(self, sampled: SampledForecast) -> None:
+        """Replace the forecasts of workloads whose starts were sampled, or after a whole sampling, all."""
+        new = self.history.forecasts(sampled.now, sampled.samples, self._controller.feed.state.pending)
+        self.forecasts = new if sampled.whole else {**self.forecasts, **new}
 
     def _observe_run_time(self, key: str, now: float) -> None:
         run = self._controller.feed.state.running.get(key)

@@ -22,14 +22,14 @@ from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.controller.planning.forecaster import (
     NO_SAMPLES,
     UNCHANGED_PERIOD,
-    WORKLOADS_PER_QUEUE,
     BasisCopier,
     ForecastBasis,
     Forecaster,
     NoBasis,
     SampledForecast,
     copy_basis,
-    sample_first,
+    first_workloads,
+    sample_basis,
 )
 from zonewise_scheduler.quota.api.configuration import QuotaSettings
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
@@ -50,14 +50,43 @@ def planner(waiting: int) -> PlannerState:
     return state
 
 
-def test_the_first_workloads_of_a_queue_have_forecasts() -> None:
-    state = planner(WORKLOADS_PER_QUEUE + 5)
+def test_all_pending_workloads_have_forecasts() -> None:
+    state = planner(15)
     pending = dict(state.pending)
-    now, samples = sample_first(copy_basis(state, ForecastHistory(), NOW))
-    assert now == NOW
-    assert len(samples) == WORKLOADS_PER_QUEUE
-    assert set(samples["ns/w01"].starts) == {NOW + 100}
+    now, samples, whole = sample_basis(copy_basis(state, ForecastHistory(), NOW))
+    assert (now, whole) == (NOW, True)
+    starts = {key: set(sampled.starts) for key, sampled in samples.items()}
+    assert starts == {f"ns/w{i:02}": {NOW + 100 * i} for i in range(1, 16)}
     assert state.pending == pending
+
+
+def test_the_first_workloads_of_each_queue_come_before_the_second() -> None:
+    state = new_state(Snapshot([cluster_queue("q", 1), cluster_queue("other", 1)]), BackfillPolicy())
+    for i in range(5):
+        events.submit(state, make_workload(f"w{i}", 1, 100, at=NOW + i), "q" if i < 3 else "other")
+    assert [first_workloads(state, count) for count in (3, 9)] == [
+        ["ns/w0", "ns/w3", "ns/w1"],
+        ["ns/w0", "ns/w3", "ns/w1", "ns/w4", "ns/w2"],
+    ]
+
+
+def test_what_was_submitted_is_sampled_alone() -> None:
+    feed, copier, history = PlannerFeed(BackfillPolicy(), QuotaSettings()), BasisCopier(), ForecastHistory()
+    feed.state = planner(3)
+    assert isinstance(copier.copy(feed, history, NOW, leads=True), ForecastBasis)
+    assert copier.copy(feed, history, NOW, leads=True, whole=False) is NoBasis.UNCHANGED
+    events.submit(feed.state, make_workload("later", 1000, 100, at=NOW), "q")
+    basis = copier.copy(feed, history, NOW, leads=True, whole=False)
+    assert isinstance(basis, ForecastBasis)
+    now, samples, whole = sample_basis(basis)
+    assert (now, list(samples), whole) == (NOW, ["ns/later"], False)
+    assert copier.copy(feed, history, NOW, leads=True, whole=False) is NoBasis.UNCHANGED
+
+
+def test_workloads_of_an_inactive_queue_have_no_forecasts() -> None:
+    state = planner(3)
+    state.snapshot.inactive["q"] = "it is stopped"
+    assert sample_basis(copy_basis(state, ForecastHistory(), NOW)).samples == {}
 
 
 @given(
@@ -87,7 +116,7 @@ def test_a_forecast_is_of_the_time_of_its_copy(
     schedule(state, NOW)
     for key in list(state.pending)[::2]:
         events.withdraw(state, key)
-    assert sample_first(basis) == sample_first(separate)
+    assert sample_basis(basis) == sample_basis(separate)
 
 
 def test_a_copied_history_does_not_follow_the_original() -> None:
@@ -123,12 +152,12 @@ def test_forecasts_are_published_again_and_again_also_after_failures() -> None:
         [copy_basis(state, ForecastHistory(), NOW), TimeoutError("busy"), ZeroDivisionError(), NoBasis.UNCHANGED]
     )
 
-    def ask() -> ForecastBasis | NoBasis:
-        basis = next(bases, NoBasis.NOT_LEADING)
+    def ask(whole: bool) -> ForecastBasis | NoBasis:
+        basis = next(bases, NoBasis.NOT_LEADING) if whole else NoBasis.UNCHANGED
         if isinstance(basis, Exception):
             raise basis
         return basis
 
-    with Forecaster(ask, published.put, period=0.001):
+    with Forecaster(ask, published.put, whole_period=0.001, submitted_period=0.001):
         assert list(published.get(timeout=PATIENCE).samples) == ["ns/w01"]
         assert published.get(timeout=PATIENCE) == NO_SAMPLES

@@ -16,14 +16,13 @@ from zonewise_scheduler.backfill import arrival_history
 from zonewise_scheduler.backfill import forecast as forecast_plays
 from zonewise_scheduler.backfill.forecast_history import ForecastHistory
 from zonewise_scheduler.backfill.policies import BackfillPolicy
-from zonewise_scheduler.controller.planning import forecaster
 from zonewise_scheduler.controller.planning.checkpoint_object import (
     encode_checkpoint,
     encode_forecasts,
     read_forecasts,
     write_config_map,
 )
-from zonewise_scheduler.controller.planning.forecaster import copy_basis, sample_first
+from zonewise_scheduler.controller.planning.forecaster import copy_basis, sample_basis
 from zonewise_scheduler.simulator.cluster_simulation import simulate_cluster
 from zonewise_scheduler.simulator.forecasters import ClusterForecaster
 from zonewise_scheduler.simulator.scenario import Arrival
@@ -100,8 +99,8 @@ class LiveForecasts:
 
     def forecast(self, now: float) -> None:
         reporter = self.reported.reporter
-        sampled = sample_first(copy_basis(self.reported.controller.feed.state, reporter.history, now))
-        reporter.publish_forecasts(*sampled)
+        sampled = sample_basis(copy_basis(self.reported.controller.feed.state, reporter.history, now))
+        reporter.publish_forecasts(sampled)
         for key, forecast in reporter.forecasts.items():
             self.forecasts.setdefault(key, forecast)
 
@@ -135,12 +134,6 @@ def short_days(monkeypatch: pytest.MonkeyPatch) -> None:
 def few_plays(monkeypatch: pytest.MonkeyPatch) -> None:
     """As of a large queue: each forecast has the fewest plays."""
     monkeypatch.setattr(forecast_plays, "MAX_WORKLOADS_PLAYED", 1)
-
-
-@pytest.fixture(autouse=True)
-def forecasts_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also of workloads far back in their queue, as the simulator has them."""
-    monkeypatch.setattr(forecaster, "WORKLOADS_PER_QUEUE", 1000)
 
 
 def simulated(live: LiveForecasts) -> dict[str, Forecast]:
