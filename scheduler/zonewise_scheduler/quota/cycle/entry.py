@@ -115,6 +115,8 @@ class Entry:
     preemption_targets: tuple[Target, ...] = ()
     last_assignment: AssignmentClusterQueueState = NO_LAST_ASSIGNMENT
     decision: Decision | None = None
+    with_admission: Workload | None = None
+    """The workload with the admission by this assignment; None: not made yet."""
 
     @property
     def root(self) -> ResourceNode:

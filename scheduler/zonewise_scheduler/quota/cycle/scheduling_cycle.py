@@ -174,6 +174,7 @@ class _Cycle:
         assigner = pin_flavors(flavor_assigner(self._snapshot, head, self._settings), entry.assignment)
         with self._snapshot.simulate_workload_removal(self._victims_for(entry) if overlaps else ()):
             entry.assignment, entry.preemption_targets = nominate(assigner)
+            entry.with_admission = None
         last_tried = entry.assignment.last_tried_flavor_idx
         entry.last_assignment = entry.last_assignment._replace(last_tried_flavor_idx=last_tried)
         return overlaps and entry.assignment.representative_mode == FlavorAssignmentMode.FIT
@@ -182,6 +183,7 @@ class _Cycle:
         """Tell whether an earlier entry took the placement of its nomination."""
         if (
             not self._settings.recompute_topology_assignment
+            or not self._held_usage  # there is no earlier entry that took anything
             or not entry.assignment.has_topology_assignment
             or entry.assignment.representative_mode == FlavorAssignmentMode.NO_FIT
         ):
@@ -245,7 +247,9 @@ class _Cycle:
         return new
 
     def _with_admission(self, entry: Entry) -> Workload:
-        return with_admission(entry.head.workload, entry.cq.spec, entry.assignment, self._now)
+        if entry.with_admission is None:
+            entry.with_admission = with_admission(entry.head.workload, entry.cq.spec, entry.assignment, self._now)
+        return entry.with_admission
 
 
 def with_admission(workload: Workload, queue: ClusterQueue, assignment: Assignment, now: float) -> Workload:
