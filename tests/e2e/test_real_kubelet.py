@@ -321,14 +321,6 @@ def until_event(events: queue.SimpleQueue[PodEvent], condition: Callable[[PodEve
         pass
 
 
-def test_one_pod() -> None:
-    """Get tells of one pod, and of none where there is none."""
-    with running_node(RESTRICTED) as node, observing(node) as observer:
-        node.run(pod("a", container(cpu="2", memory="1Gi")))
-        assert observer.client.get("lab", "a-node-1") == observer.client.list()[0]
-        assert observer.client.get("lab", "b-node-1") is None
-
-
 def test_list_is_never_behind_the_files() -> None:
     """List tells of CPUs no later than cpu_manager_state, so that a change of the file is a good time to ask."""
     with running_node(SINGLE) as node, observing(node) as observer:
