@@ -119,8 +119,8 @@ def _template(request: JobRequest) -> Json:
     container: Json = {
         "name": "main",
         "image": request.image,
-        "command": [f"{MOUNT}/start", *request.arguments],
-        "env": [{"name": name, "value": value} for name, value in _variables(request)],
+        "command": [f"{MOUNT}/start", *map(_literal, request.arguments)],
+        "env": [{"name": name, "value": _literal(value)} for name, value in _variables(request)],
         "resources": {"requests": requests, "limits": dict(requests)},
         "volumeMounts": mounts,
     }
@@ -137,6 +137,11 @@ def _template(request: JobRequest) -> Json:
     if request.topology:
         template = {"metadata": {"annotations": {REQUIRED_TOPOLOGY: request.topology}}, **template}
     return template
+
+
+def _literal(text: str) -> str:
+    """Return what a kubelet makes this text of (third_party/forked/golang/expansion/expand.go, Expand)."""
+    return text.replace("$", "$$")
 
 
 def pod_requests(request: JobRequest) -> dict[str, str]:

@@ -62,6 +62,14 @@ def test_the_controller_makes_a_workload_of_it() -> None:
     assert (result.workload.pod_sets[0].pods, result.workload.walltime) == (4, 7200.0)
 
 
+def test_arguments_and_variables_are_not_expanded() -> None:
+    """Kubernetes makes $ of $$, and the value of a variable of $(NAME); sbatch leaves both as they are."""
+    job = objects(JobRequest("a", "i", "q", environment={"A": "1$$2"}, arguments=("$(SLURM_JOB_NAME)", "$5")))["Job"]
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    assert container["command"][1:] == ["$$(SLURM_JOB_NAME)", "$$5"]
+    assert container["env"][-1] == {"name": "A", "value": "1$$$$2"}
+
+
 def test_one_pod_needs_no_service() -> None:
     by_kind = objects(JobRequest("a", "i", "q"))
     assert list(by_kind) == ["ConfigMap", "Job"]
