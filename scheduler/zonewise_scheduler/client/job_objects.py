@@ -160,9 +160,8 @@ def _variables(request: JobRequest) -> Iterator[tuple[str, str]]:
     yield "SLURM_JOB_NAME", request.name
     yield "SLURM_CPUS_PER_TASK", str(request.cpus // request.tasks_per_pod)
     yield "SLURM_JOB_NUM_NODES", str(request.pods)
-    gpus = sum(number for name, number in request.devices.items() if name.endswith("gpu"))
-    if gpus:
-        yield "SLURM_GPUS_ON_NODE", str(gpus)
+    if request.gpus:
+        yield "SLURM_GPUS_ON_NODE", str(request.gpus)
     if request.pods > 1:
         yield "SLURM_JOB_NODELIST", ",".join(hosts(request))
         yield "MASTER_ADDR", hosts(request)[0]
