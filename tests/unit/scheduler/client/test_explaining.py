@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from zonewise_common.kube.resources import EVENTS, PODS, WORKLOADS
 from zonewise_scheduler.client.explaining import explain
+from zonewise_scheduler.client.job_facts import read_job
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,6 +75,15 @@ def pod(name: str, job: str, uid: str, workload_name: str = "") -> Json:
         },
         "status": {"phase": "Failed"},
     }  # fmt: skip
+
+
+def test_limits_without_requests_are_requests() -> None:
+    """The API server completes pods so, and not the templates of Jobs and Workloads (core/v1 defaults.go)."""
+    resources = {"limits": {"nvidia.com/gpu": "2", "cpu": "4"}, "requests": {"cpu": "1"}}
+    waiting = workload("2") | {
+        "spec": {"podSets": [{"template": {"spec": {"containers": [{"resources": resources}]}}}]}
+    }
+    assert read_job(waiting).requests == (("main", 1, {"nvidia.com/gpu": 2, "cpu": 1000}),)
 
 
 def test_pods_of_an_earlier_job_of_the_same_name_are_left_out() -> None:
