@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from zonewise_common.kube.resources import EVENTS, PODS, WORKLOADS
+import pytest
+
+from zonewise_common.kube.resources import EVENTS, NODES, PODS, WORKLOADS
 from zonewise_scheduler.client.explaining import explain
 from zonewise_scheduler.client.job_facts import read_job
 
@@ -29,6 +31,9 @@ class _Listed(NamedTuple):
 
     def list(self, resource: Resource, **_: object) -> list[Json]:
         return self.objects.get(resource, [])
+
+    def find(self, resource: Resource, name: str, **_: object) -> Json | None:
+        return next((obj for obj in self.objects.get(resource, ()) if obj["metadata"]["name"] == name), None)
 
 
 def workload(uid: str) -> Json:
@@ -84,6 +89,15 @@ def test_limits_without_requests_are_requests() -> None:
         "spec": {"podSets": [{"template": {"spec": {"containers": [{"resources": resources}]}}}]}
     }
     assert read_job(waiting).requests == (("main", 1, {"nvidia.com/gpu": 2, "cpu": 1000}),)
+
+
+@pytest.mark.parametrize("kind", ["Pod", "PODS", "Node", "no"])
+def test_kinds_are_named_in_any_case(kind: str) -> None:
+    """As kubectl takes them."""
+    session = _Listed({PODS: [pod("a", "train", "1")], NODES: [{"metadata": {"name": "a"}}]})
+    description = explain(cast("Session", session), f"{kind}/a")
+    assert description is not None
+    assert description.name == f"{'pod' if kind in {'Pod', 'PODS'} else 'node'}/a"
 
 
 def test_pods_of_an_earlier_job_of_the_same_name_are_left_out() -> None:
