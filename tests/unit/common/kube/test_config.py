@@ -148,6 +148,16 @@ def test_kubeconfig_with_another_context(tmp_path: Path) -> None:
     assert (config.url, config.namespace) == ("http://there:8080", "default")
 
 
+@pytest.mark.parametrize("current", [None, "gone"])
+def test_a_named_context_needs_no_current_one(tmp_path: Path, current: str | None) -> None:
+    """As in kubectl: `kubectl config unset current-context` leaves none."""
+    path = pathlib.Path(kubeconfig(tmp_path, {"token": "t"}))
+    content = yaml.safe_load(path.read_text()) | {"current-context": current}
+    path.write_text(yaml.safe_dump(content))
+    config = Config.from_kubeconfig(str(path), "there")
+    assert (config.url, config.namespace) == ("http://there:8080", "default")
+
+
 def test_kubeconfig_with_a_client_certificate(tmp_path: Path) -> None:
     """Certificates given as data become files; without a token no Authorization is sent."""
     issued = trustme.CA().issue_cert("me.example")
