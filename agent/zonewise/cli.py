@@ -35,7 +35,9 @@ def main(argv: Sequence[str] | None = None, program: str = PROGRAM) -> int:
         status = _run(arguments, program)
         sys.stdout.flush()
     except CommandError as error:
-        sys.stderr.write(f"{PROGRAM}: error: {' '.join(str(error).split())}\n")
+        from zonewise_common.cli.terminal import printable
+
+        sys.stderr.write(f"{PROGRAM}: error: {printable(' '.join(str(error).split()))}\n")
         return _USAGE_ERROR
     except BrokenPipeError:
         _discard_output()

@@ -236,7 +236,7 @@ def test_dry_run_prints_what_kubectl_can_apply(
         (("queue", "--kubeconfig", "/none"), "the kubeconfig: there is no file /none"),
         (("queue", "--api-server", "http://127.0.0.1:1"), "is the server up, and the kubeconfig right?"),
         (("queue", "--server", "localhost"), "--server: 'localhost' is no URL, such as http://127.0.0.1:9821"),
-        (("queue", "--server", "http://[::1"), "--server: 'http://[::1': Invalid IPv6 URL"),
+        (("queue", "--server", "http://[::1"), "--server: 'http://[::1' is no URL"),
         (("queue", "--api-server", "http://[::1"), "http://[::1: Invalid IPv6 URL"),
         (("queue", "-o", "xml"), "invalid choice: 'xml'"),
         (("submit", "/none.sh"), "/none.sh: cannot be read: No such file or directory"),

@@ -126,7 +126,7 @@ def test_the_page_for_slurm_users_has_every_option() -> None:
 
 
 def test_the_page_for_slurm_users_names_variables_that_are_set() -> None:
-    request = JobRequest("a", "i", "q", 2, devices={GPU: 1})
+    request = JobRequest("a", "i", "q", 2, devices={GPU: 1}, gpus=1)
     array = JobRequest("a", "i", "q", array=parse_array("0-3"))
     texts = [str(job_objects(each, "#!/bin/sh\n")) for each in (request, array)]
     for name in re.findall(r"`(SLURM_[A-Z_]+|MASTER_ADDR)`", SLURM.read_text()):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from support.definitions import definition_of
 from support.extender import Caller, Extender, ExtenderCluster, build_nrt, build_pod, new_cluster, running_extender
 from support.ledger_kubelets import SHARED, SINGLE, Kubelet, node_kind, pod_shape
 from support.pod_groups import POD_GROUP_CRD, pod_group
@@ -30,22 +31,7 @@ ZONES = {zone: CpuSet.from_bits(bits) for zone, bits in KIND.cpus.zones}
 CRDS = "apiextensions.k8s.io/v1/customresourcedefinitions"
 GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/lab/podgroups"
 Json = dict[str, Any]
-BUDGETS: Json = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "poddisruptionbudgets.policy"},
-    "spec": {
-        "group": "policy",
-        "names": {"kind": "PodDisruptionBudget", "plural": "poddisruptionbudgets"},
-        "scope": "Namespaced",
-        "versions": [
-            {
-                "name": "v1", "served": True, "storage": True, "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}  # fmt: skip
+BUDGETS = definition_of("poddisruptionbudgets.policy", "PodDisruptionBudget", "v1", status=True)
 """The server in memory does not have this kind of its own."""
 
 

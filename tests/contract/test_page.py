@@ -107,6 +107,38 @@ def test_changes_are_seen_without_a_reload(window: Browser, cluster: PageCluster
     assert jobs - expected, "no job has ended"
 
 
+def test_only_changed_rows_are_built(window: Browser, url: str) -> None:
+    """Rows of jobs that have changed, and all once the time that they show is another."""
+    show(window, url, "#/jobs")
+    window.run("""
+        const [now, create] = [Date.now(), document.createElement.bind(document)];
+        let hours = 0, cells = 0;
+        Date.now = () => now + 3600000 * hours;
+        document.createElement = (tag) => { cells += tag === "td"; return create(tag); };
+        window.update = (later = 0) => {
+            [hours, cells] = [hours + later, 0];
+            zonewise.store.dispatchEvent(new CustomEvent("change", { detail: new Map([["workloads", new Set()]]) }));
+            return cells;
+        };
+        window.update();
+    """)
+    jobs, columns = window.run(
+        "return [zonewise.store.workloads.size, document.querySelectorAll('th[scope=col]').length]"
+    )
+    assert window.run("return window.update()") == 0
+    changed = """
+        const rows = zonewise.store.workloads;
+        const [key, row] = [...rows].at(-1);
+        rows.set(key, {...row, priority: 4321});
+        return [window.update(), document.querySelectorAll("tbody tr").length, document.querySelector("main").innerText]
+    """
+    cells, shown, main = window.run(changed)
+    assert (cells, shown) == (columns - 1, jobs)
+    assert "4321" in main
+    assert window.run("return window.update(1)") == jobs * (columns - 1)
+    assert "1 h" in text(window)
+
+
 def test_a_lost_connection_comes_back_by_itself(window: Browser, cluster: PageCluster) -> None:
     with reserved_port() as port:
         server = HttpServer(f"127.0.0.1:{port}", cluster.handler())

@@ -97,12 +97,6 @@ def test_devices_that_are_held_are_allocatable(client: PodResourcesClient) -> No
         assert all(known[some.resource, device] == some.zones for device in some.ids)
 
 
-def test_get_agrees_with_list(client: PodResourcesClient) -> None:
-    """Pod by pod; and a pod that is not there is none."""
-    assert [client.get(one.namespace, one.name) for one in client.list()] == list(client.list())
-    assert client.get("no-such-namespace", "no-such-pod") is None
-
-
 def test_as_many_calls_as_we_allow_ourselves(client: PodResourcesClient) -> None:
     """Our own limit keeps us below the kubelet's: none is refused."""
     pods = client.list()

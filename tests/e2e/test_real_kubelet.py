@@ -17,15 +17,14 @@ from support.e2e.pods import GPU, burstable, container, init, pod, sidecar
 from support.e2e.published import assert_true, observing
 from support.e2e.settings import Settings
 from support.e2e.truth import truth
+from support.kubelets import decode_pod_event
 from support.trees import GIB, Shape
 from zonewise.kubelet.config import parse_config
-from zonewise.kubelet.pods.watch import PodEvent, PodEventType, PodWatch
+from zonewise.kubelet.pods.watch import PodWatch
 from zonewise.usage.node_usage import KubeletNotReady
 from zonewise_common.k8s.cpuset import CpuSet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from support.e2e.node import Node, Object
     from support.e2e.published import Observer
     from zonewise.usage.types import Usage
@@ -298,35 +297,23 @@ def test_configuration() -> None:
 
 def test_events_of_pods() -> None:
     """The Pods API sends an event for every pod, and one once all present pods have been sent."""
-    events: queue.SimpleQueue[PodEvent] = queue.SimpleQueue()
+    events: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     with running_node(RESTRICTED._replace(gates={"PodsAPI": True})) as node:
         node.run(pod("before", container()))
         watch = PodWatch(str(node.kubelet.directory / "pods-api" / "pods-api.sock"), events.put)
         watch.start()
         try:
-            until_event(events, lambda event: event.type is PodEventType.ADDED and named(event) == "before-node-1")
-            until_event(events, lambda event: event.type is PodEventType.SYNCED)
+            until_event(events, ("ADDED", "before-node-1"))
+            until_event(events, ("INITIAL_SYNC_COMPLETE", ""))
             node.run(pod("after", container()))
-            until_event(events, lambda event: event.type is PodEventType.ADDED and named(event) == "after-node-1")
+            until_event(events, ("ADDED", "after-node-1"))
         finally:
             watch.stop()
 
 
-def named(event: PodEvent) -> str:
-    return event.pod.name if event.pod else ""
-
-
-def until_event(events: queue.SimpleQueue[PodEvent], condition: Callable[[PodEvent], bool]) -> None:
-    while not condition(events.get(timeout=DEADLINE)):
+def until_event(events: queue.SimpleQueue[bytes], expected: tuple[str, str]) -> None:
+    while decode_pod_event(events.get(timeout=DEADLINE)) != expected:
         pass
-
-
-def test_one_pod() -> None:
-    """Get tells of one pod, and of none where there is none."""
-    with running_node(RESTRICTED) as node, observing(node) as observer:
-        node.run(pod("a", container(cpu="2", memory="1Gi")))
-        assert observer.client.get("lab", "a-node-1") == observer.client.list()[0]
-        assert observer.client.get("lab", "b-node-1") is None
 
 
 def test_list_is_never_behind_the_files() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from support.api import MERGE
+from support.definitions import definition_of
 from support.live_cluster import KUEUE, NAMESPACE
 from support.waiting import eventually
 from zonewise_scheduler.quota.flavorassigner.tas_flavorassigner import PROVISIONING_REQUEST_CONTROLLER
@@ -62,46 +63,23 @@ _STATUS: Json = {
         "provisioningClassDetails": {"type": "object", "maxProperties": 64, "additionalProperties": _TEXT},
     },
 }
-CRD: Json = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {
-        "name": f"provisioningrequests.{GROUP}",
-        "annotations": {"api-approved.kubernetes.io": "https://github.com/kubernetes/autoscaler/pull/5848"},
-    },
-    "spec": {
-        "group": GROUP,
-        "scope": "Namespaced",
-        "names": {
-            "kind": "ProvisioningRequest",
-            "listKind": "ProvisioningRequestList",
-            "plural": "provisioningrequests",
-            "singular": "provisioningrequest",
-            "shortNames": ["provreq", "provreqs"],
+CRD = definition_of(
+    f"provisioningrequests.{GROUP}",
+    "ProvisioningRequest",
+    "v1",
+    {
+        "type": "object",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": _TEXT,
+            "kind": _TEXT,
+            "metadata": {"type": "object"},
+            "spec": _SPEC,
+            "status": _STATUS,
         },
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "required": ["spec"],
-                        "properties": {
-                            "apiVersion": _TEXT,
-                            "kind": _TEXT,
-                            "metadata": {"type": "object"},
-                            "spec": _SPEC,
-                            "status": _STATUS,
-                        },
-                    }
-                },
-            }
-        ],
     },
-}
+    status=True,
+)
 
 
 class Autoscaler:

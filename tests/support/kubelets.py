@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
+from zonewise.kubelet.pods.v1alpha1 import pods_pb2
 from zonewise.kubelet.types import (
     Allocatable,
     ClaimedDevice,
@@ -70,6 +71,12 @@ def pod(name: str, cpus: int = 0, *, memory: int = 0, gpus: int = 0, guaranteed:
     """A pod of one container."""
     container = ContainerSpec("main", 1000 * cpus, {"memory": memory} if memory else {}, {GPU: gpus} if gpus else {})
     return PodSpec("lab", name, (container,), f"uid-{name}", guaranteed, {"app": name})
+
+
+def decode_pod_event(event: bytes) -> tuple[str, str]:
+    """The type of a WatchPodsEvent, and the name of its pod."""
+    message = pods_pb2.WatchPodsEvent.FromString(event)
+    return pods_pb2.EventType.Name(message.type), pods_pb2.Pod.FromString(message.pod).metadata.name
 
 
 # --- random answers, in the order in which decoding gives them

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from support.definitions import definition_of
 from support.programs import find_program, missing_program
 from support.snapshots import PROJECT
 from support.waiting import eventually
@@ -138,16 +139,7 @@ def rights(made: list[Object], account: str = ACCOUNT) -> set[tuple[str, str, st
 
 def any_kind(group: str, version: str, kind: str, plural: str) -> str:
     """Return the definition of a namespaced kind that takes anything, for what others define, as one more document."""
-    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": anything}}
-    names = {"kind": kind, "plural": plural, "singular": kind.lower()}
-    definition = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
-        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [served]},
-    }
-    return f"---\n{yaml.safe_dump(definition)}"
+    return f"---\n{yaml.safe_dump(definition_of(f'{plural}.{group}', kind, version))}"
 
 
 def prometheus_kinds() -> str:

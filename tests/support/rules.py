@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from support.definitions import ANYTHING, definition_of
 from zonewise.rules.parsing import parse_features
 
 if TYPE_CHECKING:
@@ -62,29 +63,7 @@ def rule_object(*rules: Json, name: str = "rules", kind: str = "NodeFeatureRule"
 
 RULES = "/apis/nfd.k8s-sigs.io/v1alpha1/nodefeaturerules"
 GROUPS = "/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/default/nodefeaturegroups"
-CRD: Json = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {
-        "name": "nodefeaturerules.nfd.k8s-sigs.io",
-        "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
-    },
-    "spec": {
-        "group": "nfd.k8s-sigs.io",
-        "scope": "Cluster",
-        "names": {"kind": "NodeFeatureRule", "plural": "nodefeaturerules", "singular": "nodefeaturerule"},
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-                },
-            }
-        ],
-    },
-}
+CRD = definition_of("nodefeaturerules.nfd.k8s-sigs.io", "NodeFeatureRule", "v1alpha1", namespaced=False)
 """The kind without its schema."""
 _NODES: Json = {
     "type": "array",
@@ -92,30 +71,16 @@ _NODES: Json = {
     "x-kubernetes-list-type": "map",
     "x-kubernetes-list-map-keys": ["name"],
 }
-_ANY: Json = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-GROUP_CRD: Json = {
-    **CRD,
-    "metadata": {**CRD["metadata"], "name": "nodefeaturegroups.nfd.k8s-sigs.io"},
-    "spec": {
-        "group": "nfd.k8s-sigs.io",
-        "scope": "Namespaced",
-        "names": {"kind": "NodeFeatureGroup", "plural": "nodefeaturegroups", "singular": "nodefeaturegroup"},
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {"spec": _ANY, "status": {"type": "object", "properties": {"nodes": _NODES}}},
-                    }
-                },
-            }
-        ],
+GROUP_CRD = definition_of(
+    "nodefeaturegroups.nfd.k8s-sigs.io",
+    "NodeFeatureGroup",
+    "v1alpha1",
+    {
+        "type": "object",
+        "properties": {"spec": ANYTHING, "status": {"type": "object", "properties": {"nodes": _NODES}}},
     },
-}
+    status=True,
+)
 """The kind with the schema of its status."""
 
 

@@ -7,13 +7,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise.health.types import Severity
+from zonewise_common.cli.table import Column, make_table, render_table
+from zonewise_common.cli.terminal import Terminal, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from zonewise.health.types import Fault
 
-_COLUMNS = ("DEVICE", "STATE", "VERDICT", "RULE", "TIMES", "LAST")
+_COLUMNS = tuple(map(Column, ("DEVICE", "STATE", "VERDICT", "RULE", "TIMES", "LAST")))
 _INDENT = 12
 
 
@@ -38,7 +40,7 @@ def render_report(report: HealthReport, width: int) -> str:
     faults = sorted(report.faults, key=lambda fault: (-fault.sign.severity, -fault.last, fault.key))
     lines = [_headline(report)]
     if faults:
-        lines += ["", *_table(faults)]
+        lines += ["", render_table(make_table(_COLUMNS, map(_row, faults)), Terminal(width)).rstrip()]
     for fault in faults:
         lines += ["", f"{fault.sign.device} {fault.sign.rule}: {fault.sign.message}", *_details(fault, width)]
     if not report.baseline:
@@ -96,13 +98,6 @@ def _headline(report: HealthReport) -> str:
     return f"{'healthy' if report.is_healthy else 'faulty'}: {counts}"
 
 
-def _table(faults: Iterable[Fault]) -> Iterator[str]:
-    rows = [_COLUMNS, *(_row(fault) for fault in faults)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
-    for row in rows:
-        yield "  ".join(f"{text:{size}}" for text, size in zip(row, widths, strict=True)).rstrip()
-
-
 def _row(fault: Fault) -> tuple[str, ...]:
     sign = fault.sign
     state = sign.severity.name.lower() if fault.active else "suspected"
@@ -119,8 +114,7 @@ def _details(fault: Fault, width: int) -> Iterator[str]:
     ]  # fmt: skip
     for name, text in facts:
         if text:
-            printable = "".join(character if character.isprintable() else " " for character in text)
             yield from textwrap.wrap(
-                printable, max(width, 2 * _INDENT), initial_indent=f"  {name:{_INDENT - 2}}",
+                printable(text), max(width, 2 * _INDENT), initial_indent=f"  {name:{_INDENT - 2}}",
                 subsequent_indent=" " * _INDENT, break_long_words=False, break_on_hyphens=False,
             )  # fmt: skip

@@ -28,7 +28,7 @@ def render_details(title: str, details: Iterable[Detail], terminal: Terminal) ->
     """Return the title and the details that have a text. Control characters of texts are shown as others."""
     shown = [detail for detail in details if any(detail.texts)]
     margin = max((len(detail.label) for detail in shown), default=0) + 2
-    lines = [terminal.styled(title, "bold")]
+    lines = [terminal.styled(printable(title), "bold")]
     for detail in shown:
         parts = [part for text in detail.texts if text for part in _wrapped(printable(text), terminal, margin)]
         for i, part in enumerate(parts):

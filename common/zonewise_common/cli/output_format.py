@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise_common.cli.command import CommandError
 from zonewise_common.cli.table import render_table
-from zonewise_common.cli.terminal import COLOR_CHOICES
+from zonewise_common.cli.terminal import COLOR_CHOICES, printable
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -53,7 +53,7 @@ def render_listing(listing: Listing, output: str, terminal: Terminal) -> str:
     if output == NAME:
         return "".join(f"{name}\n" for name in listing.names)
     tables = [render_table(table, terminal, wide=output == WIDE) for table in listing.tables if table.rows]
-    notes = "".join(f"{note}\n" for note in listing.notes)
+    notes = "".join(f"{printable(note)}\n" for note in listing.notes)
     parts = [*(tables or [f"{listing.empty}\n"]), *([notes] if notes else [])]
     return "\n".join(parts)
 

@@ -125,9 +125,9 @@ def _load(path: str, context: str | None) -> Any:  # noqa: ANN401 -- the officia
 
 
 def _context_namespace(path: str, context: str | None) -> str:
-    contexts, current = _official("kubernetes.config").list_kube_config_contexts(path)
-    by_name = {entry["name"]: entry for entry in contexts}
-    return by_name.get(context, current)["context"].get("namespace") or "default"
+    official = _official("kubernetes.config.kube_config")
+    loader = official.KubeConfigLoader(official.KubeConfigMerger(path).config, active_context=context)
+    return loader.current_context["context"].get("namespace") or "default"
 
 
 def _official(module: str) -> ModuleType:

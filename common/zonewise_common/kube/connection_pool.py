@@ -206,7 +206,7 @@ class _Connection(HTTPConnection):
 
     def connect(self) -> None:
         # closed where a limit has passed or an option is refused; wrap_socket and detach take the descriptor over
-        with socket.create_connection((self.host, self.port), self.limit.remaining()) as plain:
+        with _connected_socket(self.host, self.port, self.limit) as plain:
             for option in _SOCKET_OPTIONS:
                 plain.setsockopt(*option)
             if self._tls is None:
@@ -237,6 +237,28 @@ class _Connection(HTTPConnection):
         poll = select.poll()
         poll.register(cast("_Socket", self.sock), select.POLLIN)
         return not poll.poll(0)
+
+
+def _connected_socket(host: str, port: int, limit: _Limit) -> socket.socket:
+    """Return a connection to the first address of a host that responds. Raises OSError.
+
+    Each address has an equal part of the time that is left (Go src/net/dial.go partialDeadline).
+    """
+    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    for left in range(len(addresses), 0, -1):
+        family, kind, protocol, _, address = addresses[-left]
+        remaining = limit.remaining()
+        plain = socket.socket(family, kind, protocol)
+        try:
+            plain.settimeout(None if remaining is None else remaining / left)
+            plain.connect(address)
+        except BaseException as error:
+            plain.close()
+            if left == 1 or not isinstance(error, OSError):
+                raise
+        else:
+            return plain
+    raise OSError(f"{host} has no address")
 
 
 def _tls_context(config: Config) -> ssl.SSLContext:

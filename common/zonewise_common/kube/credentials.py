@@ -86,15 +86,16 @@ class KubeconfigToken:
         self._lock = threading.Lock()
 
     def header(self, *, fresh: bool = False) -> str:
-        """Return the value of Authorization; the official client renews it when it expires."""
+        """Return the value of Authorization, "" for none; the official client renews it when it expires."""
         with self._lock:
             if fresh:
                 self._loaded = self._load()
             setting: dict[str, Any] = self._loaded.auth_settings().get("BearerToken", {})
-            return str(setting.get("value") or "")
+            value = str(setting.get("value") or "")
+            return value and checked_token(value)
 
     def __repr__(self) -> str:
-        return "LoadedToken(...)"
+        return "KubeconfigToken(...)"
 
 
 def checked_token(token: str) -> str:

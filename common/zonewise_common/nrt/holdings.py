@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.k8s.cpuset import CpuSet
-from zonewise_common.k8s.quantity import format_binary_quantity, parse_value
+from zonewise_common.k8s.quantity import format_binary_quantity, quantity_value
 from zonewise_common.nrt.attributes import read_zones, write_shared_resource
 from zonewise_common.nrt.podfingerprint import pod_hash
 
@@ -107,4 +107,4 @@ def _read_amount(part: str, zone: int) -> tuple[str, int, int]:
     if not separator or not resource:
         raise ValueError(f"not an amount of a resource: {part[:80]!r}")
     single = 0 if zone == NODE else 1 << zone
-    return resource, read_zones(zones, "+") if zones else single, parse_value(amount)
+    return resource, read_zones(zones, "+") if zones else single, quantity_value(amount)

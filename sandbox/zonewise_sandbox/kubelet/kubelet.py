@@ -16,7 +16,7 @@ from zonewise_sandbox.kubelet.allocation import DoesNotFit
 from zonewise_sandbox.kubelet.checkpoint_files import write_cpu_state, write_device_checkpoint, write_memory_state
 from zonewise_sandbox.kubelet.container_manager import ContainerManager
 from zonewise_sandbox.kubelet.grpc_server import Broadcast, Calls, Faults, serve
-from zonewise_sandbox.kubelet.podresources_messages import encode_allocatable, encode_event, encode_list, encode_pod
+from zonewise_sandbox.kubelet.podresources_messages import encode_allocatable, encode_event, encode_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -100,7 +100,6 @@ class SimulatedKubelet:
             methods = {
                 "List": calls.unary("List", self._list),
                 "GetAllocatableResources": calls.unary("GetAllocatableResources", self._get_allocatable),
-                "Get": calls.unary("Get", self._get),
             }
             self._servers.append(serve(self.socket, PODRESOURCES_SERVICE, methods))
             if self._pods_api:
@@ -215,14 +214,6 @@ class SimulatedKubelet:
             return encode_allocatable(Allocatable())
         with self._lock:
             return encode_allocatable(self._managers.allocatable())
-
-    def _get(self, request: bytes, _number: int) -> Message:
-        query = pb.GetPodResourcesRequest.FromString(request)
-        with self._lock:
-            for pod in self._managers.pod_resources():
-                if (pod.namespace, pod.name) == (query.pod_namespace, query.pod_name):
-                    return pb.GetPodResourcesResponse(pod_resources=encode_pod(pod))
-        raise LookupError(f"pod {query.pod_name} in namespace {query.pod_namespace} not found")
 
     def _first_events(self) -> list[bytes]:
         with self._lock:

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 def encode_list(pods: Iterable[PodResources]) -> pb.ListPodResourcesResponse:
     """Return the response to List."""
-    return pb.ListPodResourcesResponse(pod_resources=map(encode_pod, pods))
-
-
-def encode_pod(pod: PodResources) -> pb.PodResources:
-    """Return one pod of the response to List, or to Get."""
-    return pb.PodResources(name=pod.name, namespace=pod.namespace, containers=map(_container, pod.containers))
+    return pb.ListPodResourcesResponse(
+        pod_resources=(
+            pb.PodResources(name=pod.name, namespace=pod.namespace, containers=map(_container, pod.containers))
+            for pod in pods
+        )
+    )
 
 
 def encode_allocatable(allocatable: Allocatable) -> pb.AllocatableResourcesResponse:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from zonewise_common.cli.terminal import printable
 from zonewise_scheduler.client.session import add_cluster_arguments, open_session
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ def act_on_jobs(arguments: Namespace, act: Callable[[NamedJobs, str], ActionResu
         for name in arguments.jobs:
             result = act(jobs, name)
             if result.done:
-                sys.stdout.write(f"{result.name if arguments.output == 'name' else result.message}\n")
+                sys.stdout.write(f"{printable(result.name if arguments.output == 'name' else result.message)}\n")
             else:
-                sys.stderr.write(f"zonewise: {result.message}\n")
+                sys.stderr.write(f"zonewise: {printable(result.message)}\n")
                 status = _NOT_DONE
     return status

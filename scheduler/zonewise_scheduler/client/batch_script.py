@@ -30,7 +30,11 @@ def read_script(content: str, path: str) -> BatchScript:
         raise CommandError(f"{path}: line 1: a script begins with #! and its interpreter, such as #!/bin/bash")
     if "\0" in content:
         raise CommandError(f"{path}: is no script: it has a zero byte")
-    if len(content.encode()) > MAX_BYTES:
+    try:
+        size = len(content.encode())
+    except UnicodeEncodeError:  # standard input in a locale without UTF-8 (PEP 383)
+        raise CommandError(f"{path}: is no text: it has bytes that are no UTF-8") from None
+    if size > MAX_BYTES:
         raise CommandError(f"{path}: has more than {MAX_BYTES} bytes, which no ConfigMap holds: put it into the image")
     words: list[str] = []
     lines: list[int] = []

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zonewise_common.cli.details import render_details
 from zonewise_common.cli.output_format import JSON, NAME, WIDE, YAML, render_document
 from zonewise_common.cli.table import render_table
+from zonewise_common.cli.terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,5 +37,5 @@ def render_description(description: Description, output: str, terminal: Terminal
         return f"{description.name}\n"
     parts = [render_details(description.title, description.details, terminal)]
     parts += [render_table(table, terminal, wide=output == WIDE) for table in description.tables if table.rows]
-    parts += ["".join(f"{note}\n" for note in description.notes)] if description.notes else []
+    parts += ["".join(f"{printable(note)}\n" for note in description.notes)] if description.notes else []
     return "\n".join(parts)

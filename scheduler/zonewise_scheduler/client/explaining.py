@@ -47,9 +47,9 @@ _NODE_KINDS = frozenset({"node", "nodes", "no"})
 def explain(session: Session, reference: str) -> Description | None:
     """Return what there is to say about a job, pod or node; None: nothing has this name. Raises KubeError."""
     kind, _, name = reference.rpartition("/")
-    if kind in _POD_KINDS:
+    if kind.lower() in _POD_KINDS:
         return _pod(session, name)
-    if kind in _NODE_KINDS:
+    if kind.lower() in _NODE_KINDS:
         return _node(session, name)
     job = NamedJobs(session).find(reference)
     if job is not None:

@@ -76,7 +76,7 @@ def release(jobs: NamedJobs, reference: str, *, dry_run: bool = False) -> Action
 
 
 def owner_resource(job: JobFacts) -> Resource:
-    """Return the kind of a job. Each kind that is queued has the plural of its lower-case name."""
+    """Return the kind of a job, with the usual plural. A kind of the setting `jobKinds` may have another one."""
     group, _, version = job.api_version.rpartition("/")
     return Resource(group, version, f"{job.kind.lower()}s", job.kind, namespaced=True)
 
@@ -115,9 +115,18 @@ def _cancelled(session: Session, job: JobFacts, *, dry_run: bool) -> ActionResul
     if not dry_run:
         try:
             _delete(session, job)
-        except (NotFound, Conflict):
-            return ActionResult(False, f"{job.display_name} does not exist any more", job.resource_name)
+        except (NotFound, Conflict) as error:
+            return ActionResult(False, _not_deleted(job, error), job.resource_name)
     return ActionResult(True, f"{job.display_name} is cancelled{_dry(dry_run)}", job.resource_name)
+
+
+def _not_deleted(job: JobFacts, error: NotFound | Conflict) -> str:
+    """Return why a job is not deleted; the details of a 404 name the object unless the path itself is unknown."""
+    if isinstance(error, Conflict) or error.details.get("name"):
+        return f"{job.display_name} does not exist any more"
+    group, _, version = job.api_version.rpartition("/")
+    kind = f"{job.kind.lower()}.{version}.{group}"
+    return f"{job.display_name} cannot be deleted here: `kubectl delete {kind} -n {job.namespace} {job.name}` does"
 
 
 def _finished(job: JobFacts) -> ActionResult:

@@ -119,8 +119,8 @@ def _template(request: JobRequest) -> Json:
     container: Json = {
         "name": "main",
         "image": request.image,
-        "command": [f"{MOUNT}/start", *request.arguments],
-        "env": [{"name": name, "value": value} for name, value in _variables(request)],
+        "command": [f"{MOUNT}/start", *map(_literal, request.arguments)],
+        "env": [{"name": name, "value": _literal(value)} for name, value in _variables(request)],
         "resources": {"requests": requests, "limits": dict(requests)},
         "volumeMounts": mounts,
     }
@@ -139,6 +139,11 @@ def _template(request: JobRequest) -> Json:
     return template
 
 
+def _literal(text: str) -> str:
+    """Return what a kubelet makes this text of (third_party/forked/golang/expansion/expand.go, Expand)."""
+    return text.replace("$", "$$")
+
+
 def pod_requests(request: JobRequest) -> dict[str, str]:
     """Return the quantities that each pod requests, by resource."""
     requests = {"cpu": str(request.cpus)}
@@ -155,9 +160,8 @@ def _variables(request: JobRequest) -> Iterator[tuple[str, str]]:
     yield "SLURM_JOB_NAME", request.name
     yield "SLURM_CPUS_PER_TASK", str(request.cpus // request.tasks_per_pod)
     yield "SLURM_JOB_NUM_NODES", str(request.pods)
-    gpus = sum(number for name, number in request.devices.items() if name.endswith("gpu"))
-    if gpus:
-        yield "SLURM_GPUS_ON_NODE", str(gpus)
+    if request.gpus:
+        yield "SLURM_GPUS_ON_NODE", str(request.gpus)
     if request.pods > 1:
         yield "SLURM_JOB_NODELIST", ",".join(hosts(request))
         yield "MASTER_ADDR", hosts(request)[0]

@@ -54,6 +54,8 @@ class JobRequest(NamedTuple):
     """PersistentVolumeClaims with the paths where they are mounted."""
     arguments: tuple[str, ...] = ()
     """Of the script."""
+    gpus: int = 0
+    """Of each pod; they are among the devices."""
 
 
 def job_request(options: Namespace, script_path: str, environ: Mapping[str, str]) -> JobRequest:
@@ -93,6 +95,7 @@ def job_request(options: Namespace, script_path: str, environ: Mapping[str, str]
         options.topology,
         tuple(_volume(text) for text in options.pvc),
         tuple(options.arguments),
+        gpus,
     )
 
 

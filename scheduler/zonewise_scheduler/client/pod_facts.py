@@ -101,7 +101,7 @@ def pod_totals(spec: FieldReader) -> dict[str, int]:
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
     for container in spec.children("initContainers"):
-        amounts = container.child("resources").amounts("requests", resource_value)
+        amounts = _container_requests(container)
         if container.text("restartPolicy") == "Always":
             _add(sidecars, amounts)
         else:
@@ -109,11 +109,17 @@ def pod_totals(spec: FieldReader) -> dict[str, int]:
                 peak[name] = max(peak.get(name, 0), sidecars.get(name, 0) + amount)
     _add(running, sidecars)
     for container in spec.children("containers"):
-        _add(running, container.child("resources").amounts("requests", resource_value))
+        _add(running, _container_requests(container))
     totals = {name: max(running.get(name, 0), peak.get(name, 0)) for name in running | peak}
     totals |= spec.child("resources").amounts("requests", resource_value)
     _add(totals, spec.amounts("overhead", resource_value))
     return totals
+
+
+def _container_requests(container: FieldReader) -> dict[str, int]:
+    """Return amounts by resource. A limit without a request is one (pkg/apis/core/v1/defaults.go SetDefaults_Pod)."""
+    resources = container.child("resources")
+    return {**resources.amounts("limits", resource_value), **resources.amounts("requests", resource_value)}
 
 
 def _add(totals: dict[str, int], amounts: Mapping[str, int]) -> None:

@@ -24,6 +24,7 @@ from zonewise_common.cli.command import CommandError
 from zonewise_common.kube.config import Config
 from zonewise_common.kube.errors import (
     ApiError,
+    ConfigError,
     Forbidden,
     KubeError,
     NotFound,
@@ -84,13 +85,12 @@ class ReadApi:
         """Return the read API at a URL. Raises CommandError for a text that is none."""
         try:
             parts = urlsplit(url)
-        except ValueError as error:
-            raise CommandError(f"--server: {url!r}: {error}") from error
-        if parts.scheme not in {"http", "https"} or not parts.netloc:
-            raise CommandError(f"--server: {url!r} is no URL, such as http://127.0.0.1:9821")
+            transport = _transport(Config.from_url(url, token or None))
+        except (ValueError, ConfigError) as error:
+            raise CommandError(f"--server: {url!r} is no URL, such as http://127.0.0.1:9821") from error
         if token and parts.scheme == "http" and parts.hostname != "localhost" and not is_loopback(parts.hostname or ""):
             raise CommandError(f"--server: {url!r}: a token is sent over https alone, or to this machine")
-        return cls(_transport(Config.from_url(url, token or None)))
+        return cls(transport)
 
     def close(self) -> None:
         """Close the idle connections."""

@@ -99,8 +99,6 @@ def add_cluster_arguments(
     if namespaced:
         add(*(["-n"] if short_namespace else []), "--namespace", metavar="NAME", default="", help="default: that of "
             "the kubeconfig's context")  # fmt: skip
-    else:
-        parser.set_defaults(namespace="")
     if all_namespaces:
         add("-A", "--all-namespaces", action="store_true", help="look at all namespaces")
     add("--kubeconfig", metavar="FILE", default="", help="default: $KUBECONFIG, ~/.kube/config, or in a pod its own "
@@ -124,7 +122,7 @@ def open_session(arguments: Namespace, environ: Mapping[str, str] | None = None)
     try:
         config = _config(arguments, environ)
         with contextlib.closing(Client(config, timeout=_TIMEOUT)) as client:
-            namespace = arguments.namespace or config.namespace
+            namespace = getattr(arguments, "namespace", "") or config.namespace
             with contextlib.closing(_read_api(arguments, config, environ)) as read_api:
                 yield Session(client, read_api, namespace, getattr(arguments, "all_namespaces", False))
     except KubeError as error:
@@ -140,7 +138,7 @@ def _config(arguments: Namespace, environ: Mapping[str, str]) -> Config:
     path = arguments.kubeconfig or default_kubeconfig(environ)
     if not (arguments.kubeconfig or environ.get("KUBECONFIG") or Path(path).is_file()):
         if environ.get("KUBERNETES_SERVICE_HOST"):
-            return Config.in_cluster()
+            return Config.in_cluster(environ=environ)
         raise CommandError(f"no cluster: there is no {path}; name a kubeconfig by --kubeconfig or $KUBECONFIG")
     try:
         return Config.from_kubeconfig(path, arguments.context or None)

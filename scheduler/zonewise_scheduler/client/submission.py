@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from zonewise_common.cli.command import CommandError
-from zonewise_common.kube.errors import AlreadyExists, KubeError
+from zonewise_common.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from zonewise_common.kube.resources import CONFIG_MAPS, JOBS, LOCAL_QUEUES, Resource
 from zonewise_scheduler.client.job_objects import job_objects
 from zonewise_scheduler.client.job_request import MAX_NAME
@@ -59,13 +59,22 @@ def _create(session: Session, objects: list[Json]) -> list[Json]:
             session.client.create(_RESOURCES[obj["kind"]], _owned(obj, job), namespace=session.namespace)
             for obj in others
         ]
-    except KubeError:
-        metadata = job["metadata"]
-        session.client.delete(
-            JOBS, metadata["name"], namespace=session.namespace, uid=metadata["uid"], propagation="Background"
-        )
+    except BaseException:  # an interrupt, too
+        _delete_again(session, job)
         raise
     return [*created, job]
+
+
+def _delete_again(session: Session, job: Json) -> None:
+    """Delete a Job that lacks other objects. Raises CommandError where that is impossible."""
+    metadata = job["metadata"]
+    name = metadata["name"]
+    try:
+        session.client.delete(JOBS, name, namespace=session.namespace, uid=metadata["uid"], propagation="Background")
+    except (NotFound, Conflict):
+        return  # it is gone already
+    except KubeError as error:
+        raise CommandError(f"Job {name} is incomplete: {error}; `zonewise cancel {name}` removes it") from error
 
 
 def _check_dependencies(session: Session, request: JobRequest, note: Callable[[str], object]) -> None:

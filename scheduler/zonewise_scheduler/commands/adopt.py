@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 from zonewise_common.cli.command import Command, CommandError, require_extra
+from zonewise_scheduler.client.session import add_cluster_arguments, open_session
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -35,49 +34,32 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--force", action="store_true", help="adopt in spite of the obstacles that are printed: jobs may be stopped")
     add("--config", metavar="FILE", default="", help="the settings of the controller: jobs of its `jobKinds` are "
         "handed over too (default: none)")  # fmt: skip
-    add("--kubeconfig", metavar="FILE", default="", help="default: $KUBECONFIG, ~/.kube/config, or in a pod its own "
-        "service account")  # fmt: skip
-    add("--api-server", metavar="URL", default="", help="reach the API server there, without credentials")
     add("--namespace", metavar="NAME", default="zonewise", help="the controller's namespace (default: zonewise)")
     add("--kueue-lease", metavar="NAMESPACE/NAME", default="", help="the Lease of Kueue's leader election (default: "
         "kueue-system/c1f6bfd2.kueue.x-k8s.io)")  # fmt: skip
+    add_cluster_arguments(parser, namespaced=False, all_namespaces=False, read_api=False)
 
 
 def run(arguments: Namespace) -> int:
     """Print what changes, and change it. Raises CommandError."""
     with require_extra("scheduler"):
-        from zonewise_common.kube.errors import KubeError
-        from zonewise_common.service.api_client import open_client
         from zonewise_common.service.options import SettingsError
         from zonewise_scheduler.controller.kueue.handover import Handover, HandoverError
     options = _options(arguments)
     try:
         adapters = _adapters(arguments.config)
-        with closing(open_client(arguments.api_server, _kubeconfig(arguments))) as client:
-            handover = Handover(client, adapters, options, time.sleep)
+        with open_session(arguments) as session:
+            handover = Handover(session.client, adapters, options, time.sleep)
             handover.read()
             return _give_back(handover, arguments) if arguments.back else _adopt(handover, arguments)
     except SettingsError as error:
         raise CommandError(str(error)) from error
-    except KubeError as error:
-        raise CommandError(f"the API server: {error}") from error
     except HandoverError as error:
         sys.stderr.write(f"zonewise: {error}\n")
         return _NOT_DONE
 
 
 COMMAND = Command("take the queues of a stopped Kueue over, or give them back", add_arguments, run)
-
-
-def _kubeconfig(arguments: Namespace) -> str:
-    """Return the kubeconfig that kubectl would read; "": none, so that the service account of the pod counts."""
-    if arguments.api_server or arguments.kubeconfig:
-        return str(arguments.kubeconfig)
-    from zonewise_common.kube.config import default_kubeconfig
-
-    path = default_kubeconfig(os.environ)
-    is_in_pod = "KUBERNETES_SERVICE_HOST" in os.environ
-    return path if os.environ.get("KUBECONFIG") or (os.path.isfile(path) and not is_in_pod) else ""
 
 
 def _options(arguments: Namespace) -> HandoverOptions:

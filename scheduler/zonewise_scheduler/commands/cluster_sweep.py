@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -13,10 +12,9 @@ import yaml
 from zonewise_common import __version__
 from zonewise_common.cli.command import CommandError
 from zonewise_common.cli.output import STANDARD_OUTPUT, write
-from zonewise_common.kube.errors import KubeError, NotFound
+from zonewise_common.kube.errors import NotFound
 from zonewise_common.kube.resources import CONFIG_MAPS, JOBS, PODS
-from zonewise_common.service.api_client import open_client
-from zonewise_common.service.options import SettingsError
+from zonewise_scheduler.client.session import open_session
 from zonewise_scheduler.commands.part_arguments import input_files, part_arguments
 from zonewise_scheduler.commands.sweep import RunProgress, prepare_sweep, simulate_run, write_sweep
 from zonewise_scheduler.simulator.sweep.indexed_job import INDEX_VARIABLE, SWEEP_LABEL, SweepJob
@@ -45,16 +43,11 @@ def run_cluster_sweep(arguments: Namespace) -> None:
         write(yaml.safe_dump_all(objects, sort_keys=False, width=10_000), STANDARD_OUTPUT)
     if arguments.on_cluster != "apply" and not arguments.gather:
         return
-    try:
-        with closing(open_client(arguments.api_server, arguments.kubeconfig)) as client:
-            if arguments.on_cluster == "apply":
-                _apply(client, job)
-            if arguments.gather:
-                write_sweep(arguments, sweep, _gather(client, job, sweep.runs, RunProgress(arguments, sweep.runs)))
-    except SettingsError as error:
-        raise CommandError(str(error)) from error
-    except KubeError as error:
-        raise CommandError(f"the API server: {error}") from error
+    with open_session(arguments) as session:
+        if arguments.on_cluster == "apply":
+            _apply(session.client, job)
+        if arguments.gather:
+            write_sweep(arguments, sweep, _gather(session.client, job, sweep.runs, RunProgress(arguments, sweep.runs)))
 
 
 def run_part(arguments: Namespace) -> None:

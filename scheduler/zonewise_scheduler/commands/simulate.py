@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from zonewise_common.cli.command import Command, CommandError, require_extra
 from zonewise_common.cli.output import STANDARD_OUTPUT
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
+from zonewise_scheduler.client.session import add_cluster_arguments
 from zonewise_scheduler.commands.arguments import (
     advised_setting,
     count,
@@ -54,8 +55,7 @@ EXAMPLES = {
     "jobs.yaml --nodes 64x48 --advise nodes --goal 'p95 wait <= 1h'": "the fewest nodes at which 95 % of the jobs "
     "start within an hour",
     "hpc --nodes 64x64 --compare easy,greedy --repeat 20 --jobs-parallel": "means of 20 draws, on all cores",
-    "hpc --nodes 64x64 --repeat 20 --on-cluster apply --gather --kubeconfig ~/.kube/config": "the same as a Job of a "
-    "cluster: 20 pods",
+    "hpc --nodes 64x64 --repeat 20 --on-cluster apply --gather": "the same as a Job of a cluster: 20 pods",
     "- --nodes nodes.yaml --forecast 1": "objects of a cluster, piped in from `kubectl get ... -A -o yaml`",
 }
 _INTERRUPTED = 130
@@ -112,11 +112,9 @@ def _add_cluster_sweep(parser: ArgumentParser) -> None:
     add("--inputs", metavar="DIRECTORY", help="of the image, with the files of TRACE and --nodes (default: a "
         "ConfigMap, for files of up to 1 MiB)")  # fmt: skip
     add("--namespace", metavar="NAME", default="default", help="of the Job (default: default)")
-    add("--kubeconfig", metavar="FILE", default="", help="reach the API server as this kubeconfig says (default: as a "
-        "pod of the cluster)")  # fmt: skip
-    add("--api-server", metavar="URL", default="", help="reach the API server there, without credentials")
     add("--part", metavar="FILE", help="in a pod: simulate only the run of JOB_COMPLETION_INDEX, and write its result "
         "to FILE")  # fmt: skip
+    add_cluster_arguments(parser, namespaced=False, all_namespaces=False, read_api=False)
 
 
 def _add_advice(parser: ArgumentParser) -> None:

@@ -161,8 +161,8 @@ class ExtenderCache:
     def burst_delay(self, pod: PendingPod) -> float:
         """Return for how many seconds the filter call of a pod should wait for the rest of the pod's burst.
 
-        Pods of a burst are packed better when all of them are known. Where many nodes may admit the waiting pods there
-        is no plan, and no delay.
+        Pods of a burst are packed better when all of them are known. There is no delay where many nodes, or none, may
+        admit this pod, or where many may admit the waiting pods.
         """
         if not self._direct_binding:
             return 0.0
@@ -173,8 +173,7 @@ class ExtenderCache:
             return 0.0
         with self._judging:
             self._placer.refresh()
-            plan = self._units.waiting_plan(now)
-        return 0.0 if plan is None else delay
+            return delay if self._units.may_have_plan(pod.shape, now) else 0.0
 
     def place_waiting(self) -> PassResult:
         """Assume the waiting pods that fit, each on the node where it is to be bound: one scheduling pass."""

@@ -84,7 +84,7 @@ def _add_number(parser: ArgumentParser) -> None:
 
 def _number_groups(arguments: Namespace) -> int:
     if arguments.number < 0:
-        raise CommandError("no negative\nnumbers")
+        raise CommandError("no negative\nnumbers\x1b[2J")
     return arguments.number
 
 
@@ -110,7 +110,7 @@ def test_a_command_by_entry_point(outside: list[EntryPoint], capsys: pytest.Capt
     """A command of another package runs as ours do, and is in the overview."""
     outside.append(EntryPoint("number", "outside_package:FROM_OUTSIDE", ENTRY_POINTS))
     assert cli.main(["number", "7"]) == 7
-    assert "no negative numbers" in run_rejected(capsys, "number", "--", "-7")
+    assert "no negative numbers^[[2J" in run_rejected(capsys, "number", "--", "-7")
     assert "invalid int value: 'x'; see `zonewise number --help`" in run_rejected(capsys, "number", "x")
     assert "  number      end with a number\n" in run(capsys)
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import grpc
 
 from zonewise.kubelet.channel import kubelet_error, open_channel
-from zonewise.kubelet.errors import BadResponse, KubeletTimeout, KubeletUnavailable, Throttled
-from zonewise.kubelet.podresources.responses import decode_allocatable, decode_get, decode_list
+from zonewise.kubelet.errors import KubeletTimeout, KubeletUnavailable, Throttled
+from zonewise.kubelet.podresources.responses import decode_allocatable, decode_list
 from zonewise.kubelet.podresources.v1 import podresources_pb2 as pb
 from zonewise_common.token_bucket import TokenBucket
 
@@ -71,7 +71,7 @@ class PodResourcesClient:
         self._bucket = TokenBucket(RATE, BURST, clock)
         self._problems: dict[str, tuple[str, ...]] = {}
         self._channel = open_channel(socket_path)
-        self._methods = {name: self._method(name) for name in ("List", "GetAllocatableResources", "Get")}
+        self._methods = {name: self._method(name) for name in ("List", "GetAllocatableResources")}
 
     def list(self) -> tuple[PodResources, ...]:
         """Return the active pods by namespace and name, including pods without exclusive resources."""
@@ -85,19 +85,6 @@ class PodResourcesClient:
         allocatable, problems = decode_allocatable(response)
         self._keep_problems("GetAllocatableResources", problems)
         return allocatable
-
-    def get(self, namespace: str, name: str) -> PodResources | None:
-        """Return one active pod; None where there is none."""
-        request = pb.GetPodResourcesRequest(pod_namespace=namespace, pod_name=name)
-        try:
-            pods, problems = decode_get(self._call("Get", request.SerializeToString()))
-        except BadResponse as error:
-            if isinstance(error.__cause__, grpc.RpcError) and _is_not_found(error.__cause__):
-                return None
-            raise
-        for problem in problems:
-            log.warning("Get on %s: %s", self._socket, problem)
-        return pods[0] if pods else None
 
     def socket_identity(self) -> SocketIdentity | None:
         """Return which socket there is; None where there is none. A kubelet makes another one at its start."""
@@ -161,15 +148,3 @@ class PodResourcesClient:
 
     def _keep_problems(self, name: str, problems: tuple[str, ...]) -> None:
         self._problems[name] = tuple(f"{name} on {self._socket}: {problem}" for problem in problems)
-
-
-def _is_not_found(error: grpc.RpcError) -> bool:
-    """Return whether Get responded that there is no such pod.
-
-    The kubelet returns a bare Go error, which gRPC sends as UNKNOWN (pkg/kubelet/apis/podresources/server_v1.go);
-    NOT_FOUND would be the right code.
-    """
-    code = error.code()
-    return code is grpc.StatusCode.NOT_FOUND or (
-        code is grpc.StatusCode.UNKNOWN and (error.details() or "").endswith("not found")
-    )

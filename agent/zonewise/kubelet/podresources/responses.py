@@ -64,14 +64,6 @@ def decode_list(response: bytes) -> ListResponse:
     return ListResponse(tuple(sorted(pods, key=lambda pod: pod[:2])), tuple(problems))
 
 
-def decode_get(response: bytes) -> ListResponse:
-    """Decode a GetPodResourcesResponse, as a list of one pod or none; raise BadResponse where the bytes are none."""
-    message = _parse(pb.GetPodResourcesResponse, response)
-    problems: list[str] = []
-    pods = (_pod(message.pod_resources, problems),) if message.HasField("pod_resources") else ()
-    return ListResponse(pods, tuple(problems))
-
-
 def decode_allocatable(response: bytes) -> AllocatableResponse:
     """Decode an AllocatableResourcesResponse; raise BadResponse where the bytes are none."""
     message = _parse(pb.AllocatableResourcesResponse, response)

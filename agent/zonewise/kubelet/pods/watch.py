@@ -7,14 +7,12 @@ now is a good time.
 
 from __future__ import annotations
 
-import enum
 import logging
 import os
 import threading
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import grpc
-from google.protobuf.message import DecodeError
 
 from zonewise.kubelet.channel import kubelet_error, open_channel
 from zonewise.kubelet.pods.v1alpha1 import pods_pb2 as pb
@@ -33,47 +31,18 @@ LONGEST_PAUSE = 300.0
 configuration, which is rare, and the node is scanned periodically anyway."""
 
 
-class PodEventType(enum.Enum):
-    """Kinds of changes of a pod."""
-
-    ADDED = pb.ADDED
-    MODIFIED = pb.MODIFIED
-    DELETED = pb.DELETED
-    SYNCED = pb.INITIAL_SYNC_COMPLETE
-    """No change: all existing pods have been sent."""
-
-
-class WatchedPod(NamedTuple):
-    """The pod of an event; DELETED ones have no labels and no phase."""
-
-    namespace: str
-    name: str
-    uid: str
-    labels: dict[str, str]
-    phase: str
-    """"Pending", "Running", "Succeeded", "Failed", or empty where unknown."""
-
-
-class PodEvent(NamedTuple):
-    """One event of the stream."""
-
-    type: PodEventType
-    pod: WatchedPod | None
-    """None in SYNCED."""
-
-
 class PodWatch:
     """A thread that passes each event to a callback, reconnects, and retries while the API is absent."""
 
     def __init__(
         self,
         socket_path: str,
-        on_event: Callable[[PodEvent], None],
+        on_event: Callable[[bytes], object],
         *,
         first_pause: float = FIRST_PAUSE,
         longest_pause: float = LONGEST_PAUSE,
     ) -> None:
-        """Set the callback, which is called in the watch's own thread. Nothing happens before start()."""
+        """Set the callback, which gets a WatchPodsEvent in the watch's own thread. Nothing happens before start()."""
         self._socket = socket_path
         self._on_event = on_event
         self._first_pause = first_pause
@@ -119,11 +88,11 @@ class PodWatch:
         count = 0
         with open_channel(self._socket) as channel:
             try:
-                for response in self._open(channel):
+                for event in self._open(channel):
                     if self._stopped.is_set():
                         break
                     count += 1
-                    self._deliver(response)
+                    self._on_event(event)
             except grpc.RpcError as error:
                 if not self._stopped.is_set():
                     reason = kubelet_error(error, f"WatchPods on {self._socket}")
@@ -144,24 +113,3 @@ class PodWatch:
             if self._stopped.is_set():  # stop() came before there was a stream to cancel
                 stream.cancel()
             return stream
-
-    def _deliver(self, response: bytes) -> None:
-        try:
-            event = decode_event(response)
-        except (DecodeError, ValueError) as error:
-            log.warning("WatchPods on %s: an event of %d bytes is left out: %s", self._socket, len(response), error)
-            return
-        self._on_event(event)
-
-
-def decode_event(response: bytes) -> PodEvent:
-    """Decode a WatchPodsEvent; raise DecodeError where the bytes are none, ValueError for an unknown type."""
-    message = pb.WatchPodsEvent.FromString(response)
-    kind = PodEventType(message.type)
-    if kind is PodEventType.SYNCED:
-        return PodEvent(kind, None)
-    pod = pb.Pod.FromString(message.pod)
-    metadata = pod.metadata
-    return PodEvent(
-        kind, WatchedPod(metadata.namespace, metadata.name, metadata.uid, dict(metadata.labels), pod.status.phase)
-    )

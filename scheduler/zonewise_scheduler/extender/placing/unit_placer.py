@@ -10,13 +10,14 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.extender.placing.joint_plan import JointPlan, JointPlanner, Slot, kind_of
+from zonewise_scheduler.extender.placing.joint_plan import MAX_NODES, JointPlan, JointPlanner, Slot, kind_of
 from zonewise_scheduler.extender.placing.placer import NodesWithout, PodPlacement
 from zonewise_scheduler.extender.tables.judging_budget import JudgingBudget
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from zonewise_scheduler.admission.pod import PodShape
     from zonewise_scheduler.extender.placing.gang_scheduler import GangScheduler
     from zonewise_scheduler.extender.placing.joint_plan import PodKind
     from zonewise_scheduler.extender.placing.placer import Placer
@@ -121,6 +122,11 @@ class UnitPlacer:
         """Return the plan for all waiting pods; None where scores decide."""
         units, _, fresh = self._waiting(now)
         return self._plan([unit for unit in units if self._is_packable(unit)], fresh, now)
+
+    def may_have_plan(self, shape: PodShape, now: float) -> bool:
+        """Tell whether a plan may place a pod; it may be one that is not observed yet, and so is in no plan."""
+        nodes = self._placer.table.possible_nodes(shape, MAX_NODES + 1)
+        return 0 < len(nodes) <= MAX_NODES and self.waiting_plan(now) is not None
 
     def reserved_nodes(self, waiting: WaitingPod, plan: JointPlan) -> frozenset[str]:
         """Return the nodes that a plan withholds from a pod that has no slot in it."""

@@ -35,7 +35,6 @@ export class ClusterView {
     this.map = h("div", { class: "map card" }, this.canvas);
     this.legend = h("ul", { class: "legend" });
     this.panel = h("aside", { class: "card panel", "aria-label": "Selected node", "aria-live": "polite" });
-    this.table = h("div", { class: "card" });
     this.help = h("p", { id: "map-help", class: "hidden" }, "Arrow keys move between nodes, Home and End go to the first and last one, Enter opens a node. Choose Table for a list.");
     this.body = h("div");
     main.append(h("div", { class: "head" }, h("h1", null, "Cluster"), this.note, this.tools), this.figures, this.help, this.body);
@@ -62,7 +61,7 @@ export class ClusterView {
   show() {
     this.layoutWidth = null;
     if (this.mode === "map") this.body.replaceChildren(h("div", { class: "split" }, h("div", null, this.map, this.legend), this.panel));
-    else this.body.replaceChildren(this.table);
+    else this.body.replaceChildren(this.list.element);
   }
 
   update(dirty) {
@@ -420,7 +419,7 @@ export class ClusterView {
   }
 
   showTable() {
-    patchChildren(this.table, this.list.view([...this.store.nodes.values()].sort((a, b) => collator.compare(a.key, b.key)), (node) => node.key).filter(Boolean));
+    this.list.show([...this.store.nodes.values()].sort((a, b) => collator.compare(a.key, b.key)));
   }
 }
 

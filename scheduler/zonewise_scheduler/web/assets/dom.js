@@ -30,8 +30,12 @@ function append(element, children) {
   }
 }
 
+/** Return what stands for the element with this key in a list of new ones: patching leaves the element as it is. */
+export const unchanged = (tag, key) => Object.assign(h(tag, { key }), { isUnchanged: true });
+
 /** Bring an element to the state of a new one, with as few changes as possible: focus and selection stay. */
 export function patch(old, next) {
+  if (next.isUnchanged) return old;
   if (old.nodeType !== next.nodeType || old.nodeName !== next.nodeName || keyOf(old) !== keyOf(next)) {
     old.replaceWith(next);
     return next;

@@ -57,6 +57,12 @@ export function relative(at, now) {
   return at > now ? `in ${duration(at - now)}` : `${duration(now - at)} ago`;
 }
 
+/** Return what changes as time goes on where times are shown: while it is the same, so are the shown texts. */
+export function ages(times, now) {
+  const texts = times.map((at) => (at === null || at === undefined ? "" : relative(at, now)));
+  return [new Date(now * 1000).toDateString(), ...texts].join();
+}
+
 /** Return a time of the day, with the date where it is of another day. */
 export function clock(at, now) {
   const time = new Date(at * 1000);

@@ -1,15 +1,13 @@
 // All jobs: filtered, ordered, a page at a time.
 
-import { h, patchChildren } from "./dom.js";
-import { count, cpus, state, when } from "./format.js";
+import { h } from "./dom.js";
+import { ages, count, cpus, state, when } from "./format.js";
 import { jobAddress, PagedTable, selection, startOf } from "./parts.js";
 
 export class JobsView {
   constructor(store, main, _rest, parameters) {
     this.store = store;
     this.tools = h("div", { class: "tools" });
-    this.table = h("div", { class: "card" });
-    main.append(h("div", { class: "head" }, h("h1", null, "Jobs"), this.tools), this.table);
     this.list = new PagedTable("Jobs", [
       ["Job", "wrap", (job) => job.job, (job) => h("a", { href: jobAddress(job.key) }, job.job)],
       ["Namespace", "", (job) => job.key, (job) => job.key.split("/")[0]],
@@ -23,7 +21,8 @@ export class JobsView {
       ["Priority", "number", (job) => job.priority, (job) => job.priority],
       ["Submitted", "", (job) => job.createdAt, (job) => when(job.createdAt, store.now)],
       ["Start", "", (job) => job.startedAt ?? job.reservedStart ?? job.likely, (job) => startOf(job, store.now)],
-    ], () => this.showTable());
+    ], () => this.showTable(), (job) => ages([job.createdAt, job.startedAt ?? job.reservedStart ?? job.likely], store.now));
+    main.append(h("div", { class: "head" }, h("h1", null, "Jobs"), this.tools), this.list.element);
     this.navigate(parameters);
   }
 
@@ -31,7 +30,7 @@ export class JobsView {
     this.queue = parameters.get("queue") ?? "";
     this.state = parameters.get("state") ?? "";
     this.list.page = 0;
-    if (this.table.isConnected) this.update(new Map([["all", new Set()]]));
+    if (this.list.element.isConnected) this.update(new Map([["all", new Set()]]));
   }
 
   update(dirty) {
@@ -65,6 +64,6 @@ export class JobsView {
       if (this.state && job.state !== this.state) continue;
       jobs.push(job);
     }
-    patchChildren(this.table, this.list.view(jobs, (job) => job.key).filter(Boolean));
+    this.list.show(jobs);
   }
 }

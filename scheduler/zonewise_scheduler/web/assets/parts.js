@@ -1,6 +1,6 @@
 // Parts that several views show.
 
-import { h, s } from "./dom.js";
+import { h, patchChildren, s, unchanged } from "./dom.js";
 import { amount, bytes, count, cpus, plural, quantity, state, when } from "./format.js";
 
 export const RUNNING = new Set(["Admitted", "Reserved", "Stopping"]);
@@ -108,14 +108,16 @@ export function startOf(job, now) {
   return h("span", { class: "ago" }, "unknown");
 }
 
-/** Return rows of a table that is sorted by a column, and shown a page at a time. */
+/** A table of items with keys that is sorted by a column, and shown a page at a time. A changed item is a new object. */
 export class PagedTable {
-  /** columns: [name, class, value for the order, cell]. */
-  constructor(caption, columns, render, size = 100) {
-    Object.assign(this, { caption, columns, render, size, page: 0, by: null, descending: false });
+  /** columns: [name, class, value for the order, cell]; age: what of an item's cells changes as time goes on. */
+  constructor(caption, columns, render, age = () => "") {
+    Object.assign(this, { caption, columns, render, age, size: 100, page: 0, by: null, descending: false });
+    this.element = h("div", { class: "card" });
+    this.rows = new Map();
   }
 
-  view(items, key) {
+  show(items) {
     const sorted = [...items];
     if (this.by !== null) {
       const value = this.columns[this.by][2];
@@ -126,17 +128,24 @@ export class PagedTable {
     this.page = Math.min(this.page, pages - 1);
     const shown = sorted.slice(this.page * this.size, (this.page + 1) * this.size);
     const turn = (by) => () => { this.page += by; this.render(); };
-    return [h("div", { class: "scroll" }, h("table", null,
+    const old = this.rows;
+    this.rows = new Map(shown.map((item) => [item.key, [item, this.age(item)]]));
+    patchChildren(this.element, [h("div", { class: "scroll" }, h("table", null,
       h("caption", null, `${this.caption}: ${plural(sorted.length, "row")}`),
       h("thead", null, h("tr", null, this.columns.map(([name, kind, value], i) => h("th", {
         scope: "col", class: kind, "aria-sort": this.by === i ? (this.descending ? "descending" : "ascending") : null },
       value ? h("button", { type: "button", click: () => { this.descending = this.by === i && !this.descending; this.by = i; this.render(); } },
         name, this.by === i ? (this.descending ? " ↓" : " ↑") : "") : name)))),
-      h("tbody", null, shown.map((item) => h("tr", { key: key(item) }, this.columns.map(([, kind, , cell], i) =>
-        h(i ? "td" : "th", { class: kind, scope: i ? null : "row" }, cell(item)))))))),
+      h("tbody", null, shown.map((item) => (this.rows.get(item.key).every((each, i) => each === old.get(item.key)?.[i])
+        ? unchanged("tr", item.key) : this.row(item)))))),
     pages > 1 && h("p", { class: "pages" },
       h("button", { type: "button", disabled: this.page === 0, click: turn(-1) }, "Previous"),
       `page ${this.page + 1} of ${pages}`,
-      h("button", { type: "button", disabled: this.page === pages - 1, click: turn(1) }, "Next"))];
+      h("button", { type: "button", disabled: this.page === pages - 1, click: turn(1) }, "Next"))].filter(Boolean));
+  }
+
+  row(item) {
+    return h("tr", { key: item.key }, this.columns.map(([, kind, , cell], i) =>
+      h(i ? "td" : "th", { class: kind, scope: i ? null : "row" }, cell(item))));
   }
 }

@@ -1,7 +1,7 @@
 // The plan as a Gantt chart: running jobs up to their deadline, reservations, and forecasts with their interval.
 
-import { colors, h, patchChildren, s, showTooltip, sized } from "./dom.js";
-import { clock, date, duration, plural, relative, state, when } from "./format.js";
+import { colors, h, s, showTooltip, sized } from "./dom.js";
+import { ages, clock, date, duration, plural, relative, state, when } from "./format.js";
 import { choice, jobAddress, PagedTable, RUNNING, selection } from "./parts.js";
 
 const ROW = 24;
@@ -27,7 +27,6 @@ export class PlanView {
     this.spacer = h("div");
     this.chart = h("div", { class: "map card plan" }, this.canvas, this.spacer);
     this.chart.addEventListener("scroll", () => this.draw(), { passive: true });
-    this.table = h("div", { class: "card" });
     this.tools = h("div", { class: "tools" });
     this.note = h("p", { class: "note" });
     this.announcement = h("p", { id: "plan-focus", class: "hidden", "aria-live": "polite" });
@@ -48,7 +47,7 @@ export class PlanView {
       ["Start", "", (job) => job.startedAt ?? job.reservedStart ?? job.likely, (job) => (job.startedAt !== null ? when(job.startedAt, store.now) : job.reservedStart !== null ? h("span", null, "reserved ", when(job.reservedStart, store.now)) : "–")],
       ["Forecast", "", (job) => job.likely, (job) => (job.earliest === null ? "–" : `${clock(job.earliest, store.now)} – ${job.latest === null ? "unknown" : clock(job.latest, store.now)}, likely ${job.likely === null ? "unknown" : clock(job.likely, store.now)}`)],
       ["Ends at the latest", "", (job) => job.deadline, (job) => when(job.deadline ?? end(job), store.now)],
-    ], () => this.showTable());
+    ], () => this.showTable(), (job) => ages([job.startedAt ?? job.reservedStart, job.deadline ?? end(job)], store.now));
     this.resize = new ResizeObserver(() => this.draw());
     this.resize.observe(this.chart);
     addEventListener("resize", this.fit = () => { this.setHeight(); this.draw(); });
@@ -61,7 +60,7 @@ export class PlanView {
   }
 
   show() {
-    this.body.replaceChildren(...(this.mode === "chart" ? [this.chart, this.legend] : [this.table]));
+    this.body.replaceChildren(...(this.mode === "chart" ? [this.chart, this.legend] : [this.list.element]));
     this.setHeight();
   }
 
@@ -329,7 +328,7 @@ export class PlanView {
   }
 
   showTable() {
-    patchChildren(this.table, this.list.view(this.rows.map((row) => row.job).filter(Boolean), (job) => job.key).filter(Boolean));
+    this.list.show(this.rows.map((row) => row.job).filter(Boolean));
   }
 }
 

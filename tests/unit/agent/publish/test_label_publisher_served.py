@@ -11,6 +11,7 @@ import pytest
 
 from support.apiserver import RealServer, real_server
 from support.clock import Clock
+from support.definitions import definition_of
 from support.waiting import PATIENCE
 from zonewise.objects.features import Features
 from zonewise.objects.node_feature import object_name
@@ -65,29 +66,12 @@ SPEC: dict[str, Any] = {
         },
     },
 }
-DEFINITION: dict[str, Any] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {
-        "name": "nodefeatures.nfd.k8s-sigs.io",
-        "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
-    },
-    "spec": {
-        "group": NODE_FEATURES.group,
-        "scope": "Namespaced",
-        "names": {"kind": NODE_FEATURES.kind, "plural": NODE_FEATURES.plural, "singular": "nodefeature"},
-        "versions": [
-            {
-                "name": NODE_FEATURES.version,
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {"type": "object", "required": ["spec"], "properties": {"spec": SPEC}},
-                },
-            }
-        ],
-    },
-}
+DEFINITION = definition_of(
+    f"{NODE_FEATURES.plural}.{NODE_FEATURES.group}",
+    NODE_FEATURES.kind,
+    NODE_FEATURES.version,
+    {"type": "object", "required": ["spec"], "properties": {"spec": SPEC}},
+)
 
 
 @pytest.fixture(params=["embedded", "real"])

@@ -27,6 +27,11 @@ def test_styles() -> None:
     assert "\x1b[33mPending\x1b[0m" in render_details("Job ns/a", DETAILS, Terminal(colors=True))
 
 
+def test_a_title_of_others_reaches_no_terminal_as_commands() -> None:
+    """The kind of a job is a text of its user: the owner of a Workload may be of any."""
+    assert render_details("Job\x1b[2J ns/a", [], Terminal()) == "Job^[[2J ns/a\n"
+
+
 def test_texts_of_others_reach_no_terminal_as_commands() -> None:
     """The message of an Event may be anyone's: an escape sequence in it must not clear a screen or forge a line."""
     details = [Detail("why", ["a\x1b[2J\nstate  Admitted\x9b1m\x7f\x08"])]

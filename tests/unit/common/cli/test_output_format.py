@@ -26,6 +26,11 @@ def test_a_table_with_notes() -> None:
     assert render_listing(LISTING, "table", Terminal()) == "NAME\ntrain\n\nForecasts are missing.\n"
 
 
+def test_notes_of_others_reach_no_terminal_as_commands() -> None:
+    """A note may have the message of a server, or a field of an object."""
+    assert render_listing(LISTING._replace(notes=["a\x1b[2J\nb"]), "table", Terminal()).endswith("\na^[[2J b\n")
+
+
 def test_nothing_to_list() -> None:
     empty = Listing([make_table([Column("NAME")], [])], {}, empty="There are no jobs.")
     assert render_listing(empty, "table", Terminal()) == "There are no jobs.\n"

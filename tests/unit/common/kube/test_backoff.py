@@ -1,14 +1,11 @@
-"""Waiting: within bounds, longer each time, never before the server wants; and trying again on conflicts."""
+"""Waiting: within bounds, longer each time, never before the server wants."""
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from zonewise_common.kube.backoff import Backoff
-from zonewise_common.kube.errors import Conflict, NotFound
-from zonewise_common.kube.retry import retry_on_conflict
 
 ATTEMPTS = st.integers(0, 10_000)
 JITTERS = st.floats(0, 1)
@@ -40,32 +37,3 @@ def test_a_minute_of_failures() -> None:
     """The defaults ask a failing server about a dozen times in its first minute."""
     waits = [Backoff().delay(attempt, 0.5) for attempt in range(20)]
     assert sum(waits[:8]) < 60 < sum(waits[:10])
-
-
-def test_conflict_then_success() -> None:
-    """The action is called again with growing waits until it succeeds."""
-    waits: list[float] = []
-    outcomes = iter([Conflict(409, "Conflict", "changed"), Conflict(409, "Conflict", "changed"), "done"])
-
-    def action() -> str:
-        outcome = next(outcomes)
-        if isinstance(outcome, Conflict):
-            raise outcome
-        return outcome
-
-    assert retry_on_conflict(action, sleep=waits.append, draw=lambda: 1.0) == "done"
-    assert waits == [0.02, 0.04]
-
-
-@pytest.mark.parametrize(("error", "calls"), [(Conflict, 3), (NotFound, 1)])
-def test_not_for_ever_and_not_for_everything(error: type[Conflict], calls: int) -> None:
-    """The last conflict is raised, and any other error at once."""
-    made: list[int] = []
-
-    def action() -> None:
-        made.append(1)
-        raise error(409, "", "no")
-
-    with pytest.raises(error):
-        retry_on_conflict(action, 3, sleep=lambda _: None)
-    assert len(made) == calls

@@ -126,6 +126,23 @@ def test_kubeconfig_with_a_token(tmp_path: Path) -> None:
         assert file.read() == pem
 
 
+@pytest.mark.parametrize("token", ["one\nsecret", "sécret\u20ac"])
+def test_a_token_that_no_header_can_have_is_not_quoted(tmp_path: Path, token: str) -> None:
+    """http.client would quote it."""
+    credentials = Config.from_kubeconfig(kubeconfig(tmp_path, {"token": token})).credentials
+    assert credentials is not None
+    with pytest.raises(ConfigError) as damaged:
+        credentials.header()
+    assert str(damaged.value) == "the token has characters that a header cannot have"
+
+
+def test_the_line_end_of_a_token_is_removed(tmp_path: Path) -> None:
+    """A block of YAML ends on one (token: |)."""
+    credentials = Config.from_kubeconfig(kubeconfig(tmp_path, {"token": "t\n"})).credentials
+    assert credentials is not None
+    assert credentials.header() == "Bearer t"
+
+
 @pytest.mark.parametrize("variable", ["KUBECONFIG", "HOME"])
 def test_the_environment_at_the_time_of_the_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
@@ -145,6 +162,16 @@ def test_the_environment_at_the_time_of_the_call(
 def test_kubeconfig_with_another_context(tmp_path: Path) -> None:
     """The context asked for is taken."""
     config = Config.from_kubeconfig(kubeconfig(tmp_path, {"token": "t"}), "there")
+    assert (config.url, config.namespace) == ("http://there:8080", "default")
+
+
+@pytest.mark.parametrize("current", [None, "gone"])
+def test_a_named_context_needs_no_current_one(tmp_path: Path, current: str | None) -> None:
+    """As in kubectl: `kubectl config unset current-context` leaves none."""
+    path = pathlib.Path(kubeconfig(tmp_path, {"token": "t"}))
+    content = yaml.safe_load(path.read_text()) | {"current-context": current}
+    path.write_text(yaml.safe_dump(content))
+    config = Config.from_kubeconfig(str(path), "there")
     assert (config.url, config.namespace) == ("http://there:8080", "default")
 
 

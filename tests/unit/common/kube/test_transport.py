@@ -340,6 +340,29 @@ def test_no_server() -> None:
 
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning", "error::ResourceWarning")
+def test_another_address_of_a_host_is_tried_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address that does not respond has a part of the time: a host of several may have lost one."""
+    with (
+        ScriptedServer([NODE]) as server,
+        socket.create_server(("127.0.0.1", 0), backlog=0) as full,
+        contextlib.ExitStack() as queue,
+    ):
+        for _ in range(2):  # the queue of connections is full: the kernel drops more (listen(2))
+            waiting = queue.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        addresses = full.getsockname(), ("127.0.0.1", server.port)
+
+        def resolve(*_: object, **__: object) -> list[tuple[object, ...]]:
+            return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", address) for address in addresses]
+
+        monkeypatch.setattr(socket, "getaddrinfo", resolve)
+        client = Client(Config.from_url(server.url), timeout=2.0)
+        assert client.get(NODES, "n1")["metadata"]["name"] == "n1"
+        client.close()
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning", "error::ResourceWarning")
 def test_a_refused_socket_option(monkeypatch: pytest.MonkeyPatch) -> None:
     """The socket of a connection that does not come about is closed."""
     monkeypatch.setattr(connection_pool, "_SOCKET_OPTIONS", ((socket.SOL_SOCKET, -1, 1),))

@@ -79,6 +79,7 @@ def test_keys(namespace: str, name: str) -> None:
         "aaaa:0|memory",
         "aaaa:0|=3",
         "aaaa:0|memory=x",
+        "aaaa:0|memory=-1Gi",
         "aaaa:0|memory@x=1",
         "aaaa:0&",
         "aaaa:0&bbbb",
@@ -87,7 +88,7 @@ def test_keys(namespace: str, name: str) -> None:
 )
 def test_damage(text: str) -> None:
     """A damaged text is an error that has a part of it."""
-    with pytest.raises(ValueError, match=r"not |invalid"):
+    with pytest.raises(ValueError, match=r"not |invalid|negative"):
         read_holdings([(0, text)])
 
 

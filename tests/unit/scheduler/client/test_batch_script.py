@@ -34,6 +34,7 @@ def test_lines_before_the_first_command_count() -> None:
         ("", "a.sh: is empty: name a batch script, or a command by --wrap"),
         ("#!/bin/sh\n#SBATCH -J 'a\n", "a.sh: line 2: No closing quotation"),
         ("#!/bin/sh\0", "zero byte"),
+        ("#!/bin/sh\n\udcff", "a.sh: is no text: it has bytes that are no UTF-8"),
         ("#!/bin/sh\n" + "x" * 900_000, "more than 900000 bytes"),
     ],
 )

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from zonewise_common.kube.resources import EVENTS, PODS, WORKLOADS
+import pytest
+
+from zonewise_common.kube.resources import EVENTS, NODES, PODS, WORKLOADS
 from zonewise_scheduler.client.explaining import explain
+from zonewise_scheduler.client.job_facts import read_job
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +31,9 @@ class _Listed(NamedTuple):
 
     def list(self, resource: Resource, **_: object) -> list[Json]:
         return self.objects.get(resource, [])
+
+    def find(self, resource: Resource, name: str, **_: object) -> Json | None:
+        return next((obj for obj in self.objects.get(resource, ()) if obj["metadata"]["name"] == name), None)
 
 
 def workload(uid: str) -> Json:
@@ -74,6 +80,24 @@ def pod(name: str, job: str, uid: str, workload_name: str = "") -> Json:
         },
         "status": {"phase": "Failed"},
     }  # fmt: skip
+
+
+def test_limits_without_requests_are_requests() -> None:
+    """The API server completes pods so, and not the templates of Jobs and Workloads (core/v1 defaults.go)."""
+    resources = {"limits": {"nvidia.com/gpu": "2", "cpu": "4"}, "requests": {"cpu": "1"}}
+    waiting = workload("2") | {
+        "spec": {"podSets": [{"template": {"spec": {"containers": [{"resources": resources}]}}}]}
+    }
+    assert read_job(waiting).requests == (("main", 1, {"nvidia.com/gpu": 2, "cpu": 1000}),)
+
+
+@pytest.mark.parametrize("kind", ["Pod", "PODS", "Node", "no"])
+def test_kinds_are_named_in_any_case(kind: str) -> None:
+    """As kubectl takes them."""
+    session = _Listed({PODS: [pod("a", "train", "1")], NODES: [{"metadata": {"name": "a"}}]})
+    description = explain(cast("Session", session), f"{kind}/a")
+    assert description is not None
+    assert description.name == f"{'pod' if kind in {'Pod', 'PODS'} else 'node'}/a"
 
 
 def test_pods_of_an_earlier_job_of_the_same_name_are_left_out() -> None:

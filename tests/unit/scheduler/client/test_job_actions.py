@@ -69,7 +69,9 @@ class FakeCluster:
     ) -> None:
         assert uid == (None if resource == PODS else "u")
         if name.startswith("gone"):
-            raise NotFound(404, "NotFound", "jobs not found")
+            raise NotFound(404, "NotFound", "jobs not found", details={"name": name, "kind": resource.plural})
+        if resource.plural == "studys":
+            raise NotFound(404, "", "404 page not found")
         if name == "again":
             raise Conflict(409, "Conflict", "the UID in the precondition does not match")
         self.deleted.append((resource.plural, name, propagation))
@@ -161,6 +163,13 @@ def test_what_cannot_be_cancelled() -> None:
     assert "does not exist any more" in cancel(FakeCluster(jobs=("gone",)).named, "gone").message
     assert "there is no job none in namespace ns" in cancel(cluster.named, "none").message
     assert "there is no job jobset/gone" in cancel(cluster.named, "jobset/gone").message
+
+
+def test_a_kind_with_another_plural_is_left_to_kubectl() -> None:
+    """A kind of the setting `jobKinds` may have any."""
+    result = cancel(FakeCluster(workload("a", kind="Study", version="example.com/v1")).named, "a")
+    assert not result.done
+    assert result.message == "Study ns/a cannot be deleted here: `kubectl delete study.v1.example.com -n ns a` does"
 
 
 def test_a_dry_run_changes_nothing() -> None:

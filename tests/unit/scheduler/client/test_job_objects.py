@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from argparse import ArgumentParser
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from zonewise_scheduler.client.job_objects import job_objects, pods_text, start_script, summary
-from zonewise_scheduler.client.job_request import GPU, JobRequest
+from zonewise_scheduler.client.job_request import GPU, JobRequest, job_request
 from zonewise_scheduler.client.sbatch_values import parse_array
+from zonewise_scheduler.commands import submit
 from zonewise_scheduler.controller.jobs.batch_job import ADAPTER
 from zonewise_scheduler.controller.workloads.manifest import ManifestOptions, build_workload
 from zonewise_scheduler.quota.api.declared_walltime import read_walltime
@@ -60,6 +62,25 @@ def test_the_controller_makes_a_workload_of_it() -> None:
     result = read_workload(workload)
     assert result.workload is not None
     assert (result.workload.pod_sets[0].pods, result.workload.walltime) == (4, 7200.0)
+
+
+def test_arguments_and_variables_are_not_expanded() -> None:
+    """Kubernetes makes $ of $$, and the value of a variable of $(NAME); sbatch leaves both as they are."""
+    job = objects(JobRequest("a", "i", "q", environment={"A": "1$$2"}, arguments=("$(SLURM_JOB_NAME)", "$5")))["Job"]
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    assert container["command"][1:] == ["$$(SLURM_JOB_NAME)", "$$5"]
+    assert container["env"][-1] == {"name": "A", "value": "1$$$$2"}
+
+
+@pytest.mark.parametrize("resource", [GPU, "gpu.intel.com/i915"])
+def test_the_gpus_of_a_pod_are_a_variable(resource: str) -> None:
+    """Of whatever resource --gpu-resource names."""
+    parser = ArgumentParser()
+    submit.add_arguments(parser)
+    words = ["--image", "i", "--gpus-per-node", "2", "--gres", "rdma/hca:1", "--gpu-resource", resource, "a.sh"]
+    request = job_request(parser.parse_args(words), "a.sh", {})
+    [container] = objects(request)["Job"]["spec"]["template"]["spec"]["containers"]
+    assert {"name": "SLURM_GPUS_ON_NODE", "value": "2"} in container["env"]
 
 
 def test_one_pod_needs_no_service() -> None:

@@ -140,7 +140,9 @@ def test_a_replica_that_leads_is_found(controller: ScriptedController) -> None:
             api.get("/api/v1/plan")
 
 
-@pytest.mark.parametrize("url", ["localhost", "ftp://host", "http://", ""])
+@pytest.mark.parametrize(
+    "url", ["localhost", "ftp://host", "http://", "", "http://host:port", "http://:9821", "http://host:70000"]
+)
 def test_no_url(url: str) -> None:
     with pytest.raises(CommandError, match=r"is no URL, such as http://127\.0\.0\.1:9821"):
         ReadApi.at(url)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from zonewise_common.cli.command import CommandError
 from zonewise_scheduler.client.session import add_cluster_arguments, open_session
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KUBECONFIG = """\
 apiVersion: v1
@@ -80,6 +77,17 @@ def test_no_cluster(tmp_path: Path) -> None:
         parsed(), {"HOME": str(tmp_path)}
     ):  # fmt: skip
         pass
+
+
+def test_a_pod_has_its_service_account_unless_there_is_a_kubeconfig(kubeconfig: str, tmp_path: Path) -> None:
+    """As kubectl decides (client-go tools/clientcmd/merged_client_builder.go)."""
+    environ = {"HOME": str(tmp_path), "KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+    with pytest.raises(CommandError, match="not in a cluster"), open_session(parsed(), environ):
+        pass  # KUBERNETES_SERVICE_PORT is not set
+    (tmp_path / ".kube").mkdir()
+    Path(kubeconfig).rename(tmp_path / ".kube/config")
+    with open_session(parsed(), environ) as session:
+        assert session.namespace == "team-a"
 
 
 def test_errors_of_the_server_say_what_to_do(kubeconfig: str) -> None:

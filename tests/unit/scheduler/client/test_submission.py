@@ -7,25 +7,28 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from zonewise_common.cli.command import CommandError
-from zonewise_common.kube.errors import AlreadyExists, Forbidden
+from zonewise_common.kube.errors import AlreadyExists, Forbidden, TransportError
 from zonewise_scheduler.client.job_request import JobRequest
 from zonewise_scheduler.client.submission import submit
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from zonewise_common.kube.resources import Resource
     from zonewise_scheduler.client.session import Session
 
 Json = dict[str, Any]
 REQUEST = JobRequest("train", "image", "gpu")
+NO_ERRORS: Mapping[str, BaseException] = {}
 
 
 class FakeCluster:
-    """A client and a session of objects by kind and name; the user may not create some kinds."""
+    """A client and a session of objects by kind and name; some requests fail, by kind, or "delete"."""
 
-    def __init__(self, *present: tuple[str, str], forbidden: str = "") -> None:
+    def __init__(self, *present: tuple[str, str], failing: Mapping[str, BaseException] = NO_ERRORS) -> None:
         self.objects = dict.fromkeys(present, "")
         """The UID of the owner by kind and name."""
-        self.forbidden = forbidden
+        self.failing = failing
         self.namespace = "ns"
         self.client = self
 
@@ -36,13 +39,15 @@ class FakeCluster:
         key = resource.kind, obj["metadata"]["name"]
         if key in self.objects:
             raise AlreadyExists(409, "AlreadyExists", f"{key} exists")
-        if resource.kind == self.forbidden:
-            raise Forbidden(403, "Forbidden", "no right")
+        if resource.kind in self.failing:
+            raise self.failing[resource.kind]
         self.objects[key] = obj["metadata"].get("ownerReferences", [{"uid": ""}])[0]["uid"]
         return {**obj, "metadata": {**obj["metadata"], "uid": f"u-{key[1]}"}}
 
     def delete(self, resource: Resource, name: str, *, namespace: str, uid: str, propagation: str) -> None:
         assert (uid, propagation) == (f"u-{name}", "Background")
+        if "delete" in self.failing:
+            raise self.failing["delete"]
         del self.objects[resource.kind, name]
         self.objects = {key: owner for key, owner in self.objects.items() if owner != uid}
 
@@ -70,10 +75,25 @@ def test_a_name_that_exists_gets_a_number(kind: str) -> None:
 
 
 def test_no_job_is_left_where_another_object_cannot_be_created() -> None:
-    cluster = FakeCluster(forbidden="ConfigMap")
+    cluster = FakeCluster(failing={"ConfigMap": Forbidden(403, "Forbidden", "no right")})
     with pytest.raises(Forbidden):
         cluster.submit()
     assert cluster.objects == {}
+
+
+def test_an_interrupt_leaves_no_job() -> None:
+    """A Job without its ConfigMap would be queued, and its pods would wait for the script."""
+    cluster = FakeCluster(failing={"ConfigMap": KeyboardInterrupt()})
+    with pytest.raises(KeyboardInterrupt):
+        cluster.submit()
+    assert cluster.objects == {}
+
+
+def test_a_job_that_cannot_be_deleted_again_is_named() -> None:
+    outage = TransportError("no route to host")
+    cluster = FakeCluster(failing={"ConfigMap": outage, "delete": outage})
+    with pytest.raises(CommandError, match=r"Job train is incomplete: .*; `zonewise cancel train` removes it"):
+        cluster.submit()
 
 
 def test_a_queue_that_does_not_exist() -> None:

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from zonewise_common.cli.command import CommandError
-from zonewise_common.service import api_client
-from zonewise_common.service.options import SettingsError
 from zonewise_scheduler.commands import adopt
 from zonewise_scheduler.controller.kueue import handover
 from zonewise_scheduler.controller.kueue.handover import HandoverError
@@ -61,35 +59,3 @@ def test_invalid_settings_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     path.write_text(text)
     with pytest.raises(CommandError, match=r"jobKinds|unknown"):
         kinds_of(monkeypatch, "--config", str(path))
-
-
-def test_the_kubeconfig_is_that_of_kubectl(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """As for all commands of people; a pod has its service account."""
-
-    def kubeconfig(*flags: str) -> str:
-        opened: list[str] = []
-
-        def open_client(_url: str, path: str) -> object:
-            opened.append(path)
-            raise SettingsError("enough is known")
-
-        monkeypatch.setattr(api_client, "open_client", open_client)
-        parser = ArgumentParser()
-        adopt.add_arguments(parser)
-        with pytest.raises(CommandError):
-            adopt.run(parser.parse_args([*flags]))
-        return opened[0]
-
-    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert kubeconfig() == ""
-    (tmp_path / ".kube").mkdir()
-    (tmp_path / ".kube/config").write_text("{}")
-    assert kubeconfig() == str(tmp_path / ".kube/config")
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
-    assert kubeconfig() == ""
-    monkeypatch.setenv("KUBECONFIG", "other")
-    assert kubeconfig() == "other"
-    assert kubeconfig("--api-server", "http://127.0.0.1:1") == ""
-    assert kubeconfig("--kubeconfig", "mine") == "mine"

@@ -41,7 +41,7 @@ def make_client(path: Path, clients: list[PodResourcesClient], timeout: float = 
 
 
 def test_responses(clients: list[PodResourcesClient]) -> None:
-    """All three methods, of a node with a pod."""
+    """Both methods, of a node with a pod."""
     with simulated() as kubelet:
         kubelet.start(pod("a", 2, memory=GIB, gpus=1))
         client = make_client(kubelet.socket, clients)
@@ -49,8 +49,6 @@ def test_responses(clients: list[PodResourcesClient]) -> None:
             "main", CpuSet([1, 2]), (ContainerDevices(GPU, ("gpu-0",), (0,)),), (MemoryBlock("memory", GIB, (0,)),)
         )
         assert client.list() == (PodResources("lab", "a", (main,)),)
-        assert client.get("lab", "a") == PodResources("lab", "a", (main,))
-        assert client.get("lab", "b") is None
         assert client.allocatable().cpus == CpuSet(range(1, 32))
         assert client.problems == ()
 
@@ -225,12 +223,12 @@ def test_garbage(clients: list[PodResourcesClient], caplog: pytest.LogCaptureFix
 
 
 def test_an_absent_method(clients: list[PodResourcesClient]) -> None:
-    """Kubelets before 1.27 have no Get."""
+    """Kubelets before 1.23 have no GetAllocatableResources."""
     with short_directory() as directory:
         server = serve(directory / "k.sock", "v1.PodResourcesLister", {})
         try:
             with pytest.raises(BadResponse, match="UNIMPLEMENTED"):
-                make_client(directory / "k.sock", clients).get("lab", "a")
+                make_client(directory / "k.sock", clients).allocatable()
         finally:
             server.stop(None).wait()
 

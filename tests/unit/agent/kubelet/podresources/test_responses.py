@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support.kubelets import ALLOCATABLES, PODS
 from support.snapshots import PROJECT
 from zonewise.kubelet.errors import BadResponse
-from zonewise.kubelet.podresources.responses import POD_LEVEL_CONTAINER, decode_allocatable, decode_get, decode_list
+from zonewise.kubelet.podresources.responses import POD_LEVEL_CONTAINER, decode_allocatable, decode_list
 from zonewise.kubelet.podresources.v1 import podresources_pb2 as pb
 from zonewise.kubelet.types import (
     NO_ZONE,
@@ -26,7 +26,7 @@ from zonewise.kubelet.types import (
     PodResources,
 )
 from zonewise_common.k8s.cpuset import CpuSet
-from zonewise_sandbox.kubelet.podresources_messages import encode_allocatable, encode_list, encode_pod
+from zonewise_sandbox.kubelet.podresources_messages import encode_allocatable, encode_list
 
 TRACES = PROJECT.parent / "shared" / "cases" / "kubelet_traces.json"
 GIB = 1 << 30
@@ -186,11 +186,6 @@ def test_unknown_fields_are_ignored() -> None:
     assert decode_list(response + bytes([15 << 3 | 2, 3]) + b"new").pods == (PodResources("lab", "a"),)
 
 
-def test_get_of_nothing() -> None:
-    """A response without a pod is none."""
-    assert decode_get(b"").pods == ()
-
-
 def test_allocatable_of_a_kubelet_that_starts() -> None:
     """An empty response is an empty value, no error."""
     assert decode_allocatable(b"") == (Allocatable(), ())
@@ -201,11 +196,8 @@ def test_allocatable_of_a_kubelet_that_starts() -> None:
 
 @given(PODS)
 def test_pods_survive(pods: tuple[PodResources, ...]) -> None:
-    """Whatever a kubelet can report of pods, by List or by Get, is decoded without a problem."""
+    """Whatever a kubelet can report of pods, is decoded without a problem."""
     assert decode_list(encode_list(reversed(pods)).SerializeToString()) == (pods, ())
-    for expected in pods:
-        response = pb.GetPodResourcesResponse(pod_resources=encode_pod(expected))
-        assert decode_get(response.SerializeToString()) == ((expected,), ())
 
 
 @given(ALLOCATABLES)
@@ -220,7 +212,7 @@ def test_allocatable_survives(allocatable: Allocatable) -> None:
 )
 def test_damage_is_an_error_or_a_response(response: bytes) -> None:
     """Whatever the bytes, nothing but BadResponse is raised."""
-    for decode in (decode_list, decode_get, decode_allocatable):
+    for decode in (decode_list, decode_allocatable):
         with contextlib.suppress(BadResponse):
             decode(response)
 

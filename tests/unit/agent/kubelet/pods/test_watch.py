@@ -7,14 +7,9 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from google.protobuf.message import DecodeError
-from hypothesis import given
-from hypothesis import strategies as st
-
-from support.kubelets import pod, short_directory, simulated
+from support.kubelets import decode_pod_event, pod, short_directory, simulated
 from support.waiting import PATIENCE, eventually
-from zonewise.kubelet.pods.v1alpha1 import pods_pb2 as pb
-from zonewise.kubelet.pods.watch import PodEvent, PodEventType, PodWatch, WatchedPod, decode_event
+from zonewise.kubelet.pods.watch import PodWatch
 from zonewise_sandbox.kubelet.grpc_server import serve
 
 if TYPE_CHECKING:
@@ -23,12 +18,9 @@ if TYPE_CHECKING:
 
     import pytest
 
-WHOLE = WatchedPod("lab", "a", "uid-a", {"app": "a"}, "Running")
-DELETED = WatchedPod("lab", "a", "uid-a", {}, "")
-
 
 @contextlib.contextmanager
-def watching(socket: Path, on_event: Callable[[PodEvent], None]) -> Generator[PodWatch]:
+def watching(socket: Path, on_event: Callable[[bytes], object]) -> Generator[PodWatch]:
     """A watch that retries soon."""
     watch = PodWatch(str(socket), on_event, first_pause=0.02, longest_pause=0.1)
     watch.start()
@@ -40,7 +32,7 @@ def watching(socket: Path, on_event: Callable[[PodEvent], None]) -> Generator[Po
 
 def test_events() -> None:
     """What is there, that it is all, and then what comes, changes and goes."""
-    events: list[PodEvent] = []
+    events: list[bytes] = []
     with simulated(pods_api=True) as kubelet:
         kubelet.start(pod("a"))
         with watching(kubelet.pods_socket, events.append):
@@ -48,27 +40,28 @@ def test_events() -> None:
             kubelet.start(pod("b"))
             kubelet.stop("uid-a")
             eventually(lambda: len(events) == 5)
-    assert events[:2] == [PodEvent(PodEventType.ADDED, WHOLE), PodEvent(PodEventType.SYNCED, None)]
-    assert [(event.type, event.pod and event.pod.phase) for event in events[2:4]] == [
-        (PodEventType.ADDED, "Pending"),
-        (PodEventType.MODIFIED, "Running"),
+    assert [decode_pod_event(event) for event in events] == [
+        ("ADDED", "a"),
+        ("INITIAL_SYNC_COMPLETE", ""),
+        ("ADDED", "b"),
+        ("MODIFIED", "b"),
+        ("DELETED", "a"),
     ]
-    assert events[4] == PodEvent(PodEventType.DELETED, DELETED)
 
 
 def test_a_restart_is_a_new_beginning() -> None:
     """After the kubelet's restart all pods are sent again."""
-    events: list[PodEvent] = []
+    events: list[bytes] = []
     with simulated(pods_api=True) as kubelet, watching(kubelet.pods_socket, events.append):
         eventually(lambda: len(events) == 1)
         kubelet.restart()
         eventually(lambda: len(events) == 2)
-    assert {event.type for event in events} == {PodEventType.SYNCED}
+    assert {decode_pod_event(event) for event in events} == {("INITIAL_SYNC_COMPLETE", "")}
 
 
 def test_a_socket_that_comes_late(caplog: pytest.LogCaptureFixture) -> None:
     """A watch without a socket waits for one, and logs it once, however often it retries."""
-    events: list[PodEvent] = []
+    events: list[bytes] = []
     with caplog.at_level(logging.DEBUG, "zonewise"), simulated(pods_api=True) as kubelet:
         kubelet.close()
         with watching(kubelet.pods_socket, events.append):
@@ -105,9 +98,9 @@ def test_stopping_is_prompt() -> None:
 
 def test_a_callback_may_stop_the_watch() -> None:
     """It runs in the watch's own thread, which cannot wait for itself."""
-    events: list[PodEvent] = []
+    events: list[bytes] = []
 
-    def stop(event: PodEvent) -> None:
+    def stop(event: bytes) -> None:
         events.append(event)
         watch.stop()
 
@@ -120,9 +113,9 @@ def test_a_callback_may_stop_the_watch() -> None:
 
 def test_a_callback_that_fails(caplog: pytest.LogCaptureFixture) -> None:
     """Its error is logged, and the watch begins anew."""
-    calls: list[PodEvent] = []
+    calls: list[bytes] = []
 
-    def fail_once(event: PodEvent) -> None:
+    def fail_once(event: bytes) -> None:
         calls.append(event)
         if len(calls) == 1:
             raise ValueError("no luck")
@@ -130,53 +123,3 @@ def test_a_callback_that_fails(caplog: pytest.LogCaptureFixture) -> None:
     with simulated(pods_api=True) as kubelet, watching(kubelet.pods_socket, fail_once):
         eventually(lambda: len(calls) == 2)
     assert "no luck" in caplog.text
-
-
-# --- decoding
-
-
-def test_other_fields_of_a_pod_are_ignored() -> None:
-    """A v1.Pod has hundreds of fields; spec is number 2, annotations are number 12 of the metadata."""
-    metadata = pb.ObjectMeta(name="a", namespace="lab", uid="u").SerializeToString() + bytes([12 << 3 | 2, 2, 0x0A, 0])
-    message = bytes([1 << 3 | 2, len(metadata)]) + metadata + bytes([2 << 3 | 2, 3]) + b"new"
-    event = decode_event(pb.WatchPodsEvent(type=pb.ADDED, pod=message).SerializeToString())
-    assert event == PodEvent(PodEventType.ADDED, WatchedPod("lab", "a", "u", {}, ""))
-
-
-@given(
-    st.sampled_from(list(PodEventType)),
-    st.text(),
-    st.text(),
-    st.text(),
-    st.dictionaries(st.text(), st.text()),
-    st.text(),
-)
-def test_events_survive(
-    kind: PodEventType, namespace: str, name: str, uid: str, labels: dict[str, str], phase: str
-) -> None:
-    """Whatever a kubelet can send is decoded."""
-    metadata = pb.ObjectMeta(name=name, namespace=namespace, uid=uid, labels=labels)
-    message = pb.Pod(metadata=metadata, status=pb.PodStatus(phase=phase)).SerializeToString()
-    event = decode_event(pb.WatchPodsEvent(type=pb.EventType.Name(kind.value), pod=message).SerializeToString())
-    assert event.type is kind
-    assert event.pod == (None if kind is PodEventType.SYNCED else WatchedPod(namespace, name, uid, labels, phase))
-
-
-@given(st.binary(max_size=60), st.binary(max_size=60))
-def test_damage_is_an_error_of_decoding(response: bytes, inner: bytes) -> None:
-    """Whatever the bytes, of the event or of the pod in it, nothing else is raised."""
-    for damaged in (response, pb.WatchPodsEvent(type=pb.ADDED, pod=inner).SerializeToString()):
-        with contextlib.suppress(DecodeError, ValueError):
-            decode_event(damaged)
-
-
-def test_an_event_of_a_new_type(caplog: pytest.LogCaptureFixture) -> None:
-    """It is dropped and logged; the events after it are delivered."""
-    events: list[PodEvent] = []
-    with simulated(pods_api=True) as kubelet, watching(kubelet.pods_socket, events.append):
-        eventually(lambda: len(events) == 1)
-        broadcast = kubelet._broadcast  # pyright: ignore[reportPrivateUsage] -- no real kubelet sends this
-        broadcast.send(pb.WatchPodsEvent.FromString(bytes([1 << 3, 9])))
-        kubelet.start(pod("a"))
-        eventually(lambda: len(events) == 3)
-    assert "an event of 2 bytes is left out: 9 is not a valid PodEventType" in caplog.text

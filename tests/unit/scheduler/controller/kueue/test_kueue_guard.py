@@ -9,6 +9,7 @@ import pytest
 
 from support.api import Api
 from support.clusters import DEFINITIONS
+from support.definitions import definition_of
 from support.kueue_beside import LEASE_NAME, LEASES, kueue_lease, lease, renew, start_kueue
 from support.waiting import eventually
 from zonewise_common.kube.client import Client
@@ -21,24 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 QUICK = 0.02
-DEPLOYMENT_DEFINITION = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "deployments.apps"},
-    "spec": {
-        "group": "apps",
-        "scope": "Namespaced",
-        "names": {"plural": "deployments", "kind": "Deployment"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}
+DEPLOYMENT_DEFINITION = definition_of("deployments.apps", "Deployment", "v1")
 """Stands for the built-in kind, which the API server in memory lacks."""
 
 

@@ -13,6 +13,7 @@ from support.ledger_kubelets import SINGLE, node_kind, pod_shape
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.extender.placing.joint_plan import HOLD, MAX_NODES
 from zonewise_scheduler.extender.placing.placer import HELD
+from zonewise_scheduler.nodes.assumed.types import PendingPod
 from zonewise_scheduler.nodes.filters.constraints import Constraints
 from zonewise_scheduler.nodes.packing.bin_packing import pack
 
@@ -166,6 +167,16 @@ def test_many_nodes_need_no_plan() -> None:
     for nodes, waits in ((2, True), (MAX_NODES + 1, False)):
         cluster = cluster_with([6], nodes=nodes)
         assert (cluster.cache.burst_delay(cluster.pods["p0"]) > 0) == waits
+
+
+@pytest.mark.parametrize(
+    ("cpus", "nodes", "waits"), [(6, 2, True), (6, MAX_NODES + 1, False), (200, 2, False)], ids=["few", "many", "none"]
+)
+def test_a_pod_that_is_not_observed_yet_waits_as_others(cpus: int, nodes: int, waits: bool) -> None:
+    """kube-scheduler may know a pod first. No plan has it then, and what counts is how many nodes may admit it."""
+    cluster = cluster_with([], nodes=nodes)
+    delay = cluster.cache.burst_delay(PendingPod("uid-new", "lab", "new", pod_shape((cpus, 0))))
+    assert (delay > 0) == waits
 
 
 def test_a_burst_is_awaited_for_a_short_time() -> None:

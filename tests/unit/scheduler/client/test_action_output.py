@@ -1,0 +1,33 @@
+"""The output of commands that change jobs."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.client import action_output
+from zonewise_scheduler.client.action_output import act_on_jobs, add_action_arguments
+from zonewise_scheduler.client.job_actions import ActionResult
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    import pytest
+
+
+@contextmanager
+def no_session(_: object) -> Generator[None]:
+    yield
+
+
+def test_names_of_others_reach_no_terminal_as_commands(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The owner of a Workload may be of any kind."""
+    monkeypatch.setattr(action_output, "open_session", no_session)
+    parser = ArgumentParser()
+    add_action_arguments(parser, done="all are done")
+    results = {"a": ActionResult(True, "Job\x1b[2J ns/a is held"), "b": ActionResult(False, "no Job\x1b[2J ns/b")}
+    assert act_on_jobs(parser.parse_args(["a", "b"]), lambda _, name: results[name]) == 1
+    assert capsys.readouterr() == ("Job^[[2J ns/a is held\n", "zonewise: no Job^[[2J ns/b\n")
