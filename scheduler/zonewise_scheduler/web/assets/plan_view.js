@@ -6,6 +6,7 @@ import { choice, jobAddress, PagedTable, RUNNING, selection } from "./parts.js";
 
 const ROW = 24;
 const AXIS = 34;
+const FIRST_STARTS = 10;
 const SPANS = { 6: "6 h", 24: "24 h", 72: "3 days", 168: "7 days" };
 const STEPS = [900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
 
@@ -96,7 +97,7 @@ export class PlanView {
       choice("Form", { chart: "Chart", table: "Table" }, this.mode, (value) => { this.mode = value; this.show(); again(); }));
   }
 
-  /** Collect the rows: a heading for each queue, reservations and forecasts before what runs. */
+  /** Collect the rows: a heading for each queue, the first planned starts, what runs, and the other planned starts. */
   collect() {
     const groups = new Map();
     let [running, planned] = [0, 0];
@@ -112,8 +113,9 @@ export class PlanView {
     this.rows = [];
     for (const name of [...groups.keys()].sort()) {
       const jobs = groups.get(name).sort((a, b) => order(a) - order(b) || (a.key < b.key ? -1 : 1));
-      this.rows.push({ heading: name, text: `${name || "no queue"} · ${plural(jobs.filter((job) => RUNNING.has(job.state)).length, "job")} with quota, ${jobs.filter((job) => !RUNNING.has(job.state)).length} with a planned start` });
-      for (const job of jobs) this.rows.push({ job });
+      const [runs, starts] = [jobs.filter((job) => RUNNING.has(job.state)), jobs.filter((job) => !RUNNING.has(job.state))];
+      this.rows.push({ heading: name, text: `${name || "no queue"} · ${plural(runs.length, "job")} with quota, ${starts.length} with a planned start` });
+      for (const job of [...starts.slice(0, FIRST_STARTS), ...runs, ...starts.slice(FIRST_STARTS)]) this.rows.push({ job });
     }
     this.note.textContent = `${plural(running, "job")} run, ${planned} with a reserved or forecast start`;
     this.spacer.style.height = `${Math.max(0, AXIS + this.rows.length * ROW - (this.chart.clientHeight - 34))}px`;
@@ -333,7 +335,7 @@ export class PlanView {
 }
 
 const end = (job) => (job.walltime === null || job.reservedStart === null ? null : job.reservedStart + job.walltime);
-const order = (job) => (RUNNING.has(job.state) ? 1e12 + (job.deadline ?? 1e11) : job.reservedStart ?? job.likely ?? 1e11);
+const order = (job) => (RUNNING.has(job.state) ? job.deadline : job.reservedStart ?? job.likely) ?? Infinity;
 const size = (job) => `${plural(job.pods, "pod")}${job.gpus ? `, ${plural(job.gpus, "GPU")}` : ""}`;
 
 /** Leave out the middle of a text that is too wide: names differ in their ends. */
