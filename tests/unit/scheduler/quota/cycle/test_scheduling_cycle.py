@@ -330,3 +330,37 @@ def test_a_preempting_workload_holds_its_quota_and_its_placement() -> None:
     ]
     assert [target.workload.name for target in decisions[0].preemption_targets] == ["on-h1"]
     assert sorted(topology.occupied) == ["h1", "h2"]
+
+
+class OpenGate:
+    """It delays no start, and records each one."""
+
+    def __init__(self, delayed: str = "") -> None:
+        self.delayed, self.started = delayed, list[str]()
+
+    def delayed_reservation(self, workload: Workload, victims: Sequence[Workload]) -> str:
+        assert workload.admission is not None
+        return self.delayed
+
+    def record_start(self, workload: Workload, victims: Sequence[Workload]) -> None:
+        self.started.append("<".join([workload.name, *(victim.name for victim in victims)]))
+
+
+@pytest.mark.parametrize("delayed", ["", "ns/reserved"])
+def test_a_reservation_delays_workloads_without_quota_alone(delayed: str) -> None:
+    """Each start, with its victims, is recorded; a workload that has its quota has started before."""
+    preemption = ClusterQueuePreemption(within_cluster_queue="LowerPriority")
+    snapshot = Snapshot([cpu_queue("q", 4), cpu_queue("full", 2, preemption, "")])
+    for workload in (running_workload("runs", "q", CPU, 1), running_workload("low", "full", CPU, 2, -1)):
+        snapshot.add_workload(workload)
+    running = snapshot.workloads_by_queue["q"]["ns/runs"]
+    heads = [Head(running, "q"), Head(pending_workload("new", 2), "q"), Head(pending_workload("high", 2), "full")]
+    gate = OpenGate(delayed)
+    decisions = run_cycle(snapshot, heads, QuotaSettings(), 0.0, gate=gate)
+    waits = "waiting" if delayed else ""
+    assert {decision.workload.name: (decision.status, decision.delayed_reservation) for decision in decisions} == {
+        "runs": ("admitted", ""),
+        "new": (waits or "admitted", delayed),
+        "high": (waits or "preempting", delayed),
+    }
+    assert sorted(gate.started) == ([] if delayed else ["high<low", "new"])

@@ -17,6 +17,7 @@ def test_a_cycle_of_cohorts_makes_queues_inactive() -> None:
     snapshot = Snapshot(queues, cohorts)
     assert set(snapshot.inactive) == {"in-a", "in-below"}
     assert snapshot.cluster_queues["in-sound"].available(CPU) == 1
+    assert all(cohort.parent is None for cohort in snapshot.cohorts.values())
 
 
 @pytest.mark.parametrize("stop", ["Hold", "HoldAndDrain"])

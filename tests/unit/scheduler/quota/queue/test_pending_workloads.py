@@ -328,6 +328,7 @@ def bound(in_use: int) -> HeadroomBound:
 def test_shapes_that_lack_headroom_stay_inadmissible(reason: RequeueReason, in_use: int, *, active: bool) -> None:
     """Their first ranks are returned. A shape whose requests are not known yet becomes active, and so do others."""
     shape = [replace(pending_workload(f"w{i}", 2, 1, float(i)), walltime=5.0 + i) for i in range(4)]
+    shape.append(replace(shape[1], name="w4", uid="w4", created_at=9.0))
     pending = make_pending(cpu_queue("q", 2), *shape, pending_workload("other", 1, -1))
     requeue(pending, pop_head(pending), reason)
     assert pending.queue_inadmissible_workloads(bound(1)) == []
@@ -337,7 +338,7 @@ def test_shapes_that_lack_headroom_stay_inadmissible(reason: RequeueReason, in_u
     rejected = pending.queue_inadmissible_workloads(bound(in_use))
     first = "ns/w0" if reason == "NoFit" else "ns/w1"
     assert [rank[-1] for rank in rejected] == ([] if active else [first])
-    assert len(pending.inadmissible) == (0 if active else 4 if reason == "NoFit" else 3)
+    assert len(pending.inadmissible) == (0 if active else 5 if reason == "NoFit" else 4)
     assert pending.head_key({}) == ("ns/w0" if active or reason == "Reserved" else "ns/other")
     if not active:
         assert pending.count_before(first, rejected) == 0
