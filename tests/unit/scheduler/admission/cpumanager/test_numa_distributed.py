@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from support.cpu_nodes import STATIC, regular, state_of, states
 from zonewise_scheduler.admission.cpumanager import allocate_cpus
+from zonewise_scheduler.admission.cpumanager.accumulator import CpuAllocationError
 from zonewise_scheduler.admission.cpumanager.numa_distributed import (
     next_combination,
     overwritten_at_end,
@@ -53,6 +54,29 @@ def test_odd_counts_are_packed() -> None:
     state = state_of(regular(2, 4), SPREAD._replace(full_cores=True))
     assert per_zone(state, allocate_cpus(state, 9, None, 0)) == [8, 1]
     assert per_zone(state, allocate_cpus(state, 10, None, 0)) == [6, 4]
+
+
+@pytest.mark.parametrize(
+    ("free", "count", "shares"),
+    [
+        ((7, 7, 3), 10, [6, 4, 0]),
+        ((7, 7, 7), 10, [6, 4, 0]),
+        ((8, 7, 8), 10, [6, 0, 4]),
+        ((6, 6, 6), 18, [6, 6, 6]),
+        ((5, 5, 4, 2), 14, None),
+    ],
+)
+def test_zones_with_half_a_core_free(free: tuple[int, ...], count: int, shares: list[int] | None) -> None:
+    """They provide whole cores. None: zones have the remainder, but not in whole cores; the kubelet never ends."""
+    state = state_of(regular(len(free), 4), SPREAD._replace(full_cores=True))
+    cpus = [[cpu for cpu in range(8 * len(free)) if zone >> cpu & 1] for _, zone in state.kind.cpus.zones]
+    taken = sum(1 << cpu for zone, left in zip(cpus, free, strict=True) for cpu in zone[: 8 - left])
+    state = state._replace(free_cpus=state.free_cpus & ~taken)
+    if shares is None:
+        with pytest.raises(CpuAllocationError, match="never"):
+            allocate_cpus(state, count, None, 0)
+        return
+    assert per_zone(state, allocate_cpus(state, count, None, 0)) == shares
 
 
 def test_the_best_set_of_four_zones_is_overwritten() -> None:

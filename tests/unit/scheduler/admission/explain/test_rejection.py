@@ -217,3 +217,14 @@ def test_init_containers_keep_a_pod_in_the_zone_that_they_had() -> None:
         "container c0 needs 7 CPUs in one zone; zone 0 has 1 free, zone 1 has 4; "
         "it has to keep those that its init containers had in zone 1"
     )
+
+
+def test_the_resource_that_the_node_lacks_is_known_by_its_name() -> None:
+    """With what is left of it; a resource that is not short any more has no numbers."""
+    state, shape = node(devices={GPU: {1: 2}}), pod(container(devices={GPU: 2}), qos="BestEffort")
+    available = Resource(8000, 8 * GIB, 9, 0, ((GPU, 1),))
+    verdict = admit(state, shape, available)
+    named = verdict._replace(resource="".join([*GPU]))
+    assert explain_rejection(state, shape, named, available) == f"needs 2 {GPU} in all; the node has 1 {GPU} left"
+    other = verdict._replace(resource=NIC)
+    assert explain_rejection(state, shape, other, available) == f"needs more {NIC} than the node has left"
