@@ -79,6 +79,59 @@ def test_zones_with_half_a_core_free(free: tuple[int, ...], count: int, shares: 
     assert per_zone(state, allocate_cpus(state, count, None, 0)) == shares
 
 
+def least_squares(free: list[int], count: int, group: int, fewest: int) -> int | None:
+    """The least sum of squares of what zones have left, of all ways to share CPUs out; None: there is none.
+
+    The fewest zones that can be, each with an equal share of whole groups, and the rest dealt out to some of them.
+    """
+    for size in range(fewest, len(free) + 1):
+        squares: list[int] = []
+        share = count // size // group * group
+        for zones in combinations(range(len(free)), size):
+            if min(free[zone] for zone in zones) < share or sum(free[zone] // group for zone in zones) * group < count:
+                continue
+            able = [zone for zone in zones if free[zone] - share >= group]
+            for number in range(len(able) + 1):
+                for providers in combinations(able, number):
+                    left = [amount - share * (zone in zones) for zone, amount in enumerate(free)]
+                    squares += deal_out(left, providers, count - share * size, group)
+        if squares:
+            return min(squares)
+    return None
+
+
+def deal_out(left: list[int], providers: tuple[int, ...], remainder: int, group: int) -> list[int]:
+    """The sum of squares once zones have given groups one after another, unless they have too few."""
+    if sum(left[zone] // group for zone in providers) * group < remainder:
+        return []
+    while remainder:
+        for zone in providers:
+            if remainder and left[zone] >= group:
+                left[zone] -= group
+                remainder -= group
+    return [sum(amount * amount for amount in left)]
+
+
+@given(st.integers(2, 3), st.integers(1, 5), st.booleans(), st.data())
+def test_no_other_way_leaves_zones_more_even(zones: int, cores: int, full_cores: bool, data: st.DataObject) -> None:
+    """Of all ways to share out CPUs over up to three zones, of which none is overwritten."""
+    state = state_of(regular(zones, cores), SPREAD._replace(full_cores=full_cores))
+    taken = data.draw(st.integers(0, (1 << 2 * zones * cores) - 1))
+    state = state._replace(free_cpus=state.free_cpus & ~taken)
+    free, group = per_zone(state, state.free_cpus), 2 if full_cores else 1
+    count = group * data.draw(st.integers(1, max(1, state.free_cpus.bit_count() // group)))
+    assume(count <= state.free_cpus.bit_count())
+    needed, in_each = count // group, -(-2 * cores // group)
+    expected = least_squares(free, count, group, -(-needed // in_each))
+    try:
+        shares = per_zone(state, allocate_cpus(state, count, None, 0))
+    except CpuAllocationError:
+        return
+    assert sum(shares) == count
+    left = [amount - share for amount, share in zip(free, shares, strict=True)]
+    assert expected is None or sum(amount * amount for amount in left) == expected
+
+
 def test_the_best_set_of_four_zones_is_overwritten() -> None:
     """The first four of five idle zones are best; by the end of the walk the last of them is replaced."""
     state = state_of(regular(5, 4, 1, packages=5), SPREAD)
