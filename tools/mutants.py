@@ -184,7 +184,8 @@ class _BehaviourOnly(ast.NodeTransformer):
     """Removes what has no effect at run time: annotations, docstrings, imports for the type checker.
 
     And what only forbids calls: `*` and `/` among parameters. No test makes a call that pyright rejects. And caches of
-    functions: they save time alone.
+    functions: they save time alone. And whether a member of an enumeration is compared by == or by `is`: it is one
+    object.
     """
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
@@ -204,6 +205,12 @@ class _BehaviourOnly(ast.NodeTransformer):
         node.decorator_list = [decorator for decorator in node.decorator_list if not _is_cache(decorator)]
         return self.generic_visit(node)
 
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        if any(map(_is_enumeration_member, (node.left, *node.comparators))):
+            equalities: dict[type[ast.cmpop], ast.cmpop] = {ast.Is: ast.Eq(), ast.IsNot: ast.NotEq()}
+            node.ops = [equalities.get(type(operator), operator) for operator in node.ops]
+        return self.generic_visit(node)
+
     def visit_If(self, node: ast.If) -> ast.AST:
         names = {part.id for part in ast.walk(node.test) if isinstance(part, ast.Name)}
         return ast.Pass() if "TYPE_CHECKING" in names else self.generic_visit(node)
@@ -215,6 +222,17 @@ class _BehaviourOnly(ast.NodeTransformer):
 def _is_cache(decorator: ast.expr) -> bool:
     name = decorator.func if isinstance(decorator, ast.Call) else decorator
     return isinstance(name, ast.Name) and name.id in ("cache", "lru_cache")
+
+
+def _is_enumeration_member(operand: ast.expr) -> bool:
+    """Tell whether an operand is named as a member: `Mode.NO_FIT`. No other attribute of a class is in capitals."""
+    return (
+        isinstance(operand, ast.Attribute)
+        and operand.attr.isupper()
+        and isinstance(operand.value, ast.Name)
+        and operand.value.id[:1].isupper()
+        and not operand.value.id.isupper()
+    )
 
 
 def _behaviour(source: str) -> str:

@@ -79,6 +79,23 @@ def test_caches_are_no_mutants(tree: Path) -> None:
     assert len(mutants_of("@functools.wraps(len)")) == 1
 
 
+def test_the_identity_of_enumeration_members_is_no_mutant(tree: Path) -> None:
+    """`==` and `is` say the same of them; of all else they do not."""
+    module = tree / "scheduler/zonewise_scheduler/quota/sums.py"
+
+    def operators_of(condition: str) -> set[str]:
+        module.write_text(f"def one(a: Mode) -> bool:\n    return {condition}\n")
+        changes = find_changes("scheduler/zonewise_scheduler/quota/sums.py")
+        found = {mutant.after for change in changes if (mutant := make_mutant(change)) is not None}
+        return {after.split()[2] if "not" not in after else "is not" for after in found}
+
+    others = {"<", "<=", ">", ">="}
+    assert operators_of("a == Mode.ON") == others | {"!=", "is not"}
+    assert operators_of("a is Mode.ON") == others | {"!=", "is not"}
+    assert operators_of("a != Mode.NOT_ON") == others | {"==", "is"}
+    assert operators_of("a == MODES.ON") == operators_of("a == Mode.on") == others | {"!=", "is", "is not"}
+
+
 @pytest.mark.long
 def test_a_run_names_what_no_test_notices(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each change of plus() is killed, each of unused() survives; with a reason for each, 3 % is still too much."""

@@ -216,8 +216,7 @@ class CohortSnapshot(ResourceNode):
     @cached_property
     def height(self) -> int:
         """The distance to the furthest node below."""
-        own_height = min(len(self.child_cqs) + len(self.child_cohorts), 1)
-        return max([own_height, *(cohort.height + 1 for cohort in self.child_cohorts)])
+        return max([int(bool(self.child_cqs)), *(cohort.height + 1 for cohort in self.child_cohorts)])
 
 
 def find_height_of_lowest_subtree_that_fits(

@@ -40,17 +40,17 @@ def satisfies_preemption_policy(
     policy: PreemptionPolicy, preemptor: Workload, candidate: Workload, *, requeue_from_eviction: bool = True
 ) -> bool:
     """Tell whether a policy lets a workload preempt a candidate."""
-    lower = preemptor.priority > candidate.priority
     match policy:
         case "Any":
             return True
         case "LowerPriority":
-            return lower
+            return candidate.priority < preemptor.priority
         case "LowerOrNewerEqualPriority":
-            newer = preemptor.queue_order_timestamp(
-                requeue_from_eviction=requeue_from_eviction
-            ) < candidate.queue_order_timestamp(requeue_from_eviction=requeue_from_eviction)
-            return lower or (preemptor.priority == candidate.priority and newer)
+            age, candidate_age = (
+                -workload.queue_order_timestamp(requeue_from_eviction=requeue_from_eviction)
+                for workload in (preemptor, candidate)
+            )
+            return (candidate.priority, candidate_age) < (preemptor.priority, age)
         case "Never" | "":
             return False
 

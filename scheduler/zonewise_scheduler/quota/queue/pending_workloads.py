@@ -257,7 +257,7 @@ class PendingWorkloads:
         groups = [group for group in shape.by_walltime.values() if shape.inadmissible or group.inadmissible]
         if not groups or not shape.was_inadmissible or shape.alternatives is None:
             return False
-        priority = max(-group.ranks[0][0] for group in groups)
+        priority = -shape.first_inadmissible[0]  # that of all workloads of a shape
         walltime = 0.0 if shape.inadmissible else min(group.walltime for group in groups)
         return bool(headroom.inadmissible_reason(self.spec.name, priority, walltime, shape.alternatives))
 

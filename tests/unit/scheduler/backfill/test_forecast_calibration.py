@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, sqrt
 from random import Random
 
 import pytest
@@ -98,6 +98,7 @@ def test_the_first_forecast_of_a_workload_is_scored_and_a_withdrawn_one_is_not()
 def test_only_the_last_scores_count() -> None:
     calibration = calibrated([5000.0] * WINDOW + [100.0] * WINDOW)
     assert calibration.forecast("new", "q", 0, [50, 100, 200]).latest < 110
+    assert [len(scores.scores) for scores in calibration.state().scores] == [WINDOW, WINDOW]
 
 
 def test_the_first_of_too_many_open_forecasts_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,6 +106,7 @@ def test_the_first_of_too_many_open_forecasts_are_forgotten(monkeypatch: pytest.
     calibration = ForecastCalibration()
     for index in range(60):
         calibration.forecast(index, "q", 0, [100] * 3)
+        assert [each.key for each in calibration.state().open] == list(range(max(0, index - 19), index + 1))
     for index in range(60):
         calibration.started(index, 100 if index >= 40 else 9000)
     assert calibration.forecast("new", "q", 0, [100] * 3).latest == pytest.approx(100, abs=1)
@@ -118,6 +120,7 @@ def test_too_many_queues_share_their_scores(monkeypatch: pytest.MonkeyPatch) -> 
         queue = index % 3
         calibration.forecast(index, queue, 0, [100] * 3)
         calibration.started(index, 1000 * (1 + queue))
+    assert [scores.group for scores in calibration.state().scores] == [None, 0, 1]
     likely = [calibration.forecast("new", queue, 0, [100] * 3).likely for queue in range(3)]
     assert likely == [pytest.approx(1000), pytest.approx(2000), pytest.approx(2000)]
 
@@ -188,3 +191,27 @@ def test_a_share_of_the_state_has_the_newest_of_each_kind(share: float, newest: 
     for scores, every in zip(state.scores, whole.scores, strict=False):
         assert len(every.scores) == 40
         assert scores.scores == every.scores[40 - newest :]
+
+
+def test_between_two_scores_the_quantile_is_between_their_waits() -> None:
+    """The median of an even number of scores: halfway between both waits, in logarithms of softened waits."""
+    forecast = calibrated([110.0] * 25 + [190.0] * 25).forecast("new", "q", 0, [50, 100, 200])
+    assert forecast.likely == pytest.approx(sqrt((110 + 60) * (190 + 60)) - 60, abs=0.5)
+    odd = calibrated([110.0] * 26 + [190.0] * 25).forecast("new", "q", 0, [50, 100, 200])
+    assert odd.likely == pytest.approx(110)
+
+
+@pytest.mark.parametrize(
+    ("wait", "samples", "least", "most"),
+    [
+        (200.0, [3240.0, 3600.0, 36_000.0], 2200, 2500),
+        (6500.0, [360.0, 3600.0, 3960.0], 6000, 7000),
+        (6500.0, [360.0, 3600.0, 36_000.0], 40_000, 10**6),
+    ],
+)
+def test_beyond_the_samples_the_range_of_that_side_is_the_scale(
+    wait: float, samples: list[float], least: float, most: float
+) -> None:
+    """From the median to the first sample, or to the last one."""
+    calibration = calibrated([wait] * 50, (360, 3600, 3960))
+    assert least < calibration.forecast("new", "q", 0, samples).likely < most

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from support.cpu_nodes import STATIC, regular, state_of, states
 from zonewise_scheduler.admission.cpumanager import allocate_cpus
+from zonewise_scheduler.admission.cpumanager.accumulator import CpuAllocationError
 from zonewise_scheduler.admission.cpumanager.numa_distributed import (
     next_combination,
     overwritten_at_end,
@@ -53,6 +54,82 @@ def test_odd_counts_are_packed() -> None:
     state = state_of(regular(2, 4), SPREAD._replace(full_cores=True))
     assert per_zone(state, allocate_cpus(state, 9, None, 0)) == [8, 1]
     assert per_zone(state, allocate_cpus(state, 10, None, 0)) == [6, 4]
+
+
+@pytest.mark.parametrize(
+    ("free", "count", "shares"),
+    [
+        ((7, 7, 3), 10, [6, 4, 0]),
+        ((7, 7, 7), 10, [6, 4, 0]),
+        ((8, 7, 8), 10, [6, 0, 4]),
+        ((6, 6, 6), 18, [6, 6, 6]),
+        ((5, 5, 4, 2), 14, None),
+    ],
+)
+def test_zones_with_half_a_core_free(free: tuple[int, ...], count: int, shares: list[int] | None) -> None:
+    """They provide whole cores. None: zones have the remainder, but not in whole cores; the kubelet never ends."""
+    state = state_of(regular(len(free), 4), SPREAD._replace(full_cores=True))
+    cpus = [[cpu for cpu in range(8 * len(free)) if zone >> cpu & 1] for _, zone in state.kind.cpus.zones]
+    taken = sum(1 << cpu for zone, left in zip(cpus, free, strict=True) for cpu in zone[: 8 - left])
+    state = state._replace(free_cpus=state.free_cpus & ~taken)
+    if shares is None:
+        with pytest.raises(CpuAllocationError, match="never"):
+            allocate_cpus(state, count, None, 0)
+        return
+    assert per_zone(state, allocate_cpus(state, count, None, 0)) == shares
+
+
+def least_squares(free: list[int], count: int, group: int, fewest: int) -> int | None:
+    """The least sum of squares of what zones have left, of all ways to share CPUs out; None: there is none.
+
+    The fewest zones that can be, each with an equal share of whole groups, and the rest dealt out to some of them.
+    """
+    for size in range(fewest, len(free) + 1):
+        squares: list[int] = []
+        share = count // size // group * group
+        for zones in combinations(range(len(free)), size):
+            if min(free[zone] for zone in zones) < share or sum(free[zone] // group for zone in zones) * group < count:
+                continue
+            able = [zone for zone in zones if free[zone] - share >= group]
+            for number in range(len(able) + 1):
+                for providers in combinations(able, number):
+                    left = [amount - share * (zone in zones) for zone, amount in enumerate(free)]
+                    squares += deal_out(left, providers, count - share * size, group)
+        if squares:
+            return min(squares)
+    return None
+
+
+def deal_out(left: list[int], providers: tuple[int, ...], remainder: int, group: int) -> list[int]:
+    """The sum of squares once zones have given groups one after another, unless they have too few."""
+    if sum(left[zone] // group for zone in providers) * group < remainder:
+        return []
+    while remainder:
+        for zone in providers:
+            if remainder and left[zone] >= group:
+                left[zone] -= group
+                remainder -= group
+    return [sum(amount * amount for amount in left)]
+
+
+@given(st.integers(2, 3), st.integers(1, 5), st.booleans(), st.data())
+def test_no_other_way_leaves_zones_more_even(zones: int, cores: int, full_cores: bool, data: st.DataObject) -> None:
+    """Of all ways to share out CPUs over up to three zones, of which none is overwritten."""
+    state = state_of(regular(zones, cores), SPREAD._replace(full_cores=full_cores))
+    taken = data.draw(st.integers(0, (1 << 2 * zones * cores) - 1))
+    state = state._replace(free_cpus=state.free_cpus & ~taken)
+    free, group = per_zone(state, state.free_cpus), 2 if full_cores else 1
+    count = group * data.draw(st.integers(1, max(1, state.free_cpus.bit_count() // group)))
+    assume(count <= state.free_cpus.bit_count())
+    needed, in_each = count // group, -(-2 * cores // group)
+    expected = least_squares(free, count, group, -(-needed // in_each))
+    try:
+        shares = per_zone(state, allocate_cpus(state, count, None, 0))
+    except CpuAllocationError:
+        return
+    assert sum(shares) == count
+    left = [amount - share for amount, share in zip(free, shares, strict=True)]
+    assert expected is None or sum(amount * amount for amount in left) == expected
 
 
 def test_the_best_set_of_four_zones_is_overwritten() -> None:

@@ -202,3 +202,29 @@ def test_amounts_in_words() -> None:
     assert [zones_in_words(2), zones_in_words(0b1011)] == ["zone 1", "zones 0, 1 and 3"]
     assert free_in_words("cpu", dict.fromkeys(range(8), 3)) == "none of the 8 zones has more than 3 free"
     assert free_in_words("cpu", {}) == "no zone has any"
+
+
+def test_cpus_that_init_containers_leave_are_free() -> None:
+    shape = pod(container("i0", 2, 1, role="init"), container("c0", 9, 1))
+    assert explained(four_of_eight("none"), shape) == "container c0 needs 9 CPUs; 8 are free"
+
+
+def test_init_containers_keep_a_pod_in_the_zone_that_they_had() -> None:
+    """Zone 1, since zone 0 has too few free CPUs."""
+    cpus = node(2, 4, topology="restricted", cpu="static")
+    cpus = cpus._replace(free_cpus=0b1 | 0b111111 << 8)
+    assert explained(cpus, pod(container("i0", 2, 1, role="init"), container("c0", 7, 1))) == (
+        "container c0 needs 7 CPUs in one zone; zone 0 has 1 free, zone 1 has 4; "
+        "it has to keep those that its init containers had in zone 1"
+    )
+
+
+def test_the_resource_that_the_node_lacks_is_known_by_its_name() -> None:
+    """With what is left of it; a resource that is not short any more has no numbers."""
+    state, shape = node(devices={GPU: {1: 2}}), pod(container(devices={GPU: 2}), qos="BestEffort")
+    available = Resource(8000, 8 * GIB, 9, 0, ((GPU, 1),))
+    verdict = admit(state, shape, available)
+    named = verdict._replace(resource="".join([*GPU]))
+    assert explain_rejection(state, shape, named, available) == f"needs 2 {GPU} in all; the node has 1 {GPU} left"
+    other = verdict._replace(resource=NIC)
+    assert explain_rejection(state, shape, other, available) == f"needs more {NIC} than the node has left"

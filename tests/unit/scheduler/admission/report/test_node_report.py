@@ -334,6 +334,22 @@ def test_empty_zones_are_zones() -> None:
     assert read.state.kind.zones == (0, 1, 3, 6, 7)
 
 
+def test_what_excluded_pods_hold_counts_as_healthy_and_allocatable() -> None:
+    """The kubelet's managers count it, though the object does not offer it."""
+    devices = (ContainerDevices("r/d", ("a", "b", "c"), (1,)), ContainerDevices("r/e", ("d",), (1,)))
+    nrt = published(TWO, report_of(TWO, devices=devices))
+    before = state_of(read_nrt(nrt, KindInterner())).kind
+    set_attribute(nrt, names.EXCLUDED, f"r/d@1=3,memory@0={GIB}")
+    after = state_of(read_nrt(nrt, KindInterner())).kind
+    assert before.devices == (DeviceClass("r/d", 2, 3, 3), DeviceClass("r/e", 2, 1, 1))
+    assert after.devices == (DeviceClass("r/d", 2, 6, 6), DeviceClass("r/e", 2, 1, 1))
+    column = before.memory_types.index("memory")
+    assert [row[column] for row in after.allocatable] == [
+        before.allocatable[0][column] + GIB,
+        before.allocatable[1][column],
+    ]
+
+
 @pytest.mark.parametrize(
     ("name", "value", "problem"),
     [

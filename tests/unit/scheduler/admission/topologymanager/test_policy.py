@@ -158,3 +158,10 @@ def test_distances_are_indexed_by_zone_id() -> None:
     kind = NodeKind(contiguous.policies, (0, 2, 3, 4), rows, contiguous.cpus)
     # zone 3 is nearer to zone 0, but the kubelet reads indices 2 and 3 of the first row
     assert merge_preferred(kind, [Hints((0b0101, 0b1001))]) == 0b0101
+
+
+def test_smaller_intersections_come_before_larger_ones_that_are_nearer() -> None:
+    """Each resource needs three zones; what both have in common is one zone, or four others."""
+    kind = node(9, topology="best-effort", max_zones=9).kind
+    hints = [Hints((), (0b000000111, 0b001111000)), Hints((), (0b110000100, 0b001111000))]
+    assert merge_best_effort(kind, hints) == kubelet_merge(kind, hints).zones == 0b000000100

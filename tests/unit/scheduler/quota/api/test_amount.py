@@ -41,6 +41,9 @@ def test_sums_and_differences_stay_within_64_bits(a: int, b: int) -> None:
         ("cpu", "10P", UNLIMITED, UNLIMITED),
         ("memory", "9E", 9 * 10**18, 9 * 10**18),
         ("memory", "10E", UNLIMITED, UNLIMITED),
+        ("".join(["c", "pu"]), "2", 2_000, 2_000),
+        ("amd.com/gpu", "2", 2, 2),
+        ("pods", "2", 2, 2),
     ],
 )
 def test_quantities(resource: str, quantity: str, quota: int, request_: int) -> None:
@@ -74,3 +77,11 @@ def test_an_amount_is_written_as_kueue_does(resource: str, amount: int, text: st
 def test_names_have_the_published_hashes(name: str, hashed: int) -> None:
     """The test vectors of FNV-1a with 64 bits (draft-eastlake-fnv, appendix C)."""
     assert hash_resource_name(name) == hashed
+
+
+def test_as_many_cpus_as_64_bits_have_are_unlimited() -> None:
+    """As a quota of CPUs; one less is a number. As a request they are one."""
+    most = UNLIMITED // 1000
+    assert amount_from_quantity("cpu", most) == UNLIMITED
+    assert amount_from_quantity("cpu", most - 1) == (most - 1) * 1000
+    assert resource_value("cpu", most) == most * 1000

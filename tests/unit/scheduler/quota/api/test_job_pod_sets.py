@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,8 +10,12 @@ import pytest
 from zonewise_common.k8s.fields import FieldError, FieldReader
 from zonewise_scheduler.quota.api.job_pod_sets import (
     COMPLETION_INDEX,
+    MAX_PODS,
+    MIN_PARALLELISM_ANNOTATION,
     NO_INDEXES,
     PodIndexes,
+    parse_pod_count,
+    pods_at_a_time,
     read_job_pod_set,
     read_pod_set,
 )
@@ -118,3 +123,57 @@ def test_an_invalid_pod_set_of_a_workload_is_an_error(pod_set: Json, message: st
     with pytest.raises(FieldError) as error:
         read_pod_set_manifests({"spec": {"podSets": [pod_set]}})
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("spec", "pods"),
+    [
+        ({}, 1),
+        ({"parallelism": 3}, 3),
+        ({"parallelism": 3, "completions": 2}, 2),
+        ({"parallelism": 3, "completions": 4}, 3),
+        ({"completions": 4}, 1),
+        ({"parallelism": 0}, 0),
+    ],
+)
+def test_pods_at_a_time(spec: Json, pods: int) -> None:
+    """As many as completions at most; a Job without either runs one pod."""
+    assert pods_at_a_time(FieldReader(spec, "spec.", [])) == pods
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("1", 1),
+        ("0", None),
+        (f"{MAX_PODS}", MAX_PODS),
+        (f"{MAX_PODS + 1}", None),
+        ("000000000007", 7),
+        ("0000000000007", None),
+        ("-1", None),
+        ("²", None),
+    ],
+)
+def test_a_number_of_pods(text: str, count: int | None) -> None:
+    """With leading zeros it has twelve digits at most."""
+    assert parse_pod_count(text) == count
+
+
+@pytest.mark.parametrize(("least", "problems"), [("1", 0), ("2", 0), ("3", 1)])
+def test_a_job_may_start_with_fewer_pods_than_it_has(least: str, problems: int) -> None:
+    annotations = {MIN_PARALLELISM_ANNOTATION: least}
+    job = FieldReader({"metadata": {"annotations": annotations}, "spec": {"parallelism": 2}}, "", [])
+    assert read_job_pod_set(job).min_count == int(least)
+    assert len(job.problems) == problems
+
+
+@pytest.mark.parametrize("mode", ["NonIndexed", ""])
+def test_pods_of_a_job_without_indexes_request_nothing(mode: str) -> None:
+    assert read_job_pod_set(FieldReader({"spec": {"completionMode": mode}}, "", [])).topology_request is None
+
+
+@pytest.mark.parametrize(("layers", "size"), [(1, 1), (2, MAX_PODS), (3, 2)])
+def test_up_to_three_layers_of_slices(layers: int, size: int) -> None:
+    constraints = [{"topology": f"level{layer}", "size": size} for layer in range(layers)]
+    request = {"podsetSliceRequiredTopologyConstraints": constraints}
+    assert topology_request({"slice_required_topology_constraints": json.dumps(constraints)}) == (request, [])

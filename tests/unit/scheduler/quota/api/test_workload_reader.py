@@ -242,3 +242,28 @@ def test_equal_pod_sets_are_one_value_and_large_ones_are_not_remembered() -> Non
 @given(st.sampled_from(PATHS), JSON_VALUES)
 def test_no_object_makes_the_reader_raise(path: str, value: object) -> None:
     read_workload(with_field(WORKLOAD, path, value))
+
+
+def test_what_a_workload_leaves_out_has_its_default() -> None:
+    """No priority is 0, a pod set has one pod, and an admission has as many pods as the pod set."""
+    obj = copy.deepcopy(WORKLOAD)
+    del obj["spec"]["priority"]
+    assert read_valid(obj).priority == 0
+    for count, pods in ((None, 4), (3, 3)):
+        assignment = obj["status"]["admission"]["podSetAssignments"][0]
+        assignment.pop("count", None)
+        assignment |= {} if count is None else {"count": count}
+        admission = read_valid(obj).admission
+        assert admission is not None
+        assert [pod_set.pods for pod_set in admission.pod_sets] == [pods]
+    for field in ("count", "minCount"):
+        del obj["spec"]["podSets"][0][field]
+    assert [pod_set.pods for pod_set in read_valid(obj).pod_sets] == [1]
+
+
+def test_a_pod_set_requests_all_resources_but_the_number_of_pods() -> None:
+    obj = copy.deepcopy(WORKLOAD)
+    requests = {"cpu": "1", "example.com/device": "2", "pods": "3", "rdma/hca": "4"}
+    obj["spec"]["podSets"][0]["template"]["spec"]["containers"][0]["resources"]["requests"] = requests
+    [pod_set] = read_valid(obj).pod_sets
+    assert pod_set.requests == {"cpu": 1000, "example.com/device": 2, "rdma/hca": 4}

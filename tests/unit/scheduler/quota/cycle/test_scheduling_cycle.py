@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 from hypothesis import given
@@ -207,7 +208,7 @@ class TwoHostTopology(EmptyTopologySnapshot):
     """A topology of the flavor "any" with two hosts, each for one pod."""
 
     def __init__(self) -> None:
-        self._occupied: list[str] = []
+        self.occupied: list[str] = []
 
     def has_topology(self, flavor: str) -> bool:
         return flavor == "any"
@@ -218,20 +219,20 @@ class TwoHostTopology(EmptyTopologySnapshot):
     def find_topology_assignments(
         self, workload: Workload, requests: Mapping[str, Sequence[PlacementRequest]], *, empty: bool
     ) -> TopologyAssignments | TopologyPlacementFailure:
-        free = [host for host in ("h1", "h2") if empty or host not in self._occupied]
+        free = [host for host in ("h1", "h2") if empty or host not in self.occupied]
         if not free:
             return TopologyPlacementFailure("main", "any", "both hosts are full")
         return {"main": TopologyAssignment(("host",), (TopologyDomainAssignment((free[0],), 1),))}
 
     def fits(self, workload: Workload, held: Workload | None = None) -> bool:
-        return not set(hosts_of(workload)) & set(self._occupied)
+        return not set(hosts_of(workload)) & set(self.occupied)
 
     def add(self, workload: Workload, held: Workload | None = None) -> None:
-        self._occupied += hosts_of(workload)
+        self.occupied += hosts_of(workload)
 
     def remove(self, workload: Workload, held: Workload | None = None) -> None:
         for host in hosts_of(workload):
-            self._occupied.remove(host)
+            self.occupied.remove(host)
 
 
 def hosts_of(workload: Workload) -> list[str]:
@@ -274,3 +275,92 @@ def test_a_workload_on_failed_nodes_is_evicted_where_it_does_not_fit(amount: int
     settings = QuotaSettings(fail_fast_node_replacement=fail_fast)
     [decision] = run_cycle(snapshot, [Head(pending_workload("new", amount), "q")], settings, 0.0)
     assert decision.status == status
+
+
+@pytest.mark.parametrize(
+    ("amount", "gated", "status"),
+    [(4, True, "gated"), (4, False, "preempting"), (2, True, "admitted"), (9, True, "waiting")],
+)
+def test_a_gate_keeps_a_workload_from_preempting(amount: int, status: str, *, gated: bool) -> None:
+    """It neither keeps it from what is available, nor makes what never fits wait for the gate."""
+    preemption = ClusterQueuePreemption(within_cluster_queue="LowerPriority")
+    snapshot = Snapshot([cpu_queue("q", 4, preemption)])
+    snapshot.add_workload(running_workload("low", "q", CPU, 2))
+    new = replace(pending_workload("new", amount, priority=1), preemption_gated=gated)
+    assert statuses(snapshot, Head(new, "q")) == {"new": status}
+
+
+@pytest.mark.parametrize(
+    ("reclaim", "status"), [("Never", "skipped"), ("LowerPriority", "skipped"), ("Any", "admitted")]
+)
+def test_quota_is_held_for_a_preemptor_without_victims_unless_it_can_reclaim(
+    reclaim: Literal["Never", "LowerPriority", "Any"], status: str
+) -> None:
+    """A queue that reclaims all that it lends gets it back later."""
+    preemption = ClusterQueuePreemption("LowerPriority", reclaim)
+    snapshot = Snapshot([cpu_queue("owner", 4, preemption), cpu_queue("guest", 0)])
+    snapshot.add_workload(running_workload("own", "owner", CPU, 2, priority=9))
+    heads = [Head(pending_workload("big", 4), "owner"), Head(pending_workload("more", 2, priority=-1), "guest")]
+    assert statuses(snapshot, *heads) == {"big": "waiting", "more": status}
+    assert snapshot.cluster_queues["owner"].usage == {CPU: 2}
+
+
+def test_a_preempting_workload_holds_its_quota_and_its_placement() -> None:
+    """The next workload gets neither: it would start where the victim still runs."""
+    preemption = ClusterQueuePreemption(within_cluster_queue="LowerPriority")
+    topology = TwoHostTopology()
+    snapshot = Snapshot(
+        [cpu_queue("q", 9, preemption), cpu_queue("other", 1)],
+        resource_flavors=[ResourceFlavor("any", topology_name="hosts")],
+        tas_snapshot=topology,
+    )
+    pod_sets = (PodSet(requests={"cpu": 1}, topology=TopologyRequest(PodSetTopologyRequest("host"))),)
+    for host in ("h1", "h2"):
+        running = running_workload(f"on-{host}", "q", CPU, 1)
+        assert running.admission is not None
+        domain = TopologyAssignment(("host",), (TopologyDomainAssignment((host,), 1),))
+        pods = running.admission.pod_sets[0]._replace(topology_assignment=domain)
+        snapshot.add_workload(replace(running, admission=running.admission._replace(pod_sets=(pods,))))
+    first = Workload("ns", "first", pod_sets, priority=2, created_at=0.0)
+    second = Workload("ns", "second", pod_sets, priority=1, created_at=1.0)
+    decisions = run_cycle(snapshot, [Head(first, "q"), Head(second, "other")], QuotaSettings(), 0.0)
+    assert [(decision.workload.name, decision.status) for decision in decisions] == [
+        ("first", "preempting"),
+        ("second", "waiting"),
+    ]
+    assert [target.workload.name for target in decisions[0].preemption_targets] == ["on-h1"]
+    assert sorted(topology.occupied) == ["h1", "h2"]
+
+
+class OpenGate:
+    """It delays no start, and records each one."""
+
+    def __init__(self, delayed: str = "") -> None:
+        self.delayed, self.started = delayed, list[str]()
+
+    def delayed_reservation(self, workload: Workload, victims: Sequence[Workload]) -> str:
+        assert workload.admission is not None
+        return self.delayed
+
+    def record_start(self, workload: Workload, victims: Sequence[Workload]) -> None:
+        self.started.append("<".join([workload.name, *(victim.name for victim in victims)]))
+
+
+@pytest.mark.parametrize("delayed", ["", "ns/reserved"])
+def test_a_reservation_delays_workloads_without_quota_alone(delayed: str) -> None:
+    """Each start, with its victims, is recorded; a workload that has its quota has started before."""
+    preemption = ClusterQueuePreemption(within_cluster_queue="LowerPriority")
+    snapshot = Snapshot([cpu_queue("q", 4), cpu_queue("full", 2, preemption, "")])
+    for workload in (running_workload("runs", "q", CPU, 1), running_workload("low", "full", CPU, 2, -1)):
+        snapshot.add_workload(workload)
+    running = snapshot.workloads_by_queue["q"]["ns/runs"]
+    heads = [Head(running, "q"), Head(pending_workload("new", 2), "q"), Head(pending_workload("high", 2), "full")]
+    gate = OpenGate(delayed)
+    decisions = run_cycle(snapshot, heads, QuotaSettings(), 0.0, gate=gate)
+    waits = "waiting" if delayed else ""
+    assert {decision.workload.name: (decision.status, decision.delayed_reservation) for decision in decisions} == {
+        "runs": ("admitted", ""),
+        "new": (waits or "admitted", delayed),
+        "high": (waits or "preempting", delayed),
+    }
+    assert sorted(gate.started) == ([] if delayed else ["high<low", "new"])

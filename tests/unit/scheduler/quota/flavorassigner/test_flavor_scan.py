@@ -8,8 +8,14 @@ from zonewise_common.k8s.labels import Requirement
 from zonewise_common.k8s.nodeaffinity import NodeSelectorTerm
 from zonewise_common.k8s.taints import Taint, Toleration
 from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
-from zonewise_scheduler.quota.api.workload_types import PodSet
-from zonewise_scheduler.quota.flavorassigner.flavor_scan import check_flavor_for_pod_set
+from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
+from zonewise_scheduler.quota.api.workload_types import PodSet, TopologyRequest
+from zonewise_scheduler.quota.flavorassigner.flavor_scan import (
+    check_flavor_for_pod_set,
+    check_pod_set_and_flavor_match_for_tas,
+)
+from zonewise_scheduler.quota.hierarchy.topology_snapshot import EmptyTopologySnapshot
+from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest
 
 SPOT = ResourceFlavor("spot", {"type": "spot"}, (Taint("spot", "yes", "NoSchedule"),))
 
@@ -52,3 +58,40 @@ def terms(*requirements: tuple[Requirement, ...]) -> tuple[NodeSelectorTerm, ...
 def test_only_labels_of_the_flavor_count(pod_set: PodSet, suits: bool) -> None:
     """A term on other labels alone makes the affinity hold."""
     assert (check_flavor_for_pod_set(pod_set, SPOT._replace(node_taints=())) == "") == suits
+
+
+class Racks(EmptyTopologySnapshot):
+    """The flavor spot has a topology with racks."""
+
+    def has_topology(self, flavor: str) -> bool:
+        return flavor == "spot"
+
+    def has_level(self, flavor: str, request: TopologyRequest) -> bool:
+        return request.request.required == "rack"
+
+
+GROUP = resource_group(FlavorQuotas("spot", (("cpu", ResourceQuota(4)),)))
+
+
+@pytest.mark.parametrize(
+    ("level", "flavor", "topology", "resource", "only_topologies", "problem"),
+    [
+        ("", "spot", "", "cpu", False, ""),
+        ("", "spot", "", "cpu", True, ""),
+        ("", "spot", "racks", "cpu", True, ""),
+        ("", "spot", "racks", "cpu", False, "its nodes are for pods that ask for placement"),
+        ("rack", "spot", "", "cpu", False, "it has no topology"),
+        ("rack", "spot", "", "memory", False, ""),
+        ("rack", "other", "racks", "cpu", False, "its topology is not known"),
+        ("rack", "spot", "racks", "cpu", False, ""),
+        ("row", "spot", "racks", "cpu", False, "its topology lacks the level that is asked for"),
+    ],
+)
+def test_topologies(
+    level: str, flavor: str, topology: str, resource: str, problem: str, *, only_topologies: bool
+) -> None:
+    request = TopologyRequest(PodSetTopologyRequest(level)) if level else None
+    pod_set = PodSet(requests={resource: 1}, topology=request)
+    nodes = ResourceFlavor(flavor, topology_name=topology)
+    found = check_pod_set_and_flavor_match_for_tas(pod_set, nodes, GROUP, Racks(), is_tas_only=only_topologies)
+    assert found == problem

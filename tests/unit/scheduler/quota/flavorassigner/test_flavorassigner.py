@@ -18,12 +18,17 @@ from support.quota_strategies import (
     running_workload,
     snapshots,
 )
+from zonewise_common.k8s.labels import Requirement
 from zonewise_scheduler.quota.api.amount import hash_resource_name
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
-from zonewise_scheduler.quota.api.queue_types import ClusterQueue
+from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ResourceFlavor
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
 from zonewise_scheduler.quota.api.workload_types import Admission, PodSet, PodSetAdmission, Workload
-from zonewise_scheduler.quota.flavorassigner.assignment import AssignmentClusterQueueState
+from zonewise_scheduler.quota.flavorassigner.assignment import (
+    AssignmentClusterQueueState,
+    least_severe_reason,
+    most_severe_reason,
+)
 from zonewise_scheduler.quota.flavorassigner.flavor_scan import FlavorAssigner
 from zonewise_scheduler.quota.flavorassigner.flavorassigner import assign_flavors
 from zonewise_scheduler.quota.flavorassigner.granular_mode import FlavorAssignmentMode
@@ -31,7 +36,7 @@ from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot, fits
 from zonewise_scheduler.quota.preemption.preemption_oracle import new_oracle
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.quota.flavorassigner.assignment import Assignment
+    from zonewise_scheduler.quota.flavorassigner.assignment import Assignment, NoFitReason
 
 
 def make_assigner(snapshot: Snapshot, workload: Workload, queue: str = "q", **fields: Any) -> FlavorAssigner:
@@ -187,3 +192,37 @@ def test_a_slice_keeps_the_flavor_of_the_one_that_it_replaces(pod_set: str, flav
     assert assignment.representative_mode == FlavorAssignmentMode.NO_FIT
     [status] = assignment.pod_sets[0].statuses
     assert (status.reason, status.message) == ("NoMatchingFlavor", f"the job has {known}")
+
+
+def test_flavors_whose_nodes_do_not_suit_the_pods_are_skipped() -> None:
+    flavors = [ResourceFlavor("old", {"type": "old"}), ResourceFlavor("new", {"type": "new"})]
+    spec = two_flavors(4, 4).cluster_queues["q"].spec
+    snapshot = Snapshot([spec], resource_flavors=flavors)
+    selector = (Requirement("type", "In", ("new",)),)
+    new = Workload("ns", "new", (PodSet(requests={"cpu": 2}, node_selector=selector),))
+    assignment = assign_flavors(make_assigner(snapshot, new))
+    assert flavor_names(assignment) == [{"cpu": "new"}]
+    mapping = {"main": {"cpu": "".join(["n", "ew"])}}
+    assert flavor_names(assign_flavors(make_assigner(snapshot, new, nomination_mapping=mapping))) == [{"cpu": "new"}]
+
+
+def test_of_flavors_in_one_group_the_least_severe_reason_is_reported() -> None:
+    """They are alternatives: the second one has only to be freed by another queue of the cohort."""
+    amounts = {"old": 1, "new": 4}
+    flavors = [FlavorQuotas(name, (("cpu", ResourceQuota(amount)),)) for name, amount in amounts.items()]
+    lent = [FlavorQuotas(name, (("cpu", ResourceQuota(0)),)) for name in amounts]
+    queues = [
+        ClusterQueue("q", (resource_group(*lent),), "c"),
+        ClusterQueue("lender", (resource_group(*flavors),), "c"),
+    ]
+    snapshot = Snapshot(queues)
+    snapshot.add_workload(running_workload("w", "lender", FlavorResource("new", "cpu"), 4))
+    assignment = assign_flavors(make_assigner(snapshot, pending_workload("new", 2)))
+    assert [status.reason for status in assignment.pod_sets[0].statuses] == ["ExceedsMaxQuota", "WaitingForQuota"]
+    assert assignment.no_fit_reason == "WaitingForQuota"
+
+
+def test_the_order_of_reasons() -> None:
+    reasons: list[NoFitReason] = ["WaitingForQuota", "ExceedsMaxQuota", "WaitingForQuota"]
+    assert (most_severe_reason(reasons), least_severe_reason(reasons)) == ("ExceedsMaxQuota", "WaitingForQuota")
+    assert (most_severe_reason([]), least_severe_reason([])) == ("", "")

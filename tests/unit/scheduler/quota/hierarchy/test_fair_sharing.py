@@ -7,7 +7,8 @@ from math import inf
 import pytest
 
 from support.quota_strategies import CPU, cpu_queue, running_workload
-from zonewise_scheduler.quota.hierarchy.fair_sharing import NEGATIVE_DRS, dominant_resource_share
+from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
+from zonewise_scheduler.quota.hierarchy.fair_sharing import DRS, NEGATIVE_DRS, dominant_resource_share
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
 
@@ -43,3 +44,45 @@ def test_requests_count_where_nothing_is_in_use() -> None:
     [key] = idle.subtree_quota
     assert dominant_resource_share(idle, {key: 3}).precise_weighted_share == 125
     assert dominant_resource_share(idle, {key: 2}).precise_weighted_share == 0
+
+
+def test_the_resource_of_the_largest_ratio_dominates() -> None:
+    """Amounts of one resource are summed up over flavors; a resource that is not lent has no ratio."""
+    names = ("old", "new")
+    lent = resource_group(
+        *(FlavorQuotas(name, (("cpu", ResourceQuota(4)), ("gpu", ResourceQuota(1)))) for name in names)
+    )
+    unlent = resource_group(FlavorQuotas("any", (("disk", ResourceQuota(0)),)))
+    queues = [cpu_queue("q", 0), cpu_queue("lender", 0)]
+    empty = resource_group(
+        *(FlavorQuotas(name, (("cpu", ResourceQuota(0)), ("gpu", ResourceQuota(0)))) for name in names)
+    )
+    tree = Snapshot([queues[0]._replace(resource_groups=(empty, unlent)), queues[1]._replace(resource_groups=(lent,))])
+    node = tree.cluster_queues["q"]
+    for resource, name, amount in (("cpu", "old", 1), ("cpu", "new", 2), ("gpu", "old", 1), ("disk", "any", 5)):
+        node.add_amount(FlavorResource(name, resource), amount)
+    share = dominant_resource_share(node)
+    assert (share.unweighted_ratio, share.dominant_resource) == (500.0, "gpu")
+    assert len(share.borrowed_frs) == 4
+    assert dominant_resource_share(node, {FlavorResource("new", "cpu"): 2}).dominant_resource == "cpu"
+    assert dominant_resource_share(node, {FlavorResource("new", "cpu"): 1}).dominant_resource == "cpu"
+    assert dominant_resource_share(node, {FlavorResource("new", "cpu"): 0}).dominant_resource == "gpu"
+
+
+def test_all_that_is_in_use_within_quota_is_not_borrowed() -> None:
+    assert dominant_resource_share(snapshot(1.0, 0).cluster_queues["q"]).borrowed_frs == ()
+    assert dominant_resource_share(snapshot(1.0, 1).cluster_queues["q"]).borrowed_frs == (CPU,)
+
+
+def test_a_share_borrows_on_usage_that_has_what_is_borrowed() -> None:
+    share = DRS(1.0, borrowed_frs=(CPU,))
+    assert share.is_borrowing_on({CPU: 1})
+    assert not share.is_borrowing_on({CPU: 0})
+    assert not share.is_borrowing_on({})
+    assert not DRS(1.0).is_borrowing_on({CPU: 1})
+
+
+@pytest.mark.parametrize("ratio", [0.5, 1.0, 2.0])
+def test_without_weight_the_ratio_decides_among_infinite_shares(ratio: float) -> None:
+    assert DRS(ratio, 0.0).comparison_key == (inf, ratio)
+    assert DRS(0.0, 0.0).comparison_key == (0.0, 0.0)

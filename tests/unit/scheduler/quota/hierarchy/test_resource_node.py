@@ -18,7 +18,7 @@ from support.quota_strategies import (
 from zonewise_scheduler.quota.api.amount import UNLIMITED
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue, Cohort
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
-from zonewise_scheduler.quota.hierarchy.resource_node import find_height_of_lowest_subtree_that_fits
+from zonewise_scheduler.quota.hierarchy.resource_node import CohortSnapshot, find_height_of_lowest_subtree_that_fits
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot, fits
 
 if TYPE_CHECKING:
@@ -64,6 +64,32 @@ def test_available_amounts_stay_within_every_limit(snapshot: Snapshot, key: Flav
 
 
 @given(snapshots(), st.sampled_from(KEYS))
+def test_no_more_than_the_available_amount_fits(snapshot: Snapshot, key: FlavorResource) -> None:
+    """With one more, the root exceeds its quota, or a node its borrowing limit."""
+    for queue in snapshot.cluster_queues.values():
+        amount = max(queue.available(key), 0) + 1
+        queue.add_amount(key, amount)
+        path: list[ResourceNode] = [queue, *queue.path_parent_to_root()]
+        beyond = {node: node.usage.get(key, 0) - node.subtree_quota.get(key, 0) for node in path}
+        limits = {node: node.quotas[key].borrowing_limit for node in path[:-1] if key in node.quotas}
+        assert beyond[path[-1]] > 0 or any(limit is not None and beyond[node] > limit for node, limit in limits.items())
+        queue.remove_amount(key, amount)
+
+
+@given(snapshots())
+def test_potential_is_what_is_available_once_nothing_runs(snapshot: Snapshot) -> None:
+    """What a tree can lend is the sum of it over the flavors."""
+    for workloads in list(snapshot.workloads_by_queue.values()):
+        for workload in list(workloads.values()):
+            snapshot.remove_workload(workload)
+    for node in (*snapshot.cluster_queues.values(), *snapshot.cohorts.values()):
+        path: list[ResourceNode] = [node, *node.path_parent_to_root()]
+        keys = path[-1].subtree_quota.keys()
+        assert all(node.potential_available(key) == node.available(key) for key in KEYS)
+        assert node.lendable == ({"cpu": sum(map(node.available, keys))} if keys else {})
+
+
+@given(snapshots(), st.sampled_from(KEYS))
 def test_available_is_at_most_potential_available(snapshot: Snapshot, key: FlavorResource) -> None:
     for queue in snapshot.cluster_queues.values():
         assert queue.available(key) <= queue.potential_available(key)
@@ -81,17 +107,22 @@ def test_more_usage_never_makes_more_available(snapshot: Snapshot, key: FlavorRe
         assert nonzero_usage(snapshot) == before
 
 
+def distance_to_the_furthest_below(node: ResourceNode) -> int:
+    below = [*node.child_cqs, *node.child_cohorts] if isinstance(node, CohortSnapshot) else []
+    return max((distance_to_the_furthest_below(child) + 1 for child in below), default=0)
+
+
 @given(snapshots(), st.sampled_from(KEYS), st.integers(0, 20))
 def test_height_of_the_lowest_subtree_that_fits(snapshot: Snapshot, key: FlavorResource, amount: int) -> None:
-    """A queue that need not borrow has height 0; a queue that borrows has at most the height of its root."""
+    """It is that of the lowest node that does not borrow with the usage; if all borrow, that of the root."""
     for queue in snapshot.cluster_queues.values():
-        height, below_root = find_height_of_lowest_subtree_that_fits(queue, key, amount)
-        root = queue.root
-        if root is None:
-            assert (height, below_root) == (0, False)
-        else:
-            assert (height == 0) == (not queue.borrowing_with(key, amount))
-            assert height <= root.height
+        found = find_height_of_lowest_subtree_that_fits(queue, key, amount)
+        path: list[ResourceNode] = [queue, *queue.path_parent_to_root()]
+        queue.add_amount(key, amount)
+        fitting = [node for node in path if node.usage.get(key, 0) <= node.subtree_quota.get(key, 0)]
+        lowest = fitting[0] if fitting else path[-1]
+        assert found == (distance_to_the_furthest_below(lowest), lowest.parent is not None)
+        queue.remove_amount(key, amount)
 
 
 @given(snapshots(), st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5), st.integers(0, 3)), max_size=6))

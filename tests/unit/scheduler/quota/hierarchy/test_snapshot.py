@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.quota_strategies import CPU, cpu_queue
+from support.quota_strategies import CPU, cpu_queue, nonzero_usage, running_workload
 from zonewise_scheduler.quota.api.queue_types import Cohort, ResourceFlavor
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.tas.tas_snapshot import TASSnapshot
@@ -17,6 +17,7 @@ def test_a_cycle_of_cohorts_makes_queues_inactive() -> None:
     snapshot = Snapshot(queues, cohorts)
     assert set(snapshot.inactive) == {"in-a", "in-below"}
     assert snapshot.cluster_queues["in-sound"].available(CPU) == 1
+    assert all(cohort.parent is None for cohort in snapshot.cohorts.values())
 
 
 @pytest.mark.parametrize("stop", ["Hold", "HoldAndDrain"])
@@ -50,3 +51,32 @@ def test_a_cohort_without_a_spec_exists() -> None:
     snapshot = Snapshot([cpu_queue("q", 3)], [Cohort("d", "e")])
     assert set(snapshot.cohorts) == {"c", "d", "e"}
     assert snapshot.cluster_queues["q"].root is snapshot.cohorts["c"]
+
+
+def test_several_workloads_are_added_and_removed_as_one_by_one() -> None:
+    """Their usage, the number of each priority, and what runs in each queue."""
+    queues = [cpu_queue("a", 1), cpu_queue("b", 9)]
+    workloads = [running_workload(f"w{i}", "ab"[i % 2], CPU, i + 1, i % 3) for i in range(6)]
+    together, each, none = Snapshot(queues), Snapshot(queues), Snapshot(queues)
+    together.add_workloads(workloads)
+    for workload in workloads:
+        each.add_workload(workload)
+    assert state_of(together) == state_of(each) != state_of(none)
+    together.remove_workloads(workloads)
+    assert state_of(together) == state_of(none)
+
+
+def state_of(snapshot: Snapshot) -> object:
+    counts = [
+        [(priority, entry.count) for priority, entry in sorted(queue.priority_usage.items())]
+        for queue in snapshot.cluster_queues.values()
+    ]
+    return nonzero_usage(snapshot), snapshot.workloads_by_queue, counts
+
+
+def test_only_flavors_that_are_missing_are_named() -> None:
+    """A flavor that no queue uses is no problem."""
+    flavors = [ResourceFlavor("any"), ResourceFlavor("unused")]
+    assert not Snapshot([cpu_queue("q", 3)], resource_flavors=flavors).inactive
+    missing = Snapshot([cpu_queue("q", 3)], resource_flavors=[ResourceFlavor("unused")]).inactive["q"]
+    assert missing == "references missing ResourceFlavors: any"

@@ -9,9 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.quota_strategies import KEYS, pending_workload, running_workload
+from support.quota_strategies import CPU, KEYS, cpu_queue, pending_workload, running_workload
+from zonewise_scheduler.quota.api.configuration import QuotaSettings
+from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption
 from zonewise_scheduler.quota.api.workload_types import Eviction
-from zonewise_scheduler.quota.preemption.candidate_ordering import satisfies_preemption_policy, sort_candidates
+from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+from zonewise_scheduler.quota.preemption.candidate_ordering import (
+    find_candidates_for_policy,
+    satisfies_preemption_policy,
+    sort_candidates,
+)
+from zonewise_scheduler.quota.preemption.preemption_context import PreemptionContext
 
 if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.queue_types import PreemptionPolicy
@@ -32,6 +40,72 @@ def test_more_usage_of_the_local_queue_comes_first() -> None:
     small, large = replace(WORKLOADS[0], queue_name="small"), replace(WORKLOADS[2], queue_name="large")
     assert sort_candidates([small, large], "q1", {"ns/small": 1.0, "ns/large": 2.0}) == [large, small]
     assert sort_candidates([small, large], "q1", {"ns/small": 1.0}) == [small, large]
+
+
+AGES = st.tuples(st.booleans(), st.sampled_from(["q0", "q1", ""]), st.integers(0, 2), st.sampled_from([-1.0, 0.0, 1.0]))
+"""Whether a workload is evicted, its queue if it is admitted, its priority, and when it was admitted."""
+
+
+def any_workload(name: str, *, evicted: bool, queue: str, priority: int, at: float) -> Workload:
+    workload = running_workload(name, queue, KEYS[0], 1, priority, at) if queue else pending_workload(name, 1, priority)
+    return replace(workload, eviction=Eviction("Preempted", 1.0) if evicted else None)
+
+
+@given(ages=st.lists(AGES, min_size=2, max_size=6), by_usage=st.booleans())
+def test_the_keys_of_the_order(*, ages: list[tuple[bool, str, int, float]], by_usage: bool) -> None:
+    """Evicted, of another queue, lower priority, admitted later, UID; without admission a time of 0 counts."""
+    expected = sorted(
+        (not evicted, queue == "q0", priority, -at if queue else 0.0, f"w{i}")
+        for i, (evicted, queue, priority, at) in enumerate(ages)
+    )
+    workloads = [
+        any_workload(f"w{i}", evicted=evicted, queue=queue, priority=priority, at=at)
+        for i, (evicted, queue, priority, at) in enumerate(ages)
+    ]
+    usage = {"ns/other": 1.0} if by_usage else {}
+    assert [workload.name for workload in sort_candidates(reversed(workloads), "q0", usage)] == [
+        key[-1] for key in expected
+    ]
+
+
+def test_usage_counts_between_workloads_of_one_queue_alone() -> None:
+    """Equal usage leaves the order to priority, and so does usage of which one is unknown."""
+    low, high = (
+        replace(running_workload(name, "q1", KEYS[0], 1, priority), queue_name=name)
+        for priority, name in enumerate(("low", "high"))
+    )
+    elsewhere = replace(high, admission=WORKLOADS[2].admission)
+    for usage, first in ((1.0, high), (0.5, low), (0.0, low)):
+        assert sort_candidates([low, high], "q0", {"ns/low": 0.5, "ns/high": usage})[0] == first
+    assert sort_candidates([low, elsewhere], "q2", {"ns/low": 0.5, "ns/high": 1.0})[0] == low
+    assert sort_candidates([low, high], "q0", {"ns/high": 1.0})[0] == low
+
+
+PREEMPTION = ClusterQueuePreemption(within_cluster_queue="LowerPriority", reclaim_within_cohort="Any")
+
+
+def test_candidates_of_a_policy() -> None:
+    """A candidate uses a contested flavor resource; neither the preemption graph nor the planner forbids it."""
+    snapshot = Snapshot([cpu_queue("own", 9, PREEMPTION), cpu_queue("other", 9)])
+    for queue in ("own", "other"):
+        for i, name in enumerate(("free", "ring", "protected", "high")):
+            snapshot.add_workload(running_workload(f"{queue}-{name}", queue, CPU, 1, priority=i))
+        snapshot.add_workload(running_workload(f"{queue}-else", queue, KEYS[0], 1))
+        snapshot.preemption_graph.add("ns/new", f"ns/{queue}-ring")
+        snapshot.preemption_graph.add(f"ns/{queue}-ring", "ns/new")
+    snapshot.not_preempted = {"ns/own-protected", "ns/other-protected"}
+    new = pending_workload("new", 1, priority=3)
+
+    def names(queue: str, preemption: ClusterQueuePreemption) -> list[str]:
+        own = snapshot.cluster_queues["own"]
+        own.spec = own.spec._replace(preemption=preemption)
+        context = PreemptionContext(snapshot, new, own, {CPU: 1}, frozenset([CPU]), QuotaSettings())
+        return [workload.name for workload in find_candidates_for_policy(context, snapshot.cluster_queues[queue])]
+
+    assert names("own", PREEMPTION) == ["own-free"]
+    assert names("other", PREEMPTION) == ["other-free", "other-high"]
+    assert names("own", ClusterQueuePreemption(reclaim_within_cohort="Any")) == []
+    assert names("other", ClusterQueuePreemption(within_cluster_queue="LowerPriority")) == []
 
 
 def test_evicted_workloads_come_first() -> None:

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from support.quota_strategies import KEYS, nonzero_usage, pending_workload, snapshots
 from zonewise_scheduler.quota.api.configuration import PreemptionStrategy, QuotaSettings
+from zonewise_scheduler.quota.hierarchy.resource_node import find_height_of_lowest_subtree_that_fits
 from zonewise_scheduler.quota.preemption.candidate_ordering import satisfies_preemption_policy
 from zonewise_scheduler.quota.preemption.preemption_context import PreemptionContext
-from zonewise_scheduler.quota.preemption.preemption_oracle import get_targets, new_oracle
+from zonewise_scheduler.quota.preemption.preemption_oracle import get_targets, new_oracle, no_candidates_oracle
 
 if TYPE_CHECKING:
     from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
@@ -100,3 +101,19 @@ def test_the_policies_allow_the_targets(contexts: list[PreemptionContext]) -> No
             assert preemption.borrow_within_cohort == "LowerPriority"
             assert target.workload.priority < context.preemptor.priority
             assert threshold is None or target.workload.priority <= threshold
+
+
+@given(CONTEXTS)
+def test_the_oracle_tells_what_its_targets_make_possible(contexts: list[PreemptionContext]) -> None:
+    """Preempt: some are in the queue itself. The height is where the queue borrows once they are gone."""
+    for context in contexts:
+        snapshot, queue = context.snapshot, context.preemptor_cq
+        [(key, amount)] = context.workload_usage.items()
+        targets = get_targets(context)
+        own = [target for target in targets if snapshot.cluster_queue_of(target.workload) is queue]
+        with snapshot.simulate_workload_removal(target.workload for target in targets):
+            height, _ = find_height_of_lowest_subtree_that_fits(queue, key, amount)
+        expected = ("Preempt" if own else "Reclaim") if targets else "NoCandidates"
+        assert new_oracle(snapshot, context.settings)(queue, context.preemptor, key, amount) == (expected, height)
+        unpreempted = find_height_of_lowest_subtree_that_fits(queue, key, amount)[0]
+        assert no_candidates_oracle(queue, context.preemptor, key, amount) == ("NoCandidates", unpreempted)

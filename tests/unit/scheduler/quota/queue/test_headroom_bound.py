@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from support.planner_stories import Story, Submission, make_planner, queue, story, submission
 from support.quota_strategies import CPU, cpu_queue, pending_workload, running_workload, snapshots
 from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy
+from zonewise_scheduler.quota.api.amount import UNLIMITED
 from zonewise_scheduler.quota.api.configuration import QuotaSettings
-from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption
+from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption, Cohort, ResourceFlavor
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
 from zonewise_scheduler.quota.cycle.entry import Head
 from zonewise_scheduler.quota.cycle.nomination import flavor_assigner, nominate
@@ -24,6 +25,7 @@ from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound, preempt
 from zonewise_scheduler.quota.queue.pending_workloads import PendingWorkloads
 
 if TYPE_CHECKING:
+    from zonewise_scheduler.quota.api.resource_quota import FlavorResource
     from zonewise_scheduler.quota.queue.headroom_bound import BoundReason
 
 PREEMPTIONS = st.builds(
@@ -155,3 +157,85 @@ def test_an_inadmissible_workload_is_nominated_again_only_with_enough_headroom()
     nominated_at = [now for now, step in played.plans if "/big" in step.decisions]
     assert nominated_at == [0.0, 3.0]
     assert played.starts["/big"] == 3.0
+
+
+class FewCpus:
+    """Two CPUs are available beside the reservations; four to one that preempts in its own queue."""
+
+    def max_available(self, queue: str, key: FlavorResource, walltime: float, priority: int | None) -> int:
+        assert (queue, key, walltime) == ("q", CPU, 5.0)
+        return 2 if priority is None else 4
+
+
+@pytest.mark.parametrize(
+    ("amount", "topology", "reclaim", "cohort", "reason"),
+    [
+        (2, "", "Any", "c", ""),
+        (3, "", "Any", "c", "Reserved"),
+        (7, "", "Never", "c", "NoQuota"),
+        (4, "racks", "Never", "c", ""),
+        (5, "racks", "Never", "c", "Reserved"),
+        (5, "racks", "", "c", "Reserved"),
+        (5, "racks", "Any", "c", ""),
+        (5, "racks", "Any", "", "Reserved"),
+        (4, "racks", "Any", "", ""),
+    ],
+)
+def test_reservations_leave_less_than_is_available(
+    amount: int, topology: str, reclaim: Any, cohort: str, reason: BoundReason
+) -> None:
+    """A workload that lacks a placement may preempt, in its own queue, or where that reclaims, in any."""
+    preemption = ClusterQueuePreemption(reclaim_within_cohort=reclaim)
+    flavors = [ResourceFlavor("any", topology_name=topology)]
+    snapshot = Snapshot([cpu_queue("q", 6, preemption, cohort)], resource_flavors=flavors)
+    headroom = HeadroomBound(snapshot, QuotaSettings(), FewCpus())
+    assert headroom.inadmissible_reason("q", 0, 5.0, (((CPU, amount),),)) == reason
+    without = Snapshot([cpu_queue("q", 6, preemption, cohort)])
+    reserved = HeadroomBound(without, QuotaSettings(), FewCpus()).inadmissible_reason("q", 0, 5.0, (((CPU, amount),),))
+    assert reserved == ("NoQuota" if amount > 6 else "Reserved" if amount > 2 else "")
+
+
+@pytest.mark.parametrize(
+    ("reclaim", "fair_sharing", "affects"),
+    [
+        ("Any", False, False),
+        ("Any", True, True),
+        ("Never", False, True),
+        ("LowerPriority", False, True),
+        ("", False, True),
+    ],
+)
+def test_an_inadmissible_head_affects_others_unless_its_queue_reclaims_all(
+    reclaim: Any, *, fair_sharing: bool, affects: bool
+) -> None:
+    snapshot = Snapshot([cpu_queue("q", 6, ClusterQueuePreemption(reclaim_within_cohort=reclaim))])
+    assert HeadroomBound(snapshot, QuotaSettings(fair_sharing=fair_sharing)).affects_cycle("q") == affects
+
+
+@pytest.mark.parametrize(
+    ("preemption", "fair_sharing", "bounds"),
+    [
+        (ClusterQueuePreemption(), False, (2, 2)),
+        (ClusterQueuePreemption("LowerPriority"), False, (2, 5)),
+        (ClusterQueuePreemption("LowerPriority", "Any"), False, (4, 5)),
+        (ClusterQueuePreemption("LowerPriority", "Any"), True, (UNLIMITED, UNLIMITED)),
+        (ClusterQueuePreemption("LowerPriority", "Any", "LowerPriority"), False, (UNLIMITED, UNLIMITED)),
+    ],
+)
+def test_the_most_that_a_workload_can_have(
+    preemption: ClusterQueuePreemption, bounds: tuple[int, int], *, fair_sharing: bool
+) -> None:
+    """Of priority 0 and of 1. The queue has 3 of 5 in use, its cohort 4 of 8, and the tree 9 of 11."""
+    cohorts = [Cohort("root"), Cohort("left", "root")]
+    queues = [
+        cpu_queue("q", 5, preemption, "left"),
+        cpu_queue("near", 3, cohort="left"),
+        cpu_queue("far", 3, cohort="root"),
+    ]
+    snapshot = Snapshot(queues, cohorts)
+    for name, amount in (("q", 3), ("near", 1), ("far", 5)):
+        snapshot.add_workload(running_workload(name, name, CPU, amount))
+    headroom = HeadroomBound(snapshot, QuotaSettings(fair_sharing=fair_sharing))
+    for priority, bound in enumerate(bounds):
+        for amount, reason in ((bound, ""), (bound + 1, "NoQuota")):
+            assert headroom.inadmissible_reason("q", priority, 5.0, (((CPU, amount),),)) == reason

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.quota_strategies import cpu_queue, pending_workload
+from support.quota_strategies import CPU, cpu_queue, pending_workload, running_workload
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue
-from zonewise_scheduler.quota.api.workload_types import Eviction, Workload
+from zonewise_scheduler.quota.api.workload_types import Eviction, PodSet, Workload
 from zonewise_scheduler.quota.cycle.entry import Decision, Head
 from zonewise_scheduler.quota.flavorassigner.assignment import NO_LAST_ASSIGNMENT, AssignmentClusterQueueState
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
@@ -22,6 +23,8 @@ from zonewise_scheduler.quota.queue.pending_workloads import PendingWorkloads
 
 if TYPE_CHECKING:
     from zonewise_scheduler.quota.cycle.entry import RequeueReason
+    from zonewise_scheduler.quota.flavorassigner.flavorassigner import FlavorAlternatives
+    from zonewise_scheduler.quota.queue.headroom_bound import BoundReason
 
 STRICT_FIFO = ClusterQueue("q", queueing_strategy="StrictFIFO")
 BEST_EFFORT_FIFO = ClusterQueue("q")
@@ -263,3 +266,123 @@ def test_the_local_queue_with_the_least_usage_comes_first() -> None:
     usage = {"ns/a": 2.0, "ns/b": 1.0}
     names = [head.workload.name for _ in workloads if (head := pending.pop(usage)) is not None]
     assert names == ["w2", "w1", "w4", "w3", "w0"]
+
+
+def test_sorted_keys_have_the_preemptor_first_and_then_local_queues_by_usage() -> None:
+    """Inadmissible workloads are among them; a LocalQueue of unknown usage has none."""
+    for by_usage, order in ((True, ["w1", "w4", "w2", "w3", "w0"]), (False, ["w3", "w1", "w2", "w0", "w4"])):
+        spec = BEST_EFFORT_FIFO._replace(usage_based_admission=by_usage)
+        workloads = [replace(workload, queue_name=name) for workload, name in zip(WORKLOADS, "abcab", strict=True)]
+        pending = make_pending(spec, *workloads)
+        usage = {"ns/a": 2.0, "ns/b": 0.5, "ns/c": 0.75}
+        assert pending.sorted_keys(usage) == [f"ns/{name}" for name in order]
+        requeue(pending, pop_head(pending), "")
+        assert pending.sorted_keys(usage) == [f"ns/{name}" for name in order]
+        head = pending.pop(usage, key="ns/w4")
+        assert head is not None
+        requeue(pending, head, "PendingPreemption")
+        expected = ["w4", *(name for name in order if name != "w4")]
+        assert pending.sorted_keys(usage) == [f"ns/{name}" for name in expected]
+        pending.delete("ns/w0")
+        assert pending.sorted_keys(usage)[0] == "ns/w4"
+        pending.delete("".join("ns/w4"))
+        expected = [name for name in order if name not in {"w0", "w4"}]
+        assert pending.sorted_keys(usage) == [f"ns/{name}" for name in expected]
+
+
+def test_a_local_queue_of_unknown_usage_comes_before_one_with_usage() -> None:
+    spec = BEST_EFFORT_FIFO._replace(usage_based_admission=True)
+    used, new = (replace(WORKLOADS[i], queue_name=name) for i, name in enumerate(("used", "new")))
+    assert make_pending(spec, used, new).sorted_keys({"ns/used": 0.5})[0] == new.key
+
+
+WALLTIMES = [replace(pending_workload(f"w{i}", 2), walltime=float(walltime)) for i, walltime in enumerate((3, 5, 4, 5))]
+
+
+@pytest.mark.parametrize("marked", [False, True])
+@pytest.mark.parametrize(
+    ("reason", "inadmissible"), [("NoQuota", "w0 w1 w2 w3"), ("NoFit", "w0 w1 w2 w3"), ("Reserved", "w1 w3")]
+)
+def test_reservations_keep_back_longer_workloads_alone(reason: Any, inadmissible: str, *, marked: bool) -> None:
+    """Of one shape, those whose walltime is no shorter, also those that are pushed later."""
+    pending = make_pending(BEST_EFFORT_FIFO, *WALLTIMES[:3])
+    if marked:
+        pending.mark_inadmissible("ns/w1", reason)
+    else:
+        head = pending.pop({}, key="ns/w1")
+        assert head is not None
+        requeue(pending, head, "NoFit" if reason == "NoQuota" else reason)
+    pending.push_or_update(WALLTIMES[3])
+    assert sorted(pending.inadmissible) == [f"ns/{name}" for name in inadmissible.split()]
+
+
+def bound(in_use: int) -> HeadroomBound:
+    """Of a queue with 2 CPUs."""
+    snapshot = Snapshot([cpu_queue("q", 2)])
+    snapshot.add_workload(running_workload("runs", "q", CPU, in_use))
+    return HeadroomBound(snapshot, DEFAULT_SETTINGS)
+
+
+@pytest.mark.parametrize("reason", ["NoFit", "Reserved"])
+@pytest.mark.parametrize(("in_use", "active"), [(1, False), (0, True)])
+def test_shapes_that_lack_headroom_stay_inadmissible(reason: RequeueReason, in_use: int, *, active: bool) -> None:
+    """Their first ranks are returned. A shape whose requests are not known yet becomes active, and so do others."""
+    shape = [replace(pending_workload(f"w{i}", 2, 1, float(i)), walltime=5.0 + i) for i in range(4)]
+    shape.append(replace(shape[1], name="w4", uid="w4", created_at=9.0))
+    pending = make_pending(cpu_queue("q", 2), *shape, pending_workload("other", 1, -1))
+    requeue(pending, pop_head(pending), reason)
+    assert pending.queue_inadmissible_workloads(bound(1)) == []
+    assert not pending.inadmissible
+    assert pending.inadmissible_reason("ns/w0", bound(1)) == "NoQuota"
+    pending.mark_inadmissible("ns/w1", "NoQuota" if reason == "NoFit" else "Reserved")
+    rejected = pending.queue_inadmissible_workloads(bound(in_use))
+    first = "ns/w0" if reason == "NoFit" else "ns/w1"
+    assert [rank[-1] for rank in rejected] == ([] if active else [first])
+    assert len(pending.inadmissible) == (0 if active else 5 if reason == "NoFit" else 4)
+    assert pending.head_key({}) == ("ns/w0" if active or reason == "Reserved" else "ns/other")
+    if not active:
+        assert pending.count_before(first, rejected) == 0
+        assert pending.count_before("ns/w3", rejected) == pending.count_before("ns/other", rejected) == 1
+
+
+def test_headroom_is_asked_for_the_shortest_walltime_of_those_inadmissible() -> None:
+    """Of all in a shape that lacks quota, any. A shape that became active again has been asked for what it needs."""
+    headroom, asked = bound(1), list[tuple[int, float]]()
+
+    def record(queue: str, priority: int, walltime: float, alternatives: FlavorAlternatives) -> BoundReason:
+        asked.append((priority, walltime))
+        return "NoQuota" if queue == "q" and alternatives else ""
+
+    pending = PendingWorkloads(cpu_queue("q", 2))
+    for i, walltime in enumerate((2.0, 6.0, 4.0)):
+        pending.push_or_update(replace(pending_workload(f"w{i}", 2, 7, float(i)), walltime=walltime))
+    requeue(pending, pop_head(pending), "NoFit")
+    pending.queue_inadmissible_workloads()
+    with patch.object(headroom, "inadmissible_reason", record):
+        pending.inadmissible_reason("ns/w1", headroom, 5.0)
+        pending.inadmissible_reason("ns/w2", headroom, 5.0)
+        pending.mark_inadmissible("ns/w2", "Reserved")
+        pending.queue_inadmissible_workloads(headroom)
+        pending.mark_inadmissible("ns/w2", "NoQuota")
+        pending.queue_inadmissible_workloads(headroom)
+    assert asked == [(7, 5.0), (7, 4.0), (7, 4.0), (7, 0.0)]
+
+
+def test_a_workload_without_alternatives_is_not_skipped() -> None:
+    """Two groups of pods: no bound applies, and none is asked for again."""
+    pods = tuple(PodSet(name, requests={"cpu": 5}) for name in ("a", "b"))
+    pending = make_pending(cpu_queue("q", 1), Workload("ns", "two", pods))
+    requeue(pending, pop_head(pending), "NoFit")
+    pending.queue_inadmissible_workloads()
+    for _ in range(2):
+        assert pending.inadmissible_reason("ns/two", bound(1)) == ""
+
+
+def test_a_new_shape_starts_its_scan_of_flavors_again() -> None:
+    """An equal one that is another object does not."""
+    state = AssignmentClusterQueueState(SCAN_AT_FIRST_FLAVOR)
+    for amount, expected in ((1, state), (2, NO_LAST_ASSIGNMENT)):
+        pending = make_pending(BEST_EFFORT_FIFO, pending_workload("w", 1))
+        requeue(pending, pop_head(pending), "NoCandidates", state)
+        pending.push_or_update(pending_workload("w", amount))
+        assert pop_head(pending).last_assignment == expected

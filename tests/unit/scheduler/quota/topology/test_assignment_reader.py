@@ -54,6 +54,7 @@ HOST = {"universal": "h"}
     [
         ([{**slice_of({"universal": 1}, HOST), "domainCount": 0}], "slices[0].domainCount"),
         ([slice_of({"universal": 1})], "slices[0].valuesPerLevel"),
+        ([slice_of({"universal": 1}, HOST, HOST)], "slices[0].valuesPerLevel"),
         ([slice_of({"individual": [1]}, HOST)], "slices[0].podCounts.individual"),
         (
             [slice_of({"universal": 1}, {"individual": {"roots": ["1"]}})],

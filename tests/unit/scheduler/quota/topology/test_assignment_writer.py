@@ -62,3 +62,11 @@ def test_a_large_assignment_has_no_more_slices_and_domains_than_the_api_allows()
     assert max(item["domainCount"] for item in written["slices"]) <= MAX_DOMAINS
     assert read_topology_assignment(written) == assignment
     assert len(json.dumps(written)) < 1_500_000
+
+
+def test_the_runs_are_those_of_the_lowest_level() -> None:
+    racks = ["first-rack-with-a-very-long-name", "second-rack-with-a-very-long-name"]
+    hosts = [f"{rack}-host-{i}" for rack in racks for i in range(20)]
+    domains = tuple(TopologyDomainAssignment(("block", host), 1) for host in hosts)
+    slices = write_topology_assignment(TopologyAssignment(("block", HOSTNAME), domains))["slices"]
+    assert [item["domainCount"] for item in slices] == [20, 20]

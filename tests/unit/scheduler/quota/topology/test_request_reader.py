@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from zonewise_common.k8s.fields import FieldError
-from zonewise_scheduler.quota.topology.request_reader import read_topology_request
-from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest, SliceConstraint
+from zonewise_common.k8s.labels import Requirement
+from zonewise_common.k8s.nodeaffinity import NodeSelectorTerm
+from zonewise_scheduler.quota.topology.request_reader import read_preferred_terms, read_topology_request
+from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest, PreferredSchedulingTerm, SliceConstraint
 
 
 def test_read_topology_request() -> None:
@@ -38,3 +40,20 @@ def test_invalid_request_names_the_field(request_: Any, field: str) -> None:
     with pytest.raises(FieldError) as raised:
         read_topology_request(request_)
     assert raised.value.field == field
+
+
+def test_preferred_terms_with_their_weights() -> None:
+    """A weight that is absent is 0; a term without requirements matches no node."""
+    expressions = [{"key": "zone", "operator": "In", "values": ["a"]}]
+    preferred: list[Any] = [
+        {"weight": 7, "preference": {"matchExpressions": expressions}},
+        {"preference": {"matchExpressions": expressions}},
+        {"weight": 9, "preference": {}},
+    ]
+    affinity: dict[str, Any] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    term = NodeSelectorTerm((Requirement("zone", "In", ("a",)),))
+    assert read_preferred_terms({"affinity": affinity}) == (
+        PreferredSchedulingTerm(7, term),
+        PreferredSchedulingTerm(0, term),
+    )
+    assert read_preferred_terms({}) == ()

@@ -1,0 +1,56 @@
+"""What a pod requests of its node, and which resources are insufficient."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.fit_nodes import GIB, GPU, container, pod
+from zonewise_scheduler.admission.errors import AdmissionError
+from zonewise_scheduler.admission.node import Resource
+from zonewise_scheduler.admission.predicate import (
+    InsufficientResource,
+    compute_pod_resource_request,
+    general_filter,
+    insufficient_resources,
+)
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.admission.pod import PodShape
+
+EMPTY = pod(container(), qos="BestEffort")
+TWO = pod(container("a", 1.5, 1), container("b", 0.5, 2, {GPU: 1}))
+
+
+@pytest.mark.parametrize(
+    ("shape", "request_"),
+    [
+        (EMPTY, Resource(0, 0, 1, 0, ())),
+        (pod(container(cpus=2)), Resource(2000, 0, 1, 0, ())),
+        (TWO, Resource(2000, 3 * GIB, 1, 0, ((GPU, 1),))),
+    ],
+)
+def test_the_requests_of_a_pod(shape: PodShape, request_: Resource) -> None:
+    """Those of its containers together; what none requests is 0, and every pod is one pod."""
+    assert compute_pod_resource_request(shape) == request_
+
+
+@pytest.mark.parametrize(
+    ("available", "short"),
+    [
+        (Resource(2000, 3 * GIB, 1, 0, ((GPU, 1),)), []),
+        (Resource(1999, 3 * GIB, 1, 0, ((GPU, 1),)), [("cpu", 2000, 1999)]),
+        (Resource(2000, 3 * GIB - 1, 1, 0, ((GPU, 1),)), [("memory", 3 * GIB, 3 * GIB - 1)]),
+        (Resource(2000, 3 * GIB, 0, 0, ((GPU, 1),)), [("pods", 1, 0)]),
+        (Resource(2000, 3 * GIB, 1, 0, ()), [(GPU, 1, 0)]),
+    ],
+)
+def test_the_resources_of_which_a_node_has_too_little(available: Resource, short: list[tuple[str, int, int]]) -> None:
+    assert insufficient_resources(TWO, available) == tuple(InsufficientResource(*each) for each in short)
+    if not short:
+        general_filter(TWO, available)
+        return
+    with pytest.raises(AdmissionError) as raised:
+        general_filter(TWO, available)
+    assert raised.value.reason == f"OutOf{short[0][0]}"

@@ -1,0 +1,116 @@
+"""The order in which a cycle decides about its entries."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.quota_strategies import CPU, cpu_queue, pending_workload, running_workload
+from zonewise_scheduler.quota.api.configuration import QuotaSettings
+from zonewise_scheduler.quota.api.queue_types import Cohort
+from zonewise_scheduler.quota.api.workload_types import Eviction, Workload
+from zonewise_scheduler.quota.cycle.entry import Entry, Head
+from zonewise_scheduler.quota.cycle.entry_iterator import make_iterator
+from zonewise_scheduler.quota.flavorassigner.assignment import Assignment, FlavorAssignment, PodSetAssignment
+from zonewise_scheduler.quota.flavorassigner.granular_mode import FlavorAssignmentMode
+from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+
+FAIR = QuotaSettings(fair_sharing=True)
+NEW = st.tuples(st.booleans(), st.integers(0, 1), st.integers(0, 2), st.integers(0, 2), st.none() | st.integers(0, 2))
+"""Whether it has quota, its borrowing level, priority, time of creation, and of an eviction."""
+
+
+def entry(snapshot: Snapshot, workload: Workload, queue: str, amount: int = 0, borrowing: int = 0) -> Entry:
+    flavors = {"cpu": FlavorAssignment("any", FlavorAssignmentMode.FIT, borrowing)}
+    assignment = Assignment((PodSetAssignment("main", 1, {"cpu": amount}, flavors),), {CPU: amount})
+    return Entry(Head(workload, queue), snapshot.cluster_queues[queue], assignment)
+
+
+def names(entries: list[Entry], settings: QuotaSettings) -> list[str]:
+    return [each.head.workload.name for each in make_iterator(entries, settings)]
+
+
+@given(new=st.lists(NEW, max_size=6), from_eviction=st.booleans())
+def test_the_order_without_fair_sharing(
+    *, new: list[tuple[bool, int, int, int, int | None]], from_eviction: bool
+) -> None:
+    """With quota first, then by borrowing level, by priority, and by the time in the queue."""
+    snapshot, entries = Snapshot([cpu_queue("q", 9)]), list[Entry]()
+    for i, (has_quota, borrowing, priority, created, evicted) in enumerate(new):
+        running = running_workload(f"w{i}", "q", CPU, 1, priority, float(created))
+        eviction = None if evicted is None else Eviction("PodsReadyTimeout", float(evicted))
+        workload = replace(running, admission=running.admission if has_quota else None, eviction=eviction)
+        entries.append(entry(snapshot, workload, "q", borrowing=borrowing))
+    expected = sorted(
+        (
+            not has_quota,
+            borrowing,
+            -priority,
+            created if evicted is None or not from_eviction else evicted,
+            f"w{i}",
+        )
+        for i, (has_quota, borrowing, priority, created, evicted) in enumerate(new)
+    )
+    assert names(entries, QuotaSettings(requeue_from_eviction=from_eviction)) == [key[-1] for key in expected]
+
+
+@pytest.mark.parametrize(
+    ("running", "new", "order"),
+    [
+        ({}, {"a": (2, 0, 1), "b": (1, 0, 2)}, "ba"),  # the smaller share
+        ({}, {"a": (2, 0, 1), "b": (2, 0, 2)}, "ab"),  # of equal shares the older one
+        ({}, {"a": (2, 0, 1), "b": (2, 1, 2)}, "ba"),  # of equal shares the higher priority
+        ({}, {"a": (2, -1, 1), "b": (2, -2, 0)}, "ab"),
+        ({"a": 2}, {"a": (1, 0, 1), "b": (2, 0, 2)}, "ba"),  # usage counts
+        ({"a": 2}, {"a": (0, 0, 9), "b": (1, 0, 2)}, "ab"),  # one that borrows nothing more comes first
+        ({}, {"a": (2, 0, 3), "c": (2, 0, 2), "b": (1, 0, 1)}, "bca"),
+        ({}, {"alone": (9, 0, 9), "a": (1, 0, 0)}, "*a"),  # tree by tree
+    ],
+)
+def test_the_order_by_shares(running: dict[str, int], new: dict[str, tuple[int, int, int]], order: str) -> None:
+    """Each with its amount, its priority, and its time of creation."""
+    queues = [*(cpu_queue(name, 0) for name in "abc"), cpu_queue("lender", 9), cpu_queue("alone", 9, cohort="")]
+    snapshot = Snapshot(queues)
+    for name, amount in running.items():
+        snapshot.add_workload(running_workload(f"{name}-runs", name, CPU, amount))
+    entries = [
+        entry(
+            snapshot, pending_workload("*" if name == "alone" else name, amount, priority, float(created)), name, amount
+        )
+        for name, (amount, priority, created) in new.items()
+    ]
+    assert "".join(names(entries, FAIR)) == order
+    assert sum(queue.usage.get(CPU, 0) for queue in snapshot.cluster_queues.values()) == sum(running.values())
+
+
+def test_the_shares_of_cohorts_are_compared_first() -> None:
+    """The queue with the smallest share is in the cohort with the largest one."""
+    cohorts = [Cohort("root"), Cohort("left", "root"), Cohort("right", "root")]
+    homes = {"a": "left", "b": "left", "c": "right"}
+    queues = [cpu_queue(name, 0, cohort=cohort) for name, cohort in homes.items()]
+    snapshot = Snapshot([*queues, cpu_queue("lender", 9, cohort="root")], cohorts)
+    snapshot.add_workload(running_workload("large", "b", CPU, 5))
+    entries = [entry(snapshot, pending_workload(name, 1, priority=name == "a"), name, 1) for name in "abc"]
+    snapshot.add_workload(running_workload("small", "c", CPU, 2))
+    assert "".join(names(entries, FAIR)) == "cab"
+
+
+def test_shares_count_the_entries_before() -> None:
+    """Once its first entry has been admitted, a queue comes after another one that has nothing yet."""
+    snapshot = Snapshot([cpu_queue("a", 0), cpu_queue("b", 0), cpu_queue("lender", 9)])
+    entries = [entry(snapshot, pending_workload(f"{name}{i}", 2, 0, i), name, 2) for i, name in enumerate("aab")]
+    order: list[str] = []
+    for each in make_iterator(entries, FAIR):
+        each.cq.add_usage(each.assignment_usage)
+        order.append(each.head.workload.name)
+    assert order == ["a0", "b2", "a1"]
+
+
+def test_an_entry_without_a_tree_of_active_queues_is_decided_too() -> None:
+    """The queue is on hold: it takes no part in the tournament, and its entries come in their order."""
+    snapshot = Snapshot([cpu_queue("held", 1)._replace(stop_policy="Hold"), cpu_queue("q", 1)])
+    entries = [entry(snapshot, pending_workload(f"w{i}", 1), "held") for i in range(3)]
+    assert names(entries, FAIR) == ["w0", "w1", "w2"]

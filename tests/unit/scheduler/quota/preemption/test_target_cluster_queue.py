@@ -1,0 +1,94 @@
+"""The queue of the next victim: by definition, the largest share at each level of the tree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+
+from support.quota_strategies import CPU, cpu_queue, running_workload, snapshots
+from zonewise_scheduler.quota.api.queue_types import Cohort
+from zonewise_scheduler.quota.hierarchy.fair_sharing import dominant_resource_share
+from zonewise_scheduler.quota.hierarchy.resource_node import ClusterQueueSnapshot, CohortSnapshot
+from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+from zonewise_scheduler.quota.preemption.candidate_ordering import sort_candidates
+from zonewise_scheduler.quota.preemption.target_cluster_queue import TargetClusterQueueOrdering
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.quota.api.workload_types import Workload
+    from zonewise_scheduler.quota.hierarchy.resource_node import ResourceNode
+
+
+def candidates_in_order(snapshot: Snapshot, own: ClusterQueueSnapshot) -> list[Workload]:
+    """All workloads that run in the tree of a queue."""
+    names = [own.name] if own.root is None else [queue.name for queue in own.root.subtree_cluster_queues()]
+    running = [workload for name in names for workload in snapshot.workloads_by_queue[name].values()]
+    return sort_candidates(running, own.name, {})
+
+
+def next_target(
+    node: ResourceNode, own: ClusterQueueSnapshot, candidates: list[Workload]
+) -> ClusterQueueSnapshot | None:
+    """The queue below a node with the next victim: a subtree that neither borrows nor has the preemptor has none."""
+    if isinstance(node, ClusterQueueSnapshot):
+        has_candidate = any(each.admission and each.admission.cluster_queue == node.name for each in candidates)
+        return node if has_candidate and (node is own or dominant_resource_share(node).borrowed_frs) else None
+    assert isinstance(node, CohortSnapshot)
+    ancestors = list(own.path_parent_to_root())
+    cohorts = [
+        child for child in node.child_cohorts if child in ancestors or dominant_resource_share(child).borrowed_frs
+    ]
+    children = [(child, next_target(child, own, candidates)) for child in (*node.child_cqs, *cohorts)]
+    targets = [(child, target) for child, target in children if target is not None]
+    if not targets:
+        return None
+    largest = max(dominant_resource_share(child).comparison_key for child, _ in targets)
+    tied = [(child, target) for child, target in targets if dominant_resource_share(child).comparison_key == largest]
+    if isinstance(tied[-1][0], CohortSnapshot):  # cohorts come before queues of the same share, the last one first
+        return tied[-1][1]
+    first = {each.admission.cluster_queue: i for i, each in reversed([*enumerate(candidates)]) if each.admission}
+    return min((target for _, target in tied), key=lambda queue: first[queue.name])
+
+
+@given(snapshots())
+def test_the_next_victim_is_of_the_largest_share_at_each_level(snapshot: Snapshot) -> None:
+    """Until no queue borrows; the preemptor's own queue gives all its workloads."""
+    for name in list(snapshot.cluster_queues):
+        tree = snapshot.copy()
+        own = tree.cluster_queues[name]
+        candidates = candidates_in_order(tree, own)
+        ordering = TargetClusterQueueOrdering(own, candidates)
+        for queue in ordering.target_cluster_queues():
+            assert queue is next_target(own.root or own, own, candidates)
+            workload = ordering.pop_workload(queue)
+            assert workload == next(each for each in candidates if tree.cluster_queue_of(each) is queue)
+            candidates.remove(workload)
+            tree.remove_workload(workload)
+        assert next_target(own.root or own, own, candidates) is None
+
+
+def test_a_dropped_queue_is_not_yielded_again() -> None:
+    """Neither in a cohort nor without one."""
+    for cohort in ("c", ""):
+        snapshot = Snapshot([cpu_queue("q", 1, cohort=cohort)])
+        for name in ("first", "second"):
+            snapshot.add_workload(running_workload(name, "q", CPU, 1))
+        own = snapshot.cluster_queues["q"]
+        ordering = TargetClusterQueueOrdering(own, candidates_in_order(snapshot, own))
+        for queue in ordering.target_cluster_queues():
+            assert ordering.pop_workload(queue).name == "first"
+            ordering.drop_queue(queue)
+
+
+def test_the_nodes_below_the_lowest_common_cohort() -> None:
+    cohorts = [Cohort("root"), Cohort("left", "root"), Cohort("low", "left"), Cohort("right", "root")]
+    homes = {"own": "low", "near": "low", "above": "left", "far": "right", "top": "root"}
+    snapshot = Snapshot([cpu_queue(name, 1, cohort=cohort) for name, cohort in homes.items()], cohorts)
+    ordering = TargetClusterQueueOrdering(snapshot.cluster_queues["own"], [])
+    found = {name: ordering.almost_lcas(queue) for name, queue in snapshot.cluster_queues.items() if name != "own"}
+    assert {name: (preemptor.name, target.name) for name, (preemptor, target) in found.items()} == {
+        "near": ("own", "near"),
+        "above": ("low", "above"),
+        "far": ("left", "right"),
+        "top": ("left", "top"),
+    }
