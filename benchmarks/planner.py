@@ -110,7 +110,7 @@ def _exact_plays() -> Generator[None]:
     def exact_pass(state: PlannerState, now: float, *, exact: bool) -> Plan:  # noqa: ARG001 -- it is exact
         return schedule(state, now)
 
-    def exact_table(reservations: Iterable[Reservation], grain: float) -> ReservationTable:  # noqa: ARG001 -- none
+    def exact_table(reservations: Iterable[Reservation], now: float, grain: float) -> ReservationTable:  # noqa: ARG001
         return ReservationTable(reservations)
 
     with patch.object(forecast, "schedule", exact_pass), patch.object(forecast, "QuotaReservations", exact_table):

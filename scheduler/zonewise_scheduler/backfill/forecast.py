@@ -127,7 +127,7 @@ class _Play:
         options: PlayOptions,
     ) -> None:
         self._state = state.copy(MAX_RESERVATION_DEPTH)
-        self._state.reservations = QuotaReservations(self._state.reservations.by_key.values(), options.time_grain)
+        self._state.reservations = QuotaReservations(self._state.reservations.by_key.values(), now, options.time_grain)
         self._started_at = self._now = now
         self._draw = draw
         self._arrivals = arrivals

@@ -14,6 +14,7 @@ that the queue had. These are approximations:
 
 from __future__ import annotations
 
+from collections import Counter
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -92,11 +93,12 @@ def _first_not_rejected(pass_state: PassState, name: str) -> str:
 
 def _borrows(queue: ClusterQueueSnapshot, workload: Workload) -> bool:
     """Return whether a workload needs more of a resource than is left of the queue's own quota in every flavor."""
-    return queue.parent is not None and any(
-        amount and not _has_own_quota(queue, resource, amount)
-        for pod_set in workload.total_requests
-        for resource, amount in pod_set.requests.items()
-    )
+    if queue.parent is None:
+        return False
+    sums: Counter[str] = Counter()
+    for pod_set in workload.total_requests:
+        sums.update(pod_set.requests)
+    return any(amount and not _has_own_quota(queue, resource, amount) for resource, amount in sums.items())
 
 
 def _has_own_quota(queue: ClusterQueueSnapshot, resource: str, amount: int) -> bool:

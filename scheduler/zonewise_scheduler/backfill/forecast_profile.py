@@ -89,7 +89,7 @@ class QuotaProfile:
 
     def fits(self, queue: str, requests: FlavorRequests, start: float, end: float, *, last: bool = False) -> bool:
         """Return whether a queue may use amounts from start until end; `last`: in the last step, too."""
-        first, stop = bisect_right(self._times, start) - 1, bisect_left(self._times, end)
+        first, stop = self._step_at(start), bisect_left(self._times, end)
         stop = len(self._times) if last else stop
         return stop <= first or all(
             bool((self._available(self._row(queue, key), first, stop) >= amount).all()) for key, amount in requests
@@ -104,7 +104,7 @@ class QuotaProfile:
         """Return the least that is available from start until end; infinite where there is no such time."""
         least = self._least.get((queue, key, start))
         if least is None:
-            first = bisect_right(self._times, start) - 1
+            first = self._step_at(start)
             available = self._available(self._row(queue, key), first, len(self._times))
             least = self._least[queue, key, start] = np.minimum.accumulate(available).tolist()
         stop = bisect_left(self._times, end) - len(self._times) + len(least)
@@ -120,6 +120,10 @@ class QuotaProfile:
                 return times[start]
             start = end + 1
         return None
+
+    def _step_at(self, time: float) -> int:
+        """Return the step at a time; the first one at a time before now."""
+        return max(bisect_right(self._times, time) - 1, 0)
 
     def _fitting(self, queue: str, requests: FlavorRequests, stop: int) -> npt.NDArray[np.bool_]:
         """Return in which steps a queue may use amounts."""

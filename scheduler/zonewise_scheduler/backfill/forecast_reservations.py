@@ -38,9 +38,10 @@ if TYPE_CHECKING:
 class QuotaReservations(ReservationTable):
     """Reservations beside what runs, in quota alone."""
 
-    def __init__(self, reservations: Iterable[Reservation], grain: float) -> None:
-        """`grain`: ends within this fraction of the time until then are one."""
+    def __init__(self, reservations: Iterable[Reservation], now: float, grain: float) -> None:
+        """`grain`: ends within this fraction of the time from `now` until then are one."""
         super().__init__(reservations)
+        self._now = now
         self._grain = grain
         self._profile: QuotaProfile | None = None
         """None: to be computed anew."""

@@ -15,6 +15,7 @@ from zonewise_scheduler.backfill.planner_state import new_state
 from zonewise_scheduler.backfill.policies import BackfillPolicy, policy_named
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption
+from zonewise_scheduler.quota.api.workload_types import PodSet, Workload
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -52,6 +53,14 @@ def test_queues_start_one_workload_after_the_other(exact: bool) -> None:
         submission("c1", 2, 9, queue="c", at=2),
     )
     assert started(planner, exact=exact) == ["c1", "a1", "b2", "a2", "b1"]
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_pod_sets_that_borrow_only_together_come_after_those_that_borrow_nothing(exact: bool) -> None:
+    pods = (PodSet(name="leader", requests={"cpu": 2}), PodSet(name="workers", requests={"cpu": 1}))
+    planner = submitted(team(2, 2, 2), submission("b", 2, 9, queue="b", at=5))
+    events.submit(planner, Workload("", "a", pods, walltime=9), "a")
+    assert started(planner, exact=exact) == ["b", "a"]
 
 
 @pytest.mark.parametrize("exact", [True, False])

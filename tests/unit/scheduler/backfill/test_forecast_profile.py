@@ -83,6 +83,13 @@ def test_it_is_the_quota_tree_of_each_time(specs: list[ClusterQueue], spans: lis
     assert profile.earliest_start(name, requests, walltime) in ({None, inf} if expected is None else {expected})
 
 
+def test_a_time_before_now_is_now() -> None:
+    profile = QuotaProfile(Snapshot([queue("q", 4)]), NOW, 0.0)
+    profile.add(UsageSpan("q", ((CPU, 3),), NOW, 20.0))
+    assert not profile.fits("q", ((CPU, 2),), NOW - 5, 30.0)
+    assert profile.least_available("q", CPU, NOW - 5, 30.0) == 1
+
+
 def test_what_has_no_walltime_ends_in_the_last_step() -> None:
     profile = QuotaProfile(Snapshot([queue("q", 4)]), NOW, 0.0)
     profile.add(UsageSpan("q", ((CPU, 3),), NOW, inf))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def tables(planner: PlannerState) -> tuple[ReservationTable, QuotaReservations]:
     """The planner's reservations, exact and by quota alone."""
     reservations = planner.reservations.by_key.values()
-    exact, by_quota = ReservationTable(reservations), QuotaReservations(reservations, 0.0)
+    exact, by_quota = ReservationTable(reservations), QuotaReservations(reservations, planner.now, 0.0)
     for table in (exact, by_quota):
         table.begin_cycle(planner, planner.now)
     return exact, by_quota
@@ -108,10 +108,25 @@ def test_a_reservation_that_quota_has_left_moves() -> None:
     assert table.by_key == {}
 
 
+def test_ends_are_merged_by_the_time_from_now_on() -> None:
+    """Reservations are checked before the first cycle of a play, too."""
+    now = 1e9
+    planner = make_planner([queue("q", 8)], BackfillPolicy(depth=2))
+    for each in (submission("short", 4, 700), submission("long", 4, 90_000), submission("wide", 4, 10)):
+        events.submit(planner, each.workload, each.queue)
+        schedule(planner, now)
+    table = QuotaReservations(planner.reservations.by_key.values(), now, 0.1)
+    assert table.replace_infeasible(planner) == []
+    assert starts_of(table) == {"/wide": now + 700}
+    late = admitted(submission("late", 4, 50_000).workload, "q", now + 700)
+    table.begin_cycle(planner, now + 700)
+    assert table.delayed_reservation(late, ()) == "/wide"
+
+
 def test_a_workload_of_several_pod_sets_counts_in_its_first_flavors() -> None:
     flavors = (FlavorQuotas(name, (("cpu", ResourceQuota(4)),)) for name in ("first", "second"))
     planner = waiting(queues=[queue("q", 8)._replace(resource_groups=(resource_group(*flavors),))])
-    table = QuotaReservations((), 0.0)
+    table = QuotaReservations((), 0.0, 0.0)
     pods = (PodSet(name="leader", requests={"cpu": 1}), PodSet(name="workers", pods=3, requests={"cpu": 1}))
     fits, wide = (
         Workload("", name, (*pods[:1], pods[1]._replace(pods=count)), walltime=5)
