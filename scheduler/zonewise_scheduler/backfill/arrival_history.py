@@ -104,7 +104,7 @@ class ArrivalHistory(Generic[S]):
 
     def _shift(self, now: float, sample: int) -> float:
         """Return by how much the submissions of a sample are shifted; 0: there are none."""
-        age = now - self._times[0] if self._times else 0.0
+        age = now - (self._times[0] if self._times else now)
         if age >= WEEK:
             return WEEK * (1 + sample % min(int(age / WEEK), WEEKS))
         days = int(age / DAY)

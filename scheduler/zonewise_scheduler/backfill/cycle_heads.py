@@ -45,8 +45,6 @@ def begin_cycle(pass_state: PassState) -> None:
 def due_workloads(pass_state: PassState, names: list[str]) -> dict[str, str]:
     """Return by queue the workload that is due (PendingQueue.next_due)."""
     state = pass_state.state
-    if not state.reservations.by_key and not state.policy.reserves:
-        return {}
     reservations_by_queue: dict[str, list[Reservation]] = {}
     for reservation in state.reservations.by_key.values():
         reservations_by_queue.setdefault(reservation.queue, []).append(reservation)

@@ -134,7 +134,7 @@ def _quota_shortage(queue: ClusterQueueSnapshot, status: FlavorStatus) -> QuotaS
     node, limit_kind = _binding_limit(queue, key, empty=empty)
     quota = node.quotas.get(key)
     borrowing_limit = None if quota is None else quota.borrowing_limit
-    limit = node.subtree_quota.get(key, 0)
+    limit = node.subtree_quota[key]
     if limit_kind == "borrowing" and borrowing_limit is not None:
         limit = borrowing_limit
     not_lent = 0 if limit_kind != "cohort" else _not_lent(queue, key, empty=empty)
@@ -153,7 +153,7 @@ def _binding_limit(queue: ClusterQueueSnapshot, key: FlavorResource, *, empty: b
         if quota is not None and quota.borrowing_limit is not None:
             local = node.local_quota(key)
             borrowed = 0 if empty else max(0, minus(node.usage.get(key, 0), local))
-            borrowable = plus(minus(minus(node.subtree_quota.get(key, 0), local), borrowed), quota.borrowing_limit)
+            borrowable = plus(minus(minus(node.subtree_quota[key], local), borrowed), quota.borrowing_limit)
             if borrowable <= (node.parent.potential_available(key) if empty else node.parent.available(key)):
                 return node, "borrowing"
         node = node.parent

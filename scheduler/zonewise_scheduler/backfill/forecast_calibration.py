@@ -65,7 +65,7 @@ class _SampledWaits(NamedTuple):
         """Return the rank of a wait, seconds: from 0 to 1 where it is among the samples."""
         logarithm, logarithms = log(wait + _SOFTENING), self.logarithms
         index, last = bisect_left(logarithms, logarithm), len(logarithms) - 1
-        if index == 0:
+        if not index:
             return self._level(0) + (logarithm - logarithms[0]) / self._range_below
         if index > last:
             return self._level(last) + (logarithm - logarithms[last]) / self._range_above
@@ -145,7 +145,7 @@ class ForecastCalibration:
         samples = sorted(starts)
         median = samples[len(samples) // 2]
         if median == inf:
-            return Forecast(min(samples[0], now), bound, bound)
+            return Forecast(now, bound, bound)
         sampled = _sampled_waits(group, now, samples)
         self._open.setdefault(key, sampled)
         if len(self._open) > MAX_OPEN:
@@ -209,7 +209,7 @@ def _sampled_waits(group: Hashable, now: float, starts: Sequence[float]) -> _Sam
     spread = _SPREAD / sqrt(len(starts))
     count = min(len(starts), _MAX_QUANTILES)
     levels = [(index + 0.5) / count for index in range(count)]
-    waits = (min(max(starts[int(level * len(starts))] - now, 0.0), _MAX_WAIT) for level in levels)
+    waits = (min(starts[int(level * len(starts))] - now, _MAX_WAIT) for level in levels)
     return _SampledWaits(
         group,
         now,
@@ -244,8 +244,8 @@ class _Scores:
         return other
 
     def quantile(self, level: float) -> float:
-        """Return a quantile, interpolated between two scores."""
+        """Return a quantile, interpolated between two scores, of which there are two at least; `level`: less than 1."""
         position = level * (len(self._ascending) - 1)
         index = int(position)
-        above = self._ascending[min(index + 1, len(self._ascending) - 1)]
-        return self._ascending[index] + (position - index) * (above - self._ascending[index])
+        below, above = self._ascending[index : index + 2]
+        return below + (position - index) * (above - below)

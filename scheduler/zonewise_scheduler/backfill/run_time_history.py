@@ -47,7 +47,7 @@ class RunTimeDistribution(NamedTuple):
 
     def quantile(self, level: float) -> float:
         """Return the run time below which this share of the weight lies; `level` is less than 1."""
-        return self.run_times[bisect_right(self.weights, level * self.weights[-1], hi=len(self.weights) - 1)]
+        return self.run_times[bisect_right(self.weights, level * self.weights[-1])]
 
 
 class WalltimeSubject(Protocol):

@@ -125,11 +125,7 @@ class PoolState:
 
     def submit(self, job: Job) -> None:
         """Add a pending job."""
-        pending = self.pending
-        if not pending or queue_order(pending[-1]) < queue_order(job):
-            pending.append(job)
-        else:
-            insort(pending, job, key=queue_order)
+        insort(self.pending, job, key=queue_order)
         self.new_jobs.append(job)
         if self._order is not None:
             self._unordered.append(job)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from heapq import heappop, heappush
 from math import inf
 from typing import TYPE_CHECKING
@@ -12,10 +13,12 @@ from hypothesis import strategies as st
 
 from support.planner_stories import local, make_planner, make_workload, queue
 from zonewise_scheduler.backfill import events
+from zonewise_scheduler.backfill.admission_fair_sharing import AdmissionFairSharing
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.backfill.queue_router import QueueConfiguration
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.quota.api.configuration import AdmissionFairSharingConfig
+from zonewise_scheduler.quota.api.workload_types import PodSet
 from zonewise_scheduler.quota.queue.usage_ledger import UsageLedgerEntry
 
 if TYPE_CHECKING:
@@ -86,6 +89,18 @@ def test_lower_usage_precedes_earlier_arrival() -> None:
     before = plan.snapshot.local_queue_usage["ns/a"]
     schedule(plan, 300)
     assert plan.snapshot.local_queue_usage["ns/a"] == pytest.approx(before / 2)
+
+
+def test_usage_is_in_cpus_bytes_and_pieces_and_that_of_all_pods() -> None:
+    """Requests of CPU are thousandths, those of other resources are not; a penalty is a share of what is requested."""
+    requests = {"accelerator": 2, "cpu": 3000, "memory": 5000}
+    pods = tuple(PodSet(name, pods=1, requests=requests) for name in ("main", "workers"))
+    sharing = AdmissionFairSharing(DECAY)
+    sharing.add_entry_penalty(replace(make_workload("one", 1, local="a"), pod_sets=pods))
+    alpha = DECAY.alpha_rate(DECAY.usage_sampling_interval)
+    assert sharing.usage_by_local_queue["ns/a"].pending_penalty == pytest.approx(
+        {"accelerator": 4 * alpha, "cpu": 6 * alpha, "memory": 10_000 * alpha}
+    )
 
 
 def test_a_burst_of_admissions_counts_before_the_next_sample() -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from support.pool_jobs import job
 from zonewise_scheduler.backfill import arrival_history
 from zonewise_scheduler.backfill.arrival_history import DAY, MAX_SPAN, WEEK, ArrivalHistory
 
 if TYPE_CHECKING:
-    import pytest
-
     from zonewise_scheduler.backfill.pool.job import Job
 
 
@@ -89,6 +89,32 @@ def test_a_copied_history_is_independent() -> None:
 def test_only_some_days_ahead_are_played() -> None:
     history = observed(0, 5, MAX_SPAN - 1, MAX_SPAN + 1)
     assert [serial for serial, _ in replayed(history, WEEK)] == [1, 2]
+
+
+@pytest.mark.parametrize(("age", "cycle"), [(2 * 86_400, 86_400), (3 * 604_800, 604_800)])
+def test_the_same_time_of_the_day_comes_again_and_later_of_the_week(age: int, cycle: int) -> None:
+    """A day after it while the history is of less than a week; of a week, the next four days."""
+    history = observed(0, age - cycle + 7, age - cycle + 4 * 86_400 - 1, age - cycle + 4 * 86_400 + 1)
+    ahead = [7, 4 * 86_400 - 1] if cycle == 604_800 else [7]
+    assert [time - age for _, time in replayed(history, age)] == ahead
+
+
+def test_forty_thousand_submissions_are_kept_at_most() -> None:
+    history = observed(*map(float, range(40_000)))
+    assert len(history) == 40_000
+    history.observe("next", job(0, 1, 10), 40_000)
+    assert [arrival.time for arrival in history.newest(10**6)] == list(range(20_001, 40_001))
+
+
+def test_four_weeks_are_left_when_the_first_submission_is_older_than_eight() -> None:
+    """What was forgotten may be submitted again."""
+    history = observed(0, 3 * WEEK, 5 * WEEK, 8 * WEEK)
+    history.observe_end(0, 5)
+    assert [arrival.key for arrival in history.newest(9)] == [0, 1, 2, 3]
+    history.observe("next", job(4, 1, 10), 8 * WEEK + 1)
+    assert [arrival.key for arrival in history.newest(9)] == [2, 3, "next"]
+    history.observe(0, job(0, 1, 10), 8 * WEEK + 2)
+    assert [(arrival.key, arrival.run_time) for arrival in history.newest(1)] == [(0, None)]
 
 
 def test_old_jobs_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,6 +87,33 @@ def test_a_borrowing_limit_binds() -> None:
     )
 
 
+def test_a_borrowing_limit_binds_where_the_cohort_has_as_much() -> None:
+    """The limit is the nearer of both, so it is named, whether something is borrowed or not."""
+    for lending_limit, use in ((1000, 500), (1000, 0), (4000, 500), (4000, 0)):
+        team = [
+            queue("q", 4000, cohort="team", borrowing_limit=2000, lending_limit=lending_limit),
+            queue("other", 8000, cohort="team"),
+        ]
+        explanation = explain_after(
+            "/b",
+            submission("x", 6000, 10, queue="other"),
+            submission("a", use, 10),
+            submission("b", 6000 - use + 1, 10),
+            queues=team,
+        )
+        lack = QuotaShortage("all", "cpu", 6001 - use, 6000 - use, "borrowing", "q", 2000, exceeds_max_quota=not use)
+        assert explanation.shortages == (lack,)
+
+
+@pytest.mark.parametrize(("others", "use"), [(8000, 6001), (1999, 0)])
+def test_a_cohort_binds_where_it_has_less_than_may_be_borrowed(others: int, use: int) -> None:
+    """By one, now or even when it is empty."""
+    team = [queue("q", 4000, cohort="team", borrowing_limit=2000), queue("other", others, cohort="team")]
+    explanation = explain_after("/b", submission("x", use, 10, queue="other"), submission("b", 6000, 10), queues=team)
+    lack = QuotaShortage("all", "cpu", 6000, 5999, "cohort", "team", 4000 + others, exceeds_max_quota=not use)
+    assert explanation.shortages == (lack,)
+
+
 def test_a_cohort_lacks_quota_that_another_queue_does_not_lend() -> None:
     team = [queue("q", 4000, cohort="team"), queue("other", 8000, cohort="team", lending_limit=2000)]
     explanation = explain_after("/b", submission("a", 5000, 10), submission("b", 3000, 10), queues=team)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import Any
 
 import pytest
 
-from zonewise_scheduler.backfill.explain_message import explanation_message
+from zonewise_scheduler.backfill.explain_message import explanation_message, format_duration
 from zonewise_scheduler.backfill.explanation import Explanation, QuotaShortage, UnsuitableFlavor
 from zonewise_scheduler.backfill.types import ReservedStart
 from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologyPlacementFailure
@@ -60,6 +59,40 @@ def test_a_quota_shortage_names_who_lacks_it(shortage: QuotaShortage, words: str
 
 
 @pytest.mark.parametrize(
+    ("resource", "size", "words"),
+    [
+        ("cpu", 500, "needs 0.5 CPUs; the pool has 0.5"),
+        ("cpu", 1000, "needs 1 CPU; the pool has 1"),
+        ("accelerator", 1000, "needs 1000 accelerator; the pool has 1000"),
+        ("nvidia.com/gpu", 2, "needs 2 nvidia.com/gpu; the pool has 2"),
+    ],
+)
+def test_only_cpus_are_counted_in_thousandths(resource: str, size: int, words: str) -> None:
+    lack = QuotaShortage("", resource, size, size, "nominal", "", size, exceeds_max_quota=True)
+    assert sentence(shortages=(lack,)) == words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (-5, "0 s"),
+        (0.4, "0 s"),
+        (59, "59 s"),
+        (60, "1 min"),
+        (61, "1 min 1 s"),
+        (3599, "59 min 59 s"),
+        (3600, "1 h"),
+        (3719, "1 h 1 min"),
+        (86_399, "23 h 59 min"),
+        (86_400, "1 d"),
+        (93_599, "1 d 1 h"),
+    ],
+)
+def test_a_duration_has_its_largest_unit_and_whole_ones_of_the_next(seconds: float, words: str) -> None:
+    assert format_duration(seconds) == words
+
+
+@pytest.mark.parametrize(
     ("facts", "words"),
     [
         ({}, "is number 3 in ClusterQueue team; the next scheduling pass decides"),
@@ -74,6 +107,10 @@ def test_a_quota_shortage_names_who_lacks_it(shortage: QuotaShortage, words: str
         (
             {"delayed_reservation": ReservedStart("ns/two", 160.0)},
             "would delay ns/two, which is reserved to start in 1 min at the latest",
+        ),
+        (
+            {"delayed_reservation": ReservedStart("ns/two", 90.0)},
+            "would delay ns/two, which is reserved to start now",
         ),
         ({"blocked_by": "ns/head"}, "ns/head is before it in ClusterQueue team and must start first"),
         ({"unsuitable_flavors": (UnsuitableFlavor("a", "is tainted", "cpu"),)}, "flavor a, cpu: is tainted"),
@@ -90,7 +127,11 @@ def test_a_quota_shortage_names_who_lacks_it(shortage: QuotaShortage, words: str
             "h is before it in ClusterQueue team and must start first; waits for v to end; could start now",
         ),
         (
-            {"blocked_by": "h", "reserved": True, "start": inf},
+            {"blocked_by": "h", "start": float("inf")},
+            "h is before it in ClusterQueue team and must start first",
+        ),
+        (
+            {"blocked_by": "h", "reserved": True, "start": float("inf")},
             (
                 "h is before it in ClusterQueue team and must start first; "
                 "is reserved to start at an unknown time, since workloads without a walltime must end first"

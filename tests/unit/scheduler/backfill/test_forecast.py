@@ -160,7 +160,13 @@ def test_many_workloads_are_played_less_often() -> None:
     few, many = (
         state_after(*(submission(f"{index}", 8, 1) for index in range(number)), policy="fifo") for number in (3, 400)
     )
-    inputs = learned(10)
+    inputs, once = learned(10), PlayOptions(max_decisions=1)
+    for running, pending, plays in ((0, 61, 16), (1, 61, 15), (61, 1, 15), (40, 59, 10), (59, 40, 10)):
+        planner = state_after(*(submission(f"r{index}", 0, 1) for index in range(running)))
+        for index in range(pending):
+            events.submit(planner, submission(f"{index}", 8, 1).workload, "q")
+        assert (len(planner.running), len(planner.pending)) == (running, pending)
+        assert len(sample_starts(planner, 0, inputs, ["/0"], once)["/0"].starts) == plays
     assert len(sample_starts(few, 0, inputs, ["/1"])["/1"].starts) == SAMPLES
     assert len(sample_starts(many, 0, inputs, ["/1"])["/1"].starts) == MIN_SAMPLES
     assert len(sample_starts(few, 0, learned(), ["/1"])["/1"].starts) == 1

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from math import inf, sqrt
+from math import inf, log, sqrt
 from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +16,10 @@ from zonewise_scheduler.backfill.forecast_calibration import (
     MIN_GROUP_SCORES,
     MIN_SCORES,
     WINDOW,
+    CalibrationState,
     ForecastCalibration,
+    GroupScores,
+    OpenForecast,
 )
 from zonewise_scheduler.backfill.types import Forecast
 
@@ -29,8 +33,110 @@ def calibrated(waits: list[float], samples: tuple[float, ...] = (50.0, 100.0, 20
     return calibration
 
 
+def from_scores(scores: dict[str | None, tuple[float, ...]]) -> ForecastCalibration:
+    """With these scores of each group; None: of all."""
+    groups = tuple(GroupScores(group, values) for group, values in scores.items())
+    return ForecastCalibration.from_state(CalibrationState((), groups))
+
+
+class Ranks:
+    """The ranks of waits among sampled ones, by definition: a broken line that goes on beyond both ends."""
+
+    def __init__(self, samples: list[float]) -> None:
+        count = min(len(samples), 16)
+        levels = (np.arange(count) + 0.5) / count
+        waits = np.minimum(np.sort(samples)[(levels * len(samples)).astype(int)], 30 * 86400)
+        logarithms = np.log(waits + 60) + 0.7 / sqrt(len(samples)) * (2 * levels - 1)
+        below, above = np.diff(logarithms[[0, count // 2, -1]]) + 0.35
+        self.logarithms = np.array([logarithms[0] - 1000 * below, *logarithms, logarithms[-1] + 1000 * above])
+        self.ranks = np.array([levels[0] - 1000, *levels, levels[-1] + 1000])
+
+    def rank(self, wait: float) -> float:
+        return float(np.interp(log(max(wait, 0) + 60), self.logarithms, self.ranks))
+
+    def wait(self, rank: float) -> float:
+        logarithm = np.interp(rank, self.ranks, self.logarithms)
+        return max(float(np.exp(min(logarithm, log(30 * 86400)))) - 60, 0)
+
+
 def test_without_scores_the_samples_are_the_interval() -> None:
     assert calibrated([70] * (MIN_SCORES - 1)).forecast("new", "q", 0, [300, 100, 200]) == Forecast(100, 200, 300)
+
+
+def drawn_samples(random: Random) -> list[float]:
+    """Some to many sampled waits of seconds to months; some are unknown."""
+    centre, width = random.uniform(4, 12), random.uniform(0.1, 4)
+    known = [random.choice([0.0, random.lognormvariate(centre, width)]) for _ in range(random.randint(1, 40))]
+    if random.random() < 0.5:
+        known = [600 + wait for wait in known]
+    return known + [inf] * random.randint(0, len(known) // 2)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_forecast_equals_its_definition(seed: int) -> None:
+    """The quantiles of the ranks that earlier waits had; a start before its forecast has waited for nothing."""
+    random = Random(seed)
+    earlier = [(drawn_samples(random), random.lognormvariate(8, 4) - 40) for _ in range(random.randint(10, 20))]
+    samples, bound = drawn_samples(random), random.choice([inf, random.lognormvariate(8, 4)])
+    calibration = ForecastCalibration()
+    for index, (sampled, wait) in enumerate(earlier):
+        calibration.forecast(index, "q", 1000, [1000 + sample for sample in sampled])
+        calibration.started(index, 1000 + wait)
+    scores = [Ranks(sampled).rank(wait) for sampled, wait in earlier]
+    low, likely, high = (Ranks(samples).wait(rank) for rank in np.quantile(scores, (0, 0.5, 0.9)))
+    forecast = calibration.forecast("new", "q", 1000, [1000 + sample for sample in samples], 1000 + bound)
+    near = 1e-6 * (1 + high)
+    assert forecast.likely == pytest.approx(min(1000 + likely, 1000 + bound), abs=near)
+    assert min(999 + low, 1000 + bound) - near <= forecast.earliest <= 1000 + low + near
+    assert min(1000 + high, 1000 + bound) - near <= forecast.latest <= 1001 + high + near
+
+
+@pytest.mark.parametrize(("level", "likely"), [(0.25, 0), (0.5, 1), (0.75, 2)])
+def test_the_rank_of_a_sample_tells_that_sample(level: float, likely: int) -> None:
+    """Of two samples, the first and the last are at a quarter and three quarters, apart by half of the spread."""
+    samples = [1000.0, 5000.0]
+    expected = [wait * np.exp(spread) - 60 for wait, spread in ((1060, -0.35 / sqrt(2)), (5060, 0.35 / sqrt(2)))]
+    expected.insert(1, sqrt((expected[0] + 60) * (expected[1] + 60)) - 60)
+    forecast = from_scores({None: (level,) * 10}).forecast("new", "q", 0, samples)
+    assert forecast.likely == pytest.approx(expected[likely])
+
+
+@pytest.mark.parametrize(
+    ("every", "own", "level"), [(9, 0, None), (10, 0, 0.3), (10, 99, 0.3), (10, 100, 0.6), (100, 500, 0.6)]
+)
+def test_the_scores_of_a_queue_count_once_there_are_a_hundred(every: int, own: int, level: float | None) -> None:
+    """Until then those of all queues do, and without ten of these the samples alone."""
+    samples = [100.0, 200.0, 400.0, 800.0, 1600.0]
+    forecast = from_scores({None: (0.3,) * every, "q": (0.6,) * own}).forecast("new", "q", 0, samples)
+    assert forecast.likely == pytest.approx(400 if level is None else Ranks(samples).wait(level))
+
+
+def test_a_group_keeps_its_last_five_hundred_scores() -> None:
+    scores = tuple(index / 1000 for index in range(501))
+    assert from_scores({None: scores[:500]}).state().scores == (GroupScores(None, scores[:500]),)
+    calibration = from_scores({None: scores})
+    assert calibration.state().scores == (GroupScores(None, scores[1:]),)
+    samples = [100.0, 200.0, 400.0]
+    assert calibration.forecast("new", "q", 0, samples).likely == pytest.approx(Ranks(samples).wait(0.2505))
+
+
+def test_twenty_thousand_forecasts_are_open_at_most() -> None:
+    """Then the first is forgotten; a new forecast of one of them forgets none."""
+    opened = tuple(OpenForecast(index, "q", 0.0, (5.0,)) for index in range(20_000))
+    calibration = ForecastCalibration.from_state(CalibrationState(opened, ()))
+    calibration.forecast(9, "q", 0, [100])
+    assert calibration.state().open == opened
+    calibration.forecast("new", "q", 0, [100])
+    assert [forecast.key for forecast in calibration.state().open] == [*range(1, 20_000), "new"]
+
+
+def test_a_thousand_queues_have_scores_of_their_own() -> None:
+    calibration = from_scores({None: (0.5,), **{f"q{index}": (0.5,) for index in range(999)}})
+    for queue in ("thousandth", "further", "q0"):
+        calibration.forecast(queue, queue, 0, [100])
+        calibration.started(queue, 50)
+    state = {group: len(scores) for group, scores in calibration.state().scores}
+    assert state == {None: 4, "q0": 2, **{f"q{index}": 1 for index in range(1, 999)}, "thousandth": 1}
 
 
 def test_what_was_wrong_before_is_corrected() -> None:
@@ -59,7 +165,7 @@ def test_who_starts_at_once_has_waited_for_nothing() -> None:
 
 def test_a_start_that_is_unknown_stays_so() -> None:
     calibration = calibrated([100] * 50)
-    assert calibration.forecast("new", "q", 5, [20, inf, inf]) == Forecast(5, inf, inf)
+    assert calibration.forecast("new", "q", 5, [20, float("inf"), float("inf")]) == Forecast(5, inf, inf)
     assert calibration.forecast("other", "q", 5, [20, inf, inf], bound=40) == Forecast(5, 40, 40)
     calibration.started("new", 50)  # an unknown start has no score
 

@@ -100,6 +100,22 @@ def test_open_forecasts_are_scored_after_a_restart() -> None:
     assert make_forecast_document(restored).get("open_samples", [("",)])[0][0] == "ns/new"
 
 
+def test_waits_and_scores_are_rounded_to_a_thousandth() -> None:
+    """And times to a tenth of a second."""
+    history = ForecastHistory()
+    samples = {f"ns/w{number}": StartSamples("q", (7.0 + number, 100.0, 250.0)) for number in range(20)}
+    history.forecasts(1.26, samples, samples)
+    history.admitted([submitted(number) for number in range(10)], 33.0)
+    restored = read_forecast_document(through_json(make_forecast_document(history)))
+    for before, after in zip(history.calibration.state(), restored.calibration.state(), strict=True):
+        assert len(before) == len(after) > 0
+    for before, after in zip(history.calibration.state().open, restored.calibration.state().open, strict=True):
+        assert after.logarithms == tuple(round(logarithm, 3) for logarithm in before.logarithms)
+        assert after.time == 1.3
+    for before, after in zip(history.calibration.state().scores, restored.calibration.state().scores, strict=True):
+        assert after.scores == tuple(round(score, 3) for score in before.scores)
+
+
 def test_a_document_without_forecasts_keeps_its_runs_and_submissions() -> None:
     """As older versions have written it, with scores of one scale."""
     document: Any = through_json(make_forecast_document(learned(10, 20)))

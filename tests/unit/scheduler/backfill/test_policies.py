@@ -81,6 +81,17 @@ def test_a_longer_workload_is_due_no_earlier_but_no_later_than_the_threshold(
     assert all(one <= other for one, other in pairwise(ages))
 
 
+@pytest.mark.parametrize(
+    ("name", "depth"),
+    [("fifo", 0), ("greedy", 0), ("depth-0", 0), ("easy", 1), ("easy-sjbf", 1), (DEFAULT_POLICY, 1), ("depth-4", 4)],
+)
+def test_a_policy_reserves_for_so_many_workloads_of_a_queue(name: str, depth: int) -> None:
+    policy = policy_named(name)
+    assert policy.reserves == (depth > 0)
+    assert not policy.reserves or policy.depth == depth
+    assert not policy._replace(reserve_after=float("inf")).reserves
+
+
 # --- no workload starves
 
 

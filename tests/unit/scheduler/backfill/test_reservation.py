@@ -16,6 +16,7 @@ from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy
 from zonewise_scheduler.backfill.reservation import ReservationTable
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.backfill.types import Reservation
+from zonewise_scheduler.quota.api.amount import UNLIMITED
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption
 from zonewise_scheduler.quota.api.workload_types import Admission, PodSetAdmission, Workload
 from zonewise_scheduler.quota.cycle.entry import Head
@@ -149,6 +150,24 @@ def taking(name: str, amount: int, limit: float) -> Workload:
     new = submission(f"new-{name}", amount, 0, limit=limit).workload
     pods = PodSetAdmission("main", {"cpu": "all"}, {"cpu": amount}, 1)
     return replace(new, admission=Admission(name, (pods,), 0))
+
+
+def test_a_start_takes_from_what_later_ones_may_use_beside_a_reservation() -> None:
+    """Of 8 CPUs, 5 are reserved from 10 s on: beside them 3 may be used, and a start of one cycle leaves the rest."""
+    planner = make_planner([queue("q", 8)], BackfillPolicy())
+    for name in ("running", "reserved"):
+        events.submit(planner, submission(name, 5, 10).workload, "q")
+        schedule(planner, 0)
+    gate = planner.reservations
+    gate.begin_cycle(planner, 0)
+    assert [gate.max_available("q", CPU, walltime, None) for walltime in (10, 11, inf)] == [UNLIMITED, 3, 3]
+    long = replace(taking("q", 2, 20), name="long")
+    gate.record_start(replace(taking("q", 1, 10), name="short"), ())
+    gate.record_start(long, ())
+    assert [gate.max_available("q", CPU, walltime, None) for walltime in (10, 11, inf)] == [UNLIMITED, 1, 1]
+    assert [gate.delayed_reservation(taking("q", amount, 20), ()) for amount in (1, 2)] == ["", "/reserved"]
+    gate.workload_ended(long)
+    assert [gate.delayed_reservation(taking("q", amount, 20), ()) for amount in (3, 4)] == ["", "/reserved"]
 
 
 def test_the_earliest_reservations_of_each_queue() -> None:

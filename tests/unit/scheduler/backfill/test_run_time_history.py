@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from math import inf
+from itertools import accumulate
+from math import floor, inf, log2
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -62,6 +64,7 @@ def test_no_prediction_exceeds_the_walltime() -> None:
 def test_shorter_samples_do_not_count_for_a_running_job() -> None:
     times = learned(ann=[10, 20, 30, 40])
     assert short_and_likely(times, 100, elapsed=15) == (20, 30)
+    assert short_and_likely(times, 100, elapsed=40) == (40, 40)
     assert times.distribution(job(1, 1, 100, history_keys=ANN), elapsed=50) is None
 
 
@@ -129,11 +132,76 @@ def test_a_run_that_does_not_count_still_makes_others_older() -> None:
     assert list(distribution.weights) == pytest.approx([1, 1 + RECENCY**21])
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_prediction_equals_its_definition(seed: int) -> None:
+    """The last 64 runs of the narrowest group with three runs that count, and those of about the same walltime."""
+    random = Random(seed)
+    walltimes = [100.0, 120.0, 145.0, 400.0, float("inf")]
+    runs: list[tuple[float, float, tuple[str, ...]]] = []
+    times = RunTimeHistory()
+    for _ in range(random.choice([3, 10, 400])):
+        keys = (random.choice("ab"), random.choice("qp"), random.choice("stu"))
+        runs.append((random.uniform(1, 150), random.choice(walltimes), keys))
+        times.observe(job(0, 1, runs[-1][1], history_keys=keys), runs[-1][0])
+    for walltime in [walltime * 1.0 for walltime in walltimes]:  # equal walltimes are distinct objects, as of documents
+        elapsed, keys = random.choice([0.0, 40.0, 110.0]), ("a", "q", "s")
+        expected: list[tuple[float, float]] = []
+        for size in (3, 2, 1):
+            group = [run for run in runs if run[2][:size] == keys[:size]]
+            expected = weighted(group, walltime, elapsed)
+            if len(expected) >= 3:
+                break
+        if walltime < inf:
+            like = [run for run in runs if run[1] < inf and floor(2 * log2(run[1])) == floor(2 * log2(walltime))]
+            pooled = weighted(like, walltime, elapsed)
+            expected += [(run_time, 10 / len(pooled)) for run_time, _ in pooled]
+        distribution = times.distribution(job(1, 1, walltime, history_keys=keys), elapsed)
+        if distribution is None:
+            assert not expected
+            continue
+        expected.sort()
+        assert distribution.run_times == pytest.approx([run_time for run_time, _ in expected])
+        assert distribution.weights == pytest.approx(list(accumulate(weight for _, weight in expected)))
+
+
+def weighted(
+    runs: Sequence[tuple[float, float, tuple[str, ...]]], walltime: float, elapsed: float
+) -> list[tuple[float, float]]:
+    """Run times scaled by the walltime: each weighs 95 % of the next, and ten times as much under that walltime."""
+    samples: list[tuple[float, float]] = []
+    for age, (run_time, declared, _) in enumerate(runs[-64:][::-1]):
+        scaled = run_time if inf in (declared, walltime) else run_time / declared * walltime
+        if scaled >= elapsed:
+            weight = 0.95**age * (10 if declared == walltime else 1)
+            samples.append((min(scaled, max(walltime, elapsed)), weight))
+    return samples
+
+
 def test_old_groups_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_time_history, "MAX_GROUPS", 6)
+    times = learned(ann=[10, 20, 30], ben=[40, 50, 60])
+    assert times.distribution(job(1, 1, 100, history_keys=ANN)) is not None
     times = learned(ann=[10, 20, 30], ben=[40, 50, 60], cid=[70, 80, 90])
     assert times.distribution(job(1, 1, 100, history_keys=ANN)) is None
     assert times.distribution(job(1, 1, 100, history_keys=BEN)) is not None
+
+
+def test_twenty_thousand_groups_and_runs_are_kept() -> None:
+    times = RunTimeHistory()
+    for user in range(20_001):
+        times.observe(job(0, 1, history_keys=(user,)), user)
+    predicted = [user for user in range(20_001) if times.distribution(job(1, 1, history_keys=(user,))) is not None]
+    assert predicted == [run.run_time for run in times.observed] == list(range(1, 20_001))
+
+
+def test_walltimes_below_a_second_are_alike() -> None:
+    """And others where they differ by less than a factor of the square root of 2, as whole powers of it tell."""
+    times = RunTimeHistory()
+    for walltime, run in ((0.3, 0.2), (0.9, 0.6), (1.3, 0.5), (1.5, 0.4)):
+        times.observe(job(0, 1, walltime, history_keys=ANN), run)
+    for walltime, runs in ((0.1, 3), (1.0, 3), (1.4, 3), (1.45, 1), (2.0, None)):
+        distribution = times.distribution(job(1, 1, walltime, history_keys=BEN))
+        assert (None if distribution is None else len(distribution.run_times)) == runs
 
 
 @given(

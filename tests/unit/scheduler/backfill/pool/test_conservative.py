@@ -1,0 +1,93 @@
+"""Reservations that move: what a job may lose, what it gains, and what others may take."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from support.pool_jobs import cpus, job
+from zonewise_scheduler.backfill.policies import OVERRUN_EXTENSION
+from zonewise_scheduler.backfill.pool.conservative import ConservativeBackfill
+from zonewise_scheduler.backfill.pool.pool_state import PoolState
+
+
+class Pool:
+    """Eight CPUs under conservative backfilling; a decision follows each event."""
+
+    def __init__(self) -> None:
+        self.policy, self.state = ConservativeBackfill(), PoolState(cpus(8))
+
+    def decide(self, now: float) -> float:
+        """Return when the next decision is due."""
+        decision = self.policy.decide(now, self.state)
+        self.state.apply(decision, now)
+        return decision.wake_at
+
+    def starts(self, now: float = 0) -> dict[int, float]:
+        """The reserved starts by serial."""
+        return {reservation.job.serial: reservation.start for reservation in self.policy.reservations(now, self.state)}
+
+
+def occupied() -> Pool:
+    """All CPUs are in use until 10 s."""
+    pool = Pool()
+    pool.state.submit(job(0, 8, 10))
+    pool.decide(0)
+    return pool
+
+
+@pytest.mark.parametrize("withdrawn_at", [0, 4, 9])
+def test_what_a_withdrawn_job_had_reserved_is_available_until_its_deadline_alone(withdrawn_at: int) -> None:
+    """The next job moves forward, and what follows it finds only what is left."""
+    pool = occupied()
+    jobs = [job(serial, 8, walltime) for serial, walltime in ((1, 5), (2, 7), (3, 6))]
+    for one in jobs:
+        pool.state.submit(one)
+    pool.decide(0)
+    assert pool.starts() == {1: 10, 2: 15, 3: 22}
+    pool.state.withdraw(jobs[0])
+    pool.decide(withdrawn_at)
+    assert pool.starts() == {2: 10, 3: 17}
+    pool.state.submit(job(4, 1, 1))
+    pool.decide(withdrawn_at)
+    assert pool.starts() == {2: 10, 3: 17, 4: 23}
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_withdrawn_job_with_an_unknown_start_gives_all_back(*, restored: bool) -> None:
+    pool = Pool()
+    blocked, small = job(1, 6, 5), job(2, 4, 5)
+    pool.state.submit(job(0, 4, inf))
+    pool.state.submit(blocked)
+    pool.state.submit(small)
+    pool.decide(0)
+    if restored:
+        pool.policy.resume({blocked: float("inf"), small: float("inf")}, 0, pool.state)
+        pool.decide(0)
+    assert pool.starts() == {1: inf, 2: inf}
+    pool.state.withdraw(blocked)
+    pool.decide(3)
+    assert (pool.starts(), small in pool.state.run_spans) == ({}, True)
+
+
+def test_a_reservation_that_has_to_move_comes_before_those_of_new_jobs() -> None:
+    """A job overruns. A new job of higher priority does not take the place that the reserved one moves to."""
+    pool = occupied()
+    pool.state.submit(job(1, 8, 5))
+    pool.decide(0)
+    pool.state.extend_overrun(10)
+    pool.state.submit(job(2, 8, 5, priority=1))
+    pool.decide(10)
+    assert pool.starts() == {1: 10 + OVERRUN_EXTENSION, 2: 15 + OVERRUN_EXTENSION}
+
+
+@pytest.mark.parametrize("now", [10, 12])
+def test_no_decision_is_due_at_a_start_that_has_passed(now: int) -> None:
+    """The job waits for one that has not ended by its deadline; the next decision is due at the next start."""
+    pool = occupied()
+    pool.state.submit(job(1, 8, 5))
+    pool.state.submit(job(2, 8, 5))
+    assert pool.decide(0) == 10
+    assert pool.starts() == {1: 10, 2: 15}
+    assert pool.decide(now) == 15
