@@ -185,7 +185,7 @@ class _BehaviourOnly(ast.NodeTransformer):
 
     And what only forbids calls: `*` and `/` among parameters. No test makes a call that pyright rejects. And caches of
     functions: they save time alone. And whether a member of an enumeration is compared by == or by `is`: it is one
-    object.
+    object; and whether `a & b` is b or at least b: it is never more.
     """
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
@@ -209,6 +209,9 @@ class _BehaviourOnly(ast.NodeTransformer):
         if any(map(_is_enumeration_member, (node.left, *node.comparators))):
             equalities: dict[type[ast.cmpop], ast.cmpop] = {ast.Is: ast.Eq(), ast.IsNot: ast.NotEq()}
             node.ops = [equalities.get(type(operator), operator) for operator in node.ops]
+        if _is_test_of_bits(node):
+            bounds: dict[type[ast.cmpop], ast.cmpop] = {ast.GtE: ast.Eq(), ast.Lt: ast.NotEq()}
+            node.ops = [bounds.get(type(operator), operator) for operator in node.ops]
         return self.generic_visit(node)
 
     def visit_If(self, node: ast.If) -> ast.AST:
@@ -232,6 +235,16 @@ def _is_enumeration_member(operand: ast.expr) -> bool:
         and isinstance(operand.value, ast.Name)
         and operand.value.id[:1].isupper()
         and not operand.value.id.isupper()
+    )
+
+
+def _is_test_of_bits(node: ast.Compare) -> bool:
+    """Tell whether it compares `a & b` with b."""
+    left = node.left
+    return (
+        isinstance(left, ast.BinOp)
+        and isinstance(left.op, ast.BitAnd)
+        and [ast.dump(left.right)] == list(map(ast.dump, node.comparators))
     )
 
 
