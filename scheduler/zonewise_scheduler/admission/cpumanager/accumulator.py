@@ -107,11 +107,10 @@ class CpuAccumulator:
     def take_remaining_cpus_packed(self) -> None:
         """Take CPUs of cores with the fewest free ones (takeRemainingCPUs, sortAvailableCPUsPacked)."""
         free = self.free
-        by_count = self.topology.cores_by_count(free)
+        by_count = self.topology.cores_by_count(free)[1:]
         for group in self._groups_of_cores():
-            for count, cores in enumerate(by_count):
-                if count and cores & group:
-                    self._take_from_cores(cores & group, count, free)
+            for count, cores in enumerate(by_count, 1):
+                self._take_from_cores(cores & group, count, free)
             if self.num_cpus_needed < 1:
                 return
 
@@ -160,8 +159,7 @@ class CpuAccumulator:
         whole = lowest_bits(cores, self.num_cpus_needed // count)
         self.take(self.topology.cpus_in_cores(whole) & free)
         rest = cores & ~whole
-        if self.num_cpus_needed > 0 and rest:
-            self.take(lowest_bits(self.topology.cpus_in_cores(rest & -rest) & free, self.num_cpus_needed))
+        self.take(lowest_bits(self.topology.cpus_in_cores(rest & -rest) & free, self.num_cpus_needed))
 
 
 def lowest_bits(bits: int, count: int) -> int:

@@ -202,7 +202,7 @@ def _check_termination(request: _Request, plans: Sequence[_Plan], best: _Best | 
             return
         if len(set(plan.able)) == len(plan.able) and sum(plan.left[zone] % request.group for zone in plan.able) == 0:
             continue
-        for size in range(1, len(plan.able) + 1):
+        for size in range(len(plan.able), 1, -1):  # one zone that has the remainder has it in whole groups
             for providers in combinations(plan.able, size):
                 if sum(plan.left[zone] for zone in providers) >= plan.remainder and not _suffice(
                     request, plan, providers
@@ -238,8 +238,8 @@ def _distribute(accumulator: CpuAccumulator, request: _Request, best: _Best, pol
         if remainder == before:
             raise CpuAllocationError(_NEVER_TERMINATES)
     if accumulator.num_cpus_needed:
-        word = "not enough" if accumulator.num_cpus_needed > 0 else "too many"
-        raise CpuAllocationError(f"accounting error, {word} CPUs allocated, remaining: {accumulator.num_cpus_needed}")
+        missing = accumulator.num_cpus_needed
+        raise CpuAllocationError(f"accounting error, not enough CPUs allocated, remaining: {missing}")
 
 
 def _take_from_zone(accumulator: CpuAccumulator, zone: int, count: int, policies: Policies) -> None:

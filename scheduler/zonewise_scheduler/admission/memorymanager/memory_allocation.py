@@ -74,7 +74,7 @@ def update_machine_state(state: NodeState, zones: int, name: str, size: int) -> 
     for zone in members(zones):
         index = kind.zones.index(zone)
         groups[index] = zones
-        if column >= 0 and size:
+        if column >= 0:
             row = free[index]
             allocated = min(row[column], size)
             size -= allocated

@@ -90,6 +90,11 @@ class MemoryView:
             if group.bit_count() == size and not self.violates_numa_allocations(group):
                 yield group, members(group)
 
+    def groups_of_several(self) -> list[int]:
+        """Return the groups of several zones that no other group cuts across."""
+        several = {group for group in self.groups.values() if group & (group - 1)}
+        return [group for group in several if not self.violates_numa_allocations(group)]
+
     def violates_numa_allocations(self, zones: int) -> bool:
         """Return whether a set of several zones cuts across groups (isAffinityViolatingNUMAAllocations)."""
         if zones & (zones - 1) == 0:
@@ -149,9 +154,7 @@ def _allowed_sets(view: MemoryView) -> Bools:
     size = sizes(len(zones))
     allowed = ~meet(len(zones), to_index(zones, view.assigned)) & (size > 1)
     allowed[[1 << index for index, zone in enumerate(zones) if view.groups[zone] == 1 << zone]] = True
-    groups = {view.groups[zone] for zone in zones if view.assigned >> zone & 1}
-    several = [group for group in groups if group & (group - 1) and not view.violates_numa_allocations(group)]
-    allowed[[to_index(zones, group) for group in several]] = True
+    allowed[[to_index(zones, group) for group in view.groups_of_several()]] = True
     return allowed
 
 
@@ -196,10 +199,9 @@ def _any_set_fits(view: MemoryView) -> bool:
     unassigned = tuple(zone for zone in view.zones if not view.assigned >> zone & 1)
     if len(unassigned) > 1 and view.fits(subsets(unassigned, len(unassigned))[0]):
         return True
-    groups = {
-        group for group in view.groups.values() if group & (group - 1) and not view.violates_numa_allocations(group)
-    }
-    return any(view.fits((group, members(group))) for group in groups) or any(map(view.fits, view.zone_sets(1)))
+    if any(view.fits((group, members(group))) for group in view.groups_of_several()):
+        return True
+    return any(map(view.fits, view.zone_sets(1)))
 
 
 @lru_cache(maxsize=1 << 14)

@@ -212,8 +212,7 @@ def _policies(
     nrt.problems.extend(reported.problems)
     if nrt.from_agent and names.CPU_MANAGER_POLICY in nrt.attributes:
         # the running kubelet counts, not its configuration, which may be that of its next start
-        cpu = _cpu_policy(nrt)
-        return reported.policies if reported.policies.cpu == cpu else reported.policies._replace(cpu=cpu), ()
+        return reported.policies._replace(cpu=_cpu_policy(nrt)), ()
     base = reported.policies if configured is None else configured
     guess = base._replace(cpu=_cpu_policy(nrt), memory=_memory_policy(nrt))
     if configured is not None:

@@ -112,7 +112,7 @@ def _merge_panics(kind: NodeKind, resources: Sequence[Hints]) -> bool:
         elif zones and best is not None:
             if _compares_distances(best, candidate) and (zones | best[0]).bit_length() > len(kind.zones):
                 return True
-            best = _better(kind, best, candidate, needed)
+            best = _better(best, candidate, needed)
     return False
 
 
@@ -127,13 +127,15 @@ def _compares_distances(best: _Hint, candidate: _Hint) -> bool:
     return best[1] == candidate[1] and best[0] != candidate[0] and best[0].bit_count() == candidate[0].bit_count()
 
 
-def _better(kind: NodeKind, best: _Hint, candidate: _Hint, needed: int) -> _Hint:
-    """Return the better hint (HintMerger.compare)."""
+def _better(best: _Hint, candidate: _Hint, needed: int) -> _Hint:
+    """Return the better hint (HintMerger.compare).
+
+    Of two sets of equally many zones the first is kept. If their comparison does not panic, they lie below the gaps,
+    so which of them the next ones are compared with makes no difference.
+    """
     if candidate[1] != best[1]:
         return candidate if candidate[1] else best
     size, candidate_size = best[0].bit_count(), candidate[0].bit_count()
-    if size == candidate_size:
-        return min(best, candidate, key=lambda hint: closeness_order(kind)(hint[0]))
     if best[1] or size > needed:
         return candidate if candidate_size < size else best
     return candidate if size < candidate_size <= needed else best

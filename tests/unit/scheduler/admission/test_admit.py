@@ -154,6 +154,12 @@ def test_devices_fail_before_cpus_and_cpus_before_memory() -> None:
     assert admit(state, pod(container(cpus=1, gib=4, devices={GPU: 1}))).resource == "memory"
 
 
+def test_init_containers_reuse_the_same_cpus_one_after_another() -> None:
+    shape = pod(*(container(name, 4, 1, role="init") for name in ("i0", "i1", "i2")), container("c0", 4, 1))
+    verdict = admit(node(1, 2, topology="restricted", cpu="static"), shape)
+    assert [assignment.cpus for assignment in verdict.assignments] == [0b1111] * 4
+
+
 def test_an_app_reuses_the_cpus_of_its_init_container() -> None:
     """CPUs that it does not reuse stay with the pod until the pod is deleted."""
     state = node(2, 4, topology="single-numa-node", **STATIC)

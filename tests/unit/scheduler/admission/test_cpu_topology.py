@@ -44,6 +44,7 @@ def test_averages_are_rounded_down() -> None:
     assert hybrid.largest_totals == (3,)
     empty = topology_of(())
     assert (empty.cpus_per_core, empty.cpus_per_socket, empty.cpus_per_uncore, empty.smallest_zone) == (0, 0, 0, 0)
+    assert empty.cores_by_count(0b11) == [0]
 
 
 def test_packages_replace_unknown_caches() -> None:

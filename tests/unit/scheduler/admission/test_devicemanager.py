@@ -104,8 +104,15 @@ def test_hints_are_the_kubelets(machine: tuple[range, list[Device]], count: int,
 
 def test_a_device_near_two_zones_counts_once() -> None:
     """All devices are near two zones: both zones of the first pair together have its three devices, and not six."""
-    kind = node(6, devices={GPU: {0b11: 3, 0b1100: 1, 0b110000: 1}}).kind
-    assert [device_min_affinity_size(kind, GPU, count) for count in (1, 3, 4, 5)] == [1, 1, 2, 3]
+    for zones in (6, 12):
+        kind = node(zones, devices={GPU: {0b11: 3, 0b1100: 1, 0b110000: 1}}, release=(1, 35)).kind
+        assert [device_min_affinity_size(kind, GPU, count) for count in (1, 3, 4, 5)] == [1, 1, 2, 3]
+
+
+def test_reusable_devices_add_to_the_free_ones() -> None:
+    """One is free and one is left by an init container: both together suffice."""
+    state = node(2, devices={GPU: {1: 2}})._replace(device_free=(1,))
+    assert listed_sets(generate_wide_device_hints(state, GPU, 2, {0: 1})) == ({1}, set())
 
 
 def test_an_unhealthy_device_counts_for_the_width() -> None:

@@ -14,14 +14,16 @@ from hypothesis import strategies as st
 from support.fit_nodes import GIB, STATIC, container, node, pod
 from support.wide_hints import listed_sets
 from zonewise_scheduler.admission.admit import admit
+from zonewise_scheduler.admission.context import AdmissionContext
+from zonewise_scheduler.admission.errors import AdmissionError
 from zonewise_scheduler.admission.memorymanager import memory_hints
-from zonewise_scheduler.admission.memorymanager.memory_allocation import update_machine_state
+from zonewise_scheduler.admission.memorymanager.memory_allocation import allocation_zones, update_machine_state
 from zonewise_scheduler.admission.memorymanager.memory_hints import (
     calculate_memory_hints,
     calculate_wide_memory_hints,
     find_best_hint,
 )
-from zonewise_scheduler.admission.topologymanager.hints import Hints
+from zonewise_scheduler.admission.topologymanager.hints import Hints, TopologyHint
 
 if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeState
@@ -119,6 +121,50 @@ def test_find_best_hint(request_input: tuple[NodeState, Amounts, Reusable], with
         assert find_best_hint(*request_input, within) == expected
 
 
+def test_a_group_of_higher_zones_is_listed() -> None:
+    """Zones 1 and 2 allocate together; arrays and lists of sets agree."""
+    state = update_machine_state(node(3, 1, gib=8, **STATIC), 0b110, "memory", 10 * GIB)
+    request = (("memory", 5 * GIB),)
+    assert kubelet_hints(state, request, {}) == ({0b001}, {0b110})
+    hints = calculate_wide_memory_hints(state, request, {})
+    assert hints is not None
+    assert listed_sets(hints) == ({0b001}, {0b110})
+
+
+def test_a_byte_more_than_is_free_does_not_fit() -> None:
+    """What other zones leave to be reused counts only there."""
+    state = node(2, 1, gib=8, **STATIC)
+    hints = calculate_memory_hints(state, (("memory", 8 * GIB + 1),), {(1, "memory"): 1}, include_not_preferred=True)
+    assert hints == Hints((0b11,), (0b01,))
+
+
+def test_unassigned_zones_have_enough_together() -> None:
+    """Zone 0 has most and would suffice alone, but it is full; so there is no preferred hint, and still a hint."""
+    state = node(4, 1, gib=2, **STATIC)
+    allocatable = ((8 * GIB,), (2 * GIB,), (2 * GIB,), (2 * GIB,))
+    state = state._replace(kind=replace(state.kind, allocatable=allocatable), memory_free=allocatable)
+    state = update_machine_state(state, 0b1, "memory", 8 * GIB)
+    request = (("memory", 6 * GIB),)
+    assert calculate_memory_hints(state, request, {}, include_not_preferred=True) == Hints((), (0b1110,))
+    assert calculate_memory_hints(state, request, {}, include_not_preferred=False) == Hints(())
+
+
+def test_a_default_hint_must_be_preferred_if_the_alignment_is() -> None:
+    """One zone of 8 GiB would suffice, but each has less free. No zone counts as assigned, as in some reports."""
+    state = node(2, 1, gib=8, **STATIC)._replace(memory_free=((7 * GIB,), (7 * GIB,)))
+    context, request = AdmissionContext(state, pod()), (("memory", 8 * GIB),)
+    assert allocation_zones(context, request, TopologyHint(None, preferred=False)) == 0b11
+    with pytest.raises(AdmissionError, match="failed to find the default preferred hint"):
+        allocation_zones(context, request, TopologyHint(None, preferred=True))
+
+
+def test_memory_of_a_type_that_no_zone_has() -> None:
+    """Nothing is allocated; the zones become a group."""
+    state = node(2, 1, gib=8, **STATIC)
+    after = update_machine_state(state, 0b11, "hugepages-2Mi", GIB)
+    assert (after.memory_free, after.memory_groups, after.memory_assigned) == (state.memory_free, (3, 3), 3)
+
+
 @given(any_request(), st.integers(1, 31), st.integers(0, 40))
 def test_update_machine_state(request_input: tuple[NodeState, Amounts, Reusable], zones: int, gib: int) -> None:
     """Bytes come from the lowest zone first, no zone falls below 0, and the zones become one group."""
@@ -201,6 +247,14 @@ def test_an_app_reuses_the_memory_of_its_init_container() -> None:
     assert verdict.after is not None
     assert verdict.after.memory_free == ((4 * GIB,), (16 * GIB,))
     assert [assignment.memory[0].size // GIB for assignment in verdict.assignments] == [2, 10]
+
+
+def test_the_memory_of_an_init_container_in_another_zone_is_not_reused() -> None:
+    """Its block stays as it is."""
+    state = update_machine_state(node(2, 8, gib=16, topology="none", **STATIC), 1, "memory", 12 * GIB)
+    verdict = admit(state, pod(container("i0", gib=2, role="init"), container("c0", gib=10)))
+    blocks = [(block.zones, block.size // GIB) for each in verdict.assignments for block in each.memory]
+    assert blocks == [(1, 2), (2, 10)]
 
 
 def test_a_sidecar_keeps_its_memory() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from support.fit_nodes import GIB, GPU, STATIC, container, node
 from zonewise_scheduler.admission.admit import admit
+from zonewise_scheduler.admission.memorymanager.memory_requests import empty_shared_memory_pool, pod_memory_request
 from zonewise_scheduler.admission.node import NodeState, Resource
 from zonewise_scheduler.admission.pod import Container, PodLevelResources, PodShape
 
@@ -77,6 +78,10 @@ INIT_STARVED = "pod rejected, pod has shared init containers but no {} available
         ((container("c0", 8, 1), container("c1")), STARVED.format("cpu", "cpus")),
         ((container("c0", 2, 6), container("c1")), STARVED.format("memory", "memory")),
         (
+            (container("i0", 2, 1, role="init"), container("c0", 2, 6), container("c1")),
+            STARVED.format("memory", "memory"),
+        ),
+        (
             (container("i0", 8, 1, role="sidecar"), container("i1", role="init"), container("c0", 2, 1)),
             INIT_STARVED.format("cpus"),
         ),
@@ -95,6 +100,19 @@ def test_empty_shared_pools(containers: tuple[Container, ...], message: str) -> 
     assert verdict.reason == "TopologyAffinityError"
 
 
+def test_more_exclusive_memory_than_the_pod_has() -> None:
+    """The API server prevents it; containers that share memory have none then, too."""
+    shape = guaranteed_pod(8, 6, container("c0", 2, 4), container("c1", 2, 4), container("c2"))
+    policies = node(scope="pod", **GATE).kind.policies
+    assert empty_shared_memory_pool(shape, policies) == STARVED.format("memory", "memory")
+
+
+def test_types_of_memory_with_a_request_of_0_are_left_out() -> None:
+    level = PodLevelResources(4000, (("hugepages-1Gi", 0), ("memory", GIB)))
+    shape = PodShape((container("c0", 2, 1),), "Guaranteed", level)
+    assert pod_memory_request(shape, node(**GATE).kind.policies) == (("memory", GIB),)
+
+
 def test_each_scope_has_its_own_message() -> None:
     shape = guaranteed_pod(9, 4, container("c0", 9, 1))
     for scope, words in (
@@ -106,7 +124,7 @@ def test_each_scope_has_its_own_message() -> None:
         assert verdict.message == f"Pod Scope pod with pod-level resources {words}"
 
 
-@pytest.mark.parametrize(("release", "admitted"), [((1, 36), False), ((1, 37), True)])
+@pytest.mark.parametrize(("release", "admitted"), [((1, 36), False), ((1, 37), True), ((1, 38), True)])
 def test_a_container_without_memory_fails_in_1_36(release: tuple[int, int], admitted: bool) -> None:
     """Without alignment the Memory Manager allocates for a container without a request, and finds no zone."""
     state = node(2, 4, release=release, **GATE)

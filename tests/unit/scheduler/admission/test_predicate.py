@@ -9,6 +9,7 @@ import pytest
 from support.fit_nodes import GIB, GPU, container, pod
 from zonewise_scheduler.admission.errors import AdmissionError
 from zonewise_scheduler.admission.node import Resource
+from zonewise_scheduler.admission.pod import PodLevelResources
 from zonewise_scheduler.admission.predicate import (
     InsufficientResource,
     compute_pod_resource_request,
@@ -34,6 +35,16 @@ TWO = pod(container("a", 1.5, 1), container("b", 0.5, 2, {GPU: 1}))
 def test_the_requests_of_a_pod(shape: PodShape, request_: Resource) -> None:
     """Those of its containers together; what none requests is 0, and every pod is one pod."""
     assert compute_pod_resource_request(shape) == request_
+
+
+def test_pod_level_requests_replace_those_of_containers() -> None:
+    """The overhead of the runtime class is added."""
+    shape = pod(container("c0", 2, 1, {GPU: 1}, pages=1), container("c1", 1, 1)._replace(storage=5))
+    scalars = (("hugepages-1Gi", GIB), (GPU, 1))
+    assert compute_pod_resource_request(shape) == Resource(3000, 2 * GIB, 1, 5, scalars)
+    level = PodLevelResources(4000, (("memory", 3 * GIB),))
+    whole = shape._replace(pod_level=level, overhead=(("cpu", 100),))
+    assert compute_pod_resource_request(whole) == Resource(4100, 3 * GIB, 1, 5, scalars)
 
 
 @pytest.mark.parametrize(

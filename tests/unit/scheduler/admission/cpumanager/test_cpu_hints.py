@@ -117,6 +117,14 @@ def test_align_by_socket() -> None:
     assert hints.preferred == (0b0001, 0b0010, 0b0100, 0b1000, 0b0011, 0b1100)
 
 
+def test_wide_hints_align_by_socket() -> None:
+    """Three zones suffice and lie in two packages, so all zones of both are preferred too."""
+    state = state_of(regular(zones=4, packages=2), STATIC._replace(align_by_package=True))
+    wide = generate_wide_cpu_hints(state, 20, 0)
+    assert wide is not None
+    assert listed_sets(wide) == ({0b0111, 0b1011, 0b1101, 0b1110, 0b1111}, set())
+
+
 @given(states(POLICIES), st.data())
 def test_wide_hints_are_the_listed_ones(state: NodeState, data: st.DataObject) -> None:
     """Arrays over all sets give the hints that lists of sets give."""

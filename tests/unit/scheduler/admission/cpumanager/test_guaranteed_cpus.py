@@ -51,6 +51,10 @@ def test_peak_of_init_containers() -> None:
     assert pod_guaranteed_cpus(pod(first, sidecar, second, container("app", 5000), container("app", 1500)), STATIC) == 7
 
 
+def test_sidecars_run_beside_the_app() -> None:
+    assert pod_guaranteed_cpus(pod(container("sidecar", 1000), container("app", 1000)), STATIC) == 2
+
+
 @pytest.mark.parametrize(
     ("release", "gate", "container_cpus", "pod_level"),
     [((1, 33), False, 2, False), ((1, 34), False, 0, False), ((1, 36), True, 2, True)],

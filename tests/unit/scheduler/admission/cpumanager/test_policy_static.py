@@ -161,6 +161,13 @@ def test_odd_remainder_within_a_cache(release: tuple[int, int], cpus: str) -> No
     assert allocate_cpus(state, 3, None, 0) == bits_of(cpus)
 
 
+def test_even_remainder_within_a_cache() -> None:
+    """A cache has one CPU too many: of an odd need its last one is left out, an even need takes whole cores first."""
+    machine = regular(zones=1, cores=4, threads=4, cache=2)
+    state = state_of(machine, STATIC._replace(align_by_cache=True), bits_of("0,2-3,6-7,10-11,14-15"))
+    assert allocate_cpus(state, 6, None, 0) == bits_of("1,5,9,13,4,8")
+
+
 def test_not_enough_cpus() -> None:
     """The message counts what is left outside the affinity."""
     state = state_of(regular(), busy=bits_of("0-3"))

@@ -44,4 +44,5 @@ def test_none_available(release: tuple[int, int]) -> None:
     """1.31 blames the request if no core is available at all."""
     state = state_of(regular(), FULL_CORES._replace(release=release), bits_of("0-15"))
     blame = "SMT Alignment Error: requested 2 cpus not multiple cpus per core = 2"
+    assert smt_alignment_error(state, 0) is None
     assert smt_alignment_error(state, 2) == (blame if release == (1, 31) else FEW.format(0, 2))

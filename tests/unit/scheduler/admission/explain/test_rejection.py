@@ -74,6 +74,15 @@ def test_restricted_uses_as_few_zones_as_an_idle_node() -> None:
     )
 
 
+@pytest.mark.parametrize("resource", [GPU, "amd.com/gpu"])
+def test_restricted_needs_devices_of_as_few_zones_as_an_idle_node(resource: str) -> None:
+    state = node(4, 4, devices={resource: dict.fromkeys((1, 2, 4, 8), 2)}, topology="restricted", cpu="static")
+    busy = state._replace(device_free=(1, 1, 1, 1))
+    assert explained(busy, pod(container(devices={resource: 3}), qos="BestEffort")) == (
+        f"needs 3 {resource} in 2 zones; zone 0 has 1 free, zone 1 has 1, zone 2 has 1, zone 3 has 1"
+    )
+
+
 def test_restricted_needs_the_same_zones_for_all_resources() -> None:
     state = node(2, 4, devices={GPU: {1: 1, 2: 1}}, topology="restricted", **STATIC)
     assert explained(state, pod(container(cpus=12, gib=1, devices={GPU: 1}))) == (
@@ -99,11 +108,13 @@ def test_reusable_resources_restrict_zones() -> None:
         f"container c0 needs 2 {GPU} in one zone; zone 0 has 0 free, zone 1 has 2; "
         "it has to keep those that its init containers had in zone 0"
     )
-    cpus = node(2, 4, topology="restricted", cpu="static")
-    cpus = cpus._replace(free_cpus=0b1111 | zone_cpus(cpus, 1))
-    assert explained(cpus, pod(container("i0", 2, 1, role="init"), container("c0", 6, 1))) == (
-        "container c0 needs 6 CPUs in one zone; zone 0 has 2 free, zone 1 has 8; "
-        "it has to keep those that its init containers had in zone 0"
+    cpus = node(3, 4, topology="restricted", cpu="static")
+    cpus = cpus._replace(free_cpus=zone_cpus(cpus, 0) | 0b1111 << 8 | 0b1111 << 16)
+    shape = pod(container("i0", 2, 1, role="init"), container("i1", 4, 1, role="init"), container("c0", 6, 1))
+    busy = cpus._replace(free_cpus=0b1111 << 8 | zone_cpus(cpus, 2))
+    assert explained(busy, shape) == (
+        "container c0 needs 6 CPUs in one zone; zone 0 has 0 free, zone 1 has 0, zone 2 has 8; "
+        "it has to keep those that its init containers had in zone 1"
     )
 
 
@@ -129,6 +140,16 @@ def test_too_few_without_alignment() -> None:
     assert explained(state, pod(container(devices={GPU: 4}), qos="BestEffort")) == f"needs 4 {GPU}; 3 are free"
 
 
+def test_cpus_of_ended_init_containers_count_as_free() -> None:
+    shape = pod(container("i0", 2, 1, role="init"), container("c0", 9, 1))
+    assert explained(four_of_eight("none"), shape) == "container c0 needs 9 CPUs; 8 are free"
+
+
+def test_siblings_of_reserved_cpus_are_no_whole_cores() -> None:
+    state = node(2, 4, reserved=1, topology="none", full_cores=True, **STATIC)
+    assert explained(state, pod(container(cpus=16, gib=1))) == "needs 16 CPUs in whole cores; 14 are free"
+
+
 def test_no_healthy_devices() -> None:
     state = node(devices={GPU: {0: 0}})
     assert explained(state, pod(container(devices={GPU: 1}), qos="BestEffort")) == f"needs 1 {GPU}; none is healthy"
@@ -138,6 +159,8 @@ def test_no_healthy_devices() -> None:
 
 def test_groups_of_zones() -> None:
     state = node(3, 2, gib=8, topology="none", **STATIC)
+    alone = update_machine_state(state, 0b100, "memory", GIB)
+    assert explained(alone, pod(container(gib=24, cpus=1))).endswith("zone 2 has 7 GiB; zone 2 gives it only alone")
     state = update_machine_state(update_machine_state(state, 0b11, "memory", 10 * GIB), 0b100, "memory", GIB)
     assert explained(state, pod(container(gib=9, cpus=1))) == (
         "needs 9 GiB of memory from the same zones; zone 0 has 0 GiB free, zone 1 has 6 GiB, zone 2 has 7 GiB; "
@@ -182,6 +205,13 @@ def test_a_full_node(available: Resource, words: str) -> None:
     assert explained(node(), pod(container(cpus=2, gib=1), qos="Burstable"), available) == words
 
 
+def test_a_verdict_that_was_sent() -> None:
+    """Names of resources are compared by their letters."""
+    shape, available = pod(container(cpus=2, gib=1), qos="Burstable"), Resource(1500, GIB, 5, 0)
+    verdict = admit(node(), shape, available)._replace(resource="".join(["c", "pu"]))
+    assert explain_rejection(node(), shape, verdict, available) == "needs 2 CPUs in all; the node has 1.5 CPUs left"
+
+
 def test_a_full_node_without_its_available_resources() -> None:
     """The explanation has no numbers then."""
     shape = pod(container(cpus=2, gib=1), qos="Burstable")
@@ -196,6 +226,7 @@ def test_a_kubelet_that_does_not_start() -> None:
 
 def test_amounts_in_words() -> None:
     """Sizes in GiB: requests are rounded up, free amounts down."""
+    assert amount("".join(["c", "pu"]), 2) == "2 CPUs"
     assert [amount("cpu", 1), amount("cpu", 2), amount(GPU, 2)] == ["1 CPU", "2 CPUs", f"2 {GPU}"]
     assert [gib(GIB + 1), gib(GIB + 1, up=False), gib(GIB // 2)] == ["1.01 GiB", "1 GiB", "0.5 GiB"]
     assert [listed(["a"]), listed(["a", "b", "c"])] == ["a", "a, b and c"]

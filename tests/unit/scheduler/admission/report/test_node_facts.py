@@ -48,6 +48,8 @@ def test_the_release_decides_at_once() -> None:
         ({1: 4, 2: 4}, 7, {1: (4, 4), 2: (4, 4)}),
         ({1: 4, 2: 4}, 0, {1: (4, 4), 2: (4, 4)}),
         ({0: 0}, 8, {0: (0, 0)}),
+        ({1: 1}, 1025, {1: (513, 1), 2: (512, 0)}),
+        ({1: 1}, 1026, {1: (1, 1)}),
     ],
 )
 def test_unhealthy_devices_count_near_the_likeliest_zones(
@@ -56,6 +58,12 @@ def test_unhealthy_devices_count_near_the_likeliest_zones(
     """Zones with fewer devices than others first, then zones with CPUs and without such devices."""
     state = node(2, devices={GPU: reported}, cpu="static")
     assert totals(adapted(state, gpu=capacity)) == expected
+
+
+def test_zones_with_fewer_devices_come_before_zones_with_none() -> None:
+    state = node(3, devices={GPU: {1: 4, 2: 3}}, cpu="static")
+    assert totals(adapted(state, gpu=8)) == {1: (4, 4), 2: (4, 3)}
+    assert totals(adapted(state, gpu=9)) == {1: (4, 4), 2: (4, 3), 4: (1, 0)}
 
 
 @given(st.dictionaries(st.sampled_from([1, 2, 4, 3, 0]), st.integers(0, 4), max_size=4), st.integers(0, 20))

@@ -165,6 +165,12 @@ def test_memory() -> None:
     assert (state.memory_groups, state.memory_assigned) == ((3, 3, 4), 7)
 
 
+def test_only_other_agents_poll() -> None:
+    """Ours publishes after each change."""
+    assert not read_nrt(published(TWO, report_of(TWO)), KindInterner()).is_polled
+    assert read_nrt({"zones": [{"name": "node-0", "type": "Node"}]}, KindInterner()).is_polled
+
+
 def test_no_memory_manager() -> None:
     """It allocates nothing, so the report has nothing of it."""
     config = CONFIG._replace(memory_manager_policy="None")
@@ -175,8 +181,11 @@ def test_no_memory_manager() -> None:
 
 def test_no_cpu_manager() -> None:
     """Without the static policy no CPU can be allocated; the running kubelet counts, not its configuration."""
-    state = read(TWO, KubeletReport((), Allocatable(), KubeletConfig()))
-    assert (state.free_cpus, state.kind.policies.cpu) == (0, "none")
+    nrt = published(TWO, KubeletReport((), Allocatable(), KubeletConfig()))
+    for configured in ("none", "static"):
+        set_attribute(nrt, names.CPU_MANAGER_POLICY, configured)
+        state = state_of(read_nrt(nrt, KindInterner()))
+        assert (state.free_cpus, state.kind.policies.cpu) == (0, "none")
 
 
 @pytest.mark.parametrize("cpu", ["static", "none"])
@@ -406,15 +415,36 @@ def test_damaged_attributes_of_a_zone(name: str, value: str, problem: str) -> No
     assert read.state.free_cpus & 0xFF00 == 0xFF00
 
 
+def test_a_damaged_package_is_left_out() -> None:
+    """Each of its zones counts as a package, and the other package stays."""
+    machine = processors(Processors(2, 2, 1, 1, 1), CacheSizes(0, 0, 0, 32 << 20), "model", GIB)
+    nrt = published(machine, report_of(machine))
+    packages = [zone for zone in nrt["zones"] if zone["name"].startswith("package-")]
+    set_attribute(packages[0], names.CPUS, "x")
+    state = read_nrt(nrt, KindInterner()).state
+    assert state is not None
+    assert state.kind.cpus.packages == ((1, 0b1100), (2, 0b01), (3, 0b10))
+
+
+@pytest.mark.parametrize("zone", [0, 1])
 @pytest.mark.parametrize("text", ["0,x", "0,5", "5"])
-def test_a_damaged_memory_group_is_unknown(text: str) -> None:
+def test_a_damaged_memory_group_is_unknown(text: str, zone: int) -> None:
     """A verdict on pods with pinned memory says so, and none raises an error."""
     nrt = edited(("kind",), "")
-    set_attribute(nrt["zones"][0], names.MEMORY_GROUP, text)
+    set_attribute(nrt["zones"][zone], names.MEMORY_GROUP, text)
     state = read_nrt(nrt, KindInterner()).state
     assert state is not None
     assert state.kind.unknown == ("zones that give memory as one",)
     assert state.memory_groups == (1, 2)
+
+
+def test_devices_of_excluded_pods_are_allocatable_to_the_kubelet() -> None:
+    """They count as healthy, and are not free."""
+    nrt = published(TWO, report_of(TWO, devices=(ContainerDevices("r/d", ("a", "b", "c"), (1,)),)))
+    assert names.EXCLUDED not in {item["name"] for item in nrt["attributes"]}
+    set_attribute(nrt, names.EXCLUDED, "r/d@1=1")
+    state = state_of(read_nrt(nrt, KindInterner()))
+    assert (state.kind.devices, state.device_free) == ((DeviceClass("r/d", 2, 4, 4),), (3,))
 
 
 @pytest.mark.parametrize(("count", "is_read"), [(128, True), (129, False), (500, False)])

@@ -118,6 +118,21 @@ def test_managers_are_guessed_by_their_allocatable_resources(counts: dict[str, C
     assert any("policies" in fact for fact in kind.unknown)
 
 
+@pytest.mark.parametrize(
+    ("policy", "memory", "is_unknown"),
+    [("best-effort", "Static", True), ("single-numa-node", "Static", False), ("best-effort", "None", False)],
+)
+def test_groups_of_zones_are_unknown(policy: str, memory: str, is_unknown: bool) -> None:
+    """Counts do not show them. Without pinned memory, or with zones that allocate alone, there are none."""
+    known = Policies(topology=policy, cpu="static", memory=memory)
+    kind = state_of(plain(zone(0, cpu=(4, 4, 4), memory=(9, 9, 9))), policies=known).kind
+    assert ("zones that give memory as one" in kind.unknown) is is_unknown
+
+
+def test_cores_of_unknown_size_have_one_cpu() -> None:
+    assert state_of(plain(zone(0, cpu=(3, 3, 3)))).kind.cpus.cores == ((0, 1), (1, 2), (2, 4))
+
+
 def test_known_policies_are_not_guessed() -> None:
     """A manager without any reported resource rejects no pod, and the kind lists that as unknown."""
     known = Policies(topology="restricted", cpu="static", memory="Static", full_cores=True, release=(1, 34))

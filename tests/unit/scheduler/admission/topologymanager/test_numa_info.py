@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import pairwise, permutations, product
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,6 +18,8 @@ from zonewise_scheduler.admission.topologymanager.hints import Hints
 from zonewise_scheduler.admission.topologymanager.numa_info import check_distances, may_panic, sets_by_closeness
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from zonewise_scheduler.admission.node import NodeKind, NodeState
 
 
@@ -134,11 +137,34 @@ def test_a_merge_panics_as_the_kubelets_does(zones: tuple[int, ...], data: st.Da
     assert may_panic(kind.policies, kind.zones)
 
 
-def test_a_preferred_set_replaces_a_narrower_one_and_is_compared_with_the_next() -> None:
-    """Zone 3 alone is not preferred. The first pair of zones replaces it, and the second is as wide as the first."""
-    with pytest.raises(AdmissionError, match="its kubelet panics"):
-        check_distances(gapped((0, 1, 3)), [Hints((0b1001, 0b1010), (0b1000,))])
-    check_distances(gapped((0, 1, 3)), [Hints((0b1001,), (0b1000,))])
+def hints(preferred: Sequence[tuple[int, ...]] = (), others: Sequence[tuple[int, ...]] = ()) -> Hints:
+    """Hints of a resource, as the zones of each set."""
+    return Hints(*(tuple(sum(1 << zone for zone in zones) for zones in sets) for sets in (preferred, others)))
+
+
+@pytest.mark.parametrize(
+    ("zones", "resources", "panics"),
+    [
+        # zone 3 alone is not preferred: the first pair replaces it, and the second pair is as wide as the first
+        ((0, 1, 3), [hints([(0, 3), (1, 3)], [(3,)])], True),
+        ((0, 1, 3), [hints([(0, 3)], [(3,)])], False),
+        # the pairs lie below the gap, so their distances are known
+        ((0, 1, 2, 4), [hints([(0, 2)], [(1, 2)]), hints()], False),
+        # equal sets of two resources are preferred, and the others are not
+        ((0, 9), [hints([(9,)], [(0, 9)]), hints([(0,), (9,)])], False),
+        # a resource needs two zones: two zones in common are better than one, and are compared with the next two
+        ((0, 1, 3), [hints([(0, 3)], [(1,), (1, 3)]), hints(others=[(0, 1, 3)])], True),
+        ((0, 1, 3), [hints([(0, 1, 3)], [(0, 3)]), hints([(0, 1, 3)], [(0, 1)])], True),
+        # two zones in common are as many as a resource needs, so zone 3 does not replace them
+        ((0, 2, 3), [hints(), hints([(0, 2), (0, 3)]), hints([(0, 3), (2, 3)])], False),
+    ],
+)
+def test_whether_two_sets_are_compared_by_distance(
+    zones: tuple[int, ...], resources: list[Hints], panics: bool
+) -> None:
+    """The kubelet panics on distances that do not exist, but only of two sets that are otherwise equally good."""
+    with pytest.raises(AdmissionError, match="its kubelet panics") if panics else nullcontext():
+        check_distances(gapped(zones), resources)
 
 
 def gapped_state(policy: str, **devices: int) -> NodeState:
