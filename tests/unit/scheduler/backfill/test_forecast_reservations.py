@@ -135,3 +135,12 @@ def test_a_workload_of_several_pod_sets_counts_in_its_first_flavors() -> None:
     assert table.reserve(Head(fits, "q"), planner)
     assert starts_of(table) == {"/fits": 0}
     assert not table.reserve(Head(wide, "q"), planner)
+
+
+def test_a_reservation_moves_forward_once_something_ends_early() -> None:
+    planner = waiting(submission("a", 5, 10), submission("wide", 6, 10))
+    _, table = tables(planner)
+    planner.reservations = table
+    events.finish(planner, "/a")
+    table.bring_forward(planner, 4)
+    assert starts_of(table) == {"/wide": 4}

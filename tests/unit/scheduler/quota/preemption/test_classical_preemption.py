@@ -147,3 +147,12 @@ def test_a_candidate_within_the_nominal_quota_of_its_cohort_is_none(in_left: int
     snapshot.add_workload(running_workload("low", "low", CPU, in_left))
     snapshot.add_workload(running_workload("above", "above", CPU, 6 - in_left))
     assert target_names(snapshot, "q", pending_workload("new", 4), 4) == victims
+
+
+def test_where_borrowing_does_not_help_the_nominal_quota_is_tried() -> None:
+    """While the preemptor borrows, others of higher priority are no candidates; within its own quota they are."""
+    preemption = ClusterQueuePreemption("LowerPriority", "Any", "LowerPriority")
+    snapshot = Snapshot([cpu_queue("lender", 4, preemption), cpu_queue("borrower", 0)])
+    snapshot.add_workload(running_workload("own", "lender", CPU, 2, priority=0))
+    snapshot.add_workload(running_workload("borrowed", "borrower", CPU, 2, priority=9))
+    assert target_names(snapshot, "lender", pending_workload("new", 4, priority=5), 4) == {"own", "borrowed"}
