@@ -206,12 +206,12 @@ class _BehaviourOnly(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        synonyms: dict[type[ast.cmpop], ast.cmpop] = {}
         if any(map(_is_enumeration_member, (node.left, *node.comparators))):
-            equalities: dict[type[ast.cmpop], ast.cmpop] = {ast.Is: ast.Eq(), ast.IsNot: ast.NotEq()}
-            node.ops = [equalities.get(type(operator), operator) for operator in node.ops]
+            synonyms |= {ast.Is: ast.Eq(), ast.IsNot: ast.NotEq()}
         if _is_test_of_bits(node):
-            bounds: dict[type[ast.cmpop], ast.cmpop] = {ast.GtE: ast.Eq(), ast.Lt: ast.NotEq()}
-            node.ops = [bounds.get(type(operator), operator) for operator in node.ops]
+            synonyms |= {ast.GtE: ast.Eq(), ast.Lt: ast.NotEq()}
+        node.ops = [synonyms.get(type(operator), operator) for operator in node.ops]
         return self.generic_visit(node)
 
     def visit_If(self, node: ast.If) -> ast.AST:
