@@ -76,10 +76,7 @@ class AdmissionFairSharing:
 
     def add_entry_penalty(self, workload: Workload) -> None:
         """Charge a workload's LocalQueue for its admission until the next sample."""
-        requests: dict[str, float] = {}
-        for pod_set in workload.total_requests:
-            for name, amount in pod_set.requests.items():
-                requests[name] = requests.get(name, 0.0) + _in_units(name, amount)
+        requests = {name: _in_units(name, amount) for name, amount in workload.requests_by_resource.items()}
         self._usage[workload.local_queue_key] = push_penalty(
             self._entry(workload.local_queue_key), requests, self._config
         )

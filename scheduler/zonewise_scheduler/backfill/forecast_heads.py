@@ -14,7 +14,6 @@ that the queue had. These are approximations:
 
 from __future__ import annotations
 
-from collections import Counter
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -95,10 +94,8 @@ def _borrows(queue: ClusterQueueSnapshot, workload: Workload) -> bool:
     """Return whether a workload needs more of a resource than is left of the queue's own quota in every flavor."""
     if queue.parent is None:
         return False
-    sums: Counter[str] = Counter()
-    for pod_set in workload.total_requests:
-        sums.update(pod_set.requests)
-    return any(amount and not _has_own_quota(queue, resource, amount) for resource, amount in sums.items())
+    requests = workload.requests_by_resource
+    return any(amount and not _has_own_quota(queue, resource, amount) for resource, amount in requests.items())
 
 
 def _has_own_quota(queue: ClusterQueueSnapshot, resource: str, amount: int) -> bool:

@@ -14,7 +14,6 @@ is counted over time (forecast_profile.py). These are the approximations:
 
 from __future__ import annotations
 
-from collections import Counter
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -234,10 +233,8 @@ def _queue(workload: Workload) -> str:
 def _first_flavors(snapshot: Snapshot, head: Head) -> FlavorAlternatives:
     """Return the requests of all pods, each resource in its first flavor; none where a resource has no quota."""
     group_by_resource = snapshot.cluster_queues[head.cluster_queue].rg_by_resource
-    sums: Counter[str] = Counter()
-    for pod_set in head.workload.total_requests:
-        sums.update(pod_set.requests)
-    if any(amount and resource not in group_by_resource for resource, amount in sums.items()):
+    requests = {resource: amount for resource, amount in head.workload.requests_by_resource.items() if amount}
+    if not requests.keys() <= group_by_resource.keys():
         return ()
-    first_flavors = {resource: group_by_resource[resource].flavor_names[0] for resource in +sums}
-    return (tuple((FlavorResource(flavor, resource), sums[resource]) for resource, flavor in first_flavors.items()),)
+    flavors = {resource: group_by_resource[resource].flavor_names[0] for resource in requests}
+    return (tuple((FlavorResource(flavors[resource], resource), amount) for resource, amount in requests.items()),)

@@ -60,14 +60,11 @@ def nominal_capacity(scenario: Scenario) -> dict[str, int]:
 
 def resource_amounts(workload: Workload) -> dict[str, int]:
     """Return the total usage of an admitted workload, or the total requests of one without admission."""
+    if workload.admission is None:
+        return workload.requests_by_resource
     amounts: dict[str, int] = {}
-    if workload.admission is not None:
-        for key, amount in workload.usage.items():
-            amounts[key.resource] = amounts.get(key.resource, 0) + amount
-    else:
-        for totals in workload.total_requests:
-            for name, amount in totals.requests.items():
-                amounts[name] = amounts.get(name, 0) + amount
+    for key, amount in workload.usage.items():
+        amounts[key.resource] = amounts.get(key.resource, 0) + amount
     return amounts
 
 

@@ -71,13 +71,7 @@ def _is_same(a: WorkloadRow, b: WorkloadRow) -> bool:
 
 def _fixed_part(workload: Workload, obj: Json | None) -> Row:
     kind, name = owner_of(obj)
-    pods = 0
-    sums: dict[str, int] = {}
-    for pod_set in workload.total_requests:
-        pods += pod_set.pods
-        for resource, amount in pod_set.requests.items():
-            name_of_sum = "gpus" if is_gpu(resource) else resource
-            sums[name_of_sum] = sums.get(name_of_sum, 0) + amount
+    requests = workload.requests_by_resource
     return (
         name or workload.name,
         kind,
@@ -85,10 +79,10 @@ def _fixed_part(workload: Workload, obj: Json | None) -> Row:
         workload.priority,
         _seconds(workload.created_at),
         _seconds(workload.walltime),
-        pods,
-        sums.get("cpu", 0),
-        sums.get("memory", 0),
-        sums.get("gpus", 0),
+        sum(pod_set.pods for pod_set in workload.total_requests),
+        requests.get("cpu", 0),
+        requests.get("memory", 0),
+        sum(amount for resource, amount in requests.items() if is_gpu(resource)),
     )
 
 

@@ -197,6 +197,15 @@ class Workload:
         return tuple(totals)
 
     @cached_property
+    def requests_by_resource(self) -> dict[str, int]:
+        """The requests of all pod sets together."""
+        sums: dict[str, int] = {}
+        for pod_set in self.total_requests:
+            for name, amount in pod_set.requests.items():
+                sums[name] = sums.get(name, 0) + amount
+        return sums
+
+    @cached_property
     def scheduling_shape(self) -> Hashable:
         """What a scan of flavors depends on: equal shapes get the same assignment in one queue at one time."""
         sets = tuple(
