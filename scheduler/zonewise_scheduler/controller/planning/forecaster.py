@@ -119,22 +119,24 @@ class BasisCopier:
         return feed.applied == self._applied and now - self._copied_at < self._unchanged_period
 
     def _submitted(self, state: PlannerState) -> tuple[str, ...]:
-        return tuple(islice((key for key in state.pending if key not in self._pending), MAX_SUBMITTED))
+        inactive = state.snapshot.inactive
+        submitted = (key for key, queue in state.pending.items() if key not in self._pending and queue not in inactive)
+        return tuple(islice(submitted, MAX_SUBMITTED))
 
 
 def sample_basis(basis: ForecastBasis) -> SampledForecast:
-    """Return the sampled starts of the workloads of a basis; of inactive queues there are none."""
+    """Return the sampled starts of the workloads of a basis."""
     state = basis.state
     keys = first_workloads(state, MAX_WORKLOADS) if basis.submitted is None else basis.submitted
-    keys = [key for key in keys if state.pending[key] not in state.snapshot.inactive]
     samples = sample_starts(state, basis.now, basis.inputs, keys, BOUNDED) if keys else {}
     return SampledForecast(basis.now, samples, whole=basis.submitted is None)
 
 
 def first_workloads(state: PlannerState, count: int) -> list[str]:
-    """Return the keys of pending workloads, at most `count`: the first of each queue, the second of each, and so on."""
+    """Return the first pending workloads: the first of each active queue, the second of each; at most `count` keys."""
     usage = state.snapshot.local_queue_usage
-    orders = [queue.heap.sorted_keys(usage)[:count] for queue in state.pending_queues.values()]
+    active = [queue for name, queue in state.pending_queues.items() if name not in state.snapshot.inactive]
+    orders = [queue.heap.sorted_keys(usage)[:count] for queue in active]
     in_turn = (key for rank in zip_longest(*orders) for key in rank if key is not None)
     return list(islice(in_turn, count))
 

@@ -20,6 +20,7 @@ from zonewise_scheduler.backfill.planner_state import new_state
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.controller.planning.forecaster import (
+    MAX_SUBMITTED,
     NO_SAMPLES,
     UNCHANGED_PERIOD,
     BasisCopier,
@@ -87,6 +88,22 @@ def test_workloads_of_an_inactive_queue_have_no_forecasts() -> None:
     state = planner(3)
     state.snapshot.inactive["q"] = "it is stopped"
     assert sample_basis(copy_basis(state, ForecastHistory(), NOW)).samples == {}
+
+
+def test_workloads_of_an_inactive_queue_take_no_place_of_others() -> None:
+    specs = [cluster_queue("stopped", 1), cluster_queue("q", 1)]
+    feed, copier, history = PlannerFeed(BackfillPolicy(), QuotaSettings()), BasisCopier(), ForecastHistory()
+    feed.state = new_state(Snapshot(specs), BackfillPolicy())
+    feed.state.snapshot.inactive["stopped"] = "it is stopped"
+    copier.copy(feed, history, NOW, leads=True)
+    for i in range(MAX_SUBMITTED):
+        events.submit(feed.state, make_workload(f"w{i}", 1, 100, at=NOW), "stopped")
+    assert copier.copy(feed, history, NOW, leads=True, whole=False) is NoBasis.UNCHANGED
+    events.submit(feed.state, make_workload("last", 1, 100, at=NOW), "q")
+    basis = copier.copy(feed, history, NOW, leads=True, whole=False)
+    assert isinstance(basis, ForecastBasis)
+    assert basis.submitted == ("ns/last",)
+    assert first_workloads(feed.state, 1) == ["ns/last"]
 
 
 @given(
