@@ -20,17 +20,18 @@ COLOR_CHOICES = ("auto", "always", "never")
 _STYLES = {"good": "32", "warning": "33", "bad": "31", "dim": "2", "bold": "1"}
 """SGR parameters (ECMA-48, 8.3.117) by the meaning of a text."""
 
-_CONTROLS = (
-    {code: f"^{chr(code ^ 64)}" for code in (*range(32), 127)}
-    | dict.fromkeys(map(ord, "\t\n\r"), " ")
-    | dict.fromkeys(range(128, 160), "?")
-)
-"""How control characters (ECMA-48, 5.2 and 5.3) are shown: ESC as ^[, as kubectl and cat -v do."""
+_CONTROLS = {code: f"^{chr(code ^ 64)}" for code in (*range(32), 127)} | dict.fromkeys(map(ord, "\t\n\r"), " ")
+"""How control characters of ASCII (ECMA-48, 5.2) are shown: ESC as ^[, as kubectl and cat -v do."""
 
 
 def printable(text: str) -> str:
-    """Return a text on one line, without control characters: objects of a cluster have texts that anyone may write."""
-    return text if text.isprintable() else text.translate(_CONTROLS)
+    """Return a text on one line, without what controls a terminal: objects of a cluster have texts that anyone wrote.
+
+    Other separators and format characters, such as those that reverse a text's order (Unicode, UAX 9), are "?".
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else _CONTROLS.get(ord(one), "?") for one in text)
 
 
 class Terminal(NamedTuple):

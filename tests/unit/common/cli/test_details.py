@@ -34,6 +34,6 @@ def test_a_title_of_others_reaches_no_terminal_as_commands() -> None:
 
 def test_texts_of_others_reach_no_terminal_as_commands() -> None:
     """The message of an Event may be anyone's: an escape sequence in it must not clear a screen or forge a line."""
-    details = [Detail("why", ["a\x1b[2J\nstate  Admitted\x9b1m\x7f\x08"])]
+    details = [Detail("why", ["a\x1b[2J\nstate  Admitted\x9b1m\x7f\x08 \u202eb\u2028"])]
     for terminal in (Terminal(), Terminal(width=200)):
-        assert render_details("Job ns/a", details, terminal) == "Job ns/a\nwhy  a^[[2J state  Admitted?1m^?^H\n"
+        assert render_details("Job ns/a", details, terminal) == "Job ns/a\nwhy  a^[[2J state  Admitted?1m^?^H ?b?\n"
