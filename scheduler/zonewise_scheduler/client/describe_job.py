@@ -62,8 +62,14 @@ def describe_job(job: JobFacts, context: JobContextFacts, now: float) -> Descrip
         document,
         job.resource_name,
         (_blocker_table(job, context, now), _pod_table(context), _event_table(job, context.events, now)),
-        context.notes,
+        (*context.notes, *_omitted_blockers(context.explanation)),
     )
+
+
+def _omitted_blockers(explanation: ExplanationFacts) -> Iterator[str]:
+    keys = {*explanation.waits_for, *explanation.preempts}
+    if omitted := len(keys) - len(explanation.shown_blockers):
+        yield f"{omitted} other workloads must end first; all are in -o json"
 
 
 def _details(job: JobFacts, context: JobContextFacts, now: float) -> Iterator[Detail]:
@@ -136,10 +142,9 @@ def _blocker_table(job: JobFacts, context: JobContextFacts, now: float) -> Table
         Column("ENDS AT THE LATEST"),
         Column("HOW", wide=True),
     )
-    keys = dict.fromkeys(context.explanation.waits_for, "ends by itself")
-    keys |= dict.fromkeys(context.explanation.preempts, f"{job.name} preempts it")
     rows: list[list[str | Cell]] = []
-    for key, how in keys.items():
+    for key in context.explanation.shown_blockers:
+        how = f"{job.name} preempts it" if key in context.explanation.preempts else "ends by itself"
         other = context.blockers.get(key)
         if other is None:
             rows.append([key, "", "", "", how])

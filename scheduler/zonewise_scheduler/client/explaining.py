@@ -77,7 +77,7 @@ def _job(session: Session, job: JobFacts) -> Description:
             notes.append(MISSING.format(reason=error))
     job = with_row(job, row)
     explanation = read_explanation(row)
-    others = dict(_others(session, (*explanation.waits_for, *explanation.preempts)))
+    others = dict(_others(session, explanation.shown_blockers))
     listed = session.list(PODS, scope=job.namespace)
     objects = [pod for pod in listed if _is_pod_of(pod, job)]
     pods = [] if job.state == PENDING else [read_pod_facts(pod, []) for pod in objects]
@@ -92,9 +92,9 @@ def _job(session: Session, job: JobFacts) -> Description:
     return describe_job(job, context, session.now())
 
 
-def _others(session: Session, keys: tuple[str, ...]) -> Iterator[tuple[str, JobFacts]]:
+def _others(session: Session, keys: Iterable[str]) -> Iterator[tuple[str, JobFacts]]:
     """Yield the jobs of Workloads that may be looked at, by key, with the deadlines that the read API knows."""
-    for key in dict.fromkeys(keys):
+    for key in keys:
         namespace, _, name = key.partition("/")
         try:
             workload = session.find(WORKLOADS, name, namespace=namespace)

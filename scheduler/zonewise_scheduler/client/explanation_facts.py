@@ -10,15 +10,26 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+MAX_BLOCKERS = 20
+
+
 class ExplanationFacts(NamedTuple):
     """Why a workload waits; an empty one where nothing is known."""
 
     waits_for: tuple[str, ...] = ()
-    """Workloads that must end first: namespace/name."""
+    """Workloads that must end first, by deadline: namespace/name."""
     preempts: tuple[str, ...] = ()
     start: float | None = None
     """When it could start, or is reserved to start; None: unknown."""
     never_fits: bool = False
+
+    @property
+    def shown_blockers(self) -> tuple[str, ...]:
+        """The workloads that a person is told of, at most MAX_BLOCKERS: the preempted ones, and those that end last."""
+        preempted = self.preempts[:MAX_BLOCKERS]
+        others = [key for key in self.waits_for if key not in preempted]
+        room = MAX_BLOCKERS - len(preempted)
+        return (*(others[-room:] if room else ()), *preempted)
 
 
 def read_explanation(row: Mapping[str, Any] | None) -> ExplanationFacts:

@@ -10,7 +10,7 @@ import pytest
 from zonewise_common.cli.terminal import Terminal
 from zonewise_scheduler.client.describe_job import JobContextFacts, describe_job, event_time
 from zonewise_scheduler.client.description import render_description
-from zonewise_scheduler.client.explanation_facts import ExplanationFacts, read_explanation
+from zonewise_scheduler.client.explanation_facts import MAX_BLOCKERS, ExplanationFacts, read_explanation
 from zonewise_scheduler.client.job_facts import JobFacts
 from zonewise_scheduler.client.pod_facts import PodFacts
 
@@ -59,6 +59,22 @@ def test_why_a_job_waits() -> None:
         "ns/a             Admitted   30m   at 01:30 UTC (in 1h30m)",
         "ns/job-x-1",
     ]
+
+
+def test_the_workloads_that_end_last_are_shown_of_many() -> None:
+    waits_for = tuple(f"ns/w{i}" for i in range(50))
+    lines = text(WAITING, JobContextFacts(ExplanationFacts(waits_for, ("ns/p0", "ns/w49"))))
+    shown = [line for line in lines if line.startswith("ns/")]
+    assert shown == [*(f"ns/w{i}" for i in range(31, 49)), "ns/p0", "ns/w49"]
+    assert lines[-1] == "31 other workloads must end first; all are in -o json"
+
+
+@pytest.mark.parametrize(("waiting", "preempted"), [(0, 0), (3, 0), (0, 3), (30, 0), (30, 19), (30, 20), (5, 30)])
+def test_no_more_than_twenty_workloads_are_read(waiting: int, preempted: int) -> None:
+    facts = ExplanationFacts(tuple(f"ns/w{i}" for i in range(waiting)), tuple(f"ns/p{i}" for i in range(preempted)))
+    shown = facts.shown_blockers
+    assert len(shown) == len(set(shown)) == min(MAX_BLOCKERS, waiting + preempted)
+    assert sum(key.startswith("ns/p") for key in shown) == min(preempted, MAX_BLOCKERS)
 
 
 def test_eighty_columns() -> None:
