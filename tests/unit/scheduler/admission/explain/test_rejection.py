@@ -118,6 +118,16 @@ def test_reusable_resources_restrict_zones() -> None:
     )
 
 
+def test_init_containers_keep_a_pod_in_the_zone_that_they_had() -> None:
+    """Zone 1, since zone 0 has too few free CPUs."""
+    cpus = node(2, 4, topology="restricted", cpu="static")
+    cpus = cpus._replace(free_cpus=0b1 | 0b111111 << 8)
+    assert explained(cpus, pod(container("i0", 2, 1, role="init"), container("c0", 7, 1))) == (
+        "container c0 needs 7 CPUs in one zone; zone 0 has 1 free, zone 1 has 4; "
+        "it has to keep those that its init containers had in zone 1"
+    )
+
+
 @pytest.mark.parametrize(
     ("cpus", "words"),
     [
@@ -233,21 +243,6 @@ def test_amounts_in_words() -> None:
     assert [zones_in_words(2), zones_in_words(0b1011)] == ["zone 1", "zones 0, 1 and 3"]
     assert free_in_words("cpu", dict.fromkeys(range(8), 3)) == "none of the 8 zones has more than 3 free"
     assert free_in_words("cpu", {}) == "no zone has any"
-
-
-def test_cpus_that_init_containers_leave_are_free() -> None:
-    shape = pod(container("i0", 2, 1, role="init"), container("c0", 9, 1))
-    assert explained(four_of_eight("none"), shape) == "container c0 needs 9 CPUs; 8 are free"
-
-
-def test_init_containers_keep_a_pod_in_the_zone_that_they_had() -> None:
-    """Zone 1, since zone 0 has too few free CPUs."""
-    cpus = node(2, 4, topology="restricted", cpu="static")
-    cpus = cpus._replace(free_cpus=0b1 | 0b111111 << 8)
-    assert explained(cpus, pod(container("i0", 2, 1, role="init"), container("c0", 7, 1))) == (
-        "container c0 needs 7 CPUs in one zone; zone 0 has 1 free, zone 1 has 4; "
-        "it has to keep those that its init containers had in zone 1"
-    )
 
 
 def test_the_resource_that_the_node_lacks_is_known_by_its_name() -> None:
