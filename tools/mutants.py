@@ -4,10 +4,11 @@
     make test-mutants SAMPLE=60 SEED=3      sixty of them, drawn by a seed
     make test-mutants AREAS=quota           of one package
 
-The operators are those of cosmic-ray. Each mutant runs in a copy of the tree, against the unit tests that mirror its
-module: tests/unit/scheduler/quota/queue/test_heads*.py for quota/queue/heads.py. Where these pass, the unit tests of
-its area run too. Tests over data beside the project do not count: the copy has none. Changes of annotations alone are
-no mutants. A survivor that changes no behaviour is named, with the reason, in tests/mutants.toml.
+The operators are those of cosmic-ray. A changed function runs against the unit tests of its area that call it
+(mutant_forks.py). Any other mutant runs in a copy of the tree, against the unit tests that mirror its module:
+tests/unit/scheduler/quota/queue/test_heads*.py for quota/queue/heads.py. Where these pass, the unit tests of its area
+run too. Tests over data beside the project do not count: the copy has none. Changes of annotations alone are no
+mutants. A survivor that changes no behaviour is named, with the reason, in tests/mutants.toml.
 
 The report names every survivor with its change. Status 0: at most 3 % survive, and each is named; 1: otherwise.
 """
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import json
 import os
 import random
 import shutil
@@ -26,9 +28,11 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from itertools import islice
+import warnings
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import lru_cache, partial
+from itertools import groupby, islice
+from multiprocessing import get_context
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -38,7 +42,9 @@ from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from tools.mutant_forks import ForkOutcome
 
 PROJECT = Path(__file__).resolve().parent.parent
 PACKAGE = Path("scheduler/zonewise_scheduler")
@@ -48,6 +54,8 @@ NAMED = PROJECT / "tests/mutants.toml"
 MAX_SURVIVING = 0.03
 TIMEOUT = 300.0
 """Seconds of one test run: a mutant may never end."""
+_CHUNK = 64
+"""Changes that are made at a time: a sample needs few."""
 _PASSED, _NO_TESTS = 0, 5
 """Exit statuses of pytest."""
 
@@ -92,8 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     changes = [change for area in options.areas for module in _modules(area) for change in find_changes(module)]
     random.Random(options.seed).shuffle(changes)  # noqa: S311 -- a sample that a seed repeats
-    mutants = (mutant for change in changes if (mutant := make_mutant(change)) is not None)
-    sample = sorted(islice(mutants, options.sample or None))
+    sample = sorted(islice(_make_mutants(changes, options.workers), options.sample or None))
     print(f"{len(sample)} mutants of {', '.join(options.areas)}, seed {options.seed}", flush=True)
     tested = _test_all(sample, options.workers)
     report = render_report(tested, options.seed)
@@ -116,8 +123,15 @@ def find_changes(module: str) -> list[Change]:
     return changes
 
 
+def _make_mutants(changes: Sequence[Change], workers: int) -> Iterator[Mutant]:
+    """Yield the mutants of changes in their order."""
+    with ProcessPoolExecutor(workers, get_context("fork")) as pool:
+        for start in range(0, len(changes), _CHUNK):
+            yield from filter(None, pool.map(make_mutant, changes[start : start + _CHUNK], chunksize=8))
+
+
 def make_mutant(change: Change) -> Mutant | None:
-    """Return the mutant of a change; None: it changes annotations only, or is no Python."""
+    """Return the mutant of a change; None: it changes annotations only, or is no Python (`x is "text"`)."""
     source = (PROJECT / change.module).read_text()
     changed = _changed(source, change.operator, change.occurrence)
     if _behaviour(changed) in ("", _behaviour(source)):
@@ -248,10 +262,14 @@ def _is_test_of_bits(node: ast.Compare) -> bool:
     )
 
 
+@lru_cache(maxsize=64)
 def _behaviour(source: str) -> str:
-    """Return a text of what a module does; "" where it cannot be parsed."""
+    """Return a text of what a module does; "" where it cannot be compiled, or not without a warning."""
     try:
-        return ast.dump(_BehaviourOnly().visit(ast.parse(source)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", SyntaxWarning)
+            compile(source, "", "exec", dont_inherit=True)
+            return ast.dump(_BehaviourOnly().visit(ast.parse(source)))
     except SyntaxError:
         return ""
 
@@ -270,19 +288,53 @@ def _difference(source: str, changed: str) -> tuple[int, str, str]:
 
 
 def _test_all(mutants: Sequence[Mutant], workers: int) -> list[MutantResult]:
-    """Test mutants, each worker in a copy of its own. Raises SystemExit where the tests fail without a mutant."""
-    reasons = named_reasons()
+    """Test mutants: functions in forks, the rest in copies. Raises SystemExit where the tests fail without a mutant."""
+    outcomes: dict[Mutant, Outcome] = {}
+
+    def record(mutant: Mutant, outcome: Outcome) -> None:
+        outcomes[mutant] = outcome
+        print(f"{len(outcomes)}/{len(mutants)} {outcome}: {mutant}", flush=True)
+
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        trees = [_copy_tree(Path(folder).resolve() / str(number)) for number in range(workers)]
+        for mutant, outcome in _test_in_forks(trees[0], mutants, workers):
+            if outcome in ("killed", "timeout", "survived"):
+                record(mutant, outcome)
+        rest = [mutant for mutant in mutants if mutant not in outcomes]
         copies: SimpleQueue[Path] = SimpleQueue()
-        for number in range(workers):
-            copies.put(_copy_tree(Path(folder) / str(number)))
-        _check_unchanged(copies, mutants)
+        for tree in trees:
+            copies.put(tree)
+        _check_unchanged(copies, rest)
         with ThreadPoolExecutor(workers) as pool:
-            tested: list[MutantResult] = []
-            for entry in pool.map(partial(_test_in, copies, reasons), mutants):
-                tested.append(entry)
-                print(f"{len(tested)}/{len(mutants)} {entry.outcome}: {entry.mutant}", flush=True)
-    return tested
+            for mutant, outcome in zip(rest, pool.map(partial(_test_in, copies), rest), strict=True):
+                record(mutant, outcome)
+    reasons = named_reasons()
+    return [
+        MutantResult(
+            mutant,
+            outcome,
+            reasons.get((mutant.module, mutant.before, mutant.after), "") if outcome == "survived" else "",
+        )
+        for mutant, outcome in sorted(outcomes.items())
+    ]
+
+
+def _test_in_forks(tree: Path, mutants: Iterable[Mutant], workers: int) -> Iterator[tuple[Mutant, ForkOutcome]]:
+    """Yield the outcomes of mutant_forks.py in a copy of the tree, area by area."""
+    for tests, group in groupby(sorted(mutants), lambda mutant: targets_of(mutant.module)[-1]):
+        members = list(group)
+        requests = tree.with_suffix(".json")
+        requests.write_text(json.dumps([(str(tree / one.module), one.operator, one.occurrence) for one in members]))
+        command = [sys.executable, str(Path(__file__).with_name("mutant_forks.py"))]
+        with subprocess.Popen(
+            [*command, str(requests), str(workers), *tests], cwd=tree, env=_environment(tree), text=True,
+            stdout=subprocess.PIPE,
+        ) as process:  # fmt: skip
+            for line in process.stdout or ():
+                index, outcome = json.loads(line)
+                yield members[index], outcome
+        if process.returncode:
+            raise SystemExit(f"the tests fail without a mutant: pytest {' '.join(tests)}")
 
 
 def _copy_tree(folder: Path) -> Path:
@@ -302,6 +354,8 @@ def _copy_tree(folder: Path) -> Path:
 def _check_unchanged(copies: SimpleQueue[Path], mutants: Iterable[Mutant]) -> None:
     """Raise SystemExit where the mirrored tests do not pass on the unchanged tree: then no mutant could survive."""
     tests = sorted({test for mutant in mutants for test in targets_of(mutant.module)[0]})
+    if not tests:
+        return
     folder = copies.get()
     status = _run_tests(folder, tests, timeout=None)
     copies.put(folder)
@@ -309,7 +363,7 @@ def _check_unchanged(copies: SimpleQueue[Path], mutants: Iterable[Mutant]) -> No
         raise SystemExit(f"the tests fail without a mutant: pytest {' '.join(tests)}")
 
 
-def _test_in(copies: SimpleQueue[Path], reasons: dict[tuple[str, str, str], str], mutant: Mutant) -> MutantResult:
+def _test_in(copies: SimpleQueue[Path], mutant: Mutant) -> Outcome:
     folder = copies.get()
     path = folder / mutant.module
     source = path.read_text()
@@ -318,22 +372,20 @@ def _test_in(copies: SimpleQueue[Path], reasons: dict[tuple[str, str, str], str]
         for tests in targets_of(mutant.module):
             status = _run_tests(folder, tests, TIMEOUT)
             if status is None:
-                return MutantResult(mutant, "timeout")
+                return "timeout"
             if status not in (_PASSED, _NO_TESTS):
-                return MutantResult(mutant, "killed")
-        return MutantResult(mutant, "survived", reasons.get((mutant.module, mutant.before, mutant.after), ""))
+                return "killed"
+        return "survived"
     finally:
         path.write_text(source)
         copies.put(folder)
 
 
 def _run_tests(folder: Path, tests: Sequence[str], timeout: float | None) -> int | None:
-    """Return pytest's status in a copy; None: it did not end. Sources of the copy come before installed ones."""
-    roots = [str(folder / name) for name in ("scheduler", "common", "agent", "sandbox")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(roots), "PYTHONDONTWRITEBYTECODE": "1"}
+    """Return pytest's status in a copy; None: it did not end."""
     process = subprocess.Popen(
         [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *tests], cwd=folder,
-        env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        env=_environment(folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
         return process.wait(timeout)
@@ -341,6 +393,12 @@ def _run_tests(folder: Path, tests: Sequence[str], timeout: float | None) -> int
         process.kill()
         process.wait()
         return None
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """Return variables with which the sources of a copy come before installed ones."""
+    roots = [str(folder / name) for name in ("scheduler", "common", "agent", "sandbox")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(roots), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def named_reasons() -> dict[tuple[str, str, str], str]:
