@@ -3,7 +3,8 @@
     python tools/mutant_forks.py REQUESTS WORKERS TESTS...
 
 A pytest of its own spends seconds per mutant on imports alone. Here the body of the changed function takes the place of
-the imported one, and only the tests that call the function run, the shortest first. Requests are a JSON list of
+the imported one, and only the tests that call the function run: first those that mirror its module, and the shortest of
+each kind first. Requests are a JSON list of
 [path, operator of cosmic-ray, occurrence]; results are lines of JSON, [index, outcome], in any order. There are two
 outcomes beside those of a mutant:
 
@@ -67,7 +68,7 @@ class Coverage(NamedTuple):
     """What the tests call."""
 
     tests: Mapping[_Function, Sequence[int]]
-    """By function: the indices of tests that call it, the shortest first."""
+    """By function: the indices of tests that call it."""
     seconds: Sequence[float]
     """By test."""
 
@@ -136,7 +137,7 @@ class ForkRuns:
             seconds[index] = taken
             for file, name in functions:
                 calls.setdefault((file, name), []).append(index)
-        return Coverage({name: sorted(tests, key=seconds.__getitem__) for name, tests in calls.items()}, seconds)
+        return Coverage(calls, seconds)
 
     def _trace(self, items: Sequence[pytest.Item], indices: Sequence[int], file: Path) -> ForkOutcome:
         entries: list[tuple[int, float, list[_Function]]] = []
@@ -168,7 +169,11 @@ class ForkRuns:
             return "unknown"
         tests = {index for name in bodies for index in coverage.tests.get((path, name), ())}
         resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY, _MAX_MEMORY))
-        for index in sorted(tests, key=coverage.seconds.__getitem__):
+        mirrored = f"test_{Path(path).stem}"
+        order = sorted(
+            (not items[index].path.stem.startswith(mirrored), coverage.seconds[index], index) for index in tests
+        )
+        for _, _, index in order:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.setitimer(signal.ITIMER_REAL, max(_MIN_SECONDS, _TIMES_AS_LONG * coverage.seconds[index]))
             self._run(items[index])

@@ -32,7 +32,7 @@ def admit(state: NodeState, pod: PodShape, available: Resource | None = None) ->
     """
     context = AdmissionContext(state, pod)
     try:
-        check_numa_nodes(state.kind.policies, state.kind.zones, pinned=_pins_beyond_masks(state.kind, pod))
+        check_numa_nodes(state.kind.policies, state.kind.zones, pinned=_is_pinned_beyond_masks(state.kind, pod))
         admit_containers(context)
         context.container_name = ""
         if available is not None:
@@ -57,14 +57,17 @@ def check_numa_nodes(policies: Policies, zones: tuple[int, ...], *, pinned: bool
     """
     if policies.topology != "none" and len(zones) > policies.max_zones:
         raise AdmissionError("", f"unsupported on machines with more than {policies.max_zones} NUMA Nodes")
-    if (policies.topology != "none" or pinned) and zones[-1:] >= (MASK_BITS,):
+    if (policies.topology != "none" or pinned) and _exceeds_masks(zones):
         raise AdmissionError("", f"{PANIC_PREFIX}its masks have no bit for NUMA node {zones[-1]}")
 
 
-def _pins_beyond_masks(kind: NodeKind, pod: PodShape) -> bool:
-    return kind.zones[-1:] >= (MASK_BITS,) and any(
-        memory_request(pod, container, kind.policies) for container in pod.containers
-    )
+def _exceeds_masks(zones: tuple[int, ...]) -> bool:
+    return bool(zones) and zones[-1] >= MASK_BITS
+
+
+def _is_pinned_beyond_masks(kind: NodeKind, pod: PodShape) -> bool:
+    pinned = (memory_request(pod, container, kind.policies) for container in pod.containers)
+    return _exceeds_masks(kind.zones) and any(pinned)
 
 
 def _uncertain(context: AdmissionContext) -> tuple[str, ...]:

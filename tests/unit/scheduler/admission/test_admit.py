@@ -78,21 +78,23 @@ def test_fractional_cpus_are_shared() -> None:
 def test_a_kubelet_with_too_many_zones_does_not_start() -> None:
     """More NUMA nodes than max-allowable-numa-nodes are an error under every policy but none."""
     assert admit(node(9, 1, topology="none"), pod(container())).admitted
-    assert admit(node(9, 1, topology="restricted", max_zones=9), pod(container())).admitted
-    verdict = admit(node(9, 1, topology="restricted"), pod(container()))
-    assert not verdict.admitted
-    assert (verdict.reason, verdict.message) == ("", "unsupported on machines with more than 8 NUMA Nodes")
+    for policy in POLICIES[1:]:
+        assert admit(node(9, 1, topology=policy, max_zones=9), pod(container())).admitted
+        verdict = admit(node(9, 1, topology=policy), pod(container()))
+        assert not verdict.admitted
+        assert (verdict.reason, verdict.message) == ("", "unsupported on machines with more than 8 NUMA Nodes")
 
 
+@pytest.mark.parametrize("zone", [64, 65])
 @pytest.mark.parametrize("topology", POLICIES)
-def test_a_kubelet_panics_on_zone_64(topology: str) -> None:
+def test_a_kubelet_panics_from_zone_64_on(topology: str, zone: int) -> None:
     """Its masks have 64 bits. Without a policy only the Memory Manager makes masks, of pods that it pins."""
     state = node(2, 4, topology=topology, **STATIC)
-    kind = replace(state.kind, zones=(0, 64), cpus=replace(state.kind.cpus, zones=state.kind.cpus.zones[:1]))
-    far = state._replace(kind=kind, memory_groups=(1, 1 << 64), free_cpus=kind.cpus.cpus)
+    kind = replace(state.kind, zones=(0, zone), cpus=replace(state.kind.cpus, zones=state.kind.cpus.zones[:1]))
+    far = state._replace(kind=kind, memory_groups=(1, 1 << zone), free_cpus=kind.cpus.cpus)
     verdict = admit(far, pod(container(cpus=1, gib=1)))
     assert (verdict.reason, verdict.message) == (
-        "", "its kubelet panics: its masks have no bit for NUMA node 64"
+        "", f"its kubelet panics: its masks have no bit for NUMA node {zone}"
     )  # fmt: skip
     assert admit(far, pod(container(), qos="BestEffort")).admitted == (topology == "none")
 

@@ -43,7 +43,8 @@ def test_averages_are_rounded_down() -> None:
     assert hybrid.numa_first
     assert hybrid.largest_totals == (3,)
     empty = topology_of(())
-    assert (empty.cpus_per_core, empty.cpus_per_socket, empty.cpus_per_uncore, empty.smallest_zone) == (0, 0, 0, 0)
+    assert (empty.cpus_per_core, empty.cpus_per_socket, empty.cpus_per_uncore) == (0, 0, 0)
+    assert (empty.cpus, empty.smallest_zone, empty.smallest_package) == (0, 0, 0)
     assert empty.cores_by_count(0b11) == [0]
 
 
@@ -55,6 +56,7 @@ def test_packages_replace_unknown_caches() -> None:
 
 def test_one_pattern_of_regular_machines() -> None:
     """On most machines one shift leads from every core's first CPU to its sibling."""
-    (pattern,) = regular(zones=2, cores=4).patterns
-    assert pattern == (0xFF, (0, 8))
+    machine = regular(zones=2, cores=4)
+    assert machine.patterns == ((0xFF, (0, 8)),)
+    assert machine.uniform
     assert regular(reserved=0b10).reserved_cores == 0b10_0000_0010

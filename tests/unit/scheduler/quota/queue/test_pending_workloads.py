@@ -141,6 +141,15 @@ def test_a_preemptor_is_sticky() -> None:
     assert pop_all(pending) == ["urgent"]
 
 
+@pytest.mark.parametrize("other", ["ns/w1", "ns/w4"])
+def test_a_preemptor_stays_sticky_when_another_is_deleted(other: str) -> None:
+    pending = make_pending(BEST_EFFORT_FIFO, *WORKLOADS)
+    requeue(pending, pop_head(pending), "PendingPreemption")
+    pending.delete(other)
+    pending.push_or_update(pending_workload("urgent", 1, priority=99))
+    assert pop_all(pending)[0] == "w3"
+
+
 def test_remaining_flavors_are_tried_at_once() -> None:
     """The scan goes on where it ended."""
     pending = make_pending(BEST_EFFORT_FIFO, WORKLOADS[0])
