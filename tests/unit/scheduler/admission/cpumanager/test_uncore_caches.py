@@ -1,0 +1,73 @@
+"""prefer-align-cpus-by-uncorecache: a need that is less than a cache comes from one cache, where one has enough."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from support.cpu_nodes import STATIC, CoreAt, regular, state_of, topology_of
+from zonewise_scheduler.admission.cpumanager import allocate_cpus
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.admission.cpu_topology import CpuTopology
+
+BY_CACHE = STATIC._replace(align_by_cache=True)
+HYBRID = topology_of(
+    (*(CoreAt(0, 0, 0, 0b11 << 2 * core) for core in range(2)), *(CoreAt(0, 0, 0, 1 << cpu) for cpu in range(4, 8)))
+)
+"""Two cores of two CPUs and four of one: 1 CPU by core, rounded down."""
+
+
+def members(bits: int) -> list[int]:
+    return [cpu for cpu in range(bits.bit_length()) if bits >> cpu & 1]
+
+
+def claimed(topology: CpuTopology, free: int, needed: int) -> int:
+    """The CPUs that takePartialUncore claims of the first cache that has enough, literally; 0: none has."""
+    caches = sorted((number for number, bits in topology.uncore_caches if bits & free), key=lambda number: (
+        (dict(topology.uncore_caches)[number] & free).bit_count(), number
+    ))  # fmt: skip
+    for number in caches:
+        in_cache = dict(topology.uncore_caches)[number] & free
+        needed_cores = (needed + topology.cpus_per_core - 1) // topology.cpus_per_core
+        cores = sorted(core for core, bits in topology.cores if bits & in_cache)[:needed_cores]
+        cpus = sorted(cpu for core in cores for cpu in members(dict(topology.cores)[core] & in_cache))
+        if needed % 2 and topology.cpus_per_core > 1 and len(cpus) > needed:
+            cpus = cpus[:-1]
+        if len(cpus) == needed:
+            return sum(1 << cpu for cpu in cpus)
+    return 0
+
+
+@given(
+    st.sampled_from([regular(1, 6, threads, cache=size) for threads in (1, 2) for size in (2, 3)] + [HYBRID]),
+    st.integers(0, (1 << 12) - 1),
+    st.integers(1, 5),
+)
+@example(regular(1, 6, 2, cache=3), 0b1, 3).via("the first core of a cache has a free CPU less")
+@example(regular(1, 6, 2, cache=3), 0b1_000_001, 4).via("the first core of a cache is busy")
+@example(HYBRID, 0, 3).via("cores have more CPUs than the mean")
+def test_a_need_less_than_a_cache(topology: CpuTopology, busy: int, needed: int) -> None:
+    """The lowest free cores of the first cache in which they have exactly as many free CPUs as are needed."""
+    free = topology.cpus & ~busy
+    assume(needed < topology.cpus_per_uncore)
+    assume(needed <= free.bit_count())
+    cpus = allocate_cpus(state_of(topology, BY_CACHE, busy), needed, None, 0)
+    assert cpus.bit_count() == needed
+    if expected := claimed(topology, free, needed):
+        assert cpus == expected
+
+
+@pytest.mark.parametrize(("busy", "cpus"), [(0b0, 0b1), (0b1, 0b1_0000)])
+def test_one_cpu_of_a_cache(busy: int, cpus: int) -> None:
+    """It is of the lowest core with a free CPU; packed CPUs come of a core with few free ones."""
+    topology = regular(1, 4, 2, cache=4)
+    assert allocate_cpus(state_of(topology, BY_CACHE, busy | 0b1000), 1, None, 0) == cpus
+
+
+def test_no_cpu_is_left_out_of_cores_of_one_cpu_in_the_mean() -> None:
+    """The lowest core has two CPUs, so the cache does not provide one; a core of one CPU does."""
+    assert allocate_cpus(state_of(HYBRID, BY_CACHE), 1, None, 0) == 0b1_0000
