@@ -4,9 +4,8 @@
 
 A pytest of its own spends seconds per mutant on imports alone. Here the body of the changed function takes the place of
 the imported one, and only the tests that call the function run: first those that mirror its module, and the shortest of
-each kind first. Requests are a JSON list of
-[path, operator of cosmic-ray, occurrence]; results are lines of JSON, [index, outcome], in any order. There are two
-outcomes beside those of a mutant:
+each kind first. Requests are a file with a JSON list of [path, operator of cosmic-ray, occurrence]; results are lines
+of JSON, [index, outcome], in any order. There are two outcomes beside those of a mutant:
 
 - uncertain     no test fails, but the function was called before the first test: what it made is not made again
 - unknown       code that runs at import is changed too, so there is no body to exchange
