@@ -43,7 +43,7 @@ ForkOutcome = Literal["killed", "timeout", "survived", "uncertain", "unknown"]
 
 _MAX_MEMORY = 6 << 30
 """Bytes of address space; a mutant may allocate without end."""
-_MIN_SECONDS, _TIMES_AS_LONG = 20.0, 20.0
+_MIN_SECONDS, _TIMES_AS_LONG = 10.0, 20.0
 """A test never ends if it takes so many times as long as without a change, and so many seconds."""
 _STATUSES: dict[ForkOutcome, int] = {
     "survived": 0,
