@@ -152,7 +152,7 @@ def _binding_limit(queue: ClusterQueueSnapshot, key: FlavorResource, *, empty: b
         quota = node.quotas.get(key)
         if quota is not None and quota.borrowing_limit is not None:
             local = node.local_quota(key)
-            borrowed = 0 if empty else max(0, minus(node.usage.get(key, 0), local))
+            borrowed = 0 if empty else max(0, minus(node.usage[key], local))
             borrowable = plus(minus(minus(node.subtree_quota[key], local), borrowed), quota.borrowing_limit)
             if borrowable <= (node.parent.potential_available(key) if empty else node.parent.available(key)):
                 return node, "borrowing"

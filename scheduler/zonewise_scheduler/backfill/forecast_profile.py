@@ -187,7 +187,7 @@ class QuotaProfile:
             if parent is None:
                 parent = self._cohort_rows[node.parent.name, key] = self._new_row(node.parent, key)
         quota, local = node.quotas.get(key), node.local_quota(key)
-        subtree = node.subtree_quota.get(key, 0)
+        subtree = node.subtree_quota[key]
         borrowable: float | None = None
         if quota is not None and quota.borrowing_limit is not None:
             borrowable = _number(plus(minus(subtree, local), quota.borrowing_limit))

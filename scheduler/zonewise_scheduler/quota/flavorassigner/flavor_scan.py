@@ -295,7 +295,7 @@ def fits_resource_quota(
         return GranularMode(PreemptionMode.FIT, height), None
     missing = minus(amount, available)
     if (
-        amount <= queue.subtree_quota.get(key, 0)
+        amount <= queue.subtree_quota[key]
         or within_tree
         or _can_preempt_while_borrowing(queue, fair_sharing=fair_sharing)
     ):

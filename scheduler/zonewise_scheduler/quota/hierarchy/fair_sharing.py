@@ -68,7 +68,7 @@ def dominant_resource_share(node: ResourceNode, requests: Usage | None = None) -
     borrowing: dict[str, int] = {}
     borrowed_frs: list[FlavorResource] = []
     for key, quota in node.subtree_quota.items():
-        usage = node.usage.get(key, 0)
+        usage = node.usage[key]
         amount = minus(plus(requests.get(key, 0), usage) if requests else usage, quota)
         if amount > 0:
             borrowing[key.resource] = plus(borrowing.get(key.resource, 0), amount)

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -33,15 +34,15 @@ class ResourceNode:
         self.fair_weight = spec.fair_weight
         self.quotas: dict[FlavorResource, ResourceQuota] = dict(resource_quotas(spec.resource_groups))
         self.parent: CohortSnapshot | None = None
-        self.subtree_quota: dict[FlavorResource, int] = {key: quota.nominal for key, quota in self.quotas.items()}
+        self.subtree_quota = Counter({key: quota.nominal for key, quota in self.quotas.items()})
         """The quota of the node and of all nodes below it."""
-        self.usage: dict[FlavorResource, int] = {}
+        self.usage: Counter[FlavorResource] = Counter()
         """The usage that counts against `subtree_quota`."""
 
     def copy(self) -> Self:
         """Return a copy with its own usage. Its parent and its children are still those of the original."""
         node = copy(self)
-        node.usage = dict(self.usage)
+        node.usage = self.usage.copy()
         return node
 
     def path_parent_to_root(self) -> Iterator[CohortSnapshot]:
@@ -56,7 +57,7 @@ class ResourceNode:
     @cached_property
     def _local_quota(self) -> dict[FlavorResource, int]:
         return {
-            key: max(0, minus(self.subtree_quota.get(key, 0), quota.lending_limit))
+            key: max(0, minus(self.subtree_quota[key], quota.lending_limit))
             for key, quota in self.quotas.items()
             if quota.lending_limit is not None
         }
@@ -67,7 +68,7 @@ class ResourceNode:
 
     def potential_available(self, key: FlavorResource) -> int:
         """Return what would be available without any usage."""
-        subtree_quota = self.subtree_quota.get(key, 0)
+        subtree_quota = self.subtree_quota[key]
         if self.parent is None:
             return subtree_quota
         potential = plus(self.local_quota(key), self.parent.potential_available(key))
@@ -91,11 +92,11 @@ class ResourceNode:
 
     def local_available(self, key: FlavorResource) -> int:
         """Return the unused part of the local quota."""
-        return max(0, minus(self.local_quota(key), self.usage.get(key, 0)))
+        return max(0, minus(self.local_quota(key), self.usage[key]))
 
     def available(self, key: FlavorResource) -> int:
         """Return how much more can be used, at this node and above; it may be negative."""
-        subtree_quota, usage = self.subtree_quota.get(key, 0), self.usage.get(key, 0)
+        subtree_quota, usage = self.subtree_quota[key], self.usage[key]
         if self.parent is None:
             return minus(subtree_quota, usage)
         parent_available = self.parent.available(key)
@@ -108,7 +109,7 @@ class ResourceNode:
 
     def borrowing_with(self, key: FlavorResource, more: int = 0) -> bool:
         """Tell whether the node borrows with so much more usage: whether the subtree's quota is exceeded."""
-        return self.subtree_quota.get(key, 0) < plus(self.usage.get(key, 0), more)
+        return self.subtree_quota[key] < plus(self.usage[key], more)
 
     def is_within_nominal(self, keys: Iterable[FlavorResource]) -> bool:
         """Tell whether the node borrows none of these (IsWithinNominalInResources)."""
@@ -117,13 +118,13 @@ class ResourceNode:
     def add_amount(self, key: FlavorResource, amount: int) -> None:
         """Add usage at this node, and at its parent the part beyond the local quota."""
         beyond = minus(amount, self.local_available(key))
-        self.usage[key] = plus(self.usage.get(key, 0), amount)
+        self.usage[key] = plus(self.usage[key], amount)
         if self.parent is not None and beyond > 0:
             self.parent.add_amount(key, beyond)
 
     def remove_amount(self, key: FlavorResource, amount: int) -> None:
         """Remove usage that add_amount() added."""
-        usage = self.usage.get(key, 0)
+        usage = self.usage[key]
         beyond = minus(usage, self.local_quota(key))
         self.usage[key] = minus(usage, amount)
         if self.parent is not None and beyond > 0:
@@ -147,7 +148,7 @@ class PriorityUsage:
 
     def __init__(self, count: int = 0, usage: Usage | None = None) -> None:
         self.count = count
-        self.usage: dict[FlavorResource, int] = dict(usage or {})
+        self.usage: Counter[FlavorResource] = Counter(usage)
 
 
 class ClusterQueueSnapshot(ResourceNode):
@@ -176,8 +177,7 @@ class ClusterQueueSnapshot(ResourceNode):
         if entry is None:
             entry = self.priority_usage[workload.priority] = PriorityUsage()
         entry.count += 1
-        for key, amount in workload.usage.items():
-            entry.usage[key] = entry.usage.get(key, 0) + amount
+        entry.usage.update(workload.usage)
 
     def uncount_workload(self, workload: Workload) -> None:
         """Stop to count a workload that no longer runs in this queue."""
@@ -186,8 +186,7 @@ class ClusterQueueSnapshot(ResourceNode):
         if not entry.count:
             del self.priority_usage[workload.priority]
             return
-        for key, amount in workload.usage.items():
-            entry.usage[key] -= amount
+        entry.usage.subtract(workload.usage)
 
     @property
     def root(self) -> CohortSnapshot | None:

@@ -246,7 +246,7 @@ def _accumulate_from_children(
     for child in children:
         for key, amount in child.subtree_quota.items():
             lent = minus(amount, child.local_quota(key))
-            cohort.subtree_quota[key] = plus(cohort.subtree_quota.get(key, 0), lent)
+            cohort.subtree_quota[key] = plus(cohort.subtree_quota[key], lent)
 
 
 def _sum_usage(workloads: Iterable[Workload]) -> Usage:

@@ -89,7 +89,7 @@ def _attempts(context: PreemptionContext, candidates: PreemptionCandidates) -> t
 
 def _is_under_nominal(context: PreemptionContext) -> bool:
     queue = context.preemptor_cq
-    return all(queue.subtree_quota.get(key, 0) > queue.usage.get(key, 0) for key in context.frs_need_preemption)
+    return all(queue.subtree_quota[key] > queue.usage[key] for key in context.frs_need_preemption)
 
 
 def _attempt(context: PreemptionContext, candidates: PreemptionCandidates, *, borrow: bool) -> list[Target]:

@@ -139,13 +139,13 @@ class HeadroomBound:
             return bound
         if self._settings.fair_sharing or preemption.borrow_within_cohort != "Never":
             return UNLIMITED
-        unused_nominal = minus(queue.subtree_quota.get(key, 0), queue.usage.get(key, 0))
+        unused_nominal = minus(queue.subtree_quota[key], queue.usage[key])
         bound = max(bound, plus(unused_nominal, preemptible))
         local_available = queue.local_available(key)
         for cohort in queue.path_parent_to_root():
             if cohort.parent is None:
                 break
-            unused = minus(cohort.subtree_quota.get(key, 0), cohort.usage.get(key, 0))
+            unused = minus(cohort.subtree_quota[key], cohort.usage[key])
             bound = max(bound, plus(local_available, unused))
             local_available = plus(local_available, cohort.local_available(key))
         return bound
@@ -159,5 +159,5 @@ def preemptible_usage(queue: ClusterQueueSnapshot, priority: int, key: FlavorRes
     usage = 0
     for running_priority, entry in queue.priority_usage.items():
         if running_priority < priority or (running_priority == priority and policy == "LowerOrNewerEqualPriority"):
-            usage += entry.usage.get(key, 0)
+            usage += entry.usage[key]
     return usage
