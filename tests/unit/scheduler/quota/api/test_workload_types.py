@@ -1,11 +1,21 @@
-"""Requests of pod sets with another number of pods, and since when a workload is pending."""
+"""Requests, usage and duration of workloads, and since when a workload is pending."""
 
 from __future__ import annotations
+
+from math import inf
 
 import pytest
 
 from zonewise_scheduler.quota.api.amount import UNLIMITED
-from zonewise_scheduler.quota.api.workload_types import Eviction, PodSetResources, Workload
+from zonewise_scheduler.quota.api.resource_quota import FlavorResource
+from zonewise_scheduler.quota.api.workload_types import (
+    Admission,
+    Eviction,
+    PodSet,
+    PodSetAdmission,
+    PodSetResources,
+    Workload,
+)
 
 
 @pytest.mark.parametrize(
@@ -15,10 +25,16 @@ from zonewise_scheduler.quota.api.workload_types import Eviction, PodSetResource
         (4, 3, {"cpu": 3000, "memory": 300}),
         (4, 0, {"cpu": 0, "memory": 0}),
         (0, 3, {"cpu": 4000, "memory": 400}),
+        (3, 2, {"cpu": 2666, "memory": 266}),
+        (300, len(range(300)), {"cpu": 4000, "memory": 400}),
+        (-4, 1, {"cpu": -1000, "memory": -100}),
     ],
 )
 def test_requests_are_scaled_by_pods(pods: int, scaled: int, requests: dict[str, int]) -> None:
-    """Those of no pods cannot be scaled, and stay."""
+    """The share of each pod is rounded down. Requests of no pods cannot be scaled, and those of as many pods stay.
+
+    A status may reclaim more pods than there are, so the number may be negative.
+    """
     resources = PodSetResources("main", pods, {"cpu": 4000, "memory": 400})
     assert resources.scaled_to(scaled) == PodSetResources("main", scaled, requests)
 
@@ -31,3 +47,63 @@ def test_scaled_requests_stay_within_64_bits() -> None:
 def test_a_workload_is_pending_since_its_eviction_by_a_check_or_a_timeout(reason: str, since: float) -> None:
     workload = Workload("ns", "w", (), created_at=1.0, eviction=Eviction(reason, 9.0))
     assert workload.queue_order_timestamp() == since
+
+
+PENDING = Workload(
+    "ns",
+    "w",
+    (PodSet("a", 4, {"cpu": 500, "memory": 3}), PodSet("b", 2, {"cpu": 250, "gpu": -1}), PodSet("c", 1)),
+    reclaimable_pods={"a": 1},
+)
+
+
+def test_pods_that_are_no_longer_needed_request_nothing() -> None:
+    """A negative request counts as 0."""
+    assert PENDING.total_requests == (
+        PodSetResources("a", 3, {"cpu": 1500, "memory": 9}),
+        PodSetResources("b", 2, {"cpu": 500, "gpu": 0}),
+        PodSetResources("c", 1, {}),
+    )
+    assert PENDING.requests_by_resource == {"cpu": 2000, "memory": 9, "gpu": 0}
+
+
+@pytest.mark.parametrize(
+    ("all_pods", "reclaimable", "pods", "usage"),
+    [
+        (3, {}, 2, 5), (2, {}, 2, 5), (1, {}, 1, 2), (3, {"other": 1}, 2, 5), (3, {"a": 1}, 2, 5), (3, {"a": 2}, 1, 2),
+        (4, {"a": 3}, 1, 2), (3, {"a": 3}, 0, 0),
+    ],
+)  # fmt: skip
+def test_an_admission_shrinks_to_the_pods_that_are_needed(
+    all_pods: int, reclaimable: dict[str, int], pods: int, usage: int
+) -> None:
+    """Two pods were admitted. A pod set that the workload does not have keeps its admission."""
+    admitted = PodSetAdmission("a", {"gpu": "x"}, {"gpu": 5}, 2)
+    gone = PodSetAdmission("gone", {"gpu": "x", "cpu": "y"}, {"gpu": 1, "memory": 7}, 1)
+    admission = Admission("q", (admitted, gone))
+    workload = Workload("ns", "w", (PodSet("a", all_pods),), admission=admission, reclaimable_pods=reclaimable)
+    assert workload.admitted_pod_sets == {"a": admitted._replace(pods=pods, usage={"gpu": usage}), "gone": gone}
+    assert workload.usage == {FlavorResource("x", "gpu"): usage + 1}
+    assert workload.flavor_resources == {FlavorResource("x", "gpu"), FlavorResource("y", "cpu")}
+
+
+def test_a_workload_without_an_admission_uses_nothing() -> None:
+    assert (PENDING.admitted_pod_sets, PENDING.usage, PENDING.flavor_resources) == ({}, {}, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("admission", "duration"),
+    [(None, 60), (Admission("q", ()), 60), (Admission("q", (), pending_checks=("check",)), inf)],
+)
+def test_a_workload_with_pending_checks_has_no_longest_duration(admission: Admission | None, duration: float) -> None:
+    assert Workload("ns", "w", (), admission=admission, walltime=60.0).max_duration == duration
+
+
+@pytest.mark.parametrize(("admitted_at", "started_at"), [(None, 5.0), (0.0, 0.0), (9.0, 9.0)])
+def test_a_workload_starts_with_its_last_check_or_else_its_quota(admitted_at: float | None, started_at: float) -> None:
+    assert Admission("q", (), 5.0, admitted_at=admitted_at).started_at == started_at
+
+
+def test_nodes_may_count_other_requests_than_quotas() -> None:
+    assert PodSet(requests={"cpu": 1}).requests_on_node == {"cpu": 1}
+    assert PodSet(requests={"cpu": 1}, node_requests={}).requests_on_node == {}
