@@ -111,7 +111,9 @@ def test_workload() -> None:
     )
 
 
-@pytest.mark.parametrize(("counts", "tolerates"), [((1,), True), ((4,), False), ((1, 1), False)])
+@pytest.mark.parametrize(
+    ("counts", "tolerates"), [((1,), True), ((4,), False), ((1, 1), False), ((0,), True), ((0, 1), True)]
+)
 def test_only_a_pod_alone_tolerates_what_gangs_avoid(counts: tuple[int, ...], tolerates: bool) -> None:
     pod_sets = [{"name": f"set-{i}", "count": count, "template": TEMPLATE} for i, count in enumerate(counts)]
     workload = read_workload(with_field(WORKLOAD, "spec.podSets", pod_sets)).workload
@@ -130,17 +132,19 @@ def test_a_request_of_zero_is_a_request() -> None:
 def test_pod_set_updates_of_passed_checks_count() -> None:
     """Once there is quota, their node selectors and tolerations are added to those of the template."""
     obj = copy.deepcopy(WORKLOAD)
-    update: Json = {"name": "main", "nodeSelector": {"provisioned-for": "job"}, "tolerations": [{"key": "new"}]}
+    tolerations = [{"key": "new"}, {"key": "age", "operator": "Lt", "value": "9"}]
+    update: Json = {"name": "main", "nodeSelector": {"provisioned-for": "job"}, "tolerations": tolerations}
+    other: Json = {"name": "main", "nodeSelector": {"no": "such"}}
     obj["status"]["admissionChecks"] = [
         {"name": "one", "state": "Ready", "podSetUpdates": [update]},
-        {"name": "two", "state": "Pending", "podSetUpdates": [{"name": "main", "nodeSelector": {"no": "such"}}]},
+        *({"name": state, "state": state, "podSetUpdates": [other]} for state in ("Pending", "Retry", "Rejected")),
     ]
     pod_set = read_valid(obj).pod_sets[0]
     assert [requirement.key for requirement in pod_set.node_selector] == ["type", "provisioned-for"]
-    assert [toleration.key for toleration in pod_set.tolerations] == ["spot", "new"]
+    assert [toleration.key for toleration in pod_set.tolerations] == ["spot", "new", "age"]
     update["nodeSelector"] = {"provisioned-for": 1}
-    (problem,) = read_workload(obj).problems
-    assert problem.startswith("status.admissionChecks[0].podSetUpdates[0].nodeSelector.provisioned-for: ")
+    field = "status.admissionChecks[0].podSetUpdates[0].nodeSelector.provisioned-for"
+    assert read_workload(obj).problems == (f"{field}: not a string: 1",)
     del obj["status"]["conditions"]
     assert len(read_valid(obj).pod_sets[0].node_selector) == 1
 
@@ -161,10 +165,12 @@ def test_the_boost_counts_with_its_gate() -> None:
     boosted = read_workload(WORKLOAD, priority_boost=True).workload
     assert boosted is not None
     assert boosted.priority == 8
-    obj = with_field(WORKLOAD, "metadata.annotations", {PRIORITY_BOOST_ANNOTATION: "high"})
+    obj = with_field(WORKLOAD, "metadata.annotations", {PRIORITY_BOOST_ANNOTATION: "h" * 81})
     result = read_workload(obj, priority_boost=True)
     assert result.workload is not None
-    assert (result.workload.priority, len(result.problems)) == (3, 1)
+    assert result.workload.priority == 3
+    field = f"metadata.annotations.{PRIORITY_BOOST_ANNOTATION}"
+    assert result.problems == (f"{field}: not a whole number: '{'h' * 80}'",)
 
 
 def test_open_preemption_gates() -> None:
@@ -199,7 +205,11 @@ def test_required_affinity() -> None:
     ("path", "value", "reported"),
     [
         ("spec.podSets.0.template.spec.containers.0.resources.requests.cpu", "lots", "requests.cpu"),
-        ("spec.podSets.0.template.spec.nodeSelector", [], "spec.podSets[0].template.spec.nodeSelector"),
+        (
+            "spec.podSets.0.template.spec.nodeSelector",
+            [],
+            "spec.podSets[0].template.spec.nodeSelector: not an object: []",
+        ),
         ("spec.podSets.0.count", -1, "spec.podSets[0].count"),
         ("spec.podSets.0.count", "four", "spec.podSets[0].count"),
     ],
@@ -245,7 +255,10 @@ def test_no_object_makes_the_reader_raise(path: str, value: object) -> None:
 
 
 def test_what_a_workload_leaves_out_has_its_default() -> None:
-    """No priority is 0, a pod set has one pod, and an admission has as many pods as the pod set."""
+    """No priority is 0, a pod set has one pod, and an admission has as many pods as the pod set.
+
+    A pod set without a name is main. An admission of an unknown pod set has one pod.
+    """
     obj = copy.deepcopy(WORKLOAD)
     del obj["spec"]["priority"]
     assert read_valid(obj).priority == 0
@@ -256,9 +269,83 @@ def test_what_a_workload_leaves_out_has_its_default() -> None:
         admission = read_valid(obj).admission
         assert admission is not None
         assert [pod_set.pods for pod_set in admission.pod_sets] == [pods]
+    obj["status"]["admission"]["podSetAssignments"] = [{"name": "gone"}]
+    admission = read_valid(obj).admission
+    assert admission is not None
+    assert [(pod_set.name, pod_set.pods) for pod_set in admission.pod_sets] == [("gone", 1)]
     for field in ("count", "minCount"):
         del obj["spec"]["podSets"][0][field]
-    assert [pod_set.pods for pod_set in read_valid(obj).pod_sets] == [1]
+    obj["spec"]["podSets"] = [obj["spec"]["podSets"][0] | {"name": name} for name in ("a", "", None)]
+    pod_sets = read_valid(obj).pod_sets
+    assert [(pod_set.name, pod_set.pods) for pod_set in pod_sets] == [("a", 1), ("main", 1), ("main", 1)]
+    workload = read_valid({"spec": {}})
+    assert (workload.created_at, workload.active, workload.reclaimable_pods) == (0.0, True, {})
+
+
+@pytest.mark.parametrize("active", [True, False])
+def test_a_workload_may_be_inactive(active: bool) -> None:
+    assert read_valid(with_field(WORKLOAD, "spec.active", active)).active is active
+
+
+@pytest.mark.parametrize(("count", "pods", "problems"), [(2, 2, 0), (0, 0, 0), (None, 0, 0), (-1, 0, 1), ("2", 0, 1)])
+def test_reclaimable_pods_without_a_number_are_none(count: object, pods: int, problems: int) -> None:
+    obj = with_field(WORKLOAD, "status.reclaimablePods", [{"name": "main", "count": count}])
+    assert read_valid(obj).reclaimable_pods == {"main": pods}
+    assert len(read_workload(obj).problems) == problems
+
+
+@pytest.mark.parametrize("status", ["True", "False", "Unknown", ""])
+def test_only_conditions_that_are_true_count(status: str) -> None:
+    """A condition without a time holds since 1970."""
+    conditions = [{"type": kind, "status": status} for kind in ("QuotaReserved", "Evicted", "Finished")]
+    result = read_workload(with_field(WORKLOAD, "status.conditions", conditions))
+    workload = result.workload
+    assert workload is not None
+    is_true = status == "True"
+    assert result.finished is is_true
+    assert workload.eviction == (Eviction("", 0.0) if is_true else None)
+    assert (None if workload.admission is None else workload.admission.reserved_at) == (0.0 if is_true else None)
+
+
+def test_tolerations_may_compare_numbers() -> None:
+    tolerations = [{"key": "age", "operator": operator, "value": "9"} for operator in ("Gt", "Lt")]
+    workload = read_valid(with_field(WORKLOAD, "spec.podSets.0.template.spec.tolerations", tolerations))
+    assert workload.pod_sets[0].tolerations == (Toleration("age", "Gt", "9"), Toleration("age", "Lt", "9"))
+
+
+@pytest.mark.parametrize(
+    ("owners", "single_pod", "problems"),
+    [
+        ([{"apiVersion": "v1", "kind": "Pod"}], True, ()),
+        ([{"apiVersion": "batch/v1", "kind": "Job"}], False, ()),
+        ("Pod", False, ("metadata.ownerReferences: not a list: 'Pod'",)),
+    ],
+)
+def test_invalid_owners_are_reported_and_count_as_none(
+    owners: object, single_pod: bool, problems: tuple[str, ...]
+) -> None:
+    obj = with_field(WORKLOAD, "metadata.ownerReferences", owners)
+    assert read_valid(obj).owned_by_single_pod is single_pod
+    assert [problem for problem in read_workload(obj).problems if "template" not in problem] == [*problems]
+
+
+def nested_list(depth: int) -> list[object]:
+    """A list that only holds a list, and so on."""
+    value: list[object] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "value", [object(), "\ud800", nested_list(100_000)], ids=["no JSON", "no Unicode", "deeply nested"]
+)
+def test_a_value_that_cannot_be_encoded_makes_no_pod_set_unreadable(value: object) -> None:
+    """The pod set does not depend on it."""
+    expected = read_valid(WORKLOAD).pod_sets
+    obj = copy.deepcopy(WORKLOAD)
+    obj["spec"]["podSets"][0]["template"]["metadata"] = {"managedFields": value}
+    assert read_valid(obj).pod_sets == expected
 
 
 def test_a_pod_set_requests_all_resources_but_the_number_of_pods() -> None:
