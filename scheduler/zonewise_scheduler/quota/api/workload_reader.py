@@ -111,7 +111,6 @@ def _workload(
     *,
     priority_boost: bool,
 ) -> Workload:
-    eviction_reason, evicted_at = conditions.get("Evicted", ("", 0.0))
     positions = {gate.text("name"): gate.text("position") for gate in status.children("preemptionGates")}
     gates = [gate.text("name") for gate in spec.children("preemptionGates")]
     checks = {check.text("name"): check.text("state") for check in status.children("admissionChecks")}
@@ -125,7 +124,7 @@ def _workload(
         (spec.number("priority", 0) or 0) + (_priority_boost(metadata) if priority_boost else 0),
         metadata.time("creationTimestamp") or 0.0,
         _admission(status, pod_sets, conditions, pending_checks),
-        Eviction(eviction_reason, evicted_at) if "Evicted" in conditions else None,
+        Eviction(*conditions["Evicted"]) if "Evicted" in conditions else None,
         {pod_set.text("name"): pod_set.count("count", 0) or 0 for pod_set in status.children("reclaimablePods")},
         any(positions.get(name) != "Open" for name in gates),
         active=spec.flag("active", default=True),
@@ -292,7 +291,7 @@ def _admission(
     for assignment in reader.children("podSetAssignments"):
         name = assignment.text("name", DEFAULT_POD_SET)
         usage = assignment.amounts("resourceUsage", resource_value)
-        pods = assignment.count("count", counts.get(name, 1))
+        pods = assignment.count("count")
         topology_assignment = (
             assignment.child("topologyAssignment").read_whole(read_topology_assignment, None)
             if assignment.has("topologyAssignment")
