@@ -70,6 +70,11 @@ def test_annotations_request_a_topology(annotations: dict[str, str], request_obj
         ("slice_required_topology_constraints", "[" + ", ".join(4 * ['{"topology": "rack", "size": 1}']) + "]"),
         ("slice_required_topology_constraints", '[{"topology": "rack", "size": true}]'),
         ("slice_required_topology_constraints", '[{"topology": "rack", "size": 1, "more": 1}]'),
+        ("slice_required_topology_constraints", '[{"topology": "rack", "size": 0}]'),
+        ("slice_required_topology_constraints", f'[{{"topology": "rack", "size": {MAX_PODS + 1}}}]'),
+        ("slice_required_topology_constraints", '[{"topology": "rack"}]'),
+        ("slice_required_topology_constraints", '[{"size": 1}]'),
+        ("slice_required_topology_constraints", '[{"topology": 1, "size": 1}]'),
     ],
 )
 def test_an_invalid_annotation_is_reported_and_requests_nothing(name: str, value: str) -> None:
@@ -90,7 +95,12 @@ def test_indexes_of_pods_belong_to_the_request() -> None:
 
 def test_a_pod_set_has_no_labels_of_controllers_and_no_duplicate_variables() -> None:
     variables = [{"name": "A", "value": "1"}, {"name": "B"}, {"name": "A", "value": "2"}]
-    labels = {"controller-uid": "u", "job-name": "j", "batch.kubernetes.io/job-name": "j", "mine": "1"}
+    labels = {
+        **{
+            f"{prefix}{name}": "j" for name in ("job-name", "controller-uid") for prefix in ("", "batch.kubernetes.io/")
+        },
+        "mine": "1",
+    }
     template = {
         "metadata": {"labels": labels, "annotations": {"a": "1"}, "creationTimestamp": None, "name": "n"},
         "spec": {"containers": [{"name": "c", "env": variables}, {"name": "d"}], "restartPolicy": "Never"},
@@ -105,10 +115,23 @@ def test_a_pod_set_has_no_labels_of_controllers_and_no_duplicate_variables() -> 
     assert len(variables) == 3
 
 
+@pytest.mark.parametrize(
+    "variables",
+    [[{"name": f"VARIABLE_{i}"} for i in range(300)], [], [{"name": "A"}, "A"], ["A", "A"], "A", {"A": 1}, 3, None],
+)
+def test_variables_without_duplicates_stay_as_they_are(variables: object) -> None:
+    """Invalid ones too: the API server reports them. The containers are shared, not copied."""
+    container = {"name": "c", "env": variables}
+    pod_set = read_pod_set("main", 1, FieldReader({"spec": {"containers": [container, 1]}}, "template.", []))
+    assert pod_set.template["spec"]["containers"] == [container, 1]
+    assert pod_set.template["spec"]["containers"][0] is container
+
+
 def test_pod_sets_are_read_back_from_a_workload() -> None:
     manifest = PodSetManifest("a", 3, {"spec": {}}, 2, {"required": "rack"})
-    workload: Json = {"spec": {"podSets": [manifest.as_object(), {"template": {}}]}}
-    assert read_pod_set_manifests(workload) == (manifest, PodSetManifest("main", 1, {}))
+    workload: Json = {"spec": {"podSets": [manifest.as_object(), {"template": {}}, {"count": None}, {"count": 0}]}}
+    main = PodSetManifest("main", 1, {})
+    assert read_pod_set_manifests(workload) == (manifest, main, main, main._replace(pods=0))
 
 
 @pytest.mark.parametrize(
@@ -134,11 +157,23 @@ def test_an_invalid_pod_set_of_a_workload_is_an_error(pod_set: Json, message: st
         ({"parallelism": 3, "completions": 4}, 3),
         ({"completions": 4}, 1),
         ({"parallelism": 0}, 0),
+        ({"parallelism": 3, "completions": 0}, 0),
+        ({"parallelism": MAX_PODS}, MAX_PODS),
     ],
 )
 def test_pods_at_a_time(spec: Json, pods: int) -> None:
     """As many as completions at most; a Job without either runs one pod."""
-    assert pods_at_a_time(FieldReader(spec, "spec.", [])) == pods
+    problems: list[str] = []
+    assert (pods_at_a_time(FieldReader(spec, "spec.", problems)), problems) == (pods, [])
+
+
+@pytest.mark.parametrize("field", ["parallelism", "completions"])
+@pytest.mark.parametrize("value", [-1, MAX_PODS + 1, "2", True])
+def test_an_invalid_number_of_pods_is_reported_and_counts_as_one(field: str, value: object) -> None:
+    problems: list[str] = []
+    spec = {"parallelism": 3, "completions": 4, field: value}
+    assert pods_at_a_time(FieldReader(spec, "spec.", problems)) == 1
+    assert [problem.partition(": ")[0] for problem in problems] == [f"spec.{field}"]
 
 
 @pytest.mark.parametrize(
