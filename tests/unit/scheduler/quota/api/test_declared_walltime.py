@@ -46,14 +46,25 @@ def make_workload(
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("90", 90), ("90s", 90), ("90m", 5400), ("24h", 86_400), ("1h30m", 5400), ("1d12h", 129_600), ("0h5m", 300)],
+    [
+        ("90", 90),
+        ("90s", 90),
+        ("90m", 5400),
+        ("24h", 86_400),
+        ("1h30m", 5400),
+        ("1d12h", 129_600),
+        ("0h5m", 300),
+        ("1", 1),
+        (f"{2**53}", 2**53),
+    ],
 )
 def test_seconds_and_durations(text: str, seconds: float) -> None:
     assert parse_walltime(text) == seconds
 
 
 @pytest.mark.parametrize(
-    "text", ["", "soon", "-5", "1.5h", "1m1", "30m1h", "0", "0h", "9" * 17, "9999999999999999", "٣", " 5"]
+    "text",
+    ["", "soon", "-5", "1.5h", "1m1", "30m1h", "0", "0h", "9" * 17, "9999999999999999", f"{2**53 + 1}", "٣", " 5"],
 )
 def test_invalid_walltimes(text: str) -> None:
     with pytest.raises(ValueError, match=r"neither seconds|not above zero|too long"):
@@ -99,6 +110,11 @@ def test_an_undeclared_walltime_is_infinite() -> None:
             {"annotations": {MAX_RUN_ANNOTATION: "soon"}},
             None,
             f"metadata.annotations.{MAX_RUN_ANNOTATION}: neither seconds nor a duration such as 90m: 'soon'",
+        ),
+        (
+            {"annotations": {MAX_RUN_ANNOTATION: "1" * 79 + "hm"}},
+            None,
+            f"metadata.annotations.{MAX_RUN_ANNOTATION}: neither seconds nor a duration such as 90m: '{'1' * 79}h'",
         ),
     ],
 )
@@ -153,7 +169,10 @@ def test_the_default_of_the_nearest_queue_counts() -> None:
     plain, declared = make_workload()[0], make_workload(max_seconds=60)[0]
     assert with_default_walltime(plain, *make_queues("10m", "1h")).walltime == 600
     assert with_default_walltime(plain, *make_queues(None, "1h")).walltime == 3600
-    assert with_default_walltime(plain, None, make_queues(None, "1h")[1]).walltime == 3600
+    local_queue, cluster_queue = make_queues(None, "1h")
+    assert with_default_walltime(plain, None, cluster_queue).walltime == 3600
+    infinite = local_queue._replace(default_walltime=float("inf"))
+    assert with_default_walltime(plain, infinite, cluster_queue).walltime == 3600
     assert with_default_walltime(plain, *make_queues(None, None)) is plain
     assert with_default_walltime(declared, *make_queues("10m", "1h")) is declared
 

@@ -21,10 +21,11 @@ def job(*conditions: str, status: str = "True") -> dict[str, Any]:
 
 
 def test_the_notation() -> None:
-    assert parse_dependency("afterok:a:b,afterany:c") == (
+    assert parse_dependency("afterok:a:b,afterany:c,afternotok:d") == (
         JobDependency("afterok", "a"),
         JobDependency("afterok", "b"),
         JobDependency("afterany", "c"),
+        JobDependency("afternotok", "d"),
     )
 
 
@@ -44,7 +45,8 @@ def test_when_it_holds(kind: Any, complete: str, failed: str) -> None:
     dependency = JobDependency(kind, "a")
     assert dependency_state(dependency, None) == "waits"
     assert dependency_state(dependency, {}) == "waits"
-    assert dependency_state(dependency, job("Complete", status="False")) == "waits"
+    for status in ("False", "Unknown"):
+        assert dependency_state(dependency, job("Complete", "Failed", status=status)) == "waits"
     assert dependency_state(dependency, job("SuccessCriteriaMet")) == "waits"
     assert dependency_state(dependency, job("Complete")) == complete
     assert dependency_state(dependency, job("Failed")) == failed

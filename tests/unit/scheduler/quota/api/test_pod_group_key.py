@@ -32,6 +32,7 @@ def test_the_field_of_kubernetes_counts_before_the_label() -> None:
 
 def test_each_api_has_its_own_field_of_the_number() -> None:
     assert read_min_member(COSCHEDULING_API_GROUP, {"spec": {"minMember": 3}}) == 3
+    assert read_min_member(".".join(COSCHEDULING_API_GROUP.split(".")), {"spec": {"minMember": 3}}) == 3
     gang = {"spec": {"schedulingPolicy": {"gang": {"minCount": 4}}, "minMember": 3}}
     assert read_min_member(IN_TREE_API_GROUP, gang) == 4
     assert read_min_member(IN_TREE_API_GROUP, {"spec": {"schedulingPolicy": {"basic": {}}}}) is None

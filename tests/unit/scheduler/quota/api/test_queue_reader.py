@@ -11,6 +11,7 @@ from zonewise_common.k8s.labels import Requirement
 from zonewise_common.k8s.taints import Taint, Toleration
 from zonewise_scheduler.quota.api.amount import UNLIMITED
 from zonewise_scheduler.quota.api.queue_reader import (
+    read_admission_check,
     read_cluster_queue,
     read_cohort,
     read_local_queue,
@@ -19,6 +20,7 @@ from zonewise_scheduler.quota.api.queue_reader import (
     read_workload_priority_class,
 )
 from zonewise_scheduler.quota.api.queue_types import (
+    AdmissionCheck,
     AdmissionCheckStrategyRule,
     ClusterQueue,
     ClusterQueuePreemption,
@@ -192,22 +194,81 @@ def test_resource_flavor() -> None:
         "spec": {
             "nodeLabels": {"type": "spot"},
             "nodeTaints": [{"key": "spot", "effect": "NoSchedule"}],
-            "tolerations": [{"key": "spot", "operator": "Exists"}],
+            "tolerations": [{"key": "spot", "operator": "Exists"}, {"key": "age", "operator": "Gt", "value": "9"}],
             "topologyName": "racks",
         },
     }
-    taints, tolerations = (Taint("spot", "", "NoSchedule"),), (Toleration("spot", "Exists"),)
+    taints = (Taint("spot", "", "NoSchedule"),)
+    tolerations = Toleration("spot", "Exists"), Toleration("age", "Gt", "9")
     assert read_resource_flavor(obj) == (ResourceFlavor("spot", {"type": "spot"}, taints, tolerations, "racks"), ())
     flavor, problems = read_resource_flavor(with_field(obj, "spec.nodeTaints", [{"key": 3}]))
     assert flavor.node_labels == {"type": "spot"}
     assert len(problems) == 1
 
 
-def test_workload_priority_class() -> None:
-    assert read_workload_priority_class({"metadata": {"name": "high"}, "value": 7}) == (
-        WorkloadPriorityClass("high", 7),
-        (),
-    )
+@pytest.mark.parametrize(
+    ("fields", "value", "problems"),
+    [
+        ({"value": 7}, 7, ()),
+        ({"value": 0}, 0, ()),
+        ({}, 0, ()),
+        ({"value": "7"}, 0, ("value: not a whole number: '7'",)),
+    ],
+)
+def test_workload_priority_class(fields: Json, value: int, problems: tuple[str, ...]) -> None:
+    """Without a value it has 0."""
+    obj = {"metadata": {"name": "high"}, **fields}
+    assert read_workload_priority_class(obj) == (WorkloadPriorityClass("high", value), problems)
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "is_active"),
+    [
+        ("Active", "True", True), ("Active", "False", False), ("Active", "Unknown", False), ("Active", "", False),
+        ("Ready", "True", False), ("Accepted", "True", False), ("Ready", "Unknown", False),
+    ],
+)  # fmt: skip
+def test_an_admission_check_is_active_by_its_condition(kind: str, status: str, is_active: bool) -> None:
+    obj: Json = {
+        "metadata": {"name": "check"},
+        "spec": {"controllerName": "example.com/c", "parameters": {}, "retryDelayMinutes": 1},
+        "status": {"conditions": [{"type": kind, "status": status}]},
+    }
+    assert read_admission_check(obj) == (AdmissionCheck("check", "example.com/c", is_active), ())
+    obj["status"] = {"conditions": [{"type": "Other", "status": "False"}, {"type": kind, "status": status}]}
+    assert read_admission_check(obj)[0].is_active is is_active
+
+
+@pytest.mark.parametrize(
+    ("mode", "usage_based"), [("UsageBasedAdmissionFairSharing", True), ("NoAdmissionFairSharing", False), ("", False)]
+)
+def test_only_one_mode_admits_by_usage(mode: str, usage_based: bool) -> None:
+    queue, _ = read_cluster_queue(with_field(QUEUE, "spec.admissionScope.admissionMode", mode))
+    assert queue.usage_based_admission is usage_based
+
+
+@pytest.mark.parametrize(
+    ("nominal", "quotas", "problems"),
+    [
+        ({"nominalQuota": 0}, (("cpu", ResourceQuota(0)),), ()),
+        ({}, None, ("spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: there is none: None",)),
+        (
+            {"nominalQuota": "many"},
+            None,
+            ("spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: not a quantity: 'many'",),
+        ),
+    ],
+)
+def test_a_quota_may_be_0_but_neither_absent_nor_invalid(
+    nominal: Json, quotas: tuple[tuple[str, ResourceQuota], ...] | None, problems: tuple[str, ...]
+) -> None:
+    """A group without a valid resource is left out, and each resource without a quota is reported."""
+    group = {"coveredResources": ["cpu"], "flavors": [{"name": "old", "resources": [{"name": "cpu", **nominal}]}]}
+    queue, reported = read_cluster_queue({"metadata": {"name": "q"}, "spec": {"resourceGroups": [group]}})
+    groups = [] if quotas is None else [ResourceGroup((FlavorQuotas("old", quotas),), frozenset({"cpu"}))]
+    assert queue.resource_groups == tuple(groups)
+    missing = ("spec.resourceGroups[0].coveredResources: not every flavor has a quota of cpu",)
+    assert reported == (problems + missing if problems else ())
 
 
 PATHS = [

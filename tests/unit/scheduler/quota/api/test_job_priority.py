@@ -1,0 +1,89 @@
+"""The priority of a job: its WorkloadPriorityClass, or else the PriorityClass of its pods."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from zonewise_common.k8s.fields import FieldReader
+from zonewise_scheduler.quota.api.job_priority import (
+    PRIORITY_CLASS_LABEL,
+    JobPriority,
+    PriorityClasses,
+    read_job_priority,
+)
+from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.quota.api.pod_set_manifest import Json
+
+CLASSES = PriorityClasses({"high": 7, "both": 1}, {"low": -3, "both": 2, "usual": 5}, "usual")
+WORKLOAD_CLASS = ("kueue.x-k8s.io", "WorkloadPriorityClass")
+POD_CLASS = ("scheduling.k8s.io", "PriorityClass")
+
+
+def pod_sets(*names: str | None) -> list[PodSetManifest]:
+    """Pod sets with these PriorityClasses; None: without the field."""
+    return [PodSetManifest("main", 1, {"spec": {} if name is None else {"priorityClassName": name}}) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("label", "of_pods", "default", "priority"),
+    [
+        (None, (), "", JobPriority()),
+        (None, (None, ""), "", JobPriority("", "", "", 0)),
+        ("high", (), "", JobPriority(*WORKLOAD_CLASS, "high", 7)),
+        ("both", ("both",), "usual", JobPriority(*WORKLOAD_CLASS, "both", 1)),
+        (None, ("both",), "usual", JobPriority(*POD_CLASS, "both", 2)),
+        ("", (None, "low", "both"), "usual", JobPriority(*POD_CLASS, "low", -3)),
+        (None, (None, ""), "usual", JobPriority(*POD_CLASS, "usual", 5)),
+        (None, (), "usual", JobPriority(*POD_CLASS, "usual", 5)),
+    ],
+)
+def test_the_class_of_the_job_counts_before_those_of_its_pods(
+    label: str | None, of_pods: tuple[str | None, ...], default: str, priority: JobPriority
+) -> None:
+    """The first pod set with a class counts, and without any the default of the cluster."""
+    labels = {} if label is None else {PRIORITY_CLASS_LABEL: label}
+    metadata = FieldReader({"labels": labels}, "metadata.", [])
+    classes = CLASSES._replace(default_pod_class=default)
+    assert read_job_priority(metadata, pod_sets(*of_pods), classes) == priority
+    assert metadata.problems == []
+
+
+@pytest.mark.parametrize(
+    ("labels", "of_pods", "priority", "field"),
+    [
+        ({PRIORITY_CLASS_LABEL: "low"}, "low", (*WORKLOAD_CLASS, "low"), f"metadata.labels.{PRIORITY_CLASS_LABEL}"),
+        ({}, "high", (*POD_CLASS, "high"), "spec.template.spec.priorityClassName"),
+    ],
+)
+def test_an_unknown_class_is_reported_and_counts_as_0(
+    labels: Json, of_pods: str, priority: tuple[str, str, str], field: str
+) -> None:
+    """The classes of jobs and of pods are different ones."""
+    metadata = FieldReader({"labels": labels}, "metadata.", [])
+    assert read_job_priority(metadata, pod_sets(of_pods), CLASSES) == JobPriority(*priority, 0)
+    assert metadata.problems == [f"{field}: no such class is there: {priority[2]!r}; it counts as 0"]
+
+
+def test_a_class_that_is_no_text_is_reported_and_counts_as_none() -> None:
+    metadata = FieldReader({"labels": {PRIORITY_CLASS_LABEL: 1}}, "metadata.", [])
+    pods = [PodSetManifest("main", 1, {"spec": {"priorityClassName": 1}})]
+    assert read_job_priority(metadata, pods, CLASSES._replace(default_pod_class="")) == JobPriority()
+    assert [problem.partition(": ")[0] for problem in metadata.problems] == [
+        f"metadata.labels.{PRIORITY_CLASS_LABEL}",
+        "template.spec.priorityClassName",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("priority", "reference"),
+    [
+        (JobPriority(), None),
+        (JobPriority("g", "k", "n", 1), {"group": "g", "kind": "k", "name": "n"}),
+    ],
+)
+def test_a_workload_refers_to_the_class(priority: JobPriority, reference: Json | None) -> None:
+    assert priority.reference == reference
