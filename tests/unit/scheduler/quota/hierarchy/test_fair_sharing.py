@@ -7,6 +7,7 @@ from math import inf
 import pytest
 
 from support.quota_strategies import CPU, cpu_queue, running_workload
+from zonewise_scheduler.quota.api.amount import UNLIMITED
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
 from zonewise_scheduler.quota.hierarchy.fair_sharing import DRS, NEGATIVE_DRS, dominant_resource_share
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
@@ -70,7 +71,8 @@ def test_the_resource_of_the_largest_ratio_dominates() -> None:
 
 
 def test_all_that_is_in_use_within_quota_is_not_borrowed() -> None:
-    assert dominant_resource_share(snapshot(1.0, 0).cluster_queues["q"]).borrowed_frs == ()
+    for borrowed in (-1, 0):
+        assert dominant_resource_share(snapshot(1.0, borrowed).cluster_queues["q"]).borrowed_frs == ()
     assert dominant_resource_share(snapshot(1.0, 1).cluster_queues["q"]).borrowed_frs == (CPU,)
 
 
@@ -78,6 +80,7 @@ def test_a_share_borrows_on_usage_that_has_what_is_borrowed() -> None:
     share = DRS(1.0, borrowed_frs=(CPU,))
     assert share.is_borrowing_on({CPU: 1})
     assert not share.is_borrowing_on({CPU: 0})
+    assert not share.is_borrowing_on({CPU: -1})
     assert not share.is_borrowing_on({})
     assert not DRS(1.0).is_borrowing_on({CPU: 1})
 
@@ -86,3 +89,49 @@ def test_a_share_borrows_on_usage_that_has_what_is_borrowed() -> None:
 def test_without_weight_the_ratio_decides_among_infinite_shares(ratio: float) -> None:
     assert DRS(ratio, 0.0).comparison_key == (inf, ratio)
     assert DRS(0.0, 0.0).comparison_key == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("share", "precise", "rounded", "text"),
+    [
+        (DRS(), 0.0, 0, "0"),
+        (DRS(500.0), 500.0, 500, "500"),
+        (DRS(1.0, 4.0), 0.25, 1, "0.25"),
+        (DRS(5.0, 2.0), 2.5, 3, "2.5"),
+        (DRS(1e-7), 1e-7, 1, "0.0000001"),
+        (DRS(1e30), 1e30, UNLIMITED, f"1{'0' * 30}"),
+        (DRS(1.0, 0.0), inf, UNLIMITED, "+Inf"),
+        (DRS(0.0, 0.0), 0.0, 0, "0"),
+    ],
+)
+def test_shares_in_statuses_and_messages(share: DRS, precise: float, rounded: int, text: str) -> None:
+    """A status has a whole number, rounded up. A message has all digits without an exponent."""
+    assert share.precise_weighted_share == precise
+    assert (share.rounded_weighted_share, share.precise_weighted_share_serialized) == (rounded, text)
+
+
+@pytest.mark.parametrize(
+    ("lent", "borrowed", "ratio", "dominant"),
+    [
+        ((1, 9), (1, 0), 1000.0, "cpu"),
+        ((2, 10_000), (1, 5_005), 500.5, "gpu"),
+        ((2, 10_000), (1, 5_000), 500.0, "cpu"),
+        ((2, 10_000), (1, 4_995), 500.0, "cpu"),
+    ],
+)
+def test_the_ratio_is_exact(lent: tuple[int, int], borrowed: tuple[int, int], ratio: float, dominant: str) -> None:
+    """Of CPUs and GPUs; of equal ratios the first name counts."""
+    resources = ("cpu", "gpu")
+
+    def quotas(amounts: tuple[int, int]) -> tuple[FlavorQuotas, ...]:
+        named = tuple((name, ResourceQuota(amount)) for name, amount in zip(resources, amounts, strict=True))
+        return (FlavorQuotas("any", named),)
+
+    queues = [
+        cpu_queue("q", 0)._replace(resource_groups=(resource_group(*quotas((0, 0))),)),
+        cpu_queue("lender", 0)._replace(resource_groups=(resource_group(*quotas(lent)),)),
+    ]
+    node = Snapshot(queues).cluster_queues["q"]
+    requests = {FlavorResource("any", name): amount for name, amount in zip(resources, borrowed, strict=True)}
+    share = dominant_resource_share(node, requests)
+    assert (share.unweighted_ratio, share.dominant_resource) == (ratio, dominant)

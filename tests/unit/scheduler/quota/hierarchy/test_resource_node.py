@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,12 +18,12 @@ from support.quota_strategies import (
 )
 from zonewise_scheduler.quota.api.amount import UNLIMITED
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue, Cohort
-from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
+from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
 from zonewise_scheduler.quota.hierarchy.resource_node import CohortSnapshot, find_height_of_lowest_subtree_that_fits
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot, fits
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.quota.api.resource_quota import FlavorResource, ResourceGroup
+    from zonewise_scheduler.quota.api.resource_quota import ResourceGroup
     from zonewise_scheduler.quota.hierarchy.resource_node import ResourceNode
 
 
@@ -159,6 +160,7 @@ def test_lowered_quota_makes_available_negative() -> None:
     snapshot.add_workload(running_workload("w", "q", CPU, 5))
     assert snapshot.cluster_queues["q"].available(CPU) == -3
     assert fits(snapshot.cluster_queues["q"], {CPU: 0})
+    assert not fits(snapshot.cluster_queues["q"], {CPU: 1})
 
 
 def test_unlimited_quota_stays_unlimited() -> None:
@@ -185,3 +187,43 @@ def test_limits_of_a_cohort_hold_for_its_subtree() -> None:
     snapshot.add_workload(running_workload("w", "b", CPU, 3))
     assert snapshot.cluster_queues["a"].available(CPU) == 2
     assert snapshot.cluster_queues["c"].available(CPU) == 8 + 2
+
+
+@pytest.mark.parametrize(("lending", "local"), [(None, 0), (0, 5), (2, 3), (4, 1), (5, 0), (7, 0)])
+def test_the_local_quota_is_what_is_not_lent(lending: int | None, local: int) -> None:
+    queue = Snapshot([ClusterQueue("q", cpu_groups(5, lending=lending), "c")]).cluster_queues["q"]
+    assert (queue.local_quota(CPU), queue.local_available(CPU)) == (local, local)
+
+
+def test_a_flavor_resource_without_quota_and_usage_counts_as_0() -> None:
+    """Any usage of it is borrowed, and to remove nothing leaves nothing."""
+    gpu = FlavorResource("any", "gpu")
+    snapshot = Snapshot([ClusterQueue("alone", cpu_groups(2)), ClusterQueue("q", cpu_groups(2), "c")])
+    for node in (*snapshot.cluster_queues.values(), *snapshot.cohorts.values()):
+        assert (node.available(gpu), node.potential_available(gpu), node.local_quota(gpu)) == (0, 0, 0)
+        assert (node.borrowing_with(gpu), node.borrowing_with(gpu, 1)) == (False, True)
+        node.remove_amount(gpu, 0)
+        assert node.usage[gpu] == 0
+
+
+def test_heights_count_the_levels_below() -> None:
+    """A chain of four cohorts, the lowest of which has a queue; one that is empty is beside it."""
+    cohorts = [Cohort("c0"), *(Cohort(f"c{i}", f"c{i - 1}") for i in (1, 2, 3)), Cohort("empty", "c2")]
+    snapshot = Snapshot([ClusterQueue("q", cpu_groups(2), "c3")], cohorts)
+    assert {name: node.height for name, node in snapshot.cohorts.items()} == {
+        "c0": 4, "c1": 3, "c2": 2, "c3": 1, "empty": 0,
+    }  # fmt: skip
+
+
+def test_workloads_are_counted_by_priority() -> None:
+    """With the sum of their usage; a priority without workloads is forgotten."""
+    queue = Snapshot([ClusterQueue("q", cpu_groups(9))]).cluster_queues["q"]
+    workloads = [running_workload(f"w{i}", "q", CPU, 3, priority) for i, priority in enumerate((1, 1, 2))]
+    for workload in workloads:
+        queue.count_workload(workload)
+    counted = {priority: (entry.count, entry.usage) for priority, entry in queue.priority_usage.items()}
+    assert counted == {1: (2, {CPU: 6}), 2: (1, {CPU: 3})}
+    for workload in workloads[1:]:
+        queue.uncount_workload(workload)
+    counted = {priority: (entry.count, entry.usage) for priority, entry in queue.priority_usage.items()}
+    assert counted == {1: (1, {CPU: 3})}

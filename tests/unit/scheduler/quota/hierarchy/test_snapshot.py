@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from support.quota_strategies import CPU, cpu_queue, nonzero_usage, running_workload
-from zonewise_scheduler.quota.api.queue_types import Cohort, ResourceFlavor
+from support.quota_strategies import CPU, cpu_queue, nonzero_usage, pending_workload, running_workload
+from zonewise_scheduler.quota.api.queue_types import AdmissionCheckStrategyRule, Cohort, ResourceFlavor
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.tas.tas_snapshot import TASSnapshot
 
@@ -80,3 +82,27 @@ def test_only_flavors_that_are_missing_are_named() -> None:
     assert not Snapshot([cpu_queue("q", 3)], resource_flavors=flavors).inactive
     missing = Snapshot([cpu_queue("q", 3)], resource_flavors=[ResourceFlavor("unused")]).inactive["q"]
     assert missing == "references missing ResourceFlavors: any"
+
+
+def test_only_workloads_of_known_queues_run() -> None:
+    workloads = [running_workload("w", "q", CPU, 2), running_workload("gone", "gone", CPU, 1), pending_workload("p", 1)]
+    snapshot = Snapshot([cpu_queue("q", 3)], workloads=workloads)
+    assert snapshot.workloads_by_queue == {"q": {"ns/w": workloads[0]}}
+    assert snapshot.cluster_queues["q"].available(CPU) == 1
+
+
+@pytest.mark.parametrize(
+    ("statuses", "reason"),
+    [
+        ((), ""),
+        (("Active", "Active"), ""),
+        (("Active", "Inactive", "Inactive"), "references inactive AdmissionChecks: check-1, check-2"),
+        (("NotFound", "Active", "NotFound"), "references missing AdmissionChecks: check-0, check-2"),
+        (("Inactive", "".join(["Not", "Found"])), "references missing AdmissionChecks: check-1"),
+    ],
+)
+def test_a_queue_with_a_check_that_is_not_active_is_inactive(statuses: tuple[Any, ...], reason: str) -> None:
+    """Missing checks are named before inactive ones."""
+    checks = tuple(AdmissionCheckStrategyRule(f"check-{i}", status=status) for i, status in enumerate(statuses))
+    snapshot = Snapshot([cpu_queue("q", 3)._replace(admission_checks=checks)])
+    assert snapshot.inactive == ({"q": reason} if reason else {})

@@ -172,6 +172,7 @@ class FewCpus:
     [
         (2, "", "Any", "c", ""),
         (3, "", "Any", "c", "Reserved"),
+        (6, "", "Any", "c", "Reserved"),
         (7, "", "Never", "c", "NoQuota"),
         (4, "racks", "Never", "c", ""),
         (5, "racks", "Never", "c", "Reserved"),
@@ -239,3 +240,38 @@ def test_the_most_that_a_workload_can_have(
     for priority, bound in enumerate(bounds):
         for amount, reason in ((bound, ""), (bound + 1, "NoQuota")):
             assert headroom.inadmissible_reason("q", priority, 5.0, (((CPU, amount),),)) == reason
+
+
+@pytest.mark.parametrize(
+    ("near", "far", "bound"), [(3, 3, 5), (8, 3, 5), (3, 8, 5), (0, 11, 8), (8, 0, 5), (0, 0, 11), (1, 0, 10)]
+)
+def test_an_idle_queue_that_reclaims_can_have_what_its_subtree_does_not_use(near: int, far: int, bound: int) -> None:
+    """Its own 5 CPUs, or those that its cohort of 8 does not use, or those that the tree of 11 does not use."""
+    queues = [
+        cpu_queue("q", 5, ClusterQueuePreemption(reclaim_within_cohort="Any"), "left"),
+        cpu_queue("near", 3, cohort="left"),
+        cpu_queue("far", 3, cohort="root"),
+    ]
+    snapshot = Snapshot(queues, [Cohort("root"), Cohort("left", "root")])
+    for name, amount in (("near", near), ("far", far)):
+        if amount:
+            snapshot.add_workload(running_workload(name, name, CPU, amount))
+    headroom = HeadroomBound(snapshot, QuotaSettings())
+    for amount, reason in ((bound, ""), (bound + 1, "NoQuota")):
+        assert headroom.inadmissible_reason("q", 0, 5.0, (((CPU, amount),),)) == reason
+
+
+def test_a_queue_beyond_its_quota_admits_requests_of_0() -> None:
+    snapshot = Snapshot([cpu_queue("q", 2)])
+    snapshot.add_workload(running_workload("w", "q", CPU, 5))
+    headroom = HeadroomBound(snapshot, QuotaSettings())
+    assert [headroom.inadmissible_reason("q", 0, 5.0, (((CPU, amount),),)) for amount in (0, 1)] == ["", "NoQuota"]
+
+
+def test_only_usage_of_the_resource_is_preemptible() -> None:
+    """Priorities are compared by their value, also large ones."""
+    preemption = ClusterQueuePreemption("LowerOrNewerEqualPriority")
+    snapshot = Snapshot([cpu_queue("q", 9, preemption)])
+    snapshot.add_workload(running_workload("cpu", "q", CPU, 2, 1000))
+    snapshot.add_workload(running_workload("gpu", "q", CPU._replace(resource="gpu"), 4, -1000))
+    assert preemptible_usage(snapshot.cluster_queues["q"], int("1000"), CPU) == 2

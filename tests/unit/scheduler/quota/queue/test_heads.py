@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from support.quota_strategies import pending_workload
+from zonewise_common.k8s.labels import Requirement
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.quota.queue.heads import matches_namespace, pop_heads
@@ -32,3 +35,15 @@ def test_each_active_queue_has_one_head() -> None:
         ("no-namespace", "w2", "namespace"),
     ]
     assert matches_namespace(QUEUE, None)
+
+
+@pytest.mark.parametrize(
+    ("labels", "matches"),
+    [(None, True), ({}, False), ({"team": "a"}, True), ({"team": "b"}, False), ({"team": "a", "tier": "x"}, True)],
+)
+def test_a_selector_holds_for_the_labels_of_the_namespace(labels: dict[str, str] | None, matches: bool) -> None:
+    """Without labels every namespace matches."""
+    selecting = QUEUE._replace(namespace_selector=(Requirement("team", "In", ("a",)),))
+    assert matches_namespace(selecting, labels) is matches
+    assert matches_namespace(QUEUE, labels)
+    assert not matches_namespace(QUEUE._replace(namespace_selector=None), labels)
