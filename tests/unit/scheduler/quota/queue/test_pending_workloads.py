@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 from unittest.mock import patch
 
 import pytest
@@ -15,14 +15,13 @@ from support.quota_strategies import CPU, cpu_queue, pending_workload, running_w
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue
 from zonewise_scheduler.quota.api.workload_types import Eviction, PodSet, Workload
-from zonewise_scheduler.quota.cycle.entry import Decision, Head
+from zonewise_scheduler.quota.cycle.entry import Decision, Head, RequeueReason
 from zonewise_scheduler.quota.flavorassigner.assignment import NO_LAST_ASSIGNMENT, AssignmentClusterQueueState
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound
 from zonewise_scheduler.quota.queue.pending_workloads import PendingWorkloads
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.quota.cycle.entry import RequeueReason
     from zonewise_scheduler.quota.flavorassigner.flavorassigner import FlavorAlternatives
     from zonewise_scheduler.quota.queue.headroom_bound import BoundReason
 
@@ -255,7 +254,9 @@ def test_a_queue_and_its_copies_change_independently(
         assert pop_all(each) == pop_all(expected)
 
 
-@pytest.mark.parametrize(("cycle", "changed", "goes_on"), [(2, True, True), (3, False, True), (3, True, False)])
+@pytest.mark.parametrize(
+    ("cycle", "changed", "goes_on"), [(1, True, True), (2, True, True), (3, False, True), (3, True, False)]
+)
 def test_an_older_scan_starts_again_once_the_cluster_has_changed(cycle: int, changed: bool, goes_on: bool) -> None:
     pending = make_pending(BEST_EFFORT_FIFO, WORKLOADS[0])
     head = pending.pop({}, 1)
@@ -383,8 +384,11 @@ def test_a_workload_without_alternatives_is_not_skipped() -> None:
     pending = make_pending(cpu_queue("q", 1), Workload("ns", "two", pods))
     requeue(pending, pop_head(pending), "NoFit")
     pending.queue_inadmissible_workloads()
-    for _ in range(2):
-        assert pending.inadmissible_reason("ns/two", bound(1)) == ""
+    headroom = bound(1)
+    with patch.object(headroom, "alternatives", return_value=None) as alternatives:
+        for _ in range(2):
+            assert pending.inadmissible_reason("ns/two", headroom) == ""
+    assert alternatives.call_count == 1
 
 
 def test_a_new_shape_starts_its_scan_of_flavors_again() -> None:
@@ -395,3 +399,72 @@ def test_a_new_shape_starts_its_scan_of_flavors_again() -> None:
         requeue(pending, pop_head(pending), "NoCandidates", state)
         pending.push_or_update(pending_workload("w", amount))
         assert pop_head(pending).last_assignment == expected
+
+
+@pytest.mark.parametrize("reason", get_args(RequeueReason))
+def test_the_reason_decides_the_state_of_a_head(reason: RequeueReason) -> None:
+    """In each strategy; only a preemptor of BestEffortFIFO comes before a later workload of higher priority."""
+    retried = {"FailedAfterNomination", "PendingPreemption"}
+    for spec, active in ((STRICT_FIFO, reason != "NamespaceMismatch"), (BEST_EFFORT_FIFO, reason in retried)):
+        pending = make_pending(spec, pending_workload("w", 1))
+        requeue(pending, pop_head(pending), reason)
+        assert (pending.active, pending.inadmissible) == ((["ns/w"], []) if active else ([], ["ns/w"]))
+        pending.queue_inadmissible_workloads()
+        pending.push_or_update(pending_workload("urgent", 2, priority=9))
+        is_sticky = spec is BEST_EFFORT_FIFO and reason == "PendingPreemption"
+        assert pop_all(pending) == (["w", "urgent"] if is_sticky else ["urgent", "w"])
+
+
+def test_a_preemptor_that_comes_again_is_not_sticky() -> None:
+    pending = make_pending(BEST_EFFORT_FIFO, pending_workload("w", 1))
+    requeue(pending, pop_head(pending), "PendingPreemption")
+    pending.delete("/".join(("ns", "w")))
+    for workload in (pending_workload("w", 1), pending_workload("urgent", 2, priority=9)):
+        pending.push_or_update(workload)
+    assert pop_all(pending) == ["urgent", "w"]
+
+
+def test_a_local_queue_of_unknown_usage_is_as_one_without_usage() -> None:
+    """Priority decides between them."""
+    spec = BEST_EFFORT_FIFO._replace(usage_based_admission=True)
+    for known, unknown, first in ((1, 0, "known"), (0, 1, "unknown")):
+        workloads = [
+            replace(pending_workload(name, 1, priority), queue_name=name)
+            for name, priority in (("known", known), ("unknown", unknown))
+        ]
+        pending = make_pending(spec, *workloads)
+        usage = {"ns/known": 0.0}
+        assert (pending.sorted_keys(usage)[0], pending.head_key(usage)) == (f"ns/{first}", f"ns/{first}")
+
+
+def test_a_workload_that_comes_again_keeps_its_place() -> None:
+    """Workloads of one shape: the order is that of their time, and none is lost."""
+    workloads = [pending_workload(f"w{i}", 1, created=float(i)) for i in range(3)]
+    pending = make_pending(BEST_EFFORT_FIFO, *workloads)
+    pending.delete("ns/w1")
+    pending.push_or_update(replace(workloads[1]))
+    assert pop_all(pending) == ["w0", "w1", "w2"]
+
+
+def test_workloads_that_become_active_again_are_in_order() -> None:
+    """Of several shapes, and of several workloads with one walltime."""
+    workloads = [pending_workload(f"w{i}", 1 + i // 2, i // 2, float(i)) for i in range(8)]
+    for reason in ("NoFit", "Reserved"):
+        pending = make_pending(BEST_EFFORT_FIFO, *workloads)
+        while (head := pending.pop({})) is not None:
+            requeue(pending, head, reason)
+        assert not pending.active
+        pending.queue_inadmissible_workloads()
+        assert pop_all(pending) == ["w6", "w7", "w4", "w5", "w2", "w3", "w0", "w1"]
+
+
+def test_a_shape_whose_inadmissible_workloads_have_gone_is_not_rejected() -> None:
+    headroom = bound(1)
+    pending = make_pending(cpu_queue("q", 2), *WALLTIMES[:2])
+    requeue(pending, pop_head(pending), "NoFit")
+    pending.queue_inadmissible_workloads()
+    assert pending.inadmissible_reason("ns/w0", headroom) == "NoQuota"
+    pending.mark_inadmissible("ns/w1", "Reserved")
+    pending.delete("ns/w1")
+    assert pending.queue_inadmissible_workloads(headroom) == []
+    assert pop_all(pending) == ["w0"]
