@@ -109,6 +109,13 @@ def test_shares_count_the_entries_before() -> None:
     assert order == ["a0", "b2", "a1"]
 
 
+def test_entries_of_queues_without_a_cohort_come_in_their_order() -> None:
+    """They share no quota: neither their amounts nor their priorities are compared."""
+    snapshot = Snapshot([cpu_queue(name, 9, cohort="") for name in "abc"])
+    entries = [entry(snapshot, pending_workload(name, 1, ord(name)), name, 9 - i) for i, name in enumerate("bca")]
+    assert "".join(names(entries, FAIR)) == "bca"
+
+
 def test_an_entry_without_a_tree_of_active_queues_is_decided_too() -> None:
     """The queue is on hold: it takes no part in the tournament, and its entries come in their order."""
     snapshot = Snapshot([cpu_queue("held", 1)._replace(stop_policy="Hold"), cpu_queue("q", 1)])

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
+from math import floor
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -10,8 +13,8 @@ from hypothesis import strategies as st
 
 from support.quota_strategies import CPU, cpu_queue, pending_workload, running_workload
 from zonewise_scheduler.quota.api.configuration import QuotaSettings
-from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption
-from zonewise_scheduler.quota.api.workload_types import PodSet, Workload
+from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption, ResourceFlavor
+from zonewise_scheduler.quota.api.workload_types import PodSet, TopologyRequest, Workload
 from zonewise_scheduler.quota.cycle.entry import Head
 from zonewise_scheduler.quota.cycle.nomination import (
     assign_without_preemption,
@@ -21,26 +24,31 @@ from zonewise_scheduler.quota.cycle.nomination import (
 )
 from zonewise_scheduler.quota.flavorassigner.granular_mode import FlavorAssignmentMode
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+from zonewise_scheduler.quota.hierarchy.topology_snapshot import EmptyTopologySnapshot, TopologyPlacementFailure
+from zonewise_scheduler.quota.topology.types import (
+    PodSetTopologyRequest,
+    TopologyAssignment,
+    TopologyDomainAssignment,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zonewise_scheduler.quota.hierarchy.topology_snapshot import PlacementRequest, TopologyAssignments
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=4), st.integers(0, 40))
 def test_as_many_pods_as_fit(bounds: list[tuple[int, int]], capacity: int) -> None:
-    """Within the bounds of each pod set; one more step towards all pods would not fit."""
+    """The first counts that fit, of all from the full ones to the minimum, one step after the other."""
     pod_sets = [PodSet(f"{i}", minimum + more, min_pods=minimum) for i, (minimum, more) in enumerate(bounds)]
+    steps = sum(more for _, more in bounds)
+    by_step = [
+        tuple(minimum + more - floor(Fraction(more * step, steps)) for minimum, more in bounds)
+        for step in (range(steps + 1) if steps else ())
+    ]
     counts = search_pod_counts(pod_sets, lambda counts: counts if sum(counts) <= capacity else None)
-    min_total, max_total = sum(minimum for minimum, _ in bounds), sum(pod_set.pods for pod_set in pod_sets)
-    if max_total == min_total:
-        assert counts is None
-    elif counts is None:
-        assert min_total > capacity
-    else:
-        assert all(
-            pod_set.min_pods <= count <= pod_set.pods
-            for pod_set, count in zip(pod_sets, counts, strict=True)
-            if pod_set.min_pods is not None
-        )
-        assert sum(counts) <= capacity
-        assert sum(counts) == max_total or sum(counts) + len(bounds) > capacity
+    assert counts == next((counts for counts in by_step if sum(counts) <= capacity), None)
+    assert all(isinstance(count, int) for count in counts or ())
 
 
 def test_pod_counts_are_whole_numbers_at_the_same_fraction_of_the_way() -> None:
@@ -96,6 +104,74 @@ def test_all_pods_by_preemption_come_before_fewer_pods(
     assignment, victims = nominate(flavor_assigner(snapshot, head, QuotaSettings(partial_admission=partial)))
     assert (assignment.representative_mode, assignment.pod_sets[0].pods) == (mode, pods)
     assert {victim.workload.name for victim in victims} == targets
+
+
+@pytest.mark.parametrize(("amount", "victims"), [(2, {"low"}), (3, {"low", "high"}), (4, {"low", "high"})])
+def test_the_victims_free_all_that_is_requested(amount: int, victims: set[str]) -> None:
+    snapshot = Snapshot([cpu_queue("q", 4, ClusterQueuePreemption("LowerPriority"))])
+    snapshot.add_workload(running_workload("low", "q", CPU, 2, 0))
+    snapshot.add_workload(running_workload("high", "q", CPU, 2, 1))
+    head = Head(pending_workload("new", amount, priority=2), "q")
+    _, targets = nominate(flavor_assigner(snapshot, head, QuotaSettings()))
+    assert {target.workload.name for target in targets} == victims
+
+
+class OneHost(EmptyTopologySnapshot):
+    """A topology of the flavor "any" with one host, for the pods of one workload."""
+
+    def __init__(self) -> None:
+        self.occupied = 0
+
+    def has_topology(self, flavor: str) -> bool:
+        return True
+
+    def has_level(self, flavor: str, request: TopologyRequest) -> bool:
+        return True
+
+    def find_topology_assignments(
+        self, workload: Workload, requests: Mapping[str, Sequence[PlacementRequest]], *, empty: bool
+    ) -> TopologyAssignments | TopologyPlacementFailure:
+        return {"main": HOST} if empty or not self.occupied else TopologyPlacementFailure("main", "any", "it is full")
+
+    def add(self, workload: Workload, held: Workload | None = None) -> None:
+        self.occupied += has_placement(workload)
+
+    def remove(self, workload: Workload, held: Workload | None = None) -> None:
+        self.occupied -= has_placement(workload)
+
+
+HOST = TopologyAssignment(("host",), (TopologyDomainAssignment(("h",), 1),))
+
+
+def has_placement(workload: Workload) -> bool:
+    return any(pod_set.topology_assignment is not None for pod_set in workload.admitted_pod_sets.values())
+
+
+def with_placement(workload: Workload) -> Workload:
+    assert workload.admission is not None
+    pod_sets = tuple(pod_set._replace(topology_assignment=HOST) for pod_set in workload.admission.pod_sets)
+    return replace(workload, admission=workload.admission._replace(pod_sets=pod_sets))
+
+
+@pytest.mark.parametrize("has_quota", [False, True])
+@pytest.mark.parametrize(("priority", "victims"), [(1, {"runs"}), (0, set[str]())])
+def test_a_workload_that_waits_has_the_placement_that_it_waits_for(
+    priority: int, victims: set[str], *, has_quota: bool
+) -> None:
+    """That without its victims, or where it has none, that of an empty cluster. Quota that it has is enough."""
+    queue = cpu_queue("q", 1 if has_quota else 4, ClusterQueuePreemption("LowerPriority"))
+    flavors = [ResourceFlavor("any", topology_name="hosts")]
+    snapshot = Snapshot([queue], resource_flavors=flavors, tas_snapshot=OneHost())
+    snapshot.add_workload(with_placement(running_workload("runs", "q", CPU, 1)))
+    pod_sets = (PodSet(requests={"cpu": 1}, topology=TopologyRequest(PodSetTopologyRequest("host"))),)
+    admission = running_workload("new", "q", CPU, 1).admission if has_quota else None
+    new = Workload("ns", "new", pod_sets, priority=priority, admission=admission)
+    if has_quota:
+        snapshot.add_workload(new)
+    assignment, targets = nominate(flavor_assigner(snapshot, Head(new, "q"), QuotaSettings()))
+    assert assignment.representative_mode == FlavorAssignmentMode.PREEMPT
+    assert [pod_set.topology_assignment for pod_set in assignment.pod_sets] == [HOST]
+    assert {target.workload.name for target in targets} == victims
 
 
 def test_a_workload_that_is_too_large_keeps_the_reason_for_all_its_pods() -> None:
