@@ -10,7 +10,13 @@ import pytest
 from support.quota_strategies import CPU, cpu_queue, pending_workload, running_workload
 from zonewise_scheduler.quota.api.configuration import QuotaSettings
 from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption, Cohort
-from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
+from zonewise_scheduler.quota.api.resource_quota import (
+    FlavorQuotas,
+    FlavorResource,
+    ResourceGroup,
+    ResourceQuota,
+    resource_group,
+)
 from zonewise_scheduler.quota.api.workload_types import Eviction
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.quota.preemption.classical_preemption import (
@@ -22,6 +28,15 @@ from zonewise_scheduler.quota.preemption.preemption_context import PreemptionCon
 
 if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.workload_types import Workload
+
+
+GPU = FlavorResource("any", "gpu")
+
+
+def cpu_group(cpus: int, gpus: int | None = None) -> tuple[ResourceGroup, ...]:
+    """One flavor with CPUs, and with GPUs where they are given."""
+    amounts = {"cpu": cpus} if gpus is None else {"cpu": cpus, "gpu": gpus}
+    return (resource_group(FlavorQuotas("any", tuple((name, ResourceQuota(each)) for name, each in amounts.items()))),)
 
 
 def target_names(snapshot: Snapshot, queue: str, preemptor: Workload, amount: int) -> set[str]:
@@ -75,6 +90,14 @@ VARIANTS = {
 }
 
 
+LETTERS = {
+    PreemptionVariant.WITHIN_CQ: "Q",
+    PreemptionVariant.HIERARCHICAL_RECLAIM: "H",
+    PreemptionVariant.RECLAIM_WITHOUT_BORROWING: "O",
+    PreemptionVariant.RECLAIM_WHILE_BORROWING: "B",
+}
+
+
 def test_each_variant_has_its_reason() -> None:
     assert {variant: variant.preemption_reason for variant in PreemptionVariant} == VARIANTS
 
@@ -82,29 +105,32 @@ def test_each_variant_has_its_reason() -> None:
 @pytest.mark.parametrize(
     ("borrow", "threshold", "amount", "variants"),
     [
-        ("Never", None, 5, "OOO"),
-        ("LowerPriority", None, 5, "BBO"),
-        ("LowerPriority", 0, 5, "BOO"),
-        ("LowerPriority", 1, 5, "BBO"),
-        ("LowerPriority", 9, 5, "BBO"),
-        ("LowerPriority", None, 2, "HHH"),
-        ("Never", None, 2, "HHH"),
+        ("Never", None, 5, "OOOO"),
+        ("LowerPriority", None, 5, "BBOO"),
+        ("LowerPriority", 0, 5, "BOOO"),
+        ("LowerPriority", 1, 5, "BBOO"),
+        ("LowerPriority", 9, 5, "BBOO"),
+        ("LowerPriority", None, 2, "HHHH"),
+        ("Never", None, 2, "HHHH"),
     ],
 )
 def test_the_variants_of_candidates_of_another_queue(
     borrow: Literal["Never", "LowerPriority"], threshold: int | None, amount: int, variants: str
 ) -> None:
-    """B: while borrowing, those of lower priority up to the threshold; O: otherwise; H: within nominal quota."""
+    """B: while borrowing, those of lower priority up to the threshold; O: otherwise; H: within nominal quota.
+
+    They are tried from the lowest priority on.
+    """
     preemption = ClusterQueuePreemption("LowerPriority", "Any", borrow, threshold)
     snapshot = Snapshot([cpu_queue("q", 2, preemption), cpu_queue("other", 0), cpu_queue("lender", 9)])
-    for priority in range(3):
+    for priority in (2, 0, 3, 1):
         snapshot.add_workload(running_workload(f"w{priority}", "other", CPU, 3, priority))
     node = snapshot.cluster_queues["q"]
     new = pending_workload("new", amount, priority=2)
     context = PreemptionContext(snapshot, new, node, {CPU: amount}, frozenset([CPU]), QuotaSettings())
     found = collect_candidates(context)
-    letters = {"B": "RECLAIM_WHILE_BORROWING", "O": "RECLAIM_WITHOUT_BORROWING", "H": "HIERARCHICAL_RECLAIM"}
-    assert [candidate.variant.name for candidate in found.candidates] == [letters[letter] for letter in variants]
+    assert [LETTERS[candidate.variant] for candidate in found.candidates] == list(variants)
+    assert [candidate.workload.priority for candidate in found.candidates] == [0, 1, 2, 3]
     assert (found.from_other_queues, found.for_hierarchical_reclaim) == (True, "H" in variants)
 
 
@@ -136,8 +162,7 @@ def test_a_queue_that_may_not_preempt_while_it_borrows(used: int, victims: set[s
 def test_a_candidate_within_the_nominal_quota_of_its_cohort_is_none(in_left: int, victims: set[str]) -> None:
     """Its queue borrows, but from its cohort, which has the quota; it must borrow from the common cohort."""
     preemption = ClusterQueuePreemption(reclaim_within_cohort="Any")
-    lent = (resource_group(FlavorQuotas("any", (("cpu", ResourceQuota(2)),))),)
-    cohorts = [Cohort("root"), Cohort("left", "root", lent)]
+    cohorts = [Cohort("root"), Cohort("left", "root", cpu_group(2))]
     queues = [
         cpu_queue("q", 4, preemption, "root"),
         cpu_queue("low", 0, cohort="left"),
@@ -147,6 +172,130 @@ def test_a_candidate_within_the_nominal_quota_of_its_cohort_is_none(in_left: int
     snapshot.add_workload(running_workload("low", "low", CPU, in_left))
     snapshot.add_workload(running_workload("above", "above", CPU, 6 - in_left))
     assert target_names(snapshot, "q", pending_workload("new", 4), 4) == victims
+
+
+@pytest.mark.parametrize(
+    ("of_cohort", "of_queue", "victims"), [(2, 0, {"low", "above"}), (0, 2, {"low", "above"}), (0, 0, {"low", "high"})]
+)
+def test_a_candidate_counts_while_its_queue_and_its_cohort_borrow(
+    of_cohort: int, of_queue: int, victims: set[str]
+) -> None:
+    """Once the workloads before it are gone, what the queue or the cohort has can be enough for it."""
+    preemption = ClusterQueuePreemption(reclaim_within_cohort="Any")
+    cohorts = [
+        Cohort("root", "", cpu_group(2 - of_cohort - of_queue)),
+        Cohort("left", "root", cpu_group(of_cohort)),
+    ]
+    queues = [
+        cpu_queue("q", 4, preemption, "root"),
+        cpu_queue("low", of_queue, cohort="left"),
+        cpu_queue("above", 0, cohort="root"),
+    ]
+    snapshot = Snapshot(queues, cohorts)
+    for priority, (name, queue) in enumerate((("low", "low"), ("high", "low"), ("above", "above"))):
+        snapshot.add_workload(running_workload(name, queue, CPU, 2, priority))
+    assert target_names(snapshot, "q", pending_workload("new", 4), 4) == victims
+
+
+@pytest.mark.parametrize(
+    ("nominal", "own", "borrowed", "spare", "amount", "victims"),
+    [
+        (3, 2, 1, 2, 3, "ab"),  # below nominal: within nominal quota first
+        (3, 2, 1, 0, 3, "abx"),  # and by the borrower's quota
+        (2, 1, 1, 2, 3, "a"),  # the nominal quota is too small: it borrows
+        (2, 2, 1, 2, 2, "a"),  # at nominal, it borrows at once
+        (1, 2, 1, 2, 1, "a"),  # beyond nominal too
+        (3, 2, 0, 1, 3, "a"),  # without borrowers too
+    ],
+)
+def test_a_queue_that_may_not_preempt_while_it_borrows_borrows_what_is_spare(
+    nominal: int, own: int, borrowed: int, spare: int, amount: int, victims: str
+) -> None:
+    """It runs `own` workloads of one CPU, a, b and c; x has the CPUs that another queue borrows."""
+    preemption = ClusterQueuePreemption("LowerPriority", "Any")
+    snapshot = Snapshot([cpu_queue("q", nominal, preemption), cpu_queue("borrower", 0), cpu_queue("spare", spare)])
+    for priority, name in enumerate("abc"[:own]):
+        snapshot.add_workload(running_workload(name, "q", CPU, 1, priority))
+    if borrowed:
+        snapshot.add_workload(running_workload("x", "borrower", CPU, borrowed))
+    assert target_names(snapshot, "q", pending_workload("new", amount, priority=5), amount) == set(victims)
+
+
+@pytest.mark.parametrize(
+    ("gpu_quota", "gpus", "victims"),
+    [
+        (1, 1, {"a", "b", "gpu"}),
+        (2, 1, {"a", "b", "gpu"}),
+        (0, 0, {"a"}),
+        (None, 0, {"a"}),
+    ],
+)
+def test_a_queue_is_below_nominal_in_each_resource_that_a_preemption_must_free(
+    gpu_quota: int | None, gpus: int, victims: set[str]
+) -> None:
+    """Of CPUs it has three, and uses two; it uses no GPU. Another queue borrows all GPUs that it has."""
+    preemption = ClusterQueuePreemption("LowerPriority", "Any")
+    snapshot = Snapshot(
+        [
+            cpu_queue("q", 3, preemption)._replace(resource_groups=cpu_group(3, gpu_quota)),
+            cpu_queue("borrower", 0)._replace(resource_groups=cpu_group(0, 0)),
+            cpu_queue("spare", 2),
+        ]
+    )
+    for name, queue, key, amount in (("a", "q", CPU, 1), ("b", "q", CPU, 1), ("x", "borrower", CPU, 1)):
+        snapshot.add_workload(running_workload(name, queue, key, amount))
+    if gpu_quota:
+        snapshot.add_workload(running_workload("gpu", "borrower", GPU, gpu_quota))
+    usage = {CPU: 3, GPU: gpus} if gpus else {CPU: 3}
+    node, new = snapshot.cluster_queues["q"], pending_workload("new", 3, priority=5)
+    context = PreemptionContext(snapshot, new, node, usage, frozenset([CPU, GPU]), QuotaSettings())
+    assert {target.workload.name for target in classical_preemptions(context)} == victims
+
+
+@pytest.mark.parametrize(
+    ("nominal", "of_cohort", "near", "gpu", "amounts", "found"),
+    [
+        (2, 0, 1, 0, (2, 0), {"near": "H", "far": "H"}),  # enough in the queue itself
+        (0, 2, 0, 0, (2, 0), {"far": "H"}),  # enough in its cohort
+        (0, 2, 1, 0, (1, 0), {"near": "O", "far": "H"}),
+        (0, 2, 1, 0, (2, 0), {"near": "O", "far": "O"}),
+        (0, 2, 3, 0, (3, 0), {"near": "O", "far": "O"}),
+        (0, 2, 0, 1, (2, 2), {"gpu": "O", "far": "H"}),  # no GPU is needed of the cohort, which has one
+        (0, 2, 0, 2, (2, 2), {"gpu": "O", "far": "O"}),  # and which borrows another
+    ],
+)
+def test_the_hierarchical_advantage(
+    nominal: int, of_cohort: int, near: int, gpu: int, amounts: tuple[int, int], found: dict[str, str]
+) -> None:
+    """The preemptor has it over workloads above the lowest subtree with enough quota.
+
+    Its queue keeps its two GPUs for itself. The workload "deep" borrows from its cohort alone, and is no candidate.
+    """
+    preemption = ClusterQueuePreemption(reclaim_within_cohort="Any")
+    cohorts = [
+        Cohort("root", "", cpu_group(9, 9)),
+        Cohort("left", "root", cpu_group(of_cohort, 1)),
+        Cohort("right", "root", cpu_group(1)),
+    ]
+    gpus_kept = FlavorQuotas("any", (("cpu", ResourceQuota(nominal)), ("gpu", ResourceQuota(2, lending_limit=0))))
+    queues = [
+        cpu_queue("q", 0, preemption, "left")._replace(resource_groups=(resource_group(gpus_kept),)),
+        cpu_queue("near", 0, cohort="left")._replace(resource_groups=cpu_group(0, 0)),
+        cpu_queue("deep", 0, cohort="right"),
+        cpu_queue("far", 0, cohort="root"),
+    ]
+    snapshot = Snapshot(queues, cohorts)
+    for name, queue, key, amount in (
+        *(("near", "near", CPU, near), ("gpu", "near", GPU, gpu)),
+        *(("deep", "deep", CPU, 1), ("far", "far", CPU, 1)),
+    ):
+        if amount:
+            snapshot.add_workload(running_workload(name, queue, key, amount))
+    usage = {key: amount for key, amount in zip((CPU, GPU), amounts, strict=True) if amount}
+    node, new = snapshot.cluster_queues["q"], pending_workload("new", amounts[0])
+    context = PreemptionContext(snapshot, new, node, usage, frozenset([CPU, GPU]), QuotaSettings())
+    candidates = collect_candidates(context).candidates
+    assert sorted((each.workload.name, LETTERS[each.variant]) for each in candidates) == sorted(found.items())
 
 
 def test_where_borrowing_does_not_help_the_nominal_quota_is_tried() -> None:
