@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +16,7 @@ from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption
 from zonewise_scheduler.quota.api.workload_types import Eviction
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.quota.preemption.candidate_ordering import (
+    candidates_ordering,
     find_candidates_for_policy,
     satisfies_preemption_policy,
     sort_candidates,
@@ -68,6 +70,31 @@ def test_the_keys_of_the_order(*, ages: list[tuple[bool, str, int, float]], by_u
     ]
 
 
+@given(ages=st.lists(AGES, min_size=2, max_size=4), usage=st.lists(st.none() | st.integers(0, 2), max_size=3))
+def test_the_order_of_two_candidates(*, ages: list[tuple[bool, str, int, float]], usage: list[int | None]) -> None:
+    """The sign of the comparison turns with the order; it is 0 for a workload and itself.
+
+    Between workloads of one queue, more usage of the LocalQueue comes before priority, where both usages are known.
+    """
+    known = {f"ns/local{i}": amount / 2 for i, amount in enumerate(usage) if amount is not None}
+    workloads = [
+        replace(
+            any_workload(f"w{i}", evicted=evicted, queue=queue, priority=priority, at=at), queue_name=f"local{i % 3}"
+        )
+        for i, (evicted, queue, priority, at) in enumerate(ages)
+    ]
+    for (i, a), (j, b) in product(enumerate(zip(workloads, ages, strict=True)), repeat=2):
+        (first, (evicted_a, queue_a, priority_a, at_a)), (second, (evicted_b, queue_b, priority_b, at_b)) = a, b
+        usages = known.get(first.local_queue_key), known.get(second.local_queue_key)
+        by_usage = queue_a == queue_b and None not in usages
+        key_a = (not evicted_a, queue_a == "q0", -(usages[0] or 0) if by_usage else 0)
+        key_b = (not evicted_b, queue_b == "q0", -(usages[1] or 0) if by_usage else 0)
+        age_a = (*key_a, priority_a, -at_a if queue_a else 0.0, i)
+        age_b = (*key_b, priority_b, -at_b if queue_b else 0.0, j)
+        found = candidates_ordering(first, second, "q0", known)
+        assert (found < 0, found > 0) == (age_a < age_b, age_a > age_b)
+
+
 def test_usage_counts_between_workloads_of_one_queue_alone() -> None:
     """Equal usage leaves the order to priority, and so does usage of which one is unknown."""
     low, high = (
@@ -88,13 +115,14 @@ def test_candidates_of_a_policy() -> None:
     """A candidate uses a contested flavor resource; neither the preemption graph nor the planner forbids it."""
     snapshot = Snapshot([cpu_queue("own", 9, PREEMPTION), cpu_queue("other", 9)])
     for queue in ("own", "other"):
-        for i, name in enumerate(("free", "ring", "protected", "high")):
+        for i, name in enumerate(("free", "ring", "protected", "both", "high")):
             snapshot.add_workload(running_workload(f"{queue}-{name}", queue, CPU, 1, priority=i))
         snapshot.add_workload(running_workload(f"{queue}-else", queue, KEYS[0], 1))
-        snapshot.preemption_graph.add("ns/new", f"ns/{queue}-ring")
-        snapshot.preemption_graph.add(f"ns/{queue}-ring", "ns/new")
-    snapshot.not_preempted = {"ns/own-protected", "ns/other-protected"}
-    new = pending_workload("new", 1, priority=3)
+        for name in ("ring", "both"):
+            snapshot.preemption_graph.add("ns/new", f"ns/{queue}-{name}")
+            snapshot.preemption_graph.add(f"ns/{queue}-{name}", "ns/new")
+    snapshot.not_preempted = {f"ns/{queue}-{name}" for queue in ("own", "other") for name in ("protected", "both")}
+    new = pending_workload("new", 1, priority=4)
 
     def names(queue: str, preemption: ClusterQueuePreemption) -> list[str]:
         own = snapshot.cluster_queues["own"]
@@ -123,6 +151,7 @@ def test_evicted_workloads_come_first() -> None:
         ("LowerOrNewerEqualPriority", 2, 6.0, False),
         ("LowerPriority", 0, 4.0, True),
         ("LowerPriority", 1, 6.0, False),
+        ("LowerPriority", 2, 6.0, False),
         ("Any", 2, 4.0, True),
         ("Never", 0, 6.0, False),
     ],

@@ -261,7 +261,7 @@ def test_a_queue_is_below_nominal_in_each_resource_that_a_preemption_must_free(
         (0, 2, 1, 0, (2, 0), {"near": "O", "far": "O"}),
         (0, 2, 3, 0, (3, 0), {"near": "O", "far": "O"}),
         (0, 2, 0, 1, (2, 2), {"gpu": "O", "far": "H"}),  # no GPU is needed of the cohort, which has one
-        (0, 2, 0, 2, (2, 2), {"gpu": "O", "far": "O"}),  # and which borrows another
+        (0, 2, 0, 2, (2, 1), {"gpu": "O", "far": "O"}),  # and which borrows another
     ],
 )
 def test_the_hierarchical_advantage(

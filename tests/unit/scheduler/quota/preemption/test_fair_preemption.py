@@ -47,17 +47,53 @@ def test_borrowers_end_with_equal_shares() -> None:
     assert not target_names(snapshot, "a", pending_workload("new", 3), 3)
 
 
+FINAL: PreemptionStrategy = "LessThanOrEqualToFinalShare"
+INITIAL: PreemptionStrategy = "LessThanInitialShare"
+
+
 @pytest.mark.parametrize(
-    ("strategy", "victims"), [("LessThanInitialShare", {"all"}), ("LessThanOrEqualToFinalShare", set[str]())]
+    ("own", "sizes", "amount", "victims"),
+    [
+        (0, [4], 3, {INITIAL: "0", FINAL: "", "both": "0"}),  # between the shares before and after
+        (0, [4], 4, {INITIAL: "", FINAL: "", "both": ""}),  # of equal shares before
+        (1, [3], 3, {INITIAL: "", FINAL: "", "both": ""}),  # above both
+        (0, [1, 1, 2], 2, {INITIAL: "2", FINAL: "2", "both": "2"}),  # of equal shares after
+        (0, [2, 2], 2, {INITIAL: "1", FINAL: "1", "both": "1"}),
+        (0, [1, 3], 3, {INITIAL: "1", FINAL: "", "both": ""}),  # without 0, the shares are equal
+        (0, [3, 1], 3, {INITIAL: "", FINAL: "", "both": ""}),
+    ],
 )
 def test_the_strategy_decides_whether_the_share_before_or_after_counts(
-    strategy: PreemptionStrategy, victims: set[str]
+    own: int, sizes: list[int], amount: int, victims: dict[str, str]
 ) -> None:
-    """One workload has all that is lent. The preemptor wants three quarters: less than that, and more than nothing."""
+    """Two queues borrow four CPUs: that of the preemptor, which runs `own`, and one that runs workloads of `sizes`.
+
+    With both strategies, the second one is tried for the candidates that the first one left.
+    """
     snapshot = Snapshot([cpu_queue(name, nominal, PREEMPTION) for name, nominal in (("a", 0), ("b", 0), ("lender", 4))])
-    snapshot.add_workload(running_workload("all", "b", CPU, 4))
-    settings = QuotaSettings(fair_sharing=True, preemption_strategies=(strategy,))
-    assert target_names(snapshot, "a", pending_workload("new", 3), 3, settings) == victims
+    if own:
+        snapshot.add_workload(running_workload("own", "a", CPU, own))
+    for i, size in enumerate(sizes):
+        snapshot.add_workload(running_workload(f"{i}", "b", CPU, size, at=i))
+    strategies: dict[str, tuple[PreemptionStrategy, ...]] = {
+        INITIAL: (INITIAL,),
+        FINAL: (FINAL,),
+        "both": (FINAL, INITIAL),
+    }
+    found: dict[str, str] = {}
+    for name, names in strategies.items():
+        settings = QuotaSettings(fair_sharing=True, preemption_strategies=names)
+        found[name] = "".join(sorted(target_names(snapshot, "a", pending_workload("new", amount), amount, settings)))
+    assert found == victims
+
+
+def test_targets_that_are_not_needed_are_spared_where_the_preemptor_borrows() -> None:
+    """The small workload is tried first. Without the large one it is not needed."""
+    queue = cpu_queue("q", 0, ClusterQueuePreemption(within_cluster_queue="LowerPriority"))
+    snapshot = Snapshot([queue, cpu_queue("lender", 10)])
+    snapshot.add_workload(running_workload("small", "q", CPU, 2, priority=0))
+    snapshot.add_workload(running_workload("large", "q", CPU, 8, priority=1))
+    assert target_names(snapshot, "q", pending_workload("new", 8, priority=2), 8) == {"large"}
 
 
 def test_a_cohort_beside_that_of_the_preemptor_loses_what_it_borrows() -> None:

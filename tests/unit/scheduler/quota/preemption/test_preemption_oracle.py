@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.quota_strategies import KEYS, nonzero_usage, pending_workload, snapshots
+from support.quota_strategies import (
+    CPU,
+    KEYS,
+    cpu_queue,
+    nonzero_usage,
+    pending_workload,
+    running_workload,
+    snapshots,
+)
 from zonewise_scheduler.quota.api.configuration import PreemptionStrategy, QuotaSettings
+from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption
 from zonewise_scheduler.quota.hierarchy.resource_node import find_height_of_lowest_subtree_that_fits
+from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.quota.preemption.candidate_ordering import satisfies_preemption_policy
 from zonewise_scheduler.quota.preemption.preemption_context import PreemptionContext
 from zonewise_scheduler.quota.preemption.preemption_oracle import get_targets, new_oracle, no_candidates_oracle
-
-if TYPE_CHECKING:
-    from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
 STRATEGIES: list[tuple[PreemptionStrategy, ...]] = [
     ("LessThanOrEqualToFinalShare", "LessThanInitialShare"),
@@ -117,3 +124,15 @@ def test_the_oracle_tells_what_its_targets_make_possible(contexts: list[Preempti
         assert new_oracle(snapshot, context.settings)(queue, context.preemptor, key, amount) == (expected, height)
         unpreempted = find_height_of_lowest_subtree_that_fits(queue, key, amount)[0]
         assert no_candidates_oracle(queue, context.preemptor, key, amount) == ("NoCandidates", unpreempted)
+
+
+@pytest.mark.parametrize(("fair_sharing", "victims"), [(False, set[str]()), (True, {"w2", "w3"})])
+def test_only_with_fair_sharing_borrowers_preempt_each_other(fair_sharing: bool, victims: set[str]) -> None:
+    """Two queues borrow from a third; one of them has all that is lent."""
+    preemption = ClusterQueuePreemption(reclaim_within_cohort="Any")
+    snapshot = Snapshot([cpu_queue(name, nominal, preemption) for name, nominal in (("a", 0), ("b", 0), ("lender", 4))])
+    for i in range(4):
+        snapshot.add_workload(running_workload(f"w{i}", "b", CPU, 1, at=i))
+    queue, settings = snapshot.cluster_queues["a"], QuotaSettings(fair_sharing=fair_sharing)
+    context = PreemptionContext(snapshot, pending_workload("new", 2), queue, {CPU: 2}, frozenset([CPU]), settings)
+    assert {target.workload.name for target in get_targets(context)} == victims

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypothesis import given
+from hypothesis import strategies as st
 
 from support.quota_strategies import CPU, cpu_queue, running_workload, snapshots
 from zonewise_scheduler.quota.api.queue_types import Cohort
+from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
 from zonewise_scheduler.quota.hierarchy.fair_sharing import dominant_resource_share
 from zonewise_scheduler.quota.hierarchy.resource_node import ClusterQueueSnapshot, CohortSnapshot
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
@@ -50,7 +52,27 @@ def next_target(
     return min((target for _, target in tied), key=lambda queue: first[queue.name])
 
 
-@given(snapshots())
+def equal_queues(parents: list[int], running: list[tuple[int, int, int]]) -> Snapshot:
+    """Queues in two cohorts or in the root, which lends to all of them; workloads of one CPU."""
+    lent = (resource_group(FlavorQuotas("any", (("cpu", ResourceQuota(8)),))),)
+    cohorts = [Cohort("root", "", lent), Cohort("left", "root"), Cohort("right", "root")]
+    queues = [cpu_queue(f"q{i}", 0, cohort=cohorts[parent].name) for i, parent in enumerate(parents)]
+    workloads = [
+        running_workload(f"w{i}", f"q{queue % len(queues)}", CPU, 1, priority, float(at))
+        for i, (queue, priority, at) in enumerate(running)
+    ]
+    return Snapshot(queues, cohorts, workloads=workloads)
+
+
+EQUAL_QUEUES = st.builds(
+    equal_queues,
+    st.lists(st.integers(0, 2), min_size=2, max_size=4),
+    st.lists(st.tuples(*[st.integers(0, 3)] * 3), min_size=2, max_size=8),
+)
+"""Many of their shares are equal."""
+
+
+@given(snapshots() | EQUAL_QUEUES)
 def test_the_next_victim_is_of_the_largest_share_at_each_level(snapshot: Snapshot) -> None:
     """Until no queue borrows; the preemptor's own queue gives all its workloads."""
     for name in list(snapshot.cluster_queues):
