@@ -8,7 +8,7 @@ from math import floor
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from support.quota_strategies import CPU, cpu_queue, pending_workload, running_workload
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=4), st.integers(0, 40))
+@example([(400, 600)], 700)
 def test_as_many_pods_as_fit(bounds: list[tuple[int, int]], capacity: int) -> None:
     """The first counts that fit, of all from the full ones to the minimum, one step after the other."""
     pod_sets = [PodSet(f"{i}", minimum + more, min_pods=minimum) for i, (minimum, more) in enumerate(bounds)]
@@ -119,8 +120,8 @@ def test_the_victims_free_all_that_is_requested(amount: int, victims: set[str]) 
 class OneHost(EmptyTopologySnapshot):
     """A topology of the flavor "any" with one host, for the pods of one workload."""
 
-    def __init__(self) -> None:
-        self.occupied = 0
+    def __init__(self, *, unhealthy: bool = False) -> None:
+        self.occupied, self._unhealthy = 0, unhealthy
 
     def has_topology(self, flavor: str) -> bool:
         return True
@@ -132,6 +133,9 @@ class OneHost(EmptyTopologySnapshot):
         self, workload: Workload, requests: Mapping[str, Sequence[PlacementRequest]], *, empty: bool
     ) -> TopologyAssignments | TopologyPlacementFailure:
         return {"main": HOST} if empty or not self.occupied else TopologyPlacementFailure("main", "any", "it is full")
+
+    def pod_sets_on_unhealthy_nodes(self, workload: Workload) -> frozenset[str]:
+        return frozenset(["main"] if self._unhealthy else ())
 
     def add(self, workload: Workload, held: Workload | None = None) -> None:
         self.occupied += has_placement(workload)
@@ -147,9 +151,9 @@ def has_placement(workload: Workload) -> bool:
     return any(pod_set.topology_assignment is not None for pod_set in workload.admitted_pod_sets.values())
 
 
-def with_placement(workload: Workload) -> Workload:
+def with_placement(workload: Workload, placement: TopologyAssignment = HOST) -> Workload:
     assert workload.admission is not None
-    pod_sets = tuple(pod_set._replace(topology_assignment=HOST) for pod_set in workload.admission.pod_sets)
+    pod_sets = tuple(pod_set._replace(topology_assignment=placement) for pod_set in workload.admission.pod_sets)
     return replace(workload, admission=workload.admission._replace(pod_sets=pod_sets))
 
 
@@ -172,6 +176,31 @@ def test_a_workload_that_waits_has_the_placement_that_it_waits_for(
     assert assignment.representative_mode == FlavorAssignmentMode.PREEMPT
     assert [pod_set.topology_assignment for pod_set in assignment.pod_sets] == [HOST]
     assert {target.workload.name for target in targets} == victims
+
+
+def test_pods_that_leave_an_unhealthy_node_wait_for_no_placement() -> None:
+    """Where there is none now, the workload does not fit, and keeps the placement that it has."""
+    queue = cpu_queue("q", 4, ClusterQueuePreemption("LowerPriority"))
+    flavors = [ResourceFlavor("any", topology_name="hosts")]
+    snapshot = Snapshot([queue], resource_flavors=flavors, tas_snapshot=OneHost(unhealthy=True))
+    snapshot.add_workload(with_placement(running_workload("runs", "q", CPU, 1, priority=-1)))
+    old = TopologyAssignment(("host",), (TopologyDomainAssignment(("old",), 1),))
+    moving = with_placement(running_workload("moves", "q", CPU, 1), old)
+    topology = TopologyRequest(PodSetTopologyRequest("host"))
+    moving = replace(moving, pod_sets=(moving.pod_sets[0]._replace(topology=topology),))
+    assignment, targets = nominate(flavor_assigner(snapshot, Head(moving, "q"), QuotaSettings()))
+    assert (assignment.representative_mode, targets) == (FlavorAssignmentMode.NO_FIT, ())
+    assert [pod_set.topology_assignment for pod_set in assignment.pod_sets] == [old]
+
+
+def test_a_workload_that_never_fits_has_no_victims() -> None:
+    """One of its pod sets could have quota that is in use; of the other's resource there is none."""
+    snapshot = Snapshot([cpu_queue("q", 4, ClusterQueuePreemption("LowerPriority"))])
+    snapshot.add_workload(running_workload("runs", "q", CPU, 4))
+    pod_sets = (PodSet("cpus", requests={"cpu": 2}), PodSet("gpus", requests={"gpu": 1}))
+    head = Head(Workload("ns", "new", pod_sets, priority=1), "q")
+    assignment, targets = nominate(flavor_assigner(snapshot, head, QuotaSettings()))
+    assert (assignment.representative_mode, targets) == (FlavorAssignmentMode.NO_FIT, ())
 
 
 def test_a_workload_that_is_too_large_keeps_the_reason_for_all_its_pods() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -24,6 +24,8 @@ from zonewise_scheduler.quota.preemption.candidate_ordering import (
 from zonewise_scheduler.quota.preemption.preemption_context import PreemptionContext
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from zonewise_scheduler.quota.api.queue_types import PreemptionPolicy
     from zonewise_scheduler.quota.api.workload_types import Workload
 
@@ -70,29 +72,42 @@ def test_the_keys_of_the_order(*, ages: list[tuple[bool, str, int, float]], by_u
     ]
 
 
-@given(ages=st.lists(AGES, min_size=2, max_size=4), usage=st.lists(st.none() | st.integers(0, 2), max_size=3))
-def test_the_order_of_two_candidates(*, ages: list[tuple[bool, str, int, float]], usage: list[int | None]) -> None:
+LOCAL_QUEUES = {f"ns/local{i}": twice / 2 for i, twice in enumerate((1, 3, 3))}
+"""The usage of three LocalQueues; that of a fourth one is unknown."""
+
+
+class Candidate(NamedTuple):
+    """A candidate with what the order depends on, besides its age."""
+
+    workload: Workload
+    queue: str
+    rank: tuple[bool, bool]
+    usage: float | None
+    age: tuple[int, float, str]
+
+
+def make_candidates() -> Iterator[Candidate]:
+    """Yield one candidate for each combination."""
+    combinations = product((False, True), ("q0", "q1", "q2"), range(4), (0, 1), (-1.0, 1.0))
+    for i, (evicted, queue, local, priority, at) in enumerate(combinations):
+        workload = any_workload(f"{i:02}", evicted=evicted, queue=queue, priority=priority, at=at)
+        rank, age = (not evicted, queue == "q0"), (priority, -at, workload.uid)
+        usage = LOCAL_QUEUES.get(f"ns/local{local}")
+        yield Candidate(replace(workload, queue_name=f"local{local}"), queue, rank, usage, age)
+
+
+def test_the_order_of_two_candidates() -> None:
     """The sign of the comparison turns with the order; it is 0 for a workload and itself.
 
     Between workloads of one queue, more usage of the LocalQueue comes before priority, where both usages are known.
     """
-    known = {f"ns/local{i}": amount / 2 for i, amount in enumerate(usage) if amount is not None}
-    workloads = [
-        replace(
-            any_workload(f"w{i}", evicted=evicted, queue=queue, priority=priority, at=at), queue_name=f"local{i % 3}"
-        )
-        for i, (evicted, queue, priority, at) in enumerate(ages)
-    ]
-    for (i, a), (j, b) in product(enumerate(zip(workloads, ages, strict=True)), repeat=2):
-        (first, (evicted_a, queue_a, priority_a, at_a)), (second, (evicted_b, queue_b, priority_b, at_b)) = a, b
-        usages = known.get(first.local_queue_key), known.get(second.local_queue_key)
-        by_usage = queue_a == queue_b and None not in usages
-        key_a = (not evicted_a, queue_a == "q0", -(usages[0] or 0) if by_usage else 0)
-        key_b = (not evicted_b, queue_b == "q0", -(usages[1] or 0) if by_usage else 0)
-        age_a = (*key_a, priority_a, -at_a if queue_a else 0.0, i)
-        age_b = (*key_b, priority_b, -at_b if queue_b else 0.0, j)
-        found = candidates_ordering(first, second, "q0", known)
-        assert (found < 0, found > 0) == (age_a < age_b, age_a > age_b)
+    for a, b in product(list(make_candidates()), repeat=2):
+        by_usage = (0.0, 0.0)
+        if a.queue == b.queue and a.usage is not None and b.usage is not None:
+            by_usage = (-a.usage, -b.usage)
+        first, second = (a.rank, by_usage[0], a.age), (b.rank, by_usage[1], b.age)
+        found = candidates_ordering(a.workload, b.workload, "q0", LOCAL_QUEUES)
+        assert (found < 0, found > 0) == (first < second, first > second)
 
 
 def test_usage_counts_between_workloads_of_one_queue_alone() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -87,6 +88,42 @@ def test_the_next_victim_is_of_the_largest_share_at_each_level(snapshot: Snapsho
             candidates.remove(workload)
             tree.remove_workload(workload)
         assert next_target(own.root or own, own, candidates) is None
+
+
+@pytest.mark.parametrize(
+    ("running", "order"),
+    [
+        ({"a": [1, 2], "b": [0, 3]}, "baab"),
+        ({"a": [0, 3], "b": [1, 2]}, "abba"),
+        ({"a": [5, 5], "b": [0]}, "aba"),
+        ({"a": [0], "b": [5, 5]}, "bab"),
+        ({"c": [5, 5], "d": [0]}, "cdc"),
+        ({"c": [0], "d": [5, 5]}, "ddc"),
+        ({"a": [0], "c": [5]}, "ca"),
+        ({"a": [0, 0], "c": [5]}, "aca"),
+    ],
+)
+def test_of_equal_shares_cohorts_come_first_and_then_the_first_candidates(
+    running: dict[str, list[int]], order: str
+) -> None:
+    """Each workload, with its priority, has one CPU. All queues borrow from the root, c and d in cohorts of their own.
+
+    Of two such cohorts the last one comes first.
+    """
+    lent = (resource_group(FlavorQuotas("any", (("cpu", ResourceQuota(8)),))),)
+    cohorts = [Cohort("root", "", lent), Cohort("left", "root"), Cohort("right", "root")]
+    homes = {"own": "root", "a": "root", "b": "root", "c": "left", "d": "right"}
+    tree = Snapshot([cpu_queue(name, 0, cohort=cohort) for name, cohort in homes.items()], cohorts)
+    for name, priorities in running.items():
+        for i, priority in enumerate(priorities):
+            tree.add_workload(running_workload(f"{name}{i}", name, CPU, 1, priority))
+    own = tree.cluster_queues["own"]
+    ordering = TargetClusterQueueOrdering(own, candidates_in_order(tree, own))
+    found = ""
+    for queue in ordering.target_cluster_queues():
+        found += queue.name
+        tree.remove_workload(ordering.pop_workload(queue))
+    assert found == order
 
 
 def test_a_dropped_queue_is_not_yielded_again() -> None:
