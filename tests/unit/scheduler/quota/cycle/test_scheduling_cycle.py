@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -20,9 +21,9 @@ from support.quota_strategies import (
 )
 from zonewise_scheduler.quota.api.configuration import QuotaSettings
 from zonewise_scheduler.quota.api.queue_types import AdmissionCheckStrategyRule, ClusterQueuePreemption, ResourceFlavor
-from zonewise_scheduler.quota.api.resource_quota import FlavorResource
+from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
 from zonewise_scheduler.quota.api.workload_types import PodSet, TopologyRequest, Workload
-from zonewise_scheduler.quota.cycle.entry import Head
+from zonewise_scheduler.quota.cycle.entry import Decision, Head
 from zonewise_scheduler.quota.cycle.scheduling_cycle import (
     admission_checks_for_workload,
     quota_resources_to_reserve,
@@ -41,6 +42,7 @@ from zonewise_scheduler.quota.topology.types import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from zonewise_scheduler.quota.api.queue_types import ClusterQueue, PreemptionPolicy
     from zonewise_scheduler.quota.hierarchy.topology_snapshot import PlacementRequest, TopologyAssignments
 
 SETTINGS = st.sampled_from([QuotaSettings(), QuotaSettings(fair_sharing=True)])
@@ -141,26 +143,36 @@ def test_quota_is_held_for_a_workload_that_may_not_preempt() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "used", "reserved"),
+    ("mode", "borrowing", "limit", "used", "reserved"),
     [
-        (FlavorAssignmentMode.NO_FIT, 3, 9),
-        (FlavorAssignmentMode.FIT, 3, 9),
-        (FlavorAssignmentMode.PREEMPT, 3, 1),
-        (FlavorAssignmentMode.PREEMPT, 0, 4),
-        (FlavorAssignmentMode.PREEMPT, 5, 0),
+        (FlavorAssignmentMode.NO_FIT, 0, None, 3, 9),
+        (FlavorAssignmentMode.FIT, 0, None, 3, 9),
+        (FlavorAssignmentMode.PREEMPT, 0, None, 3, 1),
+        (FlavorAssignmentMode.PREEMPT, 0, None, 0, 4),
+        (FlavorAssignmentMode.PREEMPT, 0, None, 5, 0),
+        (FlavorAssignmentMode.PREEMPT, 1, None, 3, 9),
+        (FlavorAssignmentMode.PREEMPT, 1, 2, 0, 6),
+        (FlavorAssignmentMode.PREEMPT, 1, 2, 3, 3),
+        (FlavorAssignmentMode.PREEMPT, 1, 2, 6, 0),
+        (FlavorAssignmentMode.PREEMPT, 1, 2, 7, 0),
+        (FlavorAssignmentMode.PREEMPT, 1, 9, 0, 9),
     ],
 )
 def test_a_waiting_preemptor_holds_what_is_left_of_its_nominal_quota(
-    mode: FlavorAssignmentMode, used: int, reserved: int
+    mode: FlavorAssignmentMode, borrowing: int, limit: int | None, used: int, reserved: int
 ) -> None:
-    """Other modes hold all that they use. Without quota of its own, the queue holds none."""
-    queue = Snapshot([cpu_queue("q", 4)]).cluster_queues["q"]
+    """Where it borrows, it holds what is left up to the borrowing limit. Other modes hold all that they use.
+
+    Of a resource without quota it holds none, unless it borrows.
+    """
+    group = resource_group(FlavorQuotas("any", (("cpu", ResourceQuota(4, limit)),)))
+    queue = Snapshot([cpu_queue("q", 4)._replace(resource_groups=(group,))]).cluster_queues["q"]
     if used:
         queue.add_usage({CPU: used})
     other = FlavorResource("any", "gpu")
-    pod_sets = (PodSetAssignment("main", 1, {}, {"cpu": FlavorAssignment("any", mode)}),)
+    pod_sets = (PodSetAssignment("main", 1, {}, {"cpu": FlavorAssignment("any", mode, borrowing)}),)
     amounts = quota_resources_to_reserve(queue, Assignment(pod_sets, {CPU: 9, other: 9}))
-    assert amounts == {CPU: reserved, other: 0 if mode == FlavorAssignmentMode.PREEMPT else 9}
+    assert amounts == {CPU: reserved, other: 0 if mode == FlavorAssignmentMode.PREEMPT and not borrowing else 9}
 
 
 def test_a_victim_can_free_enough_for_two() -> None:
@@ -175,12 +187,29 @@ def test_a_victim_can_free_enough_for_two() -> None:
     assert statuses(snapshot, *heads) == {"first": "preempting", "second": "deferred"}
 
 
+def test_a_later_preemptor_searches_for_other_victims() -> None:
+    """Both were nominated with the first workload as their victim. A third one, for which there is none, waits."""
+    preemption = ClusterQueuePreemption(reclaim_within_cohort="Any")
+    snapshot = Snapshot([*(cpu_queue(name, 2, preemption) for name in "abc"), cpu_queue("guest", 0)])
+    for i in range(2):
+        snapshot.add_workload(running_workload(f"w{i}", "guest", CPU, 2, priority=i))
+    snapshot.add_workload(running_workload("own", "c", CPU, 2))
+    heads = [Head(pending_workload(name, 2, created=float(i)), name) for i, name in enumerate("abc")]
+    decisions = run_cycle(snapshot, heads, QuotaSettings(), 0.0)
+    found = [
+        (decision.workload.name, decision.status, [target.workload.name for target in decision.preemption_targets])
+        for decision in decisions
+    ]
+    assert found == [("a", "preempting", ["w0"]), ("b", "preempting", ["w1"]), ("c", "waiting", [])]
+
+
 def test_inadmissible_heads_have_their_reasons() -> None:
     snapshot = Snapshot([cpu_queue("a", 2), cpu_queue("held", 2)._replace(stop_policy="Hold")])
     heads = [
         Head(pending_workload("failed", 1), "a", inadmissible_reason="checks"),
         Head(pending_workload("foreign", 1), "a", inadmissible_reason="namespace"),
         Head(pending_workload("stopped", 1), "held"),
+        Head(pending_workload("foreign-stopped", 1), "held", inadmissible_reason="namespace"),
         Head(pending_workload("lost", 1), "nowhere"),
     ]
     reasons = {
@@ -191,6 +220,7 @@ def test_inadmissible_heads_have_their_reasons() -> None:
         "failed": ("inadmissible", "PendingEvaluation", ""),
         "foreign": ("inadmissible", "Misconfigured", "NamespaceMismatch"),
         "stopped": ("inadmissible", "Suspended", ""),
+        "foreign-stopped": ("inadmissible", "Suspended", ""),
         "lost": ("inadmissible", "Misconfigured", ""),
     }
 
@@ -204,11 +234,11 @@ def test_admission_checks_for_certain_flavors() -> None:
         assert admission_checks_for_workload(spec, admission) == checks
 
 
-class TwoHostTopology(EmptyTopologySnapshot):
-    """A topology of the flavor "any" with two hosts, each for one pod."""
+class Hosts(EmptyTopologySnapshot):
+    """A topology of the flavor "any": each host has room for some pods. A workload gets the first one that is free."""
 
-    def __init__(self) -> None:
-        self.occupied: list[str] = []
+    def __init__(self, **room: int) -> None:
+        self._room, self.occupied = room, Counter[str]()
 
     def has_topology(self, flavor: str) -> bool:
         return flavor == "any"
@@ -219,20 +249,21 @@ class TwoHostTopology(EmptyTopologySnapshot):
     def find_topology_assignments(
         self, workload: Workload, requests: Mapping[str, Sequence[PlacementRequest]], *, empty: bool
     ) -> TopologyAssignments | TopologyPlacementFailure:
-        free = [host for host in ("h1", "h2") if empty or host not in self.occupied]
-        if not free:
-            return TopologyPlacementFailure("main", "any", "both hosts are full")
-        return {"main": TopologyAssignment(("host",), (TopologyDomainAssignment((free[0],), 1),))}
+        free = [host for host, room in self._room.items() if empty or self.occupied[host] < room]
+        return {"main": on_host(free[0])} if free else TopologyPlacementFailure("main", "any", "all hosts are full")
 
     def fits(self, workload: Workload, held: Workload | None = None) -> bool:
-        return not set(hosts_of(workload)) & set(self.occupied)
+        return all(self.occupied[host] < self._room[host] for host in hosts_of(workload))
 
     def add(self, workload: Workload, held: Workload | None = None) -> None:
-        self.occupied += hosts_of(workload)
+        self.occupied.update(hosts_of(workload))
 
     def remove(self, workload: Workload, held: Workload | None = None) -> None:
-        for host in hosts_of(workload):
-            self.occupied.remove(host)
+        self.occupied.subtract(hosts_of(workload))
+
+
+def on_host(host: str) -> TopologyAssignment:
+    return TopologyAssignment(("host",), (TopologyDomainAssignment((host,), 1),))
 
 
 def hosts_of(workload: Workload) -> list[str]:
@@ -241,20 +272,118 @@ def hosts_of(workload: Workload) -> list[str]:
     return [domain.values[0] for assignment in assignments if assignment for domain in assignment.domains]
 
 
-def test_no_placement_is_assigned_twice() -> None:
-    """All were nominated for the first host. The second workload gets the second host, and the third waits."""
-    flavors = [ResourceFlavor("any", topology_name="hosts")]
-    queues = [cpu_queue(name, 4) for name in "abc"]
-    snapshot = Snapshot(queues, resource_flavors=flavors, tas_snapshot=TwoHostTopology())
-    pod_sets = (PodSet(requests={"cpu": 1}, topology=TopologyRequest(PodSetTopologyRequest("host"))),)
-    heads = [Head(Workload("ns", name, pod_sets, created_at=float(i)), name) for i, name in enumerate("abc")]
-    decisions = {decision.workload.name: decision for decision in run_cycle(snapshot, heads, QuotaSettings(), 0.0)}
-    assert {name: hosts_of(decision.workload) for name, decision in decisions.items()} == {
-        "a": ["h1"],
-        "b": ["h2"],
-        "c": [],
+ONE_POD = (PodSet(requests={"cpu": 1}, topology=TopologyRequest(PodSetTopologyRequest("host"))),)
+
+
+def snapshot_with(topology: Hosts, queues: Sequence[ClusterQueue], running: Sequence[tuple[str, str]]) -> Snapshot:
+    """The running workloads have one pod each: with its queue and its host."""
+    flavors = [ResourceFlavor("any", topology_name="hosts"), ResourceFlavor("old")]
+    snapshot = Snapshot(queues, resource_flavors=flavors, tas_snapshot=topology)
+    for queue, host in running:
+        workload = running_workload(f"{queue}-{host}", queue, CPU, 1)
+        assert workload.admission is not None
+        pods = workload.admission.pod_sets[0]._replace(topology_assignment=on_host(host))
+        snapshot.add_workload(replace(workload, admission=workload.admission._replace(pod_sets=(pods,))))
+    return snapshot
+
+
+def new_heads(names: str) -> list[Head]:
+    """One workload for each queue, in their order; each has priority over those that run."""
+    return [Head(Workload("ns", name, ONE_POD, priority=1, created_at=float(i)), name) for i, name in enumerate(names)]
+
+
+def placed(decisions: list[Decision]) -> dict[str, tuple[str, str]]:
+    """The status of each workload, and the host that its assignment names."""
+    found: dict[str, tuple[str, str]] = {}
+    for decision in decisions:
+        assert decision.assignment is not None
+        [pod_set] = decision.assignment.pod_sets
+        placement = pod_set.topology_assignment
+        found[decision.workload.name] = (decision.status, "" if placement is None else placement.domains[0].values[0])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("recompute", "expected"),
+    [
+        (True, {"a": ("admitted", "h1"), "b": ("admitted", "h2"), "c": ("waiting", "h1")}),
+        (False, {"a": ("admitted", "h1"), "b": ("skipped", "h1"), "c": ("skipped", "h1")}),
+    ],
+)
+def test_no_placement_is_assigned_twice(expected: dict[str, tuple[str, str]], *, recompute: bool) -> None:
+    """All were nominated for the first host. The second workload gets the second host, and the third waits.
+
+    Where placements are not computed again, both wait for the next cycle.
+    """
+    topology = Hosts(h1=1, h2=1)
+    snapshot = snapshot_with(topology, [cpu_queue(name, 4) for name in "abc"], [])
+    settings = QuotaSettings(recompute_topology_assignment=recompute)
+    decisions = run_cycle(snapshot, new_heads("abc"), settings, 0.0)
+    assert placed(decisions) == expected
+    admitted = {name: [host] if status == "admitted" else [] for name, (status, host) in expected.items()}
+    assert {decision.workload.name: hosts_of(decision.workload) for decision in decisions} == admitted
+    assert sorted(topology.occupied.elements()) == sorted(host for hosts in admitted.values() for host in hosts)
+    if recompute:
+        assert (decisions[-1].reason, decisions[-1].requeue_reason) == ("WaitingForQuota", "NoCandidates")
+
+
+def test_a_workload_that_lost_its_quota_is_not_nominated_again() -> None:
+    """It is skipped, and is a head of the next cycle, whether there is a placement for it or not."""
+    queues = [cpu_queue("a", 0), cpu_queue("b", 0), cpu_queue("lender", 1)]
+    snapshot = snapshot_with(Hosts(h1=2), queues, [])
+    assert placed(run_cycle(snapshot, new_heads("ab"), QuotaSettings(), 0.0)) == {
+        "a": ("admitted", "h1"),
+        "b": ("skipped", "h1"),
     }
-    assert (decisions["c"].status, decisions["c"].requeue_reason) == ("waiting", "NoCandidates")
+
+
+@pytest.mark.parametrize(
+    ("names", "running", "room", "status"), [("aq", [], 2, "admitted"), ("q", [("a", "h1")], 1, "waiting")]
+)
+def test_a_nomination_stays_where_no_earlier_workload_took_its_placement(
+    names: str, running: list[tuple[str, str]], room: int, status: str
+) -> None:
+    """With what was found about each flavor, also about one that does not suit."""
+    flavors = [FlavorQuotas(name, (("cpu", ResourceQuota(4)),)) for name in ("old", "any")]
+    queues = [cpu_queue("a", 4), cpu_queue("q", 0)._replace(resource_groups=(resource_group(*flavors),))]
+    decision = run_cycle(snapshot_with(Hosts(h1=room), queues, running), new_heads(names), QuotaSettings(), 0.0)[-1]
+    assert decision.assignment is not None
+    [pod_set] = decision.assignment.pod_sets
+    assert (decision.workload.name, decision.status) == ("q", status)
+    assert [considered.flavor for considered in pod_set.considered_flavors] == ["old", "any"]
+
+
+@pytest.mark.parametrize(
+    ("room", "running", "names", "expected"),
+    [
+        # each gets the host of its victim
+        ((1, 1), "aA bB", "ab", {"a": ("preempting", "A"), "b": ("preempting", "B")}),
+        # what another queue's victim leaves counts: with it, both have room on the first host
+        ((2, 1), "aA bB", "ab", {"a": ("preempting", "A"), "b": ("preempting", "A")}),
+        # a workload starts beside a victim; the preemptor, which starts later, takes no room from it yet
+        ((2, 0), "aA", "ac", {"a": ("preempting", "A"), "c": ("admitted", "A")}),
+        # two find room on the second host, but while the victim runs, there is room for one
+        (
+            (1, 2),
+            "aA aB",
+            "acd",
+            {"a": ("preempting", "A"), "c": ("admitted", "B"), "d": ("waiting", "A")},
+        ),
+    ],
+)
+def test_placements_count_the_victims_of_all_queues(
+    room: tuple[int, int], running: str, names: str, expected: dict[str, tuple[str, str]]
+) -> None:
+    """The queues a and b, with one CPU each, must preempt; c and d need not. They are in no cohort."""
+    preemption = ClusterQueuePreemption(within_cluster_queue="LowerPriority")
+    queues = [*(cpu_queue(name, 1, preemption, "") for name in "ab"), *(cpu_queue(name, 9, cohort="") for name in "cd")]
+    topology = Hosts(A=room[0], B=room[1])
+    before = [(each[0], each[1]) for each in running.split()]
+    decisions = run_cycle(snapshot_with(topology, queues, before), new_heads(names), QuotaSettings(), 0.0)
+    assert placed(decisions) == expected
+    started = [host for status, host in expected.values() if status == "admitted"]
+    after = Counter([*started, *(host for _, host in before)])
+    assert {host: pods for host, pods in topology.occupied.items() if pods} == after
 
 
 class UnhealthyNodes(EmptyTopologySnapshot):
@@ -291,10 +420,10 @@ def test_a_gate_keeps_a_workload_from_preempting(amount: int, status: str, *, ga
 
 
 @pytest.mark.parametrize(
-    ("reclaim", "status"), [("Never", "skipped"), ("LowerPriority", "skipped"), ("Any", "admitted")]
+    ("reclaim", "status"), [("", "skipped"), ("Never", "skipped"), ("LowerPriority", "skipped"), ("Any", "admitted")]
 )
 def test_quota_is_held_for_a_preemptor_without_victims_unless_it_can_reclaim(
-    reclaim: Literal["Never", "LowerPriority", "Any"], status: str
+    reclaim: PreemptionPolicy, status: str
 ) -> None:
     """A queue that reclaims all that it lends gets it back later."""
     preemption = ClusterQueuePreemption("LowerPriority", reclaim)
@@ -308,7 +437,7 @@ def test_quota_is_held_for_a_preemptor_without_victims_unless_it_can_reclaim(
 def test_a_preempting_workload_holds_its_quota_and_its_placement() -> None:
     """The next workload gets neither: it would start where the victim still runs."""
     preemption = ClusterQueuePreemption(within_cluster_queue="LowerPriority")
-    topology = TwoHostTopology()
+    topology = Hosts(h1=1, h2=1)
     snapshot = Snapshot(
         [cpu_queue("q", 9, preemption), cpu_queue("other", 1)],
         resource_flavors=[ResourceFlavor("any", topology_name="hosts")],
@@ -329,7 +458,7 @@ def test_a_preempting_workload_holds_its_quota_and_its_placement() -> None:
         ("second", "waiting"),
     ]
     assert [target.workload.name for target in decisions[0].preemption_targets] == ["on-h1"]
-    assert sorted(topology.occupied) == ["h1", "h2"]
+    assert sorted(topology.occupied.elements()) == ["h1", "h2"]
 
 
 class OpenGate:
