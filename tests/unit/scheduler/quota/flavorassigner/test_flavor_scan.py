@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
 import pytest
 
+from support.quota_strategies import CPU, cpu_queue, pending_workload, running_workload
 from zonewise_common.k8s.labels import Requirement
 from zonewise_common.k8s.nodeaffinity import NodeSelectorTerm
 from zonewise_common.k8s.taints import Taint, Toleration
-from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
-from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
-from zonewise_scheduler.quota.api.workload_types import PodSet, TopologyRequest
+from zonewise_scheduler.quota.api.queue_types import (
+    ClusterQueue,
+    ClusterQueuePreemption,
+    Cohort,
+    PreemptionPolicy,
+    ResourceFlavor,
+)
+from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
+from zonewise_scheduler.quota.api.workload_types import PodSet, TopologyRequest, Workload
+from zonewise_scheduler.quota.flavorassigner.assignment import AssignmentClusterQueueState, FlavorStatus, NoFitReason
 from zonewise_scheduler.quota.flavorassigner.flavor_scan import (
+    FlavorAssigner,
     check_flavor_for_pod_set,
     check_pod_set_and_flavor_match_for_tas,
+    find_flavor_for_pod_sets,
+    fits_resource_quota,
+    is_flavor_suitable,
 )
+from zonewise_scheduler.quota.flavorassigner.granular_mode import GranularMode, PreemptionMode
+from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.quota.hierarchy.topology_snapshot import EmptyTopologySnapshot
+from zonewise_scheduler.quota.preemption.preemption_oracle import PreemptionPossibility, no_candidates_oracle
 from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.quota.hierarchy.resource_node import ClusterQueueSnapshot
 
 SPOT = ResourceFlavor("spot", {"type": "spot"}, (Taint("spot", "yes", "NoSchedule"),))
 
@@ -95,3 +116,156 @@ def test_topologies(
     nodes = ResourceFlavor(flavor, topology_name=topology)
     found = check_pod_set_and_flavor_match_for_tas(pod_set, nodes, GROUP, Racks(), is_tas_only=only_topologies)
     assert found == problem
+
+
+# --- the scan
+
+
+def cpus(*amounts: int) -> ClusterQueue:
+    """A queue with CPUs of flavors that are named by their numbers."""
+    flavors = [FlavorQuotas(f"{i}", (("cpu", ResourceQuota(amount)),)) for i, amount in enumerate(amounts)]
+    return ClusterQueue("q", (resource_group(*flavors),))
+
+
+def scan_assigner(spec: ClusterQueue, workload: Workload) -> FlavorAssigner:
+    snapshot = Snapshot([spec])
+    return FlavorAssigner(snapshot, workload, snapshot.cluster_queues["q"], no_candidates_oracle)
+
+
+@pytest.mark.parametrize(
+    ("amounts", "flavor", "tried"),
+    [
+        ((4,), "0", -1),
+        ((4, 4), "0", 0),
+        ((1, 4), "1", -1),
+        ((4, 4, 4), "0", 0),
+        ((1, 4, 4), "1", 1),
+        ((1, 1, 4), "2", -1),
+        ((1, 1, 1, 4, 4), "3", 3),
+        ((1, 1, 1), "", 0),
+    ],
+)
+def test_the_next_scan_starts_behind_the_flavor_that_fits(amounts: tuple[int, ...], flavor: str, tried: int) -> None:
+    """At the first one, once the scan has reached the end. Each flavor keeps its reasons."""
+    assigner = scan_assigner(cpus(*amounts), pending_workload("new", 2))
+    found = find_flavor_for_pod_sets(assigner, [0], {"cpu": 2}, "cpu", {})
+    assert {name: (each.name, each.tried_flavor_idx) for name, each in found.flavors.items()} == (
+        {"cpu": (flavor, tried)} if flavor else {}
+    )
+    too_small = [FlavorStatus("ExceedsMaxQuota", f"{i}", "cpu", 1) for i, amount in enumerate(amounts) if amount < 2]
+    assert list(found.statuses) == ([] if flavor else too_small)
+    assert [status for each in found.considered_flavors for status in each.statuses] == too_small
+    assert {each.borrowing for each in found.considered_flavors} == {0}
+
+
+def test_pod_sets_of_a_group_go_on_where_the_first_one_ended() -> None:
+    pod_sets = tuple(PodSet(name, requests={"cpu": 1}) for name in ("leader", "workers"))
+    state = AssignmentClusterQueueState({"leader": {"cpu": 0}, "workers": {"cpu": 1}})
+    assigner = replace(scan_assigner(cpus(4, 4, 4), Workload("ns", "new", pod_sets)), last_assignment=state)
+    assert find_flavor_for_pod_sets(assigner, [0, 1], {"cpu": 2}, "cpu", {}).flavors["cpu"].name == "1"
+
+
+@pytest.mark.parametrize("mapped", ["0", "1", "2"])
+def test_a_mapping_leaves_one_flavor(mapped: str) -> None:
+    """It is tried alone, whether it fits or not, and wherever its name is in the alphabet."""
+    for amounts in ((4, 4, 4), (1, 1, 1)):
+        assigner = scan_assigner(cpus(*amounts), pending_workload("new", 2))
+        assigner = replace(assigner, nomination_mapping={"main": {"cpu": mapped}})
+        found = find_flavor_for_pod_sets(assigner, [0], {"cpu": 2}, "cpu", {})
+        assert [each.flavor for each in found.considered_flavors] == [mapped]
+
+
+@pytest.mark.parametrize(
+    ("allowed", "labels", "suits"),
+    [(None, "spot", True), ("spot", "spot", True), ("other", "spot", False), (None, "other", False)],
+)
+def test_a_suitable_flavor_is_allowed_and_has_the_labels(allowed: str | None, labels: str, *, suits: bool) -> None:
+    """Quota is not looked at."""
+    allowed_flavors = None if allowed is None else frozenset([allowed])
+    pod_sets = (PodSet(requests={"cpu": 9}, node_selector=(is_in("type", labels),)),)
+    spec = ClusterQueue("q", (GROUP,))
+    snapshot = Snapshot([spec], resource_flavors=[ResourceFlavor("spot", {"type": "spot"})])
+    new = Workload("ns", "new", pod_sets, allowed_flavors=allowed_flavors)
+    assigner = FlavorAssigner(snapshot, new, snapshot.cluster_queues["q"], no_candidates_oracle)
+    assert is_flavor_suitable(assigner, [0], "spot", GROUP) == suits
+
+
+# --- quota
+
+
+class Oracle:
+    """It finds a preemption, and records that it was asked."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def __call__(
+        self, queue: ClusterQueueSnapshot, workload: Workload, key: FlavorResource, amount: int, /
+    ) -> tuple[PreemptionPossibility, int]:
+        self.asked = True
+        return "Reclaim", 7
+
+
+NO_FIT, FIT = PreemptionMode.NO_FIT, PreemptionMode.FIT
+
+
+@pytest.mark.parametrize(
+    ("used", "amount", "mode", "reason", "missing"),
+    [
+        (0, 10, GranularMode(NO_FIT, 0), "ExceedsMaxQuota", 1),
+        (0, 4, GranularMode(FIT, 0), "", 0),
+        (0, 5, GranularMode(FIT, 1), "", 0),
+        (0, 7, GranularMode(FIT, 2), "", 0),
+        (8, 1, GranularMode(FIT, 0), "", 0),
+        (8, 3, None, "InUse", 2),
+        (9, 1, None, "InUse", 1),
+        (9, 4, None, "InUse", 4),
+        (9, 6, None, "InUse", 6),
+        (9, 7, GranularMode(NO_FIT, 2), "WaitingForQuota", 7),
+        (8, 7, GranularMode(NO_FIT, 2), "WaitingForQuota", 6),
+        (10, 4, None, "InUse", 4),
+    ],
+)
+def test_the_mode_of_an_amount(
+    used: int, amount: int, mode: GranularMode | None, reason: NoFitReason, missing: int
+) -> None:
+    """The queue has 4 CPUs, its cohort 2, and the root 3; another queue uses some.
+
+    Without a mode that is known before, the oracle decides: where the quota of the queue, or of its cohort, is enough.
+    """
+    groups = [(resource_group(FlavorQuotas("any", (("cpu", ResourceQuota(amount)),))),) for amount in (2, 3)]
+    cohorts = [Cohort("c", "root", groups[0]), Cohort("root", "", groups[1])]
+    snapshot = Snapshot([cpu_queue("q", 4), cpu_queue("other", 0, cohort="root")], cohorts)
+    if used:
+        snapshot.add_workload(running_workload("runs", "other", CPU, used))
+    oracle = Oracle()
+    found, status = fits_resource_quota(
+        snapshot.cluster_queues["q"], pending_workload("new", amount), CPU, amount, oracle, fair_sharing=False
+    )
+    assert found == (mode or GranularMode(PreemptionMode.RECLAIM, 7))
+    assert status == (FlavorStatus(reason, "any", "cpu", missing) if reason else None)
+    assert oracle.asked == (mode is None)
+
+
+@pytest.mark.parametrize("borrow", ["Never", "LowerPriority"])
+@pytest.mark.parametrize("reclaim", ["", "Never", "LowerPriority", "Any"])
+@pytest.mark.parametrize("fair_sharing", [False, True])
+@pytest.mark.parametrize("nominal", [None, 0, 3])
+def test_which_queues_may_preempt_while_they_borrow(
+    borrow: Literal["Never", "LowerPriority"], reclaim: PreemptionPolicy, nominal: int | None, *, fair_sharing: bool
+) -> None:
+    """By their policy; with fair sharing also those that reclaim. Within nominal quota, all queues may.
+
+    With a nominal quota of None, the queue has none of the resource at all.
+    """
+    preemption = ClusterQueuePreemption(reclaim_within_cohort=reclaim, borrow_within_cohort=borrow)
+    spec = cpu_queue("q", nominal or 0, preemption)
+    if nominal is None:
+        spec = spec._replace(resource_groups=())
+    snapshot = Snapshot([spec, cpu_queue("lender", 3), cpu_queue("other", 0)])
+    snapshot.add_workload(running_workload("runs", "other", CPU, 3 + (nominal or 0)))
+    oracle, amount = Oracle(), nominal or 1
+    queue, new = snapshot.cluster_queues["q"], pending_workload("new", amount)
+    fits_resource_quota(queue, new, CPU, amount, oracle, fair_sharing=fair_sharing)
+    expected = nominal == 3 or borrow == "LowerPriority" or (fair_sharing and reclaim != "Never")
+    assert oracle.asked == expected

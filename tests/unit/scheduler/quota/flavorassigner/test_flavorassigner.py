@@ -23,20 +23,32 @@ from zonewise_scheduler.quota.api.amount import hash_resource_name
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ResourceFlavor
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
-from zonewise_scheduler.quota.api.workload_types import Admission, PodSet, PodSetAdmission, Workload
+from zonewise_scheduler.quota.api.workload_types import (
+    Admission,
+    PodSet,
+    PodSetAdmission,
+    TopologyRequest,
+    Workload,
+)
 from zonewise_scheduler.quota.flavorassigner.assignment import (
     AssignmentClusterQueueState,
     least_severe_reason,
     most_severe_reason,
 )
 from zonewise_scheduler.quota.flavorassigner.flavor_scan import FlavorAssigner
-from zonewise_scheduler.quota.flavorassigner.flavorassigner import assign_flavors
+from zonewise_scheduler.quota.flavorassigner.flavorassigner import assign_flavors, flavor_alternatives
 from zonewise_scheduler.quota.flavorassigner.granular_mode import FlavorAssignmentMode
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot, fits
+from zonewise_scheduler.quota.hierarchy.topology_snapshot import EmptyTopologySnapshot, TopologyPlacementFailure
 from zonewise_scheduler.quota.preemption.preemption_oracle import new_oracle
+from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest, TopologyAssignment
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from zonewise_scheduler.quota.flavorassigner.assignment import Assignment, NoFitReason
+    from zonewise_scheduler.quota.flavorassigner.flavorassigner import FlavorAlternatives
+    from zonewise_scheduler.quota.hierarchy.topology_snapshot import PlacementRequest, TopologyAssignments
 
 
 def make_assigner(snapshot: Snapshot, workload: Workload, queue: str = "q", **fields: Any) -> FlavorAssigner:
@@ -226,3 +238,212 @@ def test_the_order_of_reasons() -> None:
     reasons: list[NoFitReason] = ["WaitingForQuota", "ExceedsMaxQuota", "WaitingForQuota"]
     assert (most_severe_reason(reasons), least_severe_reason(reasons)) == ("ExceedsMaxQuota", "WaitingForQuota")
     assert (most_severe_reason([]), least_severe_reason([])) == ("", "")
+
+
+def amounts_by_flavor(alternatives: FlavorAlternatives | None) -> dict[str, dict[str, int]] | None:
+    if alternatives is None:
+        return None
+    return {requests[0][0].flavor: {key.resource: amount for key, amount in requests} for requests in alternatives}
+
+
+GROUPED = TopologyRequest(pod_set_group_name="together", explicit=False)
+
+
+@pytest.mark.parametrize(
+    ("pod_sets", "expected"),
+    [
+        ([PodSet(requests={"cpu": 3})], {"old": {"cpu": 3}, "new": {"cpu": 3}}),
+        ([PodSet(requests={"cpu": 4})], {"old": {"cpu": 4}, "new": {"cpu": 4}}),
+        ([PodSet(requests={"cpu": 5})], {"new": {"cpu": 5}}),
+        ([PodSet(requests={"cpu": 9})], {}),
+        ([PodSet(requests={"cpu": 1, "memory": 5})], {"new": {"cpu": 1, "memory": 5}}),
+        ([PodSet(pods=2, requests={"cpu": 2, "memory": 0})], {"old": {"cpu": 4}, "new": {"cpu": 4}}),
+        ([PodSet(requests={"cpu": 1, "disk": 0})], {"old": {"cpu": 1}, "new": {"cpu": 1}}),
+        # what the queue has no quota of, or nothing at all
+        ([PodSet(requests={"cpu": 1, "disk": 1})], None),
+        ([PodSet(requests={"disk": 0})], None),
+        ([], None),
+        # several resource groups
+        ([PodSet(requests={"cpu": 1, "gpu": 1})], None),
+        ([PodSet(requests={"gpu": 1})], {"gpus": {"gpu": 1}}),
+        # pod sets that may get different flavors, or are one group
+        ([PodSet("a", requests={"cpu": 1}), PodSet("b", requests={"cpu": 1})], None),
+        (
+            [PodSet("a", requests={"cpu": 1}, topology=GROUPED), PodSet("b", requests={"cpu": 4}, topology=GROUPED)],
+            {"new": {"cpu": 5}},
+        ),
+        # nodes
+        ([PodSet(requests={"cpu": 1}, node_selector=(Requirement("type", "In", ("new",)),))], {"new": {"cpu": 1}}),
+        # fewer pods
+        ([PodSet(pods=2, requests={"cpu": 1}, min_pods=2)], {"old": {"cpu": 2}, "new": {"cpu": 2}}),
+    ],
+)
+def test_the_flavors_that_can_ever_have_all_that_is_requested(
+    pod_sets: list[PodSet], expected: dict[str, dict[str, int]] | None
+) -> None:
+    """Where one scan decides. What runs now does not count."""
+    groups = (
+        resource_group(
+            *(
+                FlavorQuotas(name, (("cpu", ResourceQuota(amount)), ("memory", ResourceQuota(amount))))
+                for name, amount in (("old", 4), ("new", 8))
+            )
+        ),
+        resource_group(FlavorQuotas("gpus", (("gpu", ResourceQuota(2)),))),
+    )
+    flavors = [ResourceFlavor(name, {"type": name}) for name in ("old", "new", "gpus")]
+    snapshot = Snapshot([ClusterQueue("q", groups)], resource_flavors=flavors)
+    snapshot.add_workload(running_workload("w", "q", FlavorResource("new", "cpu"), 8))
+    new = Workload("ns", "new", tuple(pod_sets))
+    for partial in (False, True):
+        settings = DEFAULT_SETTINGS._replace(partial_admission=partial)
+        found = flavor_alternatives(make_assigner(snapshot, new, settings=settings))
+        assert amounts_by_flavor(found) == expected
+
+
+@pytest.mark.parametrize(
+    ("min_pods", "partial", "admitted", "expected"),
+    [
+        (None, True, False, True),
+        (1, True, False, False),
+        (1, False, False, True),
+        (2, True, False, True),
+        (None, True, True, False),
+        (None, False, True, False),
+    ],
+)
+def test_a_scan_of_fewer_pods_or_of_an_admission_has_no_flavor_alternatives(
+    min_pods: int | None, *, partial: bool, admitted: bool, expected: bool
+) -> None:
+    admission = running_workload("w", "q", CPU, 2).admission if admitted else None
+    new = Workload("ns", "new", (PodSet(pods=2, requests={"cpu": 1}, min_pods=min_pods),), admission=admission)
+    settings = DEFAULT_SETTINGS._replace(partial_admission=partial)
+    found = flavor_alternatives(make_assigner(Snapshot([cpu_queue("q", 4)]), new, settings=settings))
+    assert amounts_by_flavor(found) == ({"any": {"cpu": 2}} if expected else None)
+
+
+def test_all_requests_of_a_queue_with_one_group_have_flavor_alternatives() -> None:
+    new = pending_workload("new", 2)
+    found = flavor_alternatives(make_assigner(two_flavors(4, 4), new))
+    assert amounts_by_flavor(found) == {"old": {"cpu": 2}, "new": {"cpu": 2}}
+
+
+@pytest.mark.parametrize(("usage", "more"), [({"cpu": 3}, 1), ({}, 4)])
+def test_only_what_a_replaced_slice_does_not_use_is_new_usage(usage: dict[str, int], more: int) -> None:
+    pods = PodSetAdmission("main", {"cpu": "any"}, usage, 1)
+    before = replace(pending_workload("before", 3), admission=Admission("q", (pods,), 0.0))
+    snapshot = Snapshot([cpu_queue("q", 4)])
+    assignment = assign_flavors(make_assigner(snapshot, pending_workload("new", 4), replace_workload_slice=before))
+    assert assignment.usage == {CPU: more}
+
+
+def test_the_pod_sets_end_with_the_first_one_that_does_not_fit() -> None:
+    """Its reasons are reported, and not those of flavors that another pod set did not need."""
+    amounts = {"old": 1, "new": 9}
+    lent = resource_group(*(FlavorQuotas(name, (("cpu", ResourceQuota(0)),)) for name in amounts))
+    flavors = resource_group(*(FlavorQuotas(name, (("cpu", ResourceQuota(each)),)) for name, each in amounts.items()))
+    queues = [ClusterQueue("q", (lent,), "c"), ClusterQueue("lender", (flavors,), "c")]
+    snapshot = Snapshot(queues)
+    snapshot.add_workload(running_workload("w", "lender", FlavorResource("new", "cpu"), 5))
+    snapshot.add_workload(running_workload("x", "lender", FlavorResource("old", "cpu"), 1))
+    pod_sets = (
+        PodSet("fits", requests={"cpu": 4}),
+        PodSet("waits", requests={"cpu": 1}),
+        PodSet("never", requests={"cpu": 10}),
+    )
+    assignment = assign_flavors(make_assigner(snapshot, Workload("ns", "new", pod_sets)))
+    assert [pod_set.name for pod_set in assignment.pod_sets] == ["fits", "waits"]
+    assert assignment.no_fit_reason == "WaitingForQuota"
+
+
+def test_a_pod_set_without_admission_has_no_pods() -> None:
+    """The workload keeps the flavors that it is admitted with."""
+    admission = running_workload("w", "q", CPU, 2).admission
+    new = Workload("ns", "w", (PodSet(requests={"cpu": 2}), PodSet("late", requests={"cpu": 1})), admission=admission)
+    assignment = assign_flavors(make_assigner(Snapshot([cpu_queue("q", 0)]), new))
+    assert [(pod_set.name, pod_set.pods) for pod_set in assignment.pod_sets] == [("main", 1), ("late", 0)]
+    assert flavor_names(assignment) == [{"cpu": "any"}, {}]
+
+
+class OneTopology(EmptyTopologySnapshot):
+    """The flavors with a topology; there is a place for all pods, or for none."""
+
+    def __init__(self, *flavors: str, has_place: bool = True) -> None:
+        self._flavors, self._has_place = flavors, has_place
+
+    def has_topology(self, flavor: str) -> bool:
+        return flavor in self._flavors
+
+    def has_level(self, flavor: str, request: TopologyRequest) -> bool:
+        return True
+
+    def find_topology_assignments(
+        self, workload: Workload, requests: Mapping[str, Sequence[PlacementRequest]], *, empty: bool
+    ) -> TopologyAssignments | TopologyPlacementFailure:
+        wanted = [(flavor, request.pod_set.name) for flavor, each in requests.items() for request in each]
+        if not self._has_place:
+            return TopologyPlacementFailure(wanted[0][1], wanted[0][0], "it is full")
+        return {name: TopologyAssignment((flavor,), ()) for flavor, name in wanted}
+
+
+@pytest.mark.parametrize(
+    ("leader", "flavors"),
+    [
+        (None, {}),
+        (TopologyRequest(PodSetTopologyRequest("host")), {}),
+        (TopologyRequest(PodSetTopologyRequest("host"), "together"), {"cpu": "placed"}),
+    ],
+)
+def test_a_leader_without_requests_gets_the_flavor_that_its_group_is_placed_in(
+    leader: TopologyRequest | None, flavors: dict[str, str]
+) -> None:
+    """It uses no quota. Only a pod set of a group gets flavors of resources that it does not request."""
+    groups = (
+        resource_group(FlavorQuotas("placed", (("cpu", ResourceQuota(4)),))),
+        resource_group(FlavorQuotas("elsewhere", (("licence", ResourceQuota(4)),))),
+    )
+    workers = PodSet(
+        "workers",
+        requests={"cpu": 2, "licence": 1},
+        topology=TopologyRequest(PodSetTopologyRequest("host"), "together"),
+        node_requests={"cpu": 2},
+    )
+    resource_flavors = [ResourceFlavor("placed", topology_name="hosts"), ResourceFlavor("elsewhere")]
+    snapshot = Snapshot(
+        [ClusterQueue("q", groups)], resource_flavors=resource_flavors, tas_snapshot=OneTopology("placed")
+    )
+    new = Workload("ns", "new", (PodSet("leader", topology=leader), workers))
+    assignment = assign_flavors(make_assigner(snapshot, new))
+    assert flavor_names(assignment)[0] == flavors
+    assert {key.flavor: amount for key, amount in assignment.usage.items()} == {"placed": 2, "elsewhere": 1}
+
+
+@pytest.mark.parametrize(
+    ("amounts", "has_place", "names", "reason"),
+    [
+        ((2, 2), True, ["main", "more"], ""),
+        ((9, 2), True, ["main"], "ExceedsMaxQuota"),
+        ((2, 2), False, ["main", "more"], "TopologyPlacementFailed"),
+    ],
+)
+def test_only_pods_with_quota_are_placed(
+    amounts: tuple[int, int], names: list[str], reason: NoFitReason, *, has_place: bool
+) -> None:
+    """Where there is no place for them, that is the reason, although another flavor is in use."""
+    group = resource_group(*(FlavorQuotas(name, (("cpu", ResourceQuota(4)),)) for name in ("used", "free")))
+    snapshot = Snapshot(
+        [ClusterQueue("q", (group,))],
+        resource_flavors=[ResourceFlavor(name, topology_name="hosts") for name in ("used", "free")],
+        tas_snapshot=OneTopology("used", "free", has_place=has_place),
+    )
+    snapshot.add_workload(running_workload("w", "q", FlavorResource("used", "cpu"), 4))
+    request = TopologyRequest(PodSetTopologyRequest("host"))
+    pod_sets = tuple(
+        PodSet(name, requests={"cpu": amount}, topology=request)
+        for name, amount in zip(("main", "more"), amounts, strict=True)
+    )
+    assignment = assign_flavors(make_assigner(snapshot, Workload("ns", "new", pod_sets)))
+    assert [pod_set.name for pod_set in assignment.pod_sets] == names
+    assert assignment.no_fit_reason == reason
+    placed = [pod_set.topology_assignment for pod_set in assignment.pod_sets]
+    assert placed == [None if reason else TopologyAssignment(("free",), ())] * len(names)

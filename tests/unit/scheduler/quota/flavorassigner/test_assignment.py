@@ -1,0 +1,80 @@
+"""What flavor assignments are summed up to."""
+
+from __future__ import annotations
+
+import pytest
+
+from zonewise_scheduler.quota.api.resource_quota import FlavorResource
+from zonewise_scheduler.quota.flavorassigner.assignment import (
+    Assignment,
+    AssignmentClusterQueueState,
+    FlavorAssignment,
+    PodSetAssignment,
+)
+from zonewise_scheduler.quota.flavorassigner.granular_mode import FlavorAssignmentMode
+from zonewise_scheduler.quota.topology.types import TopologyAssignment
+
+
+@pytest.mark.parametrize(
+    ("indices", "pending"),
+    [
+        ({}, False),
+        ({"main": {}}, False),
+        ({"main": {"cpu": -1}}, False),
+        ({"main": {"cpu": 0}}, True),
+        ({"main": {"cpu": 1}}, True),
+        ({"main": {"cpu": -1, "gpu": 0}}, True),
+        ({"leader": {"cpu": -1}, "workers": {"cpu": 1}}, True),
+        ({"leader": {"cpu": -1}, "workers": {"cpu": -1}}, False),
+    ],
+)
+def test_flavors_are_pending_until_the_scan_has_reached_the_end(
+    indices: dict[str, dict[str, int]], *, pending: bool
+) -> None:
+    assert AssignmentClusterQueueState(indices).pending_flavors == pending
+
+
+def assignment_of(*pod_sets: dict[str, tuple[FlavorAssignmentMode, int]]) -> Assignment:
+    """Of each resource of a pod set: the mode of its flavor, and the borrowing level."""
+    return Assignment(
+        tuple(
+            PodSetAssignment(
+                f"{i}",
+                1,
+                {},
+                {resource: FlavorAssignment("any", mode, level) for resource, (mode, level) in flavors.items()},
+            )
+            for i, flavors in enumerate(pod_sets)
+        ),
+        {},
+    )
+
+
+NO_FIT, PREEMPT, FIT = FlavorAssignmentMode.NO_FIT, FlavorAssignmentMode.PREEMPT, FlavorAssignmentMode.FIT
+
+
+@pytest.mark.parametrize(
+    ("assignment", "borrows", "contested"),
+    [
+        (assignment_of(), 0, ""),
+        (assignment_of({}), 0, ""),
+        (assignment_of({"cpu": (FIT, 0)}), 0, ""),
+        (assignment_of({"cpu": (FIT, 2), "gpu": (PREEMPT, 1)}), 2, "gpu"),
+        (assignment_of({"cpu": (PREEMPT, 0)}, {"gpu": (PREEMPT, 3), "tpu": (NO_FIT, 0)}), 3, "cpu gpu"),
+    ],
+)
+def test_the_largest_borrowing_level_and_what_a_preemption_must_free(
+    assignment: Assignment, borrows: int, contested: str
+) -> None:
+    assert assignment.borrows == borrows
+    assert assignment.frs_need_preemption == {FlavorResource("any", resource) for resource in contested.split()}
+
+
+@pytest.mark.parametrize(("placed", "expected"), [("", False), ("n", False), ("y", True), ("ny", True), ("yy", True)])
+def test_an_assignment_has_a_placement_if_a_pod_set_has_one(placed: str, *, expected: bool) -> None:
+    placement = TopologyAssignment(("host",), ())
+    pod_sets = (
+        PodSetAssignment(f"{i}", 1, {}, topology_assignment=placement if letter == "y" else None)
+        for i, letter in enumerate(placed)
+    )
+    assert Assignment(tuple(pod_sets), {}).has_topology_assignment == expected
