@@ -52,7 +52,10 @@ HOST = {"universal": "h"}
 @pytest.mark.parametrize(
     ("slices", "field"),
     [
-        ([{**slice_of({"universal": 1}, HOST), "domainCount": 0}], "slices[0].domainCount"),
+        *(
+            ([{**slice_of({"universal": 1}, HOST), "domainCount": count}], "slices[0].domainCount")
+            for count in (0, -1, "2", 2.0, True, None)
+        ),
         ([slice_of({"universal": 1})], "slices[0].valuesPerLevel"),
         ([slice_of({"universal": 1}, HOST, HOST)], "slices[0].valuesPerLevel"),
         ([slice_of({"individual": [1]}, HOST)], "slices[0].podCounts.individual"),
@@ -68,3 +71,18 @@ def test_invalid_assignment_names_the_field(slices: list[Json] | None, field: st
     with pytest.raises(FieldError) as raised:
         read_topology_assignment({"levels": ["host"], "slices": slices})
     assert raised.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("levels", "counts", "message"),
+    [
+        (["host"], [1], "not a list of 2 values: [1]"),
+        (["host"], [1, "2"], "not a list of 2 values: [1, '2']"),
+        ("host", [1, 2], "not a list of valid values: 'host'"),
+    ],
+)
+def test_the_message_tells_how_many_values_are_expected(levels: Any, counts: list[Any], message: str) -> None:
+    """And which there are; a list of levels may have any length."""
+    with pytest.raises(FieldError) as raised:
+        read_topology_assignment({"levels": levels, "slices": [slice_of({"individual": counts}, HOST)]})
+    assert message in str(raised.value)

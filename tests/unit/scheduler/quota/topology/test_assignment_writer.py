@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 
 from support.admissions import topology_assignments
+from zonewise_scheduler.quota.topology import assignment_writer
 from zonewise_scheduler.quota.topology.assignment_reader import read_topology_assignment
 from zonewise_scheduler.quota.topology.assignment_writer import MAX_DOMAINS, MAX_SLICES, write_topology_assignment
 from zonewise_scheduler.quota.topology.types import HOSTNAME, TopologyAssignment, TopologyDomainAssignment
@@ -21,15 +23,16 @@ def test_an_assignment_is_read_as_it_was_written(assignment: TopologyAssignment)
     assert read_topology_assignment(write_topology_assignment(assignment)) == assignment
 
 
-def test_common_parts_of_names_are_written_once() -> None:
-    assignment = on_nodes("node-1.example", "node-22.example")
-    assert write_topology_assignment(assignment)["slices"] == [
-        {
-            "domainCount": 2,
-            "valuesPerLevel": [{"individual": {"roots": ["1", "22"], "prefix": "node-", "suffix": ".example"}}],
-            "podCounts": {"universal": 1},
-        }
-    ]
+@pytest.mark.parametrize(("prefix", "suffix"), [("node-", ".example"), ("n", ".x"), ("node-", ""), ("", "-node")])
+def test_common_parts_of_names_are_written_once(prefix: str, suffix: str) -> None:
+    roots = ["1", "22", "321"]
+    [part] = write_topology_assignment(on_nodes(*(f"{prefix}{root}{suffix}" for root in roots)))["slices"]
+    common = {name: text for name, text in (("prefix", prefix), ("suffix", suffix)) if text}
+    assert part == {
+        "domainCount": 3,
+        "valuesPerLevel": [{"individual": {"roots": roots, **common}}],
+        "podCounts": {"universal": 1},
+    }
 
 
 def test_common_parts_do_not_overlap() -> None:
@@ -62,6 +65,44 @@ def test_a_large_assignment_has_no_more_slices_and_domains_than_the_api_allows()
     assert max(item["domainCount"] for item in written["slices"]) <= MAX_DOMAINS
     assert read_topology_assignment(written) == assignment
     assert len(json.dumps(written)) < 1_500_000
+
+
+@pytest.mark.parametrize(
+    ("sizes", "domain_counts"),
+    [
+        ([9, 9, 9], [9, 9, 9]),
+        ([9, 9, 9, 9], [9, 9, 9, 9]),
+        ([9, 9, 9, 9, 9], [20, 20, 5]),
+        ([9, 9, 21], [9, 9, 20, 1]),
+        ([9, 9, 9, 21], [20, 20, 8]),
+    ],
+)
+def test_runs_have_slices_of_their_own_up_to_the_limit(
+    monkeypatch: pytest.MonkeyPatch, sizes: list[int], domain_counts: list[int]
+) -> None:
+    """The slices into which large runs are divided count too. Here four slices of 20 domains are allowed."""
+    monkeypatch.setattr(assignment_writer, "MAX_SLICES", 4)
+    monkeypatch.setattr(assignment_writer, "MAX_DOMAINS", 20)
+    stems = [f"{letter * 30}-rack" for letter in "abcde"]
+    assignment = on_nodes(*(f"{stem}-{i}" for stem, size in zip(stems, sizes, strict=False) for i in range(size)))
+    written = write_topology_assignment(assignment)
+    assert [item["domainCount"] for item in written["slices"]] == domain_counts
+    assert read_topology_assignment(written) == assignment
+
+
+def test_the_smaller_encoding_is_written_and_of_equal_ones_that_with_one_slice() -> None:
+    """The longer the common part of each run is, the more its own slice saves."""
+    smaller: set[int] = set()
+    for length in range(1, 60):
+        runs = [[f"{letter * length}-{i}" for i in range(3)] for letter in "ab"]
+        names = [*runs[0], *runs[1]]
+        values = [{"individual": {"roots": names}}]
+        whole = [{"domainCount": 6, "valuesPerLevel": values, "podCounts": {"universal": 1}}]
+        parted = [part for run in runs for part in write_topology_assignment(on_nodes(*run))["slices"]]
+        size, parted_size = (len(json.dumps(each, separators=(",", ":"))) for each in (whole, parted))
+        assert write_topology_assignment(on_nodes(*names))["slices"] == (parted if parted_size < size else whole)
+        smaller.add((parted_size < size) - (parted_size > size))
+    assert smaller == {-1, 0, 1}
 
 
 def test_the_runs_are_those_of_the_lowest_level() -> None:

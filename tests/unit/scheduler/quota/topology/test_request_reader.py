@@ -32,7 +32,10 @@ def test_read_topology_request() -> None:
     [
         ({"required": 1}, "topologyRequest.required"),
         ({"unconstrained": "yes"}, "topologyRequest.unconstrained"),
-        ({"podSetSliceRequiredTopology": "rack", "podSetSliceSize": "4"}, "topologyRequest.podSetSliceSize"),
+        *(
+            ({"podSetSliceRequiredTopology": "rack", "podSetSliceSize": size}, "topologyRequest.podSetSliceSize")
+            for size in ("4", -1, True, 4.0)
+        ),
         ({"podsetSliceRequiredTopologyConstraints": {}}, "topologyRequest.podsetSliceRequiredTopologyConstraints"),
     ],
 )
