@@ -8,7 +8,7 @@ from math import floor
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from support.quota_strategies import CPU, cpu_queue, pending_workload, running_workload
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=4), st.integers(0, 40))
-@example([(400, 600)], 700)
 def test_as_many_pods_as_fit(bounds: list[tuple[int, int]], capacity: int) -> None:
     """The first counts that fit, of all from the full ones to the minimum, one step after the other."""
     pod_sets = [PodSet(f"{i}", minimum + more, min_pods=minimum) for i, (minimum, more) in enumerate(bounds)]
@@ -64,6 +63,11 @@ def test_pod_counts_are_whole_numbers_at_the_same_fraction_of_the_way() -> None:
     assert search_pod_counts(pod_sets, record) is None
     assert tried == [(3, 2, 7), (2, 2, 7), (1, 1, 7)]
     assert search_pod_counts(pod_sets, lambda counts: counts) == (5, 3, 7)
+
+
+def test_as_many_of_a_thousand_pods_as_fit() -> None:
+    pod_sets = [PodSet(pods=1000, min_pods=400)]
+    assert search_pod_counts(pod_sets, lambda counts: counts if counts <= (700,) else None) == (700,)
 
 
 CAN_SHRINK = Workload("ns", "new", (PodSet("main", 4, min_pods=2, requests={"cpu": 1}),))
