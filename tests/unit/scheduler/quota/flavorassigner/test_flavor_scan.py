@@ -247,6 +247,17 @@ def test_the_mode_of_an_amount(
     assert oracle.asked == (mode is None)
 
 
+@pytest.mark.parametrize(("amount", "reason"), [(3, ""), (4, "InUse"), (5, "ExceedsMaxQuota")])
+def test_a_queue_in_no_cohort_may_preempt_for_all_of_its_quota(amount: int, reason: NoFitReason) -> None:
+    """It has 4 CPUs, of which one is in use."""
+    snapshot = Snapshot([cpu_queue("q", 4, cohort="")])
+    snapshot.add_workload(running_workload("runs", "q", CPU, 1))
+    queue, oracle, new = snapshot.cluster_queues["q"], Oracle(), pending_workload("new", amount)
+    _, status = fits_resource_quota(queue, new, CPU, amount, oracle, fair_sharing=False)
+    assert ("" if status is None else status.reason) == reason
+    assert oracle.asked == (reason == "InUse")
+
+
 @pytest.mark.parametrize("borrow", ["Never", "LowerPriority"])
 @pytest.mark.parametrize("reclaim", ["", "Never", "LowerPriority", "Any"])
 @pytest.mark.parametrize("fair_sharing", [False, True])
