@@ -227,30 +227,32 @@ def test_pods_without_a_request_are_placed_where_all_flavors_have_topologies() -
         assert (pod_set.topology_assignment is not None) == placed
 
 
-def pod_sets_of(names: Sequence[str], requested: str) -> tuple[Workload, Assignment]:
+def pod_sets_of(names: str, requested: str) -> tuple[Workload, Assignment]:
     """A workload with pod sets of which those with the letters of `requested` ask for a placement; all have quota."""
-    specs = tuple(PodSet(name, requests={"cpu": 1}, topology=EXPLICIT if name in requested else None) for name in names)
+    specs = tuple(
+        PodSet(f"pods-{name}", requests={"cpu": 1}, topology=EXPLICIT if name in requested else None) for name in names
+    )
     flavors = {"cpu": FlavorAssignment("b", FIT)}
-    return Workload("ns", "w", specs), Assignment(tuple(PodSetAssignment(name, 1, {}, flavors) for name in names), {})
+    return Workload("ns", "w", specs), Assignment(
+        tuple(PodSetAssignment(spec.name, 1, {}, flavors) for spec in specs), {}
+    )
 
 
 class FullHost(Topology):
-    """Now there is no place for the pod set "m", which is found by a name of its own."""
+    """Now there is no place for the pod set "pods-m", whose name is read from another object."""
 
     def find_topology_assignments(
         self, workload: Workload, requests: Mapping[str, Sequence[PlacementRequest]], *, empty: bool
     ) -> TopologyAssignments | TopologyPlacementFailure:
-        return {} if empty else FAILURE._replace(pod_set="".join(["m", "m"])[:1])
+        return {} if empty else FAILURE._replace(pod_set="".join(["pods", "-m"]))
 
 
-@pytest.mark.parametrize(("requested", "preempting"), [("m", "m"), ("am", "am"), ("mz", "mz"), ("amz", "amz")])
+@pytest.mark.parametrize("requested", ["m", "am", "mz", "amz"])
 @pytest.mark.parametrize("names", ["amz", "zma"])
-def test_all_pod_sets_that_are_placed_wait_for_the_one_without_a_place(
-    names: str, requested: str, preempting: str
-) -> None:
+def test_all_pod_sets_that_are_placed_wait_for_the_one_without_a_place(names: str, requested: str) -> None:
     """They are placed together; pod sets without a request have what they need. The one that failed has the reason."""
     workload, assignment = pod_sets_of(names, requested)
     result = update_assignment_for_tas(assigner(workload, FullHost()), assignment)
     modes = {pod_set.name: pod_set.representative_mode for pod_set in result.pod_sets}
-    assert modes == {name: PREEMPT if name in preempting else FIT for name in names}
-    assert {pod_set.name for pod_set in result.pod_sets if pod_set.statuses} == {"m"}
+    assert modes == {f"pods-{name}": PREEMPT if name in requested else FIT for name in names}
+    assert {pod_set.name for pod_set in result.pod_sets if pod_set.statuses} == {"pods-m"}
