@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.pool_jobs import cpus, job
-from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, policy_named
+from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, BackfillPolicy, policy_named
 from zonewise_scheduler.backfill.pool.easy import backfilled
 from zonewise_scheduler.backfill.pool.job import queue_order
 from zonewise_scheduler.backfill.pool.pending_order import PendingOrder
@@ -17,17 +17,19 @@ from zonewise_scheduler.backfill.pool.pool_state import PoolState
 from zonewise_scheduler.backfill.pool.shadow import Shadow
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.backfill.policies import BackfillPolicy
     from zonewise_scheduler.backfill.pool.job import Job
 
 HOUR = 3600.0
-POLICIES = [policy_named(name) for name in (DEFAULT_POLICY, "easy", "easy-sjbf", "greedy")]
+POLICIES = [
+    *map(policy_named, (DEFAULT_POLICY, "easy", "easy-sjbf", "greedy")),
+    BackfillPolicy(reserve_after=float("inf"), shortest_first=True),
+]
 
 
 @st.composite
 def pending_jobs(draw: st.DrawFn) -> list[Job]:
     walltimes = st.sampled_from([1.0, HOUR, 2 * HOUR, 10 * HOUR, inf])
-    fields = st.tuples(st.integers(0, 4), walltimes, st.sampled_from([0.0, HOUR, 90 * HOUR]), st.integers(0, 1))
+    fields = st.tuples(st.integers(0, 4), walltimes, st.sampled_from([0.0, HOUR, 90 * HOUR]), st.integers(-1, 2))
     return [
         job(serial, size, walltime, submitted, priority=priority)
         for serial, (size, walltime, submitted, priority) in enumerate(draw(st.lists(fields, max_size=12)))
@@ -109,6 +111,18 @@ def everything(order: PendingOrder) -> tuple[list[Job], list[Job]]:
     whole = cpus(100)
     copy = order.copy()
     return list(backfilled(copy.fitting(whole), now, whole, Shadow(inf, whole), ())), list(copy.due(now))
+
+
+def test_a_due_job_leaves_before_hundreds_that_were_submitted_earlier_and_came_later() -> None:
+    """They are due too, but no decision has looked at them yet."""
+    first = job(0, 1, HOUR, 10.0)
+    late = [job(serial, 1, HOUR) for serial in range(1, 401)]
+    order = PendingOrder(policy_named("easy"), [first])
+    assert list(order.due(10.0)) == [first]
+    for one in late:
+        order.add(one)
+    order.remove(first)
+    assert list(order.due(10.0)) == late
 
 
 def test_groups_that_do_not_fit_are_left_out() -> None:
