@@ -52,6 +52,18 @@ def test_a_placement_failure_names_the_fullest_domain_and_a_node(failure: Topolo
             QuotaShortage("", "cpu", 4000, 2000, "nominal", "", 2000, exceeds_max_quota=True),
             "needs 4 CPUs; the pool has 2",
         ),
+        (
+            QuotaShortage("all", "cpu", 4000, 2000, "borrowing", "team", 3000),
+            "needs 4 CPUs of flavor all; team may borrow 3 at most, and has 2 left",
+        ),
+        (
+            QuotaShortage("all", "cpu", 4000, 2000, "borrowing", "team", 3000, exceeds_max_quota=True),
+            "needs 4 CPUs of flavor all; team may borrow 3 at most, and has 2",
+        ),
+        (
+            QuotaShortage("all", "cpu", 4000, 2000, "cohort", "research", 8000, not_lent=1000, exceeds_max_quota=True),
+            "needs 4 CPUs of flavor all; cohort research has 2, and 1 more that its queues do not lend",
+        ),
     ],
 )
 def test_a_quota_shortage_names_who_lacks_it(shortage: QuotaShortage, words: str) -> None:
@@ -68,7 +80,8 @@ def test_a_quota_shortage_names_who_lacks_it(shortage: QuotaShortage, words: str
     ],
 )
 def test_only_cpus_are_counted_in_thousandths(resource: str, size: int, words: str) -> None:
-    lack = QuotaShortage("", resource, size, size, "nominal", "", size, exceeds_max_quota=True)
+    """Also where the name is an object of its own, as a decoder makes it."""
+    lack = QuotaShortage("", "".join(list(resource)), size, size, "nominal", "", size, exceeds_max_quota=True)
     assert sentence(shortages=(lack,)) == words
 
 
@@ -105,8 +118,8 @@ def test_a_duration_has_its_largest_unit_and_whole_ones_of_the_next(seconds: flo
         ({"victims": ("u", "v", "w")}, "has to preempt u, v and w"),
         ({"victims": ("t", "u", "v", "w")}, "has to preempt 3 workloads and w"),
         (
-            {"delayed_reservation": ReservedStart("ns/two", 160.0)},
-            "would delay ns/two, which is reserved to start in 1 min at the latest",
+            {"delayed_reservation": ReservedStart("ns/two", 400.0)},
+            "would delay ns/two, which is reserved to start in 5 min at the latest",
         ),
         (
             {"delayed_reservation": ReservedStart("ns/two", 90.0)},
