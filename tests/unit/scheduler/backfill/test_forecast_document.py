@@ -114,6 +114,20 @@ def test_waits_and_scores_are_rounded_to_a_thousandth() -> None:
         assert after.time == 1.3
     for before, after in zip(history.calibration.state().scores, restored.calibration.state().scores, strict=True):
         assert after.scores == tuple(round(score, 3) for score in before.scores)
+        assert after.group == before.group
+    assert {scores.group for scores in restored.calibration.state().scores} == {None, "q"}
+
+
+@pytest.mark.parametrize(
+    ("run_time", "rounded"), [(12.34, 12.3), (12.36, 12.4), (0.04, 0.0), (59.96, 60.0), (7.0, 7.0)]
+)
+def test_run_times_are_rounded_to_a_tenth_of_a_second(run_time: float, rounded: float) -> None:
+    """Those of the submissions, and those of the runs."""
+    history, workload = ForecastHistory(), submitted(0)
+    history.admitted([workload], workload.created_at)
+    history.ended(workload, run_time)
+    document = make_forecast_document(history)
+    assert [arrival[2] for arrival in document["arrivals"]] == [run for _, run in document["runs"]] == [rounded]
 
 
 def test_a_document_without_forecasts_keeps_its_runs_and_submissions() -> None:
@@ -137,6 +151,28 @@ def test_a_share_has_the_newest_of_each_kind(share: float, size: int) -> None:
     assert len(document["runs"]) == int(share * (size - 1))
     assert len(document["templates"]) <= len(document["arrivals"])
     read_forecast_document(through_json(document))
+
+
+def test_each_of_hundreds_of_templates_has_its_index() -> None:
+    """A week of submissions that all differ."""
+    history = learned(*[10] * 3)
+    for number in range(300):
+        workload = replace(submitted(number, user=f"user{number}"), name=f"x{number}", priority=number)
+        history.admitted([workload], workload.created_at)
+    document = make_forecast_document(history)
+    priorities = [document["templates"][index]["priority"] for index, *_ in document["arrivals"]]
+    assert sorted(priorities) == sorted([0] * 4 + list(range(300)))
+
+
+@pytest.mark.parametrize(("walltime", "value"), [(float("inf"), None), (inf, None), (100.0, 100.0), (0.0, 0.0)])
+def test_an_infinite_walltime_is_none(walltime: float, value: float | None) -> None:
+    """Whatever object holds the infinite number."""
+    history, workload = ForecastHistory(), submitted(0, limit=walltime)
+    history.admitted([workload], workload.created_at)
+    history.ended(workload, 5.0)
+    document = make_forecast_document(history)
+    assert [template["walltime"] for template in document["templates"]] == [value]
+    assert [group_walltime for _, group_walltime in document["groups"]] == [value]
 
 
 def test_an_unknown_template_is_an_error() -> None:
