@@ -1,0 +1,123 @@
+"""The first line of a recording: it gives back the policy and the settings, and names what it lacks."""
+
+from __future__ import annotations
+
+import json
+from math import inf
+from typing import Any
+
+import pytest
+
+from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, policy_named
+from zonewise_scheduler.backfill.recording import RecordingHeader, read_header
+from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
+
+EASY: dict[str, Any] = {"recording": 1, "policy": "easy"}
+
+
+@pytest.mark.parametrize(
+    ("header", "document"),
+    [
+        (
+            RecordingHeader("easy"),
+            {
+                "recording": 1,
+                "policy": "easy",
+                "reserveAfter": None,
+                "fairSharing": False,
+                "nodes": False,
+                "allowUnknownNodes": True,
+            },
+        ),
+        (
+            RecordingHeader(DEFAULT_POLICY, 90.5, fair_sharing=True, nodes=True, allow_unknown_nodes=False),
+            {
+                "recording": 1,
+                "policy": DEFAULT_POLICY,
+                "reserveAfter": 90.5,
+                "fairSharing": True,
+                "nodes": True,
+                "allowUnknownNodes": False,
+            },
+        ),
+        (
+            RecordingHeader("depth-4", float("inf"), nodes=True),
+            {
+                "recording": 1,
+                "policy": "depth-4",
+                "reserveAfter": None,
+                "fairSharing": False,
+                "nodes": True,
+                "allowUnknownNodes": True,
+            },
+        ),
+        (
+            RecordingHeader("greedy", 0.0, fair_sharing=True),
+            {
+                "recording": 1,
+                "policy": "greedy",
+                "reserveAfter": 0.0,
+                "fairSharing": True,
+                "nodes": False,
+                "allowUnknownNodes": True,
+            },
+        ),
+    ],
+)
+def test_a_header_is_the_same_after_the_way_through_json(header: RecordingHeader, document: dict[str, Any]) -> None:
+    assert header.document() == document
+    assert read_header(json.loads(json.dumps(document, allow_nan=False))) == header
+
+
+@pytest.mark.parametrize(
+    ("fields", "header"),
+    [
+        ({}, RecordingHeader("easy", inf, fair_sharing=False, nodes=False, allow_unknown_nodes=True)),
+        ({"reserveAfter": 7}, RecordingHeader("easy", 7.0)),
+        ({"fairSharing": True}, RecordingHeader("easy", fair_sharing=True)),
+        ({"nodes": True}, RecordingHeader("easy", nodes=True)),
+        ({"allowUnknownNodes": False}, RecordingHeader("easy", allow_unknown_nodes=False)),
+    ],
+)
+def test_an_absent_field_has_its_default(fields: dict[str, Any], header: RecordingHeader) -> None:
+    assert read_header(EASY | fields) == header
+
+
+@pytest.mark.parametrize(
+    ("name", "reserve_after"), [("easy", inf), ("fifo", 0.0), (DEFAULT_POLICY, 60.0), (DEFAULT_POLICY, inf)]
+)
+@pytest.mark.parametrize("fair_sharing", [False, True])
+def test_a_header_has_the_policy_and_the_settings(name: str, reserve_after: float, fair_sharing: bool) -> None:
+    header = RecordingHeader(name, reserve_after, fair_sharing=fair_sharing)
+    assert header.backfill_policy == policy_named(name, reserve_after)
+    assert header.quota_settings == DEFAULT_SETTINGS._replace(fair_sharing=fair_sharing)
+
+
+@pytest.mark.parametrize("version", [None, 0, 2, -1, "1", True])
+def test_another_version_is_an_error(version: object) -> None:
+    with pytest.raises(ValueError, match="recording: not 1, the version that is known: ") as error:
+        read_header(EASY | {"recording": version})
+    assert str(error.value).endswith(f": {version!r}")
+
+
+def test_a_version_is_quoted_up_to_eighty_characters() -> None:
+    with pytest.raises(ValueError, match="recording: not 1") as error:
+        read_header(EASY | {"recording": "x" * 200})
+    assert str(error.value).partition("known: ")[-1] == "'" + "x" * 79
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"policy": None}, "policy: there is none"),
+        ({"reserveAfter": -1}, "reserveAfter: not a number from 0 on"),
+        ({"fairSharing": 1}, "fairSharing: neither true nor false"),
+        ({"nodes": "yes"}, "nodes: neither true nor false"),
+        ({"allowUnknownNodes": 0, "nodes": 0}, "nodes: neither .*; allowUnknownNodes: neither true nor false"),
+        ({"policy": "none"}, "policy: none: no such policy; there are "),
+        ({"policy": "depth-x"}, "policy: depth-x: no such policy; there are "),
+    ],
+)
+def test_an_invalid_field_is_an_error_that_names_it(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_header(EASY | fields)
