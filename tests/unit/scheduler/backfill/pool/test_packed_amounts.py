@@ -40,6 +40,16 @@ def test_requests_subtract_and_add_up() -> None:
     assert packing.unpack_available(available) == {"cpu": 0, "memory": 1 << 39, "gpu": 8}
 
 
+@pytest.mark.parametrize("bits", [NARROW_BITS, WIDE_BITS])
+def test_an_overcommitted_resource_borrows_from_no_other(bits: int) -> None:
+    """Even where two of the largest requests follow the least that can be available."""
+    packing = ResourcePacking(NAMES, bits)
+    available = packing.pack_available({"cpu": -most[bits], "memory": 0, "gpu": 3})
+    for _ in range(2):
+        available -= packing.pack_request({"cpu": most[bits]}).amount
+    assert packing.unpack_available(available) == {"cpu": -3 * most[bits], "memory": 0, "gpu": 3}
+
+
 @pytest.mark.parametrize(
     ("amounts", "message"),
     [
