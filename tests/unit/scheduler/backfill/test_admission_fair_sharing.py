@@ -19,6 +19,7 @@ from zonewise_scheduler.backfill.queue_router import QueueConfiguration
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.quota.api.configuration import AdmissionFairSharingConfig
 from zonewise_scheduler.quota.api.workload_types import PodSet
+from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.quota.queue.usage_ledger import UsageLedgerEntry
 
 if TYPE_CHECKING:
@@ -91,15 +92,24 @@ def test_lower_usage_precedes_earlier_arrival() -> None:
     assert plan.snapshot.local_queue_usage["ns/a"] == pytest.approx(before / 2)
 
 
+def test_a_sample_is_due_an_interval_after_the_last_one() -> None:
+    """The first pass only begins the first interval; a late sample moves the later ones."""
+    sharing, snapshot = AdmissionFairSharing(DECAY), Snapshot([SPEC])
+    sampled = {now: sharing.sample(now, snapshot) for now in (1000, 1003, 1009.5, 1010, 1012, 1020, 1035, 1044, 1045)}
+    assert [now for now, was_due in sampled.items() if was_due] == [1010, 1020, 1035, 1045]
+    assert sharing.next_sample_at == 1055
+    assert sharing.copy().next_sample_at == inf
+
+
 def test_usage_is_in_cpus_bytes_and_pieces_and_that_of_all_pods() -> None:
     """Requests of CPU are thousandths, those of other resources are not; a penalty is a share of what is requested."""
-    requests = {"accelerator": 2, "cpu": 3000, "memory": 5000}
+    requests = {"accelerator": 2, "cpu": 1250, "memory": 5000}
     pods = tuple(PodSet(name, pods=1, requests=requests) for name in ("main", "workers"))
     sharing = AdmissionFairSharing(DECAY)
     sharing.add_entry_penalty(replace(make_workload("one", 1, local="a"), pod_sets=pods))
     alpha = DECAY.alpha_rate(DECAY.usage_sampling_interval)
     assert sharing.usage_by_local_queue["ns/a"].pending_penalty == pytest.approx(
-        {"accelerator": 4 * alpha, "cpu": 6 * alpha, "memory": 10_000 * alpha}
+        {"accelerator": 4 * alpha, "cpu": 2.5 * alpha, "memory": 10_000 * alpha}
     )
 
 
