@@ -1,0 +1,160 @@
+"""The pending workloads of one queue: which is due, by a definition that looks at every workload."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.planner_stories import make_workload, queue
+from zonewise_scheduler.backfill.pending_queue import PendingQueue
+from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy
+from zonewise_scheduler.backfill.types import Reservation
+from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
+from zonewise_scheduler.quota.api.workload_types import Eviction
+from zonewise_scheduler.quota.cycle.entry import Head
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zonewise_scheduler.quota.api.workload_types import Workload
+
+POLICIES = [
+    BackfillPolicy(),
+    BackfillPolicy(depth=2),
+    BackfillPolicy(depth=UNLIMITED_DEPTH),
+    BackfillPolicy(10.0, 2.0, 1.0, shortest_first=True, age_weight=0.5),
+    BackfillPolicy(reserve_after=inf),
+    BackfillPolicy(overtaking=False),
+]
+
+
+@st.composite
+def waiting(draw: st.DrawFn) -> list[Workload]:
+    fields = st.tuples(
+        st.integers(-1, 2),
+        st.integers(0, 9),
+        st.sampled_from([1.0, 4.0, inf]),
+        st.sampled_from(["", "", "PodsReadyTimeout", "Preempted"]),
+    )
+    return [
+        replace(
+            make_workload(f"w{number}", 1, walltime, at=created_at, priority=priority),
+            uid=f"{9 - number}",
+            eviction=Eviction(reason, 12.0) if reason else None,
+        )
+        for number, (priority, created_at, walltime, reason) in enumerate(draw(st.lists(fields, max_size=6)))
+    ]
+
+
+def since(workload: Workload) -> float:
+    """A workload whose pods were not ready in time waits since its eviction."""
+    evicted = workload.eviction is not None and workload.eviction.reason == "PodsReadyTimeout"
+    return 12.0 if evicted else workload.created_at
+
+
+def reservation(workload: Workload, start: float) -> Reservation:
+    return Reservation(workload, Head(workload, "q"), start)
+
+
+def due_by_definition(
+    policy: BackfillPolicy,
+    workloads: list[Workload],
+    now: float,
+    reservations: list[Reservation],
+    tries: Mapping[str, int],
+    admissions: int,
+) -> str:
+    for reserved in reservations:
+        key = reserved.workload.key
+        if reserved.start <= now and (key not in tries or tries[key] < admissions):
+            return key
+    if not policy.reserves or len(reservations) >= policy.depth:
+        return ""
+    excluded = {reserved.workload.key for reserved in reservations} | tries.keys()
+    due = [
+        (-workload.priority, since(workload), workload.uid, workload.key)
+        for workload in workloads
+        if workload.key not in excluded and now >= since(workload) + policy.reserve_age(workload.walltime)
+    ]
+    return min(due)[-1] if due else ""
+
+
+def pending(policy: BackfillPolicy, workloads: list[Workload]) -> PendingQueue:
+    table = PendingQueue(queue("q", 8), policy, DEFAULT_SETTINGS)
+    for workload in workloads:
+        table.push_or_update(workload)
+    return table
+
+
+@given(
+    waiting(),
+    st.sampled_from(POLICIES),
+    st.integers(0, 20),
+    st.dictionaries(st.integers(0, 5), st.integers(0, 20), max_size=3),
+    st.dictionaries(st.integers(0, 5), st.integers(0, 2), max_size=3),
+    st.integers(0, 2),
+)
+def test_the_due_workload_is_reserved_or_the_first_that_has_waited(
+    workloads: list[Workload],
+    policy: BackfillPolicy,
+    now: int,
+    starts: dict[int, int],
+    tries_by_number: dict[int, int],
+    admissions: int,
+) -> None:
+    """A reserved one is due at its start, and after each admission again; any other only once in a pass."""
+    reservations = [
+        reservation(workloads[number], start) for number, start in starts.items() if number < len(workloads)
+    ]
+    tries = {f"ns/w{number}": count for number, count in tries_by_number.items()}
+    table = pending(policy, workloads)
+    copied = table.copy(policy)
+    for each in (table, copied):
+        assert each.next_due(now, reservations, tries, admissions) == due_by_definition(
+            policy, workloads, now, reservations, tries, admissions
+        )
+
+
+@given(waiting(), st.data())
+def test_a_workload_that_has_left_is_not_due(workloads: list[Workload], data: st.DataObject) -> None:
+    """Before or after its age has come, and the copy does not follow."""
+    table = pending(BackfillPolicy(), workloads)
+    left = list(workloads)
+    for now in range(8, 14):
+        copied = table.copy(BackfillPolicy())
+        before = due_by_definition(BackfillPolicy(), left, now, [], {}, 0)
+        if left and data.draw(st.booleans()):
+            removed = data.draw(st.sampled_from(left))
+            left.remove(removed)
+            table.heap.delete(removed.key)
+        assert table.next_due(now, [], {}, 0) == due_by_definition(BackfillPolicy(), left, now, [], {}, 0)
+        assert copied.next_due(now, [], {}, 0) == before
+
+
+def test_a_copy_may_have_another_depth() -> None:
+    one, two = make_workload("one", 1), make_workload("two", 1)
+    table = pending(BackfillPolicy(depth=1), [one, two])
+    assert table.copy(BackfillPolicy(depth=2)).next_due(0, [reservation(one, 5.0)], {}, 0) == "ns/two"
+    assert table.next_due(0, [reservation(one, 5.0)], {}, 0) == ""
+
+
+@pytest.mark.parametrize("requeue_from_eviction", [True, False])
+def test_a_timeout_of_pods_counts_by_the_setting(requeue_from_eviction: bool) -> None:
+    settings = DEFAULT_SETTINGS._replace(requeue_from_eviction=requeue_from_eviction)
+    table = PendingQueue(queue("q", 8), BackfillPolicy(), settings)
+    table.push_or_update(replace(make_workload("one", 1), eviction=Eviction("PodsReadyTimeout", 12.0)))
+    assert table.next_due(11.0, [], {}, 0) == ("" if requeue_from_eviction else "ns/one")
+    assert table.next_due(12.0, [], {}, 0) == "ns/one"
+
+
+@pytest.mark.parametrize("overtaking", [True, False])
+@pytest.mark.parametrize("of_queue", ["StrictFIFO", "BestEffortFIFO"])
+def test_a_queue_is_strict_by_its_strategy_or_by_the_policy(overtaking: bool, of_queue: str) -> None:
+    spec = queue("q", 8)._replace(queueing_strategy="StrictFIFO" if of_queue == "StrictFIFO" else "BestEffortFIFO")
+    table = PendingQueue(spec, BackfillPolicy(overtaking=overtaking), DEFAULT_SETTINGS)
+    assert table.strict == (of_queue == "StrictFIFO" or not overtaking)
