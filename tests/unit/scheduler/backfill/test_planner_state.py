@@ -1,0 +1,183 @@
+"""The planner's state: which queues share quota, when the next pass is due, and copies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+import pytest
+
+from support.planner_stories import make_planner, make_workload, queue
+from zonewise_scheduler.backfill import events
+from zonewise_scheduler.backfill.planner_state import CohortIndex, PlannerState, mark_stopping, new_state, stop
+from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy
+from zonewise_scheduler.backfill.scheduling_pass import schedule
+from zonewise_scheduler.backfill.types import Reservation, StopOrder
+from zonewise_scheduler.quota.api.configuration import AdmissionFairSharingConfig
+from zonewise_scheduler.quota.api.queue_types import Cohort
+from zonewise_scheduler.quota.api.workload_types import Admission, Eviction, PodSetAdmission
+from zonewise_scheduler.quota.cycle.entry import Head
+from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+from zonewise_scheduler.quota.topology.types import TopologyAssignment
+
+# --- trees
+
+SPECS = [
+    queue("a", 4, cohort="team"),
+    queue("b", 4, cohort="group"),
+    queue("c", 4, cohort="other"),
+    queue("team", 4),
+    queue("alone", 4)._replace(stop_policy="Hold"),
+    queue("held", 4, cohort="group")._replace(stop_policy="Hold"),
+]
+INDEX = CohortIndex(Snapshot(SPECS, [Cohort("group", parent_name="team")]))
+
+
+@pytest.mark.parametrize(
+    ("name", "tree"),
+    [
+        ("a", {"a", "b", "held"}),
+        ("b", {"a", "b", "held"}),
+        ("held", {"a", "b", "held"}),
+        ("c", {"c"}),
+        ("team", {"team"}),
+        ("alone", {"alone"}),
+    ],
+)
+def test_queues_of_one_tree_share_quota(name: str, tree: set[str]) -> None:
+    """Held ones too; a queue that is named as a cohort is not in it. On nodes, a workload takes from all queues."""
+    assert set(INDEX.queues_sharing_quota(name)) == tree
+    pod_set = PodSetAdmission("main", {"cpu": "all"}, {"cpu": 2}, 1)
+    workload = make_workload("one", 2)
+    placed = pod_set._replace(topology_assignment=TopologyAssignment(("host",), ()))
+    for pod_sets, affected in (
+        ((), tree),
+        ((pod_set,), tree),
+        ((pod_set, placed), {spec.name for spec in SPECS}),
+    ):
+        admitted = replace(workload, admission=Admission(name, pod_sets))
+        assert set(INDEX.queues_affected_by(admitted)) == affected
+    assert set(INDEX.queues_affected_by(workload)) == set()
+
+
+# --- the next pass
+
+
+@pytest.mark.parametrize(
+    ("starts", "young", "wake_at"),
+    [
+        ((), (), inf),
+        ((inf,), (), inf),
+        ((5.0, 10.0), (), inf),
+        ((10.5, 30.0), (), 10.5),
+        ((30.0, 5.0, 20.0), (), 20.0),
+        ((20.0,), (15.0, 16.0), 15.0),
+        ((20.0,), (25.0,), 20.0),
+        ((), (12.0,), 12.0),
+    ],
+)
+def test_the_next_pass_is_due_at_the_first_start_or_end_of_youth(
+    starts: tuple[float, ...], young: tuple[float, ...], wake_at: float
+) -> None:
+    """A start that has passed, or passes now, does not wake; a sample of usage does."""
+    for sharing in (None, AdmissionFairSharingConfig(usage_half_life_time=100.0, usage_sampling_interval=7.0)):
+        planner = make_planner([queue("q", 4)], BackfillPolicy(), admission_fair_sharing=sharing)
+        schedule(planner, 10.0)
+        for number, start in enumerate(starts):
+            workload = make_workload(f"w{number}", 4)
+            planner.reservations.record(Reservation(workload, Head(workload, "q"), start))
+        planner.young = {f"ns/y{number}": until for number, until in enumerate(young)}
+        assert planner.wake_at == (wake_at if sharing is None else min(wake_at, 17.0))
+
+
+# --- running workloads
+
+
+def test_a_workload_is_told_to_stop_once() -> None:
+    planner = make_planner([queue("q", 4)], BackfillPolicy())
+    events.submit(planner, make_workload("one", 4), "q")
+    (one,) = schedule(planner, 3.0).admitted
+    stop(planner, one, "Deactivated")
+    stop(planner, one, "NodeFailures")
+    assert planner.unreported_stops == [StopOrder(one, "Deactivated")]
+    assert not mark_stopping(planner, one, "Preempted")
+    stopping = planner.running["ns/one"].workload
+    assert stopping.eviction == Eviction("Deactivated", 3.0)
+    assert planner.snapshot.workloads_by_queue["q"]["ns/one"] is stopping
+
+
+def test_a_state_begins_with_the_workloads_of_its_snapshot() -> None:
+    """One that may not run on is told to stop in the first pass."""
+    runs = [
+        replace(make_workload(name, 1, 10.0), active=active, admission=Admission("q", (), 2.0))
+        for name, active in (("good", True), ("bad", False))
+    ]
+    planner = new_state(Snapshot([queue("q", 4)], workloads=runs), BackfillPolicy())
+    assert {key: run.deadline for key, run in planner.running.items()} == {"ns/good": 12.0, "ns/bad": 12.0}
+    assert [(order.workload.key, order.reason) for order in schedule(planner, 3.0).stopped] == [
+        ("ns/bad", "Deactivated")
+    ]
+
+
+# --- copies
+
+
+def busy(*, observed: bool = True) -> PlannerState:
+    """One workload runs until 10 s, three wait with reservations from then on, and one is inadmissible."""
+    planner = make_planner(
+        [queue("q", 4)],
+        BackfillPolicy(depth=UNLIMITED_DEPTH),
+        admission_fair_sharing=AdmissionFairSharingConfig(usage_half_life_time=100.0, usage_sampling_interval=7.0),
+    )
+    planner.assumed = None if observed else set()
+    events.submit(planner, make_workload("lost", 4), "away")
+    for number in range(4):
+        events.submit(planner, make_workload(f"w{number}", 4, at=number), "q")
+        schedule(planner, number)
+    return planner
+
+
+def summary(planner: PlannerState) -> tuple[object, ...]:
+    return (
+        list(planner.pending),
+        list(planner.inadmissible),
+        [(run.workload.key, run.deadline) for run in planner.running_workloads],
+        [(reservation.workload.key, reservation.start) for reservation in planner.reservations_by_start],
+        {name: dict(node.usage) for name, node in planner.snapshot.cluster_queues.items()},
+        planner.assumed,
+        planner.young,
+        list(planner.active_queues),
+        planner.freed_queues,
+        planner.unreported_stops,
+        planner.snapshot.preemption_graph.forbidden("ns/w1"),
+    )
+
+
+@pytest.mark.parametrize("observed", [True, False])
+def test_a_copy_goes_on_alone(observed: bool) -> None:
+    """Whichever of both goes on, the other stays as it was, and then decides the same."""
+    planner = busy(observed=observed)
+    copied = planner.copy()
+    before = summary(planner)
+    assert summary(copied) == before
+    after: list[tuple[object, ...]] = []
+    for going, other in ((copied, planner), (planner, None)):
+        events.finish(going, "ns/w0")
+        events.withdraw(going, "ns/lost")
+        going.snapshot.preemption_graph.add("ns/w2", "ns/w1")
+        going.snapshot.preemption_graph.add("ns/w1", "ns/w2")
+        schedule(going, 4.0)
+        events.submit(going, make_workload("new", 1, at=5), "q")
+        after.append(summary(going))
+        assert other is None or summary(other) == before
+    assert after[0] == after[1]
+
+
+@pytest.mark.parametrize(("depth", "starts"), [(1, [10.0]), (2, [10.0, 20.0]), (8, [10.0, 20.0, 30.0])])
+def test_a_copy_has_the_earliest_reservations(depth: int, starts: list[float]) -> None:
+    planner = busy()
+    copied = planner.copy(depth)
+    assert [reservation.start for reservation in copied.reservations_by_start] == starts
+    assert copied.policy.depth == depth
+    assert planner.copy(depth).copy().policy.depth == depth
+    assert [reservation.start for reservation in planner.reservations_by_start] == [10.0, 20.0, 30.0]
