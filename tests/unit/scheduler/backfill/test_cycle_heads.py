@@ -1,0 +1,69 @@
+"""Heads that are skipped, since they would certainly be rejected again: the outcome is that of nominating them all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings
+
+from support.planner_stories import Story, make_planner, queue, submission
+from unit.scheduler.backfill.test_reservation import POLICIES, queue_lists, submission_lists
+from zonewise_scheduler.backfill import cycle_heads, events
+from zonewise_scheduler.backfill.plan_document import plan_document
+from zonewise_scheduler.backfill.planner_state import new_state
+from zonewise_scheduler.backfill.policies import BackfillPolicy, policy_named
+from zonewise_scheduler.backfill.scheduling_pass import schedule
+from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption
+from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from support.planner_stories import Submission
+    from zonewise_scheduler.quota.api.queue_types import ClusterQueue
+
+
+def outcome(specs: list[ClusterQueue], submissions: list[Submission], policy: BackfillPolicy) -> list[Any]:
+    """What each pass decides, and how many cycles there were by then."""
+    cycles: list[int] = []
+    story = Story(new_state(Snapshot(specs), policy), watch=lambda planner, _: cycles.append(planner.cycles))
+    plans = story.play(submissions).plans
+    return [[(now, plan_document(plan)) for now, plan in plans], cycles]
+
+
+@pytest.mark.parametrize("preemption", [False, True])
+@pytest.mark.parametrize("policy", [*POLICIES, policy_named("greedy"), policy_named("fifo")], ids=str)
+def test_skipped_heads_change_no_decision(policy: BackfillPolicy, preemption: bool) -> None:
+    @settings(max_examples=10)
+    @given(queue_lists(preemption=preemption), submission_lists())
+    def compare(specs: list[ClusterQueue], submissions: list[Submission]) -> None:
+        with mock.patch.object(cycle_heads, "_bound_reason", return_value=""):
+            nominated = outcome(specs, submissions, policy)
+        assert outcome(specs, submissions, policy) == nominated
+
+    compare()
+
+
+@pytest.mark.parametrize("reclaim", ["Never", "Any"])
+def test_a_rejected_head_is_not_nominated_again(reclaim: str) -> None:
+    """Two CPUs become free: of eight workloads only the two that fit are nominated, in two queues of a cohort."""
+    preemption = ClusterQueuePreemption(reclaim_within_cohort="Any" if reclaim == "Any" else "Never")
+    planner = make_planner(
+        [queue(name, 4, cohort="team", preemption=preemption) for name in "ab"], policy_named("greedy")
+    )
+    for name in "ab":
+        events.submit(planner, submission(f"{name}-runs", 3, 50, queue=name).workload, name)
+        events.submit(planner, submission(f"{name}-ends", 1, 10, queue=name).workload, name)
+    assert len(schedule(planner, 0).admitted) == 4
+    sizes = {"wide": 8, "broad": 7, "large": 6, "small": 1}
+    for at, (size, cpus) in enumerate(sizes.items()):
+        for name in "ab":
+            events.submit(planner, submission(f"{name}-{size}", cpus, 10, at=at, queue=name).workload, name)
+    assert schedule(planner, 5).admitted == ()
+    for name in "ab":
+        events.finish(planner, f"/{name}-ends")
+    before = planner.cycles
+    plan = schedule(planner, 10)
+    assert {workload.name for workload in plan.admitted} == {"a-small", "b-small"}
+    assert set(plan.decisions) == {"/a-small", "/b-small"}
+    assert planner.cycles - before == 5  # one finds no head
