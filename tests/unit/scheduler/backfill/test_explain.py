@@ -20,11 +20,12 @@ from zonewise_scheduler.backfill.explain_message import explanation_message, for
 from zonewise_scheduler.backfill.explanation import Explanation, QuotaShortage
 from zonewise_scheduler.backfill.planner_state import new_state
 from zonewise_scheduler.backfill.policies import BackfillPolicy, policy_named
+from zonewise_scheduler.backfill.queue_router import QueueConfiguration
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.backfill.timeline import has_capacity, is_running
 from zonewise_scheduler.backfill.types import ReservedStart
 from zonewise_scheduler.controller.status.pending_note import pending_reason
-from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption, ResourceFlavor
+from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption, Cohort, ResourceFlavor
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
 from zonewise_scheduler.quota.api.workload_types import PodSet, Workload
 from zonewise_scheduler.quota.cycle.entry import Head
@@ -124,6 +125,53 @@ def test_a_cohort_lacks_quota_that_another_queue_does_not_lend() -> None:
 
 
 @pytest.mark.parametrize(
+    ("cpus", "available", "not_lent", "exceeds_max_quota"), [(3000, 1000, 5000, False), (7000, 6000, 6000, True)]
+)
+@pytest.mark.parametrize("nested", [False, True])
+def test_what_is_not_lent_is_what_is_left_or_all_where_even_an_empty_tree_is_too_small(
+    cpus: int, available: int, not_lent: int, exceeds_max_quota: bool, nested: bool
+) -> None:
+    """The other queue uses 1 of the 6 CPUs that it does not lend, in the same cohort or in one below."""
+    specs = [
+        queue("q", 4000, cohort="team"),
+        queue("other", 8000, cohort="sub" if nested else "team", lending_limit=2000),
+    ]
+    planner = new_state(Snapshot(specs, [Cohort("sub", parent_name="team")]), policy_named("greedy", 0.0))
+    for one in (
+        submission("x", 1000, 10, queue="other"),
+        submission("a", 5000, 10),
+        submission("b", cpus, 10),
+    ):
+        events.submit(planner, one.workload, one.queue)
+        schedule(planner, 0)
+    lack = QuotaShortage("all", "cpu", cpus, available, "cohort", "team", 6000, not_lent, exceeds_max_quota)
+    assert explain(planner, "/b", 0).shortages == (lack,)
+
+
+def test_where_a_borrowing_limit_binds_what_others_do_not_lend_is_not_named() -> None:
+    team = [
+        queue("q", 4000, cohort="team", borrowing_limit=1000),
+        queue("other", 8000, cohort="team", lending_limit=2000),
+    ]
+    explanation = explain_after("/b", submission("a", 4000, 10), submission("b", 2000, 10), queues=team)
+    assert explanation.shortages == (QuotaShortage("all", "cpu", 2000, 1000, "borrowing", "q", 1000),)
+
+
+def test_without_a_cohort_a_borrowing_limit_does_not_count() -> None:
+    explanation = explain_after(
+        "/b", submission("a", 3000, 10), submission("b", 2000, 10), queues=[queue("q", 4000, borrowing_limit=500)]
+    )
+    assert explanation.shortages == (QuotaShortage("all", "cpu", 2000, 1000, "nominal", "q", 4000),)
+
+
+def test_a_queue_that_uses_more_than_its_quota_has_nothing_left() -> None:
+    """Its quota was reduced while a workload ran."""
+    planner = state_after(submission("a", 8000, 10), submission("b", 2000, 10))
+    events.reconfigure(planner, QueueConfiguration((queue("q", 4000),)))
+    assert explain(planner, "/b", 0).shortages == (QuotaShortage("all", "cpu", 2000, 0, "nominal", "q", 4000),)
+
+
+@pytest.mark.parametrize(
     ("spec", "lack", "clause"),
     [
         (
@@ -210,7 +258,8 @@ def test_no_domain_has_capacity() -> None:
         explanation.placement_failure.fitting_slices,
         explanation.placement_failure.slice_count,
     ) == ("all", 0, 1)
-    assert (explanation.shortages, explanation.waits_for, explanation.start) == ((), ("ns/j0",), 10)
+    assert (explanation.shortages, explanation.unsuitable_flavors) == ((), ())
+    assert (explanation.waits_for, explanation.start) == (("ns/j0",), 10)
     assert explanation_message(explanation).startswith(
         'flavor all: topology "racks" doesn\'t allow to fit any of 1 pod(s). '
     )
@@ -255,6 +304,35 @@ def test_behind_the_head_of_a_strict_queue() -> None:
     )
     assert explanation == Explanation("/c", "q", 2, 0, blocked_by="/b")
     assert explanation_message(explanation) == "/b is before it in ClusterQueue q and must start first"
+
+
+@pytest.mark.parametrize("names", ["az", "za"])
+def test_the_head_of_a_strict_queue_is_behind_no_other(names: str) -> None:
+    """Whatever object holds its key, and whatever the order of the names."""
+    first, second = names
+    planner = state_after(
+        submission("runs", 5000, 10),
+        submission(first, 8000, 10, at=1),
+        submission(second, 1000, 1, at=2),
+        policy="fifo",
+    )
+    assert [explain(planner, "".join(["/", name]), 2).blocked_by for name in names] == ["", f"/{first}"]
+
+
+@pytest.mark.parametrize(("now", "blocked_by"), [(-1.0, ""), (0.0, "/high"), (float("2"), "/high")])
+def test_behind_a_preemptor_from_its_start_on(now: float, blocked_by: str) -> None:
+    """Only a workload that could start otherwise: another one lacks quota."""
+    specs = [queue("q", 8000, preemption=ClusterQueuePreemption("LowerPriority"))]
+    planner = state_after(
+        submission("a", 4000, 10),
+        submission("high", 8000, 10, priority=1),
+        submission("small", 1000, 1),
+        submission("wide", 8000, 1),
+        queues=specs,
+    )
+    assert explain(planner, "/small", now).blocked_by == blocked_by
+    assert explain(planner, "/wide", now).blocked_by == ""
+    assert explain(planner, "/high", now).blocked_by == ""
 
 
 def test_a_preemptor_waits_for_its_victims() -> None:
