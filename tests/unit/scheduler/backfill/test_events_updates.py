@@ -232,6 +232,53 @@ def test_only_another_priority_permits_a_forbidden_preemption() -> None:
     assert graph.forbidden("ns/one") == set()
 
 
+@pytest.mark.parametrize("pending", [True, False])
+@pytest.mark.parametrize(("priority", "permitted"), [(int("1000"), False), (999, True), (1001, True)])
+def test_a_preemption_is_permitted_by_a_lower_or_a_higher_priority(
+    pending: bool, priority: int, permitted: bool
+) -> None:
+    """Of a pending workload and of one that runs; an equal priority permits nothing."""
+    planner = make_planner([queue("q", 4)], BackfillPolicy())
+    events.submit(planner, make_workload("runs", 4, priority=int("1000")), "q")
+    events.submit(planner, make_workload("waits", 4, at=1, priority=int("1000")), "q")
+    schedule(planner, 1)
+    name = "waits" if pending else "runs"
+    graph = planner.snapshot.preemption_graph
+    graph.add(f"ns/{name}", "ns/other")
+    graph.add("ns/other", f"ns/{name}")
+    events.update(planner, make_workload(name, 4, run=20, at=int(pending), priority=priority))
+    assert graph.forbidden(f"ns/{name}") == (set() if permitted else {"ns/other"})
+
+
+@pytest.mark.parametrize(("first", "second"), [("a", "b"), ("b", "a")])
+def test_a_workload_that_is_submitted_to_another_queue_leaves_its_own(first: str, second: str) -> None:
+    planner = make_planner([queue("a", 4), queue("b", 4)], BackfillPolicy())
+    events.submit(planner, make_workload("one", 4), first)
+    events.submit(planner, make_workload("one", 4), second)
+    assert planner.pending == {"ns/one": second}
+    assert planner.pending_queues[first].heap.get("ns/one") is None
+    assert starts(planner, 0) == ["ns/one"]
+
+
+def test_a_workload_that_is_submitted_to_its_own_queue_keeps_its_reservation() -> None:
+    """Whatever object holds the name of the queue."""
+    planner = make_planner([queue("queue", 4)], BackfillPolicy())
+    events.submit(planner, make_workload("one", 4), "queue")
+    schedule(planner, 0)
+    events.submit(planner, make_workload("two", 4, at=1), "queue")
+    schedule(planner, 1)
+    events.submit(planner, make_workload("two", 4, at=1), "".join(["que", "ue"]))
+    assert reserved_starts(planner) == [("ns/two", 10)]
+
+
+def test_checks_that_a_workload_does_not_have_change_nothing() -> None:
+    planner = make_planner([queue("q", 4)], BackfillPolicy())
+    events.submit(planner, make_workload("one", 4), "q")
+    schedule(planner, 0)
+    events.checks_passed(planner, "ns/one", 5)
+    assert planner.running["ns/one"].deadline == 10
+
+
 def test_the_request_of_a_pending_workload_may_change() -> None:
     """Its old reservation is released; in its new state it gets its own."""
     planner = make_planner([queue("q", 4)], BackfillPolicy())
