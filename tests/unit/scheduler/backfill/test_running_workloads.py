@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import inf
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from support.planner_stories import make_workload
@@ -75,12 +75,14 @@ def test_workloads_are_in_the_order_of_deadlines_then_of_starts(
 
 
 @given(RUNS, st.integers(0, 30).map(float))
+@example([(0, 5.0), (0, 10.0), (1, 10.0)], float("10"))
 def test_workloads_end_by_a_time_if_their_deadline_is_no_later(runs: list[tuple[int, float]], time: float) -> None:
     workloads = workloads_of(runs)
     assert added(workloads).ending_by(time) == {key for deadline, key in by_deadline(workloads) if deadline <= time}
 
 
 @given(RUNS, st.integers(0, 30).map(float))
+@example([(0, 5.0), (0, 10.0), (1, 10.0)], float("10"))
 def test_passed_deadlines_are_extended_and_told_in_their_order(runs: list[tuple[int, float]], now: float) -> None:
     workloads = workloads_of(runs)
     table, before = added(workloads), by_deadline(workloads)
