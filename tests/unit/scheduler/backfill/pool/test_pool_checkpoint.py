@@ -93,3 +93,14 @@ def test_a_job_that_is_not_pending_is_skipped() -> None:
     holding = pool_policy_named("easy")
     restore_pool(pool_checkpoint({"job-3": inf}), holding, 0, state)
     assert state.reserved_job is None
+
+
+def test_an_unknown_start_is_none() -> None:
+    """Whatever object holds the infinite number; 0 is a start."""
+    checkpoint = pool_checkpoint({"a": inf, "b": float("inf"), "c": 7.5, "d": 0.0})
+    assert [(saved["workload"], saved["start"]) for saved in checkpoint["reservations"]] == [
+        ("a", None),
+        ("b", None),
+        ("c", 7.5),
+        ("d", 0.0),
+    ]
