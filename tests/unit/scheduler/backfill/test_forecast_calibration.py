@@ -91,6 +91,29 @@ def test_a_forecast_equals_its_definition(seed: int) -> None:
     assert min(1000 + high, 1000 + bound) - near <= forecast.latest <= 1001 + high + near
 
 
+@pytest.mark.parametrize(
+    ("samples", "wait"),
+    [
+        ([0.0], 1e6),
+        ([0.0], 1e4),
+        ([0.0, 0.0, 0.0], 1e7),
+        ([0.0, 10.0, 1e6], 1e9),
+        ([100.0, 1e6, 2e6], 0.0),
+        ([200.0, 1e6, 1e6, 1e6], 30.0),
+        ([100.0], 0.0),
+    ],
+)
+def test_a_wait_far_beyond_the_samples_has_its_rank_by_the_range_of_that_side(
+    samples: list[float], wait: float
+) -> None:
+    """However many times as long, or as short, it is."""
+    calibration = ForecastCalibration()
+    calibration.forecast("one", "q", 1000.0, [1000.0 + sample for sample in samples])
+    calibration.started("one", 1000.0 + wait)
+    for scores in calibration.state().scores:
+        assert scores.scores == (pytest.approx(Ranks(samples).rank(wait)),)
+
+
 @pytest.mark.parametrize(("level", "likely"), [(0.25, 0), (0.5, 1), (0.75, 2)])
 def test_the_rank_of_a_sample_tells_that_sample(level: float, likely: int) -> None:
     """Of two samples, the first and the last are at a quarter and three quarters, apart by half of the spread."""
