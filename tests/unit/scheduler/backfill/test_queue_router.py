@@ -204,18 +204,17 @@ def running(name: str, cluster_queue: str) -> Workload:
 def test_a_removed_queue_stays_on_hold_while_a_workload_runs_in_it() -> None:
     """One in which nothing runs is gone, and a new one is there."""
     runs = [running("a", "used"), running("b", "stays")]
-    old = Snapshot([queue("used", 4), queue("unused", 4), queue("stays", 4)], workloads=runs)
-    configuration = QueueConfiguration((queue("stays", 8), queue("new", 4)))
-    new, removed = rebuild_snapshot(old, configuration, runs, None)
+    old = Snapshot([queue(name, 4) for name in ("used", "unused", "stays", "idle")], workloads=runs)
+    configured = (queue("stays", 8), queue("idle", 8), queue("new", 4))
+    new, removed = rebuild_snapshot(old, QueueConfiguration(configured), runs, None)
     assert removed == {"used"}
-    assert sorted(new.cluster_queues) == ["new", "stays", "used"]
-    assert new.inactive["used"] == "it has been deleted"
-    assert new.cluster_queues["used"].spec.stop_policy == "Hold"
-    assert {name: node.usage.get(CPU, 0) for name, node in new.cluster_queues.items()} == {
-        "new": 0,
-        "stays": 2,
-        "used": 2,
+    assert {name: node.spec for name, node in new.cluster_queues.items()} == {
+        **{spec.name: spec for spec in configured},
+        "used": queue("used", 4)._replace(stop_policy="Hold"),
     }
+    assert dict(new.inactive) == {"used": "it has been deleted"}
+    usage = {name: node.usage.get(CPU, 0) for name, node in new.cluster_queues.items()}
+    assert usage == {"new": 0, "idle": 0, "stays": 2, "used": 2}
     assert new.tas_snapshot is old.tas_snapshot
     assert new.preemption_graph is old.preemption_graph
     assert new.not_preempted is old.not_preempted
