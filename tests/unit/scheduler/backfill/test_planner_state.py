@@ -9,7 +9,14 @@ import pytest
 
 from support.planner_stories import make_planner, make_workload, queue
 from zonewise_scheduler.backfill import events
-from zonewise_scheduler.backfill.planner_state import CohortIndex, PlannerState, mark_stopping, new_state, stop
+from zonewise_scheduler.backfill.planner_state import (
+    CohortIndex,
+    PlannerState,
+    mark_stopping,
+    new_state,
+    release_reservation,
+    stop,
+)
 from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.backfill.types import Reservation, StopOrder
@@ -135,6 +142,27 @@ def busy(*, observed: bool = True) -> PlannerState:
         events.submit(planner, make_workload(f"w{number}", 4, at=number), "q")
         schedule(planner, number)
     return planner
+
+
+def test_a_pending_workload_is_one_of_a_pending_queue() -> None:
+    planner = busy()
+    pending = {name: planner.pending_workload(f"ns/{name}") for name in ("w0", "w1", "w3", "lost", "unknown")}
+    assert {name: workload.name for name, workload in pending.items() if workload is not None} == {
+        "w1": "w1",
+        "w3": "w3",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "starts", "freed"), [("w1", [20.0, 30.0], {"q"}), ("w3", [10.0, 20.0], {"q"}), ("w0", None, set[str]())]
+)
+def test_a_released_reservation_frees_quota_for_others(name: str, starts: list[float] | None, freed: set[str]) -> None:
+    """A workload without one frees nothing."""
+    planner = busy()
+    release_reservation(planner, f"ns/{name}")
+    expected = [10.0, 20.0, 30.0] if starts is None else starts
+    assert [reservation.start for reservation in planner.reservations_by_start] == expected
+    assert planner.freed_queues == freed
 
 
 def summary(planner: PlannerState) -> tuple[object, ...]:
