@@ -36,6 +36,7 @@ def test_a_submission_is_learned_with_its_time_and_without_its_name() -> None:
     for subject in subjects:
         template = subject.workload
         assert (template.name, template.uid, template.admission, template.eviction) == ("", "", None, None)
+        assert template.created_at == 0
     assert subjects[0].workload is subjects[2].workload  # a template of its own would cost memory
     assert subjects[1].workload.pod_sets != subjects[0].workload.pod_sets
 

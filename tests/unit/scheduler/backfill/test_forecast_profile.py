@@ -83,6 +83,35 @@ def test_it_is_the_quota_tree_of_each_time(specs: list[ClusterQueue], spans: lis
     assert profile.earliest_start(name, requests, walltime) in ({None, inf} if expected is None else {expected})
 
 
+@pytest.mark.parametrize(
+    ("lending_limit", "own", "others", "available"),
+    [
+        (None, 0, 0, 7),
+        (None, 2, 0, 5),
+        (None, 5, 0, 2),
+        (None, 7, 0, 0),
+        (None, 5, 6, 1),
+        (1, 0, 0, 7),
+        (1, 2, 0, 5),
+        (1, 5, 0, 2),
+        (1, 5, 6, 1),
+        (1, 2, 8, 2),
+    ],
+)
+def test_a_queue_borrows_up_to_its_limit_or_what_the_cohort_has(
+    lending_limit: int | None, own: int, others: int, available: int
+) -> None:
+    """Of 4 CPUs it may borrow 3 more, while others have 8."""
+    specs = [
+        queue("q", 4, cohort="team", borrowing_limit=3, lending_limit=lending_limit),
+        queue("other", 8, cohort="team"),
+    ]
+    profile = QuotaProfile(Snapshot(specs), NOW, 0.0)
+    profile.add(UsageSpan("q", ((CPU, own),), NOW, 20.0))
+    profile.add(UsageSpan("other", ((CPU, others),), NOW, 30.0))
+    assert profile.least_available("q", CPU, NOW, 20.0) == available
+
+
 def test_a_time_before_now_is_now() -> None:
     profile = QuotaProfile(Snapshot([queue("q", 4)]), NOW, 0.0)
     profile.add(UsageSpan("q", ((CPU, 3),), NOW, 20.0))
