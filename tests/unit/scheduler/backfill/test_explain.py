@@ -79,6 +79,13 @@ def test_all_workloads_that_must_end_are_named() -> None:
     assert explanation.start == 40
 
 
+def test_of_many_that_end_by_the_start_only_those_that_must_are_named() -> None:
+    """The last two free 6 CPUs; without the first two it would fit as well."""
+    sizes = (("a", 1000, 10), ("b", 1000, 20), ("c", 1000, 30), ("d", 5000, 40))
+    explanation = explain_after("/e", *(submission(*size) for size in sizes), submission("e", 6000, 1))
+    assert (explanation.waits_for, explanation.start) == (("/c", "/d"), 40)
+
+
 def test_a_borrowing_limit_binds() -> None:
     team = [queue("q", 4000, cohort="team", borrowing_limit=2000), queue("other", 8000, cohort="team")]
     explanation = explain_after("/b", submission("a", 5000, 10), submission("b", 1500, 10), queues=team)
@@ -319,20 +326,21 @@ def test_the_head_of_a_strict_queue_is_behind_no_other(names: str) -> None:
     assert [explain(planner, "".join(["/", name]), 2).blocked_by for name in names] == ["", f"/{first}"]
 
 
-@pytest.mark.parametrize(("now", "blocked_by"), [(-1.0, ""), (0.0, "/high"), (float("2"), "/high")])
-def test_behind_a_preemptor_from_its_start_on(now: float, blocked_by: str) -> None:
+@pytest.mark.parametrize("name", ["high", "zenith"])
+@pytest.mark.parametrize(("now", "is_behind"), [(-1.0, False), (0.0, True), (float("2"), True)])
+def test_behind_a_preemptor_from_its_start_on(name: str, now: float, is_behind: bool) -> None:
     """Only a workload that could start otherwise: another one lacks quota."""
     specs = [queue("q", 8000, preemption=ClusterQueuePreemption("LowerPriority"))]
     planner = state_after(
         submission("a", 4000, 10),
-        submission("high", 8000, 10, priority=1),
+        submission(name, 8000, 10, priority=1),
         submission("small", 1000, 1),
         submission("wide", 8000, 1),
         queues=specs,
     )
-    assert explain(planner, "/small", now).blocked_by == blocked_by
+    assert explain(planner, "/small", now).blocked_by == (f"/{name}" if is_behind else "")
     assert explain(planner, "/wide", now).blocked_by == ""
-    assert explain(planner, "/high", now).blocked_by == ""
+    assert explain(planner, f"/{name}", now).blocked_by == ""
 
 
 def test_a_preemptor_waits_for_its_victims() -> None:
@@ -366,6 +374,16 @@ def test_a_stopped_queue_admits_nothing() -> None:
     explanation = explain_after("/a", submission("a", 1000, 1), queues=[queue("q", 8000)._replace(stop_policy="Hold")])
     assert explanation == Explanation("/a", "q", 1, 0, queue_message="ClusterQueue q is inactive: stopPolicy is Hold")
     assert explanation_message(explanation) == "ClusterQueue q is inactive: stopPolicy is Hold"
+
+
+@pytest.mark.parametrize("cpus", [1000, 9000])
+def test_a_stopped_queue_or_a_failed_check_is_the_whole_reason(cpus: int) -> None:
+    """Whether there would be quota or not."""
+    one = submission("a", cpus, 1)
+    stopped = explain_after("/a", one, queues=[queue("q", 8000)._replace(stop_policy="Hold")])
+    assert stopped == Explanation("/a", "q", 1, 0, queue_message="ClusterQueue q is inactive: stopPolicy is Hold")
+    failed = explain_after("/a", one._replace(workload=replace(one.workload, failed_checks=("budget",))))
+    assert failed == Explanation("/a", "q", 1, 0, failed_checks=("budget",))
 
 
 def test_a_queue_is_not_for_all_namespaces() -> None:
