@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -11,12 +12,17 @@ from hypothesis import given, settings
 from support.planner_stories import Story, make_planner, queue, submission
 from unit.scheduler.backfill.test_reservation import POLICIES, queue_lists, submission_lists
 from zonewise_scheduler.backfill import cycle_heads, events
+from zonewise_scheduler.backfill.pass_state import PassState
 from zonewise_scheduler.backfill.plan_document import plan_document
 from zonewise_scheduler.backfill.planner_state import new_state
 from zonewise_scheduler.backfill.policies import BackfillPolicy, policy_named
 from zonewise_scheduler.backfill.scheduling_pass import schedule
+from zonewise_scheduler.backfill.types import Reservation
 from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption
+from zonewise_scheduler.quota.cycle.entry import Head
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound
+from zonewise_scheduler.quota.queue.pending_workloads import PendingWorkloads
 
 if TYPE_CHECKING:
     from support.planner_stories import Submission
@@ -67,3 +73,23 @@ def test_a_rejected_head_is_not_nominated_again(reclaim: str) -> None:
     assert {workload.name for workload in plan.admitted} == {"a-small", "b-small"}
     assert set(plan.decisions) == {"/a-small", "/b-small"}
     assert planner.cycles - before == 5  # one finds no head
+
+
+@pytest.mark.parametrize(
+    ("start", "seconds"), [(None, inf), (25.0, 15.0), (10.5, 0.5), (inf, inf), (10.0, None), (7.0, None)]
+)
+def test_only_the_time_before_its_reserved_start_is_checked(start: float | None, seconds: float | None) -> None:
+    """From its reserved start on, a head is nominated anyway."""
+    planner = make_planner([queue("q", 4)], policy_named("easy"))
+    schedule(planner, 10.0)
+    head = submission("one", 4, 5).workload
+    events.submit(planner, head, "q")
+    if start is not None:
+        planner.reservations.record(Reservation(head, Head(head, "q"), start))
+    pass_state = PassState(planner, HeadroomBound(planner.snapshot, planner.settings, planner.reservations))
+    with mock.patch.object(PendingWorkloads, "inadmissible_reason", return_value="Reserved") as asked:
+        key, reason = cycle_heads.head_rejection(pass_state, "q")
+    assert (key, reason) == ("/one", "" if seconds is None else "Reserved")
+    assert [call.args for call in asked.mock_calls] == (
+        [] if seconds is None else [("/one", pass_state.headroom, seconds)]
+    )
