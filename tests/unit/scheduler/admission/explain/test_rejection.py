@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from support.fit_nodes import GIB, GPU, NIC, STATIC, container, node, pod, zone_cpus
 from zonewise_scheduler.admission.admit import admit
-from zonewise_scheduler.admission.explain.phrases import amount, free_in_words, gib, listed, zones_in_words
+from zonewise_scheduler.admission.cpu_topology import CpuTopology
+from zonewise_scheduler.admission.explain.phrases import (
+    amount,
+    are_free,
+    free_in_words,
+    gib,
+    listed,
+    zone_count,
+    zones_in_words,
+)
 from zonewise_scheduler.admission.explain.rejection import explain_rejection
 from zonewise_scheduler.admission.memorymanager.memory_allocation import update_machine_state
 from zonewise_scheduler.admission.node import Resource
@@ -17,6 +27,10 @@ from zonewise_scheduler.admission.pod import PodLevelResources
 if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.admission.pod import PodShape
+
+
+AMD = "amd.com/gpu"
+"""It comes before "cpu" in the order of names."""
 
 
 def explained(state: NodeState, shape: PodShape, available: Resource | None = None) -> str:
@@ -74,7 +88,7 @@ def test_restricted_uses_as_few_zones_as_an_idle_node() -> None:
     )
 
 
-@pytest.mark.parametrize("resource", [GPU, "amd.com/gpu"])
+@pytest.mark.parametrize("resource", [GPU, AMD])
 def test_restricted_needs_devices_of_as_few_zones_as_an_idle_node(resource: str) -> None:
     state = node(4, 4, devices={resource: dict.fromkeys((1, 2, 4, 8), 2)}, topology="restricted", cpu="static")
     busy = state._replace(device_free=(1, 1, 1, 1))
@@ -148,6 +162,8 @@ def test_too_few_without_alignment() -> None:
     assert explained(state, pod(container(cpus=9, gib=1))) == "needs 9 CPUs; 8 are free"
     assert explained(state, pod(container(devices={NIC: 2}), qos="BestEffort")) == f"needs 2 {NIC}; 1 is free"
     assert explained(state, pod(container(devices={GPU: 4}), qos="BestEffort")) == f"needs 4 {GPU}; 3 are free"
+    others = node(2, devices={AMD: {1: 2}}, topology="none")
+    assert explained(others, pod(container(devices={AMD: 3}), qos="BestEffort")) == f"needs 3 {AMD}; 2 are free"
 
 
 def test_cpus_of_ended_init_containers_count_as_free() -> None:
@@ -158,6 +174,24 @@ def test_cpus_of_ended_init_containers_count_as_free() -> None:
 def test_siblings_of_reserved_cpus_are_no_whole_cores() -> None:
     state = node(2, 4, reserved=1, topology="none", full_cores=True, **STATIC)
     assert explained(state, pod(container(cpus=16, gib=1))) == "needs 16 CPUs in whole cores; 14 are free"
+
+
+def test_devices_of_ended_init_containers_count_as_free() -> None:
+    shape = pod(container("i0", devices={GPU: 1}, role="init"), container("c0", devices={GPU: 4}), qos="BestEffort")
+    state = node(2, devices={GPU: {1: 3}}, topology="none")
+    assert explained(state, shape) == f"container c0 needs 4 {GPU}; 3 are free"
+
+
+@pytest.mark.parametrize(("cpus", "choices"), [(2, "3"), (4, "3 or 6"), (5, "3 or 6"), (7, "6 or 9")])
+def test_whole_cores_of_three_threads(cpus: int, choices: str) -> None:
+    """The nearest multiples of 3 are named."""
+    cores = tuple((first, 0b111 << first) for first in range(0, 12, 3))
+    state = node(1, 4, topology="none", full_cores=True, **STATIC)
+    topology = CpuTopology(cores, ((0, 0xFFF),), ((0, 0xFFF),), (), 0)
+    state = state._replace(kind=replace(state.kind, cpus=topology), free_cpus=0xFFF)
+    assert explained(state, pod(container(cpus=cpus, gib=1))) == (
+        f"needs {cpus} CPUs, but the node gives whole cores of 3 only: ask for {choices} CPUs"
+    )
 
 
 def test_no_healthy_devices() -> None:
@@ -202,6 +236,13 @@ def test_empty_shared_pools() -> None:
         )
 
 
+def test_a_container_of_a_pod_with_resources_of_its_own() -> None:
+    """In scope container its own request is the problem, whatever the pod leaves to the other containers."""
+    state = node(2, 4, topology="single-numa-node", pod_level_managers=True, **STATIC)
+    shape = pod(container("c0", 9, 1), container("c1"))._replace(pod_level=PodLevelResources(9000, (("memory", GIB),)))
+    assert explained(state, shape) == "container c0 needs 9 CPUs in one zone; no zone has so many, even idle"
+
+
 @pytest.mark.parametrize(
     ("available", "words"),
     [
@@ -222,6 +263,56 @@ def test_a_verdict_that_was_sent() -> None:
     assert explain_rejection(node(), shape, verdict, available) == "needs 2 CPUs in all; the node has 1.5 CPUs left"
 
 
+@pytest.mark.parametrize(
+    ("resource", "words"),
+    [
+        ("pods", "the node has as many pods as it takes"),
+        ("cpu", "needs 2 CPUs in all; the node has 1.5 CPUs left"),
+        ("memory", "needs 1 GiB of memory in all; the node has 0.5 GiB of memory left"),
+        (AMD, f"needs 3 {AMD} in all; the node has 2 {AMD} left"),
+        (GPU, f"needs 2 {GPU} in all; the node has 1 {GPU} left"),
+    ],
+)
+def test_each_resource_that_the_node_lacks_has_its_own_numbers(resource: str, words: str) -> None:
+    shape = pod(container(cpus=2, gib=1, devices={AMD: 3, GPU: 2}), qos="Burstable")
+    available = Resource(1500, GIB // 2, 0, 0, ((AMD, 2), (GPU, 1)))
+    verdict = admit(node(), shape, available)._replace(resource=resource)
+    assert explain_rejection(node(), shape, verdict, available) == words
+
+
+def copy_of(text: str) -> str:
+    """An equal text that is another object, as in a verdict that was sent."""
+    return "".join([*text])
+
+
+@pytest.mark.parametrize(
+    ("state", "shape", "available"),
+    [
+        (four_of_eight(), pod(container("first", cpus=6, gib=1), container("second", cpus=2, gib=1)), None),
+        (four_of_eight("none", full_cores=True), pod(container(cpus=7, gib=1)), None),
+        (four_of_eight("none"), pod(container(cpus=9, gib=1)), None),
+        (four_of_eight("none"), pod(container(devices={NIC: 2}), qos="BestEffort"), None),
+        (node(2, 2, gib=8, topology="none", **STATIC), pod(container(cpus=1, gib=24)), None),
+        (
+            node(2, 4, topology="best-effort", scope="pod", pod_level_managers=True, **STATIC),
+            pod(container("c0", 4, 1), container("c1"))._replace(pod_level=PodLevelResources(4000, (("memory", GIB),))),
+            None,
+        ),
+        (node(), pod(container(cpus=2, gib=1), qos="Burstable"), Resource(2000, GIB, 0, 0)),
+        (node(), pod(container(cpus=2, gib=1), qos="Burstable"), Resource(2000, 0, 1, 0)),
+    ],
+)
+def test_a_copied_verdict_has_the_same_explanation(
+    state: NodeState, shape: PodShape, available: Resource | None
+) -> None:
+    verdict = admit(state, shape, available)
+    assert not verdict.admitted
+    copied = verdict._replace(
+        reason=copy_of(verdict.reason), container=copy_of(verdict.container), resource=copy_of(verdict.resource)
+    )
+    assert explain_rejection(state, shape, copied, available) == explain_rejection(state, shape, verdict, available)
+
+
 def test_a_full_node_without_its_available_resources() -> None:
     """The explanation has no numbers then."""
     shape = pod(container(cpus=2, gib=1), qos="Burstable")
@@ -239,10 +330,30 @@ def test_amounts_in_words() -> None:
     assert amount("".join(["c", "pu"]), 2) == "2 CPUs"
     assert [amount("cpu", 1), amount("cpu", 2), amount(GPU, 2)] == ["1 CPU", "2 CPUs", f"2 {GPU}"]
     assert [gib(GIB + 1), gib(GIB + 1, up=False), gib(GIB // 2)] == ["1.01 GiB", "1 GiB", "0.5 GiB"]
-    assert [listed(["a"]), listed(["a", "b", "c"])] == ["a", "a, b and c"]
+    assert gib(GIB + GIB // 128, up=False) == "1 GiB"
+    assert [listed([]), listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"])] == [
+        "",
+        "a",
+        "a and b",
+        "a, b and c",
+    ]
     assert [zones_in_words(2), zones_in_words(0b1011)] == ["zone 1", "zones 0, 1 and 3"]
     assert free_in_words("cpu", dict.fromkeys(range(8), 3)) == "none of the 8 zones has more than 3 free"
     assert free_in_words("cpu", {}) == "no zone has any"
+    assert free_in_words("memory", {0: GIB + 1, 1: 0}) == "zone 0 has 1 GiB free, zone 1 has 0 GiB"
+    assert amount("".join(["ephemeral", "-storage"]), GIB) == "1 GiB of ephemeral-storage"
+
+
+@pytest.mark.parametrize(
+    ("number", "cpus", "free", "zones"),
+    [
+        (0, "0 CPUs", "0 are free", "0 zones"),
+        (1, "1 CPU", "1 is free", "one zone"),
+        (2, "2 CPUs", "2 are free", "2 zones"),
+    ],
+)
+def test_one_is_singular(number: int, cpus: str, free: str, zones: str) -> None:
+    assert (amount("cpu", number), are_free(number), zone_count(number)) == (cpus, free, zones)
 
 
 def test_the_resource_that_the_node_lacks_is_known_by_its_name() -> None:
