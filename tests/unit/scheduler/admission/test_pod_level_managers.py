@@ -46,6 +46,40 @@ def test_a_pod_is_allocated_as_a_whole_and_divided() -> None:
     assert verdict.after.memory_free == ((10 * GIB,), (16 * GIB,))
 
 
+def test_a_pod_takes_free_cpus_only() -> None:
+    """Those of its containers together, and the others stay free."""
+    state = node(2, 4, topology="best-effort", scope="pod", **GATE)
+    state = state._replace(free_cpus=0b1111_1110 << 8 | 0b1110)
+    verdict = admit(state, guaranteed_pod(8, 4, container("c0", 2, 1), container("c1")))
+    assert verdict.after is not None
+    taken = [each.cpus for each in verdict.assignments]
+    assert [cpus.bit_count() for cpus in taken] == [2, 6]
+    assert sum(taken) & ~state.free_cpus == 0
+    assert verdict.after.free_cpus == state.free_cpus & ~sum(taken)
+
+
+@pytest.mark.parametrize(
+    ("pod_pages", "pages", "left"),
+    [(3, (1, 1), GIB), (3, (2, 0.5), GIB // 2), (0, (1, 1), 0), (0, (0, 0), 0)],
+)
+def test_containers_share_the_pages_that_others_leave(pod_pages: int, pages: tuple[float, float], left: int) -> None:
+    """Blocks of no bytes are not listed, nor is more than the pod has, which the API server prevents."""
+    level = PodLevelResources(8000, (("hugepages-1Gi", pod_pages * GIB), ("memory", 6 * GIB)))
+    first, second = (container(f"c{index}", 1, 1, pages=size) for index, size in enumerate(pages))
+    shape = PodShape((first, second, container("c2")), "Guaranteed", level)
+    verdict = admit(node(2, 4, pages=8, topology="best-effort", scope="pod", **GATE), shape)
+    shared = {block.type: block.size for block in verdict.assignments[2].memory}
+    assert shared == {"memory": 4 * GIB} | ({"hugepages-1Gi": left} if left else {})
+    assert all(block.size for each in verdict.assignments for block in each.memory)
+
+
+def test_a_byte_is_shared_too() -> None:
+    level = PodLevelResources(8000, (("memory", GIB + 1),))
+    shape = PodShape((container("c0", 2, 1), container("c1")), "Guaranteed", level)
+    verdict = admit(node(2, 4, topology="best-effort", scope="pod", **GATE), shape)
+    assert [[block.size for block in each.memory] for each in verdict.assignments] == [[GIB], [1]]
+
+
 def test_init_containers_use_all_but_the_resources_of_sidecars() -> None:
     """One with a guaranteed request gets that; another gets all that earlier sidecars leave."""
     shape = guaranteed_pod(
