@@ -19,8 +19,10 @@ from zonewise_scheduler.admission.devicemanager.topology_hints import (
     generate_device_topology_hints,
     generate_wide_device_hints,
 )
+from zonewise_scheduler.admission.errors import AdmissionError
 from zonewise_scheduler.admission.node import NO_ZONE, DeviceClass, NodeState
 from zonewise_scheduler.admission.topologymanager.hints import Hints
+from zonewise_scheduler.admission.verdict import DeviceAllocation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,10 +88,46 @@ def counted(zones: range, devices: list[Device], release: tuple[int, int]) -> tu
     return NodeState(kind, 0, device_free=tuple(free)), reusable
 
 
-@given(any_devices(), st.integers(0, 6), st.sampled_from([(1, 35), (1, 36)]))
+@given(any_devices(), st.integers(0, 6), st.sampled_from([(1, 35), (1, 36), (1, 37)]))
 def test_hints_are_the_kubelets(machine: tuple[range, list[Device]], count: int, release: tuple[int, int]) -> None:
     """Exactly the sets of zones that the kubelet lists; since 1.36 out of the zones that have devices."""
-    zones, devices = machine
+    check_hints(*machine, count, release)
+
+
+@pytest.mark.parametrize("release", [(1, 35), (1, 36), (1, 37)])
+@pytest.mark.parametrize(
+    ("zones", "classes"),
+    [
+        (1, {1: (2, 1, 0, 0)}),
+        (2, {0: (2, 0, 1, 0), 1: (1, 0, 0, 0)}),
+        (2, {1: (4, 0, 0, 0), 2: (0, 1, 1, 2)}),
+        (3, {1: (1, 0, 0, 0), 2: (1, 0, 0, 0), 4: (1, 0, 0, 0)}),
+        (3, {1: (3, 0, 2, 0), 2: (2, 0, 0, 0)}),
+        (3, {1: (1, 0, 1, 0), 2: (3, 0, 0, 0), 3: (2, 1, 0, 1)}),
+        (3, {2: (1, 0, 0, 0), 7: (3, 0, 0, 0)}),
+        (3, {7: (3, 0, 0, 0)}),
+        (3, {6: (1, 0, 0, 0), 7: (1, 0, 2, 0)}),
+        (4, {3: (2, 0, 0, 0), 4: (2, 0, 0, 0), NO_ZONE: (1, 0, 0, 0)}),
+        (4, {8: (2, 0, 0, 3), 1 << 9: (1, 0, 1, 0)}),
+        (5, {0b01100: (3, 0, 0, 0), 0b10000: (1, 0, 0, 0), 0b00001: (1, 0, 0, 0)}),
+        (10, {1: (1, 0, 0, 0), 1 << 9: (2, 0, 0, 0)}),
+        (10, {1 << 8: (1, 0, 1, 0), 3 << 8: (2, 0, 0, 0)}),
+    ],
+)
+def test_hints_of_machines(zones: int, classes: dict[int, tuple[int, int, int, int]], release: tuple[int, int]) -> None:
+    """By zones of the devices: how many are free, held, reusable and unhealthy."""
+    statuses = (True, False, False), (True, True, False), (True, True, True), (False, False, False)
+    devices = [
+        Device(near, *status)
+        for near, counts in classes.items()
+        for status, number in zip(statuses, counts, strict=True)
+        for _ in range(number)
+    ]
+    for count in range(len(devices) + 2):
+        check_hints(range(zones), devices, count, release)
+
+
+def check_hints(zones: range, devices: list[Device], count: int, release: tuple[int, int]) -> None:
     if not any(device.zones for device in devices):
         return
     state, reusable = counted(zones, devices, release)
@@ -106,7 +144,34 @@ def test_a_device_near_two_zones_counts_once() -> None:
     """All devices are near two zones: both zones of the first pair together have its three devices, and not six."""
     for zones in (6, 12):
         kind = node(zones, devices={GPU: {0b11: 3, 0b1100: 1, 0b110000: 1}}, release=(1, 35)).kind
-        assert [device_min_affinity_size(kind, GPU, count) for count in (1, 3, 4, 5)] == [1, 1, 2, 3]
+        assert [device_min_affinity_size(kind, GPU, count) for count in range(1, 6)] == [1, 1, 1, 2, 3]
+
+
+def test_devices_near_several_of_more_zones_than_are_weighed() -> None:
+    """Their sets are too many to try, even where one zone would do."""
+    kind = node(17, devices={GPU: {0b11: 3}}, release=(1, 35)).kind
+    with pytest.raises(AdmissionError, match="too many zones"):
+        device_min_affinity_size(kind, GPU, 1)
+
+
+@pytest.mark.parametrize("resource", ["amd.com/gpu", GPU, "rdma/shared"])
+def test_reusable_devices_of_other_resources_restrict_no_hints(resource: str) -> None:
+    """Nor do those of which none is left, or that are near no zone."""
+    state = node(3, devices={resource: {0: 1, 1: 1, 2: 2, 4: 2}, "intel.com/qat": {1: 1}, "s/dpu": {1: 1}})
+    indices = {device[:2]: index for index, device in enumerate(state.kind.devices)}
+    reusable = {
+        indices["intel.com/qat", 1]: 1,
+        indices["s/dpu", 1]: 1,
+        indices[resource, 1]: 0,
+        indices[resource, 0]: 1,
+    }
+    copied = "".join([*resource])
+    hints = generate_device_topology_hints(state, copied, 2, reusable, include_not_preferred=False)
+    assert set(hints.preferred) == {2, 4}
+    assert listed_sets(generate_wide_device_hints(state, copied, 2, reusable))[0] == {2, 4}
+    reusable[indices[resource, 2]] = 1
+    assert set(generate_device_topology_hints(state, copied, 2, reusable, include_not_preferred=False).preferred) == {2}
+    assert listed_sets(generate_wide_device_hints(state, copied, 2, reusable))[0] == {2}
 
 
 def test_reusable_devices_add_to_the_free_ones() -> None:
@@ -196,6 +261,19 @@ def test_devices_are_filtered_by_affinity() -> None:
     assert all(allocation.certain for allocation in verdict.assignments[0].devices)
 
 
+@pytest.mark.parametrize(
+    ("gpus", "zone", "picked"),
+    [({1: 1, 2: 1, 4: 1}, 4, 4), ({1: 1, 2: 1, 4: 1}, 2, 2), ({3: 1, 1: 1}, 2, 3), ({6: 1, 2: 1, 1: 1}, 4, 6)],
+)
+def test_a_device_near_any_zone_of_the_affinity_comes_first(gpus: dict[int, int], zone: int, picked: int) -> None:
+    """The NIC has one zone alone, and the GPU is of that zone, or of this and others."""
+    state = node(3, devices={GPU: gpus, NIC: {zone: 1}}, topology="single-numa-node")
+    verdict = admit(state, pod(container(devices={GPU: 1, NIC: 1}), qos="BestEffort"))
+    assert [each for each in verdict.assignments[0].devices if each.resource == GPU] == [
+        DeviceAllocation(GPU, picked, 1)
+    ]
+
+
 @pytest.mark.parametrize("zones", [NO_ZONE, 1 << 9])
 @pytest.mark.parametrize(
     ("topology", "reason"),
@@ -253,6 +331,18 @@ def test_unhealthy_devices_of_unknown_zones_make_a_verdict_uncertain(count: int,
     assert verdict.admitted is admitted
 
 
+@pytest.mark.parametrize("other", ["amd.com/gpu", "rdma/nic"])
+def test_unhealthy_devices_make_requests_of_their_own_resource_uncertain(other: str) -> None:
+    """Whatever the order of the names; a resource is known by its letters."""
+    state = node(2, devices={GPU: {1: 3, 2: 3}, other: {1: 3, 2: 3}}, topology="restricted")
+    first = next(index for index, device in enumerate(state.kind.devices) if device.resource == other)
+    doubted = with_unplaced(state, **{f"_{first}": 1, f"_{first + 1}": 1})
+    verdicts = [
+        admit(doubted, pod(container(devices={"".join([*resource]): 4}), qos="BestEffort")) for resource in (GPU, other)
+    ]
+    assert [bool(verdict.uncertain) for verdict in verdicts] == [False, True]
+
+
 # --- picks at random
 
 
@@ -275,6 +365,15 @@ def test_an_allocation_without_alternatives_is_certain(count: int) -> None:
     devices = {GPU: {1: 8}} if count == 4 else {GPU: {1: 5, 2: 3}}
     verdict = admit(node(2, devices=devices), pod(container(devices={GPU: count}), qos="BestEffort"))
     assert all(allocation.certain for allocation in verdict.assignments[0].devices)
+
+
+@pytest.mark.parametrize(("first", "certain"), [(0, True), (1, False), (7, False), (8, True)])
+def test_only_a_choice_is_uncertain(first: int, certain: bool) -> None:
+    """To pick none, or all, of several devices is none; what later containers get is as certain."""
+    state = node(2, devices={GPU: {1: 5, 2: 3}})
+    containers = container("c0", devices={GPU: first}), container("c1", devices={GPU: 8 - first})
+    verdict = admit(state, pod(*containers, qos="BestEffort"))
+    assert {each.certain for assignment in verdict.assignments for each in assignment.devices} == {certain}
 
 
 def test_decisions_after_a_random_pick_are_uncertain() -> None:
@@ -310,6 +409,17 @@ def test_a_random_pick_has_the_likeliest_counts(pool: list[int], data: st.DataOb
     assert ways(pool, picked) == max(ways(pool, choice) for choice in choices)
 
 
+@pytest.mark.parametrize(
+    ("pool", "count", "picked"),
+    [((4, 2), 2, (1, 1)), ((6, 3), 2, (1, 1)), ((6, 1), 4, (3, 1)), ((6, 2), 3, (2, 1)), ((7, 1), 5, (4, 1))],
+)
+def test_the_likeliest_counts(pool: tuple[int, int], count: int, picked: tuple[int, int]) -> None:
+    """Of 4 and 2 devices, one of each is picked in 8 ways, and two of the four in 6."""
+    state = node(2, devices={GPU: {1: pool[0], 2: pool[1]}})
+    verdict = admit(state, pod(container(devices={GPU: count}), qos="BestEffort"))
+    assert tuple(each.number for each in verdict.assignments[0].devices) == picked
+
+
 def ways(pool: Sequence[int], picked: Sequence[int]) -> int:
     return prod(comb(number, each) for number, each in zip(pool, picked, strict=True))
 
@@ -336,6 +446,24 @@ def test_an_app_reuses_the_devices_of_its_init_container() -> None:
         2,
         2,
     ]
+
+
+@pytest.mark.parametrize("topology", ["none", "restricted"])
+@pytest.mark.parametrize(
+    ("inits", "app"), [((1,), 3), ((3,), 1), ((4, 1), 4), ((4, 2), 3), ((3, 1), 2), ((1, 2), 5), ((2, 5, 1), 5)]
+)
+def test_a_pod_holds_the_most_devices_that_one_of_its_containers_needs(
+    inits: tuple[int, ...], app: int, topology: str
+) -> None:
+    """Containers that run one after another: each gets its number, and the peak is enough for all."""
+    most = max(*inits, app)
+    containers = [container(f"i{index}", devices={GPU: count}, role="init") for index, count in enumerate(inits)]
+    shape = pod(*containers, container("c0", devices={GPU: app}), qos="BestEffort")
+    for total in (most, most + 2):
+        verdict = admit(node(2, devices={GPU: {1: total}}, topology=topology), shape)
+        assert verdict.after is not None
+        assert verdict.after.device_free == (total - most,)
+        assert [each.devices[0].number for each in verdict.assignments] == [*inits, app]
 
 
 def test_a_sidecar_keeps_its_devices() -> None:
