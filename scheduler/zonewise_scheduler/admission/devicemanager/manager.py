@@ -51,7 +51,7 @@ def _allocate_resource(
     if not (certain and free_certain):
         context.random_picks.setdefault(resource, container.name)
     # after a random pick, the devices of later containers are as uncertain as those of earlier ones
-    certain = resource not in context.random_picks or len(indices) == 1
+    certain = resource not in context.random_picks
     return [
         DeviceAllocation(resource, kind.devices[index].zones & ~NO_ZONE, number, certain)
         for index, number in assigned.items()
