@@ -17,15 +17,21 @@ from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.admission.context import AdmissionContext
 from zonewise_scheduler.admission.errors import AdmissionError
 from zonewise_scheduler.admission.memorymanager import memory_hints
-from zonewise_scheduler.admission.memorymanager.memory_allocation import allocation_zones, update_machine_state
+from zonewise_scheduler.admission.memorymanager.memory_allocation import (
+    allocate_container_memory,
+    allocation_zones,
+    update_machine_state,
+)
 from zonewise_scheduler.admission.memorymanager.memory_hints import (
     calculate_memory_hints,
     calculate_wide_memory_hints,
     find_best_hint,
 )
+from zonewise_scheduler.admission.pod import Container, PodShape
 from zonewise_scheduler.admission.topologymanager.hints import Hints, TopologyHint
 
 if TYPE_CHECKING:
+    from zonewise_common.k8s.podspec import Role
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.admission.pod import Amounts, Qos
 
@@ -158,6 +164,29 @@ def test_a_default_hint_must_be_preferred_if_the_alignment_is() -> None:
         allocation_zones(context, request, TopologyHint(None, preferred=True))
 
 
+@pytest.mark.parametrize(
+    ("gib", "preferred", "zones"),
+    [(6, False, 0b11), (6, True, None), (9, False, 0b11), (9, True, 0b11), (2, True, 0b01)],
+)
+def test_an_alignment_with_too_little_memory_is_extended(gib: int, preferred: bool, zones: int | None) -> None:
+    """Zone 0 has 2 of 8 GiB free. If the alignment is preferred, so must the extended one be: as few zones as idle."""
+    state = node(2, 1, gib=8, **STATIC)._replace(memory_free=((2 * GIB,), (8 * GIB,)))
+    context, request = AdmissionContext(state, pod()), (("memory", gib * GIB),)
+    alignment = TopologyHint(0b01, preferred)
+    if zones is None:
+        with pytest.raises(AdmissionError, match="failed to find the extended preferred hint"):
+            allocation_zones(context, request, alignment)
+    else:
+        assert allocation_zones(context, request, alignment) == zones
+
+
+def test_an_allocation_leaves_other_types_alone() -> None:
+    state = node(2, 1, gib=8, pages=4, **STATIC)
+    assert update_machine_state(state, 0b10, "memory", GIB).memory_free == ((4 * GIB, 8 * GIB), (4 * GIB, 7 * GIB))
+    after = update_machine_state(state, 0b10, "hugepages-1Gi", GIB)
+    assert after.memory_free == ((4 * GIB, 8 * GIB), (3 * GIB, 8 * GIB))
+
+
 def test_memory_of_a_type_that_no_zone_has() -> None:
     """Nothing is allocated; the zones become a group."""
     state = node(2, 1, gib=8, **STATIC)
@@ -247,6 +276,76 @@ def test_an_app_reuses_the_memory_of_its_init_container() -> None:
     assert verdict.after is not None
     assert verdict.after.memory_free == ((4 * GIB,), (16 * GIB,))
     assert [assignment.memory[0].size // GIB for assignment in verdict.assignments] == [2, 10]
+
+
+STARTING: st.SearchStrategy[Role] = st.sampled_from(["init", "sidecar"])
+
+
+def allocated(zone: int, containers: list[tuple[Role, int]]) -> tuple[AdmissionContext, list[int]]:
+    """Allocate bytes of one zone to containers one after another, and return what each of them has in the end."""
+    names = [f"c{index}" for index in range(len(containers))]
+    shapes = [
+        Container(name, role, 1000, (("memory", size),)) for name, (role, size) in zip(names, containers, strict=True)
+    ]
+    context = AdmissionContext(node(10, 1, gib=8, **STATIC), PodShape(tuple(shapes), "Guaranteed"))
+    for shape in shapes:
+        # equal to the zones and names of earlier containers, and other objects
+        requests = tuple(("".join([*name]), size) for name, size in shape.memory)
+        allocate_container_memory(context, shape, requests, TopologyHint(1 << zone, preferred=True))
+    return context, [context.memory[name][0].size for name in names]
+
+
+@pytest.mark.parametrize("zone", [0, 9])
+@pytest.mark.parametrize(
+    ("containers", "sizes"),
+    [
+        ([("init", 12), ("app", 5)], [7, 5]),
+        ([("init", 12), ("app", 5), ("app", 4)], [3, 5, 4]),
+        ([("init", 12), ("init", 10), ("app", 11)], [0, 1, 11]),
+        ([("sidecar", 5), ("init", 4), ("app", 3)], [5, 1, 3]),
+        ([("init", 4), ("sidecar", 5), ("init", 6), ("app", 7)], [0, 5, 0, 7]),
+        ([("init", 0), ("app", 3), ("app", 0)], [0, 3, 0]),
+    ],
+)
+def test_blocks_of_the_first_init_containers_shrink_first(
+    containers: list[tuple[Role, int]], sizes: list[int], zone: int
+) -> None:
+    """Those of sidecars and apps stay as they are."""
+    assert allocated(zone, containers)[1] == sizes
+
+
+@given(st.lists(st.tuples(STARTING, st.integers(0, 9)), max_size=4), st.lists(st.integers(0, 9), max_size=3))
+def test_the_memory_of_a_pod_is_its_peak(starting: list[tuple[Role, int]], apps: list[int]) -> None:
+    """Of all its containers over time. The blocks have it in all; what long-running containers leave is reusable."""
+    running = peak = 0
+    for role, size in starting:
+        peak = max(peak, running + size)
+        running += size if role == "sidecar" else 0
+    peak = max(peak, running + sum(apps))
+    context, sizes = allocated(0, [*starting, *(("app", size) for size in apps)])
+    assert 8 * GIB - context.state.memory_free[0][0] == sum(sizes) == peak
+    assert sum(context.reusable_memory.values()) == peak - running - sum(apps)
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_blocks_of_each_type_shrink_by_that_type(copied: bool) -> None:
+    """Types are compared by their letters."""
+    state = node(2, 8, gib=16, pages=8, topology="none", **STATIC)
+    app = container("c0", 2, 10, pages=2)
+    if copied:
+        app = app._replace(memory=tuple(("".join([*name]), size) for name, size in app.memory))
+    verdict = admit(state, pod(container("i0", 2, 12, role="init", pages=5), app))
+    blocks = [{block.type: block.size // GIB for block in each.memory} for each in verdict.assignments]
+    assert blocks == [{"hugepages-1Gi": 3, "memory": 2}, {"hugepages-1Gi": 2, "memory": 10}]
+
+
+def test_the_memory_of_an_init_container_in_a_higher_zone_is_not_reused() -> None:
+    """Zone 0 has 2 GiB free, and its pages are what the second container needs."""
+    state = node(2, 8, gib=16, pages=4, topology="none", **STATIC)
+    state = update_machine_state(update_machine_state(state, 1, "memory", 14 * GIB), 2, "hugepages-1Gi", 4 * GIB)
+    verdict = admit(state, pod(container("i0", 1, 10, role="init"), container("c0", 1, 1, pages=1)))
+    blocks = [(block.type, block.zones, block.size // GIB) for each in verdict.assignments for block in each.memory]
+    assert blocks == [("memory", 2, 10), ("hugepages-1Gi", 1, 1), ("memory", 1, 1)]
 
 
 def test_the_memory_of_an_init_container_in_another_zone_is_not_reused() -> None:
