@@ -212,6 +212,23 @@ def test_update_machine_state(request_input: tuple[NodeState, Amounts, Reusable]
     assert after.memory_assigned == state.memory_assigned | zones
 
 
+@pytest.mark.parametrize(
+    ("zones", "violates"),
+    [(0b00001, False), (0b00010, False), (0b00100, False), (0b01000, False), (0b00011, False), (0b11000, False)]
+    + [(0b00111, True), (0b00101, True), (0b00110, True), (0b01100, True), (0b11010, True), (0b11111, True)],
+)
+def test_sets_of_several_zones_do_not_cut_across_groups(zones: int, violates: bool) -> None:
+    """Zones 0 and 1 are a group, zone 2 allocates alone, and the others have allocated nothing."""
+    state = update_machine_state(node(5, 1, gib=8, **STATIC), 0b011, "memory", GIB)
+    state = update_machine_state(state, 0b100, "memory", GIB)
+    assert memory_hints.MemoryView(state, (), {}).violates_numa_allocations(zones) is violates
+
+
+def test_no_zone_has_memory_of_a_type_that_the_node_lacks() -> None:
+    assert memory_hints.free_memory(node(2, 1, gib=8, **STATIC), "hugepages-2Mi") == {0: 0, 1: 0}
+    assert memory_hints.free_memory(node(2, 1, gib=8, **STATIC), "memory") == {0: 8 * GIB, 1: 8 * GIB}
+
+
 # --- what a pod gets
 
 
