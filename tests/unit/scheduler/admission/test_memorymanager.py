@@ -214,8 +214,10 @@ def test_update_machine_state(request_input: tuple[NodeState, Amounts, Reusable]
 
 @pytest.mark.parametrize(
     ("zones", "violates"),
-    [(0b00001, False), (0b00010, False), (0b00100, False), (0b01000, False), (0b00011, False), (0b11000, False)]
-    + [(0b00111, True), (0b00101, True), (0b00110, True), (0b01100, True), (0b11010, True), (0b11111, True)],
+    [
+        *((zones, False) for zones in (0b00001, 0b00010, 0b00100, 0b01000, 0b00011, 0b11000)),
+        *((zones, True) for zones in (0b00101, 0b00110, 0b00111, 0b01100, 0b11010, 0b11111)),
+    ],
 )
 def test_sets_of_several_zones_do_not_cut_across_groups(zones: int, violates: bool) -> None:
     """Zones 0 and 1 are a group, zone 2 allocates alone, and the others have allocated nothing."""

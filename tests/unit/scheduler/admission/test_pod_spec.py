@@ -56,6 +56,16 @@ def test_resources_of_a_container() -> None:
     )
 
 
+def test_resources_are_known_by_their_letters() -> None:
+    """CPU alone is counted in thousandths, of containers and of the pod itself, wherever its name is in the order."""
+    limits = {"".join([*name]): 3 for name in ("amd.com/gpu", "cpu", "hugepages-2Mi", "memory", "nvidia.com/gpu")}
+    compute = {name: size for name, size in limits.items() if "/" not in name}
+    shape = read_pod(pod(container(limits=limits), resources={"limits": compute}))
+    memory = (("hugepages-2Mi", 3), ("memory", 3))
+    assert shape.containers == (Container("c", "app", 3000, memory, (("amd.com/gpu", 3), ("nvidia.com/gpu", 3))),)
+    assert shape.pod_level == PodLevelResources(3000, memory)
+
+
 def test_each_request_defaults_to_its_limit() -> None:
     """A resource with a request keeps it; a resource with a limit alone requests the limit."""
     shape = read_pod(pod(container(limits={"cpu": 4, "memory": "2Gi"}, requests={"cpu": 1})))

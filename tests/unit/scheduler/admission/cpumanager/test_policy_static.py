@@ -10,15 +10,21 @@ from hypothesis import strategies as st
 
 from support.cpu_nodes import STATIC, bits_of, regular, state_of, states, topology_of
 from support.cpu_nodes import CoreAt as Core
+from zonewise_scheduler.admission.context import AdmissionContext
 from zonewise_scheduler.admission.cpu_topology import CpuGroup, CpuTopology
 from zonewise_scheduler.admission.cpumanager import (
     CpuAllocationError,
     allocate_cpus,
+    divide_pod_cpus,
     generate_cpu_topology_hints,
     smt_alignment_error,
 )
+from zonewise_scheduler.admission.cpumanager.policy_static import allocate_container_cpus
+from zonewise_scheduler.admission.errors import AdmissionError
+from zonewise_scheduler.admission.pod import Container, PodLevelResources, PodShape
 
 if TYPE_CHECKING:
+    from zonewise_common.k8s.podspec import Role
     from zonewise_scheduler.admission.node import NodeState, Policies
 
 PACKED = st.sampled_from(
@@ -176,6 +182,71 @@ def test_not_enough_cpus() -> None:
     ):
         allocate_cpus(state, 13, 0b01, 0)
     assert allocate_cpus(state, 0, None, 0) == 0
+
+
+@pytest.mark.parametrize(("zone", "package"), [(0, "0-3,8-11"), (1, "0-3,8-11"), (2, "4-7,12-15"), (3, "4-7,12-15")])
+@pytest.mark.parametrize("count", [1, 4, 6, 8])
+def test_cpus_of_the_package_come_first(zone: int, package: str, count: int) -> None:
+    """With align-by-socket, those of the other package are left alone."""
+    state = state_of(regular(packages=2, zones=4, cores=2), STATIC._replace(align_by_package=True))
+    assert allocate_cpus(state, count, 1 << zone, 0) & ~bits_of(package) == 0
+
+
+def containers_of(*counts: tuple[Role, int]) -> tuple[Container, ...]:
+    return tuple(
+        Container(f"c{index}", role, count * 1000, (("memory", 1),)) for index, (role, count) in enumerate(counts)
+    )
+
+
+STARTING: st.SearchStrategy[Role] = st.sampled_from(["init", "sidecar"])
+
+
+@given(st.lists(st.tuples(STARTING, st.integers(1, 6)), max_size=4), st.lists(st.integers(1, 4), max_size=3))
+def test_cpus_of_ended_init_containers_are_reusable(starting: list[tuple[Role, int]], apps: list[int]) -> None:
+    """Long-running containers share no CPU. All others that the pod has taken are left by its init containers."""
+    state = state_of(regular(cores=16))
+    ending: list[tuple[Role, int]] = [("app", count) for count in apps]
+    containers = containers_of(*starting, *ending)
+    context = AdmissionContext(state, PodShape(containers, "Guaranteed"))
+    running = 0
+    for each in containers:
+        count = each.milli_cpus // 1000
+        allocate_container_cpus(context, each, count, None)
+        assert context.cpus[each.name].bit_count() == count
+        assert not context.cpus[each.name] & running
+        running |= context.cpus[each.name] if each.role != "init" else 0
+        assert context.reusable_cpus == state.free_cpus & ~context.state.free_cpus & ~running
+
+
+def test_a_pod_fits_if_its_peak_does() -> None:
+    """All sixteen CPUs are an init container's, then a sidecar's and the next container's."""
+    containers = containers_of(("init", 16), ("sidecar", 4), ("init", 12), ("app", 5), ("app", 7))
+    context = AdmissionContext(state_of(regular()), PodShape(containers, "Guaranteed"))
+    for each in containers:
+        allocate_container_cpus(context, each, each.milli_cpus // 1000, None)
+    assert (context.state.free_cpus, context.reusable_cpus) == (0, 0)
+
+
+def test_too_few_cpus_reject_the_pod() -> None:
+    state = state_of(regular(), busy=bits_of("0-11"))
+    (each,) = containers_of(("app", 5))
+    context = AdmissionContext(state, PodShape((each,), "Guaranteed"))
+    with pytest.raises(AdmissionError, match="not enough cpus available") as raised:
+        allocate_container_cpus(context, each, 5, None)
+    assert (raised.value.reason, raised.value.resource) == ("UnexpectedAdmissionError", "cpu")
+    assert context.state == state
+
+
+def test_cpus_of_a_pod_are_divided() -> None:
+    """Init containers may use all but the CPUs of earlier sidecars; those without CPUs of their own share the rest."""
+    policies = STATIC._replace(pod_level_managers=True)
+    containers = containers_of(("init", 0), ("sidecar", 2), ("init", 0), ("init", 3), ("app", 4), ("app", 0))
+    shape = PodShape(containers, "Guaranteed", PodLevelResources(10_000))
+    cpus = bits_of("2-6,10-14")
+    first, sidecar, second, third, app, other = divide_pod_cpus(state_of(regular(), policies).kind, shape, cpus)
+    assert [each.bit_count() for each in (first, sidecar, second, third, app, other)] == [10, 2, 8, 3, 4, 4]
+    assert first == sidecar | second == sidecar | app | other == cpus
+    assert third & ~second == 0
 
 
 def test_unequal_cores_are_taken_whole_with_busy_cpus() -> None:

@@ -39,7 +39,7 @@ def test_half_a_core_is_available() -> None:
     assert smt_alignment_error(state_of(regular(), FULL_CORES, bits_of("0-7")), 8) is None
 
 
-@pytest.mark.parametrize("release", [(1, 31), (1, 32)])
+@pytest.mark.parametrize("release", [(1, 31), (1, 32), (1, 36)])
 def test_none_available(release: tuple[int, int]) -> None:
     """1.31 blames the request if no core is available at all."""
     state = state_of(regular(), FULL_CORES._replace(release=release), bits_of("0-15"))
