@@ -51,8 +51,36 @@ def test_peak_of_init_containers() -> None:
     assert pod_guaranteed_cpus(pod(first, sidecar, second, container("app", 5000), container("app", 1500)), STATIC) == 7
 
 
-def test_sidecars_run_beside_the_app() -> None:
-    assert pod_guaranteed_cpus(pod(container("sidecar", 1000), container("app", 1000)), STATIC) == 2
+@pytest.mark.parametrize(
+    ("containers", "peak"),
+    [
+        ((("sidecar", 1), ("app", 1)), 2),
+        ((("app", 2), ("app", 3)), 5),
+        ((("sidecar", 3), ("init", 3), ("app", 1)), 6),
+        ((("sidecar", 3), ("init", 5), ("init", 4), ("app", 1)), 8),
+        ((("init", 3), ("sidecar", 3), ("sidecar", 1), ("app", 1)), 5),
+    ],
+)
+def test_sidecars_run_beside_others(containers: tuple[tuple[Role, int], ...], peak: int) -> None:
+    shape = pod(*(container(role, count * 1000) for role, count in containers))
+    assert pod_guaranteed_cpus(shape, STATIC) == peak
+
+
+def test_exclusive_cpus_of_pods_allocated_as_a_whole() -> None:
+    """As of others, under the static policy and for guaranteed pods alone."""
+    shape = pod(container("app", 2000), pod_level=6000)
+    assert pod_guaranteed_cpus(shape, GATED) == 6
+    assert pod_guaranteed_cpus(shape, GATED._replace(cpu="none")) == 0
+    assert pod_guaranteed_cpus(shape._replace(qos="Burstable"), GATED) == 0
+
+
+@pytest.mark.parametrize("pod_level", [2000, 3000, 4000])
+def test_more_exclusive_cpus_than_the_pod_has(pod_level: int) -> None:
+    """The API server prevents it; containers that share CPUs have none then, too."""
+    apps = pod(container("app", 2000), container("app", 2000), container("app", 0), pod_level=pod_level)
+    assert "leaving no cpus for shared containers" in str(empty_shared_pool(apps, GATED))
+    inits = pod(container("sidecar", 2000), container("sidecar", 2000), container("init", 0), pod_level=pod_level)
+    assert "shared init containers" in str(empty_shared_pool(inits, GATED))
 
 
 @pytest.mark.parametrize(

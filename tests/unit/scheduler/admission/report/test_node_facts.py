@@ -60,6 +60,29 @@ def test_unhealthy_devices_count_near_the_likeliest_zones(
     assert totals(adapted(state, gpu=capacity)) == expected
 
 
+@pytest.mark.parametrize("release", [(1, 31), (1, 35), (1, 37)])
+def test_any_other_release_counts(release: tuple[int, int]) -> None:
+    """Older ones and newer ones."""
+    state = node(2, release=(1, 36))
+    assert adapted(state, release).kind.policies.release == release
+
+
+@pytest.mark.parametrize(
+    ("reported", "zones"), [({1: 1}, 2), ({2: 1}, 1), ({4: 1}, 1), ({1: 1, 2: 1}, 4), ({1: 1, 4: 1}, 2), ({6: 1}, 1)]
+)
+def test_the_first_zone_without_such_devices_comes_next(reported: dict[int, int], zones: int) -> None:
+    state = node(3, devices={GPU: reported}, cpu="static")
+    result = totals(adapted(state, gpu=sum(reported.values()) + 1))
+    assert result == dict.fromkeys(reported, (1, 1)) | {zones: (1, 0)}
+
+
+def test_devices_are_missing_of_each_resource_by_itself() -> None:
+    state = node(2, devices={GPU: {1: 2}, NIC: {1: 2, 2: 1}}, cpu="static")
+    for gpus, nics, placed in ((2, 4, [0, 0, 1]), (3, 3, [0, 1, 0, 0]), (3, 4, [0, 1, 0, 1])):
+        devices = adapted(state, gpu=gpus, nic=nics).kind.devices
+        assert [device.total - device.healthy for device in devices] == placed
+
+
 def test_zones_with_fewer_devices_come_before_zones_with_none() -> None:
     state = node(3, devices={GPU: {1: 4, 2: 3}}, cpu="static")
     assert totals(adapted(state, gpu=8)) == {1: (4, 4), 2: (4, 3)}
