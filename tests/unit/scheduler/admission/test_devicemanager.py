@@ -106,6 +106,8 @@ def test_hints_are_the_kubelets(machine: tuple[range, list[Device]], count: int,
         (3, {1: (1, 0, 1, 0), 2: (3, 0, 0, 0), 3: (2, 1, 0, 1)}),
         (3, {2: (1, 0, 0, 0), 7: (3, 0, 0, 0)}),
         (3, {7: (3, 0, 0, 0)}),
+        (3, {5: (2, 0, 0, 0)}),
+        (4, {2: (1, 0, 0, 0), 9: (2, 0, 1, 0)}),
         (3, {6: (1, 0, 0, 0), 7: (1, 0, 2, 0)}),
         (4, {3: (2, 0, 0, 0), 4: (2, 0, 0, 0), NO_ZONE: (1, 0, 0, 0)}),
         (4, {8: (2, 0, 0, 3), 1 << 9: (1, 0, 1, 0)}),
@@ -145,6 +147,13 @@ def test_a_device_near_two_zones_counts_once() -> None:
     for zones in (6, 12):
         kind = node(zones, devices={GPU: {0b11: 3, 0b1100: 1, 0b110000: 1}}, release=(1, 35)).kind
         assert [device_min_affinity_size(kind, GPU, count) for count in range(1, 6)] == [1, 1, 1, 2, 3]
+
+
+@pytest.mark.parametrize("zones", [2, 3, 4])
+def test_devices_near_all_zones_count_once(zones: int) -> None:
+    """Three in any zone, and no more in all zones."""
+    kind = node(zones, devices={GPU: {(1 << zones) - 1: 3}}).kind
+    assert [device_min_affinity_size(kind, GPU, count) for count in (1, 3, 4, 6)] == [1, 1, zones, zones]
 
 
 def test_devices_near_several_of_more_zones_than_are_weighed() -> None:
