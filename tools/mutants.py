@@ -23,6 +23,7 @@ import ast
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -56,6 +57,8 @@ TIMEOUT = 300.0
 """Seconds of one test run: a mutant may never end."""
 _CHUNK = 64
 """Changes that are made at a time: a sample needs few."""
+_IDENTITY = re.compile("_(?!Is)[A-Za-z]+_Is(Not)?$")
+"""Operators that compare by identity what was compared by equality: `==` and `!=` say the same."""
 _PASSED, _NO_TESTS = 0, 5
 """Exit statuses of pytest."""
 
@@ -115,7 +118,7 @@ def find_changes(module: str) -> list[Change]:
     changes: list[Change] = []
     for name in operator_names():
         operator_class = get_operator(name)
-        if operator_class.arguments():  # of names that a caller lists; there are none
+        if operator_class.arguments() or _IDENTITY.search(name):  # arguments are names that a caller lists: none
             continue
         operator = operator_class()
         positions = sum(1 for node in nodes for _ in operator.mutation_positions(node))
@@ -197,9 +200,10 @@ def _changed(source: str, operator: str, occurrence: int) -> str:
 class _BehaviourOnly(ast.NodeTransformer):
     """Removes what has no effect at run time: annotations, docstrings, imports for the type checker.
 
-    And what only forbids calls: `*` and `/` among parameters. No test makes a call that pyright rejects. And caches of
-    functions: they save time alone. And whether a member of an enumeration is compared by == or by `is`: it is one
-    object; and whether `a & b` is b or at least b: it is never more.
+    And what only forbids calls: `*` and `/` among parameters, and `strict` of zip. No test makes a call that pyright
+    rejects. And caches of functions: they save time alone. Three comparisons say the same: `is` and `==`, since Python
+    does not promise which equal values are one object; `==` and `>=` of a text, since names have no order; and `==`
+    and `>=` of `a & b` and b, since it is never more.
     """
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
@@ -219,11 +223,16 @@ class _BehaviourOnly(ast.NodeTransformer):
         node.decorator_list = [decorator for decorator in node.decorator_list if not _is_cache(decorator)]
         return self.generic_visit(node)
 
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if isinstance(node.func, ast.Name) and node.func.id == "zip":
+            node.keywords = [keyword for keyword in node.keywords if keyword.arg != "strict"]
+        return self.generic_visit(node)
+
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        synonyms: dict[type[ast.cmpop], ast.cmpop] = {}
-        if any(map(_is_enumeration_member, (node.left, *node.comparators))):
-            synonyms |= {ast.Is: ast.Eq(), ast.IsNot: ast.NotEq()}
-        if _is_test_of_bits(node):
+        synonyms: dict[type[ast.cmpop], ast.cmpop] = {ast.Is: ast.Eq(), ast.IsNot: ast.NotEq()}
+        if any(map(_is_text, (node.left, *node.comparators))):
+            synonyms |= {ast.GtE: ast.Eq(), ast.LtE: ast.Eq(), ast.Lt: ast.NotEq(), ast.Gt: ast.NotEq()}
+        elif _is_test_of_bits(node):
             synonyms |= {ast.GtE: ast.Eq(), ast.Lt: ast.NotEq()}
         node.ops = [synonyms.get(type(operator), operator) for operator in node.ops]
         return self.generic_visit(node)
@@ -241,15 +250,8 @@ def _is_cache(decorator: ast.expr) -> bool:
     return isinstance(name, ast.Name) and name.id in ("cache", "lru_cache")
 
 
-def _is_enumeration_member(operand: ast.expr) -> bool:
-    """Tell whether an operand is named as a member: `Mode.NO_FIT`. No other attribute of a class is in capitals."""
-    return (
-        isinstance(operand, ast.Attribute)
-        and operand.attr.isupper()
-        and isinstance(operand.value, ast.Name)
-        and operand.value.id[:1].isupper()
-        and not operand.value.id.isupper()
-    )
+def _is_text(operand: ast.expr) -> bool:
+    return isinstance(operand, ast.Constant) and isinstance(operand.value, str)
 
 
 def _is_test_of_bits(node: ast.Compare) -> bool:
