@@ -44,11 +44,13 @@ def read_required_terms(spec: Mapping[str, Any]) -> tuple[NodeSelectorTerm, ...]
         return None
     selector = object_in(affinity, name, path)
     path = f"{path}{name}."
-    terms = (_term(term, path) for term in objects_in(selector, "nodeSelectorTerms", path))
-    return tuple(term for term in terms if term is not None)
+    terms = objects_in(selector, "nodeSelectorTerms", path)
+    read = (read_selector_term(term, f"{path}nodeSelectorTerms[{index}].") for index, term in enumerate(terms))
+    return tuple(term for term in read if term is not None)
 
 
-def _term(term: Json, path: str) -> NodeSelectorTerm | None:
+def read_selector_term(term: Json, path: str) -> NodeSelectorTerm | None:
+    """Return a term; None where it matches no node; raise FieldError, by its path, for fields of other types."""
     labels = read_requirements(term, "matchExpressions", path)
     fields = read_requirements(term, "matchFields", path)
     valid = all(requirement.is_valid() for requirement in labels) and all(map(_is_valid_for_field, fields))

@@ -42,4 +42,7 @@ def sound_objects(value: object, field: str, problems: list[str]) -> Iterator[tu
 
 def abbreviated(value: object) -> str:
     """Return the beginning of a value, for messages."""
-    return repr(value)[:80]
+    try:
+        return repr(value)[:80]
+    except (ValueError, RecursionError):  # an integer of thousands of digits, or lists a thousand deep
+        return f"too large a value of type {type(value).__name__}"

@@ -211,8 +211,8 @@ def _read_pod_sets(spec: FieldReader) -> tuple[PodSet, ...]:
 
 def _pod_set(reader: FieldReader) -> PodSet:
     """Return a pod set; raise FieldError for a template that the API server would reject."""
-    count, min_count = reader.count("count", 1), reader.count("minCount")
-    if count is None or (reader.has("count") and reader.obj.get("count") != count):
+    count, min_count = reader.count("count", None if reader.has("count") else 1), reader.count("minCount")
+    if count is None:
         raise FieldError(f"{reader.path}count", "nothing is known of how many pods it has")
     template, topology = reader.child("template"), _topology_request(reader)
     try:

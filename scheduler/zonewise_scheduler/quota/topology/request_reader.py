@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from zonewise_common.k8s.fields import FieldError, object_in, objects_in, string_in
-from zonewise_common.k8s.nodeaffinity import read_required_terms
+from zonewise_common.k8s.nodeaffinity import read_selector_term
 from zonewise_common.k8s.tolerant import abbreviated
 from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest, PreferredSchedulingTerm, SliceConstraint
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 _PATH = "topologyRequest."
 
@@ -20,13 +20,10 @@ def read_topology_request(request: Mapping[str, Any]) -> PodSetTopologyRequest:
     unconstrained = request.get("unconstrained") or False
     if not isinstance(unconstrained, bool):
         raise FieldError(f"{_PATH}unconstrained", f"not true or false: {abbreviated(unconstrained)}")
-    slice_constraints = tuple(
-        SliceConstraint(string_in(constraint, "topology", _PATH), _read_count(constraint, "size"))
-        for constraint in objects_in(request, "podsetSliceRequiredTopologyConstraints", _PATH)
-    )
+    slice_constraints = tuple(_read_slice_constraints(request))
     level = string_in(request, "podSetSliceRequiredTopology", _PATH)
     if level and not slice_constraints:  # the form for one layer, which older Workloads have
-        slice_constraints = (SliceConstraint(level, _read_count(request, "podSetSliceSize")),)
+        slice_constraints = (SliceConstraint(level, _read_count(request, "podSetSliceSize", _PATH)),)
     return PodSetTopologyRequest(
         string_in(request, "required", _PATH), string_in(request, "preferred", _PATH), unconstrained, slice_constraints
     )
@@ -37,20 +34,28 @@ def read_preferred_terms(spec: Mapping[str, Any]) -> tuple[PreferredSchedulingTe
 
     Raises FieldError, naming field and value, for a spec that the API server would reject.
     """
-    field = "preferredDuringSchedulingIgnoredDuringExecution"
+    path, field = "spec.affinity.nodeAffinity.", "preferredDuringSchedulingIgnoredDuringExecution"
     affinity = object_in(object_in(spec, "affinity", "spec."), "nodeAffinity", "spec.affinity.")
     terms: list[PreferredSchedulingTerm] = []
-    for preferred in objects_in(affinity, field, "spec.affinity.nodeAffinity."):
-        node_selector = {"nodeSelectorTerms": [object_in(preferred, "preference", f"{field}.")]}
-        required = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": node_selector}}
-        weight = _read_count(preferred, "weight")
-        terms += [PreferredSchedulingTerm(weight, term) for term in read_required_terms({"affinity": required}) or ()]
+    for index, preferred in enumerate(objects_in(affinity, field, path)):
+        owner = f"{path}{field}[{index}]."
+        weight = _read_count(preferred, "weight", owner)
+        term = read_selector_term(object_in(preferred, "preference", owner), f"{owner}preference.")
+        if term is not None:
+            terms.append(PreferredSchedulingTerm(weight, term))
     return tuple(terms)
 
 
-def _read_count(owner: Mapping[str, Any], name: str) -> int:
+def _read_slice_constraints(request: Mapping[str, Any]) -> Iterator[SliceConstraint]:
+    name = "podsetSliceRequiredTopologyConstraints"
+    for index, constraint in enumerate(objects_in(request, name, _PATH)):
+        path = f"{_PATH}{name}[{index}]."
+        yield SliceConstraint(string_in(constraint, "topology", path), _read_count(constraint, "size", path))
+
+
+def _read_count(owner: Mapping[str, Any], name: str, path: str) -> int:
     """Return a number of at least 0; 0 where it is absent."""
     value = owner.get(name) or 0
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise FieldError(f"{_PATH}{name}", f"not a number of pods: {abbreviated(value)}")
+        raise FieldError(f"{path}{name}", f"not a number from 0 on: {abbreviated(value)}")
     return value

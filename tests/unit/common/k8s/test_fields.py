@@ -89,6 +89,16 @@ def reader(**fields: Any) -> FieldReader:
     return FieldReader(fields, "spec.", [])
 
 
+def test_values_that_have_no_text_are_named_by_their_type() -> None:
+    """Python writes no integer of more than 4,300 digits, and no list a thousand deep."""
+    nested: list[object] = []
+    for _ in range(5000):
+        nested = [nested]
+    for value, kind in ((-(10**5000), "int"), (nested, "list")):
+        with pytest.raises(FieldError, match=f"spec.name: not a string: too large a value of type {kind}"):
+            string_in({"name": value}, "name", "spec.")
+
+
 def test_reader_of_sound_values() -> None:
     fields = reader(
         text="x", choice="red", number=-1, count=2, ranged=3, real=0.5, flag=True, size="1Ki",

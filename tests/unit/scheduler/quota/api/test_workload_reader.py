@@ -212,6 +212,7 @@ def test_required_affinity() -> None:
         ),
         ("spec.podSets.0.count", -1, "spec.podSets[0].count"),
         ("spec.podSets.0.count", "four", "spec.podSets[0].count"),
+        ("spec.podSets.0.count", True, "spec.podSets[0].count"),
     ],
 )
 def test_unknown_requests_make_a_workload_unreadable(path: str, value: object, reported: str) -> None:

@@ -37,6 +37,16 @@ def test_read_topology_request() -> None:
             for size in ("4", -1, True, 4.0)
         ),
         ({"podsetSliceRequiredTopologyConstraints": {}}, "topologyRequest.podsetSliceRequiredTopologyConstraints"),
+        *(
+            (
+                {"podsetSliceRequiredTopologyConstraints": [{"topology": "rack", "size": 4}, constraint]},
+                f"topologyRequest.podsetSliceRequiredTopologyConstraints[1].{name}",
+            )
+            for constraint, name in (
+                ({"topology": 1, "size": 2}, "topology"),
+                ({"topology": "host", "size": -1}, "size"),
+            )
+        ),
     ],
 )
 def test_invalid_request_names_the_field(request_: Any, field: str) -> None:
@@ -60,3 +70,19 @@ def test_preferred_terms_with_their_weights() -> None:
         PreferredSchedulingTerm(0, term),
     )
     assert read_preferred_terms({}) == ()
+
+
+@pytest.mark.parametrize(
+    ("preferred", "field"),
+    [
+        ({"weight": True}, "weight"),
+        ({"preference": []}, "preference"),
+        ({"preference": {"matchExpressions": {}}}, "preference.matchExpressions"),
+    ],
+)
+def test_an_invalid_preference_names_the_field(preferred: Any, field: str) -> None:
+    name = "preferredDuringSchedulingIgnoredDuringExecution"
+    affinity: dict[str, Any] = {"nodeAffinity": {name: [{"weight": 1, "preference": {}}, preferred]}}
+    with pytest.raises(FieldError) as raised:
+        read_preferred_terms({"affinity": affinity})
+    assert raised.value.field == f"spec.affinity.nodeAffinity.{name}[1].{field}"
