@@ -137,9 +137,12 @@ def make_mutant(change: Change) -> Mutant | None:
     """Return the mutant of a change; None: it changes annotations only, or is no Python (`x is "text"`)."""
     source = (PROJECT / change.module).read_text()
     changed = _changed(source, change.operator, change.occurrence)
-    if _behaviour(changed) in ("", _behaviour(source)):
-        return None
-    return Mutant(*change, *_difference(source, changed))
+    return Mutant(*change, *_difference(source, changed)) if is_mutant(source, changed) else None
+
+
+def is_mutant(source: str, changed: str) -> bool:
+    """Tell whether a changed module is Python, and may do something else."""
+    return _behaviour(changed) not in ("", _behaviour(source))
 
 
 def targets_of(module: str) -> list[list[str]]:
