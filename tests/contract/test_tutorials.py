@@ -203,7 +203,7 @@ def test_the_job_is_a_job() -> None:
     assert job["kind"] == "Job"
     assert job["spec"]["completions"] == job["spec"]["parallelism"] == 8
     [edit] = [step.command for step in console_steps(LAPTOP) if step.command.startswith("sed ")]
-    patterns = re.findall(r"-e 's/(.+?)/", edit)
+    patterns: list[str] = re.findall(r"-e 's/(.+?)/", edit)
     assert len(patterns) == 4
     assert all(re.search(pattern, shown, re.MULTILINE) for pattern in patterns)
 
