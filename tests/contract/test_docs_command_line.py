@@ -19,7 +19,7 @@ from zonewise_scheduler.client.job_objects import job_objects
 from zonewise_scheduler.client.job_request import JobRequest
 from zonewise_scheduler.client.sbatch_options import PASSED_OVER, REJECTED, add_sbatch_options
 from zonewise_scheduler.client.sbatch_values import parse_array
-from zonewise_scheduler.controller.planning.forecaster import WHOLE_PERIOD
+from zonewise_scheduler.controller.planning.forecaster import PERIOD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 GUIDE = PROJECT / "docs/guides/command-line.md"
 RENEW = "ZONEWISE_RENEW_GUIDES"
 """A variable: where it is set, the guide is written anew from this run."""
-_PATIENCE, _PAUSE = 9 * WHOLE_PERIOD, 1.0
-"""Seconds: forecasts are made anew each WHOLE_PERIOD."""
+_PATIENCE, _PAUSE = 90.0, 1.0
+"""Seconds: forecasts are made anew each PERIOD."""
 READERS = frozenset({"queue", "explain", "top", "forecast"})
 
 Json = dict[str, Any]
@@ -100,7 +100,7 @@ def _output(
 def _wait(run: Callable[[], bool]) -> None:
     """Run until it returns True, or for long enough; each run costs CPU time, so there is a pause between two."""
     if os.environ.get(RENEW):
-        time.sleep(WHOLE_PERIOD)
+        time.sleep(PERIOD)
         run()
         return
     started = time.monotonic()

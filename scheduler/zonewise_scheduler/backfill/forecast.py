@@ -24,7 +24,7 @@ from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.quota.api.workload_types import Eviction, Workload
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Set
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 
     from zonewise_scheduler.backfill.arrival_history import PastArrival
     from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
@@ -78,17 +78,19 @@ def sample_starts(
     inputs: ForecastInputs[SubmittedWorkload],
     keys: Collection[str] | None = None,
     options: PlayOptions = EXACT,
+    plays: Iterable[int] | None = None,
 ) -> dict[str, StartSamples]:
     """Return the sampled starts of pending workloads, by key; the state is not changed.
 
-    `keys`: of these workloads, None: of all; a play ends when they have started. The same arguments give the same
+    `keys`: of these workloads, None: of all; a play ends when they have started. `plays`: the numbers of the plays,
+    which decide what is drawn; None: as many as the number of workloads allows. The same arguments give the same
     samples. Raises KeyError if one of the keys is not pending.
     """
     queues = {key: state.pending[key] for key in (state.pending if keys is None else keys)}
     run_times = SampledRunTimes(now, _running(state, now), inputs.run_times)
     starts_by_play: list[Mapping[str, float]] = []
-    for sample in range(_plays(state, inputs)):
-        play = _Play(state, now, run_times.draw(sample), inputs.arrivals.replay(now, sample), options)
+    for number in range(_plays(state, inputs)) if plays is None else plays:
+        play = _Play(state, now, run_times.draw(number), inputs.arrivals.replay(now, number), options)
         starts_by_play.append(play.run(queues.keys()))
     reservations = state.reservations.by_key
     bounds = {key: max(reservations[key].start, now) for key in queues if key in reservations}

@@ -99,7 +99,7 @@ class _SampledWaits(NamedTuple):
 
 
 class OpenForecast(NamedTuple):
-    """The first forecast of a workload that has not started."""
+    """The forecast of a workload that has not started: the one that is scored."""
 
     key: Hashable
     group: Hashable
@@ -139,15 +139,18 @@ class ForecastCalibration:
     ) -> Forecast:
         """Return the forecast of a workload, unique by `key`, from sampled starts, none before now.
 
-        It is scored when the workload starts. The interval has whole seconds around it. `bound`: a reserved start,
-        which no forecast exceeds. Where the median start is unknown, so is the forecast.
+        When the workload starts, the first of its forecasts with the most samples is scored. The interval has whole
+        seconds around it. `bound`: a reserved start, which no forecast exceeds. Where the median start is unknown, so
+        is the forecast.
         """
         samples = sorted(starts)
         median = samples[len(samples) // 2]
         if median == inf:
             return Forecast(now, bound, bound)
         sampled = _sampled_waits(group, now, samples)
-        self._open.setdefault(key, sampled)
+        scored = self._open.get(key)
+        if scored is None or len(scored.logarithms) < len(sampled.logarithms):
+            self._open[key] = sampled
         if len(self._open) > MAX_OPEN:
             del self._open[next(iter(self._open))]
         scores = self._scores.get(group)
@@ -160,7 +163,7 @@ class ForecastCalibration:
         return Forecast(*(min(start, bound) for start in starts_by_level))
 
     def started(self, key: Hashable, now: float) -> None:
-        """Score the first forecast of a workload that starts now."""
+        """Score the forecast of a workload that starts now."""
         sampled = self._open.pop(key, None)
         if sampled is None:
             return

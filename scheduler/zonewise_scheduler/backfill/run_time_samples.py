@@ -25,12 +25,12 @@ _COMMON_SHARE = 0.5
 """The share of draws at the same quantile for all jobs of a user."""
 
 
-def number_of_plays(jobs: int, max_played: int, most: int = SAMPLES) -> int:
-    """Return how often so many pending and running jobs are played, `most` times at most.
+def number_of_plays(jobs: int, max_played: int, most: int = SAMPLES, least: int = MIN_SAMPLES) -> int:
+    """Return how often so many pending and running jobs are played: `least` to `most` times.
 
-    All plays together have `max_played` jobs.
+    In between, all plays together have `max_played` jobs.
     """
-    return max(MIN_SAMPLES, min(most, max_played // (jobs + 1)))
+    return max(least, min(most, max_played // (jobs + 1)))
 
 
 class SampledRunTimes(Generic[T]):

@@ -195,10 +195,10 @@ class _Replica:
         """Return the thread that samples forecasts. It asks the controller's thread, and gives the result to it."""
         copier = BasisCopier()
 
-        def ask(whole: bool) -> ForecastBasis | NoBasis:
+        def ask() -> ForecastBasis | NoBasis:
             def basis(controller: QueueController) -> ForecastBasis | NoBasis:
                 history, now = self._reporter.history, self._clock()
-                return copier.copy(controller.feed, history, now, leads=controller.leads, whole=whole)
+                return copier.copy(controller.feed, history, now, leads=controller.leads)
 
             return self.loop.call(basis, _ANSWER_TIMEOUT)
 

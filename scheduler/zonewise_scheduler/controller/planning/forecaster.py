@@ -1,16 +1,14 @@
 """Starts are sampled in a thread of their own, from copies of the planner's state and of what forecasts learn from.
 
-The planner is played forward, which takes from milliseconds to seconds. So the workloads with a forecast and the passes
-of a play are bounded, and the thread rests for most of the time. The samples go back to the controller's thread, which
-has the ForecastHistory and makes forecasts of them.
+The planner is played forward, which takes from milliseconds to a second. So the workloads with a forecast and the
+passes of a play are bounded, and the thread rests for most of the time. An increment is a few new plays, one where many
+workloads are pending or run. They replace the oldest of the last 16 plays (forecast_window.py). All forecasts are then
+made anew from these 16. So a change is in the newest play after one increment, and in all plays after 16 plays.
 
-    a sampling                of                                       at most
-    whole                     the first workloads of all queues        once in WHOLE_PERIOD
-    of what was submitted     workloads submitted since the last one   once in SUBMITTED_PERIOD
+The samples go back to the controller's thread, which has the ForecastHistory and makes forecasts of them.
 
-What it costs, at most: two parts in 21 of a CPU, since the thread rests for 20 times as long as a sampling has taken
-before the next one of that kind; and nothing until the planner is told of a change, but for one whole sampling in five
-minutes.
+What it costs: one part in eleven of a CPU at most, since the thread rests for ten times as long as an increment has
+taken; and nothing once all plays are newer than the last change, but for another 16 plays in five minutes.
 """
 
 from __future__ import annotations
@@ -23,6 +21,8 @@ from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.backfill.forecast import BOUNDED, MAX_RESERVATION_DEPTH, sample_starts
+from zonewise_scheduler.backfill.forecast_window import RecentStarts
+from zonewise_scheduler.backfill.run_time_samples import SAMPLES, number_of_plays
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-WHOLE_PERIOD, SUBMITTED_PERIOD = 10.0, 2.0
-"""Seconds between two samplings of a kind,"""
-REST_RATIO = 20.0
+PERIOD = 2.0
+"""Seconds between two increments,"""
+REST_RATIO = 10.0
 """or this many times as long as the last one took, whichever is more."""
 UNCHANGED_PERIOD = 300.0
-"""Seconds between two whole samplings while nothing changes: workloads that have not ended by then end later."""
+"""Seconds until the plays are made anew while nothing changes: workloads that have not ended by then end later."""
 MAX_WORKLOADS = 1000
-"""Workloads of a whole sampling: the first of each queue, then the second of each, and so on."""
-MAX_SUBMITTED = 100
-"""Workloads of another sampling, those submitted first."""
+"""Workloads with a forecast: the first of each queue, then the second of each, and so on."""
+MAX_WORKLOADS_PLAYED = 250
+"""The workloads of an increment, pending and running, where it has more than one play."""
 _STOP_TIMEOUT = 0.5
 
 
@@ -56,8 +56,8 @@ class ForecastBasis(NamedTuple):
     state: PlannerState
     inputs: ForecastInputs[SubmittedWorkload]
     now: float
-    submitted: tuple[str, ...] | None = None
-    """Keys of the pending workloads to sample; None: a whole sampling."""
+    plays: range = range(SAMPLES)
+    """The numbers of the plays."""
 
 
 class NoBasis(Enum):
@@ -65,21 +65,19 @@ class NoBasis(Enum):
 
     NOT_LEADING = auto()
     UNCHANGED = auto()
-    """The last forecast still holds."""
+    """The last plays still hold."""
 
 
 class SampledForecast(NamedTuple):
-    """The samples of a basis."""
+    """The samples of all workloads with a forecast."""
 
     now: float
-    """The time of the basis."""
+    """The time of the last play."""
     samples: Mapping[str, StartSamples]
     """By key of the workload."""
-    whole: bool
-    """Workloads without samples have no forecast any more."""
 
 
-NO_SAMPLES = SampledForecast(0.0, {}, whole=True)
+NO_SAMPLES = SampledForecast(0.0, {})
 
 
 def copy_basis(state: PlannerState, history: ForecastHistory, now: float) -> ForecastBasis:
@@ -90,46 +88,43 @@ def copy_basis(state: PlannerState, history: ForecastHistory, now: float) -> For
 
 
 class BasisCopier:
-    """Copies what a forecast is made from, unless nothing has changed since the last copy."""
+    """Copies what an increment is made from, unless all plays are newer than the last change."""
 
     def __init__(self, unchanged_period: float = UNCHANGED_PERIOD) -> None:
         self._unchanged_period = unchanged_period
         self._applied = -1
-        """Entries of the feed at the last copy for a whole sampling; -1: there was none since this replica leads."""
+        """Entries of the feed at the last copy; -1: there was none since this replica leads."""
         self._copied_at = 0.0
-        self._pending: frozenset[str] = frozenset()
-        """The workloads that were pending at the last copy."""
+        self._missing = 0
+        """How many plays are older than the last change."""
+        self._next = 0
+        """The number of the next play."""
 
-    def copy(
-        self, feed: PlannerFeed, history: ForecastHistory, now: float, *, leads: bool, whole: bool = True
-    ) -> ForecastBasis | NoBasis:
-        """Return the basis of a sampling at this time, in seconds: of a `whole` one, or of what was submitted."""
+    def copy(self, feed: PlannerFeed, history: ForecastHistory, now: float, *, leads: bool) -> ForecastBasis | NoBasis:
+        """Return the basis of an increment at this time, in seconds."""
         if not leads:
             self._applied = -1
             return NoBasis.NOT_LEADING
-        submitted = None if whole else self._submitted(feed.state)
-        if submitted == () or (whole and self._is_current(feed, now)):
+        if feed.applied != self._applied or now - self._copied_at >= self._unchanged_period:
+            self._missing = SAMPLES
+        if not self._missing:
             return NoBasis.UNCHANGED
-        if whole:
-            self._applied, self._copied_at = feed.applied, now
-        self._pending = frozenset(feed.state.pending)
-        return copy_basis(feed.state, history, now)._replace(submitted=submitted)
-
-    def _is_current(self, feed: PlannerFeed, now: float) -> bool:
-        return feed.applied == self._applied and now - self._copied_at < self._unchanged_period
-
-    def _submitted(self, state: PlannerState) -> tuple[str, ...]:
-        inactive = state.snapshot.inactive
-        submitted = (key for key, queue in state.pending.items() if key not in self._pending and queue not in inactive)
-        return tuple(islice(submitted, MAX_SUBMITTED))
+        count = min(self._missing, number_of_increment_plays(len(feed.state.pending) + len(feed.state.running)))
+        plays = range(self._next, self._next + count)
+        self._applied, self._copied_at = feed.applied, now
+        self._next, self._missing = plays.stop, self._missing - count
+        return copy_basis(feed.state, history, now)._replace(plays=plays)
 
 
-def sample_basis(basis: ForecastBasis) -> SampledForecast:
-    """Return the sampled starts of the workloads of a basis."""
-    state = basis.state
-    keys = first_workloads(state, MAX_WORKLOADS) if basis.submitted is None else basis.submitted
-    samples = sample_starts(state, basis.now, basis.inputs, keys, BOUNDED) if keys else {}
-    return SampledForecast(basis.now, samples, whole=basis.submitted is None)
+def number_of_increment_plays(workloads: int) -> int:
+    """Return how many plays an increment has with so many pending and running workloads."""
+    return number_of_plays(workloads, MAX_WORKLOADS_PLAYED, least=1)
+
+
+def play_basis(basis: ForecastBasis) -> dict[str, StartSamples]:
+    """Return the starts of the first pending workloads in the plays of a basis, by key."""
+    keys = first_workloads(basis.state, MAX_WORKLOADS)
+    return sample_starts(basis.state, basis.now, basis.inputs, keys, BOUNDED, basis.plays) if keys else {}
 
 
 def first_workloads(state: PlannerState, count: int) -> list[str]:
@@ -159,17 +154,16 @@ class Forecaster:
 
     def __init__(
         self,
-        ask: Callable[[bool], ForecastBasis | NoBasis],
+        ask: Callable[[], ForecastBasis | NoBasis],
         publish: Callable[[SampledForecast], object],
         *,
-        whole_period: float = WHOLE_PERIOD,
-        submitted_period: float = SUBMITTED_PERIOD,
+        period: float = PERIOD,
     ) -> None:
-        """`ask` is told whether the sampling is whole. Both `ask` and `publish` may raise TimeoutError."""
+        """Both `ask` and `publish` may raise TimeoutError."""
         self._ask = ask
         self._publish = publish
-        self._whole_period = whole_period
-        self._submitted_period = submitted_period
+        self._period = period
+        self._recent = RecentStarts()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="forecasts", daemon=True)
 
@@ -182,26 +176,21 @@ class Forecaster:
         self._thread.join(_STOP_TIMEOUT)
 
     def _run(self) -> None:
-        """Sample what is due, and rest. A whole sampling is due first."""
-        whole_at, delay = 0.0, self._submitted_period
+        """Make an increment, and rest."""
+        delay = self._period
         while not self._stopping.wait(delay):
             begin = time.monotonic()
-            whole = begin >= whole_at
-            self._sample(whole)
-            end = time.monotonic()
-            rest = (end - begin) * REST_RATIO
-            if whole:
-                whole_at, submitted_at = end + max(self._whole_period, rest), end + self._submitted_period
-            else:
-                submitted_at = end + max(self._submitted_period, rest)
-            delay = max(min(whole_at, submitted_at) - end, 0.0)
+            self._make_increment()
+            delay = max(self._period, (time.monotonic() - begin) * REST_RATIO)
 
-    def _sample(self, whole: bool) -> None:
+    def _make_increment(self) -> None:
         try:
-            basis = self._ask(whole)
+            basis = self._ask()
             if isinstance(basis, ForecastBasis):
-                self._publish(sample_basis(basis))
-            elif basis is NoBasis.NOT_LEADING and whole:
+                self._recent.add(play_basis(basis))
+                self._publish(SampledForecast(basis.now, self._recent.samples(basis.now)))
+            elif basis is NoBasis.NOT_LEADING:
+                self._recent = RecentStarts()
                 self._publish(NO_SAMPLES)
         except TimeoutError as error:
             log.warning("no forecast: %s", error)

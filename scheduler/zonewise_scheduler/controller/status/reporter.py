@@ -181,9 +181,8 @@ class StatusReporter:
         return False
 
     def publish_forecasts(self, sampled: SampledForecast) -> None:
-        """Replace the forecasts of workloads whose starts were sampled, or after a whole sampling, all."""
-        new = self.history.forecasts(sampled.now, sampled.samples, self._controller.feed.state.pending)
-        self.forecasts = new if sampled.whole else {**self.forecasts, **new}
+        """Replace all forecasts by those of sampled starts."""
+        self.forecasts = self.history.forecasts(sampled.now, sampled.samples, self._controller.feed.state.pending)
 
     def _observe_run_time(self, key: str, now: float) -> None:
         run = self._controller.feed.state.running.get(key)

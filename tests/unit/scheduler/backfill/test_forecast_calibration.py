@@ -224,6 +224,15 @@ def test_the_first_forecast_of_a_workload_is_scored_and_a_withdrawn_one_is_not()
     assert calibration.forecast("new", "q", 0, [100] * 3).latest == pytest.approx(101, abs=1)
 
 
+def test_of_the_forecasts_of_a_workload_the_first_with_the_most_samples_is_scored() -> None:
+    """Sixteen quantiles stand for any larger number of samples."""
+    calibration = ForecastCalibration()
+    for time, samples in ((0, 3), (10, 16), (20, 3), (30, 16), (40, 48)):
+        calibration.forecast("w", "q", time, [1000.0] * samples)
+        (scored,) = calibration.state().open
+        assert (scored.time, len(scored.logarithms)) == ((10, 16) if time else (0, 3))
+
+
 def test_only_the_last_scores_count() -> None:
     calibration = calibrated([5000.0] * WINDOW + [100.0] * WINDOW)
     assert calibration.forecast("new", "q", 0, [50, 100, 200]).latest < 110

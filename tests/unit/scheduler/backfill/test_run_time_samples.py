@@ -18,3 +18,4 @@ def test_all_plays_together_have_so_many_jobs_at_most(jobs: int, plays: int) -> 
 
 def test_more_plays_where_they_are_cheap() -> None:
     assert [number_of_plays(jobs, 1000, most=48) for jobs in (0, 19, 20)] == [48, 48, 47]
+    assert [number_of_plays(jobs, 1000, least=1) for jobs in (0, 400, 600, 2000)] == [SAMPLES, 2, 1, 1]

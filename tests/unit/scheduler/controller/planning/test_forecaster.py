@@ -6,6 +6,7 @@ import queue
 from copy import deepcopy
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +21,6 @@ from zonewise_scheduler.backfill.planner_state import new_state
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.controller.planning.forecaster import (
-    MAX_SUBMITTED,
     NO_SAMPLES,
     UNCHANGED_PERIOD,
     BasisCopier,
@@ -30,12 +30,15 @@ from zonewise_scheduler.controller.planning.forecaster import (
     SampledForecast,
     copy_basis,
     first_workloads,
-    sample_basis,
+    number_of_increment_plays,
+    play_basis,
 )
 from zonewise_scheduler.quota.api.configuration import QuotaSettings
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from support.planner_stories import Submission
     from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.quota.api.queue_types import ClusterQueue
@@ -54,9 +57,8 @@ def planner(waiting: int) -> PlannerState:
 def test_all_pending_workloads_have_forecasts() -> None:
     state = planner(15)
     pending = dict(state.pending)
-    now, samples, whole = sample_basis(copy_basis(state, ForecastHistory(), NOW))
-    assert (now, whole) == (NOW, True)
-    starts = {key: set(sampled.starts) for key, sampled in samples.items()}
+    played = play_basis(copy_basis(state, ForecastHistory(), NOW))
+    starts = {key: set(sampled.starts) for key, sampled in played.items()}
     assert starts == {f"ns/w{i:02}": {NOW + 100 * i} for i in range(1, 16)}
     assert state.pending == pending
 
@@ -71,39 +73,39 @@ def test_the_first_workloads_of_each_queue_come_before_the_second() -> None:
     ]
 
 
-def test_what_was_submitted_is_sampled_alone() -> None:
+@pytest.mark.parametrize(("workloads", "plays"), [(0, 16), (14, 16), (49, 5), (99, 2), (125, 1), (5000, 1)])
+def test_an_increment_has_250_workloads_or_one_play(workloads: int, plays: int) -> None:
+    assert number_of_increment_plays(workloads) == plays
+
+
+def test_a_change_takes_as_many_increments_as_make_sixteen_plays() -> None:
+    """Each play has a number of its own, so that no draw comes again. Then nothing is copied until the next change."""
     feed, copier, history = PlannerFeed(BackfillPolicy(), QuotaSettings()), BasisCopier(), ForecastHistory()
-    feed.state = planner(3)
-    assert isinstance(copier.copy(feed, history, NOW, leads=True), ForecastBasis)
-    assert copier.copy(feed, history, NOW, leads=True, whole=False) is NoBasis.UNCHANGED
-    events.submit(feed.state, make_workload("later", 1000, 100, at=NOW), "q")
-    basis = copier.copy(feed, history, NOW, leads=True, whole=False)
-    assert isinstance(basis, ForecastBasis)
-    now, samples, whole = sample_basis(basis)
-    assert (now, list(samples), whole) == (NOW, ["ns/later"], False)
-    assert copier.copy(feed, history, NOW, leads=True, whole=False) is NoBasis.UNCHANGED
+    feed.state = planner(48)
+
+    def plays() -> list[range]:
+        bases = (copier.copy(feed, history, NOW, leads=True) for _ in range(5))
+        return [basis.plays for basis in bases if isinstance(basis, ForecastBasis)]
+
+    assert plays() == [range(5), range(5, 10), range(10, 15), range(15, 16)]
+    feed.change_nodes([])
+    assert copier.copy(feed, history, NOW, leads=True) != NoBasis.UNCHANGED
+    feed.change_nodes([])
+    assert plays() == [range(21, 26), range(26, 31), range(31, 36), range(36, 37)]
 
 
 def test_workloads_of_an_inactive_queue_have_no_forecasts() -> None:
     state = planner(3)
     state.snapshot.inactive["q"] = "it is stopped"
-    assert sample_basis(copy_basis(state, ForecastHistory(), NOW)).samples == {}
+    assert play_basis(copy_basis(state, ForecastHistory(), NOW)) == {}
 
 
 def test_workloads_of_an_inactive_queue_take_no_place_of_others() -> None:
-    specs = [cluster_queue("stopped", 1), cluster_queue("q", 1)]
-    feed, copier, history = PlannerFeed(BackfillPolicy(), QuotaSettings()), BasisCopier(), ForecastHistory()
-    feed.state = new_state(Snapshot(specs), BackfillPolicy())
-    feed.state.snapshot.inactive["stopped"] = "it is stopped"
-    copier.copy(feed, history, NOW, leads=True)
-    for i in range(MAX_SUBMITTED):
-        events.submit(feed.state, make_workload(f"w{i}", 1, 100, at=NOW), "stopped")
-    assert copier.copy(feed, history, NOW, leads=True, whole=False) is NoBasis.UNCHANGED
-    events.submit(feed.state, make_workload("last", 1, 100, at=NOW), "q")
-    basis = copier.copy(feed, history, NOW, leads=True, whole=False)
-    assert isinstance(basis, ForecastBasis)
-    assert basis.submitted == ("ns/last",)
-    assert first_workloads(feed.state, 1) == ["ns/last"]
+    state = new_state(Snapshot([cluster_queue("stopped", 1), cluster_queue("q", 1)]), BackfillPolicy())
+    state.snapshot.inactive["stopped"] = "it is stopped"
+    events.submit(state, make_workload("first", 1, 100, at=NOW), "stopped")
+    events.submit(state, make_workload("last", 1, 100, at=NOW), "q")
+    assert first_workloads(state, 1) == ["ns/last"]
 
 
 @given(
@@ -133,7 +135,7 @@ def test_a_forecast_is_of_the_time_of_its_copy(
     schedule(state, NOW)
     for key in list(state.pending)[::2]:
         events.withdraw(state, key)
-    assert sample_basis(basis) == sample_basis(separate)
+    assert play_basis(basis) == play_basis(separate)
 
 
 def test_a_copied_history_does_not_follow_the_original() -> None:
@@ -147,7 +149,8 @@ def test_a_copied_history_does_not_follow_the_original() -> None:
     assert len(basis.inputs.arrivals) == 0
 
 
-def test_a_queue_without_a_change_is_copied_once_in_five_minutes() -> None:
+def test_a_queue_without_a_change_is_played_anew_after_five_minutes() -> None:
+    """With few workloads, all plays are one increment."""
     feed, copier, history = PlannerFeed(BackfillPolicy(), QuotaSettings()), BasisCopier(), ForecastHistory()
 
     def copied(now: float, *, leads: bool = True) -> object:
@@ -169,12 +172,33 @@ def test_forecasts_are_published_again_and_again_also_after_failures() -> None:
         [copy_basis(state, ForecastHistory(), NOW), TimeoutError("busy"), ZeroDivisionError(), NoBasis.UNCHANGED]
     )
 
-    def ask(whole: bool) -> ForecastBasis | NoBasis:
-        basis = next(bases, NoBasis.NOT_LEADING) if whole else NoBasis.UNCHANGED
+    def ask() -> ForecastBasis | NoBasis:
+        basis = next(bases, NoBasis.NOT_LEADING)
         if isinstance(basis, Exception):
             raise basis
         return basis
 
-    with Forecaster(ask, published.put, whole_period=0.001, submitted_period=0.001):
+    with Forecaster(ask, published.put, period=0.001):
         assert list(published.get(timeout=PATIENCE).samples) == ["ns/w01"]
         assert published.get(timeout=PATIENCE) == NO_SAMPLES
+
+
+def test_a_workload_has_a_forecast_after_three_plays_and_no_more_than_sixteen_samples() -> None:
+    """Whether these are of one increment or of several; a replica that led before begins anew."""
+    published: queue.SimpleQueue[SampledForecast] = queue.SimpleQueue()
+    state = planner(1)
+    counts = [2, 2, NoBasis.NOT_LEADING, 1, 1, 1, 15]
+
+    def bases() -> Iterator[ForecastBasis | NoBasis]:
+        for count in counts:
+            if isinstance(count, NoBasis):
+                yield count
+            else:
+                yield copy_basis(state, ForecastHistory(), NOW)._replace(plays=range(count))
+
+    remaining = bases()
+    with Forecaster(lambda: next(remaining, NoBasis.UNCHANGED), published.put, period=0.001):
+        samples = [published.get(timeout=PATIENCE).samples for _ in counts]
+    assert [[len(sampled.starts) for sampled in each.values()] for each in samples] == [
+        [], [4], [], [], [], [3], [16],
+    ]  # fmt: skip

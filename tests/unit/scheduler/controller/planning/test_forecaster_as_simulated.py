@@ -16,13 +16,14 @@ from zonewise_scheduler.backfill import arrival_history
 from zonewise_scheduler.backfill import forecast as forecast_plays
 from zonewise_scheduler.backfill.forecast_history import ForecastHistory
 from zonewise_scheduler.backfill.policies import BackfillPolicy
+from zonewise_scheduler.backfill.run_time_samples import MIN_SAMPLES
 from zonewise_scheduler.controller.planning.checkpoint_object import (
     encode_checkpoint,
     encode_forecasts,
     read_forecasts,
     write_config_map,
 )
-from zonewise_scheduler.controller.planning.forecaster import copy_basis, sample_basis
+from zonewise_scheduler.controller.planning.forecaster import SampledForecast, copy_basis, play_basis
 from zonewise_scheduler.simulator.cluster_simulation import simulate_cluster
 from zonewise_scheduler.simulator.forecasters import ClusterForecaster
 from zonewise_scheduler.simulator.scenario import Arrival
@@ -99,8 +100,9 @@ class LiveForecasts:
 
     def forecast(self, now: float) -> None:
         reporter = self.reported.reporter
-        sampled = sample_basis(copy_basis(self.reported.controller.feed.state, reporter.history, now))
-        reporter.publish_forecasts(sampled)
+        basis = copy_basis(self.reported.controller.feed.state, reporter.history, now)
+        played = play_basis(basis._replace(plays=range(MIN_SAMPLES)))
+        reporter.publish_forecasts(SampledForecast(now, played))
         for key, forecast in reporter.forecasts.items():
             self.forecasts.setdefault(key, forecast)
 

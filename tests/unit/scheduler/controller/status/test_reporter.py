@@ -86,21 +86,20 @@ def test_workloads_that_start_soon_cost_no_note() -> None:
     assert len(queue.writes) <= 2 * 40 / 5 + 2  # two queues, one write in five seconds
 
 
-def test_a_whole_sampling_replaces_all_forecasts_and_others_add_theirs() -> None:
+def test_sampled_starts_replace_all_forecasts_of_pending_workloads() -> None:
     queue = ReportedQueue(ModelCluster(), NOW)
     for i in range(4):
         queue.cluster.submit(f"j{i}", 6, at=i)
     queue.tick(5.0)
     first, second, third = (f"{NAMESPACE}/{workload_of(queue.cluster, f'j{i}')['metadata']['name']}" for i in (1, 2, 3))
 
-    def publish(starts: dict[str, float], *, whole: bool) -> dict[str, float]:
+    def publish(starts: dict[str, float]) -> dict[str, float]:
         samples = {key: StartSamples("q", (NOW + start,)) for key, start in starts.items()}
-        queue.reporter.publish_forecasts(SampledForecast(NOW, samples, whole=whole))
+        queue.reporter.publish_forecasts(SampledForecast(NOW, samples))
         return {key: forecast.likely - NOW for key, forecast in queue.reporter.forecasts.items()}
 
-    assert publish({first: 60, second: 120}, whole=True) == {first: 60, second: 120}
-    assert publish({second: 90, third: 180, "ns/gone": 60}, whole=False) == {first: 60, second: 90, third: 180}
-    assert publish({first: 30}, whole=True) == {first: 30}
+    assert publish({first: 60, second: 120}) == {first: 60, second: 120}
+    assert publish({second: 90, third: 180, "ns/gone": 60}) == {second: 90, third: 180}
 
 
 def test_an_invalid_job_gets_an_event_once() -> None:
