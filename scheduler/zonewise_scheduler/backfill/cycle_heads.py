@@ -5,9 +5,11 @@ A due workload comes first. A head that certainly cannot be admitted is skipped 
 
 from __future__ import annotations
 
+from collections import Counter
 from math import inf
 from typing import TYPE_CHECKING
 
+from zonewise_scheduler.backfill.policies import MAX_POSTPONED
 from zonewise_scheduler.quota.queue.heads import pop_heads
 
 if TYPE_CHECKING:
@@ -49,10 +51,16 @@ def due_workloads(pass_state: PassState, names: list[str]) -> dict[str, str]:
     for reservation in state.reservations.by_key.values():
         reservations_by_queue.setdefault(reservation.queue, []).append(reservation)
     admissions = len(pass_state.admitted)
+    postponed = Counter(head.cluster_queue for head in pass_state.postponed)
     due: dict[str, str] = {}
     for name in names:
-        reservations = reservations_by_queue.get(name, ())
-        key = state.pending_queues[name].next_due(state.now, reservations, pass_state.due_tries, admissions)
+        key = state.pending_queues[name].next_due(
+            state.now,
+            reservations_by_queue.get(name, ()),
+            pass_state.due_tries,
+            admissions,
+            may_reserve=postponed[name] < MAX_POSTPONED,
+        )
         if key:
             due[name] = key
             pass_state.due_tries[key] = admissions

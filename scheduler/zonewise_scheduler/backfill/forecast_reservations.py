@@ -114,8 +114,11 @@ class QuotaReservations(ReservationTable):
 
     # --- the reservations
 
-    def reserve(self, head: Head, source: TimelineSource) -> bool:
-        """Reserve the earliest start of a head that cannot start now; return whether there is one."""
+    def reserve(self, head: Head, source: TimelineSource, latest: float = inf) -> float | None:
+        """Reserve the earliest start of a head that cannot start now, unless it is after the `latest`.
+
+        Returns the start; None if there is none.
+        """
         key, workload = head.workload.key, head.workload
         profile = self._profile_at(source, self._now)
         self._uncount(key)
@@ -126,11 +129,12 @@ class QuotaReservations(ReservationTable):
                 best = start, requests
         if best is None:
             self.release(key)
-            return False
+            return None
         start, requests = best
-        self._by_key[key], self._requests[key] = Reservation(workload, head, start), requests
-        self._count(key, UsageSpan(head.cluster_queue, requests, start, start + workload.max_duration))
-        return True
+        if start <= latest:
+            self._by_key[key], self._requests[key] = Reservation(workload, head, start), requests
+            self._count(key, UsageSpan(head.cluster_queue, requests, start, start + workload.max_duration))
+        return start
 
     def record(self, reservation: Reservation) -> None:
         """Add a reservation, or replace the workload's earlier one."""
@@ -159,7 +163,7 @@ class QuotaReservations(ReservationTable):
             self._uncount(key)
             if profile.fits(span.queue, span.requests, span.start, span.end):
                 self._count(key, span)
-            elif not self.reserve(reservation.head, source):
+            elif self.reserve(reservation.head, source) is None:
                 released.append(reservation)
         return released
 

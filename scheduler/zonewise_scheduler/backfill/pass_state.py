@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.backfill.types import Victim
     from zonewise_scheduler.quota.api.workload_types import Workload
-    from zonewise_scheduler.quota.cycle.entry import Decision
+    from zonewise_scheduler.quota.cycle.entry import Decision, Head
     from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound
     from zonewise_scheduler.quota.queue.shape_groups import Rank
 
@@ -56,6 +56,8 @@ class PassState:
         """By key: the last tried flavors of each cycle whose scan of flavors the next one continues."""
         self.deferred_requeues: list[Decision] = []
         """Decisions about workloads that are queued again only when the pass ends."""
+        self.postponed: list[Head] = []
+        """Heads that were due, and whose starts are too far away to be reserved."""
         self.admitted: list[Workload] = []
         self.placed: list[Workload] = []
         self.victims: list[Victim] = []

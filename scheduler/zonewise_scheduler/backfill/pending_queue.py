@@ -53,24 +53,34 @@ class PendingQueue:
         """Add a workload, or replace its state."""
         self.heap.push_or_update(workload)
         if self._policy.reserves:
-            timestamp = workload.queue_order_timestamp(requeue_from_eviction=self._requeue_from_eviction)
-            order = (-workload.priority, timestamp, workload.uid, workload.key)
-            heappush(self._aging, (timestamp + self._policy.reserve_age(workload.walltime), order))
+            order = self._order(workload)
+            heappush(self._aging, (order[1] + self._policy.reserve_age(workload.walltime), order))
+
+    def make_due(self, workload: Workload) -> None:
+        """Let a workload be due again, that was due and has no reservation."""
+        heappush(self._aged, self._order(workload))
 
     def next_due(
-        self, now: float, reservations: Iterable[Reservation], tries: Mapping[str, int], admissions: int
+        self,
+        now: float,
+        reservations: Iterable[Reservation],
+        tries: Mapping[str, int],
+        admissions: int,
+        *,
+        may_reserve: bool = True,
     ) -> str:
         """Return the key of the due workload, which precedes the head of the heap; "" if there is none.
 
         First comes a workload whose reserved start has come, then one that has waited long enough for a reservation.
         `reservations`: of this queue; `tries`: by key of each workload that was due in this pass: how many admissions
         the pass had by then; `admissions`: how many it has now. A reserved workload is due again after an admission.
+        Not `may_reserve`: only reserved ones are due.
         """
         start_by_key = {reservation.workload.key: reservation.start for reservation in reservations}
         for key, start in start_by_key.items():
             if start <= now and tries.get(key, -1) < admissions:
                 return key
-        if not self._policy.reserves or len(start_by_key) >= self._policy.depth:
+        if not may_reserve or not self._policy.reserves or len(start_by_key) >= self._policy.depth:
             return ""
         while self._aging and self._aging[0][0] <= now:
             heappush(self._aged, heappop(self._aging)[1])
@@ -80,3 +90,7 @@ class PendingQueue:
                 return key
             heappop(self._aged)
         return ""
+
+    def _order(self, workload: Workload) -> _QueueOrder:
+        timestamp = workload.queue_order_timestamp(requeue_from_eviction=self._requeue_from_eviction)
+        return -workload.priority, timestamp, workload.uid, workload.key

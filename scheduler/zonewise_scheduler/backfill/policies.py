@@ -12,6 +12,8 @@ UNLIMITED_DEPTH = sys.maxsize
 OVERRUN_EXTENSION = 60.0
 """Seconds by which the deadline of a workload that outlives its walltime is extended, again and again: Slurm's
 bf_resolution (slurm.conf.5; src/plugins/sched/backfill/backfill.c)."""
+MAX_POSTPONED = 3
+"""In how many due workloads of a queue, whose starts are too far away, a decision seeks one to reserve for."""
 
 
 class BackfillPolicy(NamedTuple):
@@ -23,6 +25,9 @@ class BackfillPolicy(NamedTuple):
     """Seconds after which a waiting workload of walltime 0 may get a reservation."""
     reserve_after_walltimes: float = 0.0
     """How many of its walltimes a longer workload waits beyond that."""
+    max_hold: float = inf
+    """A start is reserved only if it is no further away than this share of the wait. Where the wait has reached
+    `reserve_after`, any start is."""
     depth: int = 1
     """How many workloads of a queue may have a reservation at a time."""
     shortest_first: bool = False
@@ -50,6 +55,11 @@ class BackfillPolicy(NamedTuple):
             return self.reserve_after
         return min(self.reserve_after, self.reserve_after_base + self.reserve_after_walltimes * walltime)
 
+    def latest_start(self, now: float, since: float) -> float:
+        """Return the latest start that may be reserved at a time for a workload that waits since another, seconds."""
+        wait = now - since
+        return inf if wait >= self.reserve_after or self.max_hold == inf else now + self.max_hold * wait
+
     def backfill_key(self, walltime: float, since: float) -> float:
         """Return the sort key of workloads of one priority that are not due; equal keys: in the order of the queue.
 
@@ -61,12 +71,14 @@ class BackfillPolicy(NamedTuple):
 
 DEFAULT_POLICY = "shortest-reserving"
 """Shortest first, where each second of waiting makes up for half a second of walltime. A workload may get a reservation
-once it has waited for 6 h and six times its walltime, but for three days at most (docs/concepts/backfill.md)."""
-DEFAULT_RESERVE_AFTER = 72 * 3600.0
+once it has waited for 6 h and six times its walltime, and at least twice as long as until the start to reserve; in any
+case after a week (docs/concepts/backfill.md)."""
+DEFAULT_RESERVE_AFTER = 7 * 24 * 3600.0
 """Seconds."""
 
 _RESERVE_AFTER_BASE = 6 * 3600.0
 _RESERVE_AFTER_WALLTIMES = 6.0
+_MAX_HOLD = 0.5
 _AGE_WEIGHT = 0.5
 
 _PLAIN = {
@@ -87,8 +99,9 @@ def policy_named(name: str, reserve_after: float = DEFAULT_RESERVE_AFTER) -> Bac
     """
     if name == DEFAULT_POLICY:
         return BackfillPolicy(
-            reserve_after, _RESERVE_AFTER_BASE, _RESERVE_AFTER_WALLTIMES, shortest_first=True, age_weight=_AGE_WEIGHT
-        )
+            reserve_after, _RESERVE_AFTER_BASE, _RESERVE_AFTER_WALLTIMES, _MAX_HOLD, shortest_first=True,
+            age_weight=_AGE_WEIGHT,
+        )  # fmt: skip
     if depth := _DEPTH.fullmatch(name):
         return BackfillPolicy(depth=int(depth[1]), eager=True)
     if name not in _PLAIN:

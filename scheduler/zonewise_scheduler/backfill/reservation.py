@@ -170,16 +170,20 @@ class ReservationTable:
 
     # --- the reservations
 
-    def reserve(self, head: Head, source: TimelineSource) -> bool:
-        """Reserve the earliest start of a head that cannot start now; return whether there is one."""
+    def reserve(self, head: Head, source: TimelineSource, latest: float = inf) -> float | None:
+        """Reserve the earliest start of a head that cannot start now, unless it is after the `latest`.
+
+        Returns the start; None if there is none.
+        """
         key = head.workload.key
         others = [reservation for other, reservation in self._by_key.items() if other != key]
         reservation = source.timeline(others).earliest_reservation(head, source.settings)
         if reservation is None:
             self.release(key)
-            return False
-        self.record(reservation)
-        return True
+            return None
+        if reservation.start <= latest:
+            self.record(reservation)
+        return reservation.start
 
     def record(self, reservation: Reservation) -> None:
         """Add a reservation, or replace the workload's earlier one."""
@@ -213,7 +217,7 @@ class ReservationTable:
         }
         replaced = [self._by_key.pop(key) for key in keys if key in infeasible]
         self._futures = None
-        released = [reservation for reservation in replaced if not self.reserve(reservation.head, source)]
+        released = [reservation for reservation in replaced if self.reserve(reservation.head, source) is None]
         self._by_key = {key: self._by_key[key] for key in keys if key in self._by_key}
         return released
 

@@ -17,7 +17,8 @@ What follows from a decision about a head (EntryStatus):
     skipped         is queued again; due again in the next cycle   goes on
     inadmissible    is queued again; its reservation is released   is exhausted if StrictFIFO, else goes on
 
-"Reserved now" keeps what a preemptor waits for: no later head of the pass may take it.
+"Reserved now" keeps what a preemptor waits for: no later head of the pass may take it. A workload that was due has no
+reservation where its start would be too far away; it is due again in the next pass.
 """
 
 from __future__ import annotations
@@ -80,6 +81,8 @@ def schedule(
     _replace_missed_reservations(pass_state)
     for decision in pass_state.deferred_requeues:
         state.pending_queues[decision.head.cluster_queue].heap.requeue(decision)
+    for head in pass_state.postponed:
+        state.pending_queues[head.cluster_queue].make_due(head.workload)
     reservations = state.reservations.by_key
     return Plan(
         tuple(pass_state.admitted),
@@ -280,10 +283,22 @@ def _start_as_reserved(pass_state: PassState, decision: Decision) -> bool:
 
 
 def _reserve(pass_state: PassState, head: Head) -> None:
-    """Reserve a start for a workload that has none. It keeps that until the pass ends: what delays it may be gone."""
+    """Reserve a start for a workload that has none, unless it is too far away (BackfillPolicy.latest_start).
+
+    It keeps that until the pass ends: what delays it may be gone.
+    """
     state, key = pass_state.state, head.workload.key
-    if key not in state.reservations.by_key and state.reservations.reserve(head, state):
+    if key in state.reservations.by_key:
+        return
+    since = head.workload.queue_order_timestamp(requeue_from_eviction=state.settings.requeue_from_eviction)
+    latest = state.policy.latest_start(state.now, since)
+    start = state.reservations.reserve(head, state, latest)
+    if start is None:
+        return
+    if start <= latest:
         pass_state.reserved.append(key)
+    else:
+        pass_state.postponed.append(head)
 
 
 def _replace_missed_reservations(pass_state: PassState) -> None:

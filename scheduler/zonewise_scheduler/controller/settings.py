@@ -78,8 +78,9 @@ OPTIONS = Options((
     METRICS_AUTH,
     Option("policy", text, f"which workloads may start before others, and which get reservations: "
            f"{', '.join(POLICY_NAMES)} (default: {DEFAULT_POLICY})", "NAME"),
-    Option("reserveAfter", duration, "under the default policy, reserve a start for a workload that has waited for so "
-           "long, or for 6h and six times its walltime (default: 72h)", "DURATION"),
+    Option("reserveAfter", duration, "under the default policy, reserve any start for a workload that has waited for "
+           "so long; before, one at most half of its wait away, after 6h and six times its walltime (default: 168h)",
+           "DURATION"),
     Option("fairSharing", boolean, "share quota of a cohort by weight, as Kueue's fairSharing (default: false)",
            "true|false"),
     Option("writesPerSecond", whole_number(1, 100_000), "write to the API server at most so often (default: 300)",

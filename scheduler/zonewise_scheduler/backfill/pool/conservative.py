@@ -26,7 +26,7 @@ from bisect import bisect_right, insort
 from math import inf
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy
+from zonewise_scheduler.backfill.policies import MAX_POSTPONED, UNLIMITED_DEPTH, BackfillPolicy
 from zonewise_scheduler.backfill.pool.job import queue_order
 from zonewise_scheduler.backfill.pool.pool_state import PoolDecision, PoolReservation
 from zonewise_scheduler.backfill.pool.profile import AvailabilityProfile
@@ -193,10 +193,12 @@ class ConservativeBackfill:
     def _make_reservations(self, now: float, state: PoolState, profile: AvailabilityProfile, starts: list[Job]) -> None:
         """Make reservations in the order of the queue, up to the depth; a job that fits now starts instead.
 
-        A start that waits for jobs which must end at this very time, and have not ended yet, stays a reservation.
+        No start is reserved that is too far away (BackfillPolicy.latest_start). A start that waits for jobs which must
+        end at this very time, and have not ended yet, stays a reservation.
         """
         started = set(starts)
         available = state.available - sum(job.request for job in starts)
+        postponed = 0
         for job in self._without_reservation(now, state):
             if len(self._reserved_jobs) >= self._policy.depth:
                 return
@@ -207,8 +209,12 @@ class ConservativeBackfill:
                 profile.add(now, now + job.walltime, -job.request)
                 available -= job.request
                 starts.append(job)
-            else:
+            elif start <= self._policy.latest_start(now, job.submitted):
                 self._reserve(job, start, now, profile)
+            else:
+                postponed += 1
+                if postponed == MAX_POSTPONED:
+                    return
 
     def _backfill(self, now: float, state: PoolState, profile: AvailabilityProfile, starts: list[Job]) -> None:
         """Add the jobs that fit beside all reservations to the starts."""

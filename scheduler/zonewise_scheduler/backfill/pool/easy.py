@@ -1,8 +1,9 @@
 """Policies with one reservation or none: FIFO, greedy, EASY and its variants.
 
 1. Jobs that are due (BackfillPolicy.reserve_age) start in the order of the queue while they fit. The first of them that
-   does not fit has the reservation. Its shadow time is the earliest time at which it fits if running jobs end at their
-   deadlines. The extra amounts are what is available beside it from then on.
+   does not fit, and whose shadow time is near enough (BackfillPolicy.latest_start), has the reservation. That is
+   the earliest time at which it fits if running jobs end at their deadlines. The extra amounts are what is available
+   beside it from then on.
 2. Every other job, in the order of the queue or the shortest first (BackfillPolicy.backfill_key), starts if it fits and
    either ends by the shadow time, or fits into the extra amounts, which it uses up.
 
@@ -27,7 +28,7 @@ from heapq import heapify, heappop, heapreplace, merge
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.backfill.policies import BackfillPolicy
+from zonewise_scheduler.backfill.policies import MAX_POSTPONED, BackfillPolicy
 from zonewise_scheduler.backfill.pool.pending_order import PendingOrder
 from zonewise_scheduler.backfill.pool.pool_state import PoolDecision
 from zonewise_scheduler.backfill.pool.shadow import Shadow, earliest_reservation, shadow_time
@@ -83,6 +84,7 @@ class EasyBackfill(NamedTuple):
                 return starts, reserved_job, available
             starts.append(reserved_job)
             available -= reserved_job.request
+        postponed = 0
         for job in self._due(now, state):
             if job is reserved_job:
                 continue
@@ -90,7 +92,12 @@ class EasyBackfill(NamedTuple):
                 starts.append(job)
                 available -= job.request
             elif state.fits_capacity(job):
-                return starts, job, available
+                latest = self.policy.latest_start(now, job.submitted)
+                if latest == inf or _shadow(job, now, available, state, starts).time <= latest:
+                    return starts, job, available
+                postponed += 1
+                if postponed == MAX_POSTPONED:
+                    break
         return starts, None, available
 
     def _due(self, now: float, state: PoolState) -> Iterable[Job]:

@@ -132,9 +132,9 @@ def test_a_workload_of_several_pod_sets_counts_in_its_first_flavors() -> None:
         Workload("", name, (*pods[:1], pods[1]._replace(pods=count)), walltime=5)
         for name, count in (("fits", 3), ("wide", 4))
     )
-    assert table.reserve(Head(fits, "q"), planner)
+    assert table.reserve(Head(fits, "q"), planner) == 0.0
     assert starts_of(table) == {"/fits": 0}
-    assert not table.reserve(Head(wide, "q"), planner)
+    assert table.reserve(Head(wide, "q"), planner) is None
 
 
 def test_a_reservation_moves_forward_once_something_ends_early() -> None:

@@ -136,6 +136,23 @@ def test_a_workload_that_has_left_is_not_due(workloads: list[Workload], data: st
         assert copied.next_due(now, [], {}, 0) == before
 
 
+def test_a_due_workload_without_a_reservation_is_due_again_after_the_pass() -> None:
+    """In its place in the order of the queue. Until then others are due, unless none may have a reservation."""
+    one, two = make_workload("one", 1), make_workload("two", 1)
+    table = pending(BackfillPolicy(), [one, two])
+    assert table.next_due(0, [], {}, 0) == "ns/one"
+    assert table.next_due(0, [], {"ns/one": 0}, 0, may_reserve=False) == ""
+    assert table.next_due(0, [], {"ns/one": 0}, 0) == "ns/two"
+    table.make_due(one)
+    assert table.next_due(0, [], {}, 0) == "ns/one"
+
+
+def test_a_reserved_start_that_has_come_is_due_whatever_others_may_have() -> None:
+    one = make_workload("one", 1)
+    table = pending(BackfillPolicy(), [one])
+    assert table.next_due(5.0, [reservation(one, 5.0)], {}, 0, may_reserve=False) == "ns/one"
+
+
 def test_a_copy_may_have_another_depth() -> None:
     one, two = make_workload("one", 1), make_workload("two", 1)
     table = pending(BackfillPolicy(depth=1), [one, two])

@@ -20,7 +20,7 @@ NAMES = [name.replace("-K", "-4") for name in POLICY_NAMES]
 WALLTIMES = st.integers(1, 10**6).map(float)
 WAITS = st.tuples(WALLTIMES, st.integers(0, 10**6).map(float))
 """A walltime, and since when the workload waits."""
-AGED = BackfillPolicy(60.0, 10.0, 2.0, shortest_first=True, age_weight=0.5)
+AGED = BackfillPolicy(60.0, 10.0, 2.0, 0.5, shortest_first=True, age_weight=0.5)
 """The default's rule at the scale of seconds."""
 
 
@@ -62,12 +62,47 @@ def test_other_policies_keep_the_order_of_the_queue(name: str, one: tuple[float,
 
 
 @pytest.mark.parametrize(
-    ("walltime", "hours"), [(0.0, 6), (HOUR, 12), (6 * HOUR, 42), (11 * HOUR, 72), (30 * HOUR, 72), (inf, 72)]
+    ("walltime", "hours"), [(0.0, 6), (HOUR, 12), (6 * HOUR, 42), (27 * HOUR, 168), (30 * HOUR, 168), (inf, 168)]
 )
 def test_the_default_reserves_after_six_hours_and_six_walltimes(walltime: float, hours: float) -> None:
     assert DEFAULT.reserve_age(walltime) == hours * HOUR
     assert policy_named(DEFAULT_POLICY, 24 * HOUR).reserve_age(walltime) == min(hours, 24) * HOUR
     assert policy_named(DEFAULT_POLICY, HOUR).shortest_reserve_age == HOUR
+
+
+@pytest.mark.parametrize(
+    ("hours", "latest"), [(0, 0.0), (8, 12.0), (100, 150.0), (167.5, 251.25), (168, inf), (1000, inf)]
+)
+def test_the_default_reserves_starts_up_to_half_of_the_wait_away_and_any_after_a_week(
+    hours: float, latest: float
+) -> None:
+    since = 1000 * HOUR
+    assert DEFAULT.latest_start(since + hours * HOUR, since) == (1000 + latest) * HOUR
+
+
+@pytest.mark.parametrize("name", ["easy", "easy-sjbf", "conservative", "depth-4"])
+@given(WALLTIMES)
+def test_other_policies_reserve_any_start(name: str, wait: float) -> None:
+    for policy in (policy_named(name), policy_named(name)._replace(reserve_after=10.0)):
+        assert policy.latest_start(wait, 0.0) == policy.latest_start(0.0, 0.0) == inf
+
+
+def test_a_start_that_is_too_far_away_is_reserved_once_the_wait_is_long_enough() -> None:
+    """At 15 and 60 s the machine would be held for 85 and 40 s, more than half of the wait; at 70 s for 30 s, less."""
+    tasks = [task(0, 4, 100), task(1, 8, 10), task(2, 4, 100, 15, 5), task(3, 4, 45, 60, 10), task(4, 4, 40, 70, 30)]
+    policy = BackfillPolicy(1000.0, 10.0, 0.0, 0.5)
+    assert starts(tasks, cpus(8), pool_policy(policy)) == [0, 100, 15, 60, 110]
+    assert starts(tasks, cpus(8), pool_policy(policy._replace(max_hold=inf))) == [0, 100, 110, 110, 115]
+    assert starts(tasks, cpus(8), pool_policy(policy._replace(reserve_after=15.0))) == [0, 100, 110, 110, 115]
+
+
+def test_a_start_is_reserved_for_one_of_three_due_workloads_that_do_not_fit() -> None:
+    """Four that want all wait beside a long one. The next one fits beside it, and may have the reservation."""
+    wide = [task(number, 8, 10, number) for number in range(1, 5)]
+    running, narrow = [task(0, 3, 500), task(9, 2, 60)], [task(5, 4, 40, 5), task(6, 3, 50, 30, 10)]
+    policy = pool_policy(BackfillPolicy(1000.0, 1.0, 0.0, 2.0))
+    assert starts([*running, *wide[:2], *narrow], cpus(8), policy)[-2:] == [60, 100]
+    assert starts([*running, *wide, *narrow], cpus(8), policy)[-2:] == [60, 30]
 
 
 @pytest.mark.parametrize("policy", [*map(policy_named, NAMES), AGED], ids=[*NAMES, "aged"])
@@ -105,14 +140,15 @@ def test_a_wide_workload_waits_no_longer_than_its_threshold_and_four_walltimes(
     """Narrow workloads never cease to come; their widths, walltimes and distances are any.
 
     Once due, the wide one is the first of its queue. Before it, at most one that was due earlier holds a reservation.
-    Each of these, and each decision, waits for no longer than the longest walltime of those that run.
+    Each of these, and each decision, waits for no longer than the longest walltime of those that run. So a start is
+    at most that far away, and is reserved after twice as long.
     """
     tasks, now = [task(0, 8, 12), task(1, 8, walltime)], 0
     for serial, (width, length, distance) in enumerate(stream, 2):
         now += distance
         tasks.append(task(serial, width, length, now))
     wait = starts(tasks, cpus(8), pool_policy(AGED))[1]
-    assert wait <= AGED.reserve_age(walltime) + 4 * 12
+    assert wait <= max(AGED.reserve_age(walltime), 2 * 12) + 4 * 12
 
 
 def test_a_stream_of_narrow_workloads_starves_a_wide_one_without_reservations() -> None:

@@ -41,10 +41,17 @@ def test_starts_equal_those_of_the_pool(name: str, tasks: list[Task], reserve_af
     assert_equal_starts(tasks, policy_named(name, reserve_after))
 
 
-@given(task_lists(), st.sampled_from([0.0, 2.0]), st.sampled_from([0.0, 1.0, 3.0]), st.sampled_from([0.0, 0.5, 2.0]))
-def test_ages_count_alike(tasks: list[Task], base: float, walltimes: float, age_weight: float) -> None:
+@given(
+    task_lists(),
+    st.sampled_from([0.0, 2.0]),
+    st.sampled_from([0.0, 1.0, 3.0]),
+    st.sampled_from([0.1, 0.5, 2.0, float("inf")]),
+    st.sampled_from([0.0, 0.5, 2.0]),
+)
+def test_ages_count_alike(tasks: list[Task], base: float, walltimes: float, max_hold: float, age_weight: float) -> None:
     """The default's rule at the scale of these walltimes."""
-    assert_equal_starts(tasks, BackfillPolicy(30.0, base, walltimes, shortest_first=True, age_weight=age_weight))
+    policy = BackfillPolicy(30.0, base, walltimes, max_hold, shortest_first=True, age_weight=age_weight)
+    assert_equal_starts(tasks, policy)
 
 
 def assert_equal_starts(tasks: list[Task], policy: BackfillPolicy) -> None:
