@@ -8,6 +8,7 @@ ignored, so the predicted availability is a lower bound.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -104,17 +105,18 @@ class Timeline:
                     infeasible.append(reservation)
         return infeasible
 
-    def earliest_reservation(self, head: Head, settings: QuotaSettings) -> Reservation | None:
+    def earliest_reservation(self, head: Head, settings: QuotaSettings, latest: float = inf) -> Reservation | None:
         """Return the earliest start at which a head delays no reservation before its deadline.
 
-        None if it cannot start even when all workloads have ended.
+        After the `latest`, it is some start and not the earliest. None if the head cannot start even when all workloads
+        have ended.
         """
         candidate: Reservation | None = None
         self._end_workloads(self._steps[0])
         while True:
             candidate = self._start_reserved(self._steps[self._index], candidate)
             if candidate is None:
-                candidate = self._search(head, settings)
+                candidate = self._search(head, settings, latest)
             if self._index + 1 == len(self._steps):
                 return candidate
             if candidate is not None and candidate.deadline <= self._steps[self._index + 1].time:
@@ -123,22 +125,24 @@ class Timeline:
 
     # --- the search for the earliest start
 
-    def _search(self, head: Head, settings: QuotaSettings) -> Reservation | None:
+    def _search(self, head: Head, settings: QuotaSettings, latest: float) -> Reservation | None:
         """Find the first step at which a head fits, of those before the next reserved start.
 
-        Workloads only end until then, so a head that fits once fits later: the search doubles its stride, then
+        Workloads only end until then, so a head that fits once fits later: the search looks at some steps, then
         bisects. Without success the snapshot is left at the last of these steps.
         """
-        low, stride = self._index, 1
+        low = self._index
         candidate = self._reservation_at_step(head, settings)
-        while candidate is None and (high := min(self._index + stride, self._last_before_start())) > self._index:
-            low, stride = self._index + 1, stride * 2
+        for high in self._steps_to_look_at(latest):
+            if candidate is not None:
+                break
+            low = self._index + 1
             self._move(high)
             candidate = self._reservation_at_step(head, settings)
         if candidate is None:
             return None
         high = self._index
-        while low < high:
+        while low < high and self._steps[low].time <= latest:
             middle = (low + high) // 2
             self._move(middle)
             earlier = self._reservation_at_step(head, settings)
@@ -149,6 +153,20 @@ class Timeline:
         self._move(high)
         self._snapshot.add_workload(candidate.workload)
         return candidate
+
+    def _steps_to_look_at(self, latest: float) -> Iterator[int]:
+        """Yield later steps up to the last one before the next reserved start: some in between, then that one.
+
+        In between is the last step until the latest start; without one, each step twice as far as the one before.
+        """
+        first, last = self._index, self._last_before_start()
+        if latest < inf:
+            between = [bisect_right(self._steps, latest, first, last, key=_time) - 1]
+        else:
+            between = [first + (2 << power) - 1 for power in range((last - first).bit_length())]
+        yield from (step for step in between if first < step < last)
+        if last > first:
+            yield last
 
     def _last_before_start(self) -> int:
         """Return the last step before the next reserved start."""
@@ -207,6 +225,10 @@ class Timeline:
         ended = [workload for workload in step.ends if is_running(self._snapshot, workload)]
         self._snapshot.remove_workloads(ended)
         self._ended.append(ended)
+
+
+def _time(step: _Step) -> float:
+    return step.time
 
 
 def has_capacity(snapshot: Snapshot, workload: Workload) -> bool:
