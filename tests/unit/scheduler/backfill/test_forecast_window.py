@@ -51,8 +51,8 @@ def test_no_start_is_later_than_the_last_reservation() -> None:
 
 
 def test_a_workload_begins_anew_in_another_queue_or_after_an_absence() -> None:
-    moved = [increment(5.0, 3), increment(9.0, 3, queue="other")]
+    moved = ([increment(5.0, 3), increment(9.0, 3, queue=queue)] for queue in ("another", "the other"))
     absent = [increment(5.0, 3), {"b": StartSamples("q", (1.0, 1.0, 1.0))}, increment(9.0, 3)]
-    for increments in (moved, absent):
+    for increments in (*moved, absent):
         assert starts_of_a(*increments) == (9.0, 9.0, 9.0)
     assert recent(*absent[:2]).samples(0.0).keys() == {"b"}
