@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cmp_to_key
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.hierarchy.resource_node import ClusterQueueSnapshot
     from zonewise_scheduler.quota.preemption.preemption_context import PreemptionContext
+
+CandidateKey = tuple[tuple[bool, bool], tuple[int, float, str]]
+"""Whether a candidate is not evicted, and is in the preemptor's queue; and its priority, time of admission, and UID."""
+Key = TypeVar("Key", float, CandidateKey)
 
 
 def find_candidates_for_policy(context: PreemptionContext, queue: ClusterQueueSnapshot) -> list[Workload]:
@@ -23,7 +27,7 @@ def find_candidates_for_policy(context: PreemptionContext, queue: ClusterQueueSn
     preemption = context.preemptor_cq.spec.preemption
     within_queue = queue is context.preemptor_cq
     policy = preemption.within_cluster_queue if within_queue else preemption.reclaim_within_cohort
-    if policy == "Never":
+    if policy in {"Never", ""}:
         return []
     forbidden = context.snapshot.preemption_graph.forbidden(context.preemptor.key) | context.snapshot.not_preempted
     from_eviction = context.settings.requeue_from_eviction
@@ -64,22 +68,32 @@ def sort_candidates(
     one queue, where `local_queue_usage` is known, by key); of lower priority; admitted later; and by UID.
     """
     if not local_queue_usage:
-        return sorted(candidates, key=lambda candidate: (_rank(candidate, queue), _age(candidate)))
+        return sorted(candidates, key=lambda candidate: candidate_key(candidate, queue))
     return sorted(candidates, key=cmp_to_key(lambda a, b: candidates_ordering(a, b, queue, local_queue_usage)))
 
 
+def candidate_key(workload: Workload, queue: str) -> CandidateKey:
+    """Return what the order of sort_candidates is by, where usage does not count."""
+    return _rank(workload, queue), _age(workload)
+
+
 def candidates_ordering(a: Workload, b: Workload, queue: str, local_queue_usage: Mapping[str, float]) -> int:
-    """Return a negative number where `a` is before `b`: see sort_candidates."""
-    rank_a, rank_b = _rank(a, queue), _rank(b, queue)
-    if rank_a != rank_b:
-        return -1 if rank_a < rank_b else 1
-    if local_queue_usage and _cluster_queue(a) == _cluster_queue(b):
-        usage_a = local_queue_usage.get(a.local_queue_key)
-        usage_b = local_queue_usage.get(b.local_queue_key)
-        if usage_a is not None and usage_b is not None and usage_a != usage_b:
-            return -1 if usage_a > usage_b else 1
-    age_a, age_b = _age(a), _age(b)
-    return -1 if age_a < age_b else int(age_a > age_b)
+    """Return a negative number where `a` is before `b`, a positive one where it is behind: see sort_candidates."""
+    usage_a = local_queue_usage.get(a.local_queue_key)
+    usage_b = local_queue_usage.get(b.local_queue_key)
+    if (
+        usage_a is not None
+        and usage_b is not None
+        and usage_a != usage_b
+        and _cluster_queue(a) == _cluster_queue(b)
+        and _rank(a, queue) == _rank(b, queue)
+    ):
+        return _compare(usage_b, usage_a)
+    return _compare(candidate_key(a, queue), candidate_key(b, queue))
+
+
+def _compare(a: Key, b: Key) -> int:
+    return (a > b) - (a < b)
 
 
 def _rank(workload: Workload, queue: str) -> tuple[bool, bool]:

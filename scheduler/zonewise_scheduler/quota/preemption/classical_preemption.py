@@ -115,7 +115,10 @@ def collect_candidates(context: PreemptionContext) -> PreemptionCandidates:
 
     Each part begins with hierarchical reclaim, goes on with other queues, and ends with the preemptor's queue.
     """
-    same_queue = _candidates_of_queue(context, context.preemptor_cq, None, hierarchical_advantage=False)
+    same_queue = [
+        PreemptionCandidate(workload, PreemptionVariant.WITHIN_CQ, None)
+        for workload in find_candidates_for_policy(context, context.preemptor_cq)
+    ]
     hierarchical, other_queues = _collect_from_cohorts(context)
     lists = [_sorted(context, candidates) for candidates in (hierarchical, other_queues, same_queue)]
     evicted = [candidate for candidates in lists for candidate in candidates if candidate.workload.eviction is not None]
@@ -138,8 +141,6 @@ def candidate_is_valid(context: PreemptionContext, candidate: PreemptionCandidat
 
 
 def _sorted(context: PreemptionContext, candidates: list[PreemptionCandidate]) -> list[PreemptionCandidate]:
-    if len(candidates) < 2:
-        return candidates
     by_key = {candidate.workload.key: candidate for candidate in candidates}
     workloads = (candidate.workload for candidate in candidates)
     ordered = sort_candidates(workloads, context.preemptor_cq.name, context.snapshot.local_queue_usage)
@@ -153,7 +154,7 @@ def _collect_from_cohorts(context: PreemptionContext) -> tuple[list[PreemptionCa
     """
     hierarchical: list[PreemptionCandidate] = []
     other_queues: list[PreemptionCandidate] = []
-    if context.preemptor_cq.spec.preemption.reclaim_within_cohort == "Never":
+    if context.preemptor_cq.spec.preemption.reclaim_within_cohort in {"Never", ""}:
         return hierarchical, other_queues
     advantage, remaining = _quantities_fit_in_quota(context.preemptor_cq, dict(context.workload_usage))
     previous: CohortSnapshot | None = None
@@ -188,28 +189,21 @@ def _borrowing_queues(
 
 
 def _candidates_of_queue(
-    context: PreemptionContext,
-    queue: ClusterQueueSnapshot,
-    lca: CohortSnapshot | None,
-    *,
-    hierarchical_advantage: bool,
+    context: PreemptionContext, queue: ClusterQueueSnapshot, lca: CohortSnapshot, *, hierarchical_advantage: bool
 ) -> list[PreemptionCandidate]:
+    """Return the candidates of another queue."""
     return [
         PreemptionCandidate(
-            workload,
-            _classify_variant(context, workload, queue, hierarchical_advantage=hierarchical_advantage),
-            lca,
+            workload, _classify_variant(context, workload, hierarchical_advantage=hierarchical_advantage), lca
         )
         for workload in find_candidates_for_policy(context, queue)
     ]
 
 
 def _classify_variant(
-    context: PreemptionContext, workload: Workload, queue: ClusterQueueSnapshot, *, hierarchical_advantage: bool
+    context: PreemptionContext, workload: Workload, *, hierarchical_advantage: bool
 ) -> PreemptionVariant:
-    """Return the variant of a candidate (classifyPreemptionVariant)."""
-    if queue is context.preemptor_cq:
-        return PreemptionVariant.WITHIN_CQ
+    """Return the variant of a candidate in another queue (classifyPreemptionVariant)."""
     if hierarchical_advantage:
         return PreemptionVariant.HIERARCHICAL_RECLAIM
     preemption = context.preemptor_cq.spec.preemption

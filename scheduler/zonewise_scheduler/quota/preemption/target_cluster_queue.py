@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.quota.hierarchy.fair_sharing import NEGATIVE_DRS, dominant_resource_share
-from zonewise_scheduler.quota.preemption.candidate_ordering import candidates_ordering
+from zonewise_scheduler.quota.hierarchy.fair_sharing import dominant_resource_share
+from zonewise_scheduler.quota.preemption.candidate_ordering import candidate_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from zonewise_scheduler.quota.api.workload_types import Workload
-    from zonewise_scheduler.quota.hierarchy.fair_sharing import DRS
     from zonewise_scheduler.quota.hierarchy.resource_node import ClusterQueueSnapshot, CohortSnapshot, ResourceNode
+    from zonewise_scheduler.quota.preemption.candidate_ordering import CandidateKey
 
 
 class TargetClusterQueueOrdering:
@@ -71,46 +71,41 @@ class TargetClusterQueueOrdering:
 
     def _next_target(self, cohort: CohortSnapshot) -> ClusterQueueSnapshot | None:
         """Return the next queue below a cohort; None where a node was pruned instead."""
-        queue, queue_share = self._largest_queue(cohort)
-        child, cohort_share = self._largest_cohort(cohort)
-        if child is not None and cohort_share.comparison_key >= queue_share.comparison_key:
-            return self._next_target(child)
-        if queue is None:
+        queue_shares, cohort_shares = self._queue_shares(cohort), self._cohort_shares(cohort)
+        largest = max((*queue_shares.values(), *cohort_shares.values()), default=None)
+        cohorts = [child for child, share in cohort_shares.items() if share == largest]
+        if cohorts:
+            return self._next_target(cohorts[-1])
+        queues = [queue for queue, share in queue_shares.items() if share == largest]
+        if not queues:
             self._pruned.add(cohort)
-        return queue
+        return min(queues, key=self._first_candidate_key, default=None)
 
-    def _largest_queue(self, cohort: CohortSnapshot) -> tuple[ClusterQueueSnapshot | None, DRS]:
-        largest, largest_share = None, NEGATIVE_DRS
+    def _queue_shares(self, cohort: CohortSnapshot) -> dict[ClusterQueueSnapshot, tuple[float, float]]:
+        """Return the shares of the queues that are not pruned."""
+        shares: dict[ClusterQueueSnapshot, tuple[float, float]] = {}
         for queue in cohort.child_cqs:
             if queue in self._pruned:
                 continue
             share = dominant_resource_share(queue)
-            if not self.has_workload(queue) or (not share.borrowed_frs and queue is not self._preemptor_cq):
+            if self.has_workload(queue) and (share.borrowed_frs or queue is self._preemptor_cq):
+                shares[queue] = share.comparison_key
+            else:
                 self._pruned.add(queue)
-            elif share.comparison_key > largest_share.comparison_key or (
-                largest is not None and self._wins_tie(queue, largest, share, largest_share)
-            ):
-                largest, largest_share = queue, share
-        return largest, largest_share
+        return shares
 
-    def _wins_tie(
-        self, queue: ClusterQueueSnapshot, largest: ClusterQueueSnapshot, share: DRS, largest_share: DRS
-    ) -> bool:
-        """Tell whether a queue with an equal share has the candidate that comes first."""
-        firsts = self._candidates[queue.name][-1], self._candidates[largest.name][-1]
-        return (
-            share.comparison_key == largest_share.comparison_key
-            and candidates_ordering(*firsts, self._preemptor_cq.name, {}) < 0
-        )
+    def _first_candidate_key(self, queue: ClusterQueueSnapshot) -> CandidateKey:
+        return candidate_key(self._candidates[queue.name][-1], self._preemptor_cq.name)
 
-    def _largest_cohort(self, cohort: CohortSnapshot) -> tuple[CohortSnapshot | None, DRS]:
-        largest, largest_share = None, NEGATIVE_DRS
+    def _cohort_shares(self, cohort: CohortSnapshot) -> dict[CohortSnapshot, tuple[float, float]]:
+        """Return the shares of the cohorts that are not pruned."""
+        shares: dict[CohortSnapshot, tuple[float, float]] = {}
         for child in cohort.child_cohorts:
             if child in self._pruned:
                 continue
             share = dominant_resource_share(child)
-            if not share.borrowed_frs and child not in self._preemptor_ancestors:
+            if share.borrowed_frs or child in self._preemptor_ancestors:
+                shares[child] = share.comparison_key
+            else:
                 self._pruned.add(child)
-            elif share.comparison_key >= largest_share.comparison_key:
-                largest, largest_share = child, share
-        return largest, largest_share
+        return shares
