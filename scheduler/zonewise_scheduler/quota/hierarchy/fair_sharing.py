@@ -23,7 +23,7 @@ class DRS(NamedTuple):
     """The share of a node; a larger share is less fair."""
 
     unweighted_ratio: float = 0.0
-    """In thousandths; -1 in NEGATIVE_DRS, which is below every share."""
+    """In thousandths."""
     fair_weight: float = 1.0
     dominant_resource: str = ""
     borrowed_frs: tuple[FlavorResource, ...] = ()
@@ -31,15 +31,15 @@ class DRS(NamedTuple):
     @property
     def comparison_key(self) -> tuple[float, float]:
         """The key that shares are compared by (CompareDRS)."""
-        infinite = self.fair_weight == 0 and self.unweighted_ratio != 0
-        return (math.inf, self.unweighted_ratio) if infinite else (self.precise_weighted_share, 0.0)
+        share = self.precise_weighted_share
+        return share, share if self.fair_weight else self.unweighted_ratio
 
     @property
     def precise_weighted_share(self) -> float:
         """The share, in thousandths."""
-        if self.unweighted_ratio == 0:
-            return 0.0
-        return self.unweighted_ratio / self.fair_weight if self.fair_weight else math.inf
+        if self.fair_weight:
+            return self.unweighted_ratio / self.fair_weight
+        return math.inf if self.unweighted_ratio else 0.0
 
     @property
     def rounded_weighted_share(self) -> int:
@@ -55,10 +55,7 @@ class DRS(NamedTuple):
 
     def is_borrowing_on(self, usage: Usage) -> bool:
         """Tell whether the node borrows a flavor resource that the usage contains."""
-        return any(usage.get(key, 0) > 0 for key in self.borrowed_frs)
-
-
-NEGATIVE_DRS = DRS(unweighted_ratio=-1.0)
+        return any(amount > 0 and key in self.borrowed_frs for key, amount in usage.items())
 
 
 def dominant_resource_share(node: ResourceNode, requests: Usage | None = None) -> DRS:
@@ -73,9 +70,10 @@ def dominant_resource_share(node: ResourceNode, requests: Usage | None = None) -
         if amount > 0:
             borrowing[key.resource] = plus(borrowing.get(key.resource, 0), amount)
             borrowed_frs.append(key)
-    ratio, dominant_resource = 0.0, ""
-    for resource in sorted(borrowing):
-        lendable = node.parent.lendable.get(resource, 0)
-        if lendable > 0 and float(borrowing[resource]) * 1000.0 / float(lendable) > ratio:
-            ratio, dominant_resource = float(borrowing[resource]) * 1000.0 / float(lendable), resource
-    return DRS(ratio, node.fair_weight, dominant_resource, tuple(borrowed_frs))
+    ratios = {
+        resource: float(amount) * 1000.0 / float(lendable)
+        for resource, amount in sorted(borrowing.items())
+        if (lendable := node.parent.lendable[resource]) > 0
+    }
+    dominant_resource = max(ratios, key=ratios.__getitem__, default="")
+    return DRS(ratios.get(dominant_resource, 0.0), node.fair_weight, dominant_resource, tuple(borrowed_frs))

@@ -229,10 +229,8 @@ def find_height_of_lowest_subtree_that_fits(
     if queue.parent is None or not queue.borrowing_with(key, amount):
         return 0, queue.parent is not None
     remaining = minus(amount, queue.local_available(key))
-    height = 0
-    for cohort in queue.path_parent_to_root():
-        height = cohort.height
-        if not cohort.borrowing_with(key, remaining):
-            return height, cohort.parent is not None
+    cohort = queue.parent
+    while cohort.parent is not None and cohort.borrowing_with(key, remaining):
         remaining = minus(remaining, cohort.local_available(key))
-    return height, False
+        cohort = cohort.parent
+    return cohort.height, cohort.parent is not None
