@@ -49,7 +49,7 @@ _REQUEUED_INADMISSIBLE = {"NoFit", "NoCandidates", "Reserved"}
 
 
 def _in_order_of_time(walltime: float, timestamp: float) -> float:  # noqa: ARG001 -- as BackfillPolicy.backfill_key
-    return 0.0
+    return timestamp
 
 
 class PendingWorkloads:
@@ -83,10 +83,10 @@ class PendingWorkloads:
         """Numbers of the shapes with inadmissible walltime groups."""
         self._heads: dict[str, list[Rank]] = {}
         """By LocalQueue as in ShapeKey: heaps of the first rank of each active shape, which may have stale ranks."""
-        self._last_assignments: dict[str, tuple[AssignmentClusterQueueState, int]] = {}
+        self._last_assignments: dict[str, tuple[AssignmentClusterQueueState, object]] = {}
         """By key, with the generation at that time."""
-        self._generation = 0
-        """How often inadmissible workloads have been made active."""
+        self._generation = object()
+        """Another one each time that inadmissible workloads are made active."""
         self._sticky_preemptor = ""
 
     def copy(self) -> PendingWorkloads:
@@ -165,7 +165,7 @@ class PendingWorkloads:
         if workload is None:
             return None
         last, generation = self._last_assignments.pop(workload.key, (NO_LAST_ASSIGNMENT, self._generation))
-        current = cycle - last.scheduling_cycle <= 1 or generation == self._generation
+        current = cycle - last.scheduling_cycle <= 1 or generation is self._generation
         return Head(workload, self.spec.name, last if current else NO_LAST_ASSIGNMENT)
 
     def head_key(self, local_queue_usage: Mapping[str, float]) -> str:
@@ -218,7 +218,7 @@ class PendingWorkloads:
 
         Returns the first rank of each shape that has such workloads, ascending.
         """
-        self._generation += 1
+        self._generation = object()
         alone, self._inadmissible_alone = self._inadmissible_alone, {}
         for workload in alone.values():
             self._insert(workload)

@@ -51,7 +51,7 @@ def push_penalty(
 
 def calculate_usage(entry: UsageLedgerEntry, weight: float, config: AdmissionFairSharingConfig) -> float:
     """Return the usage that LocalQueues are compared by; infinite for weight 0, which comes last."""
-    if weight <= 0:
+    if not weight:
         return math.inf
     weights = config.resource_weights or {}
     sums = _sum(entry.consumed, entry.pending_penalty)
