@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -58,7 +59,7 @@ def assign_without_preemption(snapshot: Snapshot, head: Head, settings: QuotaSet
 
     def assign_if_fits(counts: tuple[int, ...] | None = None) -> Assignment | None:
         assignment = assign_flavors(assigner, counts)
-        return assignment if assignment.representative_mode == FlavorAssignmentMode.FIT else None
+        return assignment if assignment.representative_mode is FlavorAssignmentMode.FIT else None
 
     assignment = assign_if_fits()
     if assignment is not None or not settings.partial_admission or head.workload.admission is not None:
@@ -84,24 +85,23 @@ def search_pod_counts(pod_sets: Sequence[PodSet], assign_counts: Callable[[tuple
     """
     deltas = [pod_set.pods - (pod_set.pods if pod_set.min_pods is None else pod_set.min_pods) for pod_set in pod_sets]
     steps = sum(deltas)
-    if steps == 0:
+    if not steps:
         return None
-    best: R | None = None
-    low, high = 0, steps + 1
-    while low < high:
-        middle = (low + high) // 2
-        counts = (pod_set.pods - delta * middle // steps for pod_set, delta in zip(pod_sets, deltas, strict=True))
+    results: dict[int, R] = {}
+
+    def is_small_enough(step: int) -> bool:
+        counts = (pod_set.pods - delta * step // steps for pod_set, delta in zip(pod_sets, deltas, strict=True))
         result = assign_counts(tuple(counts))
-        if result is None:
-            low = middle + 1
-        else:
-            best, high = result, middle
-    return best
+        if result is not None:
+            results[step] = result
+        return result is not None
+
+    return results.get(bisect_left(range(steps + 1), True, key=is_small_enough))
 
 
 def _with_future_placement(assigner: FlavorAssigner, assignment: Assignment, targets: tuple[Target, ...]) -> Assignment:
     """Return an assignment that waits for a preemption with the placement that is available afterwards."""
-    if assignment.representative_mode != FlavorAssignmentMode.PREEMPT or not assignment.placement_requests:
+    if assignment.representative_mode is not FlavorAssignmentMode.PREEMPT or not assignment.placement_requests:
         return assignment
     tas_snapshot = assigner.snapshot.tas_snapshot
     with assigner.snapshot.simulate_workload_removal(target.workload for target in targets):
@@ -113,9 +113,9 @@ def _with_future_placement(assigner: FlavorAssigner, assignment: Assignment, tar
 
 def _with_targets(assigner: FlavorAssigner, assignment: Assignment) -> Nomination | None:
     """Return an assignment with its victims; None where it does not fit and no preemption helps."""
-    if assignment.representative_mode == FlavorAssignmentMode.FIT:
+    if assignment.representative_mode is FlavorAssignmentMode.FIT:
         return assignment, ()
-    if assignment.representative_mode != FlavorAssignmentMode.PREEMPT:
+    if assignment.representative_mode is not FlavorAssignmentMode.PREEMPT:
         return None
     targets = get_targets(
         PreemptionContext(
