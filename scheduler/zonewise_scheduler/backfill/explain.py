@@ -52,7 +52,7 @@ def explain(state: PlannerState, key: str, now: float) -> Explanation:
     head = Head(workload, queue)
     assignment, targets = nominate(flavor_assigner(snapshot, head, state.settings))
     explanation = _with_shortages(explanation, snapshot, workload, assignment, targets)
-    fits = assignment.representative_mode == FlavorAssignmentMode.FIT or bool(targets)
+    fits = assignment.representative_mode is FlavorAssignmentMode.FIT or bool(targets)
     if fits and not explanation.gated and (delayed := _delayed_reservation(state, head, assignment, targets, now)):
         explanation = explanation._replace(delayed_reservation=delayed, victims=())
     blocker = _blocking_workload(state, key, order, now)

@@ -84,5 +84,5 @@ class FeasibilityCheck:
         if kind not in self._results:
             head = Head(arrival.workload, arrival.queue)
             assignment, _ = nominate(flavor_assigner(self._idle, head, self._settings))
-            self._results[kind] = assignment.representative_mode != FlavorAssignmentMode.NO_FIT
+            self._results[kind] = assignment.representative_mode is not FlavorAssignmentMode.NO_FIT
         return self._results[kind]

@@ -108,20 +108,20 @@ class _Cycle:
         deferred = self._update_assignment_if_needed(entry)
         mode, workload = entry.assignment.representative_mode, entry.head.workload
         unhealthy = self._snapshot.tas_snapshot.pod_sets_on_unhealthy_nodes(workload)
-        if unhealthy and mode != FlavorAssignmentMode.FIT and self._settings.fail_fast_node_replacement:
+        if unhealthy and mode is not FlavorAssignmentMode.FIT and self._settings.fail_fast_node_replacement:
             entry.decide("evicted", "NodeFailures", message=f"nodes failed: {', '.join(workload.unhealthy_nodes)}")
-        elif mode == FlavorAssignmentMode.NO_FIT:
+        elif mode is FlavorAssignmentMode.NO_FIT:
             entry.decide("waiting", entry.assignment.no_fit_reason, "NoFit")
         elif deferred:
             self._hold(entry, entry.assignment_usage, self._waiting)
             entry.decide("deferred", "WaitingForPreemptedWorkloads", "PendingPreemption")
-        elif mode == FlavorAssignmentMode.PREEMPT and not entry.preemption_targets:
+        elif mode is FlavorAssignmentMode.PREEMPT and not entry.preemption_targets:
             if entry.cq.spec.preemption.reclaim_within_cohort != "Any":
                 has_quota = workload.admission is not None
                 usage: Usage = {} if has_quota else quota_resources_to_reserve(entry.cq, entry.assignment)
                 self._hold(entry, usage, self._waiting)
             entry.decide("waiting", "WaitingForQuota", "NoCandidates")
-        elif mode == FlavorAssignmentMode.PREEMPT and workload.preemption_gated:
+        elif mode is FlavorAssignmentMode.PREEMPT and workload.preemption_gated:
             entry.decide("gated", "AdmissionGated", "PreemptionGated")
         elif self._has_overlapping_targets(entry):
             entry.decide("skipped", "WaitingForQuota", "FailedAfterNomination", "its victims are another workload's")
@@ -153,7 +153,7 @@ class _Cycle:
         if entry.head.workload.admission is None:
             self._gate.record_start(self._with_admission(entry), entry.victims)
         self._victims.setdefault(entry.root, {}).update((victim.key, victim) for victim in entry.victims)
-        if mode == FlavorAssignmentMode.PREEMPT:
+        if mode is FlavorAssignmentMode.PREEMPT:
             self._hold(entry, entry.assignment_usage, self._waiting)
             entry.decide("preempting", "WaitingForPreemptedWorkloads", "PendingPreemption")
             return
@@ -177,7 +177,7 @@ class _Cycle:
             entry.with_admission = None
         last_tried = entry.assignment.last_tried_flavor_idx
         entry.last_assignment = entry.last_assignment._replace(last_tried_flavor_idx=last_tried)
-        return overlaps and entry.assignment.representative_mode == FlavorAssignmentMode.FIT
+        return overlaps and entry.assignment.representative_mode is FlavorAssignmentMode.FIT
 
     def _has_lost_placement(self, entry: Entry) -> bool:
         """Tell whether an earlier entry took the placement of its nomination."""
@@ -185,7 +185,7 @@ class _Cycle:
             not self._settings.recompute_topology_assignment
             or not self._held_usage  # there is no earlier entry that took anything
             or not entry.assignment.has_topology_assignment
-            or entry.assignment.representative_mode == FlavorAssignmentMode.NO_FIT
+            or entry.assignment.representative_mode is FlavorAssignmentMode.NO_FIT
         ):
             return False
         return self._missing(entry) == "placement"
@@ -212,7 +212,7 @@ class _Cycle:
                 return "quota"
             if not self._has_placement(entry):
                 return "placement"
-        if entry.assignment.representative_mode != FlavorAssignmentMode.FIT or not victims:
+        if entry.assignment.representative_mode is not FlavorAssignmentMode.FIT or not victims:
             return ""
         with self._without_waiting_placements():
             return "" if self._has_placement(entry) else "placement"
@@ -296,7 +296,7 @@ def quota_resources_to_reserve(queue: ClusterQueueSnapshot, assignment: Assignme
     where it borrows, what the queue may still borrow. The quota is never negative. Upstream it can be, and entries
     behind it then get what the queue uses beyond its borrowing limit.
     """
-    if assignment.representative_mode != FlavorAssignmentMode.PREEMPT:
+    if assignment.representative_mode is not FlavorAssignmentMode.PREEMPT:
         return assignment.usage
     reserved: dict[FlavorResource, int] = {}
     for key, amount in assignment.usage.items():

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from zonewise_scheduler.quota.api.resource_quota import FlavorResource
-from zonewise_scheduler.quota.flavorassigner.granular_mode import FlavorAssignmentMode
+from zonewise_scheduler.quota.flavorassigner.granular_mode import FlavorAssignmentMode, worst_mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,9 +26,10 @@ NoFitReason = Literal["", "InUse", "TopologyPlacementFailed", "WaitingForQuota",
 The last four are reasons of the condition QuotaReserved (apis/kueue/v1beta2/workload_types.go).
 """
 
-_SEVERITY: dict[NoFitReason, int] = {
-    "": 0, "InUse": 0, "TopologyPlacementFailed": 1, "WaitingForQuota": 2, "ExceedsMaxQuota": 3, "NoMatchingFlavor": 4,
-}  # fmt: skip
+_SEVERITY: dict[NoFitReason, int] = {reason: i for i, reason in enumerate(get_args(NoFitReason))}
+
+SCAN_ENDED = -1
+"""The index before that of the first flavor, with which the next scan starts."""
 
 
 class FlavorStatus(NamedTuple):
@@ -51,8 +52,8 @@ class FlavorAssignment(NamedTuple):
     mode: FlavorAssignmentMode
     borrowing: int = 0
     """See GranularMode.borrowing_level."""
-    tried_flavor_idx: int = -1
-    """The index of the last flavor that the scan tried; the next scan starts behind it. -1: it reached the end."""
+    tried_flavor_idx: int = SCAN_ENDED
+    """The index of the last flavor that the scan tried; the next scan starts behind it. SCAN_ENDED: it was the last."""
 
 
 class ConsideredFlavor(NamedTuple):
@@ -99,7 +100,7 @@ class PodSetAssignment:
         """
         if self.error or (self.statuses and not self.flavors):
             return FlavorAssignmentMode.NO_FIT
-        return min((flavor.mode for flavor in self.flavors.values()), default=FlavorAssignmentMode.FIT)
+        return worst_mode((flavor.mode for flavor in self.flavors.values()), FlavorAssignmentMode.FIT)
 
 
 class AssignmentClusterQueueState(NamedTuple):
@@ -113,11 +114,12 @@ class AssignmentClusterQueueState(NamedTuple):
     @property
     def pending_flavors(self) -> bool:
         """Tell whether some flavors have not been tried yet."""
-        return any(index != -1 for by_resource in self.last_tried_flavor_idx.values() for index in by_resource.values())
+        indices = (index for by_resource in self.last_tried_flavor_idx.values() for index in by_resource.values())
+        return any(index != SCAN_ENDED for index in indices)
 
     def next_flavor_to_try(self, pod_set: str, resource: str) -> int:
         """Return the index of the first flavor to try."""
-        return self.last_tried_flavor_idx.get(pod_set, {}).get(resource, -1) + 1
+        return self.last_tried_flavor_idx.get(pod_set, {}).get(resource, SCAN_ENDED) + 1
 
 
 NO_LAST_ASSIGNMENT = AssignmentClusterQueueState({})
@@ -140,7 +142,7 @@ class Assignment:
     @cached_property
     def representative_mode(self) -> FlavorAssignmentMode:
         """The worst mode of its pod sets."""
-        return min((pod_set.representative_mode for pod_set in self.pod_sets), default=FlavorAssignmentMode.NO_FIT)
+        return worst_mode((pod_set.representative_mode for pod_set in self.pod_sets), FlavorAssignmentMode.NO_FIT)
 
     @property
     def has_topology_assignment(self) -> bool:
@@ -164,7 +166,7 @@ class Assignment:
             FlavorResource(flavor.name, resource)
             for pod_set in self.pod_sets
             for resource, flavor in pod_set.flavors.items()
-            if flavor.mode == FlavorAssignmentMode.PREEMPT
+            if flavor.mode is FlavorAssignmentMode.PREEMPT
         )
 
     @property
@@ -177,12 +179,12 @@ class Assignment:
 
 
 def most_severe_reason(reasons: Iterable[NoFitReason]) -> NoFitReason:
-    """Return the most severe reason; "" for no reasons."""
-    most_severe = sorted(reasons, key=_SEVERITY.__getitem__)[-1:]
-    return most_severe[0] if most_severe and _SEVERITY[most_severe[0]] else ""
+    """Return the most severe reason; "" for no reasons, and for quota that is in use."""
+    known = set(reasons) - {"InUse"}
+    return max(known, key=_SEVERITY.__getitem__) if known else ""
 
 
 def least_severe_reason(reasons: Iterable[NoFitReason]) -> NoFitReason:
     """Return the least severe reason; "" for no reasons."""
-    least_severe = sorted(reasons, key=_SEVERITY.__getitem__)[:1]
-    return least_severe[0] if least_severe else ""
+    known = set(reasons)
+    return min(known, key=_SEVERITY.__getitem__) if known else ""

@@ -17,6 +17,7 @@ from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
 from zonewise_scheduler.quota.api.resource_quota import FlavorResource
 from zonewise_scheduler.quota.flavorassigner.assignment import (
     NO_LAST_ASSIGNMENT,
+    SCAN_ENDED,
     ConsideredFlavor,
     FlavorAssignment,
     FlavorStatus,
@@ -112,7 +113,7 @@ def find_flavor_for_pod_sets(
     best: _EvaluatedFlavor | None = None
     considered_flavors: list[ConsideredFlavor] = []
     statuses: list[FlavorStatus] = []
-    index = -1
+    tried = SCAN_ENDED
     specs = [assigner.workload.pod_sets[i] for i in pod_sets]
     for index in range(assigner.last_assignment.next_flavor_to_try(specs[0].name, resource), len(group.flavors)):
         name = group.flavors[index].name
@@ -129,14 +130,14 @@ def find_flavor_for_pod_sets(
         statuses += evaluated.considered.statuses
         if not should_try_next_flavor(evaluated.mode, fungibility):
             best = evaluated
+            tried = index if group.flavors[index + 1 :] else SCAN_ENDED
             break
         if is_preferred(evaluated.mode, WORST_GRANULAR_MODE if best is None else best.mode, fungibility):
             best = evaluated
     if best is None:
         return FlavorScan({}, tuple(statuses), tuple(considered_flavors))
-    tried = -1 if index == len(group.flavors) - 1 else index
     flavors = {name: flavor._replace(tried_flavor_idx=tried) for name, flavor in best.flavors.items()}
-    fits = best.mode.preemption_mode == PreemptionMode.FIT
+    fits = best.considered.mode is FlavorAssignmentMode.FIT
     return FlavorScan(flavors, () if fits else tuple(statuses), tuple(considered_flavors))
 
 
@@ -176,7 +177,7 @@ def _evaluate(
     assigner: FlavorAssigner, pod_sets: Sequence[int], name: str, requests: Amounts, assignment_usage: Usage
 ) -> _EvaluatedFlavor:
     """Return the mode of one flavor: the worst mode of its resources."""
-    worst, borrowing = BEST_GRANULAR_MODE, 0
+    worst = BEST_GRANULAR_MODE
     flavors: dict[str, FlavorAssignment] = {}
     statuses: list[FlavorStatus] = []
     for resource, amount in requests.items():
@@ -192,16 +193,17 @@ def _evaluate(
         )
         if status is not None:
             statuses.append(status)
-        borrowing = max(borrowing, mode.borrowing_level)
         if is_preferred(worst, mode, assigner.queue.spec.flavor_fungibility):
             worst = mode
         flavors[resource] = FlavorAssignment(name, mode.preemption_mode.flavor_assignment_mode, mode.borrowing_level)
-    possibility = _PREEMPTION_POSSIBILITY.get(worst.preemption_mode)
-    return _EvaluatedFlavor(
-        worst,
-        flavors,
-        ConsideredFlavor(name, worst.preemption_mode.flavor_assignment_mode, borrowing, possibility, tuple(statuses)),
+    considered = ConsideredFlavor(
+        name,
+        worst.preemption_mode.flavor_assignment_mode,
+        max(flavor.borrowing for flavor in flavors.values()),
+        _PREEMPTION_POSSIBILITY.get(worst.preemption_mode),
+        tuple(statuses),
     )
+    return _EvaluatedFlavor(worst, flavors, considered)
 
 
 def _replaced(assigner: FlavorAssigner, pod_sets: Sequence[int], key: FlavorResource) -> tuple[int, str]:

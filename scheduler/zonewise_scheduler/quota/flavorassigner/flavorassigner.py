@@ -48,9 +48,9 @@ def assign_flavors(assigner: FlavorAssigner, counts: Sequence[int] | None = None
     """
     workload = assigner.workload
     assignment = _scan_flavors(assigner, counts) if workload.admission is None else _admitted_assignment(workload)
-    if assignment.representative_mode != FlavorAssignmentMode.NO_FIT:
+    if assignment.representative_mode is not FlavorAssignmentMode.NO_FIT:
         assignment = update_assignment_for_tas(assigner, assignment)
-    if assignment.representative_mode != FlavorAssignmentMode.NO_FIT:
+    if assignment.representative_mode is not FlavorAssignmentMode.NO_FIT:
         return assignment
     return replace(assignment, no_fit_reason=_resolve_no_fit_reason(assigner, assignment))
 
@@ -67,7 +67,7 @@ def _scan_flavors(assigner: FlavorAssigner, counts: Sequence[int] | None) -> Ass
         by_index |= _assign_podset_group(assigner, indices, requests, usage)
         for i in indices:
             _add_usage(assigner, by_index[i], usage)
-        if any(by_index[i].representative_mode == FlavorAssignmentMode.NO_FIT for i in indices):
+        if any(by_index[i].representative_mode is FlavorAssignmentMode.NO_FIT for i in indices):
             break
     return Assignment(tuple(by_index[i] for i in sorted(by_index)), usage)
 
@@ -104,16 +104,17 @@ def flavor_alternatives(assigner: FlavorAssigner) -> FlavorAlternatives | None:
     shrinks = any(pod_set.min_pods not in {None, pod_set.pods} for pod_set in assigner.workload.pod_sets)
     if len(groups) != 1 or assigner.workload.admission is not None or (shrinks and assigner.settings.partial_admission):
         return None
-    sums = _sum_requests(groups[0], [_with_pods(assigner, pod_set) for pod_set in assigner.workload.total_requests])
+    [indices] = groups
+    sums = _sum_requests(indices, [_with_pods(assigner, pod_set) for pod_set in assigner.workload.total_requests])
     nonzero = {name: amount for name, amount in sums.items() if amount}
-    covered = [name for name in sums if name in rg_by_resource]
-    if len({id(rg_by_resource[name]) for name in covered}) != 1 or not nonzero.keys() <= rg_by_resource.keys():
+    covering = {id(group): group for name, group in rg_by_resource.items() if name in sums}
+    if len(covering) != 1 or not nonzero.keys() <= rg_by_resource.keys():
         return None
-    group = rg_by_resource[covered[0]]
+    [group] = covering.values()
     alternatives = [
         tuple((FlavorResource(name, resource), amount) for resource, amount in nonzero.items())
         for name in group.flavor_names
-        if is_flavor_suitable(assigner, groups[0], name, group)
+        if is_flavor_suitable(assigner, indices, name, group)
     ]
     return tuple(
         requests
@@ -223,14 +224,14 @@ def _resolve_no_fit_reason(assigner: FlavorAssigner, assignment: Assignment) -> 
     """
     reasons: list[NoFitReason] = []
     for pod_set in assignment.pod_sets:
-        if pod_set.representative_mode != FlavorAssignmentMode.NO_FIT:
+        if pod_set.representative_mode is not FlavorAssignmentMode.NO_FIT:
             continue
         if not pod_set.considered_flavors:
             reasons.append("NoMatchingFlavor")
             continue
         by_group: dict[object, list[NoFitReason]] = {}
         for considered in pod_set.considered_flavors:
-            if considered.mode == FlavorAssignmentMode.NO_FIT:
+            if considered.mode is FlavorAssignmentMode.NO_FIT:
                 group = _resource_group_key(assigner, considered.flavor)
                 by_group.setdefault(group, []).append(considered.no_fit_reason)
         reasons += map(least_severe_reason, by_group.values())

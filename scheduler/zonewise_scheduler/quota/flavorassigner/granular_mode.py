@@ -2,41 +2,49 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+import sys
+from enum import Enum, IntEnum, auto
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from zonewise_scheduler.quota.api.queue_types import FlavorFungibility
 
 
-class FlavorAssignmentMode(IntEnum):
-    """What must happen before a workload gets its flavors; a larger mode is better."""
+class FlavorAssignmentMode(Enum):
+    """What must happen before a workload gets its flavors, from the worst mode to the best."""
 
-    NO_FIT = 0
-    PREEMPT = 1
+    NO_FIT = auto()
+    PREEMPT = auto()
     """There is enough quota, but it is in use."""
-    DEFERRED_FIT = 2
+    DEFERRED_FIT = auto()
     """The workload fits once the preemptions under way have finished."""
-    FIT = 3
+    FIT = auto()
 
 
 class PreemptionMode(IntEnum):
-    """The finer steps by which two flavors are compared."""
+    """The finer steps by which two flavors are compared, from the worst to the best."""
 
-    NO_FIT = 0
-    NO_CANDIDATES = 1
+    NO_FIT = auto()
+    NO_CANDIDATES = auto()
     """A preemption would be needed, but no workload may be preempted."""
-    PREEMPT = 2
-    RECLAIM = 3
+    PREEMPT = auto()
+    RECLAIM = auto()
     """All victims are in other ClusterQueues."""
-    FIT = 4
+    FIT = auto()
 
     @property
     def flavor_assignment_mode(self) -> FlavorAssignmentMode:
         """The coarser mode that this step belongs to."""
-        if self is PreemptionMode.NO_FIT:
-            return FlavorAssignmentMode.NO_FIT
-        return FlavorAssignmentMode.FIT if self is PreemptionMode.FIT else FlavorAssignmentMode.PREEMPT
+        match self:
+            case PreemptionMode.NO_FIT:
+                return FlavorAssignmentMode.NO_FIT
+            case PreemptionMode.FIT:
+                return FlavorAssignmentMode.FIT
+            case _:
+                return FlavorAssignmentMode.PREEMPT
 
 
 class GranularMode(NamedTuple):
@@ -47,26 +55,40 @@ class GranularMode(NamedTuple):
     """The height of the lowest subtree with enough quota; 0: the ClusterQueue's own quota."""
 
 
-WORST_GRANULAR_MODE = GranularMode(PreemptionMode.NO_FIT, (1 << 31) - 1)
+WORST_GRANULAR_MODE = GranularMode(PreemptionMode.NO_FIT, sys.maxsize)
 BEST_GRANULAR_MODE = GranularMode(PreemptionMode.FIT, 0)
+
+
+def worst_mode(modes: Iterable[FlavorAssignmentMode], default: FlavorAssignmentMode) -> FlavorAssignmentMode:
+    """Return the worst of some modes; the default for none."""
+    return min(modes, key=attrgetter("value"), default=default)
 
 
 def is_preferred(a: GranularMode, b: GranularMode, fungibility: FlavorFungibility) -> bool:
     """Tell whether `a` is better than `b` (isPreferred)."""
-    if PreemptionMode.NO_FIT in (a.preemption_mode, b.preemption_mode):
-        return a.preemption_mode != PreemptionMode.NO_FIT
-    has_no_candidates = a.preemption_mode == PreemptionMode.NO_CANDIDATES
-    if has_no_candidates != (b.preemption_mode == PreemptionMode.NO_CANDIDATES):
-        return not has_no_candidates
-    if fungibility.preference == "PreemptionOverBorrowing":
-        return (-a.borrowing_level, a.preemption_mode) > (-b.borrowing_level, b.preemption_mode)
-    return (a.preemption_mode, -a.borrowing_level) > (b.preemption_mode, -b.borrowing_level)
+    return _preference(a, fungibility) > _preference(b, fungibility)
+
+
+def _preference(mode: GranularMode, fungibility: FlavorFungibility) -> tuple[int, ...]:
+    """Return the key of a mode; that of a better mode is larger."""
+    nearness = -mode.borrowing_level
+    match mode.preemption_mode, fungibility.preference:
+        case PreemptionMode.NO_FIT, _:
+            return ()
+        case PreemptionMode.NO_CANDIDATES, "PreemptionOverBorrowing":
+            return False, nearness
+        case preemption_mode, "PreemptionOverBorrowing":
+            return True, nearness, preemption_mode
+        case preemption_mode, _:
+            return preemption_mode, nearness
 
 
 def should_try_next_flavor(representative_mode: GranularMode, fungibility: FlavorFungibility) -> bool:
     """Tell whether the scan goes on to the next flavor after one with this mode (shouldTryNextFlavor)."""
-    if representative_mode.preemption_mode <= PreemptionMode.NO_CANDIDATES:
-        return True
-    if representative_mode.preemption_mode < PreemptionMode.FIT and fungibility.when_can_preempt == "TryNextFlavor":
-        return True
-    return representative_mode.borrowing_level > 0 and fungibility.when_can_borrow == "TryNextFlavor"
+    match representative_mode.preemption_mode:
+        case PreemptionMode.NO_FIT | PreemptionMode.NO_CANDIDATES:
+            return True
+        case PreemptionMode.PREEMPT | PreemptionMode.RECLAIM if fungibility.when_can_preempt == "TryNextFlavor":
+            return True
+        case _:
+            return bool(representative_mode.borrowing_level) and fungibility.when_can_borrow == "TryNextFlavor"

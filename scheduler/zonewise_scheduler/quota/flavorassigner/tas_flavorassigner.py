@@ -36,7 +36,7 @@ def update_assignment_for_tas(assigner: FlavorAssigner, assignment: Assignment) 
     if not assignment.placement_requests:
         return assignment
     tas_snapshot, requests = assigner.snapshot.tas_snapshot, assignment.placement_requests
-    if assignment.representative_mode == FlavorAssignmentMode.FIT:
+    if assignment.representative_mode is FlavorAssignmentMode.FIT:
         result = tas_snapshot.find_topology_assignments(assigner.workload, requests, empty=False)
         if not isinstance(result, TopologyPlacementFailure):
             return update_for_tas_result(assignment, result)
@@ -44,7 +44,7 @@ def update_assignment_for_tas(assigner: FlavorAssigner, assignment: Assignment) 
         moves = bool(tas_snapshot.pod_sets_on_unhealthy_nodes(assigner.workload))
         mode = FlavorAssignmentMode.NO_FIT if moves else FlavorAssignmentMode.PREEMPT
         assignment = _update_mode(assignment, result.pod_set, mode, status)
-    if assignment.representative_mode == FlavorAssignmentMode.PREEMPT:
+    if assignment.representative_mode is FlavorAssignmentMode.PREEMPT:
         result = tas_snapshot.find_topology_assignments(assigner.workload, requests, empty=True)
         if isinstance(result, TopologyPlacementFailure):
             status = FlavorStatus("TopologyPlacementFailed", result.flavor, message=result.reason)
@@ -104,7 +104,7 @@ def _with_placement_requests(assigner: FlavorAssigner, assignment: Assignment) -
     but for those on unhealthy nodes. Some are placed later.
     """
     workload, tas_snapshot = assigner.workload, assigner.snapshot.tas_snapshot
-    if not workload.admitted_pod_sets and not any(_needs_placement(assigner, spec) for spec in workload.pod_sets):
+    if not any(_needs_placement(assigner, spec) for spec in workload.pod_sets):
         return assignment
     requests: dict[str, list[PlacementRequest]] = {}
     pod_sets: list[PodSetAssignment] = []
@@ -116,14 +116,18 @@ def _with_placement_requests(assigner: FlavorAssigner, assignment: Assignment) -
         )
         if not _needs_placement(assigner, spec) or not pod_set.pods or keeps_placement:
             pod_sets.append(pod_set)
-        elif len(names) == 1 and is_topology_request_delayed(assigner.queue.spec, names[0], workload):
-            pod_sets.append(replace(pod_set, delayed_topology_request="Pending"))
-        elif len(names) == 1:
-            pod_sets.append(pod_set)
-            requests.setdefault(names[0], []).append(PlacementRequest(spec, pod_set.pods, names[0]))
-        else:
-            problem = f"flavors with different topologies: {', '.join(names)}" if names else "no flavor with a topology"
-            pod_sets.append(replace(pod_set, error=problem))
+            continue
+        match names:
+            case [flavor] if is_topology_request_delayed(assigner.queue.spec, flavor, workload):
+                pod_sets.append(replace(pod_set, delayed_topology_request="Pending"))
+            case [flavor]:
+                pod_sets.append(pod_set)
+                requests.setdefault(flavor, []).append(PlacementRequest(spec, pod_set.pods, flavor))
+            case []:
+                pod_sets.append(replace(pod_set, error="no flavor with a topology"))
+            case _:
+                problem = f"flavors with different topologies: {', '.join(names)}"
+                pod_sets.append(replace(pod_set, error=problem))
     return replace(assignment, pod_sets=tuple(pod_sets), placement_requests=requests)
 
 
