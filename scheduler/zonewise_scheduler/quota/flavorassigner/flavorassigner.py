@@ -228,7 +228,6 @@ def _resolve_no_fit_reason(assigner: FlavorAssigner, assignment: Assignment) -> 
             continue
         if not pod_set.considered_flavors:
             reasons.append("NoMatchingFlavor")
-            continue
         by_group: dict[object, list[NoFitReason]] = {}
         for considered in pod_set.considered_flavors:
             if considered.mode is FlavorAssignmentMode.NO_FIT:
