@@ -8,11 +8,15 @@ from zonewise_scheduler.quota.api.resource_quota import FlavorResource
 from zonewise_scheduler.quota.flavorassigner.assignment import (
     Assignment,
     AssignmentClusterQueueState,
+    ConsideredFlavor,
     FlavorAssignment,
+    FlavorStatus,
     PodSetAssignment,
 )
 from zonewise_scheduler.quota.flavorassigner.granular_mode import FlavorAssignmentMode
 from zonewise_scheduler.quota.topology.types import TopologyAssignment
+
+NO_FIT, PREEMPT, FIT = FlavorAssignmentMode.NO_FIT, FlavorAssignmentMode.PREEMPT, FlavorAssignmentMode.FIT
 
 
 @pytest.mark.parametrize(
@@ -34,6 +38,16 @@ def test_flavors_are_pending_until_the_scan_has_reached_the_end(
     assert AssignmentClusterQueueState(indices).pending_flavors == pending
 
 
+def test_a_flavor_of_which_no_more_is_known_borrows_nothing_and_was_the_last_one() -> None:
+    """The next scan starts at the first flavor, as it does for a resource that no scan has come to."""
+    flavor, considered = FlavorAssignment("any", FIT), ConsideredFlavor("any", FIT)
+    pod_sets = (PodSetAssignment("main", 1, {}, {"cpu": flavor}),)
+    state = AssignmentClusterQueueState(Assignment(pod_sets, {}).last_tried_flavor_idx)
+    assert (flavor.borrowing, considered.borrowing, FlavorStatus("InUse").missing) == (0, 0, 0)
+    assert not state.pending_flavors
+    assert [state.next_flavor_to_try(name, "cpu") for name in ("main", "other")] == [0, 0]
+
+
 def assignment_of(*pod_sets: dict[str, tuple[FlavorAssignmentMode, int]]) -> Assignment:
     """Of each resource of a pod set: the mode of its flavor, and the borrowing level."""
     return Assignment(
@@ -48,9 +62,6 @@ def assignment_of(*pod_sets: dict[str, tuple[FlavorAssignmentMode, int]]) -> Ass
         ),
         {},
     )
-
-
-NO_FIT, PREEMPT, FIT = FlavorAssignmentMode.NO_FIT, FlavorAssignmentMode.PREEMPT, FlavorAssignmentMode.FIT
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from zonewise_scheduler.quota.flavorassigner.flavor_scan import (
     fits_resource_quota,
     is_flavor_suitable,
 )
-from zonewise_scheduler.quota.flavorassigner.granular_mode import GranularMode, PreemptionMode
+from zonewise_scheduler.quota.flavorassigner.granular_mode import BEST_GRANULAR_MODE, GranularMode, PreemptionMode
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.quota.hierarchy.topology_snapshot import EmptyTopologySnapshot
 from zonewise_scheduler.quota.preemption.preemption_oracle import PreemptionPossibility, no_candidates_oracle
@@ -213,10 +213,10 @@ NO_FIT, FIT = PreemptionMode.NO_FIT, PreemptionMode.FIT
     ("used", "amount", "mode", "reason", "missing"),
     [
         (0, 10, GranularMode(NO_FIT, 0), "ExceedsMaxQuota", 1),
-        (0, 4, GranularMode(FIT, 0), "", 0),
+        (0, 4, BEST_GRANULAR_MODE, "", 0),
         (0, 5, GranularMode(FIT, 1), "", 0),
         (0, 7, GranularMode(FIT, 2), "", 0),
-        (8, 1, GranularMode(FIT, 0), "", 0),
+        (8, 1, BEST_GRANULAR_MODE, "", 0),
         (8, 3, None, "InUse", 2),
         (9, 1, None, "InUse", 1),
         (9, 4, None, "InUse", 4),

@@ -44,8 +44,8 @@ def test_preference_is_an_order(
 @pytest.mark.parametrize(
     ("fungibility", "modes"),
     [
-        (FlavorFungibility(), "fit-0 fit-1 reclaim-0 reclaim-1 preempt-0 preempt-1 none-0 none-1"),
-        (BORROW_LAST, "fit-0 reclaim-0 preempt-0 fit-1 reclaim-1 preempt-1 none-0 none-1"),
+        (FlavorFungibility(), "fit-0 fit-1 fit-2 reclaim-0 reclaim-1 preempt-0 preempt-1 none-0 none-1 none-2"),
+        (BORROW_LAST, "fit-0 reclaim-0 preempt-0 fit-1 reclaim-1 preempt-1 fit-2 preempt-2 none-0 none-1 none-2"),
     ],
 )
 def test_modes_from_the_best_to_the_worst(fungibility: FlavorFungibility, modes: str) -> None:

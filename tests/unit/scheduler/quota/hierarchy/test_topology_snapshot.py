@@ -8,6 +8,7 @@ from zonewise_scheduler.quota.api.workload_types import PodSet, TopologyRequest
 from zonewise_scheduler.quota.hierarchy.topology_snapshot import (
     EmptyTopologySnapshot,
     PlacementRequest,
+    SentPods,
     TopologyPlacementFailure,
 )
 
@@ -27,3 +28,8 @@ def test_without_topologies_no_placement_is_found_and_none_is_needed() -> None:
     failure = TopologyPlacementFailure("first", "old", "no topology is known")
     assert snapshot.find_topology_assignments(workload, requests, empty=True) == failure
     assert snapshot.find_topology_assignments(workload, {}, empty=True) == {}
+    assert (failure.slice_count, failure.fitting_slices, failure.slice_size) == (0, 0, 1), "no number is the reason"
+
+
+def test_pods_are_settled_once_a_report_has_them() -> None:
+    assert SentPods(2).settled == 0

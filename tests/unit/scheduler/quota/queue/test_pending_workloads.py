@@ -268,6 +268,15 @@ def test_an_older_scan_starts_again_once_the_cluster_has_changed(cycle: int, cha
     assert pending.pop({}, cycle) == head._replace(last_assignment=state if goes_on else NO_LAST_ASSIGNMENT)
 
 
+@pytest.mark.parametrize(("cycle", "goes_on"), [(1, True), (2, False)])
+def test_a_scan_of_no_cycle_is_older_than_that_of_the_first(cycle: int, *, goes_on: bool) -> None:
+    pending = make_pending(BEST_EFFORT_FIFO, WORKLOADS[0])
+    head, state = pop_head(pending), AssignmentClusterQueueState(SCAN_AT_FIRST_FLAVOR)
+    requeue(pending, head, "NoCandidates", state)
+    pending.queue_inadmissible_workloads()
+    assert pending.pop({}, cycle) == head._replace(last_assignment=state if goes_on else NO_LAST_ASSIGNMENT)
+
+
 def test_the_local_queue_with_the_least_usage_comes_first() -> None:
     """Its usage counts before priority; an unknown LocalQueue has no usage."""
     spec = BEST_EFFORT_FIFO._replace(usage_based_admission=True)
