@@ -72,14 +72,14 @@ class TargetClusterQueueOrdering:
     def _next_target(self, cohort: CohortSnapshot) -> ClusterQueueSnapshot | None:
         """Return the next queue below a cohort; None where a node was pruned instead."""
         queue_shares, cohort_shares = self._queue_shares(cohort), self._cohort_shares(cohort)
-        largest = max((*queue_shares.values(), *cohort_shares.values()), default=None)
-        cohorts = [child for child, share in cohort_shares.items() if share == largest]
-        if cohorts:
-            return self._next_target(cohorts[-1])
-        queues = [queue for queue, share in queue_shares.items() if share == largest]
-        if not queues:
+        in_order = sorted(queue_shares, key=self._first_candidate_key)
+        queue = max(in_order, key=queue_shares.__getitem__, default=None)
+        child = max(reversed(cohort_shares), key=cohort_shares.__getitem__, default=None)
+        if child is not None and (queue is None or cohort_shares[child] >= queue_shares[queue]):
+            return self._next_target(child)
+        if queue is None:
             self._pruned.add(cohort)
-        return min(queues, key=self._first_candidate_key, default=None)
+        return queue
 
     def _queue_shares(self, cohort: CohortSnapshot) -> dict[ClusterQueueSnapshot, tuple[float, float]]:
         """Return the shares of the queues that are not pruned."""
