@@ -8,7 +8,8 @@ of domains whose lowest values differ after the last "-" only.
 from __future__ import annotations
 
 import json
-from itertools import groupby
+from itertools import groupby, takewhile
+from operator import eq
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -53,19 +54,21 @@ def _chunks(run: Sequence[TopologyDomainAssignment]) -> Iterator[Sequence[Topolo
 
 def _slice(assignment: TopologyAssignment, domains: Sequence[TopologyDomainAssignment]) -> Json:
     counts = [domain.pods for domain in domains]
+    count, *other_counts = set(counts)
     return {
         "domainCount": len(domains),
         "valuesPerLevel": [
             _level_values([domain.values[level] for domain in domains]) for level in range(len(assignment.levels))
         ],
-        "podCounts": {"universal": counts[0]} if len(set(counts)) == 1 else {"individual": counts},
+        "podCounts": {"individual": counts} if other_counts else {"universal": count},
     }
 
 
 def _level_values(values: Sequence[str]) -> Json:
     """Return the values of one level: one for all, or the parts that differ between a common start and end."""
-    if len(set(values)) == 1:
-        return {"universal": values[0]}
+    value, *other_values = set(values)
+    if not other_values:
+        return {"universal": value}
     prefix = _common_prefix(values)
     suffix = _common_prefix([value[len(prefix) :][::-1] for value in values])[::-1]
     individual: Json = {"roots": [value[len(prefix) : len(value) - len(suffix)] for value in values]}
@@ -77,5 +80,5 @@ def _level_values(values: Sequence[str]) -> Json:
 def _common_prefix(values: Sequence[str]) -> str:
     """Return the common start of texts: that of the first and the last one in their order."""
     first, last = min(values), max(values)
-    length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    length = sum(takewhile(bool, map(eq, first, last)))
     return first[:length]

@@ -57,6 +57,11 @@ def test_runs_of_names_have_slices_of_their_own_where_that_is_shorter() -> None:
     assert len(write_topology_assignment(on_nodes(*mixed))["slices"]) == 1
 
 
+def test_the_limits_are_those_of_the_api() -> None:
+    """apis/kueue/v1beta2/workload_types.go: maxItems of the slices, and maximum of their domainCount."""
+    assert (MAX_SLICES, MAX_DOMAINS) == (1000, 100_000)
+
+
 def test_a_large_assignment_has_no_more_slices_and_domains_than_the_api_allows() -> None:
     names = [f"block-{i // 80}-node-{i % 80}" for i in range(MAX_DOMAINS + 1)]
     assignment = on_nodes(*names)
