@@ -57,10 +57,8 @@ _IGNORED_STATUS = (
     "schedulingStats", "nominatedClusterNames", "clusterName", "admissionChecks",
 )  # fmt: skip
 
-_MAX_REMEMBERED = 1024
-"""Different pod sets that are remembered, and"""
 _MAX_ENCODED = 8192
-"""the bytes of JSON of each, at most."""
+"""Bytes of JSON of pod sets that are remembered."""
 
 
 class ReadWorkload(NamedTuple):
@@ -192,7 +190,7 @@ def _pod_sets(spec: FieldReader) -> tuple[PodSet, ...]:
     return remembered.pod_sets
 
 
-@lru_cache(_MAX_REMEMBERED)
+@lru_cache(maxsize=1024)
 def _remembered_pod_sets(encoded: bytes) -> _ReadPodSets:
     problems: list[str] = []
     spec = FieldReader({"podSets": msgspec.json.decode(encoded)}, "spec.", problems)
