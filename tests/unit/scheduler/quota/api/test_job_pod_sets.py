@@ -190,8 +190,9 @@ def test_an_invalid_number_of_pods_is_reported_and_counts_as_one(field: str, val
     ],
 )
 def test_a_number_of_pods(text: str, count: int | None) -> None:
-    """With leading zeros it has twelve digits at most."""
+    """With leading zeros it has twelve digits at most; 64 Mi pods are the most."""
     assert parse_pod_count(text) == count
+    assert MAX_PODS == 64 * 1024 * 1024
 
 
 @pytest.mark.parametrize(("least", "problems"), [("1", 0), ("2", 0), ("3", 1)])

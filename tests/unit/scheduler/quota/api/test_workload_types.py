@@ -14,6 +14,7 @@ from zonewise_scheduler.quota.api.workload_types import (
     PodSet,
     PodSetAdmission,
     PodSetResources,
+    TopologyRequest,
     Workload,
 )
 
@@ -102,6 +103,15 @@ def test_a_workload_with_pending_checks_has_no_longest_duration(admission: Admis
 @pytest.mark.parametrize(("admitted_at", "started_at"), [(None, 5.0), (0.0, 0.0), (9.0, 9.0)])
 def test_a_workload_starts_with_its_last_check_or_else_its_quota(admitted_at: float | None, started_at: float) -> None:
     assert Admission("q", (), 5.0, admitted_at=admitted_at).started_at == started_at
+
+
+def test_what_a_workload_does_not_declare() -> None:
+    """Its pod sets have one pod, which any node suits; it has the default priority, and may move and preempt."""
+    workload, topology = Workload("ns", "w", (PodSet(),)), TopologyRequest()
+    assert (workload.pod_sets[0].pods, workload.priority, workload.created_at, workload.walltime) == (1, 0, 0.0, inf)
+    assert (workload.active, workload.preemption_gated, workload.owned_by_single_pod) == (True, False, False)
+    assert topology.explicit
+    assert Admission("q", ()).started_at == 0.0
 
 
 def test_nodes_may_count_other_requests_than_quotas() -> None:
