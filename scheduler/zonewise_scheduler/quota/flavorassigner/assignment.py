@@ -180,11 +180,11 @@ class Assignment:
 
 def most_severe_reason(reasons: Iterable[NoFitReason]) -> NoFitReason:
     """Return the most severe reason; "" for no reasons, and for quota that is in use."""
-    known = set(reasons) - {"InUse"}
-    return max(known, key=_SEVERITY.__getitem__) if known else ""
+    severe = set(reasons) - {"InUse"}
+    return max(severe, key=_SEVERITY.__getitem__) if severe else ""
 
 
 def least_severe_reason(reasons: Iterable[NoFitReason]) -> NoFitReason:
     """Return the least severe reason; "" for no reasons."""
-    known = set(reasons)
-    return min(known, key=_SEVERITY.__getitem__) if known else ""
+    unique = set(reasons)
+    return min(unique, key=_SEVERITY.__getitem__) if unique else ""
