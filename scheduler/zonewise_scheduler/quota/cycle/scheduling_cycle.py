@@ -300,8 +300,7 @@ def quota_resources_to_reserve(queue: ClusterQueueSnapshot, assignment: Assignme
         return assignment.usage
     reserved: dict[FlavorResource, int] = {}
     for key, amount in assignment.usage.items():
-        quota, usage = queue.quotas.get(key), queue.usage[key]
-        nominal = 0 if quota is None else quota.nominal
+        quota, nominal, usage = queue.quotas.get(key), queue.subtree_quota[key], queue.usage[key]
         if not assignment.borrows:
             reserved[key] = max(0, min(amount, minus(nominal, usage)))
         elif quota is None or quota.borrowing_limit is None:

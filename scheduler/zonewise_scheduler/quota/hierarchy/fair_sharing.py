@@ -73,7 +73,7 @@ def dominant_resource_share(node: ResourceNode, requests: Usage | None = None) -
     ratios = {
         resource: float(amount) * 1000.0 / float(lendable)
         for resource, amount in sorted(borrowing.items())
-        if (lendable := node.parent.lendable[resource]) > 0
+        if (lendable := node.parent.lendable[resource])
     }
     dominant_resource = max(ratios, key=ratios.__getitem__, default="")
     return DRS(ratios.get(dominant_resource, 0.0), node.fair_weight, dominant_resource, tuple(borrowed_frs))
