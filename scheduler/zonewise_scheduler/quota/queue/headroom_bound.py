@@ -142,12 +142,12 @@ class HeadroomBound:
         unused_nominal = minus(queue.subtree_quota[key], queue.usage[key])
         bound = max(bound, plus(unused_nominal, preemptible))
         local_available = queue.local_available(key)
-        for cohort in queue.path_parent_to_root():
-            if cohort.parent is None:
-                break
+        cohort = queue.parent
+        while cohort.parent is not None:
             unused = minus(cohort.subtree_quota[key], cohort.usage[key])
             bound = max(bound, plus(local_available, unused))
             local_available = plus(local_available, cohort.local_available(key))
+            cohort = cohort.parent
         return bound
 
 
@@ -156,8 +156,5 @@ def preemptible_usage(queue: ClusterQueueSnapshot, priority: int, key: FlavorRes
     policy = queue.spec.preemption.within_cluster_queue
     if policy in {"Never", ""}:
         return 0
-    usage = 0
-    for running_priority, entry in queue.priority_usage.items():
-        if running_priority < priority or (running_priority == priority and policy == "LowerOrNewerEqualPriority"):
-            usage += entry.usage[key]
-    return usage
+    limit = priority + (policy == "LowerOrNewerEqualPriority")
+    return sum(entry.usage[key] for running_priority, entry in queue.priority_usage.items() if running_priority < limit)

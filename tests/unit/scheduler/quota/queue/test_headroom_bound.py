@@ -56,14 +56,20 @@ def test_nomination_fails_beyond_the_bound(
 
 
 @pytest.mark.parametrize(
-    ("policy", "preemptible"), [("Never", 0), ("", 0), ("LowerPriority", 1), ("LowerOrNewerEqualPriority", 1 + 2)]
+    ("policy", "preemptible"),
+    [
+        ("Never", [0, 0, 0, 0]),
+        ("", [0, 0, 0, 0]),
+        ("LowerPriority", [0, 0, 1, 1 + 2]),
+        ("LowerOrNewerEqualPriority", [0, 1, 1 + 2, 1 + 2 + 4]),
+    ],
 )
-def test_usage_of_lower_priorities_is_preemptible(policy: Any, preemptible: int) -> None:
-    """Of the equal one too where the policy says so; never of a higher one."""
+def test_usage_of_lower_priorities_is_preemptible(policy: Any, preemptible: list[int]) -> None:
+    """For priorities from 0 on. Of the equal one too where the policy says so; never of a higher one."""
     snapshot = Snapshot([cpu_queue("q", 9, ClusterQueuePreemption(policy))])
     for priority, amount in ((1, 1), (2, 2), (3, 4)):
         snapshot.add_workload(running_workload(f"w{priority}", "q", CPU, amount, priority))
-    assert preemptible_usage(snapshot.cluster_queues["q"], 2, CPU) == preemptible
+    assert [preemptible_usage(snapshot.cluster_queues["q"], priority, CPU) for priority in range(4)] == preemptible
 
 
 @st.composite
