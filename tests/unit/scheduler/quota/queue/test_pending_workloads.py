@@ -477,3 +477,17 @@ def test_a_shape_whose_inadmissible_workloads_have_gone_is_not_rejected() -> Non
     pending.delete("ns/w1")
     assert pending.queue_inadmissible_workloads(headroom) == []
     assert pop_all(pending) == ["w0"]
+
+
+def test_a_shape_whose_inadmissible_workloads_have_another_shape_is_not_rejected() -> None:
+    """One has gone; the other one has a higher priority by now, and is before the place that it had."""
+    headroom, workloads = bound(1), [pending_workload(f"w{i}", 2) for i in range(2)]
+    pending = make_pending(cpu_queue("q", 2), *workloads)
+    requeue(pending, pop_head(pending), "NoFit")
+    pending.queue_inadmissible_workloads()
+    assert pending.inadmissible_reason("ns/w0", headroom) == "NoQuota"
+    pending.mark_inadmissible("ns/w0", "NoQuota")
+    pending.push_or_update(replace(workloads[1], priority=9))
+    pending.delete("ns/w0")
+    assert pending.queue_inadmissible_workloads(headroom) == []
+    assert pop_all(pending) == ["w1"]
