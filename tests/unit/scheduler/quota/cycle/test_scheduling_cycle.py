@@ -58,6 +58,13 @@ def make_heads(snapshot: Snapshot, new: list[tuple[int, int, int]]) -> list[Head
     ]
 
 
+def test_the_scan_of_flavors_has_the_number_of_its_cycle() -> None:
+    """It is 0 where no number is given."""
+    snapshot, settings, head = Snapshot([cpu_queue("q", 1)]), QuotaSettings(), Head(pending_workload("w", 2), "q")
+    decisions = [*run_cycle(snapshot, [head], settings, 9.0), *run_cycle(snapshot, [head], settings, 9.0, 7)]
+    assert [decision.last_assignment.scheduling_cycle for decision in decisions] == [0, 7]
+
+
 @given(snapshots(), NEW, SETTINGS)
 def test_admissions_stay_within_quota(
     snapshot: Snapshot, new: list[tuple[int, int, int]], settings: QuotaSettings

@@ -7,6 +7,8 @@ import pytest
 from support.quota_strategies import pending_workload
 from zonewise_common.k8s.labels import Requirement
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue
+from zonewise_scheduler.quota.cycle.entry import Decision, Head
+from zonewise_scheduler.quota.flavorassigner.assignment import NO_LAST_ASSIGNMENT, AssignmentClusterQueueState
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.quota.queue.heads import matches_namespace, pop_heads
 from zonewise_scheduler.quota.queue.pending_workloads import PendingWorkloads
@@ -35,6 +37,17 @@ def test_each_active_queue_has_one_head() -> None:
         ("no-namespace", "w2", "namespace"),
     ]
     assert matches_namespace(QUEUE, None)
+
+
+@pytest.mark.parametrize(("scanned", "goes_on"), [(-1, True), (-2, False)])
+def test_without_a_number_the_cycle_is_0(scanned: int, *, goes_on: bool) -> None:
+    """The scan of the cycle before it goes on, although the cluster has changed."""
+    state = AssignmentClusterQueueState({"main": {"cpu": 0}}, scanned)
+    head, queue = Head(pending_workload("w", 1), QUEUE.name), PendingWorkloads(QUEUE)
+    queue.requeue(Decision(head, "waiting", head.workload, last_assignment=state))
+    queue.queue_inadmissible_workloads()
+    heads = [queue.copy().pop({}), *pop_heads([queue.copy()], Snapshot([QUEUE]))]
+    assert heads == [head._replace(last_assignment=state if goes_on else NO_LAST_ASSIGNMENT)] * 2
 
 
 @pytest.mark.parametrize(
