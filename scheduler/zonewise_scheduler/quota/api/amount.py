@@ -72,4 +72,6 @@ def hash_resource_name(resource: str) -> int:
 
 
 def _saturated(amount: int) -> int:
-    return amount if MIN_AMOUNT <= amount <= UNLIMITED else UNLIMITED if amount > 0 else MIN_AMOUNT
+    if MIN_AMOUNT <= amount <= UNLIMITED:
+        return amount
+    return UNLIMITED if amount > UNLIMITED else MIN_AMOUNT
