@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from math import inf
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
 from zonewise_common.k8s.fields import FieldReader
@@ -53,8 +53,10 @@ def parse_walltime(text: str) -> float:
         raise ValueError("neither seconds nor a duration such as 90m")
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-    if not 0 < total <= _MAX_SECONDS:
-        raise ValueError("not above zero" if not total else "too long")
+    if not total:
+        raise ValueError("not above zero")
+    if total > _MAX_SECONDS:
+        raise ValueError("too long")
     return float(total)
 
 
@@ -100,11 +102,11 @@ def with_default_walltime(
     workload: Workload, local_queue: LocalQueue | None, cluster_queue: ClusterQueue | None
 ) -> Workload:
     """Return a Workload with the default walltime of its queues, where it declares none."""
-    if workload.walltime < inf:
+    if isfinite(workload.walltime):
         return workload
     defaults = (queue.default_walltime for queue in (local_queue, cluster_queue) if queue is not None)
-    walltime = next((default for default in defaults if default < inf), inf)
-    return workload if walltime == inf else replace(workload, walltime=walltime)
+    walltime = next(filter(isfinite, defaults), None)
+    return workload if walltime is None else replace(workload, walltime=walltime)
 
 
 def history_keys(metadata: FieldReader, queue_name: str) -> tuple[Hashable, ...]:

@@ -143,7 +143,8 @@ def _without_duplicate_variables(container: object) -> object:
     if not isinstance(variables, list) or not all(isinstance(item, dict) for item in cast("list[object]", variables)):
         return fields
     by_name = {repr(item.get("name")): item for item in cast("list[Json]", variables)}
-    return fields if len(by_name) == len(cast("list[Json]", variables)) else {**fields, "env": [*by_name.values()]}
+    unique = [*by_name.values()]
+    return fields if unique == variables else {**fields, "env": unique}
 
 
 def _topology_request(template: FieldReader, indexes: PodIndexes) -> Json | None:

@@ -180,7 +180,7 @@ def _pod_sets(spec: FieldReader) -> tuple[PodSet, ...]:
         encoded = msgspec.json.encode(spec.obj.get("podSets"))
     except (TypeError, ValueError, OverflowError, RecursionError):  # no JSON
         encoded = b""
-    if not 0 < len(encoded) <= _MAX_ENCODED:
+    if not encoded or len(encoded) > _MAX_ENCODED:
         return _read_pod_sets(spec)
     spec.ignore("podSets")
     remembered = _remembered_pod_sets(encoded)

@@ -55,6 +55,11 @@ def test_quantities(resource: str, quantity: str, quota: int, request_: int) -> 
     assert (amount_from_quantity(resource, quantity), resource_value(resource, quantity)) == (quota, request_)
 
 
+def test_amounts_are_those_of_64_bits() -> None:
+    """With a sign; the largest one stands for an unlimited amount."""
+    assert (MIN_AMOUNT, UNLIMITED) == (-(2**63), 2**63 - 1)
+
+
 def test_no_quantity() -> None:
     with pytest.raises(ValueError, match="much"):
         amount_from_quantity("cpu", "much")
