@@ -117,18 +117,17 @@ class ResourceNode:
 
     def add_amount(self, key: FlavorResource, amount: int) -> None:
         """Add usage at this node, and at its parent the part beyond the local quota."""
-        beyond = minus(amount, self.local_available(key))
+        local_available = self.local_available(key)
         self.usage[key] = plus(self.usage[key], amount)
-        if self.parent is not None and beyond > 0:
-            self.parent.add_amount(key, beyond)
+        if self.parent is not None and amount > local_available:
+            self.parent.add_amount(key, minus(amount, local_available))
 
     def remove_amount(self, key: FlavorResource, amount: int) -> None:
         """Remove usage that add_amount() added."""
-        usage = self.usage[key]
-        beyond = minus(usage, self.local_quota(key))
+        usage, local_quota = self.usage[key], self.local_quota(key)
         self.usage[key] = minus(usage, amount)
-        if self.parent is not None and beyond > 0:
-            self.parent.remove_amount(key, min(amount, beyond))
+        if self.parent is not None and usage > local_quota:
+            self.parent.remove_amount(key, min(amount, minus(usage, local_quota)))
 
     def add_usage(self, usage: Usage) -> None:
         """Add usage of several flavor resources."""
