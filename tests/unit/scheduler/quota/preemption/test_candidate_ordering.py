@@ -180,6 +180,17 @@ def test_a_policy_names_the_candidates(
     assert satisfies_preemption_policy(policy, preemptor, candidate) == expected
 
 
+def test_a_candidate_is_as_new_as_its_eviction() -> None:
+    """Its pods were not ready in time. It is as old as its submission where the settings say so."""
+    preemptor = pending_workload("preemptor", 1, priority=1, created=5.0)
+    candidate = running_workload("candidate", "q", KEYS[0], 1, 1, 4.0)
+    candidate = replace(candidate, eviction=Eviction("PodsReadyTimeout", 6.0))
+    assert satisfies_preemption_policy("LowerOrNewerEqualPriority", preemptor, candidate)
+    assert not satisfies_preemption_policy(
+        "LowerOrNewerEqualPriority", preemptor, candidate, requeue_from_eviction=False
+    )
+
+
 @given(st.permutations(WORKLOADS))
 def test_usage_of_other_local_queues_changes_no_order(workloads: list[Workload]) -> None:
     """The comparison of pairs, which usage needs, is the same order as that of keys."""
