@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 import pytest
@@ -103,6 +104,11 @@ def test_a_workload_with_pending_checks_has_no_longest_duration(admission: Admis
 @pytest.mark.parametrize(("admitted_at", "started_at"), [(None, 5.0), (0.0, 0.0), (9.0, 9.0)])
 def test_a_workload_starts_with_its_last_check_or_else_its_quota(admitted_at: float | None, started_at: float) -> None:
     assert Admission("q", (), 5.0, admitted_at=admitted_at).started_at == started_at
+
+
+def test_a_workload_is_equal_to_itself_alone() -> None:
+    """It may be the key of a set, and its values are not compared."""
+    assert len({PENDING, PENDING, replace(PENDING)}) == 2
 
 
 def test_what_a_workload_does_not_declare() -> None:
