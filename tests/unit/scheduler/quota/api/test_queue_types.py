@@ -1,0 +1,14 @@
+"""Queues and cohorts of which little is declared."""
+
+from __future__ import annotations
+
+from zonewise_scheduler.quota.api.queue_types import ClusterQueue, Cohort, LocalQueue
+
+
+def test_queues_and_cohorts_have_the_weight_1_where_none_is_declared() -> None:
+    weights = {each.fair_weight for each in (ClusterQueue("q"), Cohort("c"), LocalQueue("ns", "lq", "q"))}
+    assert weights == {1.0}
+
+
+def test_the_key_of_a_local_queue_has_its_namespace() -> None:
+    assert LocalQueue("ns", "lq", "q").key == "ns/lq"
