@@ -129,12 +129,13 @@ class Timeline:
         Workloads only end until then, so a head that fits once fits later: the search doubles its stride, then
         bisects. Without success the snapshot is left at the last of these steps.
         """
-        low, stride = self._index, 1
         candidate = self._reservation_at_step(head, settings)
-        while candidate is None and (high := min(self._index + stride, self._last_before_start())) > self._index:
-            low, stride = self._index + 1, stride * 2
-            self._move(high)
+        low, stride, last = self._index, 1, self._last_before_start()
+        while candidate is None and (left := last - self._index):
+            low = self._index + 1
+            self._move(self._index + min(stride, left))
             candidate = self._reservation_at_step(head, settings)
+            stride *= 2
         if candidate is None:
             return None
         high = self._index
@@ -151,11 +152,9 @@ class Timeline:
         return candidate
 
     def _last_before_start(self) -> int:
-        """Return the last step before the next reserved start."""
-        last = self._index
-        while last + 1 < len(self._steps) and not self._steps[last + 1].starts:
-            last += 1
-        return last
+        """Return the last step before the next reserved start; those up to now have been taken out of their steps."""
+        starts = (index for index, step in enumerate(self._steps) if step.starts)
+        return next(starts, len(self._steps)) - 1
 
     def _reservation_at_step(self, head: Head, settings: QuotaSettings) -> Reservation | None:
         """Return the reservation of a head that fits at the current step, else None.
