@@ -119,7 +119,7 @@ class ConservativeBackfill:
             return self._rebuild(now, state)
         profile = self._profile
         profile.advance(now)
-        freed = len(state.withdrawn) > 0
+        freed = bool(state.withdrawn)
         for job, deadline in state.ended:
             if deadline > now:
                 profile.add(now, deadline, job.request)
