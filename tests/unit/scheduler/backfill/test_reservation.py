@@ -170,6 +170,27 @@ def test_a_start_takes_from_what_later_ones_may_use_beside_a_reservation() -> No
     assert [gate.delayed_reservation(taking("q", amount, 20), ()) for amount in (3, 4)] == ["", "/reserved"]
 
 
+@pytest.mark.parametrize(("victim_ends", "delayed"), [(9, ""), (10, ""), (11, "/later"), (inf, "/later")])
+def test_a_start_without_its_reserved_victims_delays_what_needs_their_end(victim_ends: float, delayed: str) -> None:
+    """Of 8 CPUs, 4 are reserved from 5 s on, once a victim is gone, and 4 from 10 s on: the other run ends then."""
+    planner = make_planner([queue("q", 8)], BackfillPolicy())
+    for name, limit in (("victim", victim_ends), ("other", 10)):
+        events.submit(planner, submission(name, 4, 1, limit=limit).workload, "q")
+    schedule(planner, 0)
+    victim = planner.running["/victim"].workload
+    preemptor, later = (replace(taking("q", 4, 20), name=name) for name in ("preemptor", "later"))
+    gate = ReservationTable(
+        [
+            Reservation(preemptor, Head(preemptor, "q"), 5, (), (victim,)),
+            Reservation(later, Head(later, "q"), 10),
+        ]
+    )
+    gate.begin_cycle(planner, 0)
+    for _ in range(2):  # a question changes nothing
+        assert gate.delayed_reservation(preemptor, (victim,)) == ""
+        assert gate.delayed_reservation(preemptor, ()) == delayed
+
+
 def test_the_earliest_reservations_of_each_queue() -> None:
     """In the order in which they were made."""
     reservations = [
