@@ -37,6 +37,23 @@ def occupied() -> Pool:
     return pool
 
 
+def test_a_reservation_waits_for_the_jobs_that_end_right_at_its_start() -> None:
+    """They run, or hold a reservation. Where the start is unknown, they have no walltime."""
+    pool = Pool()
+    jobs = [(5, 10), (3, 10), (8, 5), (7, 2), (1, 7), (8, inf), (8, 1)]
+    for serial, (size, walltime) in enumerate(jobs):
+        pool.state.submit(job(serial, size, walltime))
+    pool.decide(0)
+    reservations = pool.policy.reservations(0, pool.state)
+    assert [(one.job.serial, one.start, [other.serial for other in one.waits_for]) for one in reservations] == [
+        (2, 10, [0, 1]),
+        (3, 15, [2]),
+        (4, 15, [2]),
+        (5, 22, [4]),
+        (6, inf, [5]),
+    ]
+
+
 @pytest.mark.parametrize("withdrawn_at", [0, 4, 9])
 def test_what_a_withdrawn_job_had_reserved_is_available_until_its_deadline_alone(withdrawn_at: int) -> None:
     """The next job moves forward, and what follows it finds only what is left."""
