@@ -71,6 +71,34 @@ def test_what_a_withdrawn_job_had_reserved_is_available_until_its_deadline_alone
     assert pool.starts() == {2: 10, 3: 17, 4: 23}
 
 
+@pytest.mark.parametrize("now", [10, 10.5, 25])
+def test_a_job_that_starts_late_uses_its_amounts_for_its_whole_walltime(now: float) -> None:
+    pool = occupied()
+    pool.state.submit(job(1, 8, 10))
+    pool.decide(0)
+    assert pool.starts() == {1: 10}
+    pool.state.end(pool.state.running[0][2])
+    pool.decide(now)
+    pool.state.submit(job(2, 8, 5))
+    pool.decide(now)
+    assert pool.starts() == {2: now + 10}
+
+
+@pytest.mark.parametrize("now", [3, 10, 12])
+def test_a_restored_reservation_holds_its_amounts_until_its_deadline_alone(now: int) -> None:
+    """Even where its start has passed, since the other job outlives its walltime: it began at 0 with 10 s."""
+    pool = occupied()
+    pool.state.extend_overrun(now)
+    reserved = job(1, 8, 7)
+    pool.state.submit(reserved)
+    pool.policy.resume({reserved: 10}, now, pool.state)
+    assert pool.state.must_rebuild == (now >= 10)
+    pool.state.submit(job(2, 8, 5))
+    pool.decide(now)
+    start = 10 if now < 10 else now + OVERRUN_EXTENSION
+    assert pool.starts() == {1: start, 2: start + 7}
+
+
 @pytest.mark.parametrize("restored", [False, True])
 def test_a_withdrawn_job_with_an_unknown_start_gives_all_back(*, restored: bool) -> None:
     pool = Pool()
