@@ -11,7 +11,7 @@ from support.pool_jobs import CPUS, cpus, job, starts, task, watch_reservations
 from support.pool_jobs import PoolCase as Machine
 from zonewise_scheduler.backfill.explain_message import explanation_message
 from zonewise_scheduler.backfill.explanation import Explanation, QuotaShortage
-from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, OVERRUN_EXTENSION
+from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
 from zonewise_scheduler.backfill.pool.pool_explain import explain_job
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
 from zonewise_scheduler.backfill.pool.pool_state import PoolDecision, PoolPolicy, PoolReservation, PoolState
@@ -178,7 +178,7 @@ def test_an_overrun_deadline_is_extended(name: str) -> None:
     state.extend_overrun(12)
     decide(policy, 12, state)
     first = policy.reservations(12, state)[0]
-    assert (first.job.serial, first.start) == (1, 12 + OVERRUN_EXTENSION)
+    assert (first.job.serial, first.start) == (1, 72)
     assert 2 in {one.serial for _, _, one in state.running}  # it ends before that
 
 
@@ -186,7 +186,7 @@ def test_only_the_deadlines_that_have_passed_are_extended() -> None:
     state = waiting(8, job(0, 3, 10), job(1, 3, 100))
     decide(pool_policy_named("easy"), 0, state)
     state.extend_overrun(12)
-    assert [(deadline, serial) for deadline, serial, _ in state.running] == [(12 + OVERRUN_EXTENSION, 0), (100, 1)]
+    assert [(deadline, serial) for deadline, serial, _ in state.running] == [(72, 0), (100, 1)]
 
 
 @pytest.mark.parametrize("name", ["depth-2", "conservative"])
