@@ -204,9 +204,9 @@ class _BehaviourOnly(ast.NodeTransformer):
     """Removes what has no effect at run time: annotations, docstrings, imports for the type checker.
 
     And what only forbids calls: `*` and `/` among parameters, and `strict` of zip. No test makes a call that pyright
-    rejects. And caches of functions: they save time alone. Three comparisons say the same: `is` and `==`, since Python
+    rejects. And caches of functions: they save time alone. Four comparisons say the same: `is` and `==`, since Python
     does not promise which equal values are one object; `==` and `>=` of a text, since names have no order; and `==`
-    and `>=` of `a & b` and b, since it is never more.
+    and `>=` of `a & b` and b, or of a number and `inf`, since the former is never more.
     """
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
@@ -235,7 +235,7 @@ class _BehaviourOnly(ast.NodeTransformer):
         synonyms: dict[type[ast.cmpop], ast.cmpop] = {ast.Is: ast.Eq(), ast.IsNot: ast.NotEq()}
         if any(map(_is_text, (node.left, *node.comparators))):
             synonyms |= {ast.GtE: ast.Eq(), ast.LtE: ast.Eq(), ast.Lt: ast.NotEq(), ast.Gt: ast.NotEq()}
-        elif _is_test_of_bits(node):
+        elif _is_test_of_bits(node) or _is_test_of_infinity(node):
             synonyms |= {ast.GtE: ast.Eq(), ast.Lt: ast.NotEq()}
         node.ops = [synonyms.get(type(operator), operator) for operator in node.ops]
         return self.generic_visit(node)
@@ -265,6 +265,11 @@ def _is_test_of_bits(node: ast.Compare) -> bool:
         and isinstance(left.op, ast.BitAnd)
         and [ast.dump(left.right)] == list(map(ast.dump, node.comparators))
     )
+
+
+def _is_test_of_infinity(node: ast.Compare) -> bool:
+    """Tell whether it compares one value with `inf`."""
+    return list(map(ast.dump, node.comparators)) == [ast.dump(ast.Name("inf", ast.Load()))]
 
 
 @lru_cache(maxsize=64)
