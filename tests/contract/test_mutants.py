@@ -117,7 +117,10 @@ def test_caches_are_no_mutants(tree: Path) -> None:
     ],
 )
 def test_comparisons_that_say_the_same_are_no_mutants(tree: Path, condition: str, operators: set[str]) -> None:
-    """An equal value may be the same object, names have no order, and no number is more than infinity, as no bits of a mask are more than the mask."""
+    """An equal value may be the same object, and names have no order.
+
+    No number is more than infinity, and no bits of a mask are more than the mask.
+    """
     source = f"def one(a: Mode) -> bool:\n    return {condition}\n"
     (tree / "scheduler/zonewise_scheduler/quota/sums.py").write_text(source)
     changes = find_changes("scheduler/zonewise_scheduler/quota/sums.py")
