@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.pool.pool_state import PoolState
 
 
-_RESERVES_ALL = BackfillPolicy(depth=UNLIMITED_DEPTH, eager=True)
+_RESERVES_ALL = BackfillPolicy(depth=UNLIMITED_DEPTH)
 
 
 class ConservativeBackfill:
