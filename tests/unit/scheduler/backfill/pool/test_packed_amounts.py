@@ -69,12 +69,13 @@ def test_amounts_are_below_a_limit(bits: int, limit: int) -> None:
     packing = ResourcePacking(("gpu",), bits)
     for amount in (-limit, limit - 1):
         assert packing.unpack_available(packing.pack_available({"gpu": amount})) == {"gpu": amount}
-    for amount in (-limit - 1, limit):
+    for amount in (-4 * limit, -limit - 1, limit, 4 * limit):
         with pytest.raises(ValueError, match=f"gpu: {amount} is not between -{limit} and {limit - 1}"):
             packing.pack_available({"gpu": amount})
     assert packing.unpack_request(packing.pack_request({"gpu": limit - 1}).amount) == {"gpu": limit - 1}
-    with pytest.raises(ValueError, match=f"gpu: {limit} is not between 0 and {limit - 1}"):
-        packing.pack_request({"gpu": limit})
+    for amount in (-1, limit, 4 * limit):
+        with pytest.raises(ValueError, match=f"gpu: {amount} is not between 0 and {limit - 1}"):
+            packing.pack_request({"gpu": amount})
 
 
 def test_unknown_is_not_zero() -> None:
