@@ -83,6 +83,15 @@ def test_an_unknown_policy_is_an_error() -> None:
 # --- reservations
 
 
+@pytest.mark.parametrize(
+    ("name", "eager"),
+    [("fifo", False), ("greedy", False), ("easy", False), ("depth-1", True), ("depth-2", True), ("conservative", True)],
+)
+def test_some_policies_decide_about_each_job_that_does_not_fit_on_its_arrival(name: str, *, eager: bool) -> None:
+    """They make its reservation at once."""
+    assert pool_policy_named(name).eager is eager
+
+
 @pytest.mark.parametrize("name", [*RESERVING, DEFAULT_POLICY])
 def test_a_reservation_precedes_a_later_higher_priority(name: str) -> None:
     """A job of higher priority comes first among those without a reservation."""
