@@ -189,8 +189,8 @@ class Timeline:
     # --- through time
 
     def _steps_until_last_start(self) -> list[_Step]:
-        last = max((index for index, step in enumerate(self._steps) if step.starts), default=-1)
-        return self._steps[: last + 1]
+        last = max((number for number, step in enumerate(self._steps, 1) if step.starts), default=None)
+        return self._steps[:last]
 
     def _move(self, index: int) -> None:
         """Bring the snapshot to a step; workloads end on the way, none starts."""
