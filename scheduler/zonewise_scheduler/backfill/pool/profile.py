@@ -6,6 +6,7 @@ It is two lists: a question reads a few steps and stops at the first that decide
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from copy import copy
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,7 @@ class AvailabilityProfile:
 
     def copy(self) -> AvailabilityProfile:
         """Return an independent copy."""
-        other = AvailabilityProfile(self._times[0], self._available[0])
+        other = copy(self)
         other._times, other._available = self._times[:], self._available[:]
         return other
 
@@ -47,8 +48,7 @@ class AvailabilityProfile:
     def advance(self, now: float) -> None:
         """Drop what was before now."""
         index = bisect_right(self._times, now) - 1
-        if index > 0:
-            del self._times[:index], self._available[:index]
+        del self._times[:index], self._available[:index]
         self._times[0] = now
 
     def add(self, start: float, end: float, amount: int) -> None:
