@@ -203,7 +203,7 @@ def _changed(source: str, operator: str, occurrence: int) -> str:
 class _BehaviourOnly(ast.NodeTransformer):
     """Removes what has no effect at run time: annotations, docstrings, imports for the type checker.
 
-    And what only forbids calls: `*` and `/` among parameters, and `strict` of zip. No test makes a call that pyright
+    And members of protocols that have no body: no code runs them. And what only forbids calls: `*` and `/` among parameters, and `strict` of zip. No test makes a call that pyright
     rejects. And caches of functions: they save time alone. Four comparisons say the same: `is` and `==`, since Python
     does not promise which equal values are one object; `==` and `>=` of a text, since names have no order; and `==`
     and `>=` of `a & b` and b, or of a number and `inf`, since the former is never more.
@@ -224,6 +224,11 @@ class _BehaviourOnly(ast.NodeTransformer):
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.returns = None
         node.decorator_list = [decorator for decorator in node.decorator_list if not _is_cache(decorator)]
+        return self.generic_visit(node)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        if any(isinstance(base, ast.Name) and base.id == "Protocol" for base in node.bases):
+            node.body = [ast.Pass() if _is_without_body(member) else member for member in node.body]
         return self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
@@ -251,6 +256,13 @@ class _BehaviourOnly(ast.NodeTransformer):
 def _is_cache(decorator: ast.expr) -> bool:
     name = decorator.func if isinstance(decorator, ast.Call) else decorator
     return isinstance(name, ast.Name) and name.id in ("cache", "lru_cache")
+
+
+def _is_without_body(member: ast.stmt) -> bool:
+    """Tell whether it is a function of a docstring and `...` alone."""
+    return isinstance(member, ast.FunctionDef) and all(
+        isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant) for statement in member.body
+    )
 
 
 def _is_text(operand: ast.expr) -> bool:
