@@ -149,6 +149,19 @@ def test_a_job_that_never_fits_blocks_no_other(name: str) -> None:
     assert [one.serial for one in decide(policy, 1, state)] == [0]
 
 
+@pytest.mark.parametrize(("size", "reserved"), [(9, [1]), (8, [1]), (7, [])])
+def test_the_reserved_job_keeps_its_place_while_the_capacity_holds_it(size: int, reserved: list[int]) -> None:
+    """Before a job of higher priority that comes later."""
+    state = waiting(8, job(0, 5, 10), job(1, 8, 10))
+    policy = pool_policy_named("easy")
+    decide(policy, 0, state)
+    state.submit(job(2, 8, 10, 1, priority=1))
+    state.set_capacity(cpus(size))
+    assert [one.job.serial for one in policy.reservations(1, state)] == reserved
+    decide(policy, 1, state)
+    assert [one.job.serial for one in policy.reservations(1, state)] == reserved
+
+
 @pytest.mark.parametrize("name", RESERVING)
 def test_a_withdrawn_job_leaves_the_reservation_to_the_next(name: str) -> None:
     state = waiting(8, job(0, 5, 10), job(1, 8, 10), job(2, 3, 20))
