@@ -209,6 +209,7 @@ def test_only_the_deadlines_that_have_passed_are_extended() -> None:
     decide(pool_policy_named("easy"), 0, state)
     state.extend_overrun(12)
     assert [(deadline, serial) for deadline, serial, _ in state.running] == [(72, 0), (100, 1)]
+    assert {one.serial: span for one, span in state.run_spans.items()} == {0: (0, 72), 1: (0, 100)}
 
 
 @pytest.mark.parametrize("name", ["depth-2", "conservative"])
