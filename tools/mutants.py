@@ -203,10 +203,11 @@ def _changed(source: str, operator: str, occurrence: int) -> str:
 class _BehaviourOnly(ast.NodeTransformer):
     """Removes what has no effect at run time: annotations, docstrings, imports for the type checker.
 
-    And what only forbids calls: `*` and `/` among parameters, and `strict` of zip. No test makes a call that pyright
-    rejects. And caches of functions: they save time alone. Three comparisons say the same: `is` and `==`, since Python
-    does not promise which equal values are one object; `==` and `>=` of a text, since names have no order; and `==`
-    and `>=` of `a & b` and b, since it is never more.
+    And members of protocols that have no body: no code runs them. And what only forbids calls: `*` and `/` among
+    parameters, and `strict` of zip. No test makes a call that pyright rejects. And caches of functions: they save time
+    alone. Four comparisons say the same: `is` and `==`, since Python does not promise which equal values are one
+    object; `==` and `>=` of a text, since names have no order; and `==` and `>=` of `a & b` and b, or of a number and
+    `inf`, since the former is never more.
     """
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
@@ -226,6 +227,11 @@ class _BehaviourOnly(ast.NodeTransformer):
         node.decorator_list = [decorator for decorator in node.decorator_list if not _is_cache(decorator)]
         return self.generic_visit(node)
 
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        if any(isinstance(base, ast.Name) and base.id == "Protocol" for base in node.bases):
+            node.body = [ast.Pass() if _is_without_body(member) else member for member in node.body]
+        return self.generic_visit(node)
+
     def visit_Call(self, node: ast.Call) -> ast.AST:
         if isinstance(node.func, ast.Name) and node.func.id == "zip":
             node.keywords = [keyword for keyword in node.keywords if keyword.arg != "strict"]
@@ -235,7 +241,7 @@ class _BehaviourOnly(ast.NodeTransformer):
         synonyms: dict[type[ast.cmpop], ast.cmpop] = {ast.Is: ast.Eq(), ast.IsNot: ast.NotEq()}
         if any(map(_is_text, (node.left, *node.comparators))):
             synonyms |= {ast.GtE: ast.Eq(), ast.LtE: ast.Eq(), ast.Lt: ast.NotEq(), ast.Gt: ast.NotEq()}
-        elif _is_test_of_bits(node):
+        elif _is_test_of_bits(node) or _is_test_of_infinity(node):
             synonyms |= {ast.GtE: ast.Eq(), ast.Lt: ast.NotEq()}
         node.ops = [synonyms.get(type(operator), operator) for operator in node.ops]
         return self.generic_visit(node)
@@ -253,6 +259,13 @@ def _is_cache(decorator: ast.expr) -> bool:
     return isinstance(name, ast.Name) and name.id in ("cache", "lru_cache")
 
 
+def _is_without_body(member: ast.stmt) -> bool:
+    """Tell whether it is a function of a docstring and `...` alone."""
+    return isinstance(member, ast.FunctionDef) and all(
+        isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant) for statement in member.body
+    )
+
+
 def _is_text(operand: ast.expr) -> bool:
     return isinstance(operand, ast.Constant) and isinstance(operand.value, str)
 
@@ -265,6 +278,11 @@ def _is_test_of_bits(node: ast.Compare) -> bool:
         and isinstance(left.op, ast.BitAnd)
         and [ast.dump(left.right)] == list(map(ast.dump, node.comparators))
     )
+
+
+def _is_test_of_infinity(node: ast.Compare) -> bool:
+    """Tell whether it compares one value with `inf`."""
+    return list(map(ast.dump, node.comparators)) == [ast.dump(ast.Name("inf", ast.Load()))]
 
 
 @lru_cache(maxsize=64)

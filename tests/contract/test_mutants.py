@@ -98,6 +98,21 @@ def test_caches_are_no_mutants(tree: Path) -> None:
     assert len(mutants_of("@functools.wraps(len)")) == 1
 
 
+def test_members_of_protocols_are_no_mutants(tree: Path) -> None:
+    """No code runs those without a body; in any other class a decorator is behaviour."""
+    module = tree / "scheduler/zonewise_scheduler/quota/sums.py"
+
+    def mutants_of(base: str) -> set[str]:
+        module.write_text(
+            f'class One({base}):\n    @property\n    def two(self) -> int:\n        """Two."""\n        ...\n'
+        )
+        changes = find_changes("scheduler/zonewise_scheduler/quota/sums.py")
+        return {mutant.operator for change in changes if (mutant := make_mutant(change)) is not None}
+
+    assert mutants_of("Protocol") == set()
+    assert mutants_of("Base") == {"core/RemoveDecorator"}
+
+
 @pytest.mark.parametrize(
     ("condition", "operators"),
     [
@@ -109,12 +124,18 @@ def test_caches_are_no_mutants(tree: Path) -> None:
         ("a != 'on'", {"==", "<=", ">="}),
         ("a & b == b", {"!=", "<", "<=", ">"}),
         ("a & b != b", {"==", ">=", ">", "<="}),
+        ("a == inf", {"!=", "<", "<=", ">"}),
+        ("a < inf", {"==", "<=", ">", ">="}),
+        ("inf == a", {"!=", "<", "<=", ">", ">="}),
         ("a & b == c", {"!=", "<", "<=", ">", ">="}),
         ("a | b == b", {"!=", "<", "<=", ">", ">="}),
     ],
 )
 def test_comparisons_that_say_the_same_are_no_mutants(tree: Path, condition: str, operators: set[str]) -> None:
-    """An equal value may be the same object, names have no order, and bits of a mask are never more than the mask."""
+    """An equal value may be the same object, and names have no order.
+
+    No number is more than infinity, and no bits of a mask are more than the mask.
+    """
     source = f"def one(a: Mode) -> bool:\n    return {condition}\n"
     (tree / "scheduler/zonewise_scheduler/quota/sums.py").write_text(source)
     changes = find_changes("scheduler/zonewise_scheduler/quota/sums.py")

@@ -51,7 +51,7 @@ PREEMPTION_COST = 30.0
 """Seconds that a preemption takes: the default grace period of pods. A workload that ends sooner is not preempted."""
 MIN_RUN_TIME = 2.0
 """Seconds after its start in which a workload is not preempted: its pods are not even created then."""
-_CAPACITY_ORDER = {"admitted": 0, "preempting": 1, "deferred": 2}
+_CAPACITY_ORDER = ("admitted", "preempting", "deferred")
 """Workloads that run, then those that will once victims are gone: reservations of the others stand beside these."""
 
 
@@ -187,7 +187,7 @@ def _run_cycle(pass_state: PassState, heads: list[Head]) -> None:
 
 
 def _capacity_order(decision: Decision) -> int:
-    return _CAPACITY_ORDER.get(decision.status, len(_CAPACITY_ORDER))
+    return (*_CAPACITY_ORDER, decision.status).index(decision.status)
 
 
 def _apply(pass_state: PassState, decision: Decision) -> None:

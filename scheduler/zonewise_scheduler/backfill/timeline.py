@@ -169,11 +169,9 @@ class Timeline:
             yield last
 
     def _last_before_start(self) -> int:
-        """Return the last step before the next reserved start."""
-        last = self._index
-        while last + 1 < len(self._steps) and not self._steps[last + 1].starts:
-            last += 1
-        return last
+        """Return the last step before the next reserved start; those up to now have been taken out of their steps."""
+        starts = (index for index, step in enumerate(self._steps) if step.starts)
+        return next(starts, len(self._steps)) - 1
 
     def _reservation_at_step(self, head: Head, settings: QuotaSettings) -> Reservation | None:
         """Return the reservation of a head that fits at the current step, else None.
@@ -208,8 +206,8 @@ class Timeline:
     # --- through time
 
     def _steps_until_last_start(self) -> list[_Step]:
-        last = max((index for index, step in enumerate(self._steps) if step.starts), default=-1)
-        return self._steps[: last + 1]
+        last = max((number for number, step in enumerate(self._steps, 1) if step.starts), default=None)
+        return self._steps[:last]
 
     def _move(self, index: int) -> None:
         """Bring the snapshot to a step; workloads end on the way, none starts."""

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.pool.pool_state import PoolState
 
 
-_RESERVES_ALL = BackfillPolicy(depth=UNLIMITED_DEPTH, eager=True)
+_RESERVES_ALL = BackfillPolicy(depth=UNLIMITED_DEPTH)
 
 
 class ConservativeBackfill:
@@ -55,7 +55,7 @@ class ConservativeBackfill:
         self._starts: dict[Job, float] = {}
         """Their reserved starts; infinite where unknown."""
         self._profile = AvailabilityProfile(0.0, 0)
-        self._freed_until = -inf
+        self._freed_until = inf
         """Up to this time the profile may have amounts to which not every reservation has been brought forward."""
 
     @property
@@ -119,7 +119,7 @@ class ConservativeBackfill:
             return self._rebuild(now, state)
         profile = self._profile
         profile.advance(now)
-        freed = len(state.withdrawn) > 0
+        freed = bool(state.withdrawn)
         for job, deadline in state.ended:
             if deadline > now:
                 profile.add(now, deadline, job.request)
@@ -153,7 +153,7 @@ class ConservativeBackfill:
 
     def _compress(self, now: float, profile: AvailabilityProfile) -> None:
         """Bring each reservation forward, in the order of the queue."""
-        freed_until, still_freed_until = self._freed_until, -inf
+        freed_until, still_freed_until = self._freed_until, now
         for job in self._reserved_jobs:
             if self._starts[job] == inf:
                 profile.add(now, inf, job.request)
@@ -238,7 +238,7 @@ class ConservativeBackfill:
     @property
     def _reserves_at_once(self) -> bool:
         """Whether each job gets a reservation on arrival."""
-        return self._policy.depth >= UNLIMITED_DEPTH and self._policy.reserve_after <= 0
+        return self._policy.depth >= UNLIMITED_DEPTH and not self._policy.reserve_after
 
     def _first_start(self) -> float:
         """Return the earliest reserved start; infinite if there is none."""
@@ -280,7 +280,7 @@ def _due_jobs(now: float, pending: Sequence[Job], policy: BackfillPolicy) -> Ite
 
 def _sort_for_backfill(jobs: list[Job], policy: BackfillPolicy) -> None:
     """Sort jobs that are not due by the policy's order; they come in the order of the queue."""
-    if policy.shortest_first and len(jobs) > 1:
+    if policy.shortest_first:
         jobs.sort(key=lambda job: (-job.priority, policy.backfill_key(job.walltime, job.submitted)))
 
 

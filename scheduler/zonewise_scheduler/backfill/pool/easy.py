@@ -102,7 +102,7 @@ class EasyBackfill(NamedTuple):
 
     def _due(self, now: float, state: PoolState) -> Iterable[Job]:
         """Return the jobs that have waited long enough for a reservation, in the order of the queue."""
-        if self.policy.reserve_after <= 0:
+        if not self.policy.reserve_after:
             return state.pending
         return state.pending_order(self.policy).due(now) if self.policy.reserve_after < inf else ()
 

@@ -6,6 +6,7 @@ week (arrival_history.py). A start in each play is a sample; forecast_calibratio
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from itertools import count
@@ -34,7 +35,7 @@ HORIZON = 30 * 24 * 3600.0
 """Seconds; a job that has not started by then has an unknown start in a play."""
 MAX_DECISIONS = 20_000
 """Decisions of each play, as another bound."""
-_FIRST_SERIAL = 1 << 60
+_FIRST_SERIAL = sys.maxsize
 """Serials of jobs of earlier weeks, later than all others."""
 
 
@@ -85,7 +86,7 @@ class _PoolPlay:
         self._serials = count(_FIRST_SERIAL)
         self._known_run_times: dict[Job, float] = {}
         """Of jobs of an earlier week that have ended."""
-        self._ends = [(max(end, now), job.serial, job) for end, job in draw.ends() if end < inf]
+        self._ends = [(max(end, now), job.serial, job) for end, job in draw.ends()]
         heapify(self._ends)
         self._wake_at = inf
 
@@ -140,6 +141,5 @@ class _PoolPlay:
             starts[job] = self._now
             run_time = self._known_run_times.get(job)
             end = self._now + (self._draw.whole(job) if run_time is None else run_time)
-            if end < inf:
-                heappush(self._ends, (end, job.serial, job))
+            heappush(self._ends, (end, job.serial, job))
         return decision.starts

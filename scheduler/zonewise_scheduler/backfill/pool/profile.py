@@ -6,6 +6,7 @@ It is two lists: a question reads a few steps and stops at the first that decide
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from copy import copy
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,7 @@ class AvailabilityProfile:
 
     def copy(self) -> AvailabilityProfile:
         """Return an independent copy."""
-        other = AvailabilityProfile(self._times[0], self._available[0])
+        other = copy(self)
         other._times, other._available = self._times[:], self._available[:]
         return other
 
@@ -47,8 +48,7 @@ class AvailabilityProfile:
     def advance(self, now: float) -> None:
         """Drop what was before now."""
         index = bisect_right(self._times, now) - 1
-        if index > 0:
-            del self._times[:index], self._available[:index]
+        del self._times[:index], self._available[:index]
         self._times[0] = now
 
     def add(self, start: float, end: float, amount: int) -> None:
@@ -69,13 +69,11 @@ class AvailabilityProfile:
 
     def fits(self, job: Job, start: float) -> bool:
         """Return whether a job fits from a start until its deadline."""
-        request, guards, end = job.request, job.guards, start + job.walltime
+        request, guards = job.request, job.guards
         times, available = self._times, self._available
-        index = bisect_right(times, start) - 1
-        while index < len(times) and times[index] < end:
-            if (available[index] - request) & guards != guards:
+        for step in range(bisect_right(times, start) - 1, bisect_left(times, start + job.walltime)):
+            if (available[step] - request) & guards != guards:
                 return False
-            index += 1
         return True
 
     def earlier_start(self, job: Job, start: float, freed_until: float) -> float | None:
@@ -89,7 +87,6 @@ class AvailabilityProfile:
         """
         times, available = self._times, self._available
         request, guards, walltime = job.request, job.guards, job.walltime
-        least = request + guards  # a smaller integer cannot hold the request: most steps are ruled out by this
         last = bisect_left(times, start)
         candidate = checked = 0  # the job fits in the steps from `candidate` up to `checked`
         while candidate < last and times[candidate] < freed_until:
@@ -97,15 +94,11 @@ class AvailabilityProfile:
             step = end
             while step > checked:
                 step -= 1
-                if available[step] < least or (available[step] - request) & guards != guards:
+                if (available[step] - request) & guards != guards:
                     break
             else:
                 return times[candidate]
             candidate, checked = step + 1, end
-            if candidate == end:
-                while candidate < last and available[candidate] < least:
-                    candidate += 1
-                checked = candidate
         return None
 
     def _split(self, time: float) -> int:

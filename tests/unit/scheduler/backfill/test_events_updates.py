@@ -177,6 +177,22 @@ def test_other_nodes_move_reservations() -> None:
     assert starts(planner, 2) == ["ns/waits"]
 
 
+@pytest.mark.parametrize("changed", [True, False])
+def test_what_starts_is_decided_beside_the_reservations_that_changed_nodes_can_hold(*, changed: bool) -> None:
+    """A reservation is in vain: another workload runs for longer. Only a check moves it, and a third one starts."""
+    planner = make_planner([queue("q", 8)], BackfillPolicy())
+    events.submit(planner, make_workload("runs", 4, run=10), "q")
+    schedule(planner, 0)
+    events.submit(planner, make_workload("waits", 8, at=1), "q")
+    schedule(planner, 1)
+    planner.reservations.record(planner.reservations.by_key["ns/waits"]._replace(start=2.0))
+    events.submit(planner, make_workload("short", 4, run=5, at=2), "q")
+    if changed:
+        events.nodes_changed(planner)
+    assert starts(planner, 3) == ["ns/short"] * changed
+    assert reserved_starts(planner) == [("ns/waits", 10)]
+
+
 # --- new states
 
 

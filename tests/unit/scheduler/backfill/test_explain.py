@@ -236,6 +236,18 @@ def test_each_flavor_has_its_own_reason() -> None:
     )
 
 
+def test_flavors_that_were_tried_before_one_that_fits_have_their_reasons() -> None:
+    """The job fits into the second flavor, and would delay a reservation in it."""
+    specs = flavored(spot=8000, plain=8000)
+    flavors = [ResourceFlavor("spot", node_taints=(Taint("spot", "", "NoSchedule"),)), ResourceFlavor("plain")]
+    planner = new_state(Snapshot(specs, resource_flavors=flavors), policy_named("easy"))
+    for at, (name, cpus, run) in enumerate((("runs", 6000, 10), ("waits", 8000, 10), ("long", 2000, 20))):
+        events.submit(planner, submission(name, cpus, run, at=at).workload, "q")
+    schedule(planner, 2)
+    message = explanation_message(explain(planner, "/long", 2))
+    assert message.startswith("flavor spot: taint spot:NoSchedule is not tolerated; would delay /waits, ")
+
+
 @pytest.mark.parametrize("resource", ["nvidia.com/gpu", "rdma/hca", "mellanox.com/hca"])
 def test_a_resource_without_quota(resource: str) -> None:
     """Whether flavors of the other resources are tried before it or after it (hash_resource_name)."""

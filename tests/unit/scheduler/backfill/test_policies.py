@@ -58,7 +58,20 @@ def test_other_policies_keep_the_order_of_the_queue(name: str, one: tuple[float,
     assert policy_named(name).backfill_key(*one) == 0
 
 
+@given(WAITS)
+def test_the_shortest_is_first_at_any_age_unless_ages_have_a_weight(one: tuple[float, float]) -> None:
+    assert (
+        BackfillPolicy(shortest_first=True).backfill_key(*one) == policy_named("easy-sjbf").backfill_key(*one) == one[0]
+    )
+
+
 # --- when a reservation is due
+
+
+@given(WALLTIMES)
+def test_a_reservation_is_due_at_once_or_after_a_base_unless_walltimes_count(walltime: float) -> None:
+    assert BackfillPolicy().reserve_age(walltime) == BackfillPolicy().shortest_reserve_age == 0
+    assert BackfillPolicy(reserve_after=9.0, reserve_after_base=5.0).reserve_age(walltime) == 5
 
 
 @pytest.mark.parametrize(

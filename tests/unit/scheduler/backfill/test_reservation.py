@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -22,7 +22,10 @@ from zonewise_scheduler.quota.api.workload_types import Admission, PodSetAdmissi
 from zonewise_scheduler.quota.cycle.entry import Head
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.backfill.timeline import Timeline
 
 NAMES = "abc"
 POLICIES = [
@@ -168,6 +171,82 @@ def test_a_start_takes_from_what_later_ones_may_use_beside_a_reservation() -> No
     assert [gate.delayed_reservation(taking("q", amount, 20), ()) for amount in (1, 2)] == ["", "/reserved"]
     gate.workload_ended(long)
     assert [gate.delayed_reservation(taking("q", amount, 20), ()) for amount in (3, 4)] == ["", "/reserved"]
+
+
+@pytest.mark.parametrize(("victim_ends", "delayed"), [(9, ""), (10, ""), (11, "/later"), (inf, "/later")])
+def test_a_start_without_its_reserved_victims_delays_what_needs_their_end(victim_ends: float, delayed: str) -> None:
+    """Of 8 CPUs, 4 are reserved from 5 s on, once a victim is gone, and 4 from 10 s on: the other run ends then."""
+    planner = make_planner([queue("q", 8)], BackfillPolicy())
+    for name, limit in (("victim", victim_ends), ("other", 10)):
+        events.submit(planner, submission(name, 4, 1, limit=limit).workload, "q")
+    schedule(planner, 0)
+    victim = planner.running["/victim"].workload
+    preemptor, later = (replace(taking("q", 4, 20), name=name) for name in ("preemptor", "later"))
+    gate = ReservationTable(
+        [
+            Reservation(preemptor, Head(preemptor, "q"), 5, (), (victim,)),
+            Reservation(later, Head(later, "q"), 10),
+        ]
+    )
+    gate.begin_cycle(planner, 0)
+    for _ in range(2):  # a question changes nothing
+        assert gate.delayed_reservation(preemptor, (victim,)) == ""
+        assert gate.delayed_reservation(preemptor, ()) == delayed
+
+
+class CountedSource:
+    """A planner, and how many timelines were asked of it."""
+
+    def __init__(self, planner: PlannerState) -> None:
+        self.settings, self.snapshot, self.planner = planner.settings, planner.snapshot, planner
+        self.running_workloads = planner.running_workloads
+        self.timelines = 0
+
+    def timeline(self, reservations: Iterable[Reservation]) -> Timeline:
+        self.timelines += 1
+        return self.planner.timeline(reservations)
+
+
+def counted_gate() -> tuple[ReservationTable, CountedSource, Reservation]:
+    """A gate whose futures are computed: three workloads run, and one that preempts the second is reserved at 5 s."""
+    planner = make_planner([queue("q", 8)], BackfillPolicy())
+    for name in ("early", "middle", "young"):
+        events.submit(planner, submission(name, 2, 100).workload, "q")
+    schedule(planner, 0)
+    workload = replace(taking("q", 3, 20), name="reserved")
+    reservation = Reservation(workload, Head(workload, "q"), 5, (), (planner.running["/middle"].workload,))
+    gate, source = ReservationTable([reservation]), CountedSource(planner)
+    gate.begin_cycle(source, 0)
+    assert source.timelines == 1
+    return gate, source, reservation
+
+
+@pytest.mark.parametrize(
+    ("changes", "timelines"),
+    [
+        ({}, 1),
+        ({"waits_for": ("/early",)}, 1),
+        ({"start": 4}, 2),
+        ({"start": 6}, 2),
+        ({"victims": ()}, 2),
+        ({"workload": replace(taking("q", 2, 20), name="reserved")}, 2),
+        ({"workload": replace(taking("q", 4, 20), name="reserved")}, 2),
+    ],
+)
+def test_the_future_is_computed_anew_where_a_reservation_changes_it(changes: dict[str, Any], timelines: int) -> None:
+    """What it waits for does not."""
+    gate, source, reservation = counted_gate()
+    gate.record(reservation._replace(**changes))
+    gate.begin_cycle(source, 0)
+    assert source.timelines == timelines
+
+
+@pytest.mark.parametrize(("name", "timelines"), [("early", 1), ("young", 1), ("middle", 2)])
+def test_the_future_is_computed_anew_where_a_reserved_victim_has_ended(name: str, timelines: int) -> None:
+    gate, source, _ = counted_gate()
+    gate.workload_ended(source.planner.running[f"/{name}"].workload)
+    gate.begin_cycle(source, 0)
+    assert source.timelines == timelines
 
 
 def test_the_earliest_reservations_of_each_queue() -> None:

@@ -1,15 +1,51 @@
-"""The number of plays of a forecast."""
+"""The number of plays of a forecast, and the run times that each draws."""
 
 from __future__ import annotations
 
+from collections import Counter
+from math import inf
+from random import Random
+from typing import TYPE_CHECKING
+
 import pytest
 
-from zonewise_scheduler.backfill.run_time_samples import MIN_SAMPLES, SAMPLES, number_of_plays
-
-
-@pytest.mark.parametrize(
-    ("jobs", "plays"), [(0, SAMPLES), (61, SAMPLES), (62, 15), (99, 10), (111, 8), (249, 4), (1000, MIN_SAMPLES)]
+from support.pool_jobs import job
+from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
+from zonewise_scheduler.backfill.run_time_samples import (
+    RunTimeDraw,
+    SampledRunTimes,
+    number_of_plays,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zonewise_scheduler.backfill.pool.job import Job
+
+ANN, ANN_ELSEWHERE, BEN = ("ann", "q"), ("ann", "p"), ("ben", "q")
+
+
+class Scripted(Random):
+    """Draws these numbers."""
+
+    def __init__(self, *numbers: float) -> None:
+        super().__init__()
+        self.numbers = iter(numbers)
+
+    def random(self) -> float:
+        return next(self.numbers)
+
+
+def sampled(*running: tuple[Job, float], keys: Iterable[tuple[str, str]] = (ANN,)) -> SampledRunTimes[Job]:
+    """At 100 s, where ten runs of each group have taken 1 s to 10 s, the shortest last: it weighs most."""
+    history = RunTimeHistory()
+    for group in keys:
+        for run_time in range(10, 0, -1):
+            history.observe(job(0, 1, history_keys=group), run_time)
+    return SampledRunTimes(100.0, running, history)
+
+
+@pytest.mark.parametrize(("jobs", "plays"), [(0, 16), (61, 16), (62, 15), (99, 10), (111, 8), (249, 4), (1000, 3)])
 def test_all_plays_together_have_so_many_jobs_at_most(jobs: int, plays: int) -> None:
     """A thousand, the forecast's own job included: whole plays, and three at least."""
     number = number_of_plays(jobs, 1000)
@@ -19,3 +55,42 @@ def test_all_plays_together_have_so_many_jobs_at_most(jobs: int, plays: int) -> 
 def test_more_plays_where_they_are_cheap() -> None:
     assert [number_of_plays(jobs, 1000, most=48) for jobs in (0, 19, 20)] == [48, 48, 47]
     assert [number_of_plays(jobs, 1000, least=1) for jobs in (0, 400, 600, 2000)] == [SAMPLES, 2, 1, 1]
+
+
+def test_a_draw_below_a_half_is_at_the_quantile_of_the_user() -> None:
+    """That is drawn once for each user, whatever the queue. Each other draw has a quantile of its own."""
+    run_times = sampled(keys=(ANN, ANN_ELSEWHERE, BEN))
+    draw = RunTimeDraw(run_times, Scripted(0.5, 0.0, 0.499, 0.9, 0.75, 0.3, 0.0, 0.2, 0.1, 0.4))
+    jobs = [job(serial, 1, history_keys=keys) for serial, keys in enumerate((ANN, ANN, ANN, ANN_ELSEWHERE, BEN, BEN))]
+    levels = [0.0, 0.9, 0.3, 0.9, 0.1, 0.1]
+    expected = [
+        distribution.quantile(level)
+        for one, level in zip(jobs, levels, strict=True)
+        if (distribution := run_times.whole(one)) is not None
+    ]
+    assert len(set(expected[:3])) == 3
+    assert [draw.whole(one) for one in jobs] == expected
+
+
+def test_half_of_the_draws_of_a_play_are_alike() -> None:
+    run_times = sampled()
+    draw = run_times.draw(3)
+    drawn = [draw.whole(job(1, 1, history_keys=ANN)) for _ in range(2000)]
+    (_, most), (_, next_most) = Counter(drawn).most_common(2)
+    assert 1000 < most < 1500
+    assert next_most < 200
+    again = run_times.draw(3)
+    assert [again.whole(job(1, 1, history_keys=ANN)) for _ in range(2000)] == drawn
+
+
+def test_a_job_like_no_other_runs_for_its_walltime() -> None:
+    draw = sampled().draw(0)
+    assert [draw.whole(job(1, 1, walltime, history_keys=BEN)) for walltime in (7.0, inf)] == [7, inf]
+
+
+def test_a_running_job_ends_after_its_start_by_a_run_time_that_has_not_passed() -> None:
+    """One that has run for 8 s takes 8 s to 10 s. One like no other ends at its deadline."""
+    run_times = sampled((job(1, 1, history_keys=ANN), 92.0), (job(2, 1, 30.0, history_keys=BEN), 95.0))
+    ends = [[(end, one.serial) for end, one in run_times.draw(sample).ends()] for sample in range(50)]
+    assert {first for first, _ in ends} == {(100, 1), (101, 1), (102, 1)}
+    assert {second for _, second in ends} == {(125, 2)}

@@ -45,6 +45,14 @@ def test_an_overrun_moves_the_reservation_and_what_may_start_beside_it(policy: s
     assert reserved_starts(planner)["/second"] == LATE + OVERRUN_EXTENSION
 
 
+def test_a_reserved_start_that_has_come_in_vain_is_replaced_after_the_pass() -> None:
+    """A live cluster shows the end of the first a moment after its deadline."""
+    planner = planner_of("easy", ("first", 5, 10), ("second", 8, 10))
+    planner.assumed = set()
+    schedule(planner, LATE)
+    assert reserved_starts(planner) == {"/second": LATE + 60}
+
+
 def test_a_workload_that_comes_after_an_overrun_uses_what_is_left() -> None:
     """It ends before the reservation, which has moved with the deadline of the first."""
     planner = planner_of("easy", ("first", 5, 10), ("second", 8, 10))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from support.planner_stories import make_planner, make_workload, queue
 from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.policies import BackfillPolicy
-from zonewise_scheduler.backfill.scheduling_pass import MIN_RUN_TIME, PREEMPTION_COST, schedule
+from zonewise_scheduler.backfill.scheduling_pass import MIN_RUN_TIME, schedule
 from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption
 
 if TYPE_CHECKING:
@@ -41,17 +42,19 @@ def test_a_workload_is_preempted_once_its_admission_is_observed_and_it_has_run_f
     events.confirm(planner, "ns/low")
     plan = schedule(planner, 1.5)
     assert not plan.victims
-    assert plan.wake_at == MIN_RUN_TIME
+    assert plan.wake_at == 2
     assert [victim.workload.key for victim in schedule(planner, plan.wake_at).victims] == ["ns/low"]
 
 
-def test_a_workload_that_ends_before_a_preemption_would_is_left_alone() -> None:
+@pytest.mark.parametrize(("now", "preempted"), [(69.0, True), (70.0, False), (99.0, False)])
+def test_a_workload_that_ends_before_a_preemption_would_is_left_alone(now: float, *, preempted: bool) -> None:
+    """A preemption takes 30 s."""
     planner = live_planner()
     submit(planner, "low", run=100.0)
     schedule(planner, 0)
     events.confirm(planner, "ns/low")
     submit(planner, "high", 9, at=1)
-    assert not schedule(planner, 100 - PREEMPTION_COST).victims
+    assert bool(schedule(planner, now).victims) == preempted
     submit(planner, "higher", 10, at=1)
     assert not schedule(planner, 99).victims
 

@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 from math import inf
+from typing import TYPE_CHECKING
 
 import pytest
 
 from support.pool_jobs import cpus, job
-from zonewise_scheduler.backfill.policies import OVERRUN_EXTENSION
+from zonewise_scheduler.backfill.policies import OVERRUN_EXTENSION, UNLIMITED_DEPTH, BackfillPolicy
 from zonewise_scheduler.backfill.pool.conservative import ConservativeBackfill
 from zonewise_scheduler.backfill.pool.pool_state import PoolState
 
+if TYPE_CHECKING:
+    from zonewise_scheduler.backfill.pool.job import Job
+
 
 class Pool:
-    """Eight CPUs under conservative backfilling; a decision follows each event."""
+    """Eight CPUs, under conservative backfilling unless another policy is given; a decision follows each event."""
 
-    def __init__(self) -> None:
-        self.policy, self.state = ConservativeBackfill(), PoolState(cpus(8))
+    def __init__(self, policy: BackfillPolicy | None = None) -> None:
+        self.policy = ConservativeBackfill() if policy is None else ConservativeBackfill(policy)
+        self.state = PoolState(cpus(8))
+
+    def submit(self, *jobs: Job) -> None:
+        """Submit jobs without a decision."""
+        for one in jobs:
+            self.state.submit(one)
+
+    def running(self) -> list[int]:
+        """The serials of the running jobs."""
+        return sorted(one.serial for one in self.state.run_spans)
 
     def decide(self, now: float) -> float:
         """Return when the next decision is due."""
@@ -37,6 +51,23 @@ def occupied() -> Pool:
     return pool
 
 
+def test_a_reservation_waits_for_the_jobs_that_end_right_at_its_start() -> None:
+    """They run, or hold a reservation. Where the start is unknown, they have no walltime."""
+    pool = Pool()
+    jobs = [(5, 10), (3, 10), (8, 5), (7, 2), (1, 7), (8, inf), (8, 1)]
+    for serial, (size, walltime) in enumerate(jobs):
+        pool.state.submit(job(serial, size, walltime))
+    pool.decide(0)
+    reservations = pool.policy.reservations(0, pool.state)
+    assert [(one.job.serial, one.start, [other.serial for other in one.waits_for]) for one in reservations] == [
+        (2, 10, [0, 1]),
+        (3, 15, [2]),
+        (4, 15, [2]),
+        (5, 22, [4]),
+        (6, inf, [5]),
+    ]
+
+
 @pytest.mark.parametrize("withdrawn_at", [0, 4, 9])
 def test_what_a_withdrawn_job_had_reserved_is_available_until_its_deadline_alone(withdrawn_at: int) -> None:
     """The next job moves forward, and what follows it finds only what is left."""
@@ -52,6 +83,79 @@ def test_what_a_withdrawn_job_had_reserved_is_available_until_its_deadline_alone
     pool.state.submit(job(4, 1, 1))
     pool.decide(withdrawn_at)
     assert pool.starts() == {2: 10, 3: 17, 4: 23}
+
+
+@pytest.mark.parametrize("now", [10, 10.5, 25])
+def test_a_job_that_starts_late_uses_its_amounts_for_its_whole_walltime(now: float) -> None:
+    """The next job of all CPUs follows it, and one beside it may take as long."""
+    pool = occupied()
+    pool.submit(job(1, 7, 10))
+    pool.decide(0)
+    assert pool.starts() == {1: 10}
+    pool.state.end(pool.state.running[0][2])
+    pool.decide(now)
+    pool.submit(job(2, 8, 5), job(3, 1, 10))
+    pool.decide(now)
+    assert (pool.running(), pool.starts()) == ([1, 3], {2: now + 10})
+
+
+@pytest.mark.parametrize("now", [3, 10, 12])
+def test_a_restored_reservation_holds_its_amounts_until_its_deadline_alone(now: int) -> None:
+    """Even where its start has passed, since the other job outlives its walltime: it began at 0 with 10 s."""
+    pool = occupied()
+    pool.state.extend_overrun(now)
+    reserved = job(1, 8, 7)
+    pool.state.submit(reserved)
+    pool.policy.resume({reserved: 10}, now, pool.state)
+    assert pool.state.must_rebuild == (now >= 10)
+    pool.state.submit(job(2, 8, 5))
+    pool.decide(now)
+    start = 10 if now < 10 else now + OVERRUN_EXTENSION
+    assert pool.starts() == {1: start, 2: start + 7}
+
+
+def test_a_restored_reservation_holds_nothing_before_its_start() -> None:
+    """Beside a job of 5 CPUs until 10 s, one of 3 CPUs may run until then, and another one follows the reserved job."""
+    pool = Pool()
+    pool.submit(job(0, 5, 10))
+    pool.decide(0)
+    reserved = job(1, 8, 7)
+    pool.submit(reserved)
+    pool.policy.resume({reserved: 10}, 0, pool.state)
+    pool.submit(job(2, 3, 10), job(3, 1, 1))
+    pool.decide(0)
+    assert (pool.running(), pool.starts()) == ([0, 2], {1: 10, 3: 17})
+
+
+def test_a_restored_unknown_start_needs_not_fit() -> None:
+    pool = Pool()
+    pool.submit(job(0, 4, inf))
+    pool.decide(0)
+    blocked = job(1, 6, 5)
+    pool.submit(blocked)
+    pool.policy.resume({blocked: float("inf")}, 0, pool.state)
+    assert not pool.state.must_rebuild
+
+
+def test_more_reservations_than_the_depth_are_restored_and_no_other_is_made() -> None:
+    pool = Pool(BackfillPolicy(depth=1, eager=True))
+    pool.submit(job(0, 8, 10))
+    pool.decide(0)
+    jobs = [job(serial, 8, 5) for serial in (1, 2, 3)]
+    pool.submit(*jobs)
+    pool.policy.resume({jobs[0]: 10, jobs[1]: 15}, 0, pool.state)
+    pool.decide(0)
+    assert pool.starts() == {1: 10, 2: 15}
+
+
+def test_a_job_that_is_not_due_may_overtake_and_be_overtaken() -> None:
+    """Where every job gets a reservation after 5 s: until then none is reserved, and the shortest comes first."""
+    pool = Pool(BackfillPolicy(reserve_after=5, depth=UNLIMITED_DEPTH, shortest_first=True))
+    pool.submit(job(0, 6, 10), job(1, 8, 10), job(2, 2, 30), job(3, 2, 20), job(4, 2, 40, priority=-1))
+    pool.decide(0)
+    assert (pool.running(), pool.starts()) == ([0, 3], {})
+    pool.decide(5)
+    assert pool.starts() == {1: 20, 2: 30, 4: 30}
 
 
 @pytest.mark.parametrize("restored", [False, True])
@@ -80,6 +184,34 @@ def test_a_reservation_that_has_to_move_comes_before_those_of_new_jobs() -> None
     pool.state.submit(job(2, 8, 5, priority=1))
     pool.decide(10)
     assert pool.starts() == {1: 10 + OVERRUN_EXTENSION, 2: 15 + OVERRUN_EXTENSION}
+
+
+def test_a_reservation_that_still_fits_stays_before_those_that_have_to_move() -> None:
+    """A job overruns, and the first of the queue has to move: it does not take the time of the second, which fits.
+
+    The second is then brought forward, and starts beside the job that overruns.
+    """
+    pool = Pool()
+    pool.submit(job(0, 5, 10), job(1, 8, 10), job(2, 3, 100))
+    pool.decide(0)
+    assert pool.starts() == {1: 10, 2: 20}
+    pool.state.extend_overrun(10)
+    pool.decide(10)
+    assert (pool.running(), pool.starts()) == ([0, 2], {1: 120})
+
+
+def test_a_reservation_of_an_unknown_start_moves_after_those_that_still_fit() -> None:
+    """A job of higher priority waits for one without a walltime. When that has ended, the other one keeps its start."""
+    pool = Pool()
+    pool.submit(job(0, 4, inf), job(1, 4, 10), job(2, 4, 10))
+    pool.decide(0)
+    pool.submit(job(3, 8, 10, priority=1))
+    pool.decide(0)
+    assert pool.starts() == {3: inf, 2: 10}
+    pool.state.end(pool.state.running[-1][2])
+    pool.state.set_capacity(cpus(8))
+    pool.decide(1)
+    assert (pool.running(), pool.starts()) == ([1, 2], {3: 20})
 
 
 @pytest.mark.parametrize("now", [10, 12])

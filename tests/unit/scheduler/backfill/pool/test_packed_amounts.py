@@ -63,6 +63,21 @@ def test_an_invalid_request_is_named(amounts: dict[str, int], message: str) -> N
         ResourcePacking(NAMES).pack_request(amounts)
 
 
+@pytest.mark.parametrize(("bits", "limit"), [(NARROW_BITS, 67_108_864), (WIDE_BITS, 1_152_921_504_606_846_976)])
+def test_amounts_are_below_a_limit(bits: int, limit: int) -> None:
+    """What is available may be as much below zero, no more."""
+    packing = ResourcePacking(("gpu",), bits)
+    for amount in (-limit, limit - 1):
+        assert packing.unpack_available(packing.pack_available({"gpu": amount})) == {"gpu": amount}
+    for amount in (-4 * limit, -limit - 1, limit, 4 * limit):
+        with pytest.raises(ValueError, match=f"gpu: {amount} is not between -{limit} and {limit - 1}"):
+            packing.pack_available({"gpu": amount})
+    assert packing.unpack_request(packing.pack_request({"gpu": limit - 1}).amount) == {"gpu": limit - 1}
+    for amount in (-1, limit, 4 * limit):
+        with pytest.raises(ValueError, match=f"gpu: {amount} is not between 0 and {limit - 1}"):
+            packing.pack_request({"gpu": amount})
+
+
 def test_unknown_is_not_zero() -> None:
     """Every resource must be given."""
     with pytest.raises(ValueError, match="available: memory, gpu missing"):

@@ -146,4 +146,6 @@ def test_a_state_keeps_the_order_from_decision_to_decision() -> None:
     state.withdraw(state.pending[-1])
     assert everything(state.pending_order(POLICIES[0])) == everything(PendingOrder(POLICIES[0], state.pending))
     assert state.pending_order(POLICIES[1]) is not order
+    for policy in (POLICIES[0], POLICIES[1]):
+        assert state.pending_order(policy).policy == policy
     assert state.copy().pending_order(POLICIES[1]) is not state.pending_order(POLICIES[1])

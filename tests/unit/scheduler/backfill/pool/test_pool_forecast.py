@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
@@ -16,14 +17,14 @@ from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
 from zonewise_scheduler.backfill.pool.pool_forecast import MAX_PLAYS, number_of_pool_plays, sample_starts
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
-from zonewise_scheduler.backfill.pool.pool_state import PoolState
+from zonewise_scheduler.backfill.pool.pool_state import PoolDecision, PoolState
 from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
 from zonewise_scheduler.backfill.run_time_samples import MIN_SAMPLES
 from zonewise_scheduler.simulator.pool_simulation import Task
 
 if TYPE_CHECKING:
     from zonewise_scheduler.backfill.pool.job import Job
-    from zonewise_scheduler.backfill.pool.pool_state import PoolDecision, PoolPolicy
+    from zonewise_scheduler.backfill.pool.pool_state import PoolPolicy, PoolReservation
 
 ANN = ("ann", "q", "solve")
 POLICIES = ["fifo", "greedy", "easy-sjbf", "conservative", "depth-2", DEFAULT_POLICY]
@@ -99,6 +100,14 @@ def test_a_job_that_never_fits_has_an_unknown_start() -> None:
     assert starts_by_serial(state, "greedy") == {1: {inf}}
 
 
+@pytest.mark.parametrize(("days", "start"), [(30, 30 * 86_400), (30 + 1e-9, inf)])
+def test_a_play_ends_after_thirty_days(days: float, start: float) -> None:
+    """A job that has not started by then has an unknown start."""
+    state = running((0, 8, 86_400 * days))
+    state.submit(job(1, 8, 10))
+    assert starts_by_serial(state, "greedy") == {1: {start}}
+
+
 def test_an_overrun_job_is_expected_to_end_soon() -> None:
     state = running((0, 8, 10))
     state.submit(job(1, 8, 10))
@@ -146,6 +155,77 @@ def test_a_job_that_comes_again_starts_where_it_fits_and_not_before_its_time() -
     history.arrivals.observe("first", job(9, 9, 1), 0.0)
     sampled = sample_starts(now, state, pool_policy_named("greedy"), history)
     assert {round(start - DAY) for starts in sampled.values() for start in starts} == {220}
+
+
+class Noted:
+    """Another policy, whose decisions are noted by their times."""
+
+    def __init__(self, policy: PoolPolicy, times: Counter[float]) -> None:
+        self.policy, self.times, self.eager = policy, times, policy.eager
+
+    def fork(self) -> Noted:
+        return Noted(self.policy.fork(), self.times)
+
+    def decide(self, now: float, state: PoolState) -> PoolDecision:
+        self.times[now] += 1
+        return self.policy.decide(now, state)
+
+    def reservations(self, now: float, state: PoolState) -> list[PoolReservation]:
+        return self.policy.reservations(now, state)
+
+
+class Sleeper:
+    """Starts nothing before 7 s."""
+
+    eager = False
+
+    def fork(self) -> Sleeper:
+        return self
+
+    def decide(self, now: float, state: PoolState) -> PoolDecision:
+        return PoolDecision(list(state.pending)) if now >= 7 else PoolDecision(wake_at=7.0)
+
+    def reservations(self, now: float, state: PoolState) -> list[PoolReservation]:
+        return []
+
+
+@pytest.mark.parametrize("limit", [5, 7, 20])
+def test_a_play_decides_when_the_policy_asks_for_it(limit: int) -> None:
+    """Whether another job ends before, at the same time, or later."""
+    state = running((0, 2, limit))
+    state.submit(job(1, 6, 10))
+    (starts,) = sample_starts(0, state, Sleeper(), no_inputs()).values()
+    assert set(starts) == {7}
+
+
+@pytest.mark.parametrize(
+    ("policy", "size", "run_time", "decisions"),
+    [
+        ("greedy", 3, 4, [0, 100]),
+        ("greedy", 2, 4, [0, 50, 54, 100]),
+        ("greedy", 2, None, [0, 50, 60, 100]),
+        ("easy", 3, None, [0, 100]),
+        ("conservative", 3, None, [0, 50, 100]),
+    ],
+)
+def test_an_arrival_needs_a_decision_if_it_fits_or_gets_a_reservation(
+    policy: str, size: int, run_time: float | None, decisions: list[int]
+) -> None:
+    """Two CPUs are available until 100 s, when the pending job starts. At 50 s a job of the day before comes again.
+
+    It runs as long as on that day, and for its walltime of 10 s if it has not ended yet.
+    """
+    history = no_inputs()
+    history.arrivals.observe("first", job(9, 9, 1), 0.0)
+    history.arrivals.observe("again", job(1, size, 10, 50), 50.0)
+    if run_time is not None:
+        history.arrivals.observe_end("again", run_time)
+    state = PoolState(cpus(8))
+    state.start(job(100, 6, 100), DAY)
+    state.submit(job(101, 8, 10, DAY))
+    times = Counter[float]()
+    sample_starts(DAY, state, Noted(pool_policy_named(policy), times), history)
+    assert times == {DAY + time: MAX_PLAYS for time in decisions}
 
 
 def test_the_same_question_has_the_same_answer_and_changes_nothing() -> None:
@@ -227,7 +307,7 @@ def _apart(task: Task) -> Task:
 
 @pytest.mark.parametrize(
     ("jobs", "plays"),
-    [(0, 48), (175, 48), (176, 47), (299, 16), (399, 10), (500, 7), (1332, 3), (5000, 3)],
+    [(0, 48), (175, 48), (176, 47), (249, 24), (299, 16), (399, 10), (500, 7), (1332, 3), (5000, 3)],
 )
 def test_a_pool_of_few_jobs_is_played_more_often(jobs: int, plays: int) -> None:
     """So often that the squares of its jobs sum up to 1.5 million, or its jobs to 4,000; and three times at least."""

@@ -11,7 +11,7 @@ from support.pool_jobs import CPUS, cpus, job, starts, task, watch_reservations
 from support.pool_jobs import PoolCase as Machine
 from zonewise_scheduler.backfill.explain_message import explanation_message
 from zonewise_scheduler.backfill.explanation import Explanation, QuotaShortage
-from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, OVERRUN_EXTENSION
+from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
 from zonewise_scheduler.backfill.pool.pool_explain import explain_job
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
 from zonewise_scheduler.backfill.pool.pool_state import PoolDecision, PoolPolicy, PoolReservation, PoolState
@@ -83,6 +83,15 @@ def test_an_unknown_policy_is_an_error() -> None:
 # --- reservations
 
 
+@pytest.mark.parametrize(
+    ("name", "eager"),
+    [("fifo", False), ("greedy", False), ("easy", False), ("depth-1", True), ("depth-2", True), ("conservative", True)],
+)
+def test_some_policies_decide_about_each_job_that_does_not_fit_on_its_arrival(name: str, *, eager: bool) -> None:
+    """They make its reservation at once."""
+    assert pool_policy_named(name).eager is eager
+
+
 @pytest.mark.parametrize("name", [*RESERVING, DEFAULT_POLICY])
 def test_a_reservation_precedes_a_later_higher_priority(name: str) -> None:
     """A job of higher priority comes first among those without a reservation."""
@@ -140,6 +149,19 @@ def test_a_job_that_never_fits_blocks_no_other(name: str) -> None:
     assert [one.serial for one in decide(policy, 1, state)] == [0]
 
 
+@pytest.mark.parametrize(("size", "reserved"), [(9, [1]), (8, [1]), (7, [])])
+def test_the_reserved_job_keeps_its_place_while_the_capacity_holds_it(size: int, reserved: list[int]) -> None:
+    """Before a job of higher priority that comes later."""
+    state = waiting(8, job(0, 5, 10), job(1, 8, 10))
+    policy = pool_policy_named("easy")
+    decide(policy, 0, state)
+    state.submit(job(2, 8, 10, 1, priority=1))
+    state.set_capacity(cpus(size))
+    assert [one.job.serial for one in policy.reservations(1, state)] == reserved
+    decide(policy, 1, state)
+    assert [one.job.serial for one in policy.reservations(1, state)] == reserved
+
+
 @pytest.mark.parametrize("name", RESERVING)
 def test_a_withdrawn_job_leaves_the_reservation_to_the_next(name: str) -> None:
     state = waiting(8, job(0, 5, 10), job(1, 8, 10), job(2, 3, 20))
@@ -178,7 +200,7 @@ def test_an_overrun_deadline_is_extended(name: str) -> None:
     state.extend_overrun(12)
     decide(policy, 12, state)
     first = policy.reservations(12, state)[0]
-    assert (first.job.serial, first.start) == (1, 12 + OVERRUN_EXTENSION)
+    assert (first.job.serial, first.start) == (1, 72)
     assert 2 in {one.serial for _, _, one in state.running}  # it ends before that
 
 
@@ -186,7 +208,8 @@ def test_only_the_deadlines_that_have_passed_are_extended() -> None:
     state = waiting(8, job(0, 3, 10), job(1, 3, 100))
     decide(pool_policy_named("easy"), 0, state)
     state.extend_overrun(12)
-    assert [(deadline, serial) for deadline, serial, _ in state.running] == [(12 + OVERRUN_EXTENSION, 0), (100, 1)]
+    assert [(deadline, serial) for deadline, serial, _ in state.running] == [(72, 0), (100, 1)]
+    assert {one.serial: span for one, span in state.run_spans.items()} == {0: (0, 72), 1: (0, 100)}
 
 
 @pytest.mark.parametrize("name", ["depth-2", "conservative"])

@@ -14,7 +14,11 @@ from zonewise_scheduler.backfill.pool.profile import AvailabilityProfile
 END = 30
 """Nothing changes from then on."""
 
-changes = st.lists(st.tuples(st.integers(0, END), st.integers(0, END), st.integers(-3, 3)), max_size=8)
+Change = tuple[int, float, int]
+"""Start, end, CPUs."""
+changes = st.lists(
+    st.tuples(st.integers(0, END), st.one_of(st.integers(0, END), st.just(inf)), st.integers(-3, 3)), max_size=8
+)
 
 
 class Seconds:
@@ -32,7 +36,7 @@ class Seconds:
         return not size or all(self.free[second] >= size for second in range(start, max(int(last), start + 1)))
 
 
-def built(some: list[tuple[int, int, int]]) -> tuple[AvailabilityProfile, Seconds]:
+def built(some: list[Change]) -> tuple[AvailabilityProfile, Seconds]:
     """Both after the same changes."""
     profile, seconds = AvailabilityProfile(0, cpus(5)), Seconds(5)
     for start, end, size in some:
@@ -46,6 +50,7 @@ def drawn(profile: AvailabilityProfile) -> list[int]:
     steps = list(profile.steps())
     assert all(one[1] != other[1] for one, other in pairwise(steps)), "two steps are one"
     assert all(one[0] < other[0] for one, other in pairwise(steps)), "a step begins before the one in front of it"
+    assert steps[-1][0] < inf
     return [
         CPUS.unpack_available(next(available for time, available in reversed(steps) if time <= second))["cpu"]
         for second in range(int(steps[0][0]), END + 1)
@@ -53,15 +58,17 @@ def drawn(profile: AvailabilityProfile) -> list[int]:
 
 
 @given(changes, st.integers(0, END))
-def test_the_profile_adds_up(some: list[tuple[int, int, int]], now: int) -> None:
+def test_the_profile_adds_up(some: list[Change], now: int) -> None:
     profile, seconds = built(some)
     assert drawn(profile) == seconds.free
     profile.advance(now)
     assert drawn(profile) == seconds.free[now:]
+    profile.add(now + 5.0, now - 1.0, 1)  # what has passed
+    assert drawn(profile) == seconds.free[now:]
 
 
 @given(changes, st.integers(0, 8), st.sampled_from([1, 2, 5, 11, inf]))
-def test_the_earliest_start_fits_until_the_deadline(some: list[tuple[int, int, int]], size: int, limit: float) -> None:
+def test_the_earliest_start_fits_until_the_deadline(some: list[Change], size: int, limit: float) -> None:
     profile, seconds = built(some)
     one = job(0, size, limit)
     fitting = [second for second in range(END + 1) if seconds.fits(size, second, limit)]
@@ -70,9 +77,7 @@ def test_the_earliest_start_fits_until_the_deadline(some: list[tuple[int, int, i
 
 
 @given(changes, st.integers(1, 8), st.sampled_from([1, 2, 5, 11, inf]), st.integers(0, END))
-def test_earlier_start_equals_a_new_reservation(
-    some: list[tuple[int, int, int]], size: int, limit: float, start: int
-) -> None:
+def test_earlier_start_equals_a_new_reservation(some: list[Change], size: int, limit: float, start: int) -> None:
     """The amounts of the reservation itself suffice for the time in which it overlaps its old place."""
     one = job(0, size, limit)
     reserved, _ = built(some)
@@ -81,11 +86,15 @@ def test_earlier_start_equals_a_new_reservation(
         return
     reserved.add(start, start + limit, -one.request)
     first = next(second for second in range(END + 1) if free.fits(size, second, limit))
-    assert reserved.earlier_start(one, start, inf) == (first if first < start else None)
-    assert reserved.earlier_start(one, start, first) is None
+    for freed_until in (inf, first + 0.5):
+        assert reserved.earlier_start(one, start, freed_until) == (first if first < start else None)
+    for freed_until in (first, first - 0.5):
+        assert reserved.earlier_start(one, start, freed_until) is None
 
 
 def test_running_jobs_return_their_amounts_at_their_deadlines() -> None:
     """Jobs without a walltime never do."""
-    running = [(4.0, 1, job(1, 2)), (4.0, 2, job(2, 1)), (9.0, 3, job(3, 3)), (inf, 4, job(4, 2))]
-    assert list(AvailabilityProfile(0, cpus(0), running).steps()) == [(0, cpus(0)), (4, cpus(3)), (9, cpus(6))]
+    ends = [(4.0, 2), (float("4"), 1), (9.0, 3), (float("9"), 1), (12.0, 1), (inf, 2)]
+    running = [(end, serial, job(serial, size)) for serial, (end, size) in enumerate(ends)]
+    steps = [(0, cpus(0)), (4, cpus(3)), (9, cpus(7)), (12, cpus(8))]
+    assert list(AvailabilityProfile(0, cpus(0), running).steps()) == steps
