@@ -82,7 +82,7 @@ def _singles(kind: NodeKind) -> list[int]:
 
 def _fitting(group: Sequence[ResourceHints]) -> str:
     """Return "6 CPUs fit", "1 nvidia.com/gpu fits"."""
-    singular = len(group) == 1 and (is_bytes(group[0].resource) or group[0].amount == 1)
+    singular = len(group) == 1 and all(is_bytes(each.resource) or each.amount == 1 for each in group)
     return f"{listed([amount(each.resource, each.amount) for each in group])} {'fits' if singular else 'fit'}"
 
 
