@@ -86,7 +86,7 @@ def _is_guaranteed(container: Container) -> bool:
 
     A request of no CPU needs no check: it gives none anyway.
     """
-    return container.complete and dict(container.memory).get(MEMORY, 0) > 0
+    return container.complete and bool(dict(container.memory).get(MEMORY))
 
 
 def _whole_cpus(milli_cpus: int) -> int:
