@@ -96,10 +96,12 @@ def test_reusable_cpus_restrict_hints() -> None:
     assert generate_cpu_topology_hints(state, 1, 0b10001, include_not_preferred=False) == Hints(())
 
 
-def test_reusable_cpus_suffice_where_none_is_free() -> None:
+@pytest.mark.parametrize("reusable", [0b1, 0b1111])
+def test_reusable_cpus_suffice_where_none_is_free(reusable: int) -> None:
+    """As many as are requested, or more."""
     state = state_of(regular(), busy=0xFFFF)
-    assert generate_cpu_topology_hints(state, 1, 0b1, include_not_preferred=True) == Hints((0b01,), (0b11,))
-    wide = generate_wide_cpu_hints(state, 1, 0b1)
+    assert generate_cpu_topology_hints(state, 1, reusable, include_not_preferred=True) == Hints((0b01,), (0b11,))
+    wide = generate_wide_cpu_hints(state, 1, reusable)
     assert wide is not None
     assert listed_sets(wide) == ({0b01}, {0b11})
 

@@ -143,6 +143,11 @@ def test_distances_of_zones_beyond_the_masks_are_not_read(number: int) -> None:
     assert state_of(plain(*zones)).kind.distances == (((10, 20), (10, 20)) if number < 64 else ())
 
 
+def test_a_zone_has_no_memory_of_a_type_that_it_does_not_report() -> None:
+    state = state_of(plain(zone(0, memory=(9, 8, 5)), zone(1, cpu=(1, 1, 1))))
+    assert (state.kind.allocatable, state.memory_free) == (((8,), (0,)), ((5,), (0,)))
+
+
 def test_used_zones_count_as_assigned() -> None:
     zones = (zone(0, memory=(9, 8, 5)), zone(1, memory=(9, 8, 8)), zone(3, memory=(9, 8, 5)))
     assert state_of(plain(*zones)).memory_assigned == 0b1001

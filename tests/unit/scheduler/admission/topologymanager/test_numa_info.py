@@ -150,6 +150,10 @@ def hints(preferred: Sequence[tuple[int, ...]] = (), others: Sequence[tuple[int,
         ((0, 1, 3), [hints([(0, 3)], [(3,)])], False),
         # the pairs lie below the gap, so their distances are known
         ((0, 1, 2, 4), [hints([(0, 2)], [(1, 2)]), hints()], False),
+        # the pair is narrower than what is compared with it
+        ((0, 1, 2, 4), [hints([(0, 1), (0, 2, 4), (1, 2, 4)])], False),
+        # zone 4 is best so far, and then compared with zone 0
+        ((0, 1, 2, 4), [hints([(0, 1), (4,)]), hints(), hints([(0, 4)])], True),
         # the first pair is preferred, so the zones of others do not replace it
         ((1, 2, 4), [hints([(1, 2), (1, 4)]), hints([(1, 4), (2, 4)])], False),
         # equal sets of two resources are preferred, and the others are not
