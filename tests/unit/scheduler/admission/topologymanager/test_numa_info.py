@@ -150,6 +150,8 @@ def hints(preferred: Sequence[tuple[int, ...]] = (), others: Sequence[tuple[int,
         ((0, 1, 3), [hints([(0, 3)], [(3,)])], False),
         # the pairs lie below the gap, so their distances are known
         ((0, 1, 2, 4), [hints([(0, 2)], [(1, 2)]), hints()], False),
+        # the preferred pair comes between two others, and is compared with neither
+        ((0, 1, 3), [hints([(0, 3)], [(0, 1), (1, 3)])], False),
         # the pair is narrower than what is compared with it
         ((0, 1, 2, 4), [hints([(0, 1), (0, 2, 4), (1, 2, 4)])], False),
         # zone 4 is best so far, and then compared with zone 0
