@@ -73,7 +73,7 @@ def _apart(kind: NodeKind, aligned: AlignedRequest, requests: Sequence[ResourceH
         for zones, group in together.items()
         if zones != _sets_in_words(_singles(kind))
     ]
-    return f"needs {requested} in {'one zone' if widths == {1} else 'the same zones'}; {listed(where)}"
+    return f"needs {requested} in {'one zone' if 1 in widths else 'the same zones'}; {listed(where)}"
 
 
 def _singles(kind: NodeKind) -> list[int]:
