@@ -143,6 +143,13 @@ def test_distances_of_zones_beyond_the_masks_are_not_read(number: int) -> None:
     assert state_of(plain(*zones)).kind.distances == (((10, 20), (10, 20)) if number < 64 else ())
 
 
+def test_zones_without_a_distance_are_unreachable() -> None:
+    """A distance in one direction counts for both; ACPI has 255 for no path."""
+    zones = [zone(0, cpu=(1, 1, 1)), zone(1, cpu=(1, 1, 1)), zone(2, cpu=(1, 1, 1))]
+    zones[0]["costs"] = [{"name": "node-0", "value": 10}, {"name": "node-1", "value": 20}]
+    assert state_of(plain(*zones)).kind.distances == ((10, 20, 255), (20, 255, 255), (255, 255, 255))
+
+
 def test_a_zone_has_no_memory_of_a_type_that_it_does_not_report() -> None:
     state = state_of(plain(zone(0, memory=(9, 8, 5)), zone(1, cpu=(1, 1, 1))))
     assert (state.kind.allocatable, state.memory_free) == (((8,), (0,)), ((5,), (0,)))
