@@ -197,7 +197,7 @@ def _find_wide_best_hint(
 def _any_set_fits(view: MemoryView) -> bool:
     """Return whether any set fits: of zones without assignments, all together have most."""
     unassigned = tuple(zone for zone in view.zones if not view.assigned >> zone & 1)
-    if len(unassigned) > 1 and view.fits(subsets(unassigned, len(unassigned))[0]):
+    if len(unassigned) > 1 and view.fits((zone_set(unassigned), unassigned)):
         return True
     return any(view.fits((group, members(group))) for group in view.undivided_groups())
 
