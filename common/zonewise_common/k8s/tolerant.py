@@ -40,6 +40,11 @@ def sound_objects(value: object, field: str, problems: list[str]) -> Iterator[tu
             problems.append(f"{field}[{index}]: not an object: {abbreviated(item)}")
 
 
+def shortened(text: str) -> str:
+    """Return the beginning of a text, for messages."""
+    return text[:80]
+
+
 def abbreviated(value: object) -> str:
     """Return the beginning of a value, for messages."""
     try:

@@ -58,7 +58,7 @@ def generate_cpu_topology_hints(
     policies, topology = state.kind.policies, state.kind.cpus
     if count < 1 or policies.cpu != "static":
         return None
-    free, need = state.free_cpus, max(count - reusable.bit_count(), 0)
+    free, need = state.free_cpus, count - reusable.bit_count()
     if need > free.bit_count():
         return Hints(())
     width = cpu_min_affinity_size(topology, count)

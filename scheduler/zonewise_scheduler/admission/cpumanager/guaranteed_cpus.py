@@ -82,8 +82,11 @@ def _has_pod_level_resources(pod: PodShape, policies: Policies) -> bool:
 
 
 def _is_guaranteed(container: Container) -> bool:
-    """Return whether CPUs and memory are requested, equal to the limits (IsContainerEquivalentQOSGuaranteed)."""
-    return container.complete and container.milli_cpus > 0 and dict(container.memory).get(MEMORY, 0) > 0
+    """Return whether requests are equal to limits, of memory too (IsContainerEquivalentQOSGuaranteed).
+
+    A request of no CPU needs no check: it gives none anyway.
+    """
+    return container.complete and bool(dict(container.memory).get(MEMORY))
 
 
 def _whole_cpus(milli_cpus: int) -> int:

@@ -13,8 +13,7 @@ thousandths, but no two differ by less on nodes with fewer than 2000 CPUs.
 
 from __future__ import annotations
 
-from bisect import insort
-from itertools import combinations
+from itertools import chain, combinations
 from math import comb
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,7 +23,7 @@ from zonewise_scheduler.admission.errors import UNKNOWN_PREFIX, AdmissionError
 from zonewise_scheduler.admission.resource_names import CPU
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from zonewise_scheduler.admission.cpu_topology import CpuTopology
     from zonewise_scheduler.admission.node import Policies
@@ -61,7 +60,7 @@ class _Plan(NamedTuple):
     remainder: int
     """How many more CPUs are needed: less than one group of each zone."""
     able: tuple[int, ...]
-    """Those of the zones that can provide a group of the remainder."""
+    """Those of the zones that can provide one more group."""
 
 
 class _Best(NamedTuple):
@@ -71,6 +70,8 @@ class _Best(NamedTuple):
     indices: tuple[int, ...]
     plan: _Plan
     providers: tuple[int, ...]
+    left: tuple[int, ...]
+    """CPUs left by zone."""
 
 
 def take_by_topology_numa_distributed(topology: CpuTopology, free: int, count: int, policies: Policies) -> int:
@@ -129,54 +130,54 @@ def _plans(request: _Request, size: int) -> Iterator[_Plan]:
         left = list(free)
         for zone in zones:
             left[zone] -= share
-        able = tuple(zone for zone in zones if remainder and left[zone] >= group)
+        able = tuple(zone for zone in zones if left[zone] >= group)
         if able or not remainder:
             yield _Plan(_bound(left, able, remainder, group), indices, tuple(left), remainder, able)
 
 
 def _bound(left: Sequence[int], able: Sequence[int], remainder: int, group: int) -> int:
     """Return the sum of squares if each group of the remainder comes from the fullest zone."""
-    counts = sorted(left[zone] for zone in set(able))
-    total = sum(count * count for count in left) - sum(count * count for count in counts)
-    for _ in range(remainder // group):
-        insort(counts, counts.pop() - group)
-    return total + sum(count * count for count in counts)
+    counts = list(left)
+    for _ in range(0, remainder, group):
+        counts[max(able, key=counts.__getitem__)] -= group
+    return _sum_of_squares(counts)
 
 
-def _best_plan(request: _Request, plans: Sequence[_Plan]) -> _Best | None:
+def _best_plan(request: _Request, plans: Iterable[_Plan]) -> _Best | None:
     """Return the first of the best plans; None if no zones can provide the remainder."""
     best: _Best | None = None
-    for plan in sorted(plans, key=lambda plan: (plan.bound, plan.indices)):
-        if best is not None and plan.bound > best.squares:
-            break
-        candidate = _with_providers(request, plan) if plan.remainder else _Best(plan.bound, plan.indices, plan, ())
-        if candidate is not None and (best is None or candidate[:2] < best[:2]):
-            best = candidate
+    for plan in sorted(plans):
+        if best is not None and (plan.bound, plan.indices) > (best.squares, best.indices):
+            return best
+        candidate = _with_providers(request, plan)
+        if candidate is not None:
+            best = min(candidate, best or candidate)
     return best
 
 
 def _with_providers(request: _Request, plan: _Plan) -> _Best | None:
     """Return a plan with the zones that provide the remainder: of equally good ones the most zones, then the first."""
     best: _Best | None = None
-    squares_of: dict[tuple[int, ...], int | None] = {}
-    has_duplicates = len(set(plan.able)) < len(plan.able)
-    for size in range(len(plan.able), 0, -1):
-        for providers in combinations(range(len(plan.able)), size):
-            # providers beyond the number of groups in the remainder have no group to add
-            first = providers if has_duplicates else providers[: plan.remainder // request.group]
-            if first in squares_of:
-                continue
-            squares = squares_of[first] = _squares(request, plan, [plan.able[index] for index in first])
-            if squares is not None and (best is None or squares < best.squares):
-                best = _Best(squares, plan.indices, plan, providers)
-                if squares == plan.bound:
-                    return best
+    for providers in _subsets(range(len(plan.able))):
+        left = _left(request, plan, [plan.able[index] for index in providers])
+        if left is None:
+            continue
+        squares = _sum_of_squares(left)
+        if best is None or squares < best.squares:
+            best = _Best(squares, plan.indices, plan, providers, left)
+            if squares == plan.bound:
+                return best
     return best
 
 
-def _squares(request: _Request, plan: _Plan, providers: Sequence[int]) -> int | None:
-    """Return the sum of squares once zones have provided the remainder one after another; None if they cannot."""
-    if not _suffice(request, plan, providers):
+def _subsets(members: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Return all subsets, the largest first."""
+    return chain.from_iterable(combinations(members, size) for size in range(len(members), -1, -1))
+
+
+def _left(request: _Request, plan: _Plan, providers: Sequence[int]) -> tuple[int, ...] | None:
+    """Return the CPUs left once zones have provided the remainder one after another; None if they cannot."""
+    if _in_groups(request, plan, providers) < plan.remainder:
         return None
     left, remainder, group = list(plan.left), plan.remainder, request.group
     while remainder:
@@ -184,41 +185,47 @@ def _squares(request: _Request, plan: _Plan, providers: Sequence[int]) -> int | 
             if remainder and left[zone] >= group:
                 left[zone] -= group
                 remainder -= group
-    return sum([count * count for count in left])
+    return tuple(left)
 
 
-def _suffice(request: _Request, plan: _Plan, providers: Sequence[int]) -> bool:
-    """Return whether zones can provide the remainder in whole groups."""
-    return sum(plan.left[zone] // request.group for zone in set(providers)) * request.group >= plan.remainder
+def _in_groups(request: _Request, plan: _Plan, providers: Iterable[int]) -> int:
+    """Return how many CPUs zones can provide in whole groups."""
+    return sum([plan.left[zone] // request.group for zone in set(providers)]) * request.group
 
 
-def _check_termination(request: _Request, plans: Sequence[_Plan], best: _Best | None) -> None:
+def _total(plan: _Plan, providers: Iterable[int]) -> int:
+    """Return how many CPUs zones have left; one that is listed twice counts twice."""
+    return sum([plan.left[zone] for zone in providers])
+
+
+def _sum_of_squares(counts: Iterable[int]) -> int:
+    return sum([count * count for count in counts])
+
+
+def _check_termination(request: _Request, plans: Iterable[_Plan], best: _Best | None) -> None:
     """Raise CpuAllocationError if the kubelet weighs zones that have the remainder, but not in whole groups.
 
     The kubelet then loops over these zones until the remainder is allocated, which never happens.
     """
     for plan in plans:
-        if best is not None and _is_even(request, best) and plan.indices > best.indices:
+        if best is not None and _is_even(best) and plan.indices > best.indices:
             return
-        if len(set(plan.able)) == len(plan.able) and sum(plan.left[zone] % request.group for zone in plan.able) == 0:
-            continue
-        for size in range(len(plan.able), 1, -1):  # one zone that has the remainder has it in whole groups
-            for providers in combinations(plan.able, size):
-                if sum(plan.left[zone] for zone in providers) >= plan.remainder and not _suffice(
-                    request, plan, providers
-                ):
-                    raise CpuAllocationError(_NEVER_TERMINATES)
+        if _in_groups(request, plan, plan.able) < _total(plan, plan.able) and any(
+            _in_groups(request, plan, providers) < plan.remainder <= _total(plan, providers)
+            for providers in _subsets(plan.able)
+        ):
+            raise CpuAllocationError(_NEVER_TERMINATES)
 
 
-def _is_even(request: _Request, best: _Best) -> bool:
+def _is_even(best: _Best) -> bool:
     """Return whether a plan leaves all zones equal; the kubelet then stops at the next plan."""
-    return best.squares * len(request.free) == (sum(request.free) - request.size) ** 2
+    return len(set(best.left)) == 1
 
 
 def _distribute(accumulator: CpuAccumulator, request: _Request, best: _Best, policies: Policies) -> None:
     """Take CPUs of the zones that the best plan was overwritten with; raise CpuAllocationError if they have too few."""
     count = len(request.listed)
-    if _is_even(request, best):
+    if _is_even(best):
         indices = overwritten_by_next(best.indices, next_combination(best.indices, count))
     else:
         indices = overwritten_at_end(best.indices, count)
@@ -230,12 +237,13 @@ def _distribute(accumulator: CpuAccumulator, request: _Request, best: _Best, pol
     ]
     remainder = best.plan.remainder
     while remainder:
-        before = remainder
+        is_stuck = True
         for zone in providers:
             if remainder and (accumulator.free & zone).bit_count() >= request.group:
                 _take_from_zone(accumulator, zone, request.group, policies)
                 remainder -= request.group
-        if remainder == before:
+                is_stuck = False
+        if is_stuck:
             raise CpuAllocationError(_NEVER_TERMINATES)
     if accumulator.num_cpus_needed:
         missing = accumulator.num_cpus_needed
@@ -282,13 +290,10 @@ def overwritten_by_next(subset: tuple[int, ...], following: tuple[int, ...] | No
 
 def next_combination(subset: tuple[int, ...], count: int) -> tuple[int, ...] | None:
     """Return the subset that follows another one; None after the last."""
-    size = len(subset)
-    for index in range(size - 1, -1, -1):
-        if subset[index] < count - size + index:
-            return subset[:index] + tuple(range(subset[index] + 1, subset[index] + 1 + size - index))
-    return None
+    walk = combinations(range(count), len(subset))
+    return next(walk, None) if subset in walk else None
 
 
 def _unshared_length(size: int) -> int:
     """Return how many leading elements of a subset no later subset overwrites: those of its last copy."""
-    return size if size < 2 else (1 << (size - 1).bit_length() - 1) + 1
+    return (1 << (size - 1).bit_length() >> 1) + 1

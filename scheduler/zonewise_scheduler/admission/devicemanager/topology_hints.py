@@ -6,7 +6,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.admission.topologymanager.bitmask import all_zones, members, subsets
+from zonewise_scheduler.admission.topologymanager.bitmask import all_zones, members, set_sizes, subsets
 from zonewise_scheduler.admission.topologymanager.hints import Hints
 from zonewise_scheduler.admission.topologymanager.wide_merge import wide_hints
 from zonewise_scheduler.admission.topologymanager.zone_sums import (
@@ -71,7 +71,7 @@ def generate_device_topology_hints(
 
     if not include_not_preferred:
         return Hints(fitting(width))
-    sizes = (size for size in range(1, len(device_zones(kind, resource)) + 1) if size != width)
+    sizes = (size for size in set_sizes(device_zones(kind, resource)) if size != width)
     return Hints(fitting(width), tuple(zones for size in sizes for zones in fitting(size)))
 
 

@@ -18,7 +18,7 @@ from zonewise_scheduler.admission.explain.phrases import (
 from zonewise_scheduler.admission.memorymanager.memory_hints import free_memory, memory_min_affinity_size
 from zonewise_scheduler.admission.resource_names import CPU
 from zonewise_scheduler.admission.scope import ResourceHints, resource_hints
-from zonewise_scheduler.admission.topologymanager.bitmask import members
+from zonewise_scheduler.admission.topologymanager.bitmask import all_zones, members
 from zonewise_scheduler.admission.wide_affinity import is_wide
 
 if TYPE_CHECKING:
@@ -71,18 +71,14 @@ def _apart(kind: NodeKind, aligned: AlignedRequest, requests: Sequence[ResourceH
     where = [
         f"{_fitting(group)} {zones} only"
         for zones, group in together.items()
-        if zones != _sets_in_words(_singles(kind))
+        if zones != zones_in_words(all_zones(kind))
     ]
-    return f"needs {requested} in {'one zone' if widths == {1} else 'the same zones'}; {listed(where)}"
-
-
-def _singles(kind: NodeKind) -> list[int]:
-    return [1 << zone for zone in kind.zones]
+    return f"needs {requested} in {'one zone' if 1 in widths else 'the same zones'}; {listed(where)}"
 
 
 def _fitting(group: Sequence[ResourceHints]) -> str:
     """Return "6 CPUs fit", "1 nvidia.com/gpu fits"."""
-    singular = len(group) == 1 and (is_bytes(group[0].resource) or group[0].amount == 1)
+    singular = len(group) == 1 and all(is_bytes(each.resource) or each.amount == 1 for each in group)
     return f"{listed([amount(each.resource, each.amount) for each in group])} {'fits' if singular else 'fit'}"
 
 

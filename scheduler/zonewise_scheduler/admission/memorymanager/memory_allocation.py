@@ -93,17 +93,15 @@ def _update_reusable_memory(context: AdmissionContext, container: Container, blo
         reusable = context.reusable_memory.get((zones, name), 0)
         init = container.role == "init"
         context.reusable_memory[zones, name] = max(reusable, size) if init else max(0, reusable - size)
-        _shrink_init_blocks(context, container, name, zones, size)
+        _shrink_init_blocks(context, name, zones, size)
 
 
-def _shrink_init_blocks(context: AdmissionContext, container: Container, name: str, zones: int, size: int) -> None:
+def _shrink_init_blocks(context: AdmissionContext, name: str, zones: int, size: int) -> None:
+    """Reuse the blocks of earlier init containers; later ones have none yet."""
     for earlier in context.pod.containers:
-        if earlier is container or earlier.role == "app" or not size:
-            return
-        if earlier.role == "init":
-            blocks = context.memory.get(earlier.name, [])
-            for index, block in enumerate(blocks):
-                if block.size and block.type == name and block.zones == zones:
-                    reused = min(block.size, size)
-                    blocks[index] = block._replace(size=block.size - reused)
-                    size -= reused
+        blocks = context.memory.get(earlier.name, []) if earlier.role == "init" else []
+        for index, block in enumerate(blocks):
+            if block.type == name and block.zones == zones:
+                reused = min(block.size, size)
+                blocks[index] = block._replace(size=block.size - reused)
+                size -= reused

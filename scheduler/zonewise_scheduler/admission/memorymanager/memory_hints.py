@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zonewise_scheduler.admission.resource_names import MEMORY
-from zonewise_scheduler.admission.topologymanager.bitmask import ZoneSet, members, subsets, zone_set
+from zonewise_scheduler.admission.topologymanager.bitmask import ZoneSet, members, set_sizes, subsets, zone_set
 from zonewise_scheduler.admission.topologymanager.hints import Hints
 from zonewise_scheduler.admission.topologymanager.wide_merge import wide_hints
 from zonewise_scheduler.admission.topologymanager.zone_sums import (
@@ -86,14 +86,13 @@ class MemoryView:
                     yield 1 << zone, (zone,)
             return
         yield from subsets(tuple(zone for zone in self.zones if not self.assigned >> zone & 1), size)
-        for group in {self.groups[zone] for zone in self.zones if self.assigned >> zone & 1}:
+        for group in {self.groups[zone] for zone in members(self.assigned)}:
             if group.bit_count() == size and not self.violates_numa_allocations(group):
                 yield group, members(group)
 
-    def groups_of_several(self) -> list[int]:
-        """Return the groups of several zones that no other group cuts across."""
-        several = {group for group in self.groups.values() if group & (group - 1)}
-        return [group for group in several if not self.violates_numa_allocations(group)]
+    def undivided_groups(self) -> list[int]:
+        """Return the groups that no other group cuts across; a zone that is in no group of several is one."""
+        return [group for group in set(self.groups.values()) if not self.violates_numa_allocations(group)]
 
     def violates_numa_allocations(self, zones: int) -> bool:
         """Return whether a set of several zones cuts across groups (isAffinityViolatingNUMAAllocations)."""
@@ -126,7 +125,7 @@ def calculate_memory_hints(
     preferred = tuple(candidate[0] for candidate in view.zone_sets(width) if view.fits(candidate))
     if not include_not_preferred:
         return Hints(preferred) if preferred or _any_set_fits(view) else None
-    sizes = (size for size in range(1, len(view.zones) + 1) if size != width)
+    sizes = (size for size in set_sizes(view.zones) if size != width)
     not_preferred = tuple(candidate[0] for size in sizes for candidate in view.zone_sets(size) if view.fits(candidate))
     return Hints(preferred, not_preferred) if preferred or not_preferred else None
 
@@ -142,7 +141,8 @@ def calculate_wide_memory_hints(
     check_zone_count(len(zones), MEMORY)
     size = sizes(len(zones))
     tables = [(_allocatable(state.kind, name), amount) for name, amount in requests]
-    enough = np.logical_and.reduce([suffice(table, amount) for table, amount in tables]) & (size > 0)
+    enough = np.logical_and.reduce([suffice(table, amount) for table, amount in tables])
+    enough[0] = False
     fits = view.wide_fits() & _allowed_sets(view)
     width = int(size[enough].min()) if enough.any() else len(zones)
     return wide_hints(zones, fits, size == width) if fits[1:].any() else None
@@ -151,10 +151,9 @@ def calculate_wide_memory_hints(
 def _allowed_sets(view: MemoryView) -> Bools:
     """Return, by set, whether the groups allow it (MemoryView.zone_sets)."""
     zones = view.zones
-    size = sizes(len(zones))
-    allowed = ~meet(len(zones), to_index(zones, view.assigned)) & (size > 1)
-    allowed[[1 << index for index, zone in enumerate(zones) if view.groups[zone] == 1 << zone]] = True
-    allowed[[to_index(zones, group) for group in view.groups_of_several()]] = True
+    allowed = sizes(len(zones)) > 1
+    allowed &= ~meet(len(zones), to_index(zones, view.assigned))
+    allowed[[to_index(zones, group) for group in view.undivided_groups()]] = True
     return allowed
 
 
@@ -171,7 +170,7 @@ def find_best_hint(
         return _find_wide_best_hint(state, requests, reusable, within)
     view = MemoryView(state, requests, reusable)
     width = memory_min_affinity_size(state.kind, requests)
-    for size in (width, *range(1, len(view.zones) + 1)):
+    for size in (width, *set_sizes(view.zones)):
         candidates = [each for each in view.zone_sets(size) if each[0] & within == within and view.fits(each)]
         if candidates:
             return min(candidates)[0], size == width
@@ -185,7 +184,8 @@ def _find_wide_best_hint(
     if hints is None or within & ~zone_set(hints.zones):
         return None
     zones = hints.zones
-    containing = hints.possible & contain(len(zones), to_index(zones, within))
+    containing = contain(len(zones), to_index(zones, within))
+    containing &= hints.possible
     preferred = containing & hints.preferred
     indices = np.flatnonzero(preferred if preferred.any() else containing)
     if not indices.size:
@@ -197,18 +197,16 @@ def _find_wide_best_hint(
 def _any_set_fits(view: MemoryView) -> bool:
     """Return whether any set fits: of zones without assignments, all together have most."""
     unassigned = tuple(zone for zone in view.zones if not view.assigned >> zone & 1)
-    if len(unassigned) > 1 and view.fits(subsets(unassigned, len(unassigned))[0]):
+    if len(unassigned) > 1 and view.fits((zone_set(unassigned), unassigned)):
         return True
-    if any(view.fits((group, members(group))) for group in view.groups_of_several()):
-        return True
-    return any(map(view.fits, view.zone_sets(1)))
+    return any(view.fits((group, members(group))) for group in view.undivided_groups())
 
 
 @lru_cache(maxsize=1 << 14)
 def memory_min_affinity_size(kind: NodeKind, requests: Amounts) -> int:
     """Return how many zones suffice by all that they may ever allocate; all zones if that is too little."""
     tables = [(size, _allocatable(kind, name)) for name, size in requests]
-    narrowest = max((_min_width(size, table) for size, table in tables), default=1)
+    narrowest = max(_min_width(size, table) for size, table in tables)
     for width in range(narrowest, len(kind.zones)):
         if len(tables) == 1:
             return width

@@ -47,7 +47,7 @@ def pod_memory_request(pod: PodShape, policies: Policies) -> Amounts:
     """
     if pod.pod_level is not None and uses_pod_level_managers(pod, policies):
         pod_memory = pod.pod_level.memory if pins_memory(pod, policies) else ()
-        return tuple((name, size) for name, size in pod_memory if size > 0)
+        return tuple((name, size) for name, size in pod_memory if size)
     app_types = {name for container in pod.containers if container.role == "app" for name, _ in container.memory}
     peak = aggregate_container_requests(
         (container.role, memory_request(pod, container, policies)) for container in pod.containers

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise_common.k8s.tolerant import shortened
 from zonewise_common.nrt import names
 from zonewise_common.nrt.attributes import read_pairs
 from zonewise_scheduler.admission.node import Policies
@@ -98,7 +99,7 @@ def _choice(attributes: Mapping[str, str], name: str, default: str, problems: li
     value = attributes.get(name) or default  # some writers use an empty text for the default
     if value in _CHOICES[name]:
         return value
-    problems.append(f"{name}: none of {', '.join(_CHOICES[name])}: {value[:80]!r}")
+    problems.append(f"{name}: none of {', '.join(_CHOICES[name])}: {shortened(value)!r}")
     return default
 
 
@@ -108,7 +109,7 @@ def _max_zones(attributes: Mapping[str, str], problems: list[str]) -> int:
         return Policies().max_zones
     if value.isascii() and value.isdecimal() and len(value) < 9:
         return int(value)
-    problems.append(f"{names.TOPOLOGY_MANAGER_MAX_NUMA_NODES}: not a count: {value[:80]!r}")
+    problems.append(f"{names.TOPOLOGY_MANAGER_MAX_NUMA_NODES}: not a count: {shortened(value)!r}")
     return Policies().max_zones
 
 

@@ -130,8 +130,6 @@ def _state(nrt: NrtObject, interner: KindInterner, known: _KubeletFacts) -> Node
     memory = read_memory(nrt, zones, policies.topology) if policies.memory == "Static" else ReportedMemory()
     devices = read_devices(nrt)
     distances, unknown_distances = _distances(nrt, zones)
-    if not policies.prefer_closest:
-        unknown_distances = ()
     uncounted = () if nrt.from_agent else _uncountable(policies)
     kind = NodeKind(
         policies=policies,

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise_common.k8s.cpuset import CpuSet
-from zonewise_common.k8s.tolerant import abbreviated, sound_list, sound_object, sound_objects
+from zonewise_common.k8s.tolerant import abbreviated, shortened, sound_list, sound_object, sound_objects
 from zonewise_common.nrt import names
 from zonewise_common.nrt.attributes import MAX_NUMA_NODES, ResourceInfo, read_amounts, read_attributes
 from zonewise_common.nrt.zones import L3, NODE, NUMA_TYPES, PACKAGE, PREFIXES, read_costs, read_resources, zone_id
@@ -117,7 +117,7 @@ def zone_set_attribute(nrt: NrtObject, name: str) -> int:
         nrt.problems.append(f"{name}: {error}")
         return 0
     if bits >> MAX_NUMA_NODES:
-        nrt.problems.append(f"{name}: a zone above {MAX_NUMA_NODES - 1}: {text[:80]!r}")
+        nrt.problems.append(f"{name}: a zone above {MAX_NUMA_NODES - 1}: {shortened(text)!r}")
         return 0
     return bits
 

@@ -25,9 +25,10 @@ def problem_kind(problem: str) -> str:
     for word in reversed(field.split()):
         if word in _ATTRIBUTE_NAMES:
             return _ATTRIBUTE_NAMES[word]
-    first, *rest = field.split(" ")[0].split(".")
-    if first == "zones" and rest and rest[0] in _FIELDS:
-        return rest[0]
+    first, _, rest = field.split(" ")[0].partition(".")
+    zone_field = rest.partition(".")[0]
+    if first == "zones" and zone_field in _FIELDS:
+        return zone_field
     if first == "zone":  # "zone 3 cpu": an amount that contradicts others
         return "resources"
     return first if first in KINDS else OTHER

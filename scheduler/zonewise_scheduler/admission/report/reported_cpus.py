@@ -7,6 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.k8s.cpuset import MAX_CPUS
+from zonewise_common.k8s.tolerant import shortened
 from zonewise_common.nrt import names
 from zonewise_common.nrt.cores import read_cores
 from zonewise_scheduler.admission.cpu_topology import CpuTopology
@@ -80,7 +81,7 @@ def _read_topology(
         bits = _bits(text, f"node-{zone} {names.CPUS}", problems)
         if bits is None or bits & assigned:
             if bits is not None:
-                problems.append(f"node-{zone} {names.CPUS}: CPUs of another zone: {text[:80]!r}")
+                problems.append(f"node-{zone} {names.CPUS}: CPUs of another zone: {shortened(text)!r}")
             continue
         assigned |= bits
         zone_groups.append((zone, bits))
@@ -104,7 +105,7 @@ def _cores(cpus: int, text: str | None, field: str, problems: list[str]) -> Iter
             cores = [core.bits for core in read_cores(text)]
             if sum(cores) == cpus:  # no CPU is in two cores
                 return [_group(core) for core in cores]
-            problems.append(f"{field}: not the CPUs of the zone: {text[:80]!r}")
+            problems.append(f"{field}: not the CPUs of the zone: {shortened(text)!r}")
         except ValueError as error:
             problems.append(f"{field}: {error}")
     return [_group(cpu) for cpu in single_bits(cpus)]
@@ -122,7 +123,7 @@ def _groups(texts: Iterable[tuple[int, str]], name: str, known: int, problems: l
     for number, text in texts:
         bits = _bits(text, f"{name}-{number} {names.CPUS}", problems) or 0
         if bits & assigned:
-            problems.append(f"{name}-{number} {names.CPUS}: CPUs of another: {text[:80]!r}")
+            problems.append(f"{name}-{number} {names.CPUS}: CPUs of another: {shortened(text)!r}")
         elif bits & known:
             groups.append((number, bits & known))
             assigned |= bits
@@ -137,7 +138,7 @@ def _with_rest(groups: Sequence[CpuGroup], wider: Sequence[CpuGroup]) -> tuple[C
     grouped = 0
     for _, bits in groups:
         grouped |= bits
-    numbers = count(max((number for number, _ in groups), default=-1) + 1)
+    numbers = count(max((number + 1 for number, _ in groups), default=0))
     return (*groups, *((next(numbers), bits & ~grouped) for _, bits in wider if bits & ~grouped))
 
 

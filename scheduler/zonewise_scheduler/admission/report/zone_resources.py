@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.k8s.quantity import quantity_value
+from zonewise_common.k8s.tolerant import shortened
 from zonewise_common.nrt import names
 from zonewise_common.nrt.attributes import ResourceInfo, read_amounts, read_pairs, read_shared_resource, read_zones
 from zonewise_scheduler.admission.node import NO_ZONE, DeviceClass
@@ -72,7 +73,7 @@ def read_memory(nrt: NrtObject, zones: tuple[int, ...], policy: str) -> Reported
         groups.append(_group(zone.attributes.get(names.MEMORY_GROUP) if zone else None, number, known, nrt.problems))
     assigned = zone_set_attribute(nrt, names.MEMORY_ASSIGNED)
     if assigned & ~known:
-        nrt.problems.append(f"{names.MEMORY_ASSIGNED}: no such zones: {members(assigned & ~known)[:8]}")
+        nrt.problems.append(f"{names.MEMORY_ASSIGNED}: {_no_such_zones(assigned & ~known)}")
         assigned &= known
     if not nrt.from_agent and policy != "restricted":
         used = (zone for zone, total, remaining in zip(zones, allocatable, free, strict=True) if remaining != total)
@@ -91,9 +92,13 @@ def _group(text: str | None, zone: int, known: int, problems: list[str]) -> int:
         problems.append(f"zone {zone} {names.MEMORY_GROUP}: {error}")
         return 1 << zone
     if group & ~known:
-        problems.append(f"zone {zone} {names.MEMORY_GROUP}: no such zones: {members(group & ~known)[:8]}")
+        problems.append(f"zone {zone} {names.MEMORY_GROUP}: {_no_such_zones(group & ~known)}")
         return 1 << zone
     return group
+
+
+def _no_such_zones(zones: int) -> str:
+    return f"no such zones: {members(zones)[:8]}"
 
 
 def _excluded_amounts(nrt: NrtObject) -> dict[tuple[str, int], int]:
@@ -153,10 +158,10 @@ def _absent(nrt: NrtObject, known: int) -> Iterator[tuple[str, int, ResourceInfo
         try:
             zones = NO_ZONE if text == "-1" else read_zones(text, "+")
         except ValueError as error:
-            nrt.problems.append(f"{field} ({name[:80]}): {error}")
+            nrt.problems.append(f"{field} ({shortened(name)}): {error}")
             continue
         if zones & known or not resource:
-            nrt.problems.append(f"{field}: not a resource and absent zones: {name[:80]!r}")
+            nrt.problems.append(f"{field}: not a resource and absent zones: {shortened(name)!r}")
         else:
             yield resource, zones, count
 
@@ -172,10 +177,10 @@ def _shared(nrt: NrtObject) -> Iterator[tuple[str, int, ResourceInfo]]:
         try:
             resource, zones = read_shared_resource(name)
         except ValueError as error:
-            nrt.problems.append(f"{names.SHARED_DEVICES} ({name[:80]}): {error}")
+            nrt.problems.append(f"{names.SHARED_DEVICES} ({shortened(name)}): {error}")
             continue
         if zones & ~all_zones or not zones & (zones - 1) or not resource:
-            nrt.problems.append(f"{names.SHARED_DEVICES}: not a resource and several zones: {name[:80]!r}")
+            nrt.problems.append(f"{names.SHARED_DEVICES}: not a resource and several zones: {shortened(name)!r}")
         else:
             yield resource, zones, count
 

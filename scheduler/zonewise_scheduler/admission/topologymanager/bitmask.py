@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from zonewise_scheduler.admission.node import NodeKind
 
@@ -26,6 +26,11 @@ def zone_set(zones: Iterable[int]) -> int:
 def members(zones: int) -> tuple[int, ...]:
     """Return the zones of a set, ascending."""
     return tuple(zone for zone in range(zones.bit_length()) if zones >> zone & 1)
+
+
+def set_sizes(zones: Sequence[int]) -> range:
+    """Return the sizes of the sets out of zones, without that of the empty one."""
+    return range(1, len(zones) + 1)
 
 
 @lru_cache(maxsize=1 << 12)

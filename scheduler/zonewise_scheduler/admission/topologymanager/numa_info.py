@@ -107,12 +107,12 @@ def _merge_panics(kind: NodeKind, resources: Sequence[Hints]) -> bool:
             zones &= hint
         same = all(hint == combination[0][0] for hint, _ in combination)
         candidate = zones, same and all(preferred for _, preferred in combination)
-        if zones and best is None:
-            best = candidate
-        elif zones and best is not None:
-            if _compares_distances(best, candidate) and (zones | best[0]).bit_length() > len(kind.zones):
-                return True
-            best = _better(best, candidate, needed)
+        if not zones:
+            continue
+        best = best or candidate
+        if _compares_distances(best, candidate) and (zones | best[0]).bit_length() > len(kind.zones):
+            return True
+        best = _better(best, candidate, needed)
     return False
 
 

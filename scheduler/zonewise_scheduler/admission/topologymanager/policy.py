@@ -62,12 +62,12 @@ def merge_best_effort(kind: NodeKind, hints: Sequence[Hints]) -> int:
     reachable = intersections(lists) if lists else []
     if not reachable:
         return all_zones(kind)
-    needed = max((min(zones.bit_count() for zones in sets) for sets in lists), default=0)
+    needed = max(min(zones.bit_count() for zones in sets) for sets in lists)
     closeness = closeness_order(kind)
 
-    def rank(zones: int) -> tuple[int, int, tuple[int, float, int]]:
+    def rank(zones: int) -> tuple[bool, int, tuple[int, float, int]]:
         size = zones.bit_count()
-        return (size != needed) + (size > needed), abs(size - needed), closeness(zones)
+        return size > needed, abs(size - needed), closeness(zones)
 
     return min(reachable, key=rank)
 

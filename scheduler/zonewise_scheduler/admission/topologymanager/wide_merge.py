@@ -70,7 +70,7 @@ def merge_wide_best_effort(kind: NodeKind, hints: Sequence[WideHints]) -> int:
         return all_zones(kind)
     needed = max(int(size[sets].min()) for sets in spread)
     present = np.flatnonzero(np.bincount(size[indices])).tolist()
-    best_size = min(present, key=lambda count: ((count != needed) + (count > needed), abs(count - needed)))
+    best_size = min(present, key=lambda count: (count > needed, abs(count - needed)))
     return to_set(zones, _closest(kind, zones, indices[size[indices] == best_size]))
 
 

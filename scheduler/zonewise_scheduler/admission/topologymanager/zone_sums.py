@@ -29,9 +29,6 @@ MAX_LISTED_ZONES = 8
 MAX_HINTED_ZONES = 16
 """Zones of which hints are made, for one resource or for several together."""
 
-_MAX_EXACT_32, _MAX_EXACT_64 = 1 << 26, 1 << 58
-"""Sums of MAX_HINTED_ZONES such numbers fit into 32 and 64 bits."""
-
 
 def check_zone_count(count: int, resource: str) -> None:
     """Raise AdmissionError, without a reason, if hints of so many zones are not computed."""
@@ -40,7 +37,7 @@ def check_zone_count(count: int, resource: str) -> None:
         raise AdmissionError("", f"{message}, and more than 2^{MAX_HINTED_ZONES} are not computed", resource)
 
 
-def sums(values: Sequence[int], dtype: type[Any] = np.int64) -> NDArray[Any]:
+def sums(values: Sequence[int], dtype: np.dtype[Any] | type[Any] = np.int64) -> NDArray[Any]:
     """Return, by set, the sum of the values of its zones."""
     result = np.zeros(1 << len(values), dtype)
     for position, value in enumerate(values):
@@ -50,9 +47,10 @@ def sums(values: Sequence[int], dtype: type[Any] = np.int64) -> NDArray[Any]:
 
 def suffice(values: Sequence[int], required: int) -> Bools:
     """Return, by set, whether the values of its zones sum up to what is required; any integers are exact."""
-    dtype = np.int32 if required < _MAX_EXACT_32 else np.int64 if required < _MAX_EXACT_64 else object
     # no value counts for more than is required, which changes no comparison
-    return sums([min(value, required) for value in values], dtype) >= required
+    capped = [min(value, required) for value in values]
+    # the narrowest type that holds all of them together: objects, where 64 bits do not
+    return sums(capped, np.min_scalar_type(max(sum(capped), required))) >= required
 
 
 def contain(zone_count: int, required: int) -> Bools:

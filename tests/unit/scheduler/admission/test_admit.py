@@ -51,6 +51,14 @@ def test_devices_and_cpus_in_different_zones(topology: str, reason: str) -> None
     assert verdict.message == ("Resources cannot be allocated with Topology locality" if reason else "")
 
 
+def test_best_effort_extends_an_affinity_that_is_not_preferred() -> None:
+    """CPUs are free in zone 0 alone, 2 of 8 GiB too: memory comes from more zones than an idle node needs."""
+    state = node(2, 4, gib=8, topology="best-effort", **STATIC)
+    state = state._replace(free_cpus=zone_cpus(state, 0), memory_free=((2 * GIB,), (8 * GIB,)))
+    (assignment,) = admit(state, pod(container(cpus=2, gib=6))).assignments
+    assert [block.zones for block in assignment.memory] == [0b11]
+
+
 def test_restricted_uses_no_more_zones_than_an_idle_node() -> None:
     """Reserved CPUs count for the width: 8 CPUs prefer one zone, though no zone can allocate 8."""
     reserved = 0b11 | 0b11 << 8

@@ -226,6 +226,20 @@ def test_sets_of_several_zones_do_not_cut_across_groups(zones: int, violates: bo
     assert memory_hints.MemoryView(state, (), {}).violates_numa_allocations(zones) is violates
 
 
+def test_a_part_of_a_group_cuts_across_it() -> None:
+    state = update_machine_state(node(3, 1, gib=8, **STATIC), 0b111, "memory", GIB)
+    assert memory_hints.MemoryView(state, (), {}).violates_numa_allocations(0b011)
+    assert not memory_hints.MemoryView(state, (), {}).violates_numa_allocations(0b111)
+
+
+@pytest.mark.parametrize("most_listed", [0, 8])
+def test_two_zones_are_better_than_three_lower_ones(most_listed: int) -> None:
+    """Each zone would have 5 GiB if it were idle, so no hint is preferred."""
+    state = node(4, 1, gib=8, **STATIC)._replace(memory_free=((GIB,), (GIB,), (3 * GIB,), (3 * GIB,)))
+    with patch.object(memory_hints, "MAX_LISTED_ZONES", most_listed):
+        assert find_best_hint(state, (("memory", 5 * GIB),), {}, 0) == (0b1100, False)
+
+
 def test_no_zone_has_memory_of_a_type_that_the_node_lacks() -> None:
     assert memory_hints.free_memory(node(2, 1, gib=8, **STATIC), "hugepages-2Mi") == {0: 0, 1: 0}
     assert memory_hints.free_memory(node(2, 1, gib=8, **STATIC), "memory") == {0: 8 * GIB, 1: 8 * GIB}
@@ -244,6 +258,7 @@ def test_a_zone_of_each_type_suffices_for_none_of_both() -> None:
         for pages, memory in ((4, 0), (4, 8), (8, 8), (8, 16), (9, 1))
     }
     assert widths == {(4, 0): 1, (4, 8): 2, (8, 8): 3, (8, 16): 4, (9, 1): 4}
+    assert memory_hints.memory_min_affinity_size(uneven, (("hugepages-2Mi", 1),)) == 4
 
 
 def test_a_group_allocates_only_as_one() -> None:

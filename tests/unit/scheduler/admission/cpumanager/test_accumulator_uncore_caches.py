@@ -68,6 +68,19 @@ def test_one_cpu_of_a_cache(busy: int, cpus: int) -> None:
     assert allocate_cpus(state_of(topology, BY_CACHE, busy | 0b1000), 1, None, 0) == cpus
 
 
+@pytest.mark.parametrize(("release", "cpus"), [((1, 33), 0b11_0001), ((1, 34), 0b111_0000)])
+def test_the_rest_is_rounded_to_cores(release: tuple[int, int], cpus: int) -> None:
+    """Three CPUs are two cores since 1.34. Before, they are one core, which no cache has with three CPUs."""
+    topology = topology_of(CoreAt(0, 0, int(core > 1), 0b11 << 2 * core) for core in range(5))
+    assert allocate_cpus(state_of(topology, BY_CACHE._replace(release=release), 0b1000_1010), 3, None, 0) == cpus
+
+
+def test_whole_caches_come_first() -> None:
+    """Caches of one and three cores, two in the mean: a need of two cores takes the small one, and a core beside it."""
+    topology = topology_of(CoreAt(0, 0, int(core > 0), 0b11 << 2 * core) for core in range(4))
+    assert allocate_cpus(state_of(topology, BY_CACHE), 4, None, 0) == 0b1111
+
+
 def test_no_cpu_is_left_out_of_cores_of_one_cpu_in_the_mean() -> None:
     """The lowest core has two CPUs, so the cache does not provide one; a core of one CPU does."""
     assert allocate_cpus(state_of(HYBRID, BY_CACHE), 1, None, 0) == 0b1_0000

@@ -72,15 +72,13 @@ def test_hints_of_a_busy_node_are_hints_of_an_idle_node(state: NodeState, data: 
     assert set(busy_hints.not_preferred) <= set(idle_hints.not_preferred)
 
 
-def test_no_preference() -> None:
+@pytest.mark.parametrize(("cpu", "count"), [("static", 0), ("none", 1)])
+def test_no_preference(cpu: str, count: int) -> None:
     """Without exclusive CPUs or the static policy there are no hints, which differs from hints that are empty."""
-    state = state_of(regular())
-    assert generate_cpu_topology_hints(state, 0, 0, include_not_preferred=False) is None
-    assert (
-        generate_cpu_topology_hints(state_of(regular(), STATIC._replace(cpu="none")), 1, 0, include_not_preferred=False)
-        is None
-    )
-    assert generate_cpu_topology_hints(state, 17, 0, include_not_preferred=True) == Hints(())
+    state = state_of(regular(), STATIC._replace(cpu=cpu))
+    assert generate_cpu_topology_hints(state, count, 0, include_not_preferred=False) is None
+    assert generate_wide_cpu_hints(state, count, 0) is None
+    assert generate_cpu_topology_hints(state_of(regular()), 17, 0, include_not_preferred=True) == Hints(())
 
 
 def test_reserved_cpus_count_for_the_width() -> None:
@@ -96,6 +94,16 @@ def test_reusable_cpus_restrict_hints() -> None:
     state = state_of(regular(), busy=0b1)
     assert generate_cpu_topology_hints(state, 8, 0b1, include_not_preferred=True) == Hints((0b01,), (0b11,))
     assert generate_cpu_topology_hints(state, 1, 0b10001, include_not_preferred=False) == Hints(())
+
+
+@pytest.mark.parametrize("reusable", [0b1, 0b1111])
+def test_reusable_cpus_suffice_where_none_is_free(reusable: int) -> None:
+    """As many as are requested, or more."""
+    state = state_of(regular(), busy=0xFFFF)
+    assert generate_cpu_topology_hints(state, 1, reusable, include_not_preferred=True) == Hints((0b01,), (0b11,))
+    wide = generate_wide_cpu_hints(state, 1, reusable)
+    assert wide is not None
+    assert listed_sets(wide) == ({0b01}, {0b11})
 
 
 def test_sparse_zones() -> None:
@@ -117,12 +125,20 @@ def test_align_by_socket() -> None:
     assert hints.preferred == (0b0001, 0b0010, 0b0100, 0b1000, 0b0011, 0b1100)
 
 
-def test_wide_hints_align_by_socket() -> None:
-    """Three zones suffice and lie in two packages, so all zones of both are preferred too."""
-    state = state_of(regular(zones=4, packages=2), STATIC._replace(align_by_package=True))
-    wide = generate_wide_cpu_hints(state, 20, 0)
+@pytest.mark.parametrize(
+    ("zones", "count", "preferred"),
+    [
+        (4, 20, {0b0111, 0b1011, 0b1101, 0b1110, 0b1111}),
+        (4, 2, {0b0001, 0b0010, 0b0100, 0b1000, 0b0011, 0b1100}),
+        (3, 10, {0b011, 0b101, 0b110, 0b111}),
+    ],
+)
+def test_wide_hints_align_by_socket(zones: int, count: int, preferred: set[int]) -> None:
+    """Sets in as few packages as so many zones need are preferred too; two packages of three zones have one each."""
+    state = state_of(regular(zones, packages=2), STATIC._replace(align_by_package=True))
+    wide = generate_wide_cpu_hints(state, count, 0)
     assert wide is not None
-    assert listed_sets(wide) == ({0b0111, 0b1011, 0b1101, 0b1110, 0b1111}, set())
+    assert listed_sets(wide)[0] == preferred
 
 
 @given(states(POLICIES), st.data())

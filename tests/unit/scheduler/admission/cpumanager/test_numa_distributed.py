@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
+from operator import sub
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from support.cpu_nodes import STATIC, regular, state_of, states
+from support.cpu_nodes import STATIC, CoreAt, regular, state_of, states, topology_of
 from zonewise_scheduler.admission.cpumanager import CpuAllocationError, allocate_cpus
 from zonewise_scheduler.admission.cpumanager.accumulator import lowest_bits
 from zonewise_scheduler.admission.cpumanager.numa_distributed import (
@@ -17,10 +19,12 @@ from zonewise_scheduler.admission.cpumanager.numa_distributed import (
     overwritten_at_end,
     overwritten_by_next,
 )
+from zonewise_scheduler.admission.errors import AdmissionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from zonewise_scheduler.admission.cpu_topology import CpuTopology
     from zonewise_scheduler.admission.node import NodeState
 
 SPREAD = STATIC._replace(distribute_across_zones=True)
@@ -134,6 +138,19 @@ def test_no_other_way_leaves_zones_more_even(zones: int, cores: int, full_cores:
     assert expected is None or sum(amount * amount for amount in left) == expected
 
 
+def test_no_cpus_are_distributed_where_none_is_requested() -> None:
+    assert allocate_cpus(state_of(regular(2, 4), SPREAD), 0, None, 0) == 0
+
+
+def test_many_sets_of_zones_are_not_searched() -> None:
+    """There are 252 sets of 5 out of 10 zones, and 330 of 4 out of 11."""
+    searched = state_of(regular(10, 1), SPREAD)
+    assert per_zone(searched, allocate_cpus(searched, 10, None, 0)).count(2) == 5
+    with pytest.raises(AdmissionError, match="distributed over 4 of 11 zones, and more than 256 sets") as error:
+        allocate_cpus(state_of(regular(11, 1), SPREAD), 8, None, 0)
+    assert (error.value.reason, error.value.resource) == ("", "cpu")
+
+
 def test_the_best_set_of_four_zones_is_overwritten() -> None:
     """The first four of five idle zones are best; by the end of the walk the last of them is replaced."""
     state = state_of(regular(5, 4, 1, packages=5), SPREAD)
@@ -189,13 +206,24 @@ def test_lexicographic_order() -> None:
 
 
 class Machine(NamedTuple):
-    """Equal zones of cores with two threads, and a request; CPUs are counted by zone."""
+    """Zones of cores with two threads, and a request; CPUs are counted by zone."""
 
     free: tuple[int, ...]
     packages: int
-    cores: int
+    """With equally many cores; a zone may lie in two."""
+    cores: tuple[int, ...]
     size: int
     group: int
+
+    @property
+    def topology(self) -> CpuTopology:
+        """Return the topology; free CPUs of a zone are its lowest ones."""
+        total = sum(self.cores)
+        zones = [zone for zone, cores in enumerate(self.cores) for _ in range(cores)]
+        return topology_of(
+            CoreAt(zone, core * self.packages // total, None, 1 << core | 1 << core + total)
+            for core, zone in enumerate(zones)
+        )
 
 
 class NeverEnds(Exception):
@@ -213,6 +241,14 @@ def spread(left: Sequence[int], zones: Sequence[int], group: int, remainder: int
                 remainder -= group
         if remainder == before:
             raise NeverEnds
+    return after
+
+
+def take_shares(left: Sequence[int], zones: Sequence[int], share: int) -> list[int]:
+    """Return the CPUs left once each zone that has as many has provided a share."""
+    after = list(left)
+    for zone in zones:
+        after[zone] -= share if after[zone] >= share else 0
     return after
 
 
@@ -237,74 +273,98 @@ def best_providers(left: Sequence[int], combo: Sequence[int], group: int, remain
     return best, [able[index] for index in array[:size]]
 
 
-def kubelet_shares(machine: Machine) -> list[int] | None:
-    """takeByTopologyNUMADistributed, literally, in counts; None where it packs."""
-    free, packages, cores, size, group = machine
-    width, needed = len(free) // packages, size // group
-    order = sorted(range(packages), key=lambda package: sum(free[package * width : (package + 1) * width]))
-    zones = [
+def listed_zones(machine: Machine, free: int) -> list[int]:
+    """Return the zones with free CPUs (sortAvailableNUMANodes)."""
+    topology = machine.topology
+    packages = topology.packages if machine.packages < len(machine.free) else ((0, topology.cpus),)
+    return [
         zone
-        for package in order
-        for zone in sorted(range(package * width, (package + 1) * width), key=lambda zone: free[zone])
-        if free[zone]
+        for _, package in sorted(packages, key=lambda package: (package[1] & free).bit_count())
+        for zone, cpus in sorted(topology.zones, key=lambda zone: machine.free[zone[0]])
+        if package & cpus & free
     ]
-    for count in range(-(-needed // (2 * cores // group)), min(needed, len(zones)) + 1):
+
+
+def kubelet_shares(machine: Machine, zones: Sequence[int]) -> list[int] | None:
+    """takeByTopologyNUMADistributed, literally, in counts; None where it packs."""
+    free, _, cores, size, group = machine
+    needed = size // group
+    fewest = -(-needed // -(-(2 * sum(cores) // group) // len(free)))
+    for count in range(fewest, min(needed, len(set(zones))) + 1):
         share = needed // count * group
         remainder = size - share * count
         best, array, providers = 1 << 60, list[int](), list[int]()
         for subset_array, subset in go_walk(len(zones), count):
-            if best * len(zones) == (sum(free) - size) ** 2:  # a deviation of 0
+            if best * len(set(zones)) == (sum(free) - size) ** 2:  # a deviation of 0
                 break
             combo = [zones[index] for index in subset]
-            if sum(free[zone] // group for zone in combo) < needed or any(free[zone] < share for zone in combo):
+            if (
+                sum(free[zone] for zone in set(combo)) < size
+                or sum(free[zone] // group for zone in combo) < needed
+                or any(free[zone] < share for zone in combo)
+            ):
                 continue
-            left = [number - share * (zone in combo) for zone, number in enumerate(free)]
+            left = [number - share * combo.count(zone) for zone, number in enumerate(free)]
             balance, zones_of_remainder = best_providers(left, combo, group, remainder)
             if balance < best:
                 best, array, providers = balance, subset_array, zones_of_remainder
         if array:
-            combo = [zones[index] for index in array[:count]]
-            left = [number - share * (zone in combo and number >= share) for zone, number in enumerate(free)]
-            return [
-                before - after for before, after in zip(free, spread(left, providers, group, remainder), strict=True)
-            ]
+            left = take_shares(free, [zones[index] for index in array[:count]], share)
+            return list(map(sub, free, spread(left, providers, group, remainder)))
     return None
 
 
 @st.composite
 def machines(draw: st.DrawFn) -> Machine:
     """Draw up to seven zones with any free CPUs."""
-    packages, width = draw(st.sampled_from([(1, 2), (1, 4), (2, 2), (2, 3), (5, 1), (7, 1)]))
-    cores = draw(st.integers(1, 3))
-    free = draw(st.tuples(*[st.integers(0, 2 * cores)] * (packages * width)))
+    cores = tuple(draw(st.lists(st.integers(1, 3), min_size=2, max_size=7)))
+    if draw(st.booleans()):
+        cores = cores[:1] * len(cores)
+    free = tuple(draw(st.integers(0, 2 * count)) for count in cores)
     group = draw(st.sampled_from([1, 2]))
     assume(sum(free) >= group)
+    packages = draw(st.integers(1, len(cores)))
     return Machine(free, packages, cores, draw(st.integers(1, sum(free) // group)) * group, group)
 
 
 @given(machines())
-@example(Machine((1, 1, 1, 1, 1, 1), packages=2, cores=1, size=4, group=1)).via("the fourth zone is overwritten")
-@example(Machine((4, 4, 4, 4, 4, 4, 4, 4), packages=8, cores=2, size=27, group=1)).via("so is the seventh")
-@example(Machine((6, 4, 3, 5), packages=2, cores=3, size=15, group=1)).via("a later set of providers is worse")
-@example(Machine((4, 5, 5, 2), packages=1, cores=3, size=14, group=2)).via(
+@example(Machine((1, 1, 1, 1, 1, 1), packages=2, cores=(1,) * 6, size=4, group=1)).via("the fourth zone is overwritten")
+@example(Machine((4, 4, 4, 4, 4, 4, 4, 4), packages=8, cores=(2,) * 8, size=27, group=1)).via("so is the seventh")
+@example(Machine((6, 4, 3, 5), packages=2, cores=(3,) * 4, size=15, group=1)).via("a later set of providers is worse")
+@example(Machine((4, 5, 5, 2), packages=1, cores=(3,) * 4, size=14, group=2)).via(
     "half cores are left: the kubelet never ends"
 )
-@example(Machine((5, 5), packages=1, cores=3, size=6, group=2)).via("half cores are left, and whole ones suffice")
+@example(Machine((5, 5), packages=1, cores=(3,) * 2, size=6, group=2)).via(
+    "half cores are left, and whole ones suffice"
+)
+@example(Machine((1, 2), packages=1, cores=(1, 1), size=1, group=1)).via("one CPU comes from the fullest zone")
+@example(Machine((4, 4, 6), packages=1, cores=(2, 3, 3), size=11, group=1)).via("one zone provides the remainder")
+@example(Machine((4, 2, 4, 2, 1), packages=4, cores=(2,) * 5, size=12, group=1)).via("two zones provide it in turns")
+@example(Machine((3, 2, 3, 5, 5, 6), packages=4, cores=(3,) * 6, size=19, group=1)).via("no order is as good as hoped")
+@example(Machine((10, 2, 2, 1, 1, 1, 1), packages=1, cores=(5,) * 7, size=12, group=2)).via("no more zones than cores")
+@example(Machine((2, 4, 2, 2), packages=2, cores=(2, 2, 1, 1), size=10, group=2)).via("a zone is emptied twice")
+@example(Machine((5, 5, 5, 5, 3), packages=3, cores=(3,) * 5, size=18, group=2)).via("three half cores never suffice")
+@example(Machine((3, 1, 5, 3, 3, 5, 3), packages=5, cores=(3,) * 7, size=16, group=2)).via("zones are listed twice")
 def test_shares_are_the_kubelets(machine: Machine) -> None:
     """The same CPUs of each zone as by a walk over all sets of zones, and all sets of those for the remainder."""
-    topology = regular(len(machine.free), machine.cores, packages=machine.packages)
+    topology = machine.topology
     policies = SPREAD._replace(full_cores=machine.group == 2)
     free = sum(lowest_bits(cpus, count) for (_, cpus), count in zip(topology.zones, machine.free, strict=True))
     state = state_of(topology, policies)._replace(free_cpus=free)
+    listed = listed_zones(machine, free)
+    assume(len(listed) <= 10)  # of more, there are too many sets to search
     try:
-        expected = kubelet_shares(machine)
+        expected = kubelet_shares(machine, listed)
     except NeverEnds:
         with pytest.raises(CpuAllocationError, match="the kubelet never ends"):
             allocate_cpus(state, machine.size, None, 0)
         return
-    assume(expected is not None)
-    if expected is not None and sum(expected) < machine.size:
+    if expected is None:
+        packing = replace(state.kind, policies=policies._replace(distribute_across_zones=False))
+        packed = allocate_cpus(state._replace(kind=packing), machine.size, None, 0)
+        assert allocate_cpus(state, machine.size, None, 0) == packed
+    elif sum(expected) < machine.size:
         with pytest.raises(CpuAllocationError, match=f"remaining: {machine.size - sum(expected)}$"):
             allocate_cpus(state, machine.size, None, 0)
-        return
-    assert per_zone(state, allocate_cpus(state, machine.size, None, 0)) == expected
+    else:
+        assert per_zone(state, allocate_cpus(state, machine.size, None, 0)) == expected

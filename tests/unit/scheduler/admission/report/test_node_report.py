@@ -30,6 +30,7 @@ from zonewise.usage.node_usage import node_usage
 from zonewise.usage.types import Usage
 from zonewise_common.k8s.cpuset import CpuSet
 from zonewise_common.nrt import names
+from zonewise_common.nrt.holdings import NODE
 from zonewise_scheduler.admission.node import NO_ZONE, DeviceClass, NodeState, Policies, idle_node
 from zonewise_scheduler.admission.report.interning import KindInterner
 from zonewise_scheduler.admission.report.node_report import NodeReport, PodsFingerprint, read_nrt
@@ -309,6 +310,8 @@ FIRST = "zones", 0
     [
         (("metadata",), {}, "metadata.name: not a name: None"),
         (("metadata",), 5, "metadata: not an object: 5"),
+        (("metadata", "name"), "", "metadata.name: not a name: ''"),
+        (("metadata", "name"), 5, "metadata.name: not a name: 5"),
         (("attributes",), 5, "attributes: not a list: 5"),
         (("attributes", 0), {"name": 5}, "attributes[0]: not a name and its value: {'name': 5}"),
         (("zones",), None, "zones: there is none of type Node that could be read"),
@@ -371,7 +374,9 @@ def test_what_excluded_pods_hold_counts_as_healthy_and_allocatable() -> None:
         (names.SHARED_DEVICES, "r/d@0+1=5/5/5", "more than the 1 of zone 0 r/d"),
         (names.SHARED_DEVICES, "r/d@0+9=1/1/1", "not a resource and several zones: 'r/d@0+9'"),
         (names.SHARED_DEVICES, "r/d@0=1/1/1", "not a resource and several zones: 'r/d@0'"),
+        (names.SHARED_DEVICES, "r/d@1=1/1/1", "not a resource and several zones: 'r/d@1'"),
         (names.SHARED_DEVICES, "r/d@x=1/1/1", "not zones: 'x'"),
+        (names.SHARED_DEVICES, f"{'r' * 99}/d@x=1/1/1", f"({'r' * 80}): not zones: 'x'"),
         (names.ABSENT_ZONE_DEVICES, "r/d@0=1/1/1", "not a resource and absent zones: 'r/d@0'"),
         (names.ABSENT_ZONE_DEVICES, "r/d@x=1/1/1", "(r/d@x): not zones: 'x'"),
         (names.ABSENT_ZONE_DEVICES, "@-1=1/1/1", "not a resource and absent zones: '@-1'"),
@@ -379,6 +384,7 @@ def test_what_excluded_pods_hold_counts_as_healthy_and_allocatable() -> None:
         (names.EMPTY_ZONES, "2000", "a zone above 1023: '2000'"),
         (names.MEMORY_ASSIGNED, "x", "not a CPU range: 'x'"),
         (names.MEMORY_ASSIGNED, "0-1,5", "no such zones: (5,)"),
+        (names.MEMORY_ASSIGNED, "1-99", "no such zones: (2, 3, 4, 5, 6, 7, 8, 9)"),
     ],
 )
 def test_damaged_attributes_of_the_node(name: str, value: str, problem: str) -> None:
@@ -413,6 +419,54 @@ def test_damaged_attributes_of_a_zone(name: str, value: str, problem: str) -> No
     assert any(each.endswith(problem) and name in each for each in read.problems)
     assert read.state is not None
     assert read.state.free_cpus & 0xFF00 == 0xFF00
+
+
+@pytest.mark.parametrize("text", ["x", "2000"])
+def test_no_zone_is_assigned_by_a_damaged_list(text: str) -> None:
+    nrt = edited(("kind",), "")
+    set_attribute(nrt, names.MEMORY_ASSIGNED, text)
+    state = read_nrt(nrt, KindInterner()).state
+    assert state is not None
+    assert state.memory_assigned == 0
+
+
+def test_no_cpu_is_free_in_a_damaged_list() -> None:
+    nrt = edited(("kind",), "")
+    set_attribute(nrt, names.RESERVED_CPUS, "7")
+    set_attribute(nrt["zones"][0], names.FREE_CPUS, "x")
+    state = read_nrt(nrt, KindInterner()).state
+    assert state is not None
+    assert state.free_cpus == 0xFF00
+
+
+@pytest.mark.parametrize(("zone", "text", "groups"), [(0, "1", (3, 2)), (1, "0", (1, 3)), (1, "1", (1, 2))])
+def test_a_zone_is_in_its_own_group(zone: int, text: str, groups: tuple[int, int]) -> None:
+    nrt = edited(("kind",), "")
+    set_attribute(nrt["zones"][zone], names.MEMORY_GROUP, text)
+    state = read_nrt(nrt, KindInterner()).state
+    assert state is not None
+    assert state.memory_groups == groups
+
+
+def test_holdings_are_listed_by_zone_and_then_for_the_node() -> None:
+    """Only of a report that has them; the texts are not read, and empty ones are left out."""
+    nrt = edited(("kind",), "")
+    nrt["attributes"] = [item for item in nrt["attributes"] if item["name"] != names.HOLDINGS]
+    assert read_nrt(nrt, KindInterner()).holdings is None
+    set_attribute(nrt["zones"][0], names.HOLDINGS, "")
+    set_attribute(nrt["zones"][1], names.HOLDINGS, "of zone 1")
+    set_attribute(nrt, names.HOLDINGS, "")
+    assert read_nrt(nrt, KindInterner()).holdings == ((1, "of zone 1"),)
+    set_attribute(nrt, names.HOLDINGS, "of the node")
+    assert read_nrt(nrt, KindInterner()).holdings == ((1, "of zone 1"), (NODE, "of the node"))
+
+
+def test_packages_that_are_not_reported_are_the_zones() -> None:
+    nrt = edited(("kind",), "")
+    nrt["zones"] = [zone for zone in nrt["zones"] if not zone["name"].startswith("package-")]
+    state = read_nrt(nrt, KindInterner()).state
+    assert state is not None
+    assert state.kind.cpus.packages == ((0, 0xFF), (1, 0xFF00))
 
 
 def test_a_damaged_package_is_left_out() -> None:

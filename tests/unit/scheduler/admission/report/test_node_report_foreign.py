@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zonewise_common.nrt import names
 from zonewise_scheduler.admission.node import NodeState, Policies
 from zonewise_scheduler.admission.report.interning import KindInterner
 from zonewise_scheduler.admission.report.node_report import PodsFingerprint, read_nrt
@@ -131,6 +132,48 @@ def test_groups_of_zones_are_unknown(policy: str, memory: str, is_unknown: bool)
 
 def test_cores_of_unknown_size_have_one_cpu() -> None:
     assert state_of(plain(zone(0, cpu=(3, 3, 3)))).kind.cpus.cores == ((0, 1), (1, 2), (2, 4))
+
+
+@pytest.mark.parametrize("number", [63, 64, 65])
+def test_distances_of_zones_beyond_the_masks_are_not_read(number: int) -> None:
+    """The kubelet has no set of zones with them: it panics."""
+    zones = [zone(0, cpu=(1, 1, 1)), zone(number, cpu=(1, 1, 1))]
+    for each in zones:
+        each["costs"] = [{"name": "node-0", "value": 10}, {"name": f"node-{number}", "value": 20}]
+    assert state_of(plain(*zones)).kind.distances == (((10, 20), (10, 20)) if number < 64 else ())
+
+
+def test_zones_without_a_distance_are_unreachable() -> None:
+    """A distance in one direction counts for both; ACPI has 255 for no path."""
+    zones = [zone(0, cpu=(1, 1, 1)), zone(1, cpu=(1, 1, 1)), zone(2, cpu=(1, 1, 1))]
+    zones[0]["costs"] = [{"name": "node-0", "value": 10}, {"name": "node-1", "value": 20}]
+    assert state_of(plain(*zones)).kind.distances == ((10, 20, 255), (20, 255, 255), (255, 255, 255))
+
+
+def test_a_zone_has_no_memory_of_a_type_that_it_does_not_report() -> None:
+    state = state_of(plain(zone(0, memory=(9, 8, 5)), zone(1, cpu=(1, 1, 1))))
+    assert (state.kind.allocatable, state.memory_free) == (((8,), (0,)), ((5,), (0,)))
+
+
+def test_used_zones_count_as_assigned() -> None:
+    zones = (zone(0, memory=(9, 8, 5)), zone(1, memory=(9, 8, 8)), zone(3, memory=(9, 8, 5)))
+    assert state_of(plain(*zones)).memory_assigned == 0b1001
+
+
+def test_only_our_agent_reports_the_policies_of_the_managers() -> None:
+    """Another object with such an attribute is guessed as any other."""
+    nrt = plain(zone(0, cpu=(4, 4, 4)), attributes={names.CPU_MANAGER_POLICY: "none"})
+    kind = state_of(nrt).kind
+    assert kind.policies.cpu == "static"
+    assert "the policies and options of the CPU Manager and the Memory Manager" in kind.unknown
+
+
+@pytest.mark.parametrize(("cpu", "is_unknown"), [("static", True), ("none", False)])
+def test_cpus_that_are_not_reported_are_unknown(cpu: str, is_unknown: bool) -> None:
+    """Of a kubelet that is known to allocate them."""
+    kind = state_of(plain(zone(0, memory=(4, 4, 4))), policies=Policies(cpu=cpu, memory="Static")).kind
+    assert kind.policies.cpu == "none"
+    assert ("CPUs, which the kubelet gives out" in kind.unknown) is is_unknown
 
 
 def test_known_policies_are_not_guessed() -> None:

@@ -20,6 +20,7 @@ from zonewise_scheduler.admission.report.problem_kinds import KINDS, OTHER, prob
         ("zones[0]: not an object: 5", "zones"),
         ("zones[0].name: 'node-0' is there already: the first is taken", "name"),
         ("zones[0].resources[1] (memory): not a quantity: 'x: y'", "resources"),
+        ("zones[0].resources[1].name: not a name: None", "resources"),
         ("zones[0].costs[0]: not a zone and its distance: {}", "costs"),
         ("zone 0 cpu: more than 8192: 100000", "resources"),
         ("node-0 zonewise.dev/cpus: not a CPU range: '9-1'", "cpus"),

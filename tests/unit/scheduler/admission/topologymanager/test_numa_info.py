@@ -150,6 +150,14 @@ def hints(preferred: Sequence[tuple[int, ...]] = (), others: Sequence[tuple[int,
         ((0, 1, 3), [hints([(0, 3)], [(3,)])], False),
         # the pairs lie below the gap, so their distances are known
         ((0, 1, 2, 4), [hints([(0, 2)], [(1, 2)]), hints()], False),
+        # the preferred pair comes between two others, and is compared with neither
+        ((0, 1, 3), [hints([(0, 3)], [(0, 1), (1, 3)])], False),
+        # the pair is narrower than what is compared with it
+        ((0, 1, 2, 4), [hints([(0, 1), (0, 2, 4), (1, 2, 4)])], False),
+        # zone 4 is best so far, and then compared with zone 0
+        ((0, 1, 2, 4), [hints([(0, 1), (4,)]), hints(), hints([(0, 4)])], True),
+        # the first pair is preferred, so the zones of others do not replace it
+        ((1, 2, 4), [hints([(1, 2), (1, 4)]), hints([(1, 4), (2, 4)])], False),
         # equal sets of two resources are preferred, and the others are not
         ((0, 9), [hints([(9,)], [(0, 9)]), hints([(0,), (9,)])], False),
         # a resource needs two zones: two zones in common are better than one, and are compared with the next two
@@ -165,6 +173,21 @@ def test_whether_two_sets_are_compared_by_distance(
     """The kubelet panics on distances that do not exist, but only of two sets that are otherwise equally good."""
     with pytest.raises(AdmissionError, match="its kubelet panics") if panics else nullcontext():
         check_distances(gapped(zones), resources)
+
+
+@pytest.mark.parametrize(("count", "panics"), [(4, False), (5, True)])
+def test_orders_of_five_resources_are_not_followed(count: int, panics: bool) -> None:
+    """A pod with so many is presumed to make the kubelet panic."""
+    with pytest.raises(AdmissionError, match="its kubelet panics") if panics else nullcontext():
+        check_distances(gapped((0, 9)), [hints([(0,)])] * count)
+
+
+@pytest.mark.parametrize(("count", "panics"), [(64, False), (65, True)])
+def test_more_than_4096_combinations_are_not_followed(count: int, panics: bool) -> None:
+    """A pod with so many is presumed to make the kubelet panic. All sets lie below the gap."""
+    resources = [Hints(tuple(range(1, 65))), Hints(tuple(range(1, 1 + count)))]
+    with pytest.raises(AdmissionError, match="its kubelet panics") if panics else nullcontext():
+        check_distances(gapped((0, 1, 2, 3, 4, 5, 6, 9)), resources)
 
 
 def gapped_state(policy: str, **devices: int) -> NodeState:

@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.fit_nodes import node
+from support.wide_hints import as_wide
 from zonewise_scheduler.admission.node import NodeKind
 from zonewise_scheduler.admission.topologymanager.bitmask import all_zones
 from zonewise_scheduler.admission.topologymanager.hints import Hints
 from zonewise_scheduler.admission.topologymanager.policy import intersections, merge_best_effort, merge_preferred
+from zonewise_scheduler.admission.topologymanager.wide_merge import merge_wide_best_effort
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -158,6 +160,31 @@ def test_distances_are_indexed_by_zone_id() -> None:
     kind = NodeKind(contiguous.policies, (0, 2, 3, 4), rows, contiguous.cpus)
     # zone 3 is nearer to zone 0, but the kubelet reads indices 2 and 3 of the first row
     assert merge_preferred(kind, [Hints((0b0101, 0b1001))]) == 0b0101
+
+
+NINE = node(9, topology="best-effort", max_zones=9).kind
+ZONES_0_TO_2, ZONES_3_TO_6 = 0b000000111, 0b001111000
+
+
+@pytest.mark.parametrize(
+    ("hints", "zones"),
+    [
+        # one zone or four in common, where each resource needs three
+        ([(ZONES_0_TO_2, ZONES_3_TO_6), (0b110000100, ZONES_3_TO_6)], 0b000000100),
+        # three or four in common, where each resource needs one
+        ([(1 << 7, ZONES_0_TO_2, ZONES_3_TO_6), (1 << 8, ZONES_0_TO_2, ZONES_3_TO_6)], ZONES_0_TO_2),
+        # one, two or three in common, where a resource needs four
+        ([(0b000001111, 0b111110000), (0b000011001, 0b001100001, 0b111000010)], 0b111000000),
+        # only three in common, where each resource needs two
+        ([(ZONES_0_TO_2, 0b000011000), (0b001000111, 0b110000000)], ZONES_0_TO_2),
+    ],
+)
+def test_intersections_by_size(hints: list[tuple[int, ...]], zones: int) -> None:
+    """As many zones as are needed are best, then fewer, the most first, then more, the fewest first."""
+    listed = [Hints((), sets) for sets in hints]
+    wide = [as_wide(NINE.zones, resource) for resource in listed]
+    assert merge_best_effort(NINE, listed) == kubelet_merge(NINE, listed).zones == zones
+    assert merge_wide_best_effort(NINE, wide) == zones
 
 
 def test_smaller_intersections_come_before_larger_ones_that_are_nearer() -> None:

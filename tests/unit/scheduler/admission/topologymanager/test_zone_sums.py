@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from zonewise_scheduler.admission.topologymanager.zone_sums import contain, meet, pair_sums, sizes, suffice, to_set
@@ -18,6 +18,7 @@ def members(index: int) -> list[int]:
 
 
 @given(st.lists(ANY_SIZE, min_size=1, max_size=6), ANY_SIZE)
+@example([1 << 62] * 2, 1 << 63).via("64 bits hold each value, and not the sum")
 def test_sums_suffice(values: list[int], required: int) -> None:
     """Sums are exact, also those that 64 bits do not hold."""
     expected = [sum(values[position] for position in members(index)) >= required for index in range(1 << len(values))]
