@@ -53,6 +53,13 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def mutants_of(tree: Path, source: str) -> list[Mutant]:
+    """The mutants of a module with this source."""
+    module = "scheduler/zonewise_scheduler/quota/sums.py"
+    (tree / module).write_text(source)
+    return [mutant for change in find_changes(module) if (mutant := make_mutant(change)) is not None]
+
+
 def test_annotations_are_no_mutants(tree: Path) -> None:
     """Of the four signs | in annotations none is a mutant; a sum and a condition are."""
     changes = find_changes("scheduler/zonewise_scheduler/quota/sums.py")
@@ -66,51 +73,32 @@ def test_annotations_are_no_mutants(tree: Path) -> None:
 
 def test_marks_among_parameters_are_no_mutants(tree: Path) -> None:
     """`*` and `/` forbid calls, and no test makes one that pyright rejects; a default is behaviour."""
-    (tree / "scheduler/zonewise_scheduler/quota/sums.py").write_text(
-        "def marked(a: int, *, b: int = 1, c: int) -> int:\n    return b\n"
-    )
-    changes = find_changes("scheduler/zonewise_scheduler/quota/sums.py")
-    found = {mutant.after for change in changes if (mutant := make_mutant(change)) is not None}
-    assert found == {f"def marked(a: int, *, b: int = {number}, c: int) -> int:" for number in (2, 0)}
+    source = "def marked(a: int, *, b: int = 1, c: int) -> int:\n    return b\n"
+    assert {mutant.after for mutant in mutants_of(tree, source)} == {
+        f"def marked(a: int, *, b: int = {number}, c: int) -> int:" for number in (2, 0)
+    }
 
 
 def test_strict_lengths_are_no_mutants(tree: Path) -> None:
     """The lengths are equal wherever no test fails; which lists are read is behaviour."""
     source = "def one(a: list[int]) -> list[int]:\n    return list(zip(a, a[1:], strict=False))\n"
-    (tree / "scheduler/zonewise_scheduler/quota/sums.py").write_text(source)
-    changes = find_changes("scheduler/zonewise_scheduler/quota/sums.py")
-    found = {mutant.after for change in changes if (mutant := make_mutant(change)) is not None}
-    assert found == {f"return list(zip(a, a[{number}:], strict=False))" for number in (" 2", " 0")}
+    assert {mutant.after for mutant in mutants_of(tree, source)} == {
+        f"return list(zip(a, a[{number}:], strict=False))" for number in (" 2", " 0")
+    }
 
 
 def test_caches_are_no_mutants(tree: Path) -> None:
     """Neither their size nor that there is one; another decorator is behaviour."""
-    module = tree / "scheduler/zonewise_scheduler/quota/sums.py"
-
-    def mutants_of(decorator: str) -> set[str]:
-        module.write_text(
-            f"import functools\nfrom functools import cache, lru_cache\n\n\n{decorator}\ndef one(): ...\n"
-        )
-        changes = find_changes("scheduler/zonewise_scheduler/quota/sums.py")
-        return {mutant.before for change in changes if (mutant := make_mutant(change)) is not None}
-
-    assert mutants_of("@lru_cache(maxsize=1 << 12)") == mutants_of("@cache") == set()
-    assert len(mutants_of("@functools.wraps(len)")) == 1
+    source = "import functools\nfrom functools import cache, lru_cache\n\n\n{}\ndef one(): ...\n".format
+    assert mutants_of(tree, source("@lru_cache(maxsize=1 << 12)")) == mutants_of(tree, source("@cache")) == []
+    assert len(mutants_of(tree, source("@functools.wraps(len)"))) == 1
 
 
 def test_members_of_protocols_are_no_mutants(tree: Path) -> None:
     """No code runs those without a body; in any other class a decorator is behaviour."""
-    module = tree / "scheduler/zonewise_scheduler/quota/sums.py"
-
-    def mutants_of(base: str) -> set[str]:
-        module.write_text(
-            f'class One({base}):\n    @property\n    def two(self) -> int:\n        """Two."""\n        ...\n'
-        )
-        changes = find_changes("scheduler/zonewise_scheduler/quota/sums.py")
-        return {mutant.operator for change in changes if (mutant := make_mutant(change)) is not None}
-
-    assert mutants_of("Protocol") == set()
-    assert mutants_of("Base") == {"core/RemoveDecorator"}
+    source = 'class One({}):\n    @property\n    def two(self) -> int:\n        """Two."""\n        ...\n'.format
+    assert mutants_of(tree, source("Protocol")) == []
+    assert [mutant.operator for mutant in mutants_of(tree, source("Base"))] == ["core/RemoveDecorator"]
 
 
 @pytest.mark.parametrize(
@@ -137,12 +125,9 @@ def test_comparisons_that_say_the_same_are_no_mutants(tree: Path, condition: str
     No number is more than infinity, and no bits of a mask are more than the mask.
     """
     source = f"def one(a: Mode) -> bool:\n    return {condition}\n"
-    (tree / "scheduler/zonewise_scheduler/quota/sums.py").write_text(source)
-    changes = find_changes("scheduler/zonewise_scheduler/quota/sums.py")
-    mutated = [mutant.after for change in changes if (mutant := make_mutant(change)) is not None]
     left, right = re.split(" (?:==|!=|<|is) ", condition)
     compared = re.compile(f"return {re.escape(left)} (.+) {right}")
-    assert {found[1] for after in mutated if (found := compared.fullmatch(after))} == operators
+    assert {found[1] for mutant in mutants_of(tree, source) if (found := compared.fullmatch(mutant.after))} == operators
 
 
 @pytest.mark.long
