@@ -78,7 +78,7 @@ class PendingQueue:
         """
         start_by_key = {reservation.workload.key: reservation.start for reservation in reservations}
         for key, start in start_by_key.items():
-            if start <= now and tries.get(key, -1) < admissions:
+            if start <= now and (key not in tries or tries[key] < admissions):
                 return key
         if not may_reserve or not self._policy.reserves or len(start_by_key) >= self._policy.depth:
             return ""

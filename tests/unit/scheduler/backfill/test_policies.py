@@ -11,7 +11,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from support.pool_jobs import cpus, starts, task
-from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, POLICY_NAMES, BackfillPolicy, policy_named
+from zonewise_scheduler.backfill.policies import (
+    DEFAULT_POLICY,
+    OVERRUN_EXTENSION,
+    POLICY_NAMES,
+    UNLIMITED_DEPTH,
+    BackfillPolicy,
+    policy_named,
+)
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy, pool_policy_named
 
 HOUR = 3600.0
@@ -22,6 +29,27 @@ WAITS = st.tuples(WALLTIMES, st.integers(0, 10**6).map(float))
 """A walltime, and since when the workload waits."""
 AGED = BackfillPolicy(60.0, 10.0, 2.0, 0.5, shortest_first=True, age_weight=0.5)
 """The default's rule at the scale of seconds."""
+
+
+# --- the rules of each name
+
+
+def test_without_any_setting_a_policy_is_easy() -> None:
+    """Its reservation is made at once, for the first workload that does not fit, and at any start."""
+    assert policy_named("easy") == BackfillPolicy() == (0.0, inf, 0.0, inf, 1, False, 0.0, True, False)
+
+
+def test_other_policies_differ_from_easy_by_one_rule_or_two() -> None:
+    easy = BackfillPolicy()
+    assert policy_named("easy-sjbf") == easy._replace(shortest_first=True)
+    assert policy_named("greedy") == easy._replace(reserve_after=inf)
+    assert policy_named("fifo") == easy._replace(overtaking=False)
+    assert policy_named("conservative") == easy._replace(depth=UNLIMITED_DEPTH, eager=True)
+    assert policy_named("depth-4") == easy._replace(depth=4, eager=True)
+
+
+def test_an_overrun_is_extended_by_a_minute_as_in_slurm() -> None:
+    assert OVERRUN_EXTENSION == 60
 
 
 # --- the order
@@ -110,8 +138,8 @@ def test_a_start_that_is_too_far_away_is_reserved_once_the_wait_is_long_enough()
 
 
 def test_a_start_is_reserved_for_one_of_three_due_workloads_that_do_not_fit() -> None:
-    """Four that want all wait beside a long one. The next one fits beside it, and may have the reservation."""
-    wide = [task(number, 8, 10, number) for number in range(1, 5)]
+    """Two or three that want all wait beside a long one. Another fits beside it, and may have the reservation."""
+    wide = [task(number, 8, 10, number) for number in range(1, 4)]
     running, narrow = [task(0, 3, 500), task(9, 2, 60)], [task(5, 4, 40, 5), task(6, 3, 50, 30, 10)]
     policy = pool_policy(BackfillPolicy(1000.0, 1.0, 0.0, 2.0))
     assert starts([*running, *wide[:2], *narrow], cpus(8), policy)[-2:] == [60, 100]
