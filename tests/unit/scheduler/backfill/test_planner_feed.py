@@ -82,6 +82,16 @@ def test_an_unknown_entry_is_an_error() -> None:
         feed().apply({"entry": "x"})
 
 
+def test_a_feed_counts_its_entries_and_no_passes() -> None:
+    fed = PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS)
+    counts = [fed.applied]
+    fed.configure(OBJECTS, {"ns": {}})
+    fed.submit(workload("a", 6))
+    counts.append(fed.applied)
+    fed.run_pass(1.0)
+    assert [*counts, fed.applied] == [0, 2, 2]
+
+
 def test_a_restored_checkpoint_replaces_the_reservations_and_is_recorded() -> None:
     old = PlannerFeed(BackfillPolicy(reserve_after=0.0), DEFAULT_SETTINGS)
     entries: list[Json] = []
