@@ -49,8 +49,8 @@ def suffice(values: Sequence[int], required: int) -> Bools:
     """Return, by set, whether the values of its zones sum up to what is required; any integers are exact."""
     # no value counts for more than is required, which changes no comparison
     capped = [min(value, required) for value in values]
-    # the narrowest type that holds all of them together: objects, where 64 bits do not
-    return sums(capped, np.min_scalar_type(max(sum(capped), required))) >= required
+    # the narrowest signed type that holds all of them together: objects, where 64 bits do not
+    return sums(capped, np.min_scalar_type(~max(sum(map(abs, capped)), required))) >= required
 
 
 def contain(zone_count: int, required: int) -> Bools:
