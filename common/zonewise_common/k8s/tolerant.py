@@ -48,6 +48,6 @@ def shortened(text: str) -> str:
 def abbreviated(value: object) -> str:
     """Return the beginning of a value, for messages."""
     try:
-        return repr(value)[:80]
+        return shortened(repr(value))
     except (ValueError, RecursionError):  # an integer of thousands of digits, or lists a thousand deep
         return f"too large a value of type {type(value).__name__}"

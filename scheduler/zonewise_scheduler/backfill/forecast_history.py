@@ -3,7 +3,7 @@
 The live queue and the simulator of a cluster learn by these events, from one thread:
 
     event              what is learned
-    a pass admits      the submission; the score of the workload's first forecast
+    a pass admits      the submission; the score of the workload's forecast
     a workload ends    its run time
     a forecast         it is open, and scored when its workload starts
 

@@ -204,7 +204,10 @@ def _any_set_fits(view: MemoryView) -> bool:
 
 @lru_cache(maxsize=1 << 14)
 def memory_min_affinity_size(kind: NodeKind, requests: Amounts) -> int:
-    """Return how many zones suffice by all that they may ever allocate; all zones if that is too little."""
+    """Return how many zones suffice by all that they may ever allocate; all zones if that is too little.
+
+    `requests`: bytes by type, at least one.
+    """
     tables = [(size, _allocatable(kind, name)) for name, size in requests]
     narrowest = max(_min_width(size, table) for size, table in tables)
     for width in range(narrowest, len(kind.zones)):

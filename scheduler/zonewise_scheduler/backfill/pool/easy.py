@@ -1,9 +1,9 @@
 """Policies with one reservation or none: FIFO, greedy, EASY and its variants.
 
 1. Jobs that are due (BackfillPolicy.reserve_age) start in the order of the queue while they fit. The first of them that
-   does not fit, and whose shadow time is near enough (BackfillPolicy.latest_start), has the reservation. That is
-   the earliest time at which it fits if running jobs end at their deadlines. The extra amounts are what is available
-   beside it from then on.
+   does not fit, and whose shadow time is near enough (BackfillPolicy.latest_start), has the reservation. The shadow
+   time is the earliest time at which a job fits if running jobs end at their deadlines. The extra amounts are what is
+   available beside the reserved job from then on.
 2. Every other job, in the order of the queue or the shortest first (BackfillPolicy.backfill_key), starts if it fits and
    either ends by the shadow time, or fits into the extra amounts, which it uses up.
 
