@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.planner_state import new_state
-from zonewise_scheduler.backfill.policies import OVERRUN_EXTENSION
+from zonewise_scheduler.backfill.policies import extended_deadline
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption, LocalQueue
@@ -128,8 +128,12 @@ class Story:
     def _settle(self, now: float) -> None:
         """End the workloads whose deadline has come, if they end at this very time; extend the other deadlines."""
         for key in [key for key, deadline in self._deadlines.items() if deadline <= now]:
-            self._deadlines[key] = now + OVERRUN_EXTENSION
-            if key in self.planner.running and self.starts[key] + self._run_times[key] <= now:
+            run = self.planner.running.get(key)
+            if run is None:
+                del self._deadlines[key]
+                continue
+            self._deadlines[key] = extended_deadline(self.starts[key], run.workload.max_duration, now)
+            if self.starts[key] + self._run_times[key] <= now:
                 events.finish(self.planner, key)
 
     def _schedule(self, now: float) -> None:

@@ -10,10 +10,22 @@ from typing import NamedTuple
 UNLIMITED_DEPTH = sys.maxsize
 """The depth at which every workload has a reservation: conservative backfilling."""
 OVERRUN_EXTENSION = 60.0
-"""Seconds by which the deadline of a workload that outlives its walltime is extended, again and again: Slurm's
-bf_resolution (slurm.conf.5; src/plugins/sched/backfill/backfill.c)."""
+"""Seconds by which the deadline of a workload that outlives its walltime is extended at first: Slurm's bf_resolution
+(slurm.conf.5; src/plugins/sched/backfill/backfill.c). A walltime that is enforced has ended it by then."""
 MAX_POSTPONED = 3
 """In how many due workloads of a queue, whose starts are too far away, a decision seeks one to reserve for."""
+
+
+def extended_deadline(started_at: float, walltime: float, now: float) -> float:
+    """Return the next deadline of a workload that has outlived its last one, seconds.
+
+    Where the first extension has passed as well, nothing enforces the walltime. The workload is then expected to run
+    for as long again as it has run: of processes of one age, half run to twice that age (Harchol-Balter and Downey,
+    ACM TOCS 15(3), 1997). Where each extension was a minute, a reservation held what was available for hours while
+    its start was always a minute away.
+    """
+    run = now - started_at
+    return now + (OVERRUN_EXTENSION if run < walltime + OVERRUN_EXTENSION else run)
 
 
 class BackfillPolicy(NamedTuple):

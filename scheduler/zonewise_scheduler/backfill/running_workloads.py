@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.backfill.policies import OVERRUN_EXTENSION
+from zonewise_scheduler.backfill.policies import extended_deadline
 from zonewise_scheduler.backfill.timeline import RunningWorkload
 from zonewise_scheduler.quota.flavorassigner.tas_flavorassigner import needs_second_pass
 
@@ -26,6 +26,8 @@ class RunningWorkloads:
         self._serial = 0
         self.stopping: set[str] = set()
         """Keys of the workloads that are to stop."""
+        self.overrun: set[str] = set()
+        """Keys of the workloads that have outlived their walltime."""
         self._unplaced: dict[str, None] = {}
         """Keys of the workloads that lack a topology assignment; ordered."""
 
@@ -36,7 +38,8 @@ class RunningWorkloads:
         """Return an independent copy."""
         other = RunningWorkloads()
         other._sorted, other._by_key, other._serial = list(self._sorted), dict(self._by_key), self._serial
-        other.stopping, other._unplaced = set(self.stopping), dict(self._unplaced)
+        other.stopping, other.overrun = set(self.stopping), set(self.overrun)
+        other._unplaced = dict(self._unplaced)
         return other
 
     @property
@@ -54,6 +57,7 @@ class RunningWorkloads:
         run = self._by_key.pop(key)
         del self._sorted[self._index(run)]
         self.stopping.discard(key)
+        self.overrun.discard(key)
         self._unplaced.pop(key, None)
         return run
 
@@ -71,14 +75,17 @@ class RunningWorkloads:
         return keys
 
     def extend_overrun(self, now: float) -> list[Workload]:
-        """Extend the deadlines that have passed; return the workloads that have outlived them."""
-        overrun: list[Workload] = []
+        """Extend the deadlines that have passed; return the workloads that have outlived these."""
+        extended: list[Workload] = []
         while self._sorted and self._sorted[0].deadline <= now:
-            run = self._sorted.pop(0)._replace(deadline=now + OVERRUN_EXTENSION)
-            self._by_key[run.workload.key] = run
+            run = self._sorted.pop(0)
+            workload = run.workload
+            run = run._replace(deadline=extended_deadline(_started_at(workload), workload.max_duration, now))
+            self._by_key[workload.key] = run
             insort(self._sorted, run, key=_sort_key)
-            overrun.append(run.workload)
-        return overrun
+            extended.append(workload)
+        self.overrun.update(workload.key for workload in extended)
+        return extended
 
     def mark_stopping(self, key: str, eviction: Eviction) -> Workload:
         """Mark a workload as stopping and return its new state. It runs until it is removed."""
@@ -102,8 +109,7 @@ class RunningWorkloads:
         return [self._by_key[key].workload for key in self._unplaced]
 
     def _insert(self, workload: Workload, serial: int) -> None:
-        started_at = 0.0 if workload.admission is None else workload.admission.started_at
-        run = RunningWorkload(started_at + workload.max_duration, serial, workload)
+        run = RunningWorkload(_started_at(workload) + workload.max_duration, serial, workload)
         self._by_key[workload.key] = run
         insort(self._sorted, run, key=_sort_key)
         if workload.eviction is not None:
@@ -111,6 +117,10 @@ class RunningWorkloads:
 
     def _index(self, run: RunningWorkload) -> int:
         return bisect_left(self._sorted, _sort_key(run), key=_sort_key)
+
+
+def _started_at(workload: Workload) -> float:
+    return 0.0 if workload.admission is None else workload.admission.started_at
 
 
 def _sort_key(run: RunningWorkload) -> tuple[float, int]:

@@ -9,7 +9,7 @@ from bisect import bisect_left, insort
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from zonewise_scheduler.backfill.policies import OVERRUN_EXTENSION
+from zonewise_scheduler.backfill.policies import extended_deadline
 from zonewise_scheduler.backfill.pool.job import Job, queue_order
 from zonewise_scheduler.backfill.pool.pending_order import PendingOrder
 
@@ -164,8 +164,10 @@ class PoolState:
         """Extend the deadlines that have passed."""
         while self.running and self.running[0][0] <= now:
             _, serial, job = self.running.pop(0)
-            insort(self.running, (now + OVERRUN_EXTENSION, serial, job))
-            self.run_spans[job] = (self.run_spans[job][0], now + OVERRUN_EXTENSION)
+            started_at, _ = self.run_spans[job]
+            deadline = extended_deadline(started_at, job.walltime, now)
+            insort(self.running, (deadline, serial, job))
+            self.run_spans[job] = (started_at, deadline)
             self.must_rebuild = self.must_retry = True
 
     def set_capacity(self, capacity: int) -> None:

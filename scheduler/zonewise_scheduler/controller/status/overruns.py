@@ -1,7 +1,7 @@
 """Jobs that run longer than they declare: they are told so once, and so are those that wait for them.
 
-The planner extends the deadline of such a workload again and again (running_workloads.py extend_overrun), so starts
-that depend on it move. Who waits for it is what the notes of pending workloads say (pending_notes.py).
+The planner extends the deadline of such a workload (policies.py extended_deadline), so starts that
+depend on it move. Who waits for it is what the notes of pending workloads say (pending_notes.py).
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.backfill.explain_message import format_duration
-from zonewise_scheduler.backfill.policies import OVERRUN_EXTENSION
 from zonewise_scheduler.controller.status.job_events import JobEvent
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ class Overruns:
         `notes`: the last note of each pending workload that has one.
         """
         self._told = {key: start for key, start in self._told.items() if _start(state, key) == start}
-        for key in sorted(state.running_workloads.ending_by(now + OVERRUN_EXTENSION)):
+        for key in sorted(state.running_workloads.overrun):
             workload, start = state.running[key].workload, _start(state, key)
             if start is None or key in self._told or now < start + workload.max_duration + GRACE:
                 continue

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from support.pool_jobs import cpus, starts, task
 from zonewise_scheduler.backfill.policies import (
     DEFAULT_POLICY,
-    OVERRUN_EXTENSION,
     POLICY_NAMES,
     UNLIMITED_DEPTH,
     BackfillPolicy,
+    extended_deadline,
     policy_named,
 )
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy, pool_policy_named
@@ -48,8 +48,14 @@ def test_other_policies_differ_from_easy_by_one_rule_or_two() -> None:
     assert policy_named("depth-4") == easy._replace(depth=4, eager=True)
 
 
-def test_an_overrun_is_extended_by_a_minute_as_in_slurm() -> None:
-    assert OVERRUN_EXTENSION == 60
+@pytest.mark.parametrize(
+    ("run", "extension"), [(100, 60), (130, 60), (159.9, 60), (160, 160), (319, 319), (86_400, 86_400)]
+)
+def test_an_overrun_is_extended_by_a_minute_as_in_slurm_and_later_by_the_run_itself(
+    run: float, extension: float
+) -> None:
+    """Of a walltime of 100 s: where one is enforced, the pods of the job have ended after a minute."""
+    assert extended_deadline(1000, 100, 1000 + run) == 1000 + run + extension
 
 
 # --- the order

@@ -93,6 +93,24 @@ def test_passed_deadlines_are_extended_and_told_in_their_order(runs: list[tuple[
     )
     assert [deadline for deadline, _ in as_list(table)] == sorted(deadline for deadline, _ in as_list(table))
     assert table.extend_overrun(now) == []
+    assert table.overrun == table.copy().overrun == set(late)
+
+
+def test_a_workload_that_outlives_the_first_extension_is_expected_to_run_for_as_long_again() -> None:
+    """It started at 3 s with 10 s, and has outlived 73 s."""
+    table = added([running("a", 3, 10.0), running("b", 0, 500.0)])
+    for now, deadline in ((13.0, 73.0), (20.0, 73.0), (73.0, 143.0), (200.0, 397.0)):
+        table.extend_overrun(now)
+        assert as_list(table) == [(deadline, "ns/a"), (500.0, "ns/b")]
+
+
+def test_a_workload_that_has_ended_does_not_overrun() -> None:
+    """Nor does another run of it before its deadline."""
+    table = added([running("a", 0, 10.0)])
+    table.extend_overrun(12)
+    table.remove("ns/a")
+    table.add(running("a", 0, 500.0))
+    assert table.overrun == set()
 
 
 def test_a_workload_that_is_to_stop_runs_until_it_is_removed() -> None:
