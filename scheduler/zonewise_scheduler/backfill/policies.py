@@ -21,8 +21,7 @@ def extended_deadline(started_at: float, walltime: float, now: float) -> float:
 
     Where the first extension has passed as well, nothing enforces the walltime. The workload is then expected to run
     for as long again as it has run: of processes of one age, half run to twice that age (Harchol-Balter and Downey,
-    ACM TOCS 15(3), 1997). Where each extension was a minute, a reservation held what was available for hours while
-    its start was always a minute away.
+    ACM TOCS 15(3), 1997). With a minute each time, a reservation would hold for hours what is always a minute away.
     """
     run = now - started_at
     return now + (OVERRUN_EXTENSION if run < walltime + OVERRUN_EXTENSION else run)
@@ -40,12 +39,16 @@ class BackfillPolicy(NamedTuple):
     max_hold: float = inf
     """A start is reserved only if it is no further away than this share of the wait. Where the wait has reached
     `reserve_after`, any start is."""
+    reserve_after_undeclared: float = inf
+    """Seconds after which a waiting workload without a walltime may get a reservation."""
     depth: int = 1
     """How many workloads of a queue may have a reservation at a time."""
     shortest_first: bool = False
     """Whether workloads that are not due are tried by walltime (SJBF) within a priority, not in the queue's order."""
     age_weight: float = 0.0
     """Seconds of walltime that a second of waiting makes up for in that order (backfill_key)."""
+    presumed_walltime: float = inf
+    """Seconds that a workload without a walltime counts as in that order."""
     overtaking: bool = True
     """Whether workloads may start before the head of their queue. If not: FIFO (StrictFIFO), without reservations."""
     eager: bool = False
@@ -59,12 +62,12 @@ class BackfillPolicy(NamedTuple):
     @property
     def shortest_reserve_age(self) -> float:
         """Seconds: no workload may get a reservation before it has waited so long."""
-        return min(self.reserve_after, self.reserve_after_base)
+        return min(self.reserve_after, self.reserve_after_base, self.reserve_after_undeclared)
 
     def reserve_age(self, walltime: float) -> float:
         """Return after how many seconds of waiting a workload of this walltime may get a reservation."""
-        if inf in (walltime, self.reserve_after_base):
-            return self.reserve_after
+        if walltime == inf:
+            return min(self.reserve_after, self.reserve_after_undeclared)
         return min(self.reserve_after, self.reserve_after_base + self.reserve_after_walltimes * walltime)
 
     def latest_start(self, now: float, since: float) -> float:
@@ -78,20 +81,25 @@ class BackfillPolicy(NamedTuple):
         That is walltime - age_weight * (now - since), without the part that all have in common. So the order of two
         workloads never changes while they wait. `since`: since when the workload waits, in seconds.
         """
-        return walltime + self.age_weight * since if self.shortest_first else 0.0
+        if not self.shortest_first:
+            return 0.0
+        return (self.presumed_walltime if walltime == inf else walltime) + self.age_weight * since
 
 
 DEFAULT_POLICY = "shortest-reserving"
 """Shortest first, where each second of waiting makes up for half a second of walltime. A workload may get a reservation
 once it has waited for 6 h and six times its walltime, and at least twice as long as until the start to reserve; in any
-case after a week (docs/concepts/backfill.md)."""
+case after a week. One without a walltime is tried as one of 4 h, and may get a reservation after three days
+(docs/concepts/backfill.md)."""
 DEFAULT_RESERVE_AFTER = 7 * 24 * 3600.0
 """Seconds."""
 
 _RESERVE_AFTER_BASE = 6 * 3600.0
 _RESERVE_AFTER_WALLTIMES = 6.0
+_RESERVE_AFTER_UNDECLARED = 72 * 3600.0
 _MAX_HOLD = 0.5
 _AGE_WEIGHT = 0.5
+_PRESUMED_WALLTIME = 4 * 3600.0
 
 _PLAIN = {
     "fifo": BackfillPolicy(overtaking=False),
@@ -111,8 +119,9 @@ def policy_named(name: str, reserve_after: float = DEFAULT_RESERVE_AFTER) -> Bac
     """
     if name == DEFAULT_POLICY:
         return BackfillPolicy(
-            reserve_after, _RESERVE_AFTER_BASE, _RESERVE_AFTER_WALLTIMES, _MAX_HOLD, shortest_first=True,
-            age_weight=_AGE_WEIGHT,
+            reserve_after, _RESERVE_AFTER_BASE, _RESERVE_AFTER_WALLTIMES, _MAX_HOLD, _RESERVE_AFTER_UNDECLARED,
+            shortest_first=True,
+            age_weight=_AGE_WEIGHT, presumed_walltime=_PRESUMED_WALLTIME,
         )  # fmt: skip
     if depth := _DEPTH.fullmatch(name):
         return BackfillPolicy(depth=int(depth[1]), eager=True)

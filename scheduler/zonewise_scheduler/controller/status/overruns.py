@@ -36,7 +36,8 @@ class Overruns:
         `notes`: the last note of each pending workload that has one.
         """
         self._told = {key: start for key, start in self._told.items() if _start(state, key) == start}
-        for key in sorted(state.running_workloads.overrun):
+        running = state.running_workloads
+        for key in sorted(running.overrun | running.ending_by(now)):  # where nothing waits, no pass extends a deadline
             workload, start = state.running[key].workload, _start(state, key)
             if start is None or key in self._told or now < start + workload.max_duration + GRACE:
                 continue

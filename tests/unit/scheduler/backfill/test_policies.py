@@ -36,7 +36,7 @@ AGED = BackfillPolicy(60.0, 10.0, 2.0, 0.5, shortest_first=True, age_weight=0.5)
 
 def test_without_any_setting_a_policy_is_easy() -> None:
     """Its reservation is made at once, for the first workload that does not fit, and at any start."""
-    assert policy_named("easy") == BackfillPolicy() == (0.0, inf, 0.0, inf, 1, False, 0.0, True, False)
+    assert policy_named("easy") == BackfillPolicy() == (0.0, inf, 0.0, inf, inf, 1, False, 0.0, inf, True, False)
 
 
 def test_other_policies_differ_from_easy_by_one_rule_or_two() -> None:
@@ -82,8 +82,12 @@ def test_a_later_workload_precedes_only_as_far_as_it_is_shorter(
     assert precedes == (later - since < 2 * (walltime - other))
 
 
-def test_without_a_walltime_a_workload_is_last() -> None:
-    assert DEFAULT.backfill_key(1e9, 1e9) < DEFAULT.backfill_key(inf, 0.0) == inf
+@given(WAITS)
+def test_without_a_walltime_a_workload_is_tried_as_one_of_four_hours(one: tuple[float, float]) -> None:
+    """So it does not starve behind those that declare one. In orders without an age it is the last."""
+    _, since = one
+    assert DEFAULT.backfill_key(inf, since) == DEFAULT.backfill_key(4 * HOUR, since)
+    assert policy_named("easy-sjbf").backfill_key(inf, since) == inf
 
 
 @pytest.mark.parametrize("name", ["fifo", "greedy", "easy", "conservative", "depth-4"])
@@ -109,9 +113,9 @@ def test_a_reservation_is_due_at_once_or_after_a_base_unless_walltimes_count(wal
 
 
 @pytest.mark.parametrize(
-    ("walltime", "hours"), [(0.0, 6), (HOUR, 12), (6 * HOUR, 42), (27 * HOUR, 168), (30 * HOUR, 168), (inf, 168)]
+    ("walltime", "hours"), [(0.0, 6), (HOUR, 12), (6 * HOUR, 42), (27 * HOUR, 168), (30 * HOUR, 168), (inf, 72)]
 )
-def test_the_default_reserves_after_six_hours_and_six_walltimes(walltime: float, hours: float) -> None:
+def test_the_default_reserves_after_six_hours_and_six_walltimes_or_three_days(walltime: float, hours: float) -> None:
     assert DEFAULT.reserve_age(walltime) == hours * HOUR
     assert policy_named(DEFAULT_POLICY, 24 * HOUR).reserve_age(walltime) == min(hours, 24) * HOUR
     assert policy_named(DEFAULT_POLICY, HOUR).shortest_reserve_age == HOUR
