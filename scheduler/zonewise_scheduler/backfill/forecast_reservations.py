@@ -121,6 +121,7 @@ class QuotaReservations(ReservationTable):
         """
         key, workload = head.workload.key, head.workload
         profile = self._profile_at(source, self._now)
+        earlier = self._spans.get(key)
         self._uncount(key)
         best: tuple[float, FlavorRequests] | None = None
         for requests in self._alternatives_of(head, source):
@@ -134,6 +135,8 @@ class QuotaReservations(ReservationTable):
         if start <= latest:
             self._by_key[key], self._requests[key] = Reservation(workload, head, start), requests
             self._count(key, UsageSpan(head.cluster_queue, requests, start, start + workload.max_duration))
+        elif earlier is not None:
+            self._count(key, earlier)
         return start
 
     def record(self, reservation: Reservation) -> None:
@@ -157,15 +160,14 @@ class QuotaReservations(ReservationTable):
     def replace_infeasible(self, source: TimelineSource) -> list[Reservation]:
         """Move infeasible reservations to the earliest other starts, the first made first."""
         profile = self._profile_at(source, self._now)
-        released: list[Reservation] = []
-        for key, reservation in list(self._by_key.items()):
-            span = self._spans[key]
+        spans = {key: self._spans[key] for key in self._by_key}
+        for key in spans:
             self._uncount(key)
+        for key, span in sorted(spans.items(), key=lambda item: item[1].start):
             if profile.fits(span.queue, span.requests, span.start, span.end):
                 self._count(key, span)
-            elif self.reserve(reservation.head, source) is None:
-                released.append(reservation)
-        return released
+        infeasible = [reservation for key, reservation in self._by_key.items() if key not in self._spans]
+        return [reservation for reservation in infeasible if self.reserve(reservation.head, source) is None]
 
     def bring_forward(self, source: TimelineSource, now: float) -> None:
         """Move reservations to earlier starts where there is enough now, the first made first."""
@@ -178,7 +180,7 @@ class QuotaReservations(ReservationTable):
                 profile.may_fit_before(reservation.queue, requests, reservation.start)
                 for requests in self._alternatives_of(reservation.head, source)
             ):
-                self.reserve(reservation.head, source)
+                self.reserve(reservation.head, source, reservation.start)
 
     # --- the profile
 

@@ -225,7 +225,7 @@ class ReservationTable:
         """Move reservations to earlier starts where there is enough now, the first made first."""
         for reservation in list(self._by_key.values()):
             if reservation.start > now:
-                self.reserve(reservation.head, source)
+                self.reserve(reservation.head, source, reservation.start)
 
 
 def _bound_time(bound: tuple[float, int]) -> float:

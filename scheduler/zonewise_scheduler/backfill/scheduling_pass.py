@@ -302,12 +302,19 @@ def _reserve(pass_state: PassState, head: Head) -> None:
 
 
 def _replace_missed_reservations(pass_state: PassState) -> None:
-    """Reserve another start for each workload whose reserved start has come in vain, which is unexpected."""
+    """Reserve another start for each workload whose reserved start has come in vain, which is unexpected.
+
+    What has kept it may keep those behind it too: they move in the order in which they were made.
+    """
     state = pass_state.state
     waiting = {key for key, decision in pass_state.decisions.items() if decision.status == "waiting"}
-    reservations = state.reservations.by_key.items()
-    for reservation in [one for key, one in reservations if one.start <= state.now and key in waiting]:
-        state.reservations.reserve(reservation.head, state)
+    missed = [key for key, one in state.reservations.by_key.items() if one.start <= state.now and key in waiting]
+    if missed:
+        replace_infeasible_reservations(state)
+    for key in missed:
+        reservation = state.reservations.by_key.get(key)
+        if reservation is not None and reservation.start <= state.now:
+            state.reservations.reserve(reservation.head, state)
 
 
 # --- preemption

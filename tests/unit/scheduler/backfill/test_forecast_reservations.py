@@ -108,6 +108,31 @@ def test_a_reservation_that_quota_has_left_moves() -> None:
     assert table.by_key == {}
 
 
+def test_after_an_overrun_reservations_move_in_the_order_in_which_they_were_made() -> None:
+    """As in an exact table: the second leaves the first the time that it had reserved."""
+    planner = waiting(submission("a", 5, 10), submission("wide", 6, 10), submission("next", 6, 10))
+    assert planner.running_workloads.extend_overrun(12)
+    planner.now = 12
+    for table in tables(planner):
+        assert starts_of(table) == {"/wide": 10, "/next": 20}
+        assert table.replace_infeasible(planner) == []
+        assert starts_of(table) == {"/wide": 72, "/next": 82}
+
+
+def test_a_reservation_that_cannot_come_forward_stays() -> None:
+    """It is counted as before: an overrun alone does not move it to a later start."""
+    planner = waiting(submission("a", 5, 10), submission("wide", 6, 10), submission("next", 6, 10))
+    planner.running_workloads.extend_overrun(12)
+    planner.now = 12
+    long = admitted(submission("long", 3, 9).workload, "q", 12)
+    for table in tables(planner):
+        table.bring_forward(planner, 12)
+        assert starts_of(table) == {"/wide": 10, "/next": 20}
+        table.release("/wide")
+        table.begin_cycle(planner, 12)
+        assert table.delayed_reservation(long, ()) == "/next"
+
+
 def test_ends_are_merged_by_the_time_from_now_on() -> None:
     """Reservations are checked before the first cycle of a play, too."""
     now = 1e9

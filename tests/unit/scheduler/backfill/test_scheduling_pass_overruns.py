@@ -53,6 +53,31 @@ def test_a_reserved_start_that_has_come_in_vain_is_replaced_after_the_pass() -> 
     assert reserved_starts(planner) == {"/second": LATE + 60}
 
 
+@pytest.mark.parametrize("live", [True, False])
+@pytest.mark.parametrize("policy", ["depth-3", "conservative"])
+def test_an_overrun_moves_all_reservations_in_their_order(policy: str, live: bool) -> None:
+    """Also where the first has come in vain: in a live cluster, which shows ends a moment after the deadlines."""
+    names = ("second", "third", "fourth")
+    planner = planner_of(policy, ("first", 5, 10), *((name, 8, 10.0) for name in names))
+    planner.assumed = set() if live else None
+    order = sorted(reserved_starts(planner), key=reserved_starts(planner).__getitem__)
+    assert [reserved_starts(planner)[key] for key in order] == [10, 20, 30]
+    schedule(planner, LATE)
+    assert [reserved_starts(planner)[key] for key in order] == [72, 82, 92]
+
+
+def test_an_overrun_moves_the_reservations_of_a_cohort_in_their_order() -> None:
+    """One of each queue, each as wide as the cohort: none passes the one that has come in vain."""
+    planner = make_planner([queue(name, 4, cohort="all") for name in ("p", "q", "r")], policy_named("easy"))
+    for name, cpus in (("p", 5), ("q", 12), ("r", 12)):
+        events.submit(planner, submission(f"of-{name}", cpus, 10).workload, name)
+        schedule(planner, 0)
+    planner.assumed = set()
+    assert reserved_starts(planner) == {"/of-q": 10, "/of-r": 20}
+    schedule(planner, LATE)
+    assert reserved_starts(planner) == {"/of-q": 72, "/of-r": 82}
+
+
 def test_a_workload_that_comes_after_an_overrun_uses_what_is_left() -> None:
     """It ends before the reservation, which has moved with the deadline of the first."""
     planner = planner_of("easy", ("first", 5, 10), ("second", 8, 10))
