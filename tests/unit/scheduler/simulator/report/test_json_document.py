@@ -65,6 +65,8 @@ def test_no_field_is_renamed_or_removed() -> None:
         "reserveAfterBase",
         "reserveAfterWalltimes",
         "maxHold",
+        "reserveAfterUndeclared",
+        "presumedWalltime",
         "depth",
         "shortestFirst",
         "ageWeight",
