@@ -7,6 +7,8 @@ walltime count as well, together as much as ten runs. The weights are round numb
 predicted run times (continuous ranked probability score) on KTH-SP2, CTC-SP2, SDSC-SP2 and CEA Curie.
 
 A run is scaled by the walltime: a job that declares twice as much as an earlier one is predicted to run twice as long.
+Jobs without a walltime are a group as well. A job that nothing bounds and that has outlived all similar ones is
+predicted to run for as long again as it has run.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from collections import deque
 from itertools import accumulate
 from math import inf, log2
 from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from zonewise_scheduler.backfill.policies import OVERRUN_EXTENSION
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -34,6 +38,9 @@ SAME_WALLTIME_WEIGHT = 10.0
 """The weight of a run that declared the same walltime: it is likely another run of the same program."""
 POOLED_WEIGHT = 10.0
 """The weight of all users together; the last run of the group has the weight 1, if it had another walltime."""
+_OUTLIVED = (10 / 9, 10 / 7, 2.0, 10 / 3, 10.0)
+"""Run times of a run that has outlived all similar ones, by how long it has run: quantiles of the Pareto distribution
+in which half run to twice their age (Harchol-Balter and Downey, ACM TOCS 15(3), 1997)."""
 _WALLTIMES = "walltime"
 
 
@@ -89,9 +96,7 @@ class RunTimeHistory:
         run = ObservedRun(run_time, subject.walltime, subject.history_keys)
         self.observed.append(run)
         groups = [run.history_keys[:size] for size in range(1, len(run.history_keys) + 1)]
-        if run.walltime < inf:
-            groups.append(_walltime_group(run.walltime))
-        for group in groups:
+        for group in (*groups, _walltime_group(run.walltime)):
             self._runs[group] = (*self._runs.get(group, ()), run)[-SAMPLES_PER_GROUP:]
         while len(self._runs) > MAX_GROUPS:
             del self._runs[next(iter(self._runs))]
@@ -105,12 +110,14 @@ class RunTimeHistory:
     def distribution(self, subject: WalltimeSubject, elapsed: float = 0.0) -> RunTimeDistribution | None:
         """Return the predicted run times of a subject that has run for `elapsed` seconds; None without any sample.
 
-        Shorter runs do not count.
+        Shorter runs do not count. Where all are shorter, and no walltime bounds the run, it is as long as _OUTLIVED.
         """
         samples = self._group_samples(subject, elapsed)
-        if subject.walltime < inf:
-            pooled = self._samples(_walltime_group(subject.walltime), subject, elapsed)
-            samples += [(run_time, POOLED_WEIGHT / len(pooled)) for run_time, _ in pooled]
+        group = _walltime_group(subject.walltime)
+        pooled = self._samples(group, subject, elapsed)
+        samples += [(run_time, POOLED_WEIGHT / len(pooled)) for run_time, _ in pooled]
+        if not samples and group in self._runs and not _is_bounded(subject.walltime, elapsed):
+            samples = [(elapsed * factor, 1.0) for factor in _OUTLIVED]
         if not samples:
             return None
         samples.sort()
@@ -130,20 +137,31 @@ class RunTimeHistory:
     def _samples(
         self, group: tuple[Hashable, ...], subject: WalltimeSubject, elapsed: float
     ) -> list[tuple[float, float]]:
-        """Return the runs of a group and their weights, scaled to a subject's walltime; none is below `elapsed`."""
+        """Return the runs of a group and their weights, scaled to a subject's walltime; none is below `elapsed`.
+
+        Where runs have outlived their walltimes, so may the subject, but for no longer than these have run.
+        """
         walltime = subject.walltime
-        longest = max(walltime, elapsed)
+        longest = walltime if _is_bounded(walltime, elapsed) else inf
         samples: list[tuple[float, float]] = []
         recency = 1.0
         for run_time, declared, _ in reversed(self._runs.get(group, ())):
-            scaled = run_time * walltime / declared if declared < inf and walltime < inf else run_time
+            if declared < inf and walltime < inf:
+                scaled = min(run_time * walltime / declared, max(run_time, walltime))
+            else:
+                scaled = min(run_time, longest)
             if scaled >= elapsed:
                 weight = SAME_WALLTIME_WEIGHT * recency if declared == walltime else recency
-                samples.append((min(scaled, longest), weight))
+                samples.append((scaled, weight))
             recency *= RECENCY
         return samples
 
 
+def _is_bounded(walltime: float, elapsed: float) -> bool:
+    """Tell whether a walltime bounds the run time of a subject that has run so long: it is not known to be ignored."""
+    return elapsed < walltime + OVERRUN_EXTENSION < inf
+
+
 def _walltime_group(walltime: float) -> tuple[Hashable, ...]:
-    """Return the group of all subjects with about this walltime: within a factor of the square root of 2."""
-    return (_WALLTIMES, int(2 * log2(max(walltime, 1.0))))
+    """Return the group of all subjects with about this walltime, within a factor of the square root of 2, or none."""
+    return (_WALLTIMES, int(2 * log2(max(walltime, 1.0))) if walltime < inf else inf)

@@ -53,12 +53,47 @@ def test_the_narrowest_group_with_enough_samples_predicts() -> None:
 
 def test_without_samples_nothing_is_predicted() -> None:
     assert learned(ann=[10, 20, 30]).distribution(job(1, 1, 100, history_keys=BEN)) is None
-    assert learned(ann=[10, 20, 30]).distribution(job(1, 1)) is None
     assert RunTimeHistory().distribution(job(1, 1, 100, history_keys=ANN)) is None
+
+
+def test_jobs_without_a_walltime_are_predicted_by_all_of_them() -> None:
+    """Where their user has run none. What others have declared does not count."""
+    times = learned(ann=[10, 20, 30])
+    times.observe(job(0, 1, 100, history_keys=ANN), 99)
+    assert short_and_likely(times, inf, BEN) == (10, 20)
 
 
 def test_no_prediction_exceeds_the_walltime() -> None:
     assert short_and_likely(learned(ann=[10, 20, 30]), 15) == (10, 15)
+
+
+def test_who_outlives_walltimes_is_predicted_to_do_so_again() -> None:
+    """Ann runs for three times what she declares. Of a longer walltime she is not known to outlive more."""
+    times = learned(100, ann=[300, 300, 300])
+    assert short_and_likely(times, 100)[1] == 300
+    assert short_and_likely(times, 200)[1] == 300
+    assert short_and_likely(times, 1000)[1] == 1000
+
+
+@pytest.mark.parametrize(
+    ("walltime", "elapsed", "likely"),
+    [(100, 90, None), (100, 159, None), (100, 160, 320), (inf, 90, 180), (inf, 29, 30)],
+)
+def test_a_run_that_has_outlived_all_others_is_predicted_to_run_for_as_long_again(
+    walltime: float, elapsed: float, likely: float | None
+) -> None:
+    """Where no walltime bounds it: one that is enforced has ended the job a minute after. Half run for longer."""
+    distribution = learned(walltime, ann=[10, 20, 30]).distribution(job(1, 1, walltime, history_keys=ANN), elapsed)
+    assert (None if distribution is None else distribution.quantile(0.5)) == likely
+    if likely == 2 * elapsed:
+        assert distribution is not None
+        assert distribution.run_times == pytest.approx([elapsed / (1 - level) for level in (0.1, 0.3, 0.5, 0.7, 0.9)])
+
+
+def test_without_any_run_of_the_kind_no_age_predicts_anything() -> None:
+    times = learned(100, ann=[10, 20, 30])
+    assert times.distribution(job(1, 1, history_keys=BEN), 3600) is None
+    assert times.distribution(job(1, 1, 1000, history_keys=BEN), 3600) is None
 
 
 def test_shorter_samples_do_not_count_for_a_running_job() -> None:
@@ -136,7 +171,7 @@ def test_a_run_that_does_not_count_still_makes_others_older() -> None:
 def test_a_prediction_equals_its_definition(seed: int) -> None:
     """The last 64 runs of the narrowest group with three runs that count, and those of about the same walltime."""
     random = Random(seed)
-    walltimes = [100.0, 120.0, 145.0, 400.0, float("inf")]
+    walltimes = [20.0, 100.0, 120.0, 145.0, 400.0, float("inf")]
     runs: list[tuple[float, float, tuple[str, ...]]] = []
     times = RunTimeHistory()
     for _ in range(random.choice([3, 10, 400])):
@@ -151,14 +186,15 @@ def test_a_prediction_equals_its_definition(seed: int) -> None:
             expected = weighted(group, walltime, elapsed)
             if len(expected) >= 3:
                 break
-        if walltime < inf:
-            like = [run for run in runs if run[1] < inf and floor(2 * log2(run[1])) == floor(2 * log2(walltime))]
-            pooled = weighted(like, walltime, elapsed)
-            expected += [(run_time, 10 / len(pooled)) for run_time, _ in pooled]
+        like = [run for run in runs if scale(run[1]) == scale(walltime)]
+        pooled = weighted(like, walltime, elapsed)
+        expected += [(run_time, 10 / len(pooled)) for run_time, _ in pooled]
         distribution = times.distribution(job(1, 1, walltime, history_keys=keys), elapsed)
-        if distribution is None:
-            assert not expected
+        if not expected:
+            outlives = walltime == inf or elapsed >= walltime + 60
+            assert (distribution is not None) == (bool(like) and outlives)
             continue
+        assert distribution is not None
         expected.sort()
         assert distribution.run_times == pytest.approx([run_time for run_time, _ in expected])
         assert distribution.weights == pytest.approx(list(accumulate(weight for _, weight in expected)))
@@ -167,14 +203,25 @@ def test_a_prediction_equals_its_definition(seed: int) -> None:
 def weighted(
     runs: Sequence[tuple[float, float, tuple[str, ...]]], walltime: float, elapsed: float
 ) -> list[tuple[float, float]]:
-    """Run times scaled by the walltime: each weighs 95 % of the next, and ten times as much under that walltime."""
+    """Run times scaled by the walltime: each weighs 95 % of the next, and ten times as much under that walltime.
+
+    None exceeds the walltime, unless it did without scaling.
+    """
+    ignored = elapsed >= walltime + 60
     samples: list[tuple[float, float]] = []
     for age, (run_time, declared, _) in enumerate(runs[-64:][::-1]):
         scaled = run_time if inf in (declared, walltime) else run_time / declared * walltime
+        if declared == inf:
+            scaled = scaled if ignored else min(scaled, walltime)
+        else:
+            scaled = min(scaled, max(walltime, run_time))
         if scaled >= elapsed:
-            weight = 0.95**age * (10 if declared == walltime else 1)
-            samples.append((min(scaled, max(walltime, elapsed)), weight))
+            samples.append((scaled, 0.95**age * (10 if declared == walltime else 1)))
     return samples
+
+
+def scale(walltime: float) -> float:
+    return floor(2 * log2(walltime)) if walltime < inf else inf
 
 
 def test_old_groups_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,18 +252,20 @@ def test_walltimes_below_a_second_are_alike() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.floats(1, 1e6), st.floats(0, 1e6)), max_size=60), st.floats(1, 1e6), st.floats(0, 2e6),
+    st.lists(st.tuples(st.floats(1, 1e6), st.floats(0, 1.5)), max_size=60), st.floats(1, 1e6), st.floats(0, 2e6),
     st.floats(0, 0.999),
 )  # fmt: skip
-def test_a_prediction_is_between_the_time_elapsed_and_the_walltime(
+def test_a_prediction_is_between_the_time_elapsed_and_the_walltime_unless_that_is_not_enforced(
     runs: list[tuple[float, float]], walltime: float, elapsed: float, level: float
 ) -> None:
     times = RunTimeHistory()
-    for declared, run in runs:
-        times.observe(job(0, 1, declared, history_keys=ANN), run)
+    for declared, share in runs:
+        times.observe(job(0, 1, declared, history_keys=ANN), declared * share)
     subject = job(1, 1, walltime, history_keys=ANN)
     distribution = times.distribution(subject, elapsed)
     if distribution is not None:
-        assert elapsed <= distribution.quantile(level) <= max(walltime, elapsed)
+        assert elapsed <= distribution.quantile(level)
+        if elapsed < walltime and all(share <= 1 for _, share in runs):
+            assert distribution.quantile(level) <= walltime * (1 + 1e-9)
         assert len(distribution.run_times) <= 2 * SAMPLES_PER_GROUP
         assert list(distribution.run_times) == sorted(distribution.run_times)
