@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from zonewise_scheduler.backfill import forecast_calibration
 from zonewise_scheduler.backfill.forecast_calibration import (
     CLAIMED_COVERAGE,
+    FIRST_SCORES,
     MIN_GROUP_SCORES,
-    MIN_SCORES,
     WINDOW,
     CalibrationState,
     ForecastCalibration,
@@ -59,8 +59,26 @@ class Ranks:
         return max(float(np.exp(min(logarithm, log(30 * 86400)))) - 60, 0)
 
 
-def test_without_scores_the_samples_are_the_interval() -> None:
-    assert calibrated([70] * (MIN_SCORES - 1)).forecast("new", "q", 0, [300, 100, 200]) == Forecast(100, 200, 300)
+def test_before_the_first_start_the_interval_is_wider_than_the_samples() -> None:
+    """By scores as they are on logs. Where the samples are equal, they are the likely start."""
+    forecast = ForecastCalibration().forecast("new", "q", 1000, [1000 + 3600 * (hour + 1) for hour in range(3)])
+    low, likely, high = (1000 + Ranks([3600, 7200, 10_800]).wait(rank) for rank in (-1, 0.5, 0.9))
+    assert forecast == (pytest.approx(low, abs=1), pytest.approx(likely), pytest.approx(high, abs=1))
+    assert forecast.earliest < 1000 + 3600
+    assert forecast.latest > 1000 + 10_800
+    assert ForecastCalibration().forecast("new", "q", 0, [100.0] * 3).likely == pytest.approx(100)
+
+
+def test_the_first_scores_leave_the_window_before_those_of_forecasts() -> None:
+    """A restart keeps that, and stores none of them."""
+    calibration = calibrated([7000.0] * (WINDOW - 3))
+    by_queue = calibration.state().scores[1].scores
+    assert calibration.state().scores == (GroupScores(None, by_queue), GroupScores("q", by_queue))
+    restored = ForecastCalibration.from_state(calibration.state())
+    for each in (calibration, calibration.copy(), restored):
+        samples = [50.0, 100.0, 200.0]
+        low = min(*FIRST_SCORES[-3:], by_queue[0])
+        assert each.forecast("new", "other", 0, samples).earliest == pytest.approx(Ranks(samples).wait(low), abs=1)
 
 
 def drawn_samples(random: Random) -> list[float]:
@@ -82,7 +100,7 @@ def test_a_forecast_equals_its_definition(seed: int) -> None:
     for index, (sampled, wait) in enumerate(earlier):
         calibration.forecast(index, "q", 1000, [1000 + sample for sample in sampled])
         calibration.started(index, 1000 + wait)
-    scores = [Ranks(sampled).rank(wait) for sampled, wait in earlier]
+    scores = [*FIRST_SCORES, *(Ranks(sampled).rank(wait) for sampled, wait in earlier)]
     low, likely, high = (Ranks(samples).wait(rank) for rank in np.quantile(scores, (0, 0.5, 0.9)))
     forecast = calibration.forecast("new", "q", 1000, [1000 + sample for sample in samples], 1000 + bound)
     near = 1e-6 * (1 + high)
@@ -120,18 +138,16 @@ def test_the_rank_of_a_sample_tells_that_sample(level: float, likely: int) -> No
     samples = [1000.0, 5000.0]
     expected = [wait * np.exp(spread) - 60 for wait, spread in ((1060, -0.35 / sqrt(2)), (5060, 0.35 / sqrt(2)))]
     expected.insert(1, sqrt((expected[0] + 60) * (expected[1] + 60)) - 60)
-    forecast = from_scores({None: (level,) * 10}).forecast("new", "q", 0, samples)
+    forecast = from_scores({None: (level,) * WINDOW}).forecast("new", "q", 0, samples)
     assert forecast.likely == pytest.approx(expected[likely])
 
 
-@pytest.mark.parametrize(
-    ("every", "own", "level"), [(9, 0, None), (10, 0, 0.3), (10, 99, 0.3), (10, 100, 0.6), (100, 500, 0.6)]
-)
-def test_the_scores_of_a_queue_count_once_there_are_a_hundred(every: int, own: int, level: float | None) -> None:
-    """Until then those of all queues do, and without ten of these the samples alone."""
+@pytest.mark.parametrize(("own", "level"), [(0, 0.3), (99, 0.3), (100, 0.6), (500, 0.6)])
+def test_the_scores_of_a_queue_count_once_there_are_a_hundred(own: int, level: float) -> None:
+    """Until then those of all queues do."""
     samples = [100.0, 200.0, 400.0, 800.0, 1600.0]
-    forecast = from_scores({None: (0.3,) * every, "q": (0.6,) * own}).forecast("new", "q", 0, samples)
-    assert forecast.likely == pytest.approx(400 if level is None else Ranks(samples).wait(level))
+    forecast = from_scores({None: (0.3,) * WINDOW, "q": (0.6,) * own}).forecast("new", "q", 0, samples)
+    assert forecast.likely == pytest.approx(Ranks(samples).wait(level))
 
 
 def test_a_group_keeps_its_last_five_hundred_scores() -> None:
@@ -164,7 +180,7 @@ def test_a_thousand_queues_have_scores_of_their_own() -> None:
 
 def test_what_was_wrong_before_is_corrected() -> None:
     """All waited for thrice the median sample, so the next is forecast to do so."""
-    forecast = calibrated([300] * 50).forecast("new", "q", 10, [60, 110, 210])
+    forecast = calibrated([300] * MIN_GROUP_SCORES).forecast("new", "q", 10, [60, 110, 210])
     assert forecast.likely == pytest.approx(310)
     assert forecast == (310, pytest.approx(310), pytest.approx(311, abs=1))
 
@@ -182,19 +198,19 @@ def test_each_side_of_the_median_has_a_scale_of_its_own() -> None:
 
 
 def test_who_starts_at_once_has_waited_for_nothing() -> None:
-    forecast = calibrated([0] * 50).forecast("new", "q", 10, [60, 110, 210])
+    forecast = calibrated([0] * MIN_GROUP_SCORES).forecast("new", "q", 10, [60, 110, 210])
     assert (forecast.earliest, forecast.likely) == (10, pytest.approx(10, abs=1e-6))
 
 
 def test_a_start_that_is_unknown_stays_so() -> None:
-    calibration = calibrated([100] * 50)
+    calibration = calibrated([100] * MIN_GROUP_SCORES)
     assert calibration.forecast("new", "q", 5, [20, float("inf"), float("inf")]) == Forecast(5, inf, inf)
     assert calibration.forecast("other", "q", 5, [20, inf, inf], bound=40) == Forecast(5, 40, 40)
     calibration.started("new", 50)  # an unknown start has no score
 
 
 def test_a_median_is_known_though_a_play_has_no_start() -> None:
-    forecast = calibrated([100] * 50).forecast("new", "q", 0, [50, 100, inf])
+    forecast = calibrated([100] * MIN_GROUP_SCORES).forecast("new", "q", 0, [50, 100, inf])
     assert forecast.latest < inf
 
 
@@ -215,7 +231,7 @@ def test_a_queue_with_enough_forecasts_has_its_own_scores() -> None:
 
 def test_the_first_forecast_of_a_workload_is_scored_and_a_withdrawn_one_is_not() -> None:
     calibration = ForecastCalibration()
-    for index in range(20):
+    for index in range(2 * MIN_GROUP_SCORES):
         calibration.forecast(index, "q", 0, [100] * 3)
         calibration.forecast(index, "q", 500, [9999] * 3)
         if index % 2:
@@ -247,7 +263,8 @@ def test_the_first_of_too_many_open_forecasts_are_forgotten(monkeypatch: pytest.
         assert [each.key for each in calibration.state().open] == list(range(max(0, index - 19), index + 1))
     for index in range(60):
         calibration.started(index, 100 if index >= 40 else 9000)
-    assert calibration.forecast("new", "q", 0, [100] * 3).latest == pytest.approx(100, abs=1)
+    for scores in calibration.state().scores:
+        assert scores.scores == pytest.approx([0.5] * 20)
 
 
 def test_too_many_queues_share_their_scores(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,7 +309,7 @@ def test_the_interval_has_the_coverage_that_it_claims(error: float, seed: int) -
 def test_where_all_waited_equally_long_the_same_samples_tell_that_wait(wait: float, samples: list[float]) -> None:
     """Whether it is before, between or beyond the samples, and however many are equal: a rank has one wait."""
     samples = [0.0] * (len(samples) + 1) + samples  # so that the median is known
-    forecast = calibrated([wait] * 50, tuple(samples)).forecast("new", "q", 0, samples)
+    forecast = calibrated([wait] * MIN_GROUP_SCORES, tuple(samples)).forecast("new", "q", 0, samples)
     assert forecast.likely == pytest.approx(wait, rel=1e-6, abs=1e-6)
 
 
@@ -333,9 +350,10 @@ def test_a_share_of_the_state_has_the_newest_of_each_kind(share: float, newest: 
 
 def test_between_two_scores_the_quantile_is_between_their_waits() -> None:
     """The median of an even number of scores: halfway between both waits, in logarithms of softened waits."""
-    forecast = calibrated([110.0] * 25 + [190.0] * 25).forecast("new", "q", 0, [50, 100, 200])
+    half = MIN_GROUP_SCORES // 2
+    forecast = calibrated([110.0] * half + [190.0] * half).forecast("new", "q", 0, [50, 100, 200])
     assert forecast.likely == pytest.approx(sqrt((110 + 60) * (190 + 60)) - 60, abs=0.5)
-    odd = calibrated([110.0] * 26 + [190.0] * 25).forecast("new", "q", 0, [50, 100, 200])
+    odd = calibrated([110.0] * (half + 1) + [190.0] * half).forecast("new", "q", 0, [50, 100, 200])
     assert odd.likely == pytest.approx(110)
 
 
@@ -351,5 +369,5 @@ def test_beyond_the_samples_the_range_of_that_side_is_the_scale(
     wait: float, samples: list[float], least: float, most: float
 ) -> None:
     """From the median to the first sample, or to the last one."""
-    calibration = calibrated([wait] * 50, (360, 3600, 3960))
+    calibration = calibrated([wait] * MIN_GROUP_SCORES, (360, 3600, 3960))
     assert least < calibration.forecast("new", "q", 0, samples).likely < most
