@@ -112,6 +112,19 @@ def test_what_excluded_pods_hold_counts_as_healthy_and_allocatable() -> None:
     ]
 
 
+@pytest.mark.parametrize("zone", range(4))
+def test_excluded_pods_hold_memory_of_one_zone(zone: int) -> None:
+    machine = make_node((0, 1, 2, 3))
+    nrt = published(machine, report_of(machine))
+    set_attribute(nrt, names.EXCLUDED, f"memory@{zone}={GIB}")
+    state = state_of(read_nrt(nrt, KindInterner()))
+    held = [
+        tuple(total - left for total, left in zip(*rows, strict=True))
+        for rows in zip(state.kind.allocatable, state.memory_free, strict=True)
+    ]
+    assert held == [(0, GIB if each == zone else 0) for each in range(4)]
+
+
 def test_devices_of_excluded_pods_are_allocatable_to_the_kubelet() -> None:
     """They count as healthy, and are not free."""
     nrt = published(TWO, report_of(TWO, devices=(ContainerDevices("r/d", ("a", "b", "c"), (1,)),)))
@@ -137,12 +150,33 @@ def test_a_zone_is_in_its_own_group(zone: int, text: str, groups: tuple[int, int
     assert state.memory_groups == groups
 
 
-@pytest.mark.parametrize("zone", [0, 1])
+@pytest.mark.parametrize("zone", [0, 1, 2, 3])
 @pytest.mark.parametrize("text", ["0,x", "0,5", "5"])
 def test_a_damaged_memory_group_is_unknown(text: str, zone: int) -> None:
     """A verdict on pods with pinned memory says so, and none raises an error."""
-    nrt = two_zones()
+    machine = make_node((0, 1, 2, 3))
+    nrt = published(machine, report_of(machine))
     set_attribute(nrt["zones"][zone], names.MEMORY_GROUP, text)
     state = damaged_state(nrt)
     assert state.kind.unknown == ("zones that give memory as one",)
-    assert state.memory_groups == (1, 2)
+    assert state.memory_groups == (1, 2, 4, 8)
+
+
+@pytest.mark.parametrize(("shared", "lacking"), [(1, ()), (2, (0, 1))])
+def test_a_shared_device_does_not_count_in_its_zones_too(shared: int, lacking: tuple[int, ...]) -> None:
+    """Even if more devices are shared than a zone has."""
+    nrt = two_zones()
+    set_attribute(nrt, names.SHARED_DEVICES, f"r/d@0+1={shared}/{shared}/{shared}")
+    report = read_nrt(nrt, KindInterner())
+    assert report.state is not None
+    assert report.state.kind.devices == (DeviceClass("r/d", 3, shared, shared),)
+    assert report.problems == tuple(f"{names.SHARED_DEVICES}: more than the 1 of zone {zone} r/d" for zone in lacking)
+
+
+@pytest.mark.parametrize(
+    ("name", "zones", "bits"), [(names.SHARED_DEVICES, "0+1", 3), (names.ABSENT_ZONE_DEVICES, "9", 1 << 9)]
+)
+def test_devices_after_a_damaged_entry_are_read(name: str, zones: str, bits: int) -> None:
+    nrt = two_zones()
+    set_attribute(nrt, name, f"r/a@x=1/1/1,r/d@{zones}=1/1/1")
+    assert DeviceClass("r/d", bits, 1, 1) in damaged_state(nrt).kind.devices
