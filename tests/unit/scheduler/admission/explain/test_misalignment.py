@@ -8,6 +8,8 @@ import pytest
 
 from support.explanations import AMD, explained, four_of_eight
 from support.fit_nodes import GIB, GPU, NIC, STATIC, container, node, pod, zone_cpus
+from zonewise_scheduler.admission.aligned_requests import AlignedRequest
+from zonewise_scheduler.admission.explain.misalignment import memory_in_words
 from zonewise_scheduler.admission.explain.phrases import amount
 from zonewise_scheduler.admission.memorymanager.memory_allocation import update_machine_state
 
@@ -181,6 +183,26 @@ def test_zones_that_give_memory_together_or_alone(taken: tuple[tuple[int, int], 
     """Beside what each zone has."""
     state = without_gib(node(3, 2, gib=8, topology="restricted", **STATIC), *taken)
     assert explained(state, pod(container(cpus=1, gib=5))).split("; ", 2)[2] == words
+
+
+@pytest.mark.parametrize(
+    ("pages", "gib", "words"),
+    [
+        (2, 17, ["of memory zone 0 has 16 GiB free, zone 1 has 16 GiB"]),
+        (3, 16, ["of hugepages-1Gi zone 0 has 2 GiB free, zone 1 has 2 GiB"]),
+        (
+            3,
+            17,
+            [
+                "of hugepages-1Gi zone 0 has 2 GiB free, zone 1 has 2 GiB",
+                "of memory zone 0 has 16 GiB free, zone 1 has 16 GiB",
+            ],
+        ),
+    ],
+)
+def test_types_of_memory_of_which_each_zone_has_enough_are_left_out(pages: int, gib: int, words: list[str]) -> None:
+    memory = (("hugepages-1Gi", pages * GIB), ("memory", gib * GIB))
+    assert memory_in_words(node(2, pages=2, **STATIC), AlignedRequest(0, memory, ())) == words
 
 
 def test_the_last_of_ten_zones_gives_memory_only_alone() -> None:

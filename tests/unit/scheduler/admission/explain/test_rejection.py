@@ -54,6 +54,18 @@ def test_cpus_of_ended_init_containers_count_as_free() -> None:
     assert explained(four_of_eight("none"), shape) == "container c0 needs 9 CPUs; 8 are free"
 
 
+@pytest.mark.parametrize(("others", "free"), [(0, 4), (0b1, 5)])
+def test_enough_cpus_that_the_kubelet_cannot_share_out(others: int, free: int) -> None:
+    """It lists a zone of two packages twice, and counts on twice as many CPUs of it."""
+    cores = tuple((first, 0b11 << first) for first in range(0, 10, 2))
+    zones, packages = ((0, 0b11), (1, 0b1100), (2, 0x3F0)), ((0, 0x3F), (1, 0x3C0))
+    state = node(3, 2, topology="none", distribute_across_zones=True, **STATIC)
+    kind = replace(state.kind, cpus=CpuTopology(cores, zones, packages, (), 0))
+    assert explained(state._replace(kind=kind, free_cpus=0x170 | others), pod(container(cpus=4, gib=1))) == (
+        f"needs 4 CPUs; {free} are free, but the kubelet cannot share out 4 evenly among zones"
+    )
+
+
 def test_siblings_of_reserved_cpus_are_no_whole_cores() -> None:
     state = node(2, 4, reserved=1, topology="none", full_cores=True, **STATIC)
     assert explained(state, pod(container(cpus=16, gib=1))) == "needs 16 CPUs in whole cores; 14 are free"
