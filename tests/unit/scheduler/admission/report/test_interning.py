@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 
+import pytest
+
 from support.agent_objects import TWO, published, report_of, state_of
 from zonewise_scheduler.admission.report.interning import KindInterner
 from zonewise_scheduler.admission.report.node_report import read_nrt
@@ -21,3 +23,11 @@ def test_equal_nodes_share_their_values() -> None:
     del first, second
     gc.collect()
     assert (count, len(interner)) == (1, 0)
+
+
+@pytest.mark.parametrize(("others", "is_interned"), [(65_534, True), (65_535, False)])
+def test_an_interner_begins_anew_with_65536_parts(others: int, is_interned: bool) -> None:
+    """So its memory is bounded."""
+    interner = KindInterner()
+    parts = [interner.intern((number,)) for number in range(1 + others)]
+    assert (interner.intern((*parts[0],)) is parts[0]) is is_interned
