@@ -26,13 +26,14 @@ from zonewise_common.nrt import names
 from zonewise_common.nrt.holdings import NODE
 from zonewise_scheduler.admission.node import Policies, idle_node
 from zonewise_scheduler.admission.report.interning import KindInterner
-from zonewise_scheduler.admission.report.node_report import PodsFingerprint, read_nrt
+from zonewise_scheduler.admission.report.node_report import NodeReport, PodsFingerprint, read_nrt
 
 
 def test_only_other_agents_poll() -> None:
-    """Ours publishes after each change."""
+    """Ours publishes after each change. Of an object that cannot be read no agent is known."""
     assert not read_nrt(published(TWO, report_of(TWO)), KindInterner()).is_polled
     assert read_nrt({"zones": [{"name": "node-0", "type": "Node"}]}, KindInterner()).is_polled
+    assert not NodeReport("n", None, (), ()).is_polled
 
 
 def test_no_memory_manager() -> None:

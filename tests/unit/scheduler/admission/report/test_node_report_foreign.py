@@ -168,6 +168,31 @@ def test_only_our_agent_reports_the_policies_of_the_managers() -> None:
     assert "the policies and options of the CPU Manager and the Memory Manager" in kind.unknown
 
 
+@pytest.mark.parametrize(
+    ("attributes", "deprecated", "is_unknown"),
+    [
+        ({}, [], True),
+        ({names.TOPOLOGY_MANAGER_POLICY: "none"}, [], False),
+        ({}, ["None"], False),
+        ({names.TOPOLOGY_MANAGER_POLICY: "none"}, ["None"], False),
+    ],
+)
+def test_a_policy_that_is_not_reported_is_unknown(
+    attributes: dict[str, str], deprecated: list[str], is_unknown: bool
+) -> None:
+    """By an attribute or by the deprecated field."""
+    kind = state_of(plain(zone(0, cpu=(4, 4, 4)), attributes=attributes, topologyPolicies=deprecated)).kind
+    assert ("the Topology Manager's policy" in kind.unknown) is is_unknown
+
+
+@pytest.mark.parametrize(("memory", "is_unknown"), [("Static", True), ("None", False)])
+def test_memory_that_is_not_reported_is_unknown(memory: str, is_unknown: bool) -> None:
+    """Of a kubelet that is known to allocate it."""
+    kind = state_of(plain(zone(0, cpu=(4, 4, 4))), policies=Policies(cpu="static", memory=memory)).kind
+    assert kind.policies.memory == "None"
+    assert ("memory, which the kubelet gives out" in kind.unknown) is is_unknown
+
+
 @pytest.mark.parametrize(("cpu", "is_unknown"), [("static", True), ("none", False)])
 def test_cpus_that_are_not_reported_are_unknown(cpu: str, is_unknown: bool) -> None:
     """Of a kubelet that is known to allocate them."""
