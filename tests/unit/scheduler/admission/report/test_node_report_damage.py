@@ -89,6 +89,7 @@ def test_damaged_attributes_of_the_node(name: str, value: str, problem: str) -> 
     [
         (names.CPUS, "8-15", "CPUs of another zone: '8-15'"),
         (names.CORES, "0/1", "not the CPUs of the zone: '0/1'"),
+        (names.CORES, "0-8", "not the CPUs of the zone: '0-8'"),
         (names.CORES, "0-7*3", "not cores: '0-7*3'"),
         (names.FREE_CPUS, "x", "not a CPU range: 'x'"),
         (names.MEMORY_GROUP, "0,x", "not zones: '0,x'"),
@@ -116,6 +117,15 @@ def test_more_zones_than_any_kubelet_has(count: int, is_read: bool) -> None:
     report = read_nrt(nrt, KindInterner())
     assert (report.state is not None) is is_read
     assert is_read or report.problems[0] == "zones: more than 128 NUMA nodes or 256 problems: none is read"
+
+
+@pytest.mark.parametrize(("count", "is_read"), [(256, True), (257, False)])
+def test_more_problems_than_are_listed(count: int, is_read: bool) -> None:
+    """A report with 256 problems is read, and one with more is not."""
+    nrt = two_zones()
+    nrt["zones"] += [{"type": "Node"}] * count
+    report = read_nrt(nrt, KindInterner())
+    assert (report.state is not None) is is_read
 
 
 JSON = st.recursive(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,11 +53,24 @@ def test_packages_that_are_not_reported_are_the_zones() -> None:
     assert state.kind.cpus.packages == ((0, 0xFF), (1, 0xFF00))
 
 
-def test_a_damaged_package_is_left_out() -> None:
+@pytest.mark.parametrize("text", ["x", "99"])
+@pytest.mark.parametrize(
+    ("damaged", "expected"),
+    [(0, ((1, 0b1100), (2, 0b01), (3, 0b10))), (1, ((0, 0b0011), (1, 0b0100), (2, 0b1000)))],
+)
+def test_a_package_without_cpus_of_zones_is_left_out(
+    damaged: int, text: str, expected: tuple[tuple[int, int], ...]
+) -> None:
     """Each of its zones counts as a package, and the other package stays."""
     machine = processors(Processors(2, 2, 1, 1, 1), CacheSizes(0, 0, 0, 32 << 20), "model", GIB)
     nrt = published(machine, report_of(machine))
     packages = [zone for zone in nrt["zones"] if zone["name"].startswith("package-")]
-    set_attribute(packages[0], names.CPUS, "x")
+    set_attribute(packages[damaged], names.CPUS, text)
     state = damaged_state(nrt)
-    assert state.kind.cpus.packages == ((1, 0b1100), (2, 0b01), (3, 0b10))
+    assert state.kind.cpus.packages == expected
+
+
+def test_zones_after_one_with_damaged_cpus_are_read() -> None:
+    nrt = two_zones()
+    set_attribute(nrt["zones"][0], names.CPUS, "x")
+    assert damaged_state(nrt).kind.cpus.zones == ((1, 0xFF00),)
