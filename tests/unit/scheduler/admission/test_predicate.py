@@ -7,7 +7,7 @@ import pytest
 from support.fit_nodes import GIB, GPU, container, pod
 from zonewise_scheduler.admission.errors import AdmissionError
 from zonewise_scheduler.admission.node import Resource
-from zonewise_scheduler.admission.pod import PodLevelResources, PodShape
+from zonewise_scheduler.admission.pod import Container, PodLevelResources, PodShape
 from zonewise_scheduler.admission.predicate import (
     InsufficientResource,
     compute_pod_resource_request,
@@ -15,7 +15,7 @@ from zonewise_scheduler.admission.predicate import (
     insufficient_resources,
 )
 
-EMPTY = pod(container(), qos="BestEffort")
+EMPTY = pod(Container("c0", "app"), qos="BestEffort")
 TWO = pod(container("a", 1.5, 1), container("b", 0.5, 2, {GPU: 1}))
 
 
