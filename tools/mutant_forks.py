@@ -56,6 +56,7 @@ _STATUSES: dict[ForkOutcome, int] = {
 """What a fork exits with; any other status is that of a change that ends the process, and so is noticed."""
 PACKAGE = "zonewise_scheduler"
 _CACHED = type(lru_cache(len))
+"""What `cache` and `lru_cache` make of a function."""
 _SETTINGS = "_hypothesis_internal_use_settings"
 """Where Hypothesis keeps those of a property."""
 _WRAPPED = ("fget", "fset", "func", "__func__", "__wrapped__")
