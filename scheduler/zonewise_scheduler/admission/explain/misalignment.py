@@ -59,8 +59,7 @@ def _wide_misalignment(kind: NodeKind, aligned: AlignedRequest) -> str:
 def _apart(kind: NodeKind, aligned: AlignedRequest, requests: Sequence[ResourceHints]) -> str:
     """Return where each resource fits, if no zones fit all of them."""
     widths = {_width(kind, aligned, request) for request in requests}
-    _, *others = widths
-    if others:
+    if sorted(widths)[1:]:
         widths_in_words = [
             f"{amount(request.resource, request.amount)} from {zone_count(_width(kind, aligned, request))}"
             for request in requests

@@ -38,7 +38,7 @@ def are_free(many: int) -> str:
 
 
 def of_number(number: int, singular: str, plural: str) -> str:
-    """Return the form of a word after a number."""
+    """Return a form of a word: singular after 1, plural after any other number."""
     return singular if number == 1 else plural
 
 
