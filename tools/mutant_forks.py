@@ -26,6 +26,7 @@ import threading
 import time
 import traceback
 from collections import Counter
+from functools import lru_cache
 from inspect import CO_OPTIMIZED
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -54,6 +55,8 @@ _STATUSES: dict[ForkOutcome, int] = {
 }
 """What a fork exits with; any other status is that of a change that ends the process, and so is noticed."""
 PACKAGE = "zonewise_scheduler"
+_CACHED = type(lru_cache(len))
+"""What `cache` and `lru_cache` make of a function."""
 _SETTINGS = "_hypothesis_internal_use_settings"
 """Where Hypothesis keeps those of a property."""
 _WRAPPED = ("fget", "fset", "func", "__func__", "__wrapped__")
@@ -143,6 +146,7 @@ class ForkRuns:
         for index in indices:
             called: set[CodeType] = set()
             tracer = _tracer(called)
+            _clear_caches()
             threading.settrace(tracer)
             sys.settrace(tracer)
             begin = time.monotonic()
@@ -263,6 +267,15 @@ def _tracer(called: set[CodeType]) -> Callable[[FrameType, str, object], None]:
             called.add(frame.f_code)
 
     return trace
+
+
+def _clear_caches() -> None:
+    """Clear the caches of the package's functions: a test calls what it needs, whatever an earlier test needed."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == PACKAGE:
+            for value in vars(module).values():
+                if isinstance(value, _CACHED):
+                    value.cache_clear()
 
 
 def _outermost(code: CodeType) -> str:

@@ -145,6 +145,21 @@ def test_a_run_names_what_no_test_notices(tree: Path, capsys: pytest.CaptureFixt
     assert (tree / "scheduler/zonewise_scheduler/quota/sums.py").read_text().endswith("return a - 1\n")
 
 
+def test_a_test_that_finds_a_result_in_a_cache_calls_the_function_too(tree: Path) -> None:
+    """Only the second test notices a change of plus()."""
+    (tree / "scheduler/zonewise_scheduler/quota/sums.py").write_text(
+        "from functools import cache\n\n\n@cache\ndef total(a: int, b: int) -> int:\n    return plus(a, b)\n\n\n"
+        "def plus(a: int, b: int) -> int:\n    return a + b\n"
+    )
+    (tree / "tests/unit/scheduler/quota/test_sums.py").write_text(
+        "from zonewise_scheduler.quota.sums import total\n\n\ndef test_one():\n    total(2, 3)\n\n\n"
+        "def test_two():\n    assert total(2, 3) == 5\n"
+    )
+    report = tree / "report.md"
+    arguments = ["--areas", "quota", "--sample", "2", "--workers", "1", "--report", str(report)]
+    assert mutants.main(arguments) == 0
+
+
 def test_tests_that_fail_without_a_mutant_end_the_run(tree: Path) -> None:
     (tree / "tests/unit/scheduler/quota/test_sums.py").write_text("def test_plus():\n    assert False\n")
     with pytest.raises(SystemExit, match="the tests fail without a mutant"):

@@ -7,6 +7,7 @@ policy_static.go AllocatePod).
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.admission.cpumanager import (
@@ -92,14 +93,14 @@ def _allocate_pod_cpus(context: AdmissionContext, count: int, zones: int | None)
 def _allocate_pod_memory(context: AdmissionContext, pod_memory: Amounts, alignment: TopologyHint) -> None:
     pod = context.pod
     zones = allocation_zones(context, pod_memory, alignment)
-    pool, shared_containers = dict(pod_memory), list[str]()
+    pool, shared_containers = Counter(dict(pod_memory)), list[str]()
     for container in pod.containers:
         exclusive = memory_request(pod, container, context.state.kind.policies)
         if container.role == "init":
             context.memory[container.name] = _blocks(exclusive or tuple(pool.items()), zones)
         elif exclusive:
             context.memory[container.name] = _blocks(exclusive, zones)
-            pool |= {name: pool.get(name, 0) - size for name, size in exclusive}
+            pool.subtract(dict(exclusive))
         else:
             shared_containers.append(container.name)
     for name in shared_containers:

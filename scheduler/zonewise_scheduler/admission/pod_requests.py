@@ -26,16 +26,17 @@ def aggregate_container_requests(containers: Iterable[tuple[Role, Iterable[tuple
     """
     long_running: Sums = {}
     sidecars: Sums = {}
-    init_peak: Sums = {}
+    init_peaks: Sums = {}
     for role, amounts in containers:
         for name, amount in amounts:
             if role == "init":
-                init_peak[name] = max(init_peak.get(name, 0), sidecars.get(name, 0) + amount)
+                peak = sidecars.get(name, 0) + amount
+                init_peaks[name] = max(peak, init_peaks.get(name, peak))
                 continue
             long_running[name] = long_running.get(name, 0) + amount
             if role == "sidecar":
                 sidecars[name] = sidecars.get(name, 0) + amount
-    return {name: max(long_running.get(name, 0), init_peak.get(name, 0)) for name in long_running | init_peak}
+    return long_running | {name: max(peak, long_running.get(name, peak)) for name, peak in init_peaks.items()}
 
 
 def combine_pod_requests(

@@ -131,7 +131,7 @@ def _pod_level(spec: Json, parsed: list[_ParsedContainer]) -> _PodLevel:
     compute = ComputeResources(
         (requests.get(CPU, 0), requests.get(MEMORY, 0)), (limits.get(CPU, 0), limits.get(MEMORY, 0))
     )
-    memory = tuple(sorted((name, size) for name, size in requests.items() if name != CPU))
+    memory = tuple(sorted((name, size) for name, size in requests.items() if is_memory(name)))
     return _PodLevel(PodLevelResources(requests.get(CPU), memory) if requests else None, compute)
 
 

@@ -59,7 +59,7 @@ def insufficient_resources(pod: PodShape, available: Resource) -> tuple[Insuffic
     requests = (
         (name, size, amounts.get(name, 0))
         for name, size in amounts_by_resource(compute_pod_resource_request(pod))
-        if size > 0
+        if size
     )
     return tuple(InsufficientResource(name, size, free) for name, size, free in requests if size > free)
 

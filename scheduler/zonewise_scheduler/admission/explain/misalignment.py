@@ -12,13 +12,14 @@ from zonewise_scheduler.admission.explain.phrases import (
     free_in_words,
     is_bytes,
     listed,
+    of_number,
     zone_count,
     zones_in_words,
 )
 from zonewise_scheduler.admission.memorymanager.memory_hints import free_memory, memory_min_affinity_size
 from zonewise_scheduler.admission.resource_names import CPU
 from zonewise_scheduler.admission.scope import ResourceHints, resource_hints
-from zonewise_scheduler.admission.topologymanager.bitmask import all_zones, members
+from zonewise_scheduler.admission.topologymanager.bitmask import all_zones, members, zone_set
 from zonewise_scheduler.admission.wide_affinity import is_wide
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def _wide_misalignment(kind: NodeKind, aligned: AlignedRequest) -> str:
 def _apart(kind: NodeKind, aligned: AlignedRequest, requests: Sequence[ResourceHints]) -> str:
     """Return where each resource fits, if no zones fit all of them."""
     widths = {_width(kind, aligned, request) for request in requests}
-    if len(widths) > 1:
+    if sorted(widths)[1:]:
         widths_in_words = [
             f"{amount(request.resource, request.amount)} from {zone_count(_width(kind, aligned, request))}"
             for request in requests
@@ -78,12 +79,12 @@ def _apart(kind: NodeKind, aligned: AlignedRequest, requests: Sequence[ResourceH
 
 def _fitting(group: Sequence[ResourceHints]) -> str:
     """Return "6 CPUs fit", "1 nvidia.com/gpu fits"."""
-    singular = len(group) == 1 and all(is_bytes(each.resource) or each.amount == 1 for each in group)
+    singular = [is_bytes(each.resource) or each.amount == 1 for each in group] == [True]
     return f"{listed([amount(each.resource, each.amount) for each in group])} {'fits' if singular else 'fit'}"
 
 
 def _sets_in_words(sets: Sequence[int]) -> str:
-    if all(zones & (zones - 1) == 0 for zones in sets):
+    if not any(zones & (zones - 1) for zones in sets):
         return zones_in_words(sum(sets))
     return "zones " + " or ".join(listed([str(zone) for zone in members(zones)]) for zones in sets)
 
@@ -102,8 +103,13 @@ def _width(kind: NodeKind, aligned: AlignedRequest, request: ResourceHints) -> i
 
 def _free_in_all(context: AdmissionContext, request: ResourceHints) -> str:
     if request.resource == CPU:
-        return are_free((context.state.free_cpus | context.reusable_cpus).bit_count())
+        return are_free(free_cpu_count(context))
     return f"near all zones together, {are_free(_near_any(context, request.resource))}"
+
+
+def free_cpu_count(context: AdmissionContext) -> int:
+    """Return the number of CPUs that a container could get: free ones, and those of ended init containers."""
+    return context.state.free_cpus.bit_count() + context.reusable_cpus.bit_count()
 
 
 def _near_any(context: AdmissionContext, resource: str) -> int:
@@ -158,7 +164,7 @@ def memory_in_words(state: NodeState, aligned: AlignedRequest) -> list[str]:
     tables = {name: (size, free_memory(state, name)) for name, size in aligned.memory}
     short = {name: free for name, (size, free) in tables.items() if min(free.values()) < size}
     facts = [free_in_words(name, free) for name, free in short.items()]
-    if len(tables) > 1:
+    if aligned.memory[1:]:
         facts = [f"of {name} {words}" for name, words in zip(short, facts, strict=True)]
     return [*facts, *_ties(state)]
 
@@ -167,9 +173,8 @@ def _ties(state: NodeState) -> list[str]:
     """Return which zones allocate memory only together, and which only alone."""
     groups = dict(zip(state.kind.zones, state.memory_groups, strict=True))
     tied = sorted({group for group in groups.values() if group & (group - 1)})
-    alone = [zone for zone, group in groups.items() if group == 1 << zone and state.memory_assigned >> zone & 1]
+    alone = state.memory_assigned & zone_set(zone for zone, group in groups.items() if group not in tied)
     facts = [f"{zones_in_words(group)} give memory only together, as they did before" for group in tied]
     if alone:
-        zones = sum(1 << zone for zone in alone)
-        facts.append(f"{zones_in_words(zones)} {'gives' if len(alone) == 1 else 'give'} it only alone")
+        facts.append(f"{zones_in_words(alone)} {of_number(alone.bit_count(), 'gives', 'give')} it only alone")
     return facts

@@ -23,7 +23,7 @@ def is_bytes(resource: str) -> bool:
 def amount(resource: str, size: int) -> str:
     """Return "6 CPUs", "4 GiB of memory", "2 nvidia.com/gpu"."""
     if resource == CPU:
-        return f"{size} CPU" if size == 1 else f"{size} CPUs"
+        return f"{size} {of_number(size, 'CPU', 'CPUs')}"
     return f"{gib(size)} of {resource}" if is_bytes(resource) else f"{size} {resource}"
 
 
@@ -34,7 +34,12 @@ def count(resource: str, size: int) -> str:
 
 def are_free(many: int) -> str:
     """Return "1 is free", "4 are free"."""
-    return f"{many} {'is' if many == 1 else 'are'} free"
+    return f"{many} {of_number(many, 'is', 'are')} free"
+
+
+def of_number(number: int, singular: str, plural: str) -> str:
+    """Return a form of a word: singular after 1, plural after any other number."""
+    return singular if number == 1 else plural
 
 
 def gib(size: int, *, up: bool = True) -> str:
@@ -45,13 +50,13 @@ def gib(size: int, *, up: bool = True) -> str:
 
 def listed(words: Sequence[str]) -> str:
     """Return "a, b and c"."""
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def zones_in_words(zones: int) -> str:
     """Return "zone 1" or "zones 0 and 1"."""
     ids = [str(zone) for zone in members(zones)]
-    return f"zone{'s' if len(ids) > 1 else ''} {listed(ids)}"
+    return f"{of_number(len(ids), 'zone', 'zones')} {listed(ids)}"
 
 
 def zone_count(width: int) -> str:

@@ -5,18 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from zonewise_scheduler.admission import errors
 from zonewise_scheduler.admission.aligned_requests import container_aligned_request, pod_aligned_request
 from zonewise_scheduler.admission.context import AdmissionContext
 from zonewise_scheduler.admission.cpumanager import uses_pod_level_managers
-from zonewise_scheduler.admission.errors import (
-    EMPTY_POD_SHARED_POOL_ERROR,
-    PANIC_PREFIX,
-    SMT_ALIGNMENT_ERROR,
-    TOPOLOGY_AFFINITY_ERROR,
-    UNKNOWN_PREFIX,
-    AdmissionError,
-)
-from zonewise_scheduler.admission.explain.misalignment import explain_misalignment, memory_in_words
+from zonewise_scheduler.admission.explain.misalignment import explain_misalignment, free_cpu_count, memory_in_words
 from zonewise_scheduler.admission.explain.phrases import amount, are_free, is_bytes, listed, zones_in_words
 from zonewise_scheduler.admission.pod_level_managers import empty_shared_pools
 from zonewise_scheduler.admission.predicate import insufficient_resources
@@ -43,15 +36,15 @@ def explain_rejection(state: NodeState, pod: PodShape, verdict: Verdict, availab
     if verdict.reason.startswith("OutOf"):
         return _insufficient(pod, verdict, available)
     context = AdmissionContext(state, pod)
-    with suppress(AdmissionError):
+    with suppress(errors.AdmissionError):
         admit_containers(context)
-    several = len(pod.containers) > 1 and verdict.container
+    several = verdict.container and pod.containers[1:]
     return (f"container {verdict.container} " if several else "") + _manager_problem(context, verdict)
 
 
 def _no_verdict(message: str) -> str:
     """Return why there is no decision of a kubelet: there are too many zones, it panics, or it does not start."""
-    if message.startswith((UNKNOWN_PREFIX, PANIC_PREFIX)):
+    if message.startswith((errors.UNKNOWN_PREFIX, errors.PANIC_PREFIX)):
         return message
     return f"its kubelet does not start: it is {message}"
 
@@ -62,19 +55,25 @@ def _manager_problem(context: AdmissionContext, verdict: Verdict) -> str:
     pod = context.pod
     container = next((each for each in pod.containers if each.name == verdict.container), None)
     aligned = pod_aligned_request(pod, kind) if container is None else container_aligned_request(pod, container, kind)
-    if verdict.reason == TOPOLOGY_AFFINITY_ERROR:
-        pod_level = container is None and uses_pod_level_managers(pod, kind.policies)
-        empty = empty_shared_pools(pod, kind.policies) if pod_level else {}
-        return _empty_pool(aligned, next(iter(empty))) if empty else explain_misalignment(context, aligned)
-    if verdict.reason == SMT_ALIGNMENT_ERROR:
-        return _cores(context.state, aligned.cpus)
-    if verdict.reason == EMPTY_POD_SHARED_POOL_ERROR:
-        return _empty_pool(aligned, verdict.resource)
-    if verdict.resource == MEMORY:
+    match verdict.reason:
+        case errors.TOPOLOGY_AFFINITY_ERROR:
+            pod_level = container is None and uses_pod_level_managers(pod, kind.policies)
+            empty = empty_shared_pools(pod, kind.policies) if pod_level else {}
+            return _empty_pool(aligned, next(iter(empty))) if empty else explain_misalignment(context, aligned)
+        case errors.SMT_ALIGNMENT_ERROR:
+            return _cores(context.state, aligned.cpus)
+        case errors.EMPTY_POD_SHARED_POOL_ERROR:
+            return _empty_pool(aligned, verdict.resource)
+        case _:
+            return _failed_allocation(context, aligned, verdict.resource)
+
+
+def _failed_allocation(context: AdmissionContext, aligned: AlignedRequest, resource: str) -> str:
+    if resource == MEMORY:
         return _memory(context, aligned)
-    if verdict.resource == CPU:
+    if resource == CPU:
         return _cpus(context, aligned.cpus)
-    return _devices(context, verdict.resource, dict(aligned.devices).get(verdict.resource, 0))
+    return _devices(context, resource, dict(aligned.devices)[resource])
 
 
 def _insufficient(pod: PodShape, verdict: Verdict, available: Resource | None) -> str:
@@ -96,12 +95,13 @@ def _node_amount(resource: str, size: int) -> str:
 
 
 def _empty_pool(aligned: AlignedRequest, manager: str) -> str:
-    amounts = [amount(name, size) for name, size in ([(CPU, aligned.cpus)] if manager == CPU else aligned.memory)]
-    return f"leaves nothing of its {listed(amounts)} to the containers that have none of their own"
+    pools = {CPU: ((CPU, aligned.cpus),), MEMORY: aligned.memory}
+    amounts = listed([amount(name, size) for name, size in pools[manager]])
+    return f"leaves nothing of its {amounts} to the containers that have none of their own"
 
 
 def _cpus(context: AdmissionContext, cpus: int) -> str:
-    free = (context.state.free_cpus | context.reusable_cpus).bit_count()
+    free = free_cpu_count(context)
     # distribute-cpus-across-numa can fail with enough free CPUs (cpumanager/numa_distributed.py)
     uneven = f", but the kubelet cannot share out {cpus} evenly among zones" if free >= cpus else ""
     return f"needs {amount(CPU, cpus)}; {are_free(free)}{uneven}"

@@ -63,16 +63,15 @@ def read_policies(
     Policy and scope default to `deprecated`, the topologyPolicies. Both are read as scheduler-plugins reads them
     (pkg/noderesourcetopology/nodeconfig).
     """
-    return _read_policies(tuple(attributes.get(name) for name in _ATTRIBUTES), deprecated[:1], release)
+    first = next(iter(deprecated), "")
+    return _read_policies(tuple(attributes.get(name) for name in _ATTRIBUTES), first, release)
 
 
 @lru_cache(256)
-def _read_policies(
-    values: tuple[str | None, ...], deprecated: tuple[str, ...], release: tuple[int, int]
-) -> ReportedPolicies:
+def _read_policies(values: tuple[str | None, ...], deprecated: str, release: tuple[int, int]) -> ReportedPolicies:
     attributes = {name: value for name, value in zip(_ATTRIBUTES, values, strict=True) if value is not None}
     problems: list[str] = []
-    policy, scope = _DEPRECATED.get(deprecated[0] if deprecated else "", ("none", "container"))
+    policy, scope = _DEPRECATED.get(deprecated, ("none", "container"))
     topology_options = _pairs(attributes, names.TOPOLOGY_MANAGER_OPTIONS, problems)
     cpu_options = _pairs(attributes, names.CPU_MANAGER_OPTIONS, problems)
     gates = _pairs(attributes, names.FEATURE_GATES, problems)

@@ -39,7 +39,7 @@ def with_node_facts(state: NodeState, facts: NodeFacts, interner: KindInterner) 
     """
     kind = state.kind
     policies = kind.policies._replace(release=facts.release)
-    additions = _unplaced(kind, dict(facts.device_capacity)) if kind.cpus.exact else {}
+    additions = _unplaced(kind, facts.device_capacity) if kind.cpus.exact else {}
     if policies == kind.policies and not additions:
         return state
     devices = tuple(device._replace(total=device.total + additions.get(device[:2], 0)) for device in kind.devices)
@@ -61,13 +61,14 @@ def with_node_facts(state: NodeState, facts: NodeFacts, interner: KindInterner) 
     )
 
 
-def _unplaced(kind: NodeKind, capacity: dict[str, int]) -> dict[tuple[str, int], int]:
+def _unplaced(kind: NodeKind, capacity: Amounts) -> dict[tuple[str, int], int]:
     """Return how many unhealthy devices count near which zones, by resource and zones."""
     additions: dict[tuple[str, int], int] = {}
-    for resource, indices in kind.device_indices.items():
-        missing = capacity.get(resource, 0) - sum(kind.devices[index].total for index in indices)
+    for resource, count in capacity:
+        indices = kind.device_indices.get(resource, ())
         totals = {kind.devices[index].zones: kind.devices[index].total for index in indices}
-        if not 0 < missing <= _MOST_UNPLACED or not any(totals.values()):
+        missing = count - sum(totals.values())
+        if missing > _MOST_UNPLACED or not any(totals.values()):
             continue
         for _ in range(missing):
             zones = _likeliest(kind, totals)

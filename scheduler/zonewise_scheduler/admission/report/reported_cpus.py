@@ -6,12 +6,11 @@ from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_common.k8s.cpuset import MAX_CPUS
+from zonewise_common.k8s.cpuset import MAX_CPUS, CpuSet
 from zonewise_common.k8s.tolerant import shortened
 from zonewise_common.nrt import names
 from zonewise_common.nrt.cores import read_cores
 from zonewise_scheduler.admission.cpu_topology import CpuTopology
-from zonewise_scheduler.admission.cpumanager.accumulator import single_bits
 from zonewise_scheduler.admission.report.nrt_object import cpu_bits
 from zonewise_scheduler.admission.resource_names import CPU
 
@@ -99,21 +98,17 @@ def _read_topology(
     return _ReadTopology(topology, tuple(problems), ("which CPUs are one core",) if without_cores else ())
 
 
-def _cores(cpus: int, text: str | None, field: str, problems: list[str]) -> Iterable[CpuGroup]:
+def _cores(cpus: int, text: str | None, field: str, problems: list[str]) -> list[CpuGroup]:
+    """Return the cores of a zone, each with the kubelet's id, its lowest CPU; cores of one CPU where none are known."""
     if text is not None:
         try:
-            cores = [core.bits for core in read_cores(text)]
-            if sum(cores) == cpus:  # no CPU is in two cores
-                return [_group(core) for core in cores]
+            cores = [(core.first(), core.bits) for core in read_cores(text)]
+            if sum(bits for _, bits in cores) == cpus:  # no CPU is in two cores
+                return cores
             problems.append(f"{field}: not the CPUs of the zone: {shortened(text)!r}")
         except ValueError as error:
             problems.append(f"{field}: {error}")
-    return [_group(cpu) for cpu in single_bits(cpus)]
-
-
-def _group(bits: int) -> CpuGroup:
-    """Return CPUs with the kubelet's id of a core: its lowest CPU."""
-    return (bits & -bits).bit_length() - 1, bits
+    return [(cpu, 1 << cpu) for cpu in CpuSet.from_bits(cpus)]
 
 
 def _groups(texts: Iterable[tuple[int, str]], name: str, known: int, problems: list[str]) -> list[CpuGroup]:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.admission.report.nrt_object import NrtObject
 
-_NONE = ResourceInfo(0, 0, 0)
 ZONE_GROUPS = "zones that give memory as one"
 """Of what nothing is known, in words."""
 
@@ -60,40 +59,41 @@ def read_memory(nrt: NrtObject, zones: tuple[int, ...], policy: str) -> Reported
     problem_count = len(nrt.problems)
     for number in zones:
         zone = zones_by_id.get(number)
-        counts = [zone.resources.get(name, _NONE) if zone else _NONE for name in types]
+        counts = [zone.resources.get(name) if zone else None for name in types]
         allocatable.append(
             tuple(
                 [
-                    count.allocatable + excluded.get((name, 1 << number), 0)
+                    (count.allocatable if count else 0) + excluded.get((name, 1 << number), 0)
                     for name, count in zip(types, counts, strict=True)
                 ]
             )
         )
-        free.append(tuple([min(count.available, count.allocatable) for count in counts]))
+        free.append(tuple([min(count.available, count.allocatable) if count else 0 for count in counts]))
         groups.append(_group(zone.attributes.get(names.MEMORY_GROUP) if zone else None, number, known, nrt.problems))
     assigned = zone_set_attribute(nrt, names.MEMORY_ASSIGNED)
     if assigned & ~known:
         nrt.problems.append(f"{names.MEMORY_ASSIGNED}: {_no_such_zones(assigned & ~known)}")
         assigned &= known
     if not nrt.from_agent and policy != "restricted":
-        used = (zone for zone, total, remaining in zip(zones, allocatable, free, strict=True) if remaining != total)
-        assigned = sum(1 << zone for zone in used)
-    unknown = (ZONE_GROUPS,) if len(nrt.problems) > problem_count else ()
+        used = set(zip(zones, free, strict=True)).difference(zip(zones, allocatable, strict=True))
+        assigned = zone_set(zone for zone, _ in used)
+    unknown = (ZONE_GROUPS,) if nrt.problems[problem_count:] else ()
     return ReportedMemory(types, tuple(allocatable), tuple(free), tuple(groups), assigned, unknown)
 
 
 def _group(text: str | None, zone: int, known: int, problems: list[str]) -> int:
     """Return the zones that allocate memory as one with a zone; the zone alone where the text is damaged."""
+    alone = 1 << zone
     if text is None:
-        return 1 << zone
+        return alone
     try:
-        group = read_zones(text) | 1 << zone
+        group = read_zones(text) | alone
     except ValueError as error:
         problems.append(f"zone {zone} {names.MEMORY_GROUP}: {error}")
-        return 1 << zone
+        return alone
     if group & ~known:
         problems.append(f"zone {zone} {names.MEMORY_GROUP}: {_no_such_zones(group & ~known)}")
-        return 1 << zone
+        return alone
     return group
 
 
@@ -170,9 +170,7 @@ def _shared(nrt: NrtObject) -> Iterator[tuple[str, int, ResourceInfo]]:
     text = nrt.attributes.get(names.SHARED_DEVICES)
     if not text:
         return
-    all_zones = 0
-    for zone in nrt.zones:
-        all_zones |= 1 << zone.id
+    all_zones = zone_set(zone.id for zone in nrt.zones)
     for name, count in read_amounts(text, names.SHARED_DEVICES, nrt.problems):
         try:
             resource, zones = read_shared_resource(name)

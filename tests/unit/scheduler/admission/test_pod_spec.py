@@ -97,6 +97,7 @@ BOTH = {"cpu": 1, "memory": "1Gi"}
         ((container(limits={"cpu": 0}),), (), "BestEffort"),
         ((container(limits=BOTH),), (), "Guaranteed"),
         ((container(limits=BOTH, requests={"cpu": "500m"}),), (), "Burstable"),
+        ((container(limits=BOTH, requests={"cpu": 2}),), (), "Burstable"),
         ((container(limits=BOTH), container("d")), (), "Burstable"),
         ((container(limits=BOTH),), (container("i"),), "Burstable"),
         ((container(limits=BOTH),), (container("i", limits=BOTH),), "Guaranteed"),

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from support.fit_nodes import GIB, GPU, container, pod
 from zonewise_scheduler.admission.errors import AdmissionError
 from zonewise_scheduler.admission.node import Resource
-from zonewise_scheduler.admission.pod import PodLevelResources
+from zonewise_scheduler.admission.pod import Container, PodLevelResources, PodShape
 from zonewise_scheduler.admission.predicate import (
     InsufficientResource,
     compute_pod_resource_request,
@@ -17,16 +15,14 @@ from zonewise_scheduler.admission.predicate import (
     insufficient_resources,
 )
 
-if TYPE_CHECKING:
-    from zonewise_scheduler.admission.pod import PodShape
-
-EMPTY = pod(container(), qos="BestEffort")
+EMPTY = pod(Container("c0", "app"), qos="BestEffort")
 TWO = pod(container("a", 1.5, 1), container("b", 0.5, 2, {GPU: 1}))
 
 
 @pytest.mark.parametrize(
     ("shape", "request_"),
     [
+        (PodShape((), "BestEffort"), Resource(0, 0, 1, 0, ())),
         (EMPTY, Resource(0, 0, 1, 0, ())),
         (pod(container(cpus=2)), Resource(2000, 0, 1, 0, ())),
         (TWO, Resource(2000, 3 * GIB, 1, 0, ((GPU, 1),))),
@@ -65,3 +61,9 @@ def test_the_resources_of_which_a_node_has_too_little(available: Resource, short
     with pytest.raises(AdmissionError) as raised:
         general_filter(TWO, available)
     assert raised.value.reason == f"OutOf{short[0][0]}"
+
+
+def test_a_pod_that_requests_nothing_fits_an_overcommitted_node() -> None:
+    """FitsRequest compares only what is requested."""
+    shape = pod(container(devices={GPU: 0}), qos="BestEffort")
+    assert insufficient_resources(shape, Resource(-1, -1, 1, -1, ((GPU, -1),))) == ()

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from zonewise_scheduler.admission.explain.phrases import free_in_words
+from support.fit_nodes import GIB, GPU
+from zonewise_scheduler.admission.explain.phrases import (
+    amount,
+    are_free,
+    free_in_words,
+    gib,
+    listed,
+    zone_count,
+    zones_in_words,
+)
 
 
 @pytest.mark.parametrize(
@@ -17,3 +26,34 @@ from zonewise_scheduler.admission.explain.phrases import free_in_words
 )
 def test_up_to_four_zones_are_listed(free: dict[int, int], words: str) -> None:
     assert free_in_words("cpu", free) == words
+
+
+def test_amounts_in_words() -> None:
+    """Sizes in GiB: requests are rounded up, free amounts down."""
+    assert amount("".join(["c", "pu"]), 2) == "2 CPUs"
+    assert [amount("cpu", 1), amount("cpu", 2), amount(GPU, 2)] == ["1 CPU", "2 CPUs", f"2 {GPU}"]
+    assert [gib(GIB + 1), gib(GIB + 1, up=False), gib(GIB // 2)] == ["1.01 GiB", "1 GiB", "0.5 GiB"]
+    assert gib(GIB + GIB // 128, up=False) == "1 GiB"
+    assert [listed([]), listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"])] == [
+        "",
+        "a",
+        "a and b",
+        "a, b and c",
+    ]
+    assert [zones_in_words(2), zones_in_words(0b1011)] == ["zone 1", "zones 0, 1 and 3"]
+    assert free_in_words("cpu", dict.fromkeys(range(8), 3)) == "none of the 8 zones has more than 3 free"
+    assert free_in_words("cpu", {}) == "no zone has any"
+    assert free_in_words("memory", {0: GIB + 1, 1: 0}) == "zone 0 has 1 GiB free, zone 1 has 0 GiB"
+    assert amount("".join(["ephemeral", "-storage"]), GIB) == "1 GiB of ephemeral-storage"
+
+
+@pytest.mark.parametrize(
+    ("number", "cpus", "free", "zones"),
+    [
+        (0, "0 CPUs", "0 are free", "0 zones"),
+        (1, "1 CPU", "1 is free", "one zone"),
+        (2, "2 CPUs", "2 are free", "2 zones"),
+    ],
+)
+def test_one_is_singular(number: int, cpus: str, free: str, zones: str) -> None:
+    assert (amount("cpu", number), are_free(number), zone_count(number)) == (cpus, free, zones)

@@ -5,9 +5,14 @@ from __future__ import annotations
 import pytest
 
 from zonewise_common.nrt import names
+from zonewise_scheduler.admission.node import Policies
 from zonewise_scheduler.admission.report.kubelet_policies import read_policies
 
 NOW = (1, 36)
+
+
+def test_absent_attributes_are_the_kubelets_defaults() -> None:
+    assert read_policies({}, (), Policies().release) == (Policies(), ())
 
 
 @pytest.mark.parametrize(

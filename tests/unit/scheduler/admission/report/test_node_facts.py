@@ -78,7 +78,7 @@ def test_the_first_zone_without_such_devices_comes_next(reported: dict[int, int]
 
 def test_devices_are_missing_of_each_resource_by_itself() -> None:
     state = node(2, devices={GPU: {1: 2}, NIC: {1: 2, 2: 1}}, cpu="static")
-    for gpus, nics, placed in ((2, 4, [0, 0, 1]), (3, 3, [0, 1, 0, 0]), (3, 4, [0, 1, 0, 1])):
+    for gpus, nics, placed in ((2, 4, [0, 0, 1]), (2000, 4, [0, 0, 1]), (3, 3, [0, 1, 0, 0]), (3, 4, [0, 1, 0, 1])):
         devices = adapted(state, gpu=gpus, nic=nics).kind.devices
         assert [device.total - device.healthy for device in devices] == placed
 

@@ -46,7 +46,8 @@ COUNT = st.integers(0, 40)
 def test_cpus_are_synthesized_from_counts(drawn: list[Counts], threads: int | None) -> None:
     """Each zone has its capacity; the difference to allocatable is reserved, and what is available is free."""
     ordered = [tuple(sorted(counts, reverse=True)) for counts in drawn]
-    state = state_of(plain(*(zone(number, cpu=counts) for number, counts in enumerate(ordered))))  # pyright: ignore[reportArgumentType]
+    zones = [zone(number, cpu=counts) for number, counts in enumerate(ordered)]  # pyright: ignore[reportArgumentType]
+    state = state_of(plain(*zones), threads=threads)
     cpus = state.kind.cpus
     assert not cpus.exact
     static = any(allocatable for _, allocatable, _ in ordered)
@@ -56,6 +57,9 @@ def test_cpus_are_synthesized_from_counts(drawn: list[Counts], threads: int | No
         assert bits.bit_count() == capacity
         assert (bits & cpus.reserved).bit_count() == capacity - allocatable
         assert (bits & state.free_cpus).bit_count() == (available if static else 0)
+        sizes = [core.bit_count() for _, core in cpus.cores if core & bits]
+        assert sum(sizes) == capacity
+        assert all(size == (threads or 1) for size in sizes[:-1])
     assert not state.free_cpus & cpus.reserved
 
 
@@ -168,6 +172,31 @@ def test_only_our_agent_reports_the_policies_of_the_managers() -> None:
     assert "the policies and options of the CPU Manager and the Memory Manager" in kind.unknown
 
 
+@pytest.mark.parametrize(
+    ("attributes", "deprecated", "is_unknown"),
+    [
+        ({}, [], True),
+        ({names.TOPOLOGY_MANAGER_POLICY: "none"}, [], False),
+        ({}, ["None"], False),
+        ({names.TOPOLOGY_MANAGER_POLICY: "none"}, ["None"], False),
+    ],
+)
+def test_a_policy_that_is_not_reported_is_unknown(
+    attributes: dict[str, str], deprecated: list[str], is_unknown: bool
+) -> None:
+    """By an attribute or by the deprecated field."""
+    kind = state_of(plain(zone(0, cpu=(4, 4, 4)), attributes=attributes, topologyPolicies=deprecated)).kind
+    assert ("the Topology Manager's policy" in kind.unknown) is is_unknown
+
+
+@pytest.mark.parametrize(("memory", "is_unknown"), [("Static", True), ("None", False)])
+def test_memory_that_is_not_reported_is_unknown(memory: str, is_unknown: bool) -> None:
+    """Of a kubelet that is known to allocate it."""
+    kind = state_of(plain(zone(0, cpu=(4, 4, 4))), policies=Policies(cpu="static", memory=memory)).kind
+    assert kind.policies.memory == "None"
+    assert ("memory, which the kubelet gives out" in kind.unknown) is is_unknown
+
+
 @pytest.mark.parametrize(("cpu", "is_unknown"), [("static", True), ("none", False)])
 def test_cpus_that_are_not_reported_are_unknown(cpu: str, is_unknown: bool) -> None:
     """Of a kubelet that is known to allocate them."""
@@ -221,3 +250,10 @@ def test_more_cpus_than_any_machine_has() -> None:
     assert read.problems == ("zone 0 cpu: more than 8192: 1000000000000000",)
     assert read.state is not None
     assert read.state.kind.cpus.zones == ((1, 0b1111),)
+
+
+@pytest.mark.parametrize(("first", "is_read"), [(8188, True), (8189, False)])
+def test_the_zones_together_have_up_to_8192_cpus(first: int, is_read: bool) -> None:
+    read = read_nrt(plain(zone(0, cpu=(first, 1, 1)), zone(1, cpu=(4, 4, 4))), KindInterner())
+    assert read.state is not None
+    assert [number for number, _ in read.state.kind.cpus.zones] == ([0, 1] if is_read else [0])
