@@ -212,6 +212,25 @@ def test_update_machine_state(request_input: tuple[NodeState, Amounts, Reusable]
     assert after.memory_assigned == state.memory_assigned | zones
 
 
+def test_an_alignment_with_exactly_enough_memory_is_not_extended() -> None:
+    """The zones are a group, and zone 0 is not a hint: extended, the alignment would be both."""
+    state = update_machine_state(node(2, 1, gib=8, **STATIC), 0b11, "memory", 3 * GIB)
+    alignment = TopologyHint(0b01, preferred=False)
+    zones = [allocation_zones(AdmissionContext(state, pod()), (("memory", gib * GIB),), alignment) for gib in (5, 6)]
+    assert zones == [0b01, 0b11]
+
+
+@pytest.mark.parametrize(("more", "sets"), [(0, {0b110}), (1, None)])
+def test_a_group_has_what_is_free_and_reusable(more: int, sets: set[int] | None) -> None:
+    """Not a byte more. The third zone has nothing."""
+    state = update_machine_state(node(3, 1, gib=8, **STATIC), 0b110, "memory", 10 * GIB)
+    state = update_machine_state(state, 0b001, "memory", 8 * GIB)
+    request_input = state, (("memory", 9 * GIB + more),), {(0b110, "memory"): 3 * GIB}
+    listed = calculate_memory_hints(*request_input, include_not_preferred=True)
+    wide = calculate_wide_memory_hints(*request_input)
+    assert (listed and {*listed.preferred}) == (wide and listed_sets(wide)[0]) == sets
+
+
 @pytest.mark.parametrize(
     ("zones", "violates"),
     [
@@ -259,6 +278,7 @@ def test_a_zone_of_each_type_suffices_for_none_of_both() -> None:
     }
     assert widths == {(4, 0): 1, (4, 8): 2, (8, 8): 3, (8, 16): 4, (9, 1): 4}
     assert memory_hints.memory_min_affinity_size(uneven, (("hugepages-2Mi", 1),)) == 4
+    assert memory_hints.memory_min_affinity_size(uneven, (("hugepages-2Mi", 0), ("memory", 9))) == 2
 
 
 def test_a_group_allocates_only_as_one() -> None:
