@@ -183,15 +183,15 @@ def _find_wide_best_hint(
     for sets, preferred in ((hints.preferred, True), (hints.possible, False)):
         indices = np.flatnonzero(np.logical_and(containing, sets))
         if indices.size:
-            size = sizes(len(zones))[indices]
-            return to_set(zones, int(indices[size == size.min()].min())), preferred
+            narrowest = indices[sizes(len(zones))[indices].argmin()]  # the lowest of them, since indices ascend
+            return to_set(zones, int(narrowest)), preferred
     return None
 
 
 def _any_set_fits(view: MemoryView) -> bool:
     """Return whether any set fits: of zones without assignments, all together have most."""
-    unassigned = tuple(zone for zone in view.zones if not view.assigned >> zone & 1)
-    if unassigned and view.fits((zone_set(unassigned), unassigned)):
+    unassigned = [zone for zone in view.zones if not view.assigned >> zone & 1]
+    if unassigned and any(map(view.fits, view.zone_sets(len(unassigned)))):
         return True
     return any(view.fits((group, members(group))) for group in view.undivided_groups())
 
