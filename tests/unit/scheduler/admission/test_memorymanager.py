@@ -291,6 +291,13 @@ def test_a_group_allocates_only_as_one() -> None:
     assert (second.reason, second.container) == ("TopologyAffinityError", "c0")
 
 
+def test_without_a_policy_memory_need_not_be_preferred() -> None:
+    """Each zone would have 8 GiB, and has 6 of them left; since no zone is assigned, both give it together."""
+    state = node(2, 8, gib=8, topology="none", **STATIC)._replace(memory_free=((6 * GIB,), (6 * GIB,)))
+    verdict = admit(state, pod(container(cpus=2, gib=8)))
+    assert [block.zones for block in verdict.assignments[0].memory] == [0b11]
+
+
 def test_a_zone_that_allocates_alone_joins_no_group() -> None:
     """The kubelet lists no hint then, and fails only in the allocation."""
     state = node(2, 8, gib=16, topology="restricted", **STATIC)
