@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,4 +60,11 @@ def test_one_pattern_of_regular_machines() -> None:
     machine = regular(zones=2, cores=4)
     assert machine.patterns == ((0xFF, (0, 8)),)
     assert machine.uniform
+    assert topology_of(()).uniform
     assert regular(reserved=0b10).reserved_cores == 0b10_0000_0010
+
+
+@pytest.mark.parametrize("threads", [(1, 2), (1, 2, 3), (2, 2, 3), (1, 2, 3, 4)])
+def test_cores_of_different_sizes_are_not_uniform(threads: tuple[int, ...]) -> None:
+    cores = (CoreAt(0, 0, None, ((1 << count) - 1) << 4 * core) for core, count in enumerate(threads))
+    assert not topology_of(cores).uniform
