@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import FrozenInstanceError
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from support.cpu_nodes import CoreAt, recorded, regular, regular_topologies, state_of_record, topology_of
-
-if TYPE_CHECKING:
-    from zonewise_scheduler.admission.cpu_topology import CpuTopology
+from zonewise_scheduler.admission.cpu_topology import CpuTopology
 
 RECORDED = st.sampled_from(recorded()).map(lambda record: state_of_record(record).kind.cpus)
 TOPOLOGIES = st.one_of(regular_topologies(), RECORDED)
@@ -47,6 +45,15 @@ def test_averages_are_rounded_down() -> None:
     assert (empty.cpus_per_core, empty.cpus_per_socket, empty.cpus_per_uncore) == (0, 0, 0)
     assert (empty.cpus, empty.smallest_zone, empty.smallest_package) == (0, 0, 0)
     assert empty.cores_by_count(0b11) == [0]
+
+
+def test_nodes_share_one_topology() -> None:
+    """So it cannot be changed. No CPU is reserved unless it is said."""
+    machine = regular()
+    shared = CpuTopology(machine.cores, machine.zones, machine.packages)
+    assert shared.reserved_cores == 0
+    with pytest.raises(FrozenInstanceError):
+        setattr(shared, "reserved", 1)  # noqa: B010 -- pyright rejects the assignment
 
 
 def test_packages_replace_unknown_caches() -> None:

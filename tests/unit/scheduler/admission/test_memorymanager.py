@@ -389,15 +389,16 @@ def test_the_memory_of_a_pod_is_its_peak(starting: list[tuple[Role, int]], apps:
 
 
 @pytest.mark.parametrize("copied", [False, True])
-def test_blocks_of_each_type_shrink_by_that_type(copied: bool) -> None:
-    """Types are compared by their letters."""
+@pytest.mark.parametrize(("pages", "rest"), [(5, 3), (1, 0)])
+def test_blocks_of_each_type_shrink_by_that_type(pages: int, rest: int, *, copied: bool) -> None:
+    """And by no other, if there are too few pages to reuse. Types are compared by their letters."""
     state = node(2, 8, gib=16, pages=8, topology="none", **STATIC)
     app = container("c0", 2, 10, pages=2)
     if copied:
         app = app._replace(memory=tuple(("".join([*name]), size) for name, size in app.memory))
-    verdict = admit(state, pod(container("i0", 2, 12, role="init", pages=5), app))
+    verdict = admit(state, pod(container("i0", 2, 12, role="init", pages=pages), app))
     blocks = [{block.type: block.size // GIB for block in each.memory} for each in verdict.assignments]
-    assert blocks == [{"hugepages-1Gi": 3, "memory": 2}, {"hugepages-1Gi": 2, "memory": 10}]
+    assert blocks == [{"hugepages-1Gi": rest, "memory": 2}, {"hugepages-1Gi": 2, "memory": 10}]
 
 
 def test_the_memory_of_an_init_container_in_a_higher_zone_is_not_reused() -> None:
