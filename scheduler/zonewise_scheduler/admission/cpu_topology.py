@@ -66,6 +66,11 @@ class CpuTopology:
         return self.cpus.bit_count() // len(self.packages) if self.packages else 0
 
     @cached_property
+    def zones_per_package(self) -> int:
+        """Return zones by packages, rounded down; 0 without packages."""
+        return len(self.zones) // len(self.packages) if self.packages else 0
+
+    @cached_property
     def uncore_caches(self) -> tuple[CpuGroup, ...]:
         """Return the caches, or the packages where no cache is known (getUncoreCacheID)."""
         return self.caches or self.packages
