@@ -56,6 +56,14 @@ def test_nodes_share_one_topology() -> None:
         setattr(shared, "reserved", 1)  # noqa: B010 -- pyright rejects the assignment
 
 
+@pytest.mark.parametrize(
+    ("zones", "packages", "expected"), [(1, 2, 0), (1, 1, 1), (3, 2, 1), (4, 2, 2), (5, 2, 2), (6, 2, 3), (0, 0, 0)]
+)
+def test_zones_per_package_are_rounded_down(zones: int, packages: int, expected: int) -> None:
+    machine = topology_of(CoreAt(cpu % zones, cpu % packages, None, 1 << cpu) for cpu in range(zones * packages))
+    assert machine.zones_per_package == expected
+
+
 def test_packages_replace_unknown_caches() -> None:
     """Without known caches, CPUs share the cache of their package."""
     assert regular(packages=2).uncore_caches == regular(packages=2).packages
