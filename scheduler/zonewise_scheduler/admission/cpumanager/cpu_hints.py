@@ -141,7 +141,7 @@ def _is_aligned(topology: CpuTopology, zones: int, width: int) -> bool:
     return sum(1 for _, package in topology.packages if package & cpus) == _fewest_packages(topology, width)
 
 
-def _fewest_packages(topology: CpuTopology, width: int) -> int:
-    """Return in how many packages so many zones are at least; 0, as no zones are, if packages outnumber zones."""
+def _fewest_packages(topology: CpuTopology, width: int) -> int | None:
+    """Return in how many packages so many zones are at least; None if packages outnumber zones."""
     each = topology.zones_per_package
-    return (width + each - 1) // each if each else 0
+    return (width + each - 1) // each if each else None

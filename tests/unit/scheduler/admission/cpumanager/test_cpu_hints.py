@@ -102,6 +102,18 @@ def test_packages_of_different_sizes(packages: tuple[int, ...], count: int) -> N
     assert listed_sets(wide) == (set(expected.preferred), set(expected.not_preferred))
 
 
+def test_no_set_is_preferred_for_its_packages_where_these_outnumber_zones() -> None:
+    """Zones 0 and 1 are one package, and zone 2 is three: a pair of zones is no better for being in one package."""
+    cores = zip((0, 1, 2, 2, 2), (0, 0, 1, 2, 3), strict=True)
+    topology = topology_of(CoreAt(zone, package, None, 1 << cpu) for cpu, (zone, package) in enumerate(cores))
+    state = state_of(topology, STATIC._replace(align_by_package=True))
+    expected = Hints((0b001, 0b010, 0b100), (0b011, 0b101, 0b110, 0b111))
+    assert generate_cpu_topology_hints(state, 1, 0, include_not_preferred=True) == expected
+    wide = generate_wide_cpu_hints(state, 1, 0)
+    assert wide is not None
+    assert listed_sets(wide) == (set(expected.preferred), set(expected.not_preferred))
+
+
 def test_reserved_cpus_count_for_the_width() -> None:
     """A request of 7 of 8 CPUs prefers one zone, though no zone has 7 free: only wide hints remain."""
     state = state_of(regular(reserved=0b11))
