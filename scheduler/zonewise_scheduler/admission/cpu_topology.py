@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -65,6 +66,11 @@ class CpuTopology:
         return self.cpus.bit_count() // len(self.packages) if self.packages else 0
 
     @cached_property
+    def zones_per_package(self) -> int:
+        """Return zones by packages, rounded down; 0 without packages."""
+        return len(self.zones) // len(self.packages) if self.packages else 0
+
+    @cached_property
     def uncore_caches(self) -> tuple[CpuGroup, ...]:
         """Return the caches, or the packages where no cache is known (getUncoreCacheID)."""
         return self.caches or self.packages
@@ -106,16 +112,15 @@ class CpuTopology:
     @cached_property
     def patterns(self) -> tuple[CorePattern, ...]:
         """Return the cores by the distances of their CPUs: one pattern on most machines."""
-        firsts: dict[tuple[int, ...], int] = {}
+        firsts: defaultdict[tuple[int, ...], int] = defaultdict(int)
         for number, bits in self.cores:
-            offsets = _offsets(bits >> number)
-            firsts[offsets] = firsts.get(offsets, 0) | 1 << number
+            firsts[_offsets(bits >> number)] |= 1 << number
         return tuple(CorePattern(bits, offsets) for offsets, bits in firsts.items())
 
     @cached_property
     def uniform(self) -> bool:
         """Return whether all cores have equally many CPUs; hybrid cores and offline threads make them differ."""
-        return all(len(pattern.offsets) == self.cpus_per_core for pattern in self.patterns)
+        return len({len(pattern.offsets) for pattern in self.patterns}) < 2
 
     def cpus_in_numa_nodes(self, zones: int) -> int:
         """Return the bits of all CPUs of zones given by their ids, as bits."""
@@ -157,8 +162,4 @@ class CpuTopology:
 
 def _offsets(bits: int) -> tuple[int, ...]:
     """Return the positions of the bits, ascending."""
-    offsets: list[int] = []
-    while bits:
-        offsets.append((bits & -bits).bit_length() - 1)
-        bits &= bits - 1
-    return tuple(offsets)
+    return tuple(position for position in range(bits.bit_length()) if bits >> position & 1)

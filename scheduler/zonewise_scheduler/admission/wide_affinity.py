@@ -70,8 +70,8 @@ def _wide_hints(context: AdmissionContext, aligned: AlignedRequest, empty: Colle
         if has_topology_alignment(state.kind, resource):
             note_doubts(context, resource, count)
             hints.append(generate_wide_device_hints(state, resource, count, context.reusable_devices))
-    if aligned.cpus and CPU not in empty:
+    if CPU not in empty:
         hints.append(generate_wide_cpu_hints(state, aligned.cpus, context.reusable_cpus))
-    if aligned.memory and MEMORY not in empty:
+    if MEMORY not in empty:
         hints.append(calculate_wide_memory_hints(state, aligned.memory, context.reusable_memory))
     return [resource for resource in hints if resource is not None]

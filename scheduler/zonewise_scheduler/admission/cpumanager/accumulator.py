@@ -12,6 +12,7 @@ Two oddities of the kubelet are reproduced:
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -88,8 +89,7 @@ class CpuAccumulator:
         ]
         if self.num_cpus_needed >= self.topology.cpus_per_uncore:
             self._take_each(cache for cache in order if not cache & ~self.free)
-        if self.num_cpus_needed > 0:
-            self._take_within_cache(order, rounds_up=rounds_up)
+        self._take_within_cache(order, rounds_up=rounds_up)
 
     def take_full_cores(self) -> None:
         """Take whole free cores while at least as many CPUs are needed (takeFullCores)."""
@@ -111,7 +111,7 @@ class CpuAccumulator:
         for group in self._groups_of_cores():
             for count, cores in enumerate(by_count, 1):
                 self._take_from_cores(cores & group, count, free)
-            if self.num_cpus_needed < 1:
+            if not self.num_cpus_needed:
                 return
 
     def take_remaining_cpus_spread(self) -> None:
@@ -138,20 +138,18 @@ class CpuAccumulator:
     def _take_within_cache(self, order: Iterable[int], *, rounds_up: bool) -> None:
         """Take the whole need from the first cache whose lowest cores have exactly so many CPUs (takePartialUncore).
 
-        If the need is odd, the last of these CPUs may be left out.
+        If the need is odd, they may have one CPU more, which is left.
         """
-        threads = self.topology.cpus_per_core
-        count = (self.num_cpus_needed + threads - 1) // threads if rounds_up else self.num_cpus_needed // threads
-        odd = rounds_up and threads > 1 and self.num_cpus_needed % 2
+        threads, needed = self.topology.cpus_per_core, self.num_cpus_needed
+        count = (needed + threads - 1) // threads if rounds_up else needed // threads
+        spare = needed % 2 if rounds_up and threads > 1 else 0
         cores = 0
         for with_free in self.topology.cores_by_count(self.free)[1:]:
             cores |= with_free
         for cache in order:
             cpus = self.topology.cpus_in_cores(lowest_bits(cores & cache, count)) & self.free
-            if odd and cpus.bit_count() > self.num_cpus_needed:
-                cpus ^= 1 << cpus.bit_length() - 1
-            if cpus.bit_count() == self.num_cpus_needed:
-                self.take(cpus)
+            if needed <= cpus.bit_count() <= needed + spare:
+                self.take(lowest_bits(cpus, needed))
                 return
 
     def _take_from_cores(self, cores: int, count: int, free: int) -> None:
@@ -164,16 +162,12 @@ class CpuAccumulator:
 
 def lowest_bits(bits: int, count: int) -> int:
     """Return the `count` lowest members of a set; all of it if there are no more."""
-    if count < 1 or bits.bit_count() <= count:
-        return bits if count > 0 else 0
-    too_few, enough = 0, bits.bit_length()  # the lowest `too_few` bits hold fewer than count members
-    while enough - too_few > 1:
-        middle = (too_few + enough) // 2
-        if (bits & (1 << middle) - 1).bit_count() < count:
-            too_few = middle
-        else:
-            enough = middle
-    return bits & (1 << enough) - 1
+    if not count:
+        return 0
+    if bits.bit_count() <= count:
+        return bits
+    length = bisect_left(range(bits.bit_length()), count, key=lambda length: (bits & (1 << length) - 1).bit_count())
+    return bits & (1 << length) - 1
 
 
 def single_bits(bits: int) -> Iterator[int]:

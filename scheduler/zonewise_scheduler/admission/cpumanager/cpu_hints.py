@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from functools import lru_cache
-from itertools import chain, combinations, compress
+from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from zonewise_scheduler.admission.resource_names import CPU
+from zonewise_scheduler.admission.topologymanager.bitmask import set_sizes, subsets
 from zonewise_scheduler.admission.topologymanager.hints import Hints
 from zonewise_scheduler.admission.topologymanager.wide_merge import wide_hints
 from zonewise_scheduler.admission.topologymanager.zone_sums import check_zone_count, contain, meet, sizes, suffice
@@ -30,9 +31,8 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.admission.topologymanager.wide_merge import WideHints
 
-_LANE = 16
-_TOP = 1 << _LANE - 1
-"""More than any machine has CPUs (CONFIG_NR_CPUS is 8192 at most)."""
+_TOP = 0x8000
+"""The top bit of a lane: more than any machine has CPUs (CONFIG_NR_CPUS is 8192 at most)."""
 
 
 class _ZoneSets(NamedTuple):
@@ -73,7 +73,7 @@ def generate_cpu_topology_hints(
                 enough &= lanes * _TOP
     preferred = enough & sets.preferred
     return Hints(
-        _sets_of_lanes(sets, preferred), _sets_of_lanes(sets, enough ^ preferred) if include_not_preferred else ()
+        _sets_of_lanes(sets, preferred), _sets_of_lanes(sets, enough & ~preferred) if include_not_preferred else ()
     )
 
 
@@ -90,13 +90,13 @@ def generate_wide_cpu_hints(state: NodeState, count: int, reusable: int) -> Wide
     enough &= contain(len(zones), sum(1 << index for index, (_, cpus) in enumerate(topology.zones) if reusable & cpus))
     width = cpu_min_affinity_size(topology, count)
     preferred = sizes(len(zones)) == width
-    if policies.align_by_package and (zones_per_package := len(zones) // max(len(topology.packages), 1)):
+    if policies.align_by_package:
         packages = np.zeros(1 << len(zones), np.int64)
         for _, package in topology.packages:
             packages += meet(
                 len(zones), sum(1 << index for index, (_, cpus) in enumerate(topology.zones) if package & cpus)
             )
-        preferred |= packages == (width + zones_per_package - 1) // zones_per_package
+        preferred |= packages == _fewest_packages(topology, width)
     return wide_hints(zones, enough, preferred)
 
 
@@ -113,10 +113,9 @@ def _sets_of_lanes(sets: _ZoneSets, lanes: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=1024)
 def _zone_sets(topology: CpuTopology, width: int, by_package: bool, wide: bool) -> _ZoneSets:
-    numbers = [number for number, _ in topology.zones]
-    widths = range(1, len(numbers) + 1) if wide or by_package else (width,)
-    every = chain.from_iterable(combinations(numbers, size) for size in widths)
-    weighed = [(sum(1 << number for number in members), members) for members in every]
+    numbers = tuple(number for number, _ in topology.zones)
+    widths = set_sizes(numbers) if wide or by_package else (width,)
+    weighed = [each for size in widths for each in subsets(numbers, size)]
     aligned = [
         len(members) == width or (by_package and _is_aligned(topology, zones, width)) for zones, members in weighed
     ]
@@ -126,7 +125,7 @@ def _zone_sets(topology: CpuTopology, width: int, by_package: bool, wide: bool) 
     return _ZoneSets(
         tuple(zones for zones, _ in weighed),
         tuple(_lanes(zones >> number & 1 for zones, _ in weighed) for number in numbers),
-        _lanes(1 for _ in weighed),
+        _lanes([True] * len(weighed)),
         _lanes(aligned) * _TOP,
     )
 
@@ -138,8 +137,11 @@ def _lanes(bits: Iterable[int]) -> int:
 
 def _is_aligned(topology: CpuTopology, zones: int, width: int) -> bool:
     """Return whether zones reach into as few packages as the fewest that suffice (isHintSocketAligned)."""
-    each = len(topology.zones) // max(len(topology.packages), 1)
-    if not each:
-        return False
     cpus = topology.cpus_in_numa_nodes(zones)
-    return sum(1 for _, package in topology.packages if package & cpus) == (width + each - 1) // each
+    return sum(1 for _, package in topology.packages if package & cpus) == _fewest_packages(topology, width)
+
+
+def _fewest_packages(topology: CpuTopology, width: int) -> int | None:
+    """Return in how many packages so many zones are at least; None if packages outnumber zones."""
+    each = topology.zones_per_package
+    return (width + each - 1) // each if each else None

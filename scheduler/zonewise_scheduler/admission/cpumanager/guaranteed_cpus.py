@@ -40,9 +40,8 @@ def pod_guaranteed_cpus(pod: PodShape, policies: Policies) -> int:
 
     For a pod that is allocated as a whole, it is the pod-level request.
     """
-    if uses_pod_level_managers(pod, policies):
-        milli_cpus = pod.pod_level.milli_cpus if pod.pod_level is not None else None
-        return _whole_cpus(milli_cpus or 0) if policies.cpu == "static" and pod.qos == "Guaranteed" else 0
+    if pod.pod_level is not None and uses_pod_level_managers(pod, policies):
+        return _whole_cpus(pod.pod_level.milli_cpus) if policies.cpu == "static" and pod.qos == "Guaranteed" else 0
     peak = sidecars = apps = 0
     for container in pod.containers:
         count = guaranteed_cpus(pod, container, policies)
@@ -89,6 +88,8 @@ def _is_guaranteed(container: Container) -> bool:
     return container.complete and bool(dict(container.memory).get(MEMORY))
 
 
-def _whole_cpus(milli_cpus: int) -> int:
+def _whole_cpus(milli_cpus: int | None) -> int:
+    if milli_cpus is None:
+        return 0
     cpus, fraction = divmod(milli_cpus, 1000)
     return 0 if fraction else cpus

@@ -219,7 +219,7 @@ def _check_termination(request: _Request, plans: Iterable[_Plan], best: _Best | 
 
 def _is_even(best: _Best) -> bool:
     """Return whether a plan leaves all zones equal; the kubelet then stops at the next plan."""
-    return len(set(best.left)) == 1
+    return len(set(best.left)) < 2
 
 
 def _distribute(accumulator: CpuAccumulator, request: _Request, best: _Best, policies: Policies) -> None:
@@ -277,7 +277,8 @@ def _ceil(count: int, size: int) -> int:
 def overwritten_at_end(subset: tuple[int, ...], count: int) -> tuple[int, ...]:
     """Return what a subset has become at the end of the walk: the last subset that begins alike."""
     unshared = _unshared_length(len(subset))
-    return subset[:unshared] + tuple(range(count - len(subset) + unshared, count))
+    last = tuple(range(count - len(subset), count))
+    return subset[:unshared] + last[unshared:]
 
 
 def overwritten_by_next(subset: tuple[int, ...], following: tuple[int, ...] | None) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ _CACHES_ROUND_UP = (1, 34)
 
 def take_by_topology_numa_packed(topology: CpuTopology, free: int, count: int, policies: Policies) -> int:
     """Return the bits of `count` of the free CPUs; raise CpuAllocationError if there are not enough."""
-    if count < 1:
+    if not count:
         return 0
     check_enough(free, count)
     accumulator = CpuAccumulator(topology, free, count)

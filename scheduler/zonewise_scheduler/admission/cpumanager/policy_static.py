@@ -57,14 +57,14 @@ def smt_alignment_error(state: NodeState, count: int) -> str | None:
     if not (policies.full_cores and policies.cpu == "static" and threads):
         return None
     available = (state.free_cpus & ~topology.reserved_cores).bit_count()
-    if count % threads or (count > available == 0 and policies.release < _REPORTS_NO_FREE_CORE):
+    if count <= available and not count % threads:
+        return None
+    if count % threads or (not available and policies.release < _REPORTS_NO_FREE_CORE):
         return f"SMT Alignment Error: requested {count} cpus not multiple cpus per core = {threads}"
-    if count > available:
-        return (
-            "SMT Alignment Error: not enough free physical CPUs: "
-            f"available physical CPUs = {available}, requested CPUs = {count}, CPUs per core = {threads}"
-        )
-    return None
+    return (
+        "SMT Alignment Error: not enough free physical CPUs: "
+        f"available physical CPUs = {available}, requested CPUs = {count}, CPUs per core = {threads}"
+    )
 
 
 def allocate_cpus(state: NodeState, count: int, affinity: int | None, reusable: int) -> int:

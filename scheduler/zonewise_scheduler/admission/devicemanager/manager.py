@@ -116,4 +116,4 @@ def _pick(pool: DeviceCounts, count: int) -> tuple[DeviceCounts, bool]:
     for _ in range(count):
         likeliest = max(pool, key=lambda index: (pool[index] - picked[index]) / (picked[index] + 1))
         picked[likeliest] += 1
-    return {index: number for index, number in picked.items() if number}, count == 0
+    return {index: number for index, number in picked.items() if number}, not count

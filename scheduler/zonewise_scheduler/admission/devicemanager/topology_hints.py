@@ -10,7 +10,6 @@ from zonewise_scheduler.admission.topologymanager.bitmask import all_zones, memb
 from zonewise_scheduler.admission.topologymanager.hints import Hints
 from zonewise_scheduler.admission.topologymanager.wide_merge import wide_hints
 from zonewise_scheduler.admission.topologymanager.zone_sums import (
-    MAX_LISTED_ZONES,
     check_zone_count,
     meet,
     sizes,
@@ -71,8 +70,8 @@ def generate_device_topology_hints(
 
     if not include_not_preferred:
         return Hints(fitting(width))
-    sizes = (size for size in set_sizes(device_zones(kind, resource)) if size != width)
-    return Hints(fitting(width), tuple(zones for size in sizes for zones in fitting(size)))
+    wider = set_sizes(device_zones(kind, resource))[width:]  # near fewer zones there are too few, busy ones included
+    return Hints(fitting(width), tuple(zones for size in wider for zones in fitting(size)))
 
 
 def generate_wide_device_hints(state: NodeState, resource: str, count: int, reusable: Mapping[int, int]) -> WideHints:
@@ -103,7 +102,7 @@ def _wide_sums(zone_count: int, counts: list[tuple[int, int]]) -> Integers:
 
 def _has_zones(kind: NodeKind, resource: str, index: int) -> bool:
     device = kind.devices[index]
-    return device.resource == resource and device.zones != 0
+    return device.resource == resource and bool(device.zones)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -158,13 +157,7 @@ def _min_size(kind: NodeKind, resource: str, count: int, totals: Sequence[int]) 
         by_zone = [sum(totals[index] for index in indices if kind.devices[index].zones >> zone & 1) for zone in zones]
         sums_of_largest = accumulate(sorted(by_zone, reverse=True))
         return next((width for width, most in enumerate(sums_of_largest, 1) if most >= count), len(zones))
-    if len(zones) > MAX_LISTED_ZONES:
-        check_zone_count(len(zones), resource)
-        near = [(to_index(zones, kind.devices[index].zones), totals[index]) for index in indices]
-        sufficient = _wide_sums(len(zones), near)[1:] >= count
-        return int(sizes(len(zones))[1:][sufficient].min()) if sufficient.any() else len(zones)
-    for width in range(1, len(zones)):
-        for _, near_indices in zone_sets_with_devices(kind, resource, width):
-            if sum(totals[index] for index in near_indices) >= count:
-                return width
-    return len(zones)
+    check_zone_count(len(zones), resource)
+    near = [(to_index(zones, kind.devices[index].zones), totals[index]) for index in indices]
+    sufficient = _wide_sums(len(zones), near)[1:] >= count
+    return int(sizes(len(zones))[1:][sufficient].min(initial=len(zones)))

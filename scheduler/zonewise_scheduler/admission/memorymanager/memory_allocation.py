@@ -69,12 +69,12 @@ def update_machine_state(state: NodeState, zones: int, name: str, size: int) -> 
     The zones are a group from then on.
     """
     kind = state.kind
-    column = kind.memory_types.index(name) if name in kind.memory_types else -1
+    column = kind.memory_types.index(name) if name in kind.memory_types else None
     free, groups = list(state.memory_free), list(state.memory_groups)
     for zone in members(zones):
         index = kind.zones.index(zone)
         groups[index] = zones
-        if column >= 0:
+        if column is not None:
             row = free[index]
             allocated = min(row[column], size)
             size -= allocated

@@ -29,7 +29,7 @@ from zonewise_scheduler.admission.topologymanager.zone_sums import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from zonewise_scheduler.admission.node import NodeKind, NodeState
     from zonewise_scheduler.admission.pod import Amounts
@@ -82,7 +82,7 @@ class MemoryView:
         """
         if size == 1:
             for zone in self.zones:
-                if self.groups[zone] == 1 << zone:
+                if self.groups[zone].bit_count() < 2:
                     yield 1 << zone, (zone,)
             return
         yield from subsets(tuple(zone for zone in self.zones if not self.assigned >> zone & 1), size)
@@ -96,18 +96,14 @@ class MemoryView:
 
     def violates_numa_allocations(self, zones: int) -> bool:
         """Return whether a set of several zones cuts across groups (isAffinityViolatingNUMAAllocations)."""
-        if zones & (zones - 1) == 0:
+        if zones.bit_count() < 2:
             return False
         return any(self.groups[zone] != zones for zone in members(zones & self.assigned))
 
 
 def free_memory(state: NodeState, name: str) -> dict[int, int]:
     """Return free bytes of a type by zone."""
-    kind = state.kind
-    if name not in kind.memory_types:
-        return dict.fromkeys(kind.zones, 0)
-    column = kind.memory_types.index(name)
-    return {zone: row[column] for zone, row in zip(kind.zones, state.memory_free, strict=True)}
+    return dict(zip(state.kind.zones, _by_zone(state.kind, state.memory_free, name), strict=True))
 
 
 def calculate_memory_hints(
@@ -140,19 +136,18 @@ def calculate_wide_memory_hints(
     zones = view.zones
     check_zone_count(len(zones), MEMORY)
     size = sizes(len(zones))
-    tables = [(_allocatable(state.kind, name), amount) for name, amount in requests]
-    enough = np.logical_and.reduce([suffice(table, amount) for table, amount in tables])
+    enough = np.logical_and.reduce([suffice(_allocatable(state.kind, name), amount) for name, amount in requests])
     enough[0] = False
-    fits = view.wide_fits() & _allowed_sets(view)
-    width = int(size[enough].min()) if enough.any() else len(zones)
-    return wide_hints(zones, fits, size == width) if fits[1:].any() else None
+    width = size[enough].min(initial=len(zones))
+    hints = wide_hints(zones, np.logical_and(view.wide_fits(), _allowed_sets(view)), size == width)
+    return hints if hints.possible.any() else None
 
 
 def _allowed_sets(view: MemoryView) -> Bools:
     """Return, by set, whether the groups allow it (MemoryView.zone_sets)."""
     zones = view.zones
-    allowed = sizes(len(zones)) > 1
-    allowed &= ~meet(len(zones), to_index(zones, view.assigned))
+    allowed = ~meet(len(zones), to_index(zones, view.assigned))
+    allowed[[1 << position for position in range(len(zones))]] = False
     allowed[[to_index(zones, group) for group in view.undivided_groups()]] = True
     return allowed
 
@@ -170,10 +165,10 @@ def find_best_hint(
         return _find_wide_best_hint(state, requests, reusable, within)
     view = MemoryView(state, requests, reusable)
     width = memory_min_affinity_size(state.kind, requests)
-    for size in (width, *set_sizes(view.zones)):
+    for size, preferred in ((width, True), *((size, False) for size in set_sizes(view.zones))):
         candidates = [each for each in view.zone_sets(size) if each[0] & within == within and view.fits(each)]
         if candidates:
-            return min(candidates)[0], size == width
+            return min(candidates)[0], preferred
     return None
 
 
@@ -185,19 +180,18 @@ def _find_wide_best_hint(
         return None
     zones = hints.zones
     containing = contain(len(zones), to_index(zones, within))
-    containing &= hints.possible
-    preferred = containing & hints.preferred
-    indices = np.flatnonzero(preferred if preferred.any() else containing)
-    if not indices.size:
-        return None
-    size = sizes(len(zones))[indices]
-    return to_set(zones, int(indices[size == size.min()].min())), bool(preferred.any())
+    for sets, preferred in ((hints.preferred, True), (hints.possible, False)):
+        indices = np.flatnonzero(np.logical_and(containing, sets))
+        if indices.size:
+            narrowest = indices[sizes(len(zones))[indices].argmin()]  # the lowest of them, since indices ascend
+            return to_set(zones, int(narrowest)), preferred
+    return None
 
 
 def _any_set_fits(view: MemoryView) -> bool:
     """Return whether any set fits: of zones without assignments, all together have most."""
-    unassigned = tuple(zone for zone in view.zones if not view.assigned >> zone & 1)
-    if len(unassigned) > 1 and view.fits((zone_set(unassigned), unassigned)):
+    unassigned = [zone for zone in view.zones if not view.assigned >> zone & 1]
+    if unassigned and any(map(view.fits, view.zone_sets(len(unassigned)))):
         return True
     return any(view.fits((group, members(group))) for group in view.undivided_groups())
 
@@ -211,8 +205,6 @@ def memory_min_affinity_size(kind: NodeKind, requests: Amounts) -> int:
     tables = [(size, _allocatable(kind, name)) for name, size in requests]
     narrowest = max(_min_width(size, table) for size, table in tables)
     for width in range(narrowest, len(kind.zones)):
-        if len(tables) == 1:
-            return width
         for _, indices in subsets(tuple(range(len(kind.zones))), width):
             if all(sum(table[index] for index in indices) >= size for size, table in tables):
                 return width
@@ -220,10 +212,15 @@ def memory_min_affinity_size(kind: NodeKind, requests: Amounts) -> int:
 
 
 def _allocatable(kind: NodeKind, name: str) -> list[int]:
+    return _by_zone(kind, kind.allocatable, name)
+
+
+def _by_zone(kind: NodeKind, amounts: Sequence[tuple[int, ...]], name: str) -> list[int]:
+    """Return the bytes of a type out of amounts by zone and type; 0 where the node lacks the type."""
     if name not in kind.memory_types:
         return [0] * len(kind.zones)
     column = kind.memory_types.index(name)
-    return [row[column] for row in kind.allocatable]
+    return [row[column] for row in amounts]
 
 
 def _min_width(size: int, table: list[int]) -> int:

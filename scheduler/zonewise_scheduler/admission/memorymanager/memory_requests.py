@@ -5,6 +5,7 @@ pkg/kubelet/cm/memorymanager/policy_static.go getContainerRequestedResources, ge
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.admission.cpumanager import uses_pod_level_managers
@@ -12,8 +13,6 @@ from zonewise_scheduler.admission.pod_requests import aggregate_container_reques
 from zonewise_scheduler.admission.resource_names import MEMORY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from zonewise_scheduler.admission.node import Policies
     from zonewise_scheduler.admission.pod import Amounts, Container, PodShape
 
@@ -60,7 +59,7 @@ def empty_shared_memory_pool(pod: PodShape, policies: Policies) -> str | None:
 
     For pods that are allocated as a whole (policy_static.go validatePodScopeResources).
     """
-    exclusive: dict[str, int] = {}
+    exclusive: Counter[str] = Counter()
     shared = False
     for container in pod.containers:
         request = memory_request(pod, container, policies)
@@ -71,7 +70,7 @@ def empty_shared_memory_pool(pod: PodShape, policies: Policies) -> str | None:
             continue
         shared = shared or not request
         for name, size in request:
-            exclusive[name] = exclusive.get(name, 0) + size
+            exclusive[name] += size
     exhausted = _exhausted_type(pod, policies, exclusive)
     if not (shared and exhausted):
         return None
@@ -81,6 +80,6 @@ def empty_shared_memory_pool(pod: PodShape, policies: Policies) -> str | None:
     )
 
 
-def _exhausted_type(pod: PodShape, policies: Policies, exclusive: Mapping[str, int]) -> str | None:
+def _exhausted_type(pod: PodShape, policies: Policies, exclusive: Counter[str]) -> str | None:
     pod_memory = pod_memory_request(pod, policies)
-    return next((name for name, size in pod_memory if exclusive.get(name, 0) >= size), None)
+    return next((name for name, size in pod_memory if exclusive[name] >= size), None)

@@ -28,7 +28,7 @@ _MAX_COMBINATIONS = 1 << 12
 _MAX_ORDERED = 4
 """Resources whose orders are all followed."""
 
-Closeness = tuple[int, float, int]
+Closeness = tuple[int, ...]
 Distances = tuple[tuple[int, ...], ...]
 """From zone to zone."""
 _Hint = tuple[int, bool]
@@ -44,31 +44,32 @@ def prefers_closest(policies: Policies) -> bool:
 
 def closeness_order(kind: NodeKind) -> Callable[[int], Closeness]:
     """Return the order of sets (Narrowest, Closest)."""
-    if prefers_closest(kind.policies):
-        return lambda zones: (zones.bit_count(), _mean_distance(kind, zones), zones)
-    return lambda zones: (zones.bit_count(), 0.0, zones)
+    if prefers_closest(kind.policies) and kind.distances:
+        return lambda zones: (zones.bit_count(), _distance(kind, zones), zones)
+    return lambda zones: (zones.bit_count(), zones)
 
 
 def sets_by_closeness(distances: Distances) -> tuple[int, ...]:
     """Return all sets of zones without gaps in their ids, in the closeness_order(); empty: lower ones come first."""
     zones = tuple(range(len(distances)))
     by_number = sorted(range(1, 1 << len(zones)), key=lambda mask: (mask.bit_count(), mask))
-    by_distance = sorted(by_number, key=lambda mask: (mask.bit_count(), _mean(distances, zones, members(mask))))
+    by_distance = sorted(by_number, key=lambda mask: (mask.bit_count(), _sum(distances, zones, members(mask))))
     return tuple(by_distance) if by_distance != by_number else ()
 
 
 @lru_cache(maxsize=1 << 14)
-def _mean_distance(kind: NodeKind, zones: int) -> float:
-    return _mean(kind.distances, kind.zones, members(zones)) if kind.distances else 0.0
+def _distance(kind: NodeKind, zones: int) -> int:
+    return _sum(kind.distances, kind.zones, members(zones))
 
 
-def _mean(distances: Distances, zones: tuple[int, ...], ids: tuple[int, ...]) -> float:
-    """Return the mean distance of all pairs, each zone to itself included (CalculateAverageFor).
+def _sum(distances: Distances, zones: tuple[int, ...], ids: tuple[int, ...]) -> int:
+    """Return the sum of the distances of all pairs, each zone to itself included.
 
+    The kubelet takes the mean (CalculateAverageFor), which has the same order among sets of equally many zones.
     Distances that would make the kubelet panic are left out.
     """
     rows = [distances[zones.index(zone)] for zone in ids]
-    return sum(row[zone] for row in rows for zone in ids if zone < len(row)) / len(ids) ** 2
+    return sum(row[zone] for row in rows for zone in ids if zone < len(row))
 
 
 def may_panic(policies: Policies, zones: tuple[int, ...]) -> bool:
@@ -96,23 +97,33 @@ def panic_error() -> AdmissionError:
 
 def _merge_panics(kind: NodeKind, resources: Sequence[Hints]) -> bool:
     """Follow HintMerger.Merge, in the kubelet's order of hints."""
-    lists = [_in_order(resource) for resource in resources]
+    lists = [_in_order(resource) for resource in resources] or [_NO_HINTS]
     if prod(map(len, lists)) > _MAX_COMBINATIONS:
         return True
-    needed = max((min(zones.bit_count() for zones, _ in hints) for hints in lists if hints != _NO_HINTS), default=0)
+    needed = max(min(zones.bit_count() for zones, _ in hints) for hints in lists)  # of no hints 1, the least
+
+    def rank(hint: _Hint) -> tuple[bool, bool, int]:
+        """Order hints as HintMerger.compare does, but for the distances; of equal ones the first is kept.
+
+        If the comparison of two distances does not panic, the sets lie below the gaps, so which of them the next ones
+        are compared with makes no difference.
+        """
+        zones, preferred = hint
+        size = zones.bit_count()
+        return not preferred, size > needed, abs(size - needed)
+
     best: _Hint | None = None
     for combination in product(*lists):
         zones = all_zones(kind)
         for hint, _ in combination:
             zones &= hint
-        same = all(hint == combination[0][0] for hint, _ in combination)
-        candidate = zones, same and all(preferred for _, preferred in combination)
         if not zones:
             continue
+        candidate = zones, all(hint == (zones, True) for hint in combination)
         best = best or candidate
-        if _compares_distances(best, candidate) and (zones | best[0]).bit_length() > len(kind.zones):
+        if _compares_distances(best, candidate) and max(zones, best[0]).bit_length() > len(kind.zones):
             return True
-        best = _better(best, candidate, needed)
+        best = min(best, candidate, key=rank)
     return False
 
 
@@ -125,17 +136,3 @@ def _in_order(resource: Hints) -> list[_Hint]:
 def _compares_distances(best: _Hint, candidate: _Hint) -> bool:
     """Return whether HintMerger.compare compares two hints by distance: two sets of equally many zones."""
     return best[1] == candidate[1] and best[0] != candidate[0] and best[0].bit_count() == candidate[0].bit_count()
-
-
-def _better(best: _Hint, candidate: _Hint, needed: int) -> _Hint:
-    """Return the better hint (HintMerger.compare).
-
-    Of two sets of equally many zones the first is kept. If their comparison does not panic, they lie below the gaps,
-    so which of them the next ones are compared with makes no difference.
-    """
-    if candidate[1] != best[1]:
-        return candidate if candidate[1] else best
-    size, candidate_size = best[0].bit_count(), candidate[0].bit_count()
-    if best[1] or size > needed:
-        return candidate if candidate_size < size else best
-    return candidate if size < candidate_size <= needed else best

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from operator import mul
-from struct import pack, unpack
+from struct import Struct
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.admission.topologymanager.bitmask import all_zones, members, zone_set
@@ -36,9 +36,10 @@ def merge_preferred(kind: NodeKind, hints: Sequence[Hints]) -> int | None:
     """
     if not hints:
         return all_zones(kind)
-    common = set(hints[0].preferred).intersection(*(resource.preferred for resource in hints[1:]))
+    first, *others = hints
+    common = set(first.preferred).intersection(*(resource.preferred for resource in others))
     if kind.policies.topology == "single-numa-node":
-        common = {zones for zones in common if zones & (zones - 1) == 0}
+        common = {zones for zones in common if zones.bit_count() < 2}
     return min(common, key=closeness_order(kind)) if common else None
 
 
@@ -65,7 +66,7 @@ def merge_best_effort(kind: NodeKind, hints: Sequence[Hints]) -> int:
     needed = max(min(zones.bit_count() for zones in sets) for sets in lists)
     closeness = closeness_order(kind)
 
-    def rank(zones: int) -> tuple[bool, int, tuple[int, float, int]]:
+    def rank(zones: int) -> tuple[bool, int, tuple[int, ...]]:
         size = zones.bit_count()
         return size > needed, abs(size - needed), closeness(zones)
 
@@ -82,7 +83,7 @@ def intersections(lists: Sequence[Sequence[int]]) -> list[int]:
         for zones in sets:
             union |= zones
     order = members(union)
-    if order != tuple(range(len(order))):
+    if union & (union + 1):  # ids with gaps
         packed = [[_renumbered(zones, order) for zones in sets] for sets in lists]
         return [zone_set(order[bit] for bit in members(zones)) for zones in intersections(packed)]
     reachable: Sequence[int] = lists[0]
@@ -103,30 +104,34 @@ def _pairwise(left: Sequence[int], right: Sequence[int], zones: int) -> list[int
 
     All numbers lie in one integer: 32 bits for each set, at the index of the set.
     """
-    lanes = f"<{1 << zones}I"
-    supersets = [unpack(lanes, _supersets(sets, zones).to_bytes(4 << zones, "little")) for sets in (left, right)]
-    pairs = int.from_bytes(pack(lanes, *map(mul, *supersets)), "little")
+    lanes = _lanes(zones)
+    pairs = int.from_bytes(lanes.pack(*map(mul, _supersets(left, zones), _supersets(right, zones))), "little")
     for shift, without in _steps(zones):
         pairs -= pairs >> shift & without
-    counts = unpack(lanes, pairs.to_bytes(4 << zones, "little"))
+    counts = lanes.unpack(pairs.to_bytes(lanes.size, "little"))
     return [intersection for intersection, count in enumerate(counts) if count]
 
 
-def _supersets(sets: Sequence[int], zones: int) -> int:
-    marks = bytearray(4 << zones)
+def _supersets(sets: Sequence[int], zones: int) -> tuple[int, ...]:
+    """Return, by set, how many of the sets contain it."""
+    lanes = _lanes(zones)
+    marks = bytearray(lanes.size)
     for index in sets:
         marks[4 * index] = 1
     sums = int.from_bytes(marks, "little")
     for shift, without in _steps(zones):
         sums += sums >> shift & without
-    return sums
+    return lanes.unpack(sums.to_bytes(lanes.size, "little"))
 
 
 @lru_cache(maxsize=64)
 def _steps(zones: int) -> tuple[tuple[int, int], ...]:
     """Return, by zone, the shift in bits from a set without the zone to that with it, and the lanes of the former."""
-    lane = (1 << 32) - 1
-    return tuple(
-        (32 << zone, sum(lane << 32 * index for index in range(1 << zones) if not index >> zone & 1))
-        for zone in range(zones)
-    )
+    lanes = _lanes(zones)
+    without = [[0 if index >> zone & 1 else 0xFFFFFFFF for index in range(1 << zones)] for zone in range(zones)]
+    return tuple((32 << zone, int.from_bytes(lanes.pack(*mask), "little")) for zone, mask in enumerate(without))
+
+
+@lru_cache(maxsize=64)
+def _lanes(zones: int) -> Struct:
+    return Struct(f"<{1 << zones}I")

@@ -7,6 +7,7 @@ weighed at once.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
@@ -38,7 +39,7 @@ class WideHints(NamedTuple):
 def wide_hints(zones: tuple[int, ...], possible: Bools, preferred: Bools) -> WideHints:
     """Return hints; the empty set is none, and only hints are preferred."""
     possible[0] = False
-    return WideHints(zones, possible & preferred, possible)
+    return WideHints(zones, np.logical_and(possible, preferred), possible)
 
 
 def merge_wide_preferred(kind: NodeKind, hints: Sequence[WideHints]) -> int | None:
@@ -46,11 +47,12 @@ def merge_wide_preferred(kind: NodeKind, hints: Sequence[WideHints]) -> int | No
     if not hints:
         return all_zones(kind)
     zones = _all_zones_of(hints)
+    size = sizes(len(zones))
     common = np.logical_and.reduce([_spread(zones, resource.zones, resource.preferred) for resource in hints])
     if kind.policies.topology == "single-numa-node":
-        common &= sizes(len(zones)) == 1
+        common &= size < 2
     indices = np.flatnonzero(common)
-    return to_set(zones, _closest(kind, zones, indices)) if indices.size else None
+    return to_set(zones, _closest(kind, zones, indices, size[indices].min())) if indices.size else None
 
 
 def merge_wide_best_effort(kind: NodeKind, hints: Sequence[WideHints]) -> int:
@@ -61,9 +63,7 @@ def merge_wide_best_effort(kind: NodeKind, hints: Sequence[WideHints]) -> int:
     zones = _all_zones_of(providing)
     size = sizes(len(zones))
     spread = [_spread(zones, resource.zones, resource.possible) for resource in providing]
-    reachable = spread[0]
-    for sets in spread[1:]:
-        reachable = _intersections(reachable, sets)
+    reachable = reduce(_intersections, spread)
     reachable[0] = False
     indices = np.flatnonzero(reachable)
     if not indices.size:
@@ -71,7 +71,7 @@ def merge_wide_best_effort(kind: NodeKind, hints: Sequence[WideHints]) -> int:
     needed = max(int(size[sets].min()) for sets in spread)
     present = np.flatnonzero(np.bincount(size[indices])).tolist()
     best_size = min(present, key=lambda count: (count > needed, abs(count - needed)))
-    return to_set(zones, _closest(kind, zones, indices[size[indices] == best_size]))
+    return to_set(zones, _closest(kind, zones, indices, best_size))
 
 
 def _all_zones_of(hints: Iterable[WideHints]) -> tuple[int, ...]:
@@ -89,14 +89,13 @@ def _spread(zones: tuple[int, ...], own_zones: tuple[int, ...], sets: Bools) -> 
     return spread
 
 
-def _closest(kind: NodeKind, zones: tuple[int, ...], indices: Integers) -> int:
-    """Return the best of sets by index (numa_info.closeness_order)."""
-    size = sizes(len(zones))[indices]
-    indices = indices[size == size.min()]
+def _closest(kind: NodeKind, zones: tuple[int, ...], indices: Integers, size: int) -> int:
+    """Return the best of the sets of a size, by ascending index (numa_info.closeness_order)."""
+    indices = indices[sizes(len(zones))[indices] == size]
     if prefers_closest(kind.policies) and kind.distances:
         rows = [kind.distances[kind.zones.index(zone)] for zone in zones]
         distances = pair_sums([[row[zone] for zone in zones] for row in rows])[indices]
-        indices = indices[distances == distances.min()]
+        return int(indices[distances.argmin()])
     return int(indices.min())
 
 
@@ -105,7 +104,7 @@ def _intersections(left: Bools, right: Bools) -> Bools:
     pairs = _superset_counts(left).astype(np.int64) * _superset_counts(right)
     for lower, upper in _halves(pairs):
         lower -= upper
-    return pairs > 0
+    return pairs.astype(np.bool_)
 
 
 def _superset_counts(sets: Bools) -> NDArray[np.int32]:
@@ -117,8 +116,6 @@ def _superset_counts(sets: Bools) -> NDArray[np.int32]:
 
 def _halves(array: NDArray[_Integer]) -> Iterable[tuple[NDArray[_Integer], NDArray[_Integer]]]:
     """Yield, for each zone, views on the entries of the sets without it and of those with it."""
-    step = 1
-    while step < array.size:
-        view = array.reshape(-1, 2, step)
+    for position in range(array.size.bit_length() - 1):
+        view = array.reshape(array.size // (2 << position), 2, 1 << position)
         yield view[:, 0], view[:, 1]
-        step *= 2

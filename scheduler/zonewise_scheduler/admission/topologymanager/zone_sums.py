@@ -60,7 +60,7 @@ def contain(zone_count: int, required: int) -> Bools:
 
 def meet(zone_count: int, others: int) -> Bools:
     """Return, by set, whether it has a zone of another set."""
-    return np.arange(1 << zone_count) & others != 0
+    return (np.arange(1 << zone_count) & others).astype(np.bool_)
 
 
 @lru_cache(maxsize=MAX_HINTED_ZONES + 1)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import FrozenInstanceError
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from support.cpu_nodes import CoreAt, recorded, regular, regular_topologies, state_of_record, topology_of
-
-if TYPE_CHECKING:
-    from zonewise_scheduler.admission.cpu_topology import CpuTopology
+from zonewise_scheduler.admission.cpu_topology import CpuTopology
 
 RECORDED = st.sampled_from(recorded()).map(lambda record: state_of_record(record).kind.cpus)
 TOPOLOGIES = st.one_of(regular_topologies(), RECORDED)
@@ -48,6 +47,23 @@ def test_averages_are_rounded_down() -> None:
     assert empty.cores_by_count(0b11) == [0]
 
 
+def test_nodes_share_one_topology() -> None:
+    """So it cannot be changed. No CPU is reserved unless it is said."""
+    machine = regular()
+    shared = CpuTopology(machine.cores, machine.zones, machine.packages)
+    assert shared.reserved_cores == 0
+    with pytest.raises(FrozenInstanceError):
+        setattr(shared, "reserved", 1)  # noqa: B010 -- pyright rejects the assignment
+
+
+@pytest.mark.parametrize(
+    ("zones", "packages", "expected"), [(1, 2, 0), (1, 1, 1), (3, 2, 1), (4, 2, 2), (5, 2, 2), (6, 2, 3), (0, 0, 0)]
+)
+def test_zones_per_package_are_rounded_down(zones: int, packages: int, expected: int) -> None:
+    machine = topology_of(CoreAt(cpu % zones, cpu % packages, None, 1 << cpu) for cpu in range(zones * packages))
+    assert machine.zones_per_package == expected
+
+
 def test_packages_replace_unknown_caches() -> None:
     """Without known caches, CPUs share the cache of their package."""
     assert regular(packages=2).uncore_caches == regular(packages=2).packages
@@ -59,4 +75,11 @@ def test_one_pattern_of_regular_machines() -> None:
     machine = regular(zones=2, cores=4)
     assert machine.patterns == ((0xFF, (0, 8)),)
     assert machine.uniform
+    assert topology_of(()).uniform
     assert regular(reserved=0b10).reserved_cores == 0b10_0000_0010
+
+
+@pytest.mark.parametrize("threads", [(1, 2), (1, 2, 3), (2, 2, 3), (1, 2, 3, 4)])
+def test_cores_of_different_sizes_are_not_uniform(threads: tuple[int, ...]) -> None:
+    cores = (CoreAt(0, 0, None, ((1 << count) - 1) << 4 * core) for core, count in enumerate(threads))
+    assert not topology_of(cores).uniform

@@ -156,6 +156,13 @@ def test_devices_near_all_zones_count_once(zones: int) -> None:
     assert [device_min_affinity_size(kind, GPU, count) for count in (1, 3, 4, 6)] == [1, 1, zones, zones]
 
 
+@pytest.mark.parametrize("zones", [5, 20])
+def test_devices_near_one_zone_each_count_by_zone(zones: int) -> None:
+    """However many zones there are; one that the node lacks is none of them."""
+    kind = node(zones, devices={GPU: {0b1: 1, 0b10 | 1 << 40: 2, 0b10000: 4}}, release=(1, 35)).kind
+    assert [device_min_affinity_size(kind, GPU, count) for count in range(9)] == [1] * 5 + [2, 2, 3, zones]
+
+
 def test_devices_near_several_of_more_zones_than_are_weighed() -> None:
     """Their sets are too many to try, even where one zone would do."""
     kind = node(17, devices={GPU: {0b11: 3}}, release=(1, 35)).kind

@@ -212,6 +212,25 @@ def test_update_machine_state(request_input: tuple[NodeState, Amounts, Reusable]
     assert after.memory_assigned == state.memory_assigned | zones
 
 
+def test_an_alignment_with_exactly_enough_memory_is_not_extended() -> None:
+    """The zones are a group, and zone 0 is not a hint: extended, the alignment would be both."""
+    state = update_machine_state(node(2, 1, gib=8, **STATIC), 0b11, "memory", 3 * GIB)
+    alignment = TopologyHint(0b01, preferred=False)
+    zones = [allocation_zones(AdmissionContext(state, pod()), (("memory", gib * GIB),), alignment) for gib in (5, 6)]
+    assert zones == [0b01, 0b11]
+
+
+@pytest.mark.parametrize(("more", "sets"), [(0, {0b110}), (1, None)])
+def test_a_group_has_what_is_free_and_reusable(more: int, sets: set[int] | None) -> None:
+    """Not a byte more. The third zone has nothing."""
+    state = update_machine_state(node(3, 1, gib=8, **STATIC), 0b110, "memory", 10 * GIB)
+    state = update_machine_state(state, 0b001, "memory", 8 * GIB)
+    request_input = state, (("memory", 9 * GIB + more),), {(0b110, "memory"): 3 * GIB}
+    listed = calculate_memory_hints(*request_input, include_not_preferred=True)
+    wide = calculate_wide_memory_hints(*request_input)
+    assert (listed and {*listed.preferred}) == (wide and listed_sets(wide)[0]) == sets
+
+
 @pytest.mark.parametrize(
     ("zones", "violates"),
     [
@@ -259,6 +278,7 @@ def test_a_zone_of_each_type_suffices_for_none_of_both() -> None:
     }
     assert widths == {(4, 0): 1, (4, 8): 2, (8, 8): 3, (8, 16): 4, (9, 1): 4}
     assert memory_hints.memory_min_affinity_size(uneven, (("hugepages-2Mi", 1),)) == 4
+    assert memory_hints.memory_min_affinity_size(uneven, (("hugepages-2Mi", 0), ("memory", 9))) == 2
 
 
 def test_a_group_allocates_only_as_one() -> None:
@@ -269,6 +289,13 @@ def test_a_group_allocates_only_as_one() -> None:
     assert first.after.memory_groups == (3, 3)
     second = admit(first.after, pod(container(cpus=2, gib=1)))
     assert (second.reason, second.container) == ("TopologyAffinityError", "c0")
+
+
+def test_without_a_policy_memory_need_not_be_preferred() -> None:
+    """Each zone would have 8 GiB, and has 6 of them left; since no zone is assigned, both give it together."""
+    state = node(2, 8, gib=8, topology="none", **STATIC)._replace(memory_free=((6 * GIB,), (6 * GIB,)))
+    verdict = admit(state, pod(container(cpus=2, gib=8)))
+    assert [block.zones for block in verdict.assignments[0].memory] == [0b11]
 
 
 def test_a_zone_that_allocates_alone_joins_no_group() -> None:
@@ -362,15 +389,16 @@ def test_the_memory_of_a_pod_is_its_peak(starting: list[tuple[Role, int]], apps:
 
 
 @pytest.mark.parametrize("copied", [False, True])
-def test_blocks_of_each_type_shrink_by_that_type(copied: bool) -> None:
-    """Types are compared by their letters."""
+@pytest.mark.parametrize(("pages", "rest"), [(5, 3), (1, 0)])
+def test_blocks_of_each_type_shrink_by_that_type(pages: int, rest: int, *, copied: bool) -> None:
+    """And by no other, if there are too few pages to reuse. Types are compared by their letters."""
     state = node(2, 8, gib=16, pages=8, topology="none", **STATIC)
     app = container("c0", 2, 10, pages=2)
     if copied:
         app = app._replace(memory=tuple(("".join([*name]), size) for name, size in app.memory))
-    verdict = admit(state, pod(container("i0", 2, 12, role="init", pages=5), app))
+    verdict = admit(state, pod(container("i0", 2, 12, role="init", pages=pages), app))
     blocks = [{block.type: block.size // GIB for block in each.memory} for each in verdict.assignments]
-    assert blocks == [{"hugepages-1Gi": 3, "memory": 2}, {"hugepages-1Gi": 2, "memory": 10}]
+    assert blocks == [{"hugepages-1Gi": rest, "memory": 2}, {"hugepages-1Gi": 2, "memory": 10}]
 
 
 def test_the_memory_of_an_init_container_in_a_higher_zone_is_not_reused() -> None:

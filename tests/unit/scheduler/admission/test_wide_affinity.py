@@ -10,12 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.any_nodes import clusters, pods
-from support.fit_nodes import GPU, STATIC, container, node, pod
+from support.fit_nodes import GIB, GPU, NIC, STATIC, container, node, pod
 from zonewise_scheduler.admission import scope
 from zonewise_scheduler.admission.admit import admit
+from zonewise_scheduler.admission.aligned_requests import AlignedRequest
+from zonewise_scheduler.admission.context import AdmissionContext
 from zonewise_scheduler.admission.explain.rejection import explain_rejection
 from zonewise_scheduler.admission.memorymanager import memory_hints
+from zonewise_scheduler.admission.memorymanager.memory_allocation import update_machine_state
+from zonewise_scheduler.admission.topologymanager.hints import TopologyHint
 from zonewise_scheduler.admission.topologymanager.numa_info import may_panic
+from zonewise_scheduler.admission.wide_affinity import calculate_wide_affinity, is_wide
 
 if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeState
@@ -34,6 +39,55 @@ def test_arrays_give_the_verdicts_of_lists(states: list[NodeState], shape: PodSh
         with patch.object(scope, "is_wide", return_value=True), patch.object(memory_hints, "MAX_LISTED_ZONES", 0):
             wide = admit(state, shape)
         assert wide == listed
+
+
+@pytest.mark.parametrize(
+    ("aligned", "expected"),
+    [
+        (AlignedRequest(1, (), ()), True),
+        (AlignedRequest(0, (("memory", 1),), ()), True),
+        (AlignedRequest(0, (), ((GPU, 1),)), False),
+        (AlignedRequest(0, (), ((NIC, 1),)), False),
+        (AlignedRequest(0, (), ((GPU, 1), (NIC, 1))), True),
+        (AlignedRequest(0, (), ()), False),
+    ],
+)
+@pytest.mark.parametrize("zones", [2, 12])
+def test_zones_of_all_hints_of_a_request(zones: int, aligned: AlignedRequest, *, expected: bool) -> None:
+    """Memory has hints of all zones, CPUs of those with CPUs; the GPUs are near eight zones, the NIC near a ninth."""
+    devices = {GPU: {0b1_1111_1110: 2}, NIC: {0b1: 1}} if zones > 2 else {GPU: {0b10: 2}, NIC: {0b1: 1}}
+    kind = node(zones, devices=devices, topology="restricted", max_zones=zones, **STATIC).kind
+    assert is_wide(kind, aligned) is (expected and zones > 2)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize(
+    ("request_input", "empty", "zones"),
+    [
+        (AlignedRequest(6, (), ()), (), 0b10),
+        (AlignedRequest(6, (), ()), ("cpu",), 0b11),
+        (AlignedRequest(0, (("memory", 9 * GIB),), ()), (), 0b10),
+        (AlignedRequest(0, (("memory", 9 * GIB),), ()), ("memory",), 0b11),
+    ],
+)
+def test_a_resource_that_nothing_satisfies(
+    request_input: AlignedRequest, empty: tuple[str, ...], zones: int, *, wide: bool
+) -> None:
+    """The merged hint of best-effort is not preferred, and the others decide: here none."""
+    state = node(2, 4, topology="best-effort", **STATIC)
+    state = update_machine_state(state, 0b01, "memory", 8 * GIB)._replace(free_cpus=0b1111_1111_0000_0000)
+    calculate = calculate_wide_affinity if wide else scope.calculate_affinity
+    affinity = calculate(AdmissionContext(state, pod()), request_input, "misaligned", empty)
+    assert affinity == TopologyHint(zones, preferred=not empty)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_merge_without_a_common_preferred_hint_is_not_preferred(*, wide: bool) -> None:
+    """Each zone would have the CPUs, and has half of them left."""
+    state = node(2, 4, topology="best-effort", **STATIC)._replace(free_cpus=0b1111_0000_1111)
+    calculate = calculate_wide_affinity if wide else scope.calculate_affinity
+    affinity = calculate(AdmissionContext(state, pod()), AlignedRequest(6, (), ()), "misaligned", ())
+    assert affinity == TopologyHint(0b11, preferred=False)
 
 
 @pytest.mark.parametrize("topology", POLICIES)

@@ -19,23 +19,25 @@ HYBRID = topology_of(
     (*(CoreAt(0, 0, 0, 0b11 << 2 * core) for core in range(2)), *(CoreAt(0, 0, 0, 1 << cpu) for cpu in range(4, 8)))
 )
 """Two cores of two CPUs and four of one: 1 CPU by core, rounded down."""
+UNEQUAL = topology_of(CoreAt(0, 0, 0, cpus) for cpus in (0b111, 0b111 << 3, 1 << 6, 1 << 7))
+"""Two cores of three CPUs and two of one: 2 CPUs by core."""
 
 
 def members(bits: int) -> list[int]:
     return [cpu for cpu in range(bits.bit_length()) if bits >> cpu & 1]
 
 
-def claimed(topology: CpuTopology, free: int, needed: int) -> int:
+def claimed(topology: CpuTopology, free: int, needed: int, *, rounds_up: bool) -> int:
     """The CPUs that takePartialUncore claims of the first cache that has enough, literally; 0: none has."""
     caches = sorted((number for number, bits in topology.uncore_caches if bits & free), key=lambda number: (
         (dict(topology.uncore_caches)[number] & free).bit_count(), number
     ))  # fmt: skip
     for number in caches:
         in_cache = dict(topology.uncore_caches)[number] & free
-        needed_cores = (needed + topology.cpus_per_core - 1) // topology.cpus_per_core
+        needed_cores = (needed + rounds_up * (topology.cpus_per_core - 1)) // topology.cpus_per_core
         cores = sorted(core for core, bits in topology.cores if bits & in_cache)[:needed_cores]
         cpus = sorted(cpu for core in cores for cpu in members(dict(topology.cores)[core] & in_cache))
-        if needed % 2 and topology.cpus_per_core > 1 and len(cpus) > needed:
+        if rounds_up and needed % 2 and topology.cpus_per_core > 1 and len(cpus) > needed:
             cpus = cpus[:-1]
         if len(cpus) == needed:
             return sum(1 << cpu for cpu in cpus)
@@ -43,22 +45,28 @@ def claimed(topology: CpuTopology, free: int, needed: int) -> int:
 
 
 @given(
-    st.sampled_from([regular(1, 6, threads, cache=size) for threads in (1, 2) for size in (2, 3)] + [HYBRID]),
+    st.sampled_from([*(regular(1, 6, threads, cache=size) for threads in (1, 2) for size in (2, 3)), HYBRID, UNEQUAL]),
     st.integers(0, (1 << 12) - 1),
     st.integers(1, 5),
+    st.sampled_from([(1, 33), (1, 34)]),
 )
-@example(regular(1, 6, 2, cache=3), 0b1, 3).via("the first core of a cache has a free CPU less")
-@example(regular(1, 6, 2, cache=3), 0b1_000_001, 4).via("the first core of a cache is busy")
-@example(HYBRID, 0, 3).via("cores have more CPUs than the mean")
-def test_a_need_less_than_a_cache(topology: CpuTopology, busy: int, needed: int) -> None:
-    """The lowest free cores of the first cache in which they have exactly as many free CPUs as are needed."""
+@example(regular(1, 6, 2, cache=3), 0b1, 3, (1, 34)).via("the first core of a cache has a free CPU less")
+@example(regular(1, 6, 2, cache=3), 0b1_000_001, 4, (1, 34)).via("the first core of a cache is busy")
+@example(HYBRID, 0, 3, (1, 34)).via("cores have more CPUs than the mean")
+@example(UNEQUAL, 0, 3, (1, 34)).via("two cores have twice the CPUs that are needed")
+def test_a_need_less_than_a_cache(topology: CpuTopology, busy: int, needed: int, release: tuple[int, int]) -> None:
+    """The lowest free cores of the first cache in which they have exactly as many free CPUs as are needed.
+
+    Where there is no such cache, the option changes nothing. Since 1.34 the need is rounded up to cores.
+    """
     free = topology.cpus & ~busy
     assume(needed < topology.cpus_per_uncore)
     assume(needed <= free.bit_count())
-    cpus = allocate_cpus(state_of(topology, BY_CACHE, busy), needed, None, 0)
-    assert cpus.bit_count() == needed
-    if expected := claimed(topology, free, needed):
-        assert cpus == expected
+    in_cache = claimed(topology, free, needed, rounds_up=release > (1, 33))
+    expected = in_cache or allocate_cpus(state_of(topology, busy=busy), needed, None, 0)
+    assert expected.bit_count() == needed
+    policies = BY_CACHE._replace(release=release)
+    assert allocate_cpus(state_of(topology, policies, busy), needed, None, 0) == expected
 
 
 @pytest.mark.parametrize(("busy", "cpus"), [(0b0, 0b1), (0b1, 0b1_0000)])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.cpu_nodes import STATIC, bits_of, regular, state_of, states
+from support.cpu_nodes import STATIC, CoreAt, bits_of, regular, state_of, states, topology_of
 from support.wide_hints import listed_sets
 from zonewise_scheduler.admission.cpumanager import generate_cpu_topology_hints
 from zonewise_scheduler.admission.cpumanager.cpu_hints import generate_wide_cpu_hints
@@ -79,6 +79,39 @@ def test_no_preference(cpu: str, count: int) -> None:
     assert generate_cpu_topology_hints(state, count, 0, include_not_preferred=False) is None
     assert generate_wide_cpu_hints(state, count, 0) is None
     assert generate_cpu_topology_hints(state_of(regular()), 17, 0, include_not_preferred=True) == Hints(())
+
+
+def test_a_node_without_cpus_has_no_hints() -> None:
+    state = state_of(topology_of(()), STATIC._replace(align_by_package=True))
+    assert generate_cpu_topology_hints(state, 1, 0, include_not_preferred=True) == Hints(())
+    wide = generate_wide_cpu_hints(state, 1, 0)
+    assert wide is not None
+    assert listed_sets(wide) == (set(), set())
+
+
+@pytest.mark.parametrize("count", range(1, 6))
+@pytest.mark.parametrize("packages", [(0, 0, 0, 0, 1), (0, 0, 0, 1, 1), (0, 1, 2, 2, 2), (0, 0, 0, 0, 0)])
+def test_packages_of_different_sizes(packages: tuple[int, ...], count: int) -> None:
+    """Zones of one CPU: four of five in one package are more than the mean, two."""
+    topology = topology_of(CoreAt(zone, package, None, 1 << zone) for zone, package in enumerate(packages))
+    state = state_of(topology, STATIC._replace(align_by_package=True))
+    expected = kubelet_hints(state, count, 0)
+    assert generate_cpu_topology_hints(state, count, 0, include_not_preferred=True) == expected
+    wide = generate_wide_cpu_hints(state, count, 0)
+    assert wide is not None
+    assert listed_sets(wide) == (set(expected.preferred), set(expected.not_preferred))
+
+
+def test_no_set_is_preferred_for_its_packages_where_these_outnumber_zones() -> None:
+    """Zones 0 and 1 are one package, and zone 2 is three: a pair of zones is no better for being in one package."""
+    cores = zip((0, 1, 2, 2, 2), (0, 0, 1, 2, 3), strict=True)
+    topology = topology_of(CoreAt(zone, package, None, 1 << cpu) for cpu, (zone, package) in enumerate(cores))
+    state = state_of(topology, STATIC._replace(align_by_package=True))
+    expected = Hints((0b001, 0b010, 0b100), (0b011, 0b101, 0b110, 0b111))
+    assert generate_cpu_topology_hints(state, 1, 0, include_not_preferred=True) == expected
+    wide = generate_wide_cpu_hints(state, 1, 0)
+    assert wide is not None
+    assert listed_sets(wide) == (set(expected.preferred), set(expected.not_preferred))
 
 
 def test_reserved_cpus_count_for_the_width() -> None:

@@ -30,12 +30,12 @@ REQUESTS = st.dictionaries(st.sampled_from(TYPES), st.integers(0, 9), min_size=1
 
 @st.composite
 def states(draw: st.DrawFn) -> NodeState:
-    """Zones with any free memory, in whole bytes, of which some give memory together."""
+    """Zones with any free memory, in whole bytes, of which some give memory together; some groups give none yet."""
     state = node(ZONES, 1, gib=8, pages=2, **STATIC)
     owners = draw(st.lists(st.integers(0, ZONES - 1), min_size=ZONES, max_size=ZONES))
     together = {owner: sum(1 << zone for zone in range(ZONES) if owners[zone] == owner) for owner in owners}
     assigned = sum({together[owner] for owner in owners if draw(st.booleans())})
-    groups = [together[owners[zone]] if assigned >> zone & 1 else 1 << zone for zone in range(ZONES)]
+    groups = [together[owner] for owner in owners]
     free = draw(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=ZONES, max_size=ZONES))
     allocatable = draw(st.lists(st.tuples(st.integers(3, 4), st.integers(3, 4)), min_size=ZONES, max_size=ZONES))
     return state._replace(

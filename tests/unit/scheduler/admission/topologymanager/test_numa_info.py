@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.fit_nodes import GPU, container, node, pod
+from support.fit_nodes import GPU, NIC, container, node, pod
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.admission.errors import AdmissionError
 from zonewise_scheduler.admission.topologymanager.hints import Hints
@@ -152,6 +152,11 @@ def hints(preferred: Sequence[tuple[int, ...]] = (), others: Sequence[tuple[int,
         ((0, 1, 2, 4), [hints([(0, 2)], [(1, 2)]), hints()], False),
         # the preferred pair comes between two others, and is compared with neither
         ((0, 1, 3), [hints([(0, 3)], [(0, 1), (1, 3)])], False),
+        # there is no gap, so all distances are known
+        ((0, 1, 2), [hints([(0, 2), (1, 2)])], False),
+        # no hints at all
+        ((0, 9), [], False),
+        ((0, 9), [hints(), hints()], False),
         # the pair is narrower than what is compared with it
         ((0, 1, 2, 4), [hints([(0, 1), (0, 2, 4), (1, 2, 4)])], False),
         # zone 4 is best so far, and then compared with zone 0
@@ -163,6 +168,17 @@ def hints(preferred: Sequence[tuple[int, ...]] = (), others: Sequence[tuple[int,
         # a resource needs two zones: two zones in common are better than one, and are compared with the next two
         ((0, 1, 3), [hints([(0, 3)], [(1,), (1, 3)]), hints(others=[(0, 1, 3)])], True),
         ((0, 1, 3), [hints([(0, 1, 3)], [(0, 3)]), hints([(0, 1, 3)], [(0, 1)])], True),
+        # of four zones that are needed, three in common are better than two, and are compared with the next three
+        ((0, 1, 2, 3, 9), [hints([(0, 1, 2, 9)]), hints([(2, 9), (0, 2, 9), (0, 1, 2)])], True),
+        # of two zones that are needed, one in common is better than three or four, which are compared with none
+        ((0, 1, 2, 3, 5), [hints([(1,), (0, 1, 2, 5)]), hints([(2, 3)], [(0, 2, 5), (1, 2, 5)])], False),
+        (
+            (0, 1, 2, 3, 4, 9),
+            [hints([(3,), (0, 4, 9)], [(0, 2, 3, 9), (1, 2, 3, 4)]), hints(others=[(0, 2, 4, 9), (1, 2)])],
+            False,
+        ),
+        # a preferred pair out of three zones that are not preferred is not preferred, and compared with the next pair
+        ((0, 1, 3), [hints(others=[(0, 1, 3)]), hints([(0, 3)], [(1, 3)])], True),
         # two zones in common are as many as a resource needs, so zone 3 does not replace them
         ((0, 2, 3), [hints(), hints([(0, 2), (0, 3)]), hints([(0, 3), (2, 3)])], False),
     ],
@@ -212,6 +228,17 @@ def test_a_choice_between_zones_with_a_gap_panics(policy: str) -> None:
     assert verdict.assignments[0].devices[0].zones == 1 << 8
 
 
+@pytest.mark.parametrize("policy", ["restricted", "best-effort"])
+def test_sets_that_are_not_preferred_make_a_choice_too(policy: str) -> None:
+    """A GPU of zone 0 and a NIC of zone 8: both zones as the hint of one, and the other's own zone."""
+    kind = gapped((0, 8), policy)
+    devices = node(2, devices={GPU: {1: 1}, NIC: {1 << 8: 1}}, release=(1, 35)).kind.devices
+    kind = replace(kind, devices=devices, policies=kind.policies._replace(release=(1, 35)))
+    state = node(2)._replace(kind=kind, memory_groups=(1, 1 << 8), device_free=(1, 1))
+    verdict = admit(state, pod(container(devices={GPU: 1, NIC: 1}), qos="BestEffort"))
+    assert verdict.message.startswith("its kubelet panics")
+
+
 @pytest.mark.parametrize("policy", ["single-numa-node", "none"])
 def test_the_option_changes_nothing_under_other_policies(policy: str) -> None:
     state = gapped_state(policy, near=1, far=2)
@@ -228,3 +255,8 @@ def test_order_of_sets(zones: int, data: st.DataObject) -> None:
     ordered = sets_by_closeness(distances) or sorted(sets, key=lambda zones: (zones.bit_count(), zones))
     assert sorted(ordered) == list(sets)
     assert all(closest(kind, Hint(a, True), Hint(b, True)).zones == a for a, b in pairwise(ordered))
+
+
+def test_equal_distances_order_by_number() -> None:
+    """No order is stated then."""
+    assert sets_by_closeness(((10, 20, 20), (20, 10, 20), (20, 20, 10))) == ()

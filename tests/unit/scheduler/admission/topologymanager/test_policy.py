@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,9 +14,14 @@ from support.fit_nodes import node
 from support.wide_hints import as_wide
 from zonewise_scheduler.admission.node import NodeKind
 from zonewise_scheduler.admission.topologymanager.bitmask import all_zones
-from zonewise_scheduler.admission.topologymanager.hints import Hints
-from zonewise_scheduler.admission.topologymanager.policy import intersections, merge_best_effort, merge_preferred
-from zonewise_scheduler.admission.topologymanager.wide_merge import merge_wide_best_effort
+from zonewise_scheduler.admission.topologymanager.hints import Hints, TopologyHint
+from zonewise_scheduler.admission.topologymanager.policy import (
+    intersections,
+    merge_best_effort,
+    merge_preferred,
+    preferred_affinity,
+)
+from zonewise_scheduler.admission.topologymanager.wide_merge import merge_wide_best_effort, merge_wide_preferred
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -158,8 +164,51 @@ def test_distances_are_indexed_by_zone_id() -> None:
     rows = ((10, 50, 12, 90), (50, 10, 20, 20), (12, 20, 10, 20), (90, 20, 20, 10))
     contiguous = node(4, topology="restricted", prefer_closest=True).kind
     kind = NodeKind(contiguous.policies, (0, 2, 3, 4), rows, contiguous.cpus)
-    # zone 3 is nearer to zone 0, but the kubelet reads indices 2 and 3 of the first row
-    assert merge_preferred(kind, [Hints((0b0101, 0b1001))]) == 0b0101
+    # zone 3 is nearer to zone 0, but the kubelet reads indices 2 and 3 of the first row; there is no index 4
+    for sets in (0b0101, 0b1001), (0b0101, 0b1001, 0b10001):
+        assert merge_preferred(kind, [Hints(sets)]) == 0b0101
+
+
+@pytest.mark.parametrize(
+    ("topology", "sets", "zones"),
+    [
+        ("single-numa-node", (0b101,), None),
+        ("single-numa-node", (0b111,), None),
+        ("single-numa-node", (0b101, 0b111, 0b100), 0b100),
+        ("restricted", (0b101,), 0b101),
+        ("restricted", (0b111,), 0b111),
+        ("restricted", (0b011, 0b100), 0b100),
+        ("best-effort", (0b111, 0b110), 0b110),
+    ],
+)
+def test_the_narrowest_set_is_best(topology: str, sets: tuple[int, ...], zones: int | None) -> None:
+    """Whatever its number; under single-numa-node a set of several zones is none."""
+    kind, hints = node(3, topology=topology).kind, Hints(sets)
+    assert merge_preferred(kind, [hints, hints]) == zones
+    wide = as_wide(kind.zones, hints)
+    assert merge_wide_preferred(kind, [wide, wide]) == zones
+
+
+@pytest.mark.parametrize(("topology", "zones"), [("single-numa-node", 0b01), ("restricted", 0b10)])
+def test_distances_within_zones(topology: str, zones: int) -> None:
+    """Of zones alone the nearest to itself is best; under single-numa-node the one with the lowest number."""
+    kind = replace(node(2, topology=topology, prefer_closest=True).kind, distances=((12, 20), (20, 10)))
+    assert merge_preferred(kind, [Hints((0b01, 0b10))]) == zones
+    assert merge_wide_preferred(kind, [as_wide(kind.zones, Hints((0b01, 0b10)))]) == zones
+
+
+@pytest.mark.parametrize(
+    ("topology", "zones", "aligned"),
+    [
+        ("single-numa-node", 0b11, None),
+        ("single-numa-node", 0b01, 0b01),
+        ("single-numa-node", 0b10, 0b10),
+        ("restricted", 0b11, 0b11),
+        ("best-effort", 0b11, 0b11),
+    ],
+)
+def test_all_zones_are_no_preference_of_single_numa_node(topology: str, zones: int, aligned: int | None) -> None:
+    assert preferred_affinity(node(2, topology=topology).kind, zones) == TopologyHint(aligned, preferred=True)
 
 
 NINE = node(9, topology="best-effort", max_zones=9).kind
