@@ -254,9 +254,9 @@ def test_a_pending_job_has_a_forecast_once_similar_jobs_have_run() -> None:
     reported = [entry.forecast for entry in history.jobs]
     assert reported[0] is None
     assert reported[1] is not None
-    assert reported[1].likely == pytest.approx(100)
+    assert reported[1][1] == pytest.approx(100)
     assert reported[-1] is not None
-    assert reported[-1].likely == pytest.approx(110, abs=5)
+    assert reported[-1][1] == pytest.approx(110, abs=5)
     assert [entry.started for entry in history.jobs][-1] == 110
 
 
@@ -265,5 +265,5 @@ def test_every_nth_pending_job_has_a_forecast() -> None:
     simulate_cluster(
         scenario(*(arrival(f"j{entry}", 8, 10, limit=10) for entry in range(10))), GREEDY, forecaster=foresight
     )
-    likely = {key: forecast.likely for key, forecast in foresight.forecasts.items()}
+    likely = {key: forecast[1] for key, forecast in foresight.forecasts.items()}
     assert likely == {f"ns/j{entry}": pytest.approx(10 * entry) for entry in (3, 6, 9)}
