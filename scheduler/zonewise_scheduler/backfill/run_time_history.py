@@ -159,7 +159,7 @@ class RunTimeHistory:
 
 def _is_bounded(walltime: float, elapsed: float) -> bool:
     """Tell whether a walltime bounds the run time of a subject that has run so long: it is not known to be ignored."""
-    return elapsed < walltime + OVERRUN_EXTENSION < inf
+    return walltime < inf and elapsed < walltime + OVERRUN_EXTENSION
 
 
 def _walltime_group(walltime: float) -> tuple[Hashable, ...]:
