@@ -8,6 +8,8 @@ from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
+from zonewise_common.k8s.cpuset import CpuSet
+
 CpuGroup = tuple[int, int]
 """An id, and the CPUs as the bits of an integer."""
 
@@ -114,7 +116,7 @@ class CpuTopology:
         """Return the cores by the distances of their CPUs: one pattern on most machines."""
         firsts: defaultdict[tuple[int, ...], int] = defaultdict(int)
         for number, bits in self.cores:
-            firsts[_offsets(bits >> number)] |= 1 << number
+            firsts[tuple(CpuSet.from_bits(bits >> number))] |= 1 << number
         return tuple(CorePattern(bits, offsets) for offsets, bits in firsts.items())
 
     @cached_property
@@ -158,8 +160,3 @@ class CpuTopology:
             for count, cores in enumerate(counted):
                 by_count[count] |= cores
         return by_count
-
-
-def _offsets(bits: int) -> tuple[int, ...]:
-    """Return the positions of the bits, ascending."""
-    return tuple(position for position in range(bits.bit_length()) if bits >> position & 1)

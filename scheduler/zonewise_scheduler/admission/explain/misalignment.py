@@ -59,7 +59,7 @@ def _wide_misalignment(kind: NodeKind, aligned: AlignedRequest) -> str:
 def _apart(kind: NodeKind, aligned: AlignedRequest, requests: Sequence[ResourceHints]) -> str:
     """Return where each resource fits, if no zones fit all of them."""
     widths = {_width(kind, aligned, request) for request in requests}
-    if sorted(widths)[1:]:
+    if len(widths) > 1:
         widths_in_words = [
             f"{amount(request.resource, request.amount)} from {zone_count(_width(kind, aligned, request))}"
             for request in requests
@@ -79,7 +79,7 @@ def _apart(kind: NodeKind, aligned: AlignedRequest, requests: Sequence[ResourceH
 
 def _fitting(group: Sequence[ResourceHints]) -> str:
     """Return "6 CPUs fit", "1 nvidia.com/gpu fits"."""
-    singular = [is_bytes(each.resource) or each.amount == 1 for each in group] == [True]
+    singular = len(group) == 1 and (is_bytes(group[0].resource) or group[0].amount == 1)
     return f"{listed([amount(each.resource, each.amount) for each in group])} {'fits' if singular else 'fit'}"
 
 

@@ -7,7 +7,7 @@ zone that allocates alone joins no group.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -49,6 +49,11 @@ class MemoryView:
         self._reusable = reusable
         self._requests = [(name, size, free_memory(state, name)) for name, size in requests]
 
+    @cached_property
+    def unassigned(self) -> tuple[int, ...]:
+        """The zones without assignments."""
+        return tuple(zone for zone in self.zones if not self.assigned >> zone & 1)
+
     def fits(self, candidate: ZoneSet) -> bool:
         """Return whether a set of zones has enough that is free, or reusable from exactly this set."""
         zones, ids = candidate
@@ -85,7 +90,7 @@ class MemoryView:
                 if self.groups[zone].bit_count() < 2:
                     yield 1 << zone, (zone,)
             return
-        yield from subsets(tuple(zone for zone in self.zones if not self.assigned >> zone & 1), size)
+        yield from subsets(self.unassigned, size)
         for group in {self.groups[zone] for zone in members(self.assigned)}:
             if group.bit_count() == size and not self.violates_numa_allocations(group):
                 yield group, members(group)
@@ -190,8 +195,7 @@ def _find_wide_best_hint(
 
 def _any_set_fits(view: MemoryView) -> bool:
     """Return whether any set fits: of zones without assignments, all together have most."""
-    unassigned = [zone for zone in view.zones if not view.assigned >> zone & 1]
-    if unassigned and any(map(view.fits, view.zone_sets(len(unassigned)))):
+    if view.unassigned and any(map(view.fits, view.zone_sets(len(view.unassigned)))):
         return True
     return any(view.fits((group, members(group))) for group in view.undivided_groups())
 
