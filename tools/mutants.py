@@ -205,7 +205,7 @@ class _BehaviourOnly(ast.NodeTransformer):
 
     And members of protocols that have no body: no code runs them. And what only forbids calls: `*` and `/` among
     parameters, and `strict` of zip. No test makes a call that pyright rejects. And caches of functions: they save time
-    alone. Four comparisons say the same: `is` and `==`, since Python does not promise which equal values are one
+    alone. Four comparisons say the same: `is` and `==`, since Python does not guarantee which equal values are one
     object; `==` and `>=` of a text, since names have no order; and `==` and `>=` of `a & b` and b, or of a number and
     `inf`, since the former is never more.
     """

@@ -120,8 +120,7 @@ def policy_named(name: str, reserve_after: float = DEFAULT_RESERVE_AFTER) -> Bac
     if name == DEFAULT_POLICY:
         return BackfillPolicy(
             reserve_after, _RESERVE_AFTER_BASE, _RESERVE_AFTER_WALLTIMES, _MAX_HOLD, _RESERVE_AFTER_UNDECLARED,
-            shortest_first=True,
-            age_weight=_AGE_WEIGHT, presumed_walltime=_PRESUMED_WALLTIME,
+            shortest_first=True, age_weight=_AGE_WEIGHT, presumed_walltime=_PRESUMED_WALLTIME,
         )  # fmt: skip
     if depth := _DEPTH.fullmatch(name):
         return BackfillPolicy(depth=int(depth[1]), eager=True)

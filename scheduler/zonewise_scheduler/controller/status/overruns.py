@@ -1,7 +1,7 @@
 """Jobs that run longer than they declare: they are told so once, and so are those that wait for them.
 
-The planner extends the deadline of such a workload (policies.py extended_deadline), so starts that
-depend on it move. Who waits for it is what the notes of pending workloads say (pending_notes.py).
+The planner extends the deadline of such a workload (policies.py extended_deadline), so starts that depend
+on it move. Who waits for it is what the notes of pending workloads say (pending_notes.py).
 """
 
 from __future__ import annotations
