@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 POLICIES = {
     DEFAULT_POLICY: "any job that fits starts, the shortest less half of its wait first; after a wait of 6 h and six "
-    "walltimes, a job has a reservation if its start is at most half of the wait away, after 7 d (--reserve-after) any",
+    "walltimes, a job has a reservation if its start is at most 0.3 of the wait away, after 14 d (--reserve-after) any",
     "fifo": "jobs start in order of submission: Kueue's StrictFIFO",
     "greedy": "any job that fits starts: Kueue's BestEffortFIFO, Volcano, YuniKorn",
     "easy": "any job that fits starts, unless it delays the first that does not fit, which has a reservation",
@@ -76,7 +76,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "input")  # fmt: skip
     add("--policy", metavar="NAME", help=f"see below (default: {DEFAULT_POLICY})")
     add("--compare", metavar="A,B,...", type=names, default=[], help="several policies, side by side")
-    add("--reserve-after", metavar="DURATION", type=duration, help=f"of {DEFAULT_POLICY} (default: 168h; or never)")
+    add("--reserve-after", metavar="DURATION", type=duration, help=f"of {DEFAULT_POLICY} (default: 336h; or never)")
     add("--nodes", metavar="SPEC", help="processors (100), nodes (100x64, 100x64x256Gi), a fleet file, or "
         "NodeResourceTopologies (default: those of the trace)")  # fmt: skip
     add("--exact", action="store_true", default=None, help="jobs declare their true run times")

@@ -96,12 +96,12 @@ def test_passed_deadlines_are_extended_and_told_in_their_order(runs: list[tuple[
     assert table.overrun == table.copy().overrun == set(late)
 
 
-def test_a_workload_that_outlives_the_first_extension_is_expected_to_run_for_as_long_again() -> None:
-    """It started at 3 s with 10 s, and has outlived 73 s."""
-    table = added([running("a", 3, 10.0), running("b", 0, 500.0)])
-    for now, deadline in ((13.0, 73.0), (20.0, 73.0), (73.0, 143.0), (200.0, 397.0)):
+def test_a_workload_that_outlives_its_walltime_is_expected_to_run_on_for_longer_and_longer() -> None:
+    """It started at 3 s with 10 s. Ten minutes late, it is expected to run for as long again."""
+    table = added([running("a", 3, 10.0), running("b", 0, 5000.0)])
+    for now, deadline in ((13, 73), (20, 73), (73, 133), (133, 253), (253, 493), (500, 987), (987, 1971)):
         table.extend_overrun(now)
-        assert as_list(table) == [(deadline, "ns/a"), (500.0, "ns/b")]
+        assert as_list(table) == [(deadline, "ns/a"), (5000.0, "ns/b")]
 
 
 def test_a_workload_that_has_ended_does_not_overrun() -> None:

@@ -143,7 +143,7 @@ def replace_queues(*queues: ClusterQueue) -> Scenario:
 
 
 def test_thresholds_of_reservations() -> None:
-    setting = ReserveAfter(SCENARIO, 168 * 3600.0)
+    setting = ReserveAfter(SCENARIO, 336 * 3600.0)
     check_ladder(setting)
     assert setting.value(setting.ladder[0]) == 900
     assert setting.value(setting.ladder[-1]) == 14 * 86_400
@@ -151,7 +151,7 @@ def test_thresholds_of_reservations() -> None:
     source, policy = setting.apply(setting.present)
     assert (source, policy) == (SCENARIO, POLICY)
     assert setting.apply(0)[1].reserve_after == 900
-    assert [setting.text(position) for position in (0, 3, setting.present)] == ["15m", "1h", "168h"]
+    assert [setting.text(position) for position in (0, 3, setting.present)] == ["15m", "1h", "336h"]
     assert setting._replace(after=7.0).present is None
 
 

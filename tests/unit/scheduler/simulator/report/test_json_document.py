@@ -97,7 +97,7 @@ def test_each_policy_has_its_result() -> None:
     names = ["greedy", "conservative", DEFAULT_POLICY]
     actual = built(*(result(PREEMPTED, name) for name in names))["results"]
     assert [entry["policy"] for entry in actual] == names
-    assert [entry["rules"]["reserveAfter"] for entry in actual] == [None, 0.0, 604_800.0]
+    assert [entry["rules"]["reserveAfter"] for entry in actual] == [None, 0.0, 1_209_600.0]
     assert [entry["rules"]["depth"] for entry in actual] == [1, None, 1]
     assert "jobs" not in actual[0]
 
