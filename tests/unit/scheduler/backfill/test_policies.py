@@ -52,7 +52,7 @@ def test_other_policies_differ_from_easy_by_one_rule_or_two() -> None:
     ("overrun", "extension"),
     [(0, 60), (60, 60), (61, 61), (240, 240), (600, 600), (600.1, 1600.1), (1200, 2200), (86_400, 87_400)],
 )
-def test_an_overrun_is_extended_by_a_minute_then_by_itself_and_later_by_the_run(overrun: float, extension: float) -> None:
+def test_an_overrun_is_extended_by_itself_and_later_by_the_run(overrun: float, extension: float) -> None:
     """Of a walltime of 1,000 s: one that is enforced has ended the job after ten minutes."""
     now = 5000 + 1000 + overrun
     assert extended_deadline(5000, 1000, now) == now + extension
