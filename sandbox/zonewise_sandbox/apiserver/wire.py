@@ -91,7 +91,7 @@ def write_stream(writer: BufferedIOBase, response: Response, now: float, connect
             writer.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
             writer.flush()
         elif _is_closed(connection):
-            return
+            break  # by the client; or this server reads no more, and the client waits for the end
     writer.write(b"0\r\n\r\n")
     writer.flush()
 

@@ -287,6 +287,19 @@ def test_a_watch_ends_with_the_server(query: str) -> None:
             response.read()
 
 
+def test_a_watch_that_begins_while_the_server_stops_ends_in_good_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its subscription comes after all others were ended, so it learns the end from its connection."""
+    with ApiServer() as server, contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port)) as connection:
+        store, ended = server.store, threading.Event()
+        end, subscribe = store.end_subscriptions, store.subscribe
+        monkeypatch.setattr(store, "end_subscriptions", lambda: (end(), ended.set()))
+        monkeypatch.setattr(store, "subscribe", lambda *of: ended.wait(PATIENCE) and subscribe(*of))
+        connection.request("GET", f"{MAPS}?watch=true")
+        response = connection.getresponse()
+        server.close()
+        assert response.read() == b""
+
+
 def test_watches_are_ended_in_good_order(server: ApiServer, api: Api) -> None:
     with api.watch(MAPS, resourceVersion=str(server.store.version)) as events:
         threading.Timer(0.05, server.end_watches).start()
