@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.cli.command import Command, CommandError, require_extra
 from zonewise_common.cli.output import STANDARD_OUTPUT
-from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
+from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, DEFAULT_RESERVE_AFTER
 from zonewise_scheduler.client.session import add_cluster_arguments
 from zonewise_scheduler.commands.arguments import (
     advised_setting,
@@ -76,7 +76,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         "input")  # fmt: skip
     add("--policy", metavar="NAME", help=f"see below (default: {DEFAULT_POLICY})")
     add("--compare", metavar="A,B,...", type=names, default=[], help="several policies, side by side")
-    add("--reserve-after", metavar="DURATION", type=duration, help=f"of {DEFAULT_POLICY} (default: 336h; or never)")
+    add("--reserve-after", metavar="DURATION", type=duration, help=f"of {DEFAULT_POLICY} (default: "
+        f"{DEFAULT_RESERVE_AFTER / 3600:.0f}h; or never)")  # fmt: skip
     add("--nodes", metavar="SPEC", help="processors (100), nodes (100x64, 100x64x256Gi), a fleet file, or "
         "NodeResourceTopologies (default: those of the trace)")  # fmt: skip
     add("--exact", action="store_true", default=None, help="jobs declare their true run times")

@@ -79,7 +79,8 @@ OPTIONS = Options((
     Option("policy", text, f"which workloads may start before others, and which get reservations: "
            f"{', '.join(POLICY_NAMES)} (default: {DEFAULT_POLICY})", "NAME"),
     Option("reserveAfter", duration, "under the default policy, reserve any start for a workload that has waited for "
-           "so long; before, one at most 0.3 of its wait away, after 6h and six times its walltime (default: 336h)",
+           "so long; before, one at most 0.3 of its wait away, after 6h and six times its walltime (default: "
+           f"{DEFAULT_RESERVE_AFTER / 3600:.0f}h)",
            "DURATION"),
     Option("fairSharing", boolean, "share quota of a cohort by weight, as Kueue's fairSharing (default: false)",
            "true|false"),
