@@ -23,6 +23,8 @@ from zonewise_sandbox.apiserver import ApiServer
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from zonewise_sandbox.apiserver.store import Resource
+
 __all__ = ["embedded_server"]
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -293,7 +295,12 @@ def test_a_watch_that_begins_while_the_server_stops_ends_in_good_order(monkeypat
         store, ended = server.store, threading.Event()
         end, subscribe = store.end_subscriptions, store.subscribe
         monkeypatch.setattr(store, "end_subscriptions", lambda: (end(), ended.set()))
-        monkeypatch.setattr(store, "subscribe", lambda *of: ended.wait(PATIENCE) and subscribe(*of))
+
+        def subscribe_late(resource: Resource, since: int | None) -> object:
+            ended.wait(PATIENCE)
+            return subscribe(resource, since)
+
+        monkeypatch.setattr(store, "subscribe", subscribe_late)
         connection.request("GET", f"{MAPS}?watch=true")
         response = connection.getresponse()
         server.close()
