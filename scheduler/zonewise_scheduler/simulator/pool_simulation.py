@@ -116,7 +116,7 @@ class _PoolSimulation:
         state.submit(job)
         if self._observer is not None:
             self._observer.arrived(now, state, job)
-        if self._policy.eager or (state.available - job.request) & job.guards == job.guards:
+        if self._policy.eager or state.fits_available(job):
             self._decide(now)
 
     def _release_due(self, now: float) -> None:

@@ -94,7 +94,7 @@ class _PoolPlay:
         """Play until the jobs have started or nothing more happens; return all starts."""
         starts: dict[Job, float] = {}
         not_started = set(jobs)
-        must_decide = True
+        must_decide = self._is_decision_due()
         for _ in range(MAX_DECISIONS):
             if must_decide:
                 not_started.difference_update(self._decide(starts))
@@ -104,6 +104,11 @@ class _PoolPlay:
             ended, arrived = self._end_due(), self._submit_due()
             must_decide = ended or arrived or self._now >= self._wake_at
         return starts
+
+    def _is_decision_due(self) -> bool:
+        """Return whether anything may start or be reserved since the last decision, as in the simulation."""
+        state = self._state
+        return state.must_retry or self._policy.eager or any(map(state.fits_available, state.new_jobs))
 
     def _next_event(self) -> float:
         end = self._ends[0][0] if self._ends else inf
@@ -126,7 +131,7 @@ class _PoolPlay:
             job = replace(self._arrival.subject, serial=next(self._serials), submitted=self._arrival.time)
             if state.fits_capacity(job):
                 state.submit(job)
-                needed |= self._policy.eager or (state.available - job.request) & job.guards == job.guards
+                needed |= self._policy.eager or state.fits_available(job)
                 if self._arrival.run_time is not None:
                     self._known_run_times[job] = self._arrival.run_time
             self._arrival = next(self._arrivals, None)

@@ -182,6 +182,10 @@ class PoolState:
         """Return whether a job fits into the empty pool."""
         return (self.capacity - job.request) & job.guards == job.guards
 
+    def fits_available(self, job: Job) -> bool:
+        """Return whether a job fits into what is available now."""
+        return (self.available - job.request) & job.guards == job.guards
+
     def apply(self, decision: PoolDecision, now: float) -> None:
         """Start the jobs of a decision, and begin to note changes anew."""
         starts = decision.starts

@@ -87,6 +87,27 @@ def test_samples_follow_the_policy() -> None:
     assert starts_by_serial(pending(), "fifo") == {1: {10}, 2: {60}}
 
 
+def test_a_play_begins_without_a_decision_where_none_is_due() -> None:
+    """The earlier job is due when the later one comes, which fits nowhere; by the next end both are due."""
+    policy, state = pool_policy_named(DEFAULT_POLICY, 5.0), running((0, 5, 300))
+    state.submit(job(1, 4, 30, priority=0))
+    state.apply(policy.decide(0, state), 0)
+    state.submit(job(2, 5, 30, submitted=200, priority=1))
+    assert {job.serial: set(starts) for job, starts in sample_starts(200, state, policy, no_inputs()).items()} == {
+        1: {330},
+        2: {300},
+    }
+
+
+@pytest.mark.parametrize("policy", ["greedy", "conservative"])
+def test_a_play_begins_with_a_decision_where_a_new_job_fits_or_is_reserved_on_arrival(policy: str) -> None:
+    state = running((0, 5, 300))
+    state.apply(PoolDecision(), 0)
+    state.submit(job(1, 4, 30))
+    state.submit(job(2, 3, 400))
+    assert starts_by_serial(state, policy) == {1: {300}, 2: {0}}
+
+
 def test_a_start_that_depends_on_unknown_run_times_is_unknown() -> None:
     state = running((0, 5, inf))
     state.submit(job(1, 8, 10))
