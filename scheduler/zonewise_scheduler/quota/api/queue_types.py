@@ -34,6 +34,11 @@ class ClusterQueuePreemption(NamedTuple):
     max_priority_threshold: int | None = None
     """borrowWithinCohort.maxPriorityThreshold: in that case only workloads of at most this priority; None: all."""
 
+    @property
+    def reclaims(self) -> bool:
+        """Whether workloads of other queues may be preempted. An empty policy is Never."""
+        return self.reclaim_within_cohort not in {"Never", ""}
+
 
 class FlavorFungibility(NamedTuple):
     """When the scan of flavors stops, and which flavor is preferred where it does not stop."""

@@ -154,7 +154,7 @@ def _collect_from_cohorts(context: PreemptionContext) -> tuple[list[PreemptionCa
     """
     hierarchical: list[PreemptionCandidate] = []
     other_queues: list[PreemptionCandidate] = []
-    if context.preemptor_cq.spec.preemption.reclaim_within_cohort in {"Never", ""}:
+    if not context.preemptor_cq.spec.preemption.reclaims:
         return hierarchical, other_queues
     advantage, remaining = _quantities_fit_in_quota(context.preemptor_cq, dict(context.workload_usage))
     previous: CohortSnapshot | None = None

@@ -111,7 +111,7 @@ def _find_candidates(context: PreemptionContext) -> list[Workload]:
     """Return the candidates of the preemptor's queue and of the borrowing queues of its tree (findCandidates)."""
     candidates = find_candidates_for_policy(context, context.preemptor_cq)
     root = context.preemptor_cq.root
-    if root is not None and context.preemptor_cq.spec.preemption.reclaim_within_cohort not in {"Never", ""}:
+    if root is not None and context.preemptor_cq.spec.preemption.reclaims:
         for queue in root.subtree_cluster_queues():
             if queue is not context.preemptor_cq and not queue.is_within_nominal(context.frs_need_preemption):
                 candidates += find_candidates_for_policy(context, queue)

@@ -125,7 +125,7 @@ class HeadroomBound:
         has_topology = self._snapshot.resource_flavors is not None and any(
             self._snapshot.resource_flavors[key.flavor].topology_name for key, _ in requests
         )
-        if has_topology and node.parent is not None and node.spec.preemption.reclaim_within_cohort not in {"Never", ""}:
+        if has_topology and node.parent is not None and node.spec.preemption.reclaims:
             return False
         preemptor_priority = priority if has_topology else None
         return any(amount > future.max_available(queue, key, walltime, preemptor_priority) for key, amount in requests)
@@ -135,7 +135,7 @@ class HeadroomBound:
         preemption = queue.spec.preemption
         preemptible = preemptible_usage(queue, priority, key)
         bound = max(0, plus(queue.available(key), preemptible))
-        if queue.parent is None or preemption.reclaim_within_cohort in {"Never", ""}:
+        if queue.parent is None or not preemption.reclaims:
             return bound
         if self._settings.fair_sharing or preemption.borrow_within_cohort != "Never":
             return UNLIMITED
