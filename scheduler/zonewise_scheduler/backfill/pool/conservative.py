@@ -26,7 +26,7 @@ from bisect import bisect_right, insort
 from math import inf
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.backfill.policies import MAX_POSTPONED, UNLIMITED_DEPTH, BackfillPolicy
+from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy
 from zonewise_scheduler.backfill.pool.job import queue_order
 from zonewise_scheduler.backfill.pool.pool_state import PoolDecision, PoolReservation
 from zonewise_scheduler.backfill.pool.profile import AvailabilityProfile
@@ -42,7 +42,7 @@ _RESERVES_ALL = BackfillPolicy(depth=UNLIMITED_DEPTH)
 
 
 class ConservativeBackfill:
-    """Holds the reservations of one PoolState."""
+    """Holds the reservations of one PoolState, at any start: no policy with several has BackfillPolicy.max_hold."""
 
     __slots__ = (
         "_freed_until", "_policy", "_profile", "_reserved_jobs", "_starts",
@@ -193,12 +193,10 @@ class ConservativeBackfill:
     def _make_reservations(self, now: float, state: PoolState, profile: AvailabilityProfile, starts: list[Job]) -> None:
         """Make reservations in the order of the queue, up to the depth; a job that fits now starts instead.
 
-        No start is reserved that is too far away (BackfillPolicy.latest_start). A start that waits for jobs which must
-        end at this very time, and have not ended yet, stays a reservation.
+        A start that waits for jobs which must end at this very time, and have not ended yet, stays a reservation.
         """
         started = set(starts)
         available = state.available - sum(job.request for job in starts)
-        postponed = 0
         for job in self._without_reservation(now, state):
             if len(self._reserved_jobs) >= self._policy.depth:
                 return
@@ -209,12 +207,8 @@ class ConservativeBackfill:
                 profile.add(now, now + job.walltime, -job.request)
                 available -= job.request
                 starts.append(job)
-            elif start <= self._policy.latest_start(now, job.submitted):
-                self._reserve(job, start, now, profile)
             else:
-                postponed += 1
-                if postponed == MAX_POSTPONED:
-                    return
+                self._reserve(job, start, now, profile)
 
     def _backfill(self, now: float, state: PoolState, profile: AvailabilityProfile, starts: list[Job]) -> None:
         """Add the jobs that fit beside all reservations to the starts."""
