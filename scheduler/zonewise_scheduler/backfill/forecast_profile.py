@@ -165,9 +165,9 @@ class QuotaProfile:
         """Return a time at which a step begins: this one, or a later one that is near."""
         times = self._times
         index = bisect_left(times, time)
-        if index < len(times) and times[index] - time <= self._grain * (time - times[0]):
+        if times[index] - time <= self._grain * (time - times[0]):  # the last step begins at infinity
             return times[index]
-        if 0 < index < len(times) and times[index] != time:
+        if index and times[index] != time:
             self._least.clear()
             times.insert(index, time)
             self._usage = np.insert(self._usage, index, self._usage[:, index - 1], axis=1)
