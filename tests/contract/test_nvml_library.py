@@ -1,5 +1,7 @@
 """One contract for all that answers like NVML: the stand-in, the real package over a C library, a real GPU's library.
 
+fixtures/nvml_h200.json has what the library of driver 580.159.04 answered about an H200, in a capture of zonewise.
+
 The C library is compiled here from fixtures/nvml_stub.c; only a real compiler's layout of the structs can tell whether
 those of the package are read right. It answers just as `stub_twin` does, so that the stand-in is held to it.
 """
@@ -26,7 +28,8 @@ from zonewise.machine.sysfs import is_pci_address
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SOURCE = Path(__file__).parents[1] / "fixtures" / "nvml_stub.c"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+SOURCE = FIXTURES / "nvml_stub.c"
 COMPILER = shutil.which("cc")
 HAS_DRIVER = Path("/proc/driver/nvidia/version").exists()
 NEEDS_COMPILER = pytest.mark.skipif(COMPILER is None, reason="no C compiler (cc) to compile the stub with")
@@ -51,6 +54,7 @@ BACKENDS: list[tuple[str, Callable[[pytest.FixtureRequest], NvmlFacts]]] = [
     ("fake", lambda _: collect_nvml(stub_twin())),
     *((name, lambda _, capture=capture: collect_nvml(from_capture(capture))) for name, capture in captures().items()),
     ("stub", lambda request: ask_stub(request.getfixturevalue("library"))),
+    ("recorded", lambda _: from_json((FIXTURES / "nvml_h200.json").read_text())),
     ("real", lambda _: NvmlChild().query()),
 ]
 MARKS = {
