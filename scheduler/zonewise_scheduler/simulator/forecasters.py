@@ -38,7 +38,7 @@ class PoolForecaster:
     def arrived(self, now: float, state: PoolState, job: Job) -> None:
         """Record the forecast of a job that does not fit now."""
         self._inputs.arrivals.observe(job, job, now)
-        if (state.available - job.request) & job.guards == job.guards:
+        if state.fits_available(job):
             return
         self._pending += 1
         if self._pending % self._every == 0:

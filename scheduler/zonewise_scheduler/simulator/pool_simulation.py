@@ -64,7 +64,6 @@ class _PoolSimulation:
         observer: PoolObserver | None,
         started: Callable[[Job, float], object],
     ) -> None:
-        self._capacity = capacity
         self._state = PoolState(capacity)
         self._policy = policy
         self._observer = observer
@@ -82,7 +81,7 @@ class _PoolSimulation:
         start = time.process_time()
         for job, run_time in tasks:
             self._advance_until(job.submitted)
-            if (self._capacity - job.request) & job.guards == job.guards:
+            if self._state.fits_capacity(job):
                 self._runs[job] = run_time
                 self._submit(job)
         self._advance_until(inf)
