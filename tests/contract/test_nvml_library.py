@@ -1,6 +1,7 @@
 """One contract for all that answers like NVML: the stand-in, the real package over a C library, a real GPU's library.
 
-fixtures/nvml_h200.json has what the library of driver 580.159.04 answered about an H200, in a capture of zonewise.
+fixtures/nvml_h100.json and nvml_h200.json have what the library of driver 580.159.04 answered about an H100 and an
+H200, in captures of zonewise.
 
 The C library is compiled here from fixtures/nvml_stub.c; only a real compiler's layout of the structs can tell whether
 those of the package are read right. It answers just as `stub_twin` does, so that the stand-in is held to it.
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
+RECORDED = ("h100", "h200")
 SOURCE = FIXTURES / "nvml_stub.c"
 COMPILER = shutil.which("cc")
 HAS_DRIVER = Path("/proc/driver/nvidia/version").exists()
@@ -54,7 +56,7 @@ BACKENDS: list[tuple[str, Callable[[pytest.FixtureRequest], NvmlFacts]]] = [
     ("fake", lambda _: collect_nvml(stub_twin())),
     *((name, lambda _, capture=capture: collect_nvml(from_capture(capture))) for name, capture in captures().items()),
     ("stub", lambda request: ask_stub(request.getfixturevalue("library"))),
-    ("recorded", lambda _: from_json((FIXTURES / "nvml_h200.json").read_text())),
+    *((name, lambda _, name=name: from_json((FIXTURES / f"nvml_{name}.json").read_text())) for name in RECORDED),
     ("real", lambda _: NvmlChild().query()),
 ]
 MARKS = {

@@ -1,0 +1,48 @@
+"""The labels of GPU Feature Discovery, as it wrote them on a real machine.
+
+fixtures/gfd_labels_h100.json has what gpu-feature-discovery of NVIDIA/k8s-device-plugin 1b826acc wrote on a virtual
+machine with one H100, under five configurations. fixtures/nvml_h100.json has NVML's answers there.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from support.machine_parts import Slot, function
+from zonewise.gfd.device_plugin_config import parse_device_plugin_config
+from zonewise.machine.model.gpu import Gpu
+from zonewise.machine.model.machine import Machine
+from zonewise.machine.nvml.facts_json import from_json
+from zonewise.machine.nvml.gpu_description import describe_gpu
+from zonewise.objects.labels import LabelConfig, machine_to_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FIXTURES = Path(__file__).parents[3] / "fixtures"
+RECORDINGS: list[dict[str, Any]] = json.loads((FIXTURES / "gfd_labels_h100.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def machine() -> Machine:
+    """The machine of the recording: its GPU, a 3D controller, as NVML describes it."""
+    facts = from_json((FIXTURES / "nvml_h100.json").read_text())
+    (recorded,) = facts.gpus
+    assert recorded.address is not None
+    controller = function(recorded.address, "0302", ("10de", "2330"), Slot("pci0000:00", (), None))
+    gpu = Gpu(recorded.address, None, "nvidia", None, None, None, "nvidia", None, None, None)
+    return Machine(gpus=(describe_gpu(gpu, recorded, facts),), pci=(controller,))
+
+
+@pytest.mark.parametrize(
+    "recording", RECORDINGS, ids=["MIG none", "MIG single", "MIG mixed", "time-slicing", "MPS, renamed"]
+)
+def test_labels_equal_those_that_gfd_wrote(recording: Mapping[str, Any], machine: Machine) -> None:
+    """All of them, and no other label below nvidia.com."""
+    config = parse_device_plugin_config(json.dumps(recording["config"]).encode())
+    labels = machine_to_labels(machine, config=LabelConfig(config))
+    assert {name: value for name, value in labels.items() if name.startswith("nvidia.com/")} == recording["labels"]
