@@ -13,6 +13,7 @@ from zonewise_sandbox.apiserver.status_errors import StatusError
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
 from zonewise_scheduler.controller.workloads.queue_annotations import BIND_ANNOTATION
 from zonewise_scheduler.controller.writing.outcome import Outcome
+from zonewise_scheduler.quota.api.job_pod_sets import COMPLETION_INDEX, CONTROLLER_UID
 from zonewise_scheduler.quota.topology.types import HOSTNAME
 from zonewise_scheduler.tas.cluster_nodes import ClusterNodes
 
@@ -77,6 +78,8 @@ class PlacedCluster(ModelCluster):
                 changed = True
                 for i in range(job["spec"]["parallelism"]):
                     template = copy.deepcopy(job["spec"]["template"])
+                    own = {CONTROLLER_UID: job["metadata"]["uid"], COMPLETION_INDEX: str(i)}
+                    template["metadata"]["labels"] = {**template["metadata"].get("labels", {}), **own}
                     self.create(PODS, NAMESPACE, f"{key.name}-{i}", **template, status={"phase": "Pending"})
         return changed
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.types import Plan
     from zonewise_scheduler.controller.jobs.interface import JobAdapter
     from zonewise_scheduler.controller.nodes.node_view import NodeRevisions
-    from zonewise_scheduler.controller.nodes.types import TrackedNode, TrackedReport
+    from zonewise_scheduler.controller.nodes.types import TrackedNode, TrackedPod, TrackedReport
     from zonewise_scheduler.controller.observed_pod import WatchedPod
     from zonewise_scheduler.controller.planning.configuration import ConfigurationObjects
     from zonewise_scheduler.controller.pods.pod_rejections import PodRejection
@@ -150,12 +150,18 @@ class QueueController:
             self._mark_owners_dirty(workload, self._objects.get(workload))
             if is_rejected:
                 self._workload_reconciler.mark([pod.tracked.workload])
-            if pod.tracked.requests is not None and pod.tracked.workload not in self.feed.state.running:
-                self._planner.change(pod.tracked.workload)  # it may be lost
+            if self._may_change_quota(pod.tracked):
+                self._planner.change(pod.tracked.workload)
         key = ObjectKey(PODS, namespace, name)
         queued = None if pod is None else pod.queued
         if queued is not None or self._objects.get(key) is not None:
             self.observe(key, queued, self._now)
+
+    def _may_change_quota(self, pod: TrackedPod) -> bool:
+        """Tell whether a Workload may be lost, since a pod of it is bound, or done, since no pod of it is active."""
+        if pod.workload in self.feed.state.running:
+            return not self._nodes.tracker.active_pods(pod.workload)
+        return pod.requests is not None
 
     def end_write(self, write: Write, outcome: Outcome, now: float) -> None:
         """Take the outcome of a write."""

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import FieldReader, object_in
 from zonewise_common.kube.resources import JOBS
-from zonewise_scheduler.controller.jobs.index_intervals import count_indexes
 from zonewise_scheduler.controller.jobs.injected import INJECTED_ANNOTATION
 from zonewise_scheduler.controller.jobs.interface import FinishedJob, JobPatch, StartConflict
+from zonewise_scheduler.controller.jobs.job_completion import completions_done
 from zonewise_scheduler.controller.jobs.job_deadline import SUBMITTED_DEADLINE_ANNOTATION, submitted_deadline
 from zonewise_scheduler.controller.jobs.job_fields import annotation_of, condition_message, read_strictly
 from zonewise_scheduler.controller.jobs.pod_set_info import merge_pod_set_info, restore_template
@@ -132,7 +132,8 @@ class BatchJob:
 
     def reclaimable_pods(self, job: Json) -> Mapping[str, int]:
         """Return the pods for which no completion is left. Indexes that failed for good count as done."""
-        pods, done, completions = read_strictly(job, _progress)
+        done, completions = read_strictly(job, completions_done)
+        pods = read_strictly(job, lambda reader: pods_at_a_time(reader.child("spec")))
         surplus = pods - max(0, completions - done) if done else 0
         return {pod_set.name: surplus for pod_set in self.pod_sets(job)} if surplus > 0 else {}
 
@@ -194,14 +195,3 @@ def _counts(job: Json, pods: int) -> Json:
     """Return the parallelism of a number of pods, and completions where they follow it."""
     follows = annotation_of(job, COMPLETIONS_ANNOTATION) in _TRUE
     return {"parallelism": pods, "completions": pods} if follows else {"parallelism": pods}
-
-
-def _progress(reader: FieldReader) -> tuple[int, int, int]:
-    """Return the pods at a time, the completions that are done for good, and all completions."""
-    spec, status = reader.child("spec"), reader.child("status")
-    pods = pods_at_a_time(spec)
-    completions = spec.count("completions", pods) or 0
-    if spec.text("completionMode") != "Indexed":
-        return pods, status.count("succeeded", 0) or 0, completions
-    intervals = f"{status.text('completedIndexes')},{status.text('failedIndexes')}"
-    return pods, count_indexes(intervals, completions), completions

@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import FieldError
+from zonewise_common.kube.resources import JOBS
 from zonewise_scheduler.controller.cluster_cache import owner_uid, uid_of
 from zonewise_scheduler.controller.jobs.injected import INJECTED_ANNOTATION, is_injected
+from zonewise_scheduler.controller.jobs.job_completion import is_done
 from zonewise_scheduler.controller.jobs.job_fields import annotation_of
 from zonewise_scheduler.controller.jobs.registry import adapter_of_job, group_kind
 from zonewise_scheduler.controller.planning.lost_workload import noted_workload_name, workload_of_job, workload_of_pods
@@ -108,6 +110,18 @@ class ActiveJobs:
         job, adapter = found
         try:
             return adapter.finished(job) is None and adapter.is_active(job)
+        except FieldError:
+            return False
+
+    def is_done(self, key: str) -> bool:
+        """Tell whether the Job of a Workload needs no more pods, and none is active: its status may say so later."""
+        if self._pods.active_pods(key):
+            return False
+        found = self._find_job(key)
+        if found is None or found[1].resource != JOBS:
+            return False
+        try:
+            return is_done(found[0], self._pods_of(key))
         except FieldError:
             return False
 

@@ -32,12 +32,10 @@ MIN_PARALLELISM_ANNOTATION = "kueue.x-k8s.io/job-min-parallelism"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 """Label of the pods of an Indexed Job (k8s.io/api batch/v1 JobCompletionIndexAnnotation)."""
 
-JOB_CONTROLLER_LABELS = (
-    "job-name",
-    "controller-uid",
-    "batch.kubernetes.io/job-name",
-    "batch.kubernetes.io/controller-uid",
-)
+CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
+"""Label of the pods of a Job with its UID (k8s.io/api batch/v1 ControllerUidLabel)."""
+
+JOB_CONTROLLER_LABELS = ("job-name", "controller-uid", "batch.kubernetes.io/job-name", CONTROLLER_UID)
 """Labels that the API server adds to the template of each Job (pkg/registry/batch/job/strategy.go generateSelector)."""
 
 REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
