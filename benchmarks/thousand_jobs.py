@@ -2,12 +2,12 @@
 
 The scenario demo/scenarios/thousand-jobs-paced.json, as in "Scale your Batch / AI Workloads beyond the Kubernetes
 Scheduler": Jobs of 10 pods come faster than they end, and half of them fit at once. The simulator runs them first. Then
-real servers do, twice: with the queue before kube-scheduler, and with kube-scheduler alone. The nodes are simulated. No
-pod of a gang works before all of its gang run, and a Job fails at its deadline.
+real servers do: with the queue before kube-scheduler, with Kueue's manager in its place where a build of it is found
+(kueue_manager.py), and with kube-scheduler alone. The nodes are simulated. No pod of a gang works before all of its
+gang run, and a Job fails at its deadline.
 
-By default there are a fifth of the Jobs and of the nodes, and time is eight times as fast: both runs take 4 minutes
-in all.
-`--scale 1 --speed 1` is the case of the talk, and takes half an hour.
+By default there are a fifth of the Jobs and of the nodes, and time is eight times as fast: each run takes 2 minutes.
+`--scale 1 --speed 1` is the case of the talk, and takes 15 minutes a run.
 
 The binaries of kube-apiserver, etcd, kube-controller-manager and kube-scheduler are needed.
 """
@@ -15,7 +15,6 @@ The binaries of kube-apiserver, etcd, kube-controller-manager and kube-scheduler
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import math
 import os
@@ -23,21 +22,31 @@ import sys
 import threading
 import time
 from collections import Counter
-from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from benchmarks.agent_testbed import PROJECT
+from benchmarks.live_jobs import (
+    ALONE,
+    JOB_LABEL,
+    QUEUE,
+    TITLES,
+    GangJob,
+    absence,
+    gang_jobs,
+    present,
+    running_servers,
+    submit,
+)
 from benchmarks.targets import Row, show, skip
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from support.live_cluster import LiveCluster
     from zonewise_common.kube.client import Client
-    from zonewise_scheduler.simulator.scenario import Scenario
 
 sys.path.insert(0, str(PROJECT / "tests"))
 
@@ -55,21 +64,6 @@ _MOMENTS = 5
 """Of which the number of Jobs that are done is shown."""
 _SAMPLES = 12
 """Of the CPUs that gangs hold in part, over the makespan."""
-_JOB_LABEL = "batch.kubernetes.io/job-name"
-_JOBS = "/apis/batch/v1/namespaces/default/jobs"
-
-
-class GangJob(NamedTuple):
-    """One Job; times in seconds."""
-
-    name: str
-    submitted: float
-    """After the first one."""
-    pods: int
-    cpus: int
-    """Of each pod."""
-    run: float
-    deadline: int
 
 
 class Case(NamedTuple):
@@ -132,27 +126,12 @@ def read_case(content: Mapping[str, Any]) -> Case:
     history = simulate_cluster(scenario, policy_named(DEFAULT_POLICY), NO_LATENCY)
     assert all(job.outcome == "done" for job in history.jobs), "the simulator ends them all"
     first = min(job.submitted for job in history.jobs)
-    group = content["jobs"][0]
     return Case(
-        _jobs(scenario, first, group["requests"]["cpu"]),
+        gang_jobs(scenario),
         content["nodes"]["levels"][0]["count"],
         content["nodes"]["kinds"][0]["cpu"],
         sorted(job.runs[-1].end - first for job in history.jobs),
     )
-
-
-def _jobs(scenario: Scenario, first: float, cpus: int) -> list[GangJob]:
-    return [
-        GangJob(
-            f"gang-{i}",
-            arrival.workload.created_at - first,
-            arrival.workload.total_requests[0].pods,
-            cpus,
-            arrival.run_time,
-            math.ceil(arrival.workload.walltime),
-        )
-        for i, arrival in enumerate(scenario.arrivals)
-    ]
 
 
 # --- on servers
@@ -201,53 +180,17 @@ def _partial_cpus(client: Client, jobs: Mapping[str, GangJob]) -> int:
     started: Counter[str] = Counter()
     running: Counter[str] = Counter()
     for pod in client.list(PODS, into=_Pod).items:
-        job = pod.metadata.labels.get(_JOB_LABEL, "")
+        job = pod.metadata.labels.get(JOB_LABEL, "")
         started[job] += pod.status.phase in {"Running", "Succeeded"}
         running[job] += pod.status.phase == "Running"
     return sum(count * jobs[name].cpus for name, count in running.items() if started[name] < jobs[name].pods)
 
 
-def _manifest(job: GangJob, *, queue: bool) -> Json:
-    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": str(job.cpus)}}}
-    pod_spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
-    annotations = {"zonewise.dev/simulated-run-seconds": f"{job.run:.3f}",
-                   "zonewise.dev/simulated-gang-pods": str(job.pods)}  # fmt: skip
-    if queue:
-        annotations["kueue.x-k8s.io/podset-preferred-topology"] = "kubernetes.io/hostname"
-    spec = {
-        "completionMode": "Indexed",
-        "suspend": queue,
-        "parallelism": job.pods,
-        "completions": job.pods,
-        "backoffLimit": 0,
-        "activeDeadlineSeconds": job.deadline,
-        "template": {"metadata": {"annotations": annotations}, "spec": pod_spec},
-    }
-    labels = {"kueue.x-k8s.io/queue-name": "queue"} if queue else {}
-    return {"metadata": {"name": job.name, "labels": labels}, "spec": spec}
-
-
-def run(case: Case, *, queue: bool) -> ServiceResult:
-    """Run all Jobs on real servers: with the queue until all have ended, without it for a time."""
-    from support.live_cluster import real_live_cluster
-
-    with contextlib.ExitStack() as stack:
-        cluster = stack.enter_context(real_live_cluster(scheduled=False))
-        cluster.add_nodes(case.nodes, case.cpus)
-        stack.enter_context(_scheduler(cluster))
-        if queue:
-            cluster.add_queue(case.nodes * case.cpus, topology=True)
-            stack.enter_context(cluster.controller())
-        limit = case.makespan * (_LIMIT_FACTOR if queue else _ALONE_FACTOR)
-        return _serve(case, cluster, limit, queue=queue)
-
-
-@contextlib.contextmanager
-def _scheduler(cluster: LiveCluster) -> Generator[None]:
-    from support.e2e.cluster import running_scheduler
-
-    with running_scheduler(Path(cluster.flags[1]), cluster.directory):
-        yield
+def run(case: Case, holder: str) -> ServiceResult:
+    """Run all Jobs on real servers: with a queue until all have ended, without one for a time."""
+    limit = case.makespan * (_ALONE_FACTOR if holder == ALONE else _LIMIT_FACTOR)
+    with running_servers(case.nodes, case.cpus, holder) as cluster:
+        return _serve(case, cluster, limit, queue=holder != ALONE)
 
 
 def _serve(case: Case, cluster: LiveCluster, limit: float, *, queue: bool) -> ServiceResult:
@@ -262,7 +205,7 @@ def _serve(case: Case, cluster: LiveCluster, limit: float, *, queue: bool) -> Se
     reflector.start()
     reflector.wait_synced(60.0)
     begin = time.monotonic()
-    submitter = threading.Thread(target=_submit, args=(case, cluster, begin), kwargs={"queue": queue}, daemon=True)
+    submitter = threading.Thread(target=submit, args=(case.jobs, cluster, begin), kwargs={"queue": queue}, daemon=True)
     submitter.start()
     by_name = {job.name: job for job in case.jobs}
     pause, partial = case.makespan / _SAMPLES, list[int]()
@@ -274,66 +217,48 @@ def _serve(case: Case, cluster: LiveCluster, limit: float, *, queue: bool) -> Se
     return ServiceResult(sorted(end - begin for end in ends.done.values()), len(ends.failed), mean(partial or [0]))
 
 
-def _submit(case: Case, cluster: LiveCluster, begin: float, *, queue: bool) -> None:
-    for job in case.jobs:
-        time.sleep(max(0.0, begin + job.submitted - time.monotonic()))
-        cluster.api.post(_JOBS, _manifest(job, queue=queue)).ok()
-
-
 # --- the table
 
 
 def main(arguments: Sequence[str]) -> int:
     """Measure, print the table; return 1 where a target is missed, 2 where a binary is absent."""
-    from support.apiserver import binaries
-    from support.programs import find_program, missing_program
-
     parser = argparse.ArgumentParser(prog="python -m benchmarks.thousand_jobs", description=__doc__)
     parser.add_argument("--scale", type=float, default=0.2)
     parser.add_argument("--speed", type=float, default=8.0)
-    parser.add_argument("--only", choices=("queue", "alone"))
+    parser.add_argument("--only", choices=tuple(TITLES))
     options = parser.parse_args(arguments)
-    if isinstance(absent := binaries(), str):
-        return skip(absent)
-    for program in ("kube-controller-manager", "kube-scheduler"):
-        if find_program(program) is None:
-            return skip(missing_program(program))
+    holders = (options.only,) if options.only else present(TITLES)
+    if reason := absence(holders):
+        return skip(reason)
     case = read_case(scaled_scenario(json.loads(SCENARIO.read_text()), options.scale, options.speed))
-    chosen = (options.only,) if options.only else ("queue", "alone")
-    results = {name: run(case, queue=name == "queue") for name in chosen}
+    results = {holder: run(case, holder) for holder in holders}
     return show(table(case, results, options.speed))
 
 
 def table(case: Case, results: Mapping[str, ServiceResult], speed: float) -> list[Row]:
-    """Return what the simulator says and what the runs have shown, those with the queue beside their targets."""
+    """Return what the simulator says and what the runs have shown; those with the queue have targets."""
     total = len(case.jobs)
     moments = [case.makespan * (i + 1) / (_MOMENTS - 1) for i in range(_MOMENTS)]
     label = (
         f"{total:,} Jobs of {case.jobs[0].pods} pods on {case.nodes} nodes, {speed:g} times as fast: simulated makespan"
     )
     rows = [Row(label, f"{case.makespan:.1f} s")]
-    if (result := results.get("queue")) is not None:
+    for holder, result in results.items():
+        target = holder == QUEUE
         succeeded, ratio = len(result.done), _makespan(case, result) / case.makespan
         rows += [
-            Row("with the queue: Jobs that succeed", f"{succeeded:,}", f"{total:,}", succeeded == total),
-            Row("... makespan, and divided by the simulated one", _makespan_text(case, result), f"<= {MAX_RATIO}",
-                ratio <= MAX_RATIO),
-            Row("... CPUs that gangs hold in part, mean", f"{result.partial:.0f}"),
-        ]  # fmt: skip
-    if (result := results.get("alone")) is not None:
-        rows += [
-            Row(f"kube-scheduler alone: Jobs that succeed in {case.makespan * _ALONE_FACTOR:.0f} s",
-                f"{len(result.done):,}"),
+            Row(f"{TITLES[holder]}: Jobs that succeed", f"{succeeded:,}", f"{total:,}" if target else "",
+                succeeded == total or not target),
             Row("... Jobs that fail at their deadlines", f"{result.failed:,}"),
-            Row("... makespan, and divided by the simulated one", _makespan_text(case, result)),
+            Row("... makespan, and divided by the simulated one", _makespan_text(case, result),
+                f"<= {MAX_RATIO}" if target else "", ratio <= MAX_RATIO or not target),
             Row("... CPUs that gangs hold in part, mean", f"{result.partial:.0f}"),
         ]  # fmt: skip
     times = ", ".join(f"{moment:.0f}" for moment in moments)
     ends = {"simulated": case.simulated, **{name: result.done for name, result in results.items()}}
-    for name, text in (("simulated", "simulated"), ("queue", "with the queue"), ("alone", "kube-scheduler alone")):
-        if name in ends:
-            counts = ", ".join(str(sum(end <= moment for end in ends[name])) for moment in moments)
-            rows.append(Row(f"Jobs done after {times} s: {text}", counts))
+    for name, done in ends.items():
+        counts = ", ".join(str(sum(end <= moment for end in done)) for moment in moments)
+        rows.append(Row(f"Jobs done after {times} s: {TITLES.get(name, name)}", counts))
     rows.append(Row(f"load average of these {os.cpu_count()} CPUs at the end", f"{os.getloadavg()[0]:.1f}"))
     return rows
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.thousand_jobs import SCENARIO, Case, GangJob, ServiceResult, read_case, scaled_scenario, table
+from benchmarks.live_jobs import GangJob
+from benchmarks.thousand_jobs import SCENARIO, Case, ServiceResult, read_case, scaled_scenario, table
 
 if TYPE_CHECKING:
     from benchmarks.targets import Row

@@ -1,0 +1,132 @@
+"""What the pods of gangs have shown: waits, CPUs that work, and how soon a gang runs once there is room for it.
+
+There is room for a gang once all of its pods fit into what is free of the nodes. Other gangs may be started instead, so
+only the time that ends with its own start counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from benchmarks.live_jobs import GangJob
+
+_ENDED, _SUBMITTED, _BOUND = range(3)
+"""Moments of one time, in the order in which they count."""
+
+
+class PodSpan(NamedTuple):
+    """The life of a pod; seconds after the first submission."""
+
+    job: str
+    node: str
+    bound: float
+    running: float
+    ended: float
+
+
+class GangSpan(NamedTuple):
+    """The life of a gang; seconds after the first submission."""
+
+    job: GangJob
+    bound: float
+    """The first of its pods."""
+    running: float
+    """All of its pods."""
+    ended: float
+    """The last of its pods."""
+
+    @property
+    def wait(self) -> float:
+        """Return the seconds from its submission until all of its pods run."""
+        return self.running - self.job.submitted
+
+
+def gang_spans(jobs: Iterable[GangJob], pods: Iterable[PodSpan]) -> list[GangSpan]:
+    """Return the spans of the gangs whose pods have all run, by submission."""
+    by_job: dict[str, list[PodSpan]] = {}
+    for pod in pods:
+        by_job.setdefault(pod.job, []).append(pod)
+    spans: list[GangSpan] = []
+    for job in jobs:
+        members = by_job.get(job.name, [])
+        if len(members) == job.pods:
+            bound = min(pod.bound for pod in members)
+            running = max(pod.running for pod in members)
+            spans.append(GangSpan(job, bound, running, max(pod.ended for pod in members)))
+    return spans
+
+
+def working_cpus(spans: Iterable[GangSpan], begin: float, end: float) -> float:
+    """Return the mean number of CPUs of gangs of which all pods run, from `begin` to `end`."""
+    seconds = sum(
+        max(0.0, min(span.ended, end) - max(span.running, begin)) * span.job.pods * span.job.cpus for span in spans
+    )
+    return seconds / (end - begin)
+
+
+def seconds_from_room(
+    spans: Sequence[GangSpan], pods: Iterable[PodSpan], free: Mapping[str, int]
+) -> tuple[list[float], float]:
+    """Return for each gang the seconds from room until all its pods run, and the seconds in which any could start.
+
+    `free`: the CPUs of each node at the beginning. A gang's room is counted until the first of its pods is bound.
+    """
+    sweep, jobs = _Sweep(free), {span.job.name: span.job for span in spans}
+    moments = [(job.submitted, _SUBMITTED, job.name, "") for job in jobs.values()]
+    for pod in pods:
+        if pod.job in jobs:
+            moments += [(pod.ended, _ENDED, pod.job, pod.node), (pod.bound, _BOUND, pod.job, pod.node)]
+    for time, kind, name, node in sorted(moments):
+        sweep.advance(time)
+        if kind == _SUBMITTED:
+            sweep.waiting[name] = jobs[name]
+        elif kind == _BOUND:
+            sweep.bind(jobs[name], node)
+        else:
+            sweep.release(jobs[name], node)
+        sweep.look()
+    return [span.running - sweep.room_of[span.job.name] for span in spans], sweep.seconds
+
+
+class _Sweep:
+    """The free CPUs of nodes, and the gangs that wait, at a moment."""
+
+    def __init__(self, free: Mapping[str, int]) -> None:
+        self._free = dict(free)
+        self._time = 0.0
+        self._room_since: dict[str, float] = {}
+        self.waiting: dict[str, GangJob] = {}
+        self.room_of: dict[str, float] = {}
+        """By gang that has started: since when there was room for it."""
+        self.seconds = 0.0
+        """In which there was room for a gang that waited."""
+
+    def advance(self, time: float) -> None:
+        if self._room_since:
+            self.seconds += time - self._time
+        self._time = time
+
+    def bind(self, job: GangJob, node: str) -> None:
+        """Note a pod of a gang on a node; with its first one the gang has started."""
+        if self.waiting.pop(job.name, None) is not None:
+            self.room_of[job.name] = self._room_since.pop(job.name, self._time)
+        self._free[node] -= job.cpus
+
+    def release(self, job: GangJob, node: str) -> None:
+        """Note the end of a pod of a gang on a node."""
+        self._free[node] += job.cpus
+
+    def look(self) -> None:
+        """Note for which gangs there is room."""
+        slots: Counter[int] = Counter()
+        for cpus in {job.cpus for job in self.waiting.values()}:
+            slots[cpus] = sum(max(0, free) // cpus for free in self._free.values())
+        for name, job in self.waiting.items():
+            if slots[job.cpus] >= job.pods:
+                self._room_since.setdefault(name, self._time)
+            else:
+                self._room_since.pop(name, None)

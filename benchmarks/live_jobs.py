@@ -1,0 +1,133 @@
+"""Jobs of a scenario as objects on real servers, with simulated nodes: for benchmarks that show what their users get.
+
+A queue holds the Jobs before kube-scheduler: zonewise's controller, or Kueue's manager (kueue_manager.py). Or
+kube-scheduler is alone. No pod of a gang works before all of its gang run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from benchmarks.agent_testbed import PROJECT
+from benchmarks.kueue_manager import kueue_absence, running_kueue
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Sequence
+
+    from support.live_cluster import LiveCluster
+    from zonewise_scheduler.simulator.scenario import Scenario
+
+sys.path.insert(0, str(PROJECT / "tests"))
+
+Json = dict[str, Any]
+
+QUEUE, KUEUE, ALONE = "queue", "kueue", "alone"
+TITLES = {QUEUE: "with the queue", KUEUE: "with Kueue's manager", ALONE: "kube-scheduler alone"}
+"""By what holds the Jobs before kube-scheduler."""
+JOB_LABEL = "batch.kubernetes.io/job-name"
+_JOBS = "/apis/batch/v1/namespaces/default/jobs"
+
+
+class GangJob(NamedTuple):
+    """One Job; times in seconds."""
+
+    name: str
+    submitted: float
+    """After the first one."""
+    pods: int
+    cpus: int
+    """Of each pod."""
+    run: float
+    deadline: int
+
+
+def gang_jobs(scenario: Scenario) -> list[GangJob]:
+    """Return the jobs of a scenario, by submission. Raises ValueError where a pod requests a part of a CPU."""
+    first = min(arrival.workload.created_at for arrival in scenario.arrivals)
+    return sorted(
+        (
+            GangJob(
+                arrival.workload.name,
+                arrival.workload.created_at - first,
+                arrival.workload.total_requests[0].pods,
+                _cpus(arrival.workload.pod_sets[0].requests["cpu"]),
+                arrival.run_time,
+                math.ceil(arrival.workload.walltime),
+            )
+            for arrival in scenario.arrivals
+        ),
+        key=lambda job: job.submitted,
+    )
+
+
+def _cpus(milli: int) -> int:
+    cpus, rest = divmod(milli, 1000)
+    if rest:
+        raise ValueError(f"a pod requests {milli} m CPU")
+    return cpus
+
+
+def absence(holders: Iterable[str]) -> str:
+    """Return why servers with these holders cannot run here; "" where they can."""
+    from support.apiserver import binaries
+    from support.programs import find_program, missing_program
+
+    if isinstance(found := binaries(), str):
+        return found
+    for program in ("kube-controller-manager", "kube-scheduler"):
+        if find_program(program) is None:
+            return missing_program(program)
+    return kueue_absence() if KUEUE in holders else ""
+
+
+def present(holders: Iterable[str]) -> list[str]:
+    """Return the holders, without Kueue's manager where it cannot run."""
+    return [holder for holder in holders if holder != KUEUE or not kueue_absence()]
+
+
+@contextlib.contextmanager
+def running_servers(nodes: int, cpus: int, holder: str) -> Generator[LiveCluster]:
+    """Run a cluster of nodes with so many CPUs each, kube-scheduler, and what holds the Jobs."""
+    from support.e2e.cluster import running_scheduler
+    from support.live_cluster import real_live_cluster
+
+    with contextlib.ExitStack() as stack:
+        cluster = stack.enter_context(real_live_cluster(scheduled=False))
+        cluster.add_nodes(nodes, cpus)
+        stack.enter_context(running_scheduler(Path(cluster.flags[1]), cluster.directory))
+        if holder != ALONE:
+            cluster.add_queue(nodes * cpus, topology=True)
+            stack.enter_context(running_kueue(cluster) if holder == KUEUE else cluster.controller())
+        yield cluster
+
+
+def submit(jobs: Sequence[GangJob], cluster: LiveCluster, begin: float, *, queue: bool) -> None:
+    """Create each Job at its time; `begin`: that of the first, on the monotonic clock."""
+    for job in jobs:
+        time.sleep(max(0.0, begin + job.submitted - time.monotonic()))
+        cluster.api.post(_JOBS, _manifest(job, queue=queue)).ok()
+
+
+def _manifest(job: GangJob, *, queue: bool) -> Json:
+    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": str(job.cpus)}}}
+    pod_spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
+    annotations = {"zonewise.dev/simulated-run-seconds": f"{job.run:.3f}",
+                   "zonewise.dev/simulated-gang-pods": str(job.pods)}  # fmt: skip
+    if queue:
+        annotations["kueue.x-k8s.io/podset-preferred-topology"] = "kubernetes.io/hostname"
+    spec = {
+        "completionMode": "Indexed",
+        "suspend": queue,
+        "parallelism": job.pods,
+        "completions": job.pods,
+        "backoffLimit": 0,
+        "activeDeadlineSeconds": job.deadline,
+        "template": {"metadata": {"annotations": annotations}, "spec": pod_spec},
+    }
+    labels = {"kueue.x-k8s.io/queue-name": "queue"} if queue else {}
+    return {"metadata": {"name": job.name, "labels": labels}, "spec": spec}

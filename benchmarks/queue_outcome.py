@@ -1,0 +1,270 @@
+"""What the users of a queue get, beside Kueue: `python -m benchmarks.queue_outcome [--seconds 120] [--seed 1]`.
+
+Gangs of 1 to 32 pods come to 512 CPUs, a little more than fit, and declare one to four times their run time. The same
+sequence runs on real servers twice: with the queue under its default policy, and with Kueue's manager where a build of
+it is found (kueue_manager.py). kube-scheduler binds the pods; the nodes are simulated. The simulator says what either
+policy gives without any delay: the default, and greedy, which is Kueue's BestEffortFIFO.
+
+The binaries of kube-apiserver, etcd, kube-controller-manager and kube-scheduler are needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import threading
+import time
+from statistics import mean, median
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from benchmarks.gang_spans import GangSpan, PodSpan, gang_spans, seconds_from_room, working_cpus
+from benchmarks.live_jobs import JOB_LABEL, KUEUE, QUEUE, TITLES, absence, gang_jobs, present, running_servers, submit
+from benchmarks.targets import Row, show, skip
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from benchmarks.live_jobs import GangJob
+    from support.live_cluster import LiveCluster
+    from zonewise_scheduler.simulator.scenario import Scenario
+
+Json = dict[str, Any]
+
+NODES, CPUS = 32, 16
+_POLICIES = {QUEUE: "", KUEUE: "greedy"}
+"""Of the simulation beside each; "": the default."""
+_LIMIT_FACTOR = 3.0
+"""Jobs are watched for so many times the simulated makespan, at most."""
+
+
+class Outcome(NamedTuple):
+    """What one run shows."""
+
+    jobs: int
+    spans: list[GangSpan]
+    """Of the gangs that ran whole, by submission."""
+    cpus: float
+    """That worked while Jobs came, mean."""
+    from_room: list[float]
+    """Seconds from room for a gang until all its pods ran."""
+    room: float
+    """Seconds in which there was room for a gang that waited."""
+
+
+def scenario_content(seconds: float, seed: int) -> Json:
+    """Return a job file of gangs that come for some seconds."""
+    return {
+        "name": "mixed-gangs",
+        "seed": seed,
+        "nodes": {
+            "name": "workers",
+            "levels": [{"name": "node", "count": NODES}],
+            "kinds": [{"name": "worker", "cpu": CPUS, "memory": "64Gi", "pods": 110}],
+        },
+        "jobs": [
+            {
+                "name": "narrow", "count": round(seconds * 2.5), "every": {"exponential": 0.4},
+                "pods": {"uniform": [1, 4]}, "requests": {"cpu": 4},
+                "run": {"loguniform": [2, 20]}, "overestimate": {"uniform": [1, 4]},
+            },
+            {
+                "name": "wide", "count": round(seconds / 6), "every": {"exponential": 6},
+                "pods": {"uniform": [8, 32]}, "requests": {"cpu": 8},
+                "run": {"loguniform": [5, 30]}, "overestimate": {"uniform": [1, 4]},
+            },
+        ],
+    }  # fmt: skip
+
+
+def read_scenario(content: Mapping[str, Any]) -> Scenario:
+    """Return the scenario of a job file."""
+    from zonewise_scheduler.simulator.inputs.fleet_file import read_fleet
+    from zonewise_scheduler.simulator.inputs.job_file import read_job_file
+
+    return read_job_file(content, content["name"], read_fleet(content["nodes"], content["name"]))
+
+
+def simulated(scenario: Scenario, jobs: Sequence[GangJob], policy: str, window: float) -> Outcome:
+    """Return what a policy gives without delays; there a gang runs at once where there is room."""
+    from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, policy_named
+    from zonewise_scheduler.simulator.cluster_simulation import simulate_cluster
+    from zonewise_scheduler.simulator.latency import NO_LATENCY
+
+    history = simulate_cluster(scenario, policy_named(policy or DEFAULT_POLICY), NO_LATENCY)
+    first = min(job.submitted for job in history.jobs)
+    runs = {job.name.rpartition("/")[-1]: job.runs[-1] for job in history.jobs}
+    spans = [
+        GangSpan(job, runs[job.name].start - first, runs[job.name].start - first, runs[job.name].end - first)
+        for job in jobs
+    ]
+    return Outcome(len(jobs), spans, working_cpus(spans, 0, window), [], 0)
+
+
+# --- on servers
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+    labels: dict[str, str] = {}
+
+
+class _Spec(msgspec.Struct):
+    nodeName: str = ""  # noqa: N815 -- the field's name in the API
+
+
+class _Status(msgspec.Struct):
+    phase: str = ""
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Metadata
+    spec: _Spec
+    status: _Status
+
+
+class _Watcher:
+    """Notes when pods are bound, run and end."""
+
+    def __init__(self, jobs: Sequence[GangJob]) -> None:
+        self._missing = sum(job.pods for job in jobs)
+        self._condition = threading.Condition()
+        self._times: dict[str, dict[str, float]] = {}
+        self._pods: dict[str, _Pod] = {}
+
+    def observe(self, _old: _Pod | None, pod: _Pod | None) -> None:
+        if pod is None:
+            return
+        now, name = time.monotonic(), pod.metadata.name
+        times = self._times.setdefault(name, {})
+        if pod.spec.nodeName:
+            self._pods[name] = pod
+            times.setdefault("bound", now)
+        if pod.status.phase in {"Running", "Succeeded", "Failed"}:
+            times.setdefault("running", now)
+        if pod.status.phase in {"Succeeded", "Failed"} and "ended" not in times:
+            with self._condition:
+                times["ended"] = now
+                self._missing -= 1
+                self._condition.notify_all()
+
+    def wait(self, seconds: float) -> None:
+        """Wait at most so many seconds until all pods have ended."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._missing <= 0, seconds)
+
+    def spans(self, begin: float) -> list[PodSpan]:
+        """Return the spans of the pods that have ended; `begin`: the first submission, on the monotonic clock."""
+        return [
+            PodSpan(
+                pod.metadata.labels.get(JOB_LABEL, ""),
+                pod.spec.nodeName,
+                times["bound"] - begin,
+                times["running"] - begin,
+                times["ended"] - begin,
+            )
+            for name, pod in self._pods.items()
+            if "ended" in (times := self._times[name])
+        ]
+
+
+def run(jobs: Sequence[GangJob], holder: str, limit: float, window: float) -> Outcome:
+    """Run all Jobs on real servers, for at most `limit` seconds."""
+    with running_servers(NODES, CPUS, holder) as cluster:
+        pods = _pod_spans(jobs, cluster, limit)
+    spans = gang_spans(jobs, pods)
+    from_room, room = seconds_from_room(spans, pods, {f"node-{i}": CPUS for i in range(NODES)})
+    return Outcome(len(jobs), spans, working_cpus(spans, 0, window), from_room, room)
+
+
+def _pod_spans(jobs: Sequence[GangJob], cluster: LiveCluster, limit: float) -> list[PodSpan]:
+    from zonewise_common.kube.client import Client
+    from zonewise_common.kube.config import Config
+    from zonewise_common.kube.reflector import Reflector
+    from zonewise_common.kube.resources import PODS
+
+    client, watcher = Client(Config.from_kubeconfig(cluster.flags[1])), _Watcher(jobs)
+    reflector: Reflector[_Pod] = Reflector(client, PODS, msgspec.json.Decoder(_Pod).decode, watcher.observe)
+    reflector.start()
+    reflector.wait_synced(60.0)
+    begin = time.monotonic()
+    submitter = threading.Thread(target=submit, args=(jobs, cluster, begin), kwargs={"queue": True}, daemon=True)
+    submitter.start()
+    watcher.wait(limit)
+    submitter.join()
+    reflector.close()
+    client.close()
+    return watcher.spans(begin)
+
+
+# --- the table
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure, print the table; return 1 where a target is missed, 2 where a binary is absent."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.queue_outcome", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", choices=tuple(_POLICIES))
+    options = parser.parse_args(arguments)
+    holders = [options.only] if options.only else present(_POLICIES)
+    if reason := absence(holders):
+        return skip(reason)
+    scenario = read_scenario(scenario_content(options.seconds, options.seed))
+    jobs = gang_jobs(scenario)
+    window = jobs[-1].submitted
+    ideals = {holder: simulated(scenario, jobs, _POLICIES[holder], window) for holder in holders}
+    limit = _LIMIT_FACTOR * max(span.ended for ideal in ideals.values() for span in ideal.spans)
+    outcomes = {holder: run(jobs, holder, limit, window) for holder in holders}
+    return show(table(outcomes, ideals))
+
+
+def table(outcomes: Mapping[str, Outcome], ideals: Mapping[str, Outcome]) -> list[Row]:
+    """Return what each run has shown beside its simulation, and the ratios of both."""
+    rows: list[Row] = []
+    for holder, outcome in outcomes.items():
+        waits, ideal = _waits(outcome), _waits(ideals[holder])
+        rows += [
+            Row(f"{TITLES[holder]}: Jobs that ran whole", f"{len(outcome.spans)} of {outcome.jobs}",
+                "all" if holder == QUEUE else "", len(outcome.spans) == outcome.jobs or holder != QUEUE),
+            Row(f"... CPUs that work while Jobs come, of {NODES * CPUS}; simulated",
+                f"{outcome.cpus:.0f}; {ideals[holder].cpus:.0f}"),
+            Row("... wait until all pods run, mean; simulated", f"{mean(waits):.1f} s; {mean(ideal):.1f} s"),
+            Row("... 95th percentile; simulated", f"{_p95(waits):.1f} s; {_p95(ideal):.1f} s"),
+            Row("... longest; simulated", f"{max(waits):.1f} s; {max(ideal):.1f} s"),
+            Row("... from room for a gang until all its pods run, median", f"{median(outcome.from_room):.2f} s"),
+            Row("... 95th percentile", f"{_p95(outcome.from_room):.2f} s"),
+            Row("... time in which there is room for a gang that waits", f"{outcome.room:.1f} s"),
+        ]  # fmt: skip
+    if QUEUE in outcomes and KUEUE in outcomes:
+        rows += _comparison(outcomes[QUEUE], outcomes[KUEUE])
+    rows.append(Row(f"load average of these {os.cpu_count()} CPUs at the end", f"{os.getloadavg()[0]:.1f}"))
+    return rows
+
+
+def _comparison(ours: Outcome, peer: Outcome) -> list[Row]:
+    """Return the ratios of what users get; the queue is to be better in each."""
+    cpus = ours.cpus / peer.cpus
+    rows = [Row("with the queue / with Kueue's manager: CPUs that work", f"{cpus:.2f}", ">= 1", cpus >= 1)]
+    for label, values, peer_values in (
+        ("... mean wait", _waits(ours), _waits(peer)),
+        ("... time from room to running, mean", ours.from_room, peer.from_room),
+    ):
+        ratio = mean(values) / mean(peer_values)
+        rows.append(Row(label, f"{ratio:.2f}", "<= 1", ratio <= 1))
+    return rows
+
+
+def _waits(outcome: Outcome) -> list[float]:
+    return [span.wait for span in outcome.spans]
+
+
+def _p95(values: Sequence[float]) -> float:
+    return float(np.percentile(values, 95))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
