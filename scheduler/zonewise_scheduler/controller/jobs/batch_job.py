@@ -24,7 +24,7 @@ from zonewise_common.k8s.fields import FieldReader, object_in
 from zonewise_common.kube.resources import JOBS
 from zonewise_scheduler.controller.jobs.injected import INJECTED_ANNOTATION
 from zonewise_scheduler.controller.jobs.interface import FinishedJob, JobPatch, StartConflict
-from zonewise_scheduler.controller.jobs.job_completion import completions_done
+from zonewise_scheduler.controller.jobs.job_completion import completions_done, is_job_done
 from zonewise_scheduler.controller.jobs.job_deadline import SUBMITTED_DEADLINE_ANNOTATION, submitted_deadline
 from zonewise_scheduler.controller.jobs.job_fields import annotation_of, condition_message, read_strictly
 from zonewise_scheduler.controller.jobs.pod_set_info import merge_pod_set_info, restore_template
@@ -32,9 +32,10 @@ from zonewise_scheduler.controller.merge_patch import merge_patch
 from zonewise_scheduler.quota.api.job_pod_sets import JOB_CONTROLLER_LABELS, pods_at_a_time, read_job_pod_set
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from zonewise_scheduler.controller.jobs.interface import JobAdapter, PodSetInfo
+    from zonewise_scheduler.controller.jobs.job_completion import PodLabels
     from zonewise_scheduler.controller.types import Json
     from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
 
@@ -136,6 +137,10 @@ class BatchJob:
         pods = read_strictly(job, lambda reader: pods_at_a_time(reader.child("spec")))
         surplus = pods - max(0, completions - done) if done else 0
         return {pod_set.name: surplus for pod_set in self.pod_sets(job)} if surplus > 0 else {}
+
+    def is_done(self, job: Json, succeeded: Iterable[PodLabels]) -> bool:
+        """Tell whether the completions in the status and the pods that have succeeded are all."""
+        return is_job_done(job, succeeded)
 
     def _restoring_change(self, job: Json, original: Sequence[PodSetManifest]) -> Json:
         """Return the patch of the spec that restores it; an empty one where nothing is to be restored."""

@@ -10,9 +10,10 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from zonewise_common.kube.resources import Resource
+    from zonewise_scheduler.controller.jobs.job_completion import PodLabels
     from zonewise_scheduler.controller.jobs.template_paths import FieldPath
     from zonewise_scheduler.controller.types import Json, ObjectKey
     from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
@@ -103,6 +104,13 @@ class JobAdapter(Protocol):
 
     def reclaimable_pods(self, job: Json) -> Mapping[str, int]:
         """Return by pod set the pods that are not needed any more while the job runs."""
+        ...
+
+    def is_done(self, job: Json, succeeded: Iterable[PodLabels]) -> bool:
+        """Tell whether a job of which no pod is active needs no more pods.
+
+        `succeeded`: its pods that have, which may show it before the status does.
+        """
         ...
 
 

@@ -1,4 +1,4 @@
-"""Whether the pods of a Job leave it nothing to do, which its status says a second later.
+"""Whether the pods of a job leave it nothing to do, which its status says a second later.
 
 The Job controller handles the ends of pods together, a second after the first (pkg/controller/job/job_controller.go
 syncJobBatchPeriod). What has ended uses nothing of its node, so its quota is free before that.
@@ -6,6 +6,7 @@ syncJobBatchPeriod). What has ended uses nothing of its node, so its quota is fr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.controller.cluster_cache import uid_of
@@ -14,30 +15,42 @@ from zonewise_scheduler.controller.jobs.job_fields import read_strictly
 from zonewise_scheduler.quota.api.job_pod_sets import COMPLETION_INDEX, CONTROLLER_UID, pods_at_a_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Sequence, Set
 
     from zonewise_common.k8s.fields import FieldReader
-    from zonewise_scheduler.controller.pods.managed_pod import ManagedPod
     from zonewise_scheduler.controller.types import Json
 
+PodLabels = Mapping[str, str]
+"""The labels of a pod."""
 
-def completions_done(reader: FieldReader, succeeded: Sequence[ManagedPod] = ()) -> tuple[int, int]:
+
+def completions_done(reader: FieldReader, succeeded: Sequence[PodLabels] = ()) -> tuple[int, int]:
     """Return the completions of a Job that are done for good, and all of them.
 
-    `succeeded`: pods of the Job, of which the status may not count all yet. Indexes that failed for good count as done.
+    `succeeded`: pods of the Job that have, of which the status may not count all yet. Indexes that failed for good
+    count as done.
     """
     spec, status = reader.child("spec"), reader.child("status")
     completions = spec.count("completions", pods_at_a_time(spec)) or 0
     if spec.text("completionMode") != "Indexed":
         return max(status.count("succeeded", 0) or 0, len(succeeded)), completions
-    indexes = (pod.labels.get(COMPLETION_INDEX, "") for pod in succeeded)
+    indexes = (labels.get(COMPLETION_INDEX, "") for labels in succeeded)
     intervals = ",".join([status.text("completedIndexes"), status.text("failedIndexes"), *indexes])
     return count_indexes(intervals, completions), completions
 
 
-def is_done(job: Json, pods: Iterable[ManagedPod]) -> bool:
+def is_job_done(job: Json, succeeded: Iterable[PodLabels]) -> bool:
     """Tell whether a Job of which no pod is active needs no more pods. Raises FieldError for an invalid Job."""
     uid = uid_of(job)
-    succeeded = [pod for pod in pods if pod.phase == "Succeeded" and pod.labels.get(CONTROLLER_UID) == uid]
-    done, completions = read_strictly(job, lambda reader: completions_done(reader, succeeded))
-    return bool(succeeded) and done >= completions
+    own = [labels for labels in succeeded if labels.get(CONTROLLER_UID) == uid]
+    done, completions = read_strictly(job, lambda reader: completions_done(reader, own))
+    return bool(own) and done >= completions
+
+
+def indexes_by_job(succeeded: Iterable[PodLabels]) -> Mapping[str, Set[str]]:
+    """Return the completion indexes of pods that have succeeded, by the UID of their Job."""
+    indexes: dict[str, set[str]] = {}
+    for labels in succeeded:
+        if COMPLETION_INDEX in labels:
+            indexes.setdefault(labels.get(CONTROLLER_UID, ""), set()).add(labels[COMPLETION_INDEX])
+    return indexes

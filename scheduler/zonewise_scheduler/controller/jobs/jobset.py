@@ -9,19 +9,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise_common.kube.resources import JOB_SETS
+from zonewise_scheduler.controller.cluster_cache import uid_of
+from zonewise_scheduler.controller.jobs.job_completion import indexes_by_job
 from zonewise_scheduler.controller.jobs.job_fields import read_strictly
 from zonewise_scheduler.controller.jobs.suspendable_job import JobTemplate, SuspendableJob
 from zonewise_scheduler.quota.api.job_pod_sets import COMPLETION_INDEX, MAX_PODS, PodIndexes, pods_at_a_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from zonewise_common.k8s.fields import FieldReader
     from zonewise_scheduler.controller.jobs.interface import JobAdapter
+    from zonewise_scheduler.controller.jobs.job_completion import PodLabels
     from zonewise_scheduler.controller.types import Json
 
 JOB_INDEX_LABEL = "jobset.sigs.k8s.io/job-index"
 """Label of the pods of one Job of a replicated job (jobset api/jobset/v1alpha2 JobIndexKey)."""
+
+_REPLICATED_JOB_LABEL = "jobset.sigs.k8s.io/replicatedjob-name"
+_UID_LABEL = "jobset.sigs.k8s.io/jobset-uid"
+_ATTEMPT_LABEL = "jobset.sigs.k8s.io/restart-attempt"
+"""Labels of the pods of a JobSet (jobset pkg/controllers/jobset_controller.go labelAndAnnotateObject)."""
 
 
 class JobSetAdapter(SuspendableJob):
@@ -68,6 +76,22 @@ class JobSetAdapter(SuspendableJob):
 
         return read_strictly(job, read)
 
+    def is_done(self, job: Json, succeeded: Iterable[PodLabels]) -> bool:
+        """Tell whether each Job of the JobSet has a pod that has succeeded for each index; only Indexed Jobs count.
+
+        Pods of an earlier attempt do not count. A JobSet restarts a Job, with another UID, only if it has failed.
+        """
+
+        def read(reader: FieldReader) -> bool:
+            attempt = str(reader.child("status").count("restarts", 0))
+            by_name: dict[str, list[PodLabels]] = {}
+            for labels in succeeded:
+                if labels.get(_UID_LABEL) == uid_of(job) and labels.get(_ATTEMPT_LABEL) == attempt:
+                    by_name.setdefault(labels.get(_REPLICATED_JOB_LABEL, ""), []).append(labels)
+            return all(_has_succeeded(item, by_name.get(item.text("name"), ())) for item in _replicated_jobs(reader))
+
+        return read_strictly(job, read)
+
 
 ADAPTER: JobAdapter = JobSetAdapter(JOB_SETS)
 
@@ -86,3 +110,11 @@ def _replicas(replicated_job: FieldReader) -> int:
 
 def _pods_of_job(replicated_job: FieldReader) -> int:
     return pods_at_a_time(replicated_job.child("template").child("spec"))
+
+
+def _has_succeeded(replicated_job: FieldReader, succeeded: Iterable[PodLabels]) -> bool:
+    """Tell whether as many Jobs as there are replicas have succeeded, as their pods show."""
+    spec = replicated_job.child("template").child("spec")
+    completions = spec.count("completions", pods_at_a_time(spec)) or 0
+    done = sum(len(indexes) >= completions for indexes in indexes_by_job(succeeded).values())
+    return done >= _replicas(replicated_job)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from zonewise_common.k8s.fields import FieldReader
     from zonewise_common.kube.resources import Resource
     from zonewise_scheduler.controller.jobs.interface import PodSetInfo
+    from zonewise_scheduler.controller.jobs.job_completion import PodLabels
     from zonewise_scheduler.controller.jobs.template_paths import FieldPath
     from zonewise_scheduler.controller.types import Json
     from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
@@ -135,6 +136,10 @@ class SuspendableJob(ABC):
     def reclaimable_pods(self, job: Json) -> Mapping[str, int]:  # noqa: ARG002 -- of the interface
         """Return nothing: the job needs all of its pods until its end."""
         return {}
+
+    def is_done(self, job: Json, succeeded: Iterable[PodLabels]) -> bool:  # noqa: ARG002 -- of the interface
+        """Return False: the job needs all of its pods until its end."""
+        return False
 
     def _templates(self, job: Json) -> list[JobTemplate]:
         return read_strictly(job, lambda reader: list(self.templates(reader)))

@@ -33,9 +33,10 @@ from zonewise_scheduler.controller.jobs.pod_set_info import merge_pod_set_info
 from zonewise_scheduler.controller.types import ObjectKey
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from zonewise_scheduler.controller.jobs.interface import PodSetInfo
+    from zonewise_scheduler.controller.jobs.job_completion import PodLabels
     from zonewise_scheduler.controller.types import Json
     from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
 
@@ -124,6 +125,10 @@ class TrainJob(ParentAdapter):
     def reclaimable_pods(self, job: Json) -> Mapping[str, int]:  # noqa: ARG002 -- of the interface
         """Return the pods of the Jobs that have succeeded, by replicated job."""
         return jobset.ADAPTER.reclaimable_pods(self._child)
+
+    def is_done(self, job: Json, succeeded: Iterable[PodLabels]) -> bool:  # noqa: ARG002 -- of the interface
+        """Tell whether all Jobs of the JobSet have succeeded."""
+        return jobset.ADAPTER.is_done(self._child, succeeded)
 
     @property
     def _child(self) -> Json:

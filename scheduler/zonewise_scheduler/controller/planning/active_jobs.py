@@ -9,10 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import FieldError
-from zonewise_common.kube.resources import JOBS
 from zonewise_scheduler.controller.cluster_cache import owner_uid, uid_of
 from zonewise_scheduler.controller.jobs.injected import INJECTED_ANNOTATION, is_injected
-from zonewise_scheduler.controller.jobs.job_completion import is_done
 from zonewise_scheduler.controller.jobs.job_fields import annotation_of
 from zonewise_scheduler.controller.jobs.registry import adapter_of_job, group_kind
 from zonewise_scheduler.controller.planning.lost_workload import noted_workload_name, workload_of_job, workload_of_pods
@@ -114,14 +112,15 @@ class ActiveJobs:
             return False
 
     def is_done(self, key: str) -> bool:
-        """Tell whether the Job of a Workload needs no more pods, and none is active: its status may say so later."""
+        """Tell whether the job of a Workload needs no more pods, and none is active: its status may say so later."""
         if self._pods.active_pods(key):
             return False
         found = self._find_job(key)
-        if found is None or found[1].resource != JOBS:
+        if found is None:
             return False
+        job, adapter = found
         try:
-            return is_done(found[0], self._pods_of(key))
+            return adapter.is_done(job, [pod.labels for pod in self._pods_of(key) if pod.phase == "Succeeded"])
         except FieldError:
             return False
 

@@ -121,7 +121,7 @@ class WorkloadPlanner:
             self._jobs.forget(key)
         self._forget_outdated(key, obj)
         if _uses_quota(obj) and key not in self._intents and self._jobs.is_done(key):
-            obj = None  # its Job will end in a second, and nothing of it runs
+            obj = None  # its job will end in a second, and nothing of it runs
         try:
             hold = sync_workload(self.feed, key, obj, now, assumed=self._is_assumed(key))
         except ValueError as error:  # InvalidWorkload, or an admission to a ClusterQueue that does not exist

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zonewise_common.k8s.fields import FieldError
-from zonewise_scheduler.controller.jobs.job_completion import is_done
-from zonewise_scheduler.controller.pods.managed_pod import ManagedPod
+from zonewise_scheduler.controller.jobs.job_completion import is_job_done
 from zonewise_scheduler.quota.api.job_pod_sets import COMPLETION_INDEX, CONTROLLER_UID
 
 Json = dict[str, Any]
@@ -24,46 +23,44 @@ def indexed(status: Json | None = None, pods: int = 3, completions: int = 3) -> 
     return job(status, parallelism=pods, completions=completions, completionMode="Indexed")
 
 
-def pod(index: int, phase: str = "Succeeded", uid: str = "u", attempt: int = 0) -> ManagedPod:
-    labels = {COMPLETION_INDEX: str(index), CONTROLLER_UID: uid}
-    return ManagedPod(f"{index}-{attempt}", "ns", f"p-{index}-{attempt}", "w", "main", phase=phase, labels=labels)
+def pod(index: int, uid: str = "u") -> dict[str, str]:
+    return {COMPLETION_INDEX: str(index), CONTROLLER_UID: uid}
 
 
 def test_every_index_has_succeeded() -> None:
     pods = [pod(0), pod(1), pod(2)]
-    assert is_done(indexed(), pods)
-    assert not is_done(indexed(), pods[:2])
-    assert not is_done(indexed(), [*pods[:2], pod(2, "Failed")])
-    assert not is_done(indexed(), [*pods[:2], pod(1, attempt=1)]), "one index twice"
+    assert is_job_done(indexed(), pods)
+    assert not is_job_done(indexed(), pods[:2])
+    assert not is_job_done(indexed(), [*pods[:2], pod(1)]), "one index twice"
 
 
 def test_indexes_in_the_status_count_too() -> None:
     """Their pods may be deleted. An index that failed for good needs no pod any more."""
-    assert is_done(indexed({"completedIndexes": "0-1"}), [pod(2)])
-    assert is_done(indexed({"completedIndexes": "0", "failedIndexes": "1"}), [pod(2), pod(0)])
-    assert not is_done(indexed({"completedIndexes": "0"}), [pod(2)])
+    assert is_job_done(indexed({"completedIndexes": "0-1"}), [pod(2)])
+    assert is_job_done(indexed({"completedIndexes": "0", "failedIndexes": "1"}), [pod(2), pod(0)])
+    assert not is_job_done(indexed({"completedIndexes": "0"}), [pod(2)])
 
 
 def test_pods_of_another_job_of_this_name_do_not_count() -> None:
-    assert not is_done(indexed(), [pod(0), pod(1), pod(2, uid="earlier")])
+    assert not is_job_done(indexed(), [pod(0), pod(1), pod(2, uid="earlier")])
 
 
 def test_completions_beyond_the_pods_at_a_time() -> None:
     many = job(parallelism=2, completions=4)
-    assert not is_done(many, [pod(0), pod(1)])
-    assert is_done(many, [pod(i) for i in range(4)])
-    assert is_done(job({"succeeded": 4}, parallelism=2, completions=4), [pod(3)])
-    assert not is_done(job({"succeeded": 3}, parallelism=2, completions=4), [pod(3)]), "it may be one of the three"
+    assert not is_job_done(many, [pod(0), pod(1)])
+    assert is_job_done(many, [pod(i) for i in range(4)])
+    assert is_job_done(job({"succeeded": 4}, parallelism=2, completions=4), [pod(3)])
+    assert not is_job_done(job({"succeeded": 3}, parallelism=2, completions=4), [pod(3)]), "it may be one of the three"
 
 
 def test_a_job_without_pods_is_left_to_its_status() -> None:
-    assert not is_done(indexed({"completedIndexes": "0-2"}), [])
-    assert not is_done(job(parallelism=0), [])
+    assert not is_job_done(indexed({"completedIndexes": "0-2"}), [])
+    assert not is_job_done(job(parallelism=0), [])
 
 
 def test_an_invalid_job() -> None:
     with pytest.raises(FieldError, match=r"spec\.completions"):
-        is_done(job(parallelism=1, completions="many"), [pod(0)])
+        is_job_done(job(parallelism=1, completions="many"), [pod(0)])
 
 
 @given(st.sets(st.integers(0, 5)), st.sets(st.integers(0, 5)), st.integers(1, 6))
@@ -72,4 +69,4 @@ def test_done_means_that_no_index_is_left(counted: set[int], succeeded: set[int]
     status = {"completedIndexes": ",".join(map(str, sorted(counted)))}
     pods = [pod(index) for index in succeeded]
     left = set(range(completions)) - counted - succeeded
-    assert is_done(indexed(status, completions, completions), pods) == (not left and bool(succeeded))
+    assert is_job_done(indexed(status, completions, completions), pods) == (not left and bool(succeeded))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -17,7 +17,11 @@ from zonewise_scheduler.controller.jobs.injected import INJECTED_ANNOTATION
 from zonewise_scheduler.controller.jobs.interface import FinishedJob, PodSetInfo, StartConflict
 from zonewise_scheduler.controller.jobs.jobset import ADAPTER, JOB_INDEX_LABEL
 from zonewise_scheduler.controller.workloads.manifest import ManifestOptions, build_workload
+from zonewise_scheduler.quota.api.job_pod_sets import COMPLETION_INDEX, CONTROLLER_UID
 from zonewise_scheduler.quota.api.workload_reader import read_workload
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Json = dict[str, Any]
 
@@ -170,3 +174,53 @@ def test_the_annotation_of_a_start_stays_until_no_pod_is_active() -> None:
     second = ADAPTER.next_stop(job, ADAPTER.pod_sets(job))
     assert second is not None
     assert INJECTED_ANNOTATION not in patched(job, second.body)["metadata"].get("annotations", {})
+
+
+# --- the pods of a JobSet that is done
+
+
+def ended_pod(name: str, index: int, job: str, uid: str = "u", attempt: int = 0) -> dict[str, str]:
+    return {
+        "jobset.sigs.k8s.io/replicatedjob-name": name,
+        "jobset.sigs.k8s.io/jobset-uid": uid,
+        "jobset.sigs.k8s.io/restart-attempt": str(attempt),
+        COMPLETION_INDEX: str(index),
+        CONTROLLER_UID: job,
+    }
+
+
+TRAINING = (
+    replicated_job("driver", completionMode="Indexed"),
+    replicated_job("workers", replicas=2, parallelism=2, completions=2, completionMode="Indexed"),
+)
+ENDED = [ended_pod("driver", 0, "d"), *(ended_pod("workers", i, job) for job in ("w0", "w1") for i in (0, 1))]
+
+
+def test_a_jobset_is_done_once_all_indexes_of_all_its_jobs_have_succeeded() -> None:
+    assert ADAPTER.is_done(jobset(*TRAINING), ENDED)
+    for i in range(len(ENDED)):
+        assert not ADAPTER.is_done(jobset(*TRAINING), ENDED[:i] + ENDED[i + 1 :]), ENDED[i]
+    assert not ADAPTER.is_done(jobset(*TRAINING), [])
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        ended_pod("workers", 0, "w1"),
+        ended_pod("workers", 1, "w0"),
+        ended_pod("workers", 1, "w1", uid="earlier"),
+        ended_pod("workers", 1, "w1", attempt=1),
+        ended_pod("driver", 1, "w1"),
+        ended_pod("workers", 1, "w1 of another attempt"),
+    ],
+)
+def test_what_is_no_end_of_the_last_index(last: Mapping[str, str]) -> None:
+    assert not ADAPTER.is_done(jobset(*TRAINING), [*ENDED[:-1], last])
+
+
+def test_pods_of_the_attempt_that_the_status_has() -> None:
+    restarted = jobset(*TRAINING, status={"restarts": 1})
+    assert not ADAPTER.is_done(restarted, ENDED)
+    again = [ended_pod("driver", 0, "d2", attempt=1)]
+    again += [ended_pod("workers", i, job, attempt=1) for job in ("w2", "w3") for i in (0, 1)]
+    assert ADAPTER.is_done(restarted, ENDED + again)
