@@ -43,9 +43,23 @@ class PlacedCluster(ModelCluster):
 
     def complete(self, key: ObjectKey) -> None:
         """End the run of a Job and of its pods."""
-        for pod in self.pods(key):
-            self.change(pod, {"status": {"phase": "Succeeded"}})
+        self.end_pods(key)
         super().complete(key)
+
+    def end_pods(self, job: ObjectKey) -> None:
+        """End the pods of a Job; its status does not say so yet."""
+        for pod in self.pods(job):
+            self.change(pod, {"status": {"phase": "Succeeded"}})
+
+    def active_cpus(self) -> int:
+        """Return the CPUs of all pods that run or terminate, without those whose end no status counts yet."""
+        ended = [job for job in self.jobs if self.jobs[job].job["status"].get("active") and self._have_ended(job)]
+        cpus = [_cpus(self.jobs[job].job["spec"]["template"]) * len(self.pods(job)) for job in ended]
+        return super().active_cpus() - sum(cpus)
+
+    def _have_ended(self, job: ObjectKey) -> bool:
+        phases = {self.get(pod)["status"]["phase"] for pod in self.pods(job)}
+        return phases == {"Succeeded"}
 
     def pods(self, job: ObjectKey) -> list[ObjectKey]:
         """Return the pods of a Job."""
@@ -61,8 +75,7 @@ class PlacedCluster(ModelCluster):
         for obj in [obj for key, obj in self.objects.items() if key.resource == PODS]:
             node = obj["spec"].get("nodeName")
             if node and obj["status"]["phase"] not in {"Succeeded", "Failed"}:
-                (container,) = obj["spec"]["containers"]
-                used[node] = used.get(node, 0) + int(container["resources"]["requests"]["cpu"])
+                used[node] = used.get(node, 0) + _cpus(obj)
         return used
 
     def sync_jobs(self) -> bool:
@@ -105,3 +118,9 @@ class PlacedCluster(ModelCluster):
             changed = json_patch(obj, write.body)
         self._store(write.key, changed)
         return Outcome("done", self.objects[write.key])
+
+
+def _cpus(template: Json) -> int:
+    """Return the CPUs of a pod, or of a template of pods."""
+    (container,) = template["spec"]["containers"]
+    return int(container["resources"]["requests"]["cpu"])

@@ -78,9 +78,23 @@ def bind_again_after_a_preemption(story: BindingStory) -> None:
     assert not set(before.values()) & {story.cluster.get(key)["metadata"]["uid"] for key in story.cluster.pods(low)}
 
 
+def bind_where_pods_have_ended(story: BindingStory) -> None:
+    """The pods of a Job end before its status says so; the next one has their nodes meanwhile."""
+    first, second = (story.cluster.submit(f"j{i}", 2, pods=4, at=i) for i in range(2))
+    story.settle()
+    assert story.runs_on_its_nodes(first)
+    story.cluster.end_pods(first)
+    story.settle()
+    assert story.runs_on_its_nodes(second)
+    story.cluster.complete(first)
+    story.settle()
+    assert story.cluster.starts == {"j0": 1, "j1": 1}
+
+
 STORIES: dict[str, tuple[Callable[[BindingStory], None], Json]] = {
     "one after another": (bind_one_after_another, {}),
     "preemption": (bind_again_after_a_preemption, PREEMPTING),
+    "pods end first": (bind_where_pods_have_ended, {}),
 }
 
 
