@@ -133,8 +133,11 @@ class BatchJob:
 
     def reclaimable_pods(self, job: Json) -> Mapping[str, int]:
         """Return the pods for which no completion is left. Indexes that failed for good count as done."""
-        done, completions = read_strictly(job, completions_done)
-        pods = read_strictly(job, lambda reader: pods_at_a_time(reader.child("spec")))
+
+        def read(reader: FieldReader) -> tuple[int, int, int]:
+            return pods_at_a_time(reader.child("spec")), *completions_done(reader)
+
+        pods, done, completions = read_strictly(job, read)
         surplus = pods - max(0, completions - done) if done else 0
         return {pod_set.name: surplus for pod_set in self.pod_sets(job)} if surplus > 0 else {}
 

@@ -24,6 +24,11 @@ PodLabels = Mapping[str, str]
 """The labels of a pod."""
 
 
+def completions_of(spec: FieldReader) -> int:
+    """Return the completions that the spec of a Job declares; without any, as many as pods run at a time."""
+    return spec.count("completions", pods_at_a_time(spec)) or 0
+
+
 def completions_done(reader: FieldReader, succeeded: Sequence[PodLabels] = ()) -> tuple[int, int]:
     """Return the completions of a Job that are done for good, and all of them.
 
@@ -31,7 +36,7 @@ def completions_done(reader: FieldReader, succeeded: Sequence[PodLabels] = ()) -
     count as done.
     """
     spec, status = reader.child("spec"), reader.child("status")
-    completions = spec.count("completions", pods_at_a_time(spec)) or 0
+    completions = completions_of(spec)
     if spec.text("completionMode") != "Indexed":
         return max(status.count("succeeded", 0) or 0, len(succeeded)), completions
     indexes = (labels.get(COMPLETION_INDEX, "") for labels in succeeded)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.kube.resources import JOB_SETS
 from zonewise_scheduler.controller.cluster_cache import uid_of
-from zonewise_scheduler.controller.jobs.job_completion import indexes_by_job
+from zonewise_scheduler.controller.jobs.job_completion import completions_of, indexes_by_job
 from zonewise_scheduler.controller.jobs.job_fields import read_strictly
 from zonewise_scheduler.controller.jobs.suspendable_job import JobTemplate, SuspendableJob
 from zonewise_scheduler.quota.api.job_pod_sets import COMPLETION_INDEX, MAX_PODS, PodIndexes, pods_at_a_time
@@ -114,7 +114,6 @@ def _pods_of_job(replicated_job: FieldReader) -> int:
 
 def _has_succeeded(replicated_job: FieldReader, succeeded: Iterable[PodLabels]) -> bool:
     """Tell whether as many Jobs as there are replicas have succeeded, as their pods show."""
-    spec = replicated_job.child("template").child("spec")
-    completions = spec.count("completions", pods_at_a_time(spec)) or 0
+    completions = completions_of(replicated_job.child("template").child("spec"))
     done = sum(len(indexes) >= completions for indexes in indexes_by_job(succeeded).values())
     return done >= _replicas(replicated_job)

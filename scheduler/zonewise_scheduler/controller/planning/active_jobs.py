@@ -100,27 +100,27 @@ class ActiveJobs:
 
     def is_active(self, key: str) -> bool:
         """Tell whether a pod of a Workload is active, or its job says so. The end of a job counts before its pods."""
-        if self._pods.active_pods(key):
-            return True
-        found = self._find_job(key)
-        if found is None:
-            return False
-        job, adapter = found
-        try:
-            return adapter.finished(job) is None and adapter.is_active(job)
-        except FieldError:
-            return False
+        return self._pods.active_pods(key) > 0 or self._holds_for_job(
+            key, lambda adapter, job: adapter.finished(job) is None and adapter.is_active(job)
+        )
 
     def is_done(self, key: str) -> bool:
         """Tell whether the job of a Workload needs no more pods, and none is active: its status may say so later."""
-        if self._pods.active_pods(key):
-            return False
+        return not self._pods.active_pods(key) and self._holds_for_job(
+            key,
+            lambda adapter, job: adapter.is_done(
+                job, [pod.labels for pod in self._pods_of(key) if pod.phase == "Succeeded"]
+            ),
+        )
+
+    def _holds_for_job(self, key: str, condition: Callable[[JobAdapter, Json], bool]) -> bool:
+        """Tell whether a condition holds for the job of a Workload; of an unknown or invalid job none does."""
         found = self._find_job(key)
         if found is None:
             return False
         job, adapter = found
         try:
-            return adapter.is_done(job, [pod.labels for pod in self._pods_of(key) if pod.phase == "Succeeded"])
+            return condition(adapter, job)
         except FieldError:
             return False
 
