@@ -9,27 +9,34 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
+import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from benchmarks.agent_testbed import PROJECT
 from benchmarks.kueue_manager import kueue_absence, running_kueue
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
+
+    import msgspec
 
     from support.live_cluster import LiveCluster
+    from zonewise_common.kube.client import Client
+    from zonewise_common.kube.resources import Resource
     from zonewise_scheduler.simulator.scenario import Scenario
 
 sys.path.insert(0, str(PROJECT / "tests"))
 
 Json = dict[str, Any]
+_T = TypeVar("_T")
 
 QUEUE, KUEUE, ALONE = "queue", "kueue", "alone"
 TITLES = {QUEUE: "with the queue", KUEUE: "with Kueue's manager", ALONE: "kube-scheduler alone"}
 """By what holds the Jobs before kube-scheduler."""
 JOB_LABEL = "batch.kubernetes.io/job-name"
+_SYNC_SECONDS = 60.0
 _JOBS = "/apis/batch/v1/namespaces/default/jobs"
 
 
@@ -44,6 +51,15 @@ class GangJob(NamedTuple):
     """Of each pod."""
     run: float
     deadline: int
+
+
+class Watch(NamedTuple, Generic[_T]):
+    """A kind of objects to watch."""
+
+    resource: Resource
+    decode: Callable[[msgspec.Raw], _T]
+    observe: Callable[[_T | None, _T | None], object]
+    """Takes an object before and after a change."""
 
 
 def gang_jobs(scenario: Scenario) -> list[GangJob]:
@@ -106,8 +122,32 @@ def running_servers(nodes: int, cpus: int, holder: str) -> Generator[LiveCluster
         yield cluster
 
 
-def submit(jobs: Sequence[GangJob], cluster: LiveCluster, begin: float, *, queue: bool) -> None:
-    """Create each Job at its time; `begin`: that of the first, on the monotonic clock."""
+@contextlib.contextmanager
+def submitting(
+    jobs: Sequence[GangJob], cluster: LiveCluster, watch: Watch[_T], *, queue: bool
+) -> Generator[tuple[Client, float]]:
+    """Create each Job at its time while a kind of objects is watched.
+
+    Yields a client of the cluster, and when the first Job is created, on the monotonic clock.
+    """
+    from zonewise_common.kube.client import Client
+    from zonewise_common.kube.config import Config
+    from zonewise_common.kube.reflector import Reflector
+
+    client = Client(Config.from_kubeconfig(cluster.flags[1]))
+    reflector = Reflector(client, watch.resource, watch.decode, watch.observe)
+    reflector.start()
+    reflector.wait_synced(_SYNC_SECONDS)
+    begin = time.monotonic()
+    submitter = threading.Thread(target=_submit, args=(jobs, cluster, begin), kwargs={"queue": queue}, daemon=True)
+    submitter.start()
+    yield client, begin
+    submitter.join()
+    reflector.close()
+    client.close()
+
+
+def _submit(jobs: Sequence[GangJob], cluster: LiveCluster, begin: float, *, queue: bool) -> None:
     for job in jobs:
         time.sleep(max(0.0, begin + job.submitted - time.monotonic()))
         cluster.api.post(_JOBS, _manifest(job, queue=queue)).ok()

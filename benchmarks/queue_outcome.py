@@ -22,7 +22,18 @@ import msgspec
 import numpy as np
 
 from benchmarks.gang_spans import GangSpan, PodSpan, gang_spans, seconds_from_room, working_cpus
-from benchmarks.live_jobs import JOB_LABEL, KUEUE, QUEUE, TITLES, absence, gang_jobs, present, running_servers, submit
+from benchmarks.live_jobs import (
+    JOB_LABEL,
+    KUEUE,
+    QUEUE,
+    TITLES,
+    Watch,
+    absence,
+    gang_jobs,
+    present,
+    running_servers,
+    submitting,
+)
 from benchmarks.targets import Row, show, skip
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
 
@@ -182,22 +193,12 @@ def run(jobs: Sequence[GangJob], holder: str, limit: float, window: float) -> Ou
 
 
 def _pod_spans(jobs: Sequence[GangJob], cluster: LiveCluster, limit: float) -> list[PodSpan]:
-    from zonewise_common.kube.client import Client
-    from zonewise_common.kube.config import Config
-    from zonewise_common.kube.reflector import Reflector
     from zonewise_common.kube.resources import PODS
 
-    client, watcher = Client(Config.from_kubeconfig(cluster.flags[1])), _Watcher(jobs)
-    reflector: Reflector[_Pod] = Reflector(client, PODS, msgspec.json.Decoder(_Pod).decode, watcher.observe)
-    reflector.start()
-    reflector.wait_synced(60.0)
-    begin = time.monotonic()
-    submitter = threading.Thread(target=submit, args=(jobs, cluster, begin), kwargs={"queue": True}, daemon=True)
-    submitter.start()
-    watcher.wait(limit)
-    submitter.join()
-    reflector.close()
-    client.close()
+    watcher = _Watcher(jobs)
+    watch = Watch(PODS, msgspec.json.Decoder(_Pod).decode, watcher.observe)
+    with submitting(jobs, cluster, watch, queue=True) as (_, begin):
+        watcher.wait(limit)
     return watcher.spans(begin)
 
 

@@ -34,11 +34,12 @@ from benchmarks.live_jobs import (
     QUEUE,
     TITLES,
     GangJob,
+    Watch,
     absence,
     gang_jobs,
     present,
     running_servers,
-    submit,
+    submitting,
 )
 from benchmarks.targets import Row, show, skip
 
@@ -194,26 +195,15 @@ def run(case: Case, holder: str) -> ServiceResult:
 
 
 def _serve(case: Case, cluster: LiveCluster, limit: float, *, queue: bool) -> ServiceResult:
-    from zonewise_common.kube.client import Client
-    from zonewise_common.kube.config import Config
-    from zonewise_common.kube.reflector import Reflector
     from zonewise_common.kube.resources import JOBS
     from zonewise_scheduler.controller.informers import decode_object
 
-    client, ends = Client(Config.from_kubeconfig(cluster.flags[1])), _Ends(len(case.jobs))
-    reflector: Reflector[Json] = Reflector(client, JOBS, decode_object, ends.observe)
-    reflector.start()
-    reflector.wait_synced(60.0)
-    begin = time.monotonic()
-    submitter = threading.Thread(target=submit, args=(case.jobs, cluster, begin), kwargs={"queue": queue}, daemon=True)
-    submitter.start()
+    ends = _Ends(len(case.jobs))
     by_name = {job.name: job for job in case.jobs}
     pause, partial = case.makespan / _SAMPLES, list[int]()
-    while not ends.wait(min(pause, begin + limit - time.monotonic())) and time.monotonic() < begin + limit:
-        partial.append(_partial_cpus(client, by_name))
-    submitter.join()
-    reflector.close()
-    client.close()
+    with submitting(case.jobs, cluster, Watch(JOBS, decode_object, ends.observe), queue=queue) as (client, begin):
+        while not ends.wait(min(pause, begin + limit - time.monotonic())) and time.monotonic() < begin + limit:
+            partial.append(_partial_cpus(client, by_name))
     return ServiceResult(sorted(end - begin for end in ends.done.values()), len(ends.failed), mean(partial or [0]))
 
 
