@@ -1,8 +1,8 @@
 """The submissions of the last four weeks: forecasts submit them again, shifted by whole weeks.
 
-So a forecast has as many submissions as that hour of the week had, of the same queues, users, widths and walltimes, in
-the same bursts. Feitelson (Workload Modeling for Computer Systems Performance Evaluation, 2015, chapter 9) has the
-daily and the weekly cycle. In the first week of a history the shift is in days, and on its first day nothing is
+So a forecast has as many submissions as that hour of the week had, in the same bursts. Their queues, users, widths and
+walltimes are the same too. Feitelson (Workload Modeling for Computer Systems Performance Evaluation, 2015, chapter 9)
+has the daily and the weekly cycle. In the first week of a history the shift is in days, and on its first day nothing is
 submitted.
 """
 

@@ -1,11 +1,11 @@
 """Calibration: what earlier forecasts were wrong by decides the interval of the next one.
 
 A forecast has several sampled waits. When a workload starts, its score is the rank of its wait among them: the share of
-samples that are less, between two samples by the logarithm of the wait. Beyond the first and the last sample, ranks go
-on by the range of the samples on that side of the median. The interval of a new forecast has the quantiles of the last
-scores as its bounds, read as ranks among its own samples. This is distributional conformal prediction (Chernozhukov,
-Wuethrich and Zhu, PNAS 118(48), 2021), online over a sliding window. So the interval holds whatever the sampled waits
-are wrong by, as long as the next forecasts are wrong by about as much.
+samples that are less. Between two samples, the rank is interpolated by the logarithm of the wait. Beyond the first and
+the last sample, ranks go on by the range of the samples on that side of the median. The interval of a new forecast has
+the quantiles of the last scores as its bounds, read as ranks among its own samples. This is distributional conformal
+prediction (Chernozhukov, Wuethrich and Zhu, PNAS 118(48), 2021), online over a sliding window. So the interval holds
+whatever the sampled waits are wrong by, as long as the next forecasts are wrong by about as much.
 
 A score by the distance from the median, in units of the range on its side, ignores where the samples lie in between.
 With ranks, intervals were up to 11 % narrower, and as many starts were within.
@@ -46,8 +46,8 @@ _SOFTENING = 60.0
 _MIN_SCALE = 0.35
 """Added to the range on each side, so that equal samples do not make an interval of one point."""
 _SPREAD = 0.7
-"""By how much the first and the last sample of a forecast are moved apart, by the square root of their number; those
-between in proportion. So equal samples have different ranks."""
+"""How far the first and the last sample of a forecast are moved apart, divided by the square root of the number of
+samples. Those between move in proportion. So equal samples have different ranks."""
 _MAX_QUANTILES = 16
 """With more samples, so many quantiles stand for them."""
 _MAX_WAIT = 30 * 24 * 3600.0

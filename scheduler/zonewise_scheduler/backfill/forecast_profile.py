@@ -1,8 +1,8 @@
 """The quota of a play over time: what queues use at each time at which a run or a reservation begins or ends.
 
-Steps are intervals in which usage is constant. An array has the usage of each node of the quota tree in each step, so
-that a question about all times is one comparison of vectors (quota/hierarchy/resource_node.py has the same sums for one
-time). Placements on nodes are not part of it.
+Steps are intervals in which usage is constant. An array has the usage of each node of the quota tree in each step. So a
+question about all times is one comparison of vectors (quota/hierarchy/resource_node.py has the same sums for one time).
+Placements on nodes are not part of it.
 """
 
 from __future__ import annotations

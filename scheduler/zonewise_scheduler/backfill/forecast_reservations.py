@@ -5,9 +5,9 @@ come forward. With thirty queues that takes more than half of the time of a play
 is counted over time (forecast_profile.py). These are the approximations:
 
 - A reserved start is one at which there is quota. Whether the pods have a placement, is asked when they start.
-- A reservation has no flavors; the first alternative counts that has quota earliest. Where a workload has several
-  resource groups or several independent pod sets, the first flavor of each of its resources is the only alternative,
-  and all of its pods count.
+- A reservation has no flavors; the first alternative counts that has quota earliest. For a workload with several
+  resource groups or several independent pod sets, the first flavor of each resource is the only alternative. All pods
+  of such a workload count.
 - What reservations have preempted counts as ended, also where another workload starts in their place.
 - Ends that are near each other, by a grain, are one.
 """

@@ -72,9 +72,9 @@ class PendingQueue:
         """Return the key of the due workload, which precedes the head of the heap; "" if there is none.
 
         First comes a workload whose reserved start has come, then one that has waited long enough for a reservation.
-        `reservations`: of this queue; `tries`: by key of each workload that was due in this pass: how many admissions
-        the pass had by then; `admissions`: how many it has now. A reserved workload is due again after an admission.
-        Not `may_reserve`: only reserved ones are due.
+        `reservations`: of this queue. `tries`: by key of each workload that was due in this pass, how many admissions
+        the pass had by then. `admissions`: how many the pass has now. A reserved workload is due again after an
+        admission. Not `may_reserve`: only reserved ones are due.
         """
         start_by_key = {reservation.workload.key: reservation.start for reservation in reservations}
         for key, start in start_by_key.items():

@@ -22,9 +22,9 @@ def extended_deadline(started_at: float, walltime: float, now: float) -> float:
     """Return the next deadline of a workload that has outlived its last one, seconds.
 
     Up to ENFORCEMENT_DELAY it is extended by as long as the workload is late, by a minute at least. On logs half of
-    those that are late by a minute end within half a minute to two minutes (HPC2N, SDSC DataStar, Sandia Ross).
-    Later, nothing enforces the walltime. The workload is then expected to run for as long again as it has run: of
-    processes of one age, half run to twice that age (Harchol-Balter and Downey, ACM TOCS 15(3), 1997).
+    those that are late by a minute end within half a minute to two minutes (HPC2N, SDSC DataStar, Sandia Ross). Later,
+    nothing enforces the walltime. The workload is then expected to run for as long again as it has run. Of processes of
+    one age, half run to twice that age (Harchol-Balter and Downey, ACM TOCS 15(3), 1997).
     """
     run = now - started_at
     overrun = run - walltime
@@ -91,10 +91,10 @@ class BackfillPolicy(NamedTuple):
 
 
 DEFAULT_POLICY = "shortest-reserving"
-"""Shortest first, where each second of waiting makes up for half a second of walltime. A workload may get a
-reservation once it has waited for 6 h and six times its walltime, if the start to reserve is at most 0.3 of its wait
-away, and after two weeks at any start. One without a walltime is tried as one of 4 h, and may get a reservation after
-three days (docs/concepts/backfill.md)."""
+"""Shortest first, where each second of waiting makes up for half a second of walltime. A workload may get a reservation
+once it has waited for 6 h and six times its walltime. A start is reserved only if it is at most 0.3 of the wait away.
+After two weeks any start may be reserved. One without a walltime is tried as one of 4 h, and may get a reservation
+after three days (docs/concepts/backfill.md)."""
 DEFAULT_RESERVE_AFTER = 14 * 24 * 3600.0
 """Seconds."""
 

@@ -39,8 +39,8 @@ SAME_WALLTIME_WEIGHT = 10.0
 POOLED_WEIGHT = 10.0
 """The weight of all users together; the last run of the group has the weight 1, if it had another walltime."""
 _OUTLIVED = (10 / 9, 10 / 7, 2.0, 10 / 3, 10.0)
-"""Run times of a run that has outlived all similar ones, by how long it has run: quantiles of the Pareto distribution
-in which half run to twice their age (Harchol-Balter and Downey, ACM TOCS 15(3), 1997)."""
+"""Run times of a run that has outlived all similar ones, by how long it has run. They are quantiles of the Pareto
+distribution in which half run to twice their age (Harchol-Balter and Downey, ACM TOCS 15(3), 1997)."""
 _WALLTIMES = "walltime"
 
 

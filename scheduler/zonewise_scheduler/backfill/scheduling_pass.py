@@ -2,8 +2,9 @@
 
 A cycle looks at one head of each active ClusterQueue. Time decides at two places:
 
-- The head of a queue is first a workload whose reserved start has come, then one that has waited long enough for a
-  reservation, then the first of the policy's order. One of the former that cannot start gets a reservation.
+- The head of a queue is a workload whose reserved start has come, or else one that has waited long enough for a
+  reservation. Where there is neither, the head is the first of the policy's order. One of the former that cannot start
+  gets a reservation.
 - A workload starts only if that delays no reservation (reservation.py).
 
 What follows from a decision about a head (EntryStatus):

@@ -294,8 +294,8 @@ def _mpi_lines() -> list[str]:
     """Return how all pods run sshd, and pod 0 waits until it answers in all of them, and runs the script.
 
     Pod 0 has sshd too, since Hydra starts its own processes by ssh as well. Hydra names its host to the others as the
-    kernel does, without the Service's name, which nothing resolves: so it gets the interface of the default route
-    (HYDRA_IFACE), whose address it names then.
+    kernel does, without the Service's name, which nothing resolves. So Hydra gets the interface of the default route
+    (HYDRA_IFACE), and names the address of this interface.
     """
     options = f"-e -p {SSH_PORT} -h /tmp/sshd/host_key -o PidFile=/tmp/sshd/pid -o StrictModes=no"
     return [

@@ -1,6 +1,6 @@
 """The options of sbatch that have a meaning in a cluster, for the command line and for #SBATCH lines.
 
-Options without one are of two sorts: some change nothing and are passed over with a note; others would change what the
+Options without one are of two sorts. Some change nothing and are passed over with a note. Others would change what the
 job does, and are rejected with the way to get it.
 """
 

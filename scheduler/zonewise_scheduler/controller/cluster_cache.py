@@ -9,8 +9,8 @@ The watch shows the result of each write once more. That, as any state that is k
 A watch may show an object and its deletion before the response to the write that created it. So the UIDs of removed
 objects are remembered for a while, and a response with one of them is skipped.
 
-A watch that was interrupted lists anew. What was created by a write and deleted meanwhile is in no listing, and no
-watch shows its deletion: it is gone by the first listing that is as new as the write.
+A watch that was interrupted lists anew. An object that was created by a write and deleted meanwhile is in no listing,
+and no watch shows its deletion. It is gone by the first listing that is as new as the write.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@
 | /api/v1/cluster/events | what changes of these tables, as Server-Sent Events |
 | /page/ | the page |
 
-Clients share the list of workloads and the plan: each is made anew after MIN_AGE at the earliest, and after AGE_RATIO
+Clients share the list of workloads and the plan. Each is made anew after MIN_AGE at the earliest, and after AGE_RATIO
 times as long as it took. Explanations have a rate. So clients that poll cost the controller a bounded part of its time.
 """
 

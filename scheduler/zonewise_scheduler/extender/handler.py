@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 64 << 20
-"""Bytes: 65,000 names of the longest kind are 17 MB, a pod is at most 1.5 MiB (etcd's limit), and 4,000 whole nodes, to
-an extender that is not nodeCacheCapable, are about as much."""
+"""Bytes. 65,000 names of the longest kind are 17 MB, and a pod is at most 1.5 MiB (etcd's limit). An extender that is
+not nodeCacheCapable gets whole nodes: 4,000 of them fit."""
 
 
 class Extender(Protocol):

@@ -2,9 +2,9 @@
 
 kube-scheduler requeues a pod that an extender rejected at any cluster event (pkg/scheduler/schedule_one.go,
 findNodesThatFitPod). Zones become free a moment after such an event: the kubelet releases the resources of a pod, then
-the agent reports it. kube-scheduler does not watch that report, so the pod would wait for the flush after five minutes.
-The requeuer therefore sets a condition on the pod. With queueing hints (on since Kubernetes 1.32) any change of a pod
-is an event for it.
+the agent reports it. The report is not watched by kube-scheduler, so the pod would wait for the flush after five
+minutes. The requeuer therefore sets a condition on the pod. With queueing hints (on since Kubernetes 1.32) any change
+of a pod is an event for it.
 
 While the API server is away, the pods that are due stay so: the cache names each only once, until its backoff is over.
 """

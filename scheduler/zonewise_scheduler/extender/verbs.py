@@ -117,7 +117,7 @@ class ExtenderVerbs:
         """Bind a pod, with the zones of its predicted verdict as an annotation. Raises KubeError and NodeIsFull.
 
         A pod that is bound to this node already is no error. This is where the bindings of kube-scheduler and those of
-        a scheduling pass meet: a pod that no kubelet aligns is refused where the latter have left too little.
+        a scheduling pass meet. A pod that no kubelet aligns is rejected where the latter have left too little.
         """
         reason = self._cache.reserve(binding.uid, binding.node)
         if reason is not None:

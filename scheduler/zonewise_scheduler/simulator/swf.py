@@ -1,8 +1,9 @@
 """Logs in the Standard Workload Format, version 2 (Chapin et al., JSSPP 1999), as text or gzip.
 
 A line is a job of 18 numbers, -1 where unknown. This module reads 1 job number, 2 submit time, 3 wait time, 4 run time,
-5 allocated processors, 8 requested processors, 9 requested time (the walltime), 11 status, 12 user, 14 executable and
-15 queue. Lines that begin with ";" are comments. The header has the size of the machine as MaxProcs, or else MaxNodes.
+5 allocated processors and 8 requested processors. It also reads 9 requested time (the walltime), 11 status, 12 user, 14
+executable and 15 queue. Lines that begin with ";" are comments. The header has the size of the machine as MaxProcs, or
+else MaxNodes.
 """
 
 from __future__ import annotations

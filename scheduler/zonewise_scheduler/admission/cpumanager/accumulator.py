@@ -1,7 +1,7 @@
 """CPUs assigned step by step (pkg/kubelet/cm/cpumanager/cpu_assignment.go cpuAccumulator).
 
-Sets of CPUs are integers. The kubelet walks lists of ids. One mask operation replaces the walk over all cores of a
-group, since cores of a group with equally many free CPUs are taken in the order of their ids.
+Sets of CPUs are integers. The kubelet walks lists of ids. Cores of a group with equally many free CPUs are taken in the
+order of their ids. So one mask operation replaces the walk over all cores of a group.
 
 Two oddities of the kubelet are reproduced:
 

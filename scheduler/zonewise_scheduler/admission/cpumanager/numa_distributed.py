@@ -1,8 +1,9 @@
 """CPUs spread evenly over as few zones as possible: distribute-cpus-across-numa (KEP-2902).
 
 pkg/kubelet/cm/cpumanager/cpu_assignment.go takeByTopologyNUMADistributed. Among sets of equally many zones with equal
-shares, the kubelet wants the set that leaves all zones most balanced, by the standard deviation of their free CPUs.
-From 4 zones on it may then take CPUs of other zones (overwritten_at_end), and so reject a request that fits.
+shares, the kubelet wants the set that leaves all zones most balanced. The measure is the standard deviation of their
+free CPUs. From 4 zones on the kubelet may then take CPUs of other zones (overwritten_at_end), and so reject a request
+that fits.
 
 The kubelet weighs all subsets of all sets. This module bounds each set first: what would be left at best if the
 remainder could be divided in any way. It searches only the sets whose bound is as good as the best result so far.

@@ -33,9 +33,9 @@ class NodeFacts(NamedTuple):
 def with_node_facts(state: NodeState, facts: NodeFacts, interner: KindInterner) -> NodeState:
     """Return the state of a report under the facts of its node.
 
-    Unhealthy devices count near the likeliest zones, and the kind lists them as unplaced: machines are symmetric, so
-    these zones are those with fewer devices than others. Reports of other agents have no count of devices by zone that
-    is exact, and are left alone.
+    Unhealthy devices count near the likeliest zones, and the kind lists them as unplaced. Machines are symmetric, so
+    the likeliest zones are those with fewer devices than others. Reports of other agents have no count of devices by
+    zone that is exact, and are left alone.
     """
     kind = state.kind
     policies = kind.policies._replace(release=facts.release)

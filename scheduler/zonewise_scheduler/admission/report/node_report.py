@@ -4,8 +4,8 @@ Our agent's object is complete. Any other object (resource-topology-exporter, No
 operators) has counts only. CPU ids are then invented, absent policies are guessed, and the kind lists what is unknown.
 
 - Guesses admit rather than reject: groups of memory and devices of several zones count as absent.
-- Reported numbers are not corrected: resource-topology-exporter subtracts memory that a pod has of several zones from
-  each of them in full, so less is available than the kubelet has.
+- Reported numbers are not corrected. If a pod has memory of several zones, resource-topology-exporter subtracts all of
+  it from each of them. Its reports then show less than the kubelet has available.
 """
 
 from __future__ import annotations

@@ -105,8 +105,8 @@ def _merge_panics(kind: NodeKind, resources: Sequence[Hints]) -> bool:
     def rank(hint: _Hint) -> tuple[bool, bool, int]:
         """Order hints as HintMerger.compare does, but for the distances; of equal ones the first is kept.
 
-        If the comparison of two distances does not panic, the sets lie below the gaps, so which of them the next ones
-        are compared with makes no difference.
+        If the comparison of two distances does not panic, the sets lie below the gaps. Then it makes no difference
+        which of them the next ones are compared with.
         """
         zones, preferred = hint
         size = zones.bit_count()

@@ -1,7 +1,7 @@
 """One set of zones out of the hints of all resources, for nodes with too many zones to list the sets.
 
-The results are those of `policy`, whose invariant holds here too: a merge is preferred if and only if all resources
-prefer one set, and otherwise the best intersection is the merge. All sets of the zones that any resource is near are
+The results are those of `policy`, whose invariant holds here too. A merge is preferred if and only if all resources
+prefer one set. Otherwise the best intersection is the merge. All sets of the zones that any resource is near are
 weighed at once.
 """
 

@@ -2,9 +2,9 @@
 
 A job is reserved the earliest start at which the profile holds it until its deadline. From then on the profile is
 without its amounts, so a later job finds only what no reservation needs. When a job ends before its deadline, each
-reservation is brought forward in the order of the queue, all others in their places: the compression of conservative
-backfilling (Mu'alem and Feitelson, TPDS 2001). Jobs beyond the depth start only where they fit into the profile at
-once.
+reservation is brought forward in the order of the queue, with all others in their places. This is the compression of
+conservative backfilling (Mu'alem and Feitelson, TPDS 2001). Jobs beyond the depth start only where they fit into the
+profile at once.
 
 Invariant: where walltimes are upper bounds, no job starts later than reserved.
 

@@ -4,8 +4,9 @@
    does not fit, and whose shadow time is near enough (BackfillPolicy.latest_start), has the reservation. The shadow
    time is the earliest time at which a job fits if running jobs end at their deadlines. The extra amounts are what is
    available beside the reserved job from then on.
-2. Every other job, in the order of the queue or the shortest first (BackfillPolicy.backfill_key), starts if it fits and
-   either ends by the shadow time, or fits into the extra amounts, which it uses up.
+2. All other jobs follow, in the order of the queue or the shortest first (BackfillPolicy.backfill_key). Such a job
+   starts if it fits, and either ends by the shadow time or fits into the extra amounts. It uses these up in the
+   latter case.
 
 Where all jobs are due at once, that is EASY. Where none ever is, there are no reservations.
 

@@ -29,7 +29,7 @@ MAX_PLAYS = 48
 MAX_JOBS_PLAYED = 4000
 """The jobs of all plays together, so that the cost of a forecast is bounded,"""
 MAX_SQUARES_PLAYED = 1_500_000
-"""or the squares of these numbers, whichever is more: twice as many jobs have twice as many events, and an event costs
+"""or the squares of these numbers, whichever is more. Twice as many jobs have twice as many events, and an event costs
 more with more pending jobs. So 170 jobs are played 48 times and 1,000 three times, at about the same cost."""
 HORIZON = 30 * 24 * 3600.0
 """Seconds; a job that has not started by then has an unknown start in a play."""

@@ -68,8 +68,8 @@ class PoolPolicy(Protocol):
 class PoolState:
     """Pending jobs in the order of the queue, running jobs by deadline, and what is available.
 
-    It notes what changes between two decisions, so that a decision looks only at what may come out otherwise: a job
-    that did not fit does not fit until something becomes available.
+    It notes what changes between two decisions, so that a decision looks only at what may come out otherwise. For
+    example, a job that did not fit does not fit until something becomes available.
     """
 
     __slots__ = (

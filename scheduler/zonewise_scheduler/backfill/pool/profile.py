@@ -82,7 +82,7 @@ class AvailabilityProfile:
         The profile holds the reservation itself. From its start on, the job's own amounts are enough, since a job that
         starts earlier also ends earlier. So only the steps before that start are checked.
 
-        Each candidate is checked from its end: the last step in which the job does not fit rules out all starts up to
+        Each candidate is checked from its end. The last step in which the job does not fit rules out all starts up to
         the end of that step (as Boyer and Moore skip text, CACM 1977). Most often that is the start of the reservation.
         """
         times, available = self._times, self._available

@@ -1,6 +1,7 @@
 """RayJobs of ray.io/v1 with a cluster of their own (pkg/controller/jobs/rayjob/rayjob_controller.go).
 
-A pod submits the job to its cluster: a Job's by default, which is a pod set of its own, or a container of the head.
+By default the pod of a Job submits the job to its cluster, and is a pod set of its own. In SidecarMode a container of
+the head submits the job.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class RayJob(SuspendableJob):
     def templates(self, job: FieldReader) -> Iterator[JobTemplate]:
         """Yield the templates of the cluster and of the submitter.
 
-        A job on an existing cluster, and one that leaves its cluster behind, are reported: their pods cannot be
-        admitted with the job, or outlive it.
+        A job on an existing cluster is reported, since the pods cannot be admitted with the job. So is one that leaves
+        its cluster behind, since the pods outlive the job.
         """
         spec = job.child("spec")
         if spec.pairs("clusterSelector"):

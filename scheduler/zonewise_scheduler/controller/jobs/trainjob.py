@@ -1,9 +1,10 @@
 """TrainJobs of trainer.kubeflow.org/v1alpha1 (pkg/controller/jobs/trainjob/trainjob_controller.go).
 
-The trainer makes a JobSet of a TrainJob's runtime, suspended as the TrainJob is, and makes it anew from the runtime and
-`spec.runtimePatches` while it is suspended (kubeflow/trainer pkg/runtime/framework/plugins/jobset/jobset.go Build). So
-the pods are those of the JobSet, and a start adds to the patches. Patches may change only while the TrainJob is held
-and no pod is active. So a start and a stop are several writes, each derived from the observed objects:
+The trainer makes a JobSet of a TrainJob's runtime, suspended as the TrainJob is. While the JobSet is suspended, the
+trainer makes it anew from the runtime and `spec.runtimePatches` (kubeflow/trainer
+pkg/runtime/framework/plugins/jobset/jobset.go Build). So the pods are those of the JobSet, and a start adds to the
+patches. Patches may change only while the TrainJob is held and no pod is active. So a start and a stop are several
+writes, each derived from the observed objects:
 
 | observed, at a start | next write |
 |---|---|

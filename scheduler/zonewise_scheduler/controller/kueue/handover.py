@@ -1,11 +1,19 @@
 """Hands the queues over, step by step. Whatever step it is ended after, the next run goes on from there.
 
-To zonewise: Kueue is stopped, for its Lease is not renewed any more; the Lease is adopted; the controller has had the
-time to see that, so its webhooks hold new jobs; Kueue's webhooks, which reject all jobs until then, are not called any
-more; objects are taken over.
+To zonewise:
 
-Back: the Lease is not adopted any more; the controller has stopped to lead; what it wrote is removed; Kueue's webhooks
-are called again, and reject new jobs until Kueue is started.
+1. Kueue is stopped: its Lease is not renewed any more.
+2. The Lease is adopted.
+3. The controller has had the time to see that, so its webhooks hold new jobs.
+4. Kueue's webhooks, which reject all jobs until then, are not called any more.
+5. Objects are taken over.
+
+Back:
+
+1. The Lease is not adopted any more.
+2. The controller has stopped leading.
+3. What it wrote is removed.
+4. Kueue's webhooks are called again, and reject new jobs until Kueue is started.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Leads only while Kueue does not manage the queues: two controllers of one job would undo each other's writes.
 
-The whole controller stands by, not single queues: Kueue reconciles every job with the label of a queue, and no field of
+The whole controller stands by, not single queues. Kueue reconciles every job with the label of a queue, and no field of
 a ClusterQueue keeps it from that.
 """
 

@@ -1,7 +1,7 @@
 """The status of NodeFeatureGroups: which nodes belong to each, as their agents record it.
 
 Agents evaluate the groups; each records those of its Node in an annotation of that Node. So no agent writes the status,
-which names every node: N agents that write one object, and watch it, cost N * N events of an object of N entries. Nodes
+which names every node. N agents that write one object, and watch it, cost N * N events of an object of N entries. Nodes
 that are deleted leave the groups.
 """
 
@@ -22,8 +22,8 @@ SETTLED = 1.0
 """Seconds from a change to the write, for further changes."""
 SECONDS_PER_NODE = 0.02
 """Between two writes of a group, by the nodes in it. Each write goes to every agent, which watches the groups for their
-rules. An entry has 76 bytes with its managed fields, so that N agents read N * 76 / 0.02 bytes a second at most: 19 MB
-a second for 5,000 nodes, while a group changes."""
+rules. An entry has 76 bytes with its managed fields. So while a group changes, N agents read N * 76 / 0.02 bytes a
+second at most: 19 MB a second for 5,000 nodes."""
 
 
 class ObservedGroup(NamedTuple):

@@ -5,7 +5,7 @@ bound and not finished are usage of their node, also those of workloads without 
 tas_non_tas_pod_cache.go). A pod event costs the work of one pod.
 
 A pod of the queue is named to the planner by its key in the holdings of reports. Two pods of a node may share a key,
-rarely: then neither is named, and the planner counts these pods in the report and as predicted.
+but rarely do. Neither is then named, and the planner counts these pods in the report and as predicted.
 """
 
 from __future__ import annotations

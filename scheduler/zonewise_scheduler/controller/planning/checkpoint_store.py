@@ -43,9 +43,9 @@ log = logging.getLogger(__name__)
 PERIOD = 30.0
 """Seconds between two writes. Reservations that are younger are lost by a crash, and made anew."""
 FORECAST_RATE = 1024.0
-"""Bytes per second, at which what forecasts have learned is written at most. So a crash loses what was learned in the
-last 30 s where that has 30 KiB (1,200 workloads), and in the last 256 s where it has the most, 256 KiB. To compress
-these takes 0.4 s of CPU time."""
+"""Bytes per second, at which what forecasts have learned is written at most. So where that has 30 KiB (1,200
+workloads), a crash loses what was learned in the last 30 s. Where it has the most, 256 KiB, that of the last 256 s is
+lost. To compress 256 KiB takes 0.4 s of CPU time."""
 READ_ATTEMPTS = 5
 """After so many failures to read the checkpoint, the controller leads without it."""
 _RETRY_PAUSE = 1.0

@@ -7,8 +7,8 @@ made anew from these 16. So a change is in the newest play after one increment, 
 
 The samples go back to the controller's thread, which has the ForecastHistory and makes forecasts of them.
 
-What it costs: one part in eleven of a CPU at most, since the thread rests for ten times as long as an increment has
-taken; and nothing once all plays are newer than the last change, but for another 16 plays in five minutes.
+The thread costs one part in eleven of a CPU at most, since it rests for ten times as long as an increment has taken.
+Once all plays are newer than the last change, it costs nothing but another 16 plays in five minutes.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ Users may write these annotations too. So a lost Workload has quota as far as th
    it is what the pods of its job request: a job of a queue, which is stopped.
 3. The usage fits into what the ClusterQueue has available.
 
-So an annotation charges a ClusterQueue with what its namespace uses of its nodes, and with no more than a job of the
+So an annotation charges a ClusterQueue with what its namespace uses of its nodes. That is no more than a job of the
 queue could have got.
 """
 

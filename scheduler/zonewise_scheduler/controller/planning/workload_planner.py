@@ -1,7 +1,8 @@
 """What the planner decides about Workloads: their observed states go in, intents to write come out.
 
-A decision is an intent until its Workload shows it. The planner counts it at once (the workload is assumed), and takes
-it back where it cannot be written any more: the Workload was changed or deleted, or this replica does not lead.
+A decision is an intent until its Workload shows it. The planner counts it at once (the workload is assumed). It takes
+the decision back where that cannot be written any more: the Workload was changed or deleted, or this replica does not
+lead.
 """
 
 from __future__ import annotations

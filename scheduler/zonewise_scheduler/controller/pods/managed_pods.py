@@ -7,7 +7,7 @@
 | not held, after that held | either         | not held              |
 | deleted                  | either          | gone                  |
 
-A gate never comes back, so an observation that shows one again is old. An assumption ends when its patch fails: a patch
+A gate never comes back, so an observation that shows one again is old. An assumption ends when its patch fails. A patch
 that has failed has changed nothing, since a patch is idempotent and is repeated until its outcome is known. This is
 Kueue's store of expectations by UID (pkg/util/expectations), with the domain of each.
 """

@@ -11,8 +11,8 @@ it to no other node. The first binding counts, and a second one fails.
 | its node is not ready, or has no room | left, until the node changes |
 | otherwise | a Binding, and assumed on its node |
 
-A Binding carries the UID as its precondition, and no version: what is evaluated cannot change any more, and each status
-that kube-scheduler writes would let the binding fail.
+A Binding carries the UID as its precondition, and no version. What is evaluated cannot change any more. With a version,
+each status that kube-scheduler writes would let the binding fail.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """JSON patches of held pods (KEP-3838; pkg/apis/core/validation/validation.go ValidatePodUpdate).
 
 A patch of a spec is idempotent: repeated after a lost response it changes nothing, and succeeds. It tests no value
-beside the UID, since the API server itself rejects each patch that would loosen what a pod requires, add a gate, or pin
-a pod that is not held any more. A patch of a list tests it, and fails where the list has changed.
+beside the UID, since the API server itself checks each patch of a spec. It rejects each that would loosen what a pod
+requires, add a gate, or pin a pod that is not held any more. A patch of a list tests it, and fails where the list has
+changed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Pods that a kubelet has rejected although the queue placed them: what the kubelet assigned elsewhere was not known.
 
-The job makes a replacement, which goes to the same node: its room is that of the rejected pod, and the next report of
-the node tells what is free. Where the node rejects a replacement as well, the workload is evicted whole, waits for a
-backoff, and is placed anew by what the reports say then. So no gang runs in part for long.
+The job makes a replacement, which goes to the same node. Its room is that of the rejected pod, and the next report of
+the node shows what is free. Where the node rejects a replacement as well, the workload is evicted whole. It waits for a
+backoff, and is placed anew by the reports of that time. So no gang runs in part for long.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Roles of the pods of a group: pods of one role are interchangeable for scheduling (pkg/util/pod/pod.go SpecShape).
 
-The hash is stable across processes, but it is not Kueue's: both write it to the annotation of a pod once, at its
-creation, and afterwards read that annotation. So groups that Kueue has begun keep their roles.
+The hash is stable across processes, but it is not Kueue's. Each of the two controllers writes its hash to the
+annotation of a pod once, at its creation, and afterwards reads that annotation. So groups that Kueue has begun keep
+their roles.
 """
 
 from __future__ import annotations

@@ -4,12 +4,12 @@
     GET /api/v1/cluster/events  Server-Sent Events: what has changed since the version of the header Last-Event-ID
 
 The controller's thread hands over references alone: the rows of workloads, and the nodes that have changed. A thread of
-the feed makes rows of them, once in PERIOD seconds, and for at most 1/REST_RATIO of the CPU time of the controller's
-thread. It runs while there are streams. Versions that cost less save CPU time for CREDIT seconds: one version in which
-garbage is collected costs as much as four others, and delays none.
+the feed makes rows of them, once in PERIOD seconds. It runs while there are streams. Its versions cost at most
+1/REST_RATIO of the CPU time of the controller's thread. Versions that cost less save CPU time for CREDIT seconds. So
+one version in which garbage is collected costs as much as four others, and delays none.
 
-All clients share what it makes. A client that reads slowly gets fewer and larger changes, or is asked to get all rows:
-it delays no other, and costs at most one event in memory.
+All clients share what the thread makes. A client that reads slowly gets fewer and larger changes, or is asked to get
+all rows. It delays no other, and costs at most one event in memory.
 
 Source: HTML Living Standard, section 9.2 (Server-sent events).
 """

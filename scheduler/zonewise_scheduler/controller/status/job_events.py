@@ -11,10 +11,10 @@
 | create the ProvisioningRequest | ProvisioningRequestCreated, or FailedCreate | Normal, Warning |
 | explain | Pending | Normal |
 
-The reasons are Kueue's (pkg/controller/jobframework/constants.go, pkg/workload/evict). Beside them there are
-Events of our own: InvalidWorkload and the like for objects that cannot be read, PodRejected for each pod that its
-kubelet has rejected, RunTimeExceeded and StartDelayed (overruns.py). An Event that says the same as the last one of
-its job is not repeated within REPEAT seconds.
+The reasons are Kueue's (pkg/controller/jobframework/constants.go, pkg/workload/evict). Beside them there are Events of
+our own. InvalidWorkload and the like are for objects that cannot be read, PodRejected for each pod that its kubelet has
+rejected. RunTimeExceeded and StartDelayed are those of overruns.py. An Event that says the same as the last one of its
+job is not repeated within REPEAT seconds.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Assumes the pods of a gang on nodes: all at once, or none.
 
-The pods are placed on one snapshot. The ledger then admits them one by one, since it knows more than the snapshot: the
-orders in which assumed pods may arrive, nodes in backoff, stale reports, and other pods that were placed meanwhile.
-Where it rejects a pod, those before it are forgotten, and the gang is placed anew on the present nodes, with fewer such
-pods on that node.
+The pods are placed on one snapshot. The ledger then admits them one by one. It knows more than the snapshot: the orders
+in which assumed pods may arrive, nodes in backoff, stale reports, and pods that were placed meanwhile. Where it rejects
+a pod, those before it are forgotten. The gang is then placed anew on the present nodes, with fewer such pods on that
+node.
 """
 
 from __future__ import annotations

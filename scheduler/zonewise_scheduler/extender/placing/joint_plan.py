@@ -5,8 +5,8 @@ others. A slot of a plan is a zone of a node for one pod of a kind. The plan is 
 anew, by the ledger.
 
 A kubelet allocates from the lowest zone that fits, and pods may arrive in any order. So a slot of a node with further
-slots is held until the pod would be allocated from its zone in every order of arrival: until reports cover the pods for
-lower zones. Otherwise the kubelet might break the plan for the rest of the node.
+slots is held until reports cover the pods for lower zones. From then on the pod would be allocated from its zone in
+every order of arrival. Without the hold, the kubelet might break the plan for the rest of the node.
 """
 
 from __future__ import annotations

@@ -69,8 +69,8 @@ class PreemptionPlanner:
     def plan_gang(self, key: GroupKey, names: Sequence[str]) -> GangPreemption | None:
         """Return what is to be done on the nodes of these names for the members that must be placed together.
 
-        None where no preemption helps or none is needed, where members are missing, and where the constraints of
-        members differ or depend on which pods there are.
+        None where no preemption helps or none is needed, and where members are missing. None also where the constraints
+        of members differ or depend on which pods there are.
         """
         members, level = self._gang(key)
         if not members:
@@ -94,8 +94,8 @@ class PreemptionPlanner:
     def refine(self, preemptor: Preemptor, proposed: Mapping[str, ProposedVictims]) -> list[Victims]:
         """Return the exact victims on each node that kube-scheduler proposes; other nodes are left out.
 
-        Where constraints of the pod depend on which pods there are, or only kube-scheduler knows them, its own victims
-        end in any case, and further ones in addition.
+        The constraints of the pod may depend on which pods there are, or may be known to kube-scheduler alone. The
+        victims of kube-scheduler then end in any case, and further ones in addition.
         """
         independent = self._is_independent(preemptor.uid)
         allowed = self._budgets.allowed()

@@ -1,6 +1,6 @@
 """Problems of reports, made known: as metrics by kind, and as an Event on the node, once for each distinct problem.
 
-The name of an Event is made of the node and the problem, so the API server refuses a second one, also after a restart
+The name of an Event is made of the node and the problem. So the API server rejects a second one, also after a restart
 of the extender. Events are written by a thread, at most EVENTS_PER_SECOND, and dropped where too many wait.
 """
 

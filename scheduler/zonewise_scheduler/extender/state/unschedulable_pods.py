@@ -141,8 +141,8 @@ class UnschedulablePods:
         `skip` tells by UID which pods need no requeueing. `node_changes` has by shape the latest revisions at which
         nodes that may admit it last changed, ascending. A node that has not changed since the pod was rejected is ruled
         out by something that only kube-scheduler knows. One node requeues one pod of a shape, since it may admit no
-        more; a second later it requeues the next, unless kube-scheduler tried the first. A pod that kube-scheduler does
-        not try is requeued again after its backoff.
+        more. It requeues the next a second later, or as soon as kube-scheduler has tried the first. A pod that
+        kube-scheduler does not try is requeued again after its backoff.
         """
         pods: list[PendingPod] = []
         for shape, changes in node_changes.items():

@@ -1,13 +1,13 @@
 """Rows without enough sets of zones for the memory of all containers of a pod, whatever zones each of them gets.
 
 The Memory Manager allocates a container's memory from one set of zones. A set of several is a group from then on: its
-zones serve later containers only as part of it, and zones that allocate alone join no group
-(pkg/kubelet/cm/memorymanager/policy_static.go isAffinityViolatingNUMAAllocations). So the zones without assigned
-memory are split into disjoint sets, and each container's memory comes from one of these or from a zone in use before.
+zones serve later containers only as part of it. Zones that allocate alone join no group
+(pkg/kubelet/cm/memorymanager/policy_static.go isAffinityViolatingNUMAAllocations). So the zones without assigned memory
+are split into disjoint sets. Each container's memory comes from one of these or from a zone in use before.
 
-Invariant: a container that is allocated a new set of several zones gets at most as many as its width. That is the
-largest of three numbers: the zones of which any so many have its memory, and the zones that its CPUs and its devices
-need as they are free then.
+Invariant: a container that is allocated a new set of several zones gets at most as many as its width. The width is the
+largest of three numbers. The first is the least number of zones of which any so many have the container's memory. The
+others are the zones that its CPUs and its devices need as they are free then.
 
 1. If all resources prefer the set, no narrower one has the memory by its totals (policy.go).
 2. Otherwise, under best-effort, the merged hint has as many zones as the neediest resource at its narrowest, or fewer.
@@ -16,7 +16,7 @@ need as they are free then.
 
 Under restricted only the first case admits a container, so CPUs and devices do not matter. Under best-effort they do
 from the first container on that may need more zones for them than for memory. Such a late container shares its set with
-later ones alone. A hint for CPUs also contains the zones with those that an init container leaves: these are in the
+later ones alone. A hint for CPUs also contains the zones with those that an init container leaves. These are in the
 zones to which the init container is aligned, so the width doubles at most.
 """
 
@@ -169,8 +169,8 @@ def _late_containers(zones: _Zones, request: AlignmentRequest, widths: I64) -> I
 def _late_for(fullest: I64, steps: tuple[AlignmentStep, ...], index: int, width: int) -> I64:
     """Return (rows,): the containers from the first on that may need more zones for a resource than a width.
 
-    Disjoint sets of as many zones are compared: some of them has enough unless the containers before have taken that
-    much from each, so that less than the amount is left.
+    Disjoint sets of as many zones are compared. One of them has enough unless the containers before have taken so much
+    from each that less than the amount is left.
     """
     starts = range(0, len(fullest) - width + 1, width)
     sets = np.array([fullest[start : start + width].sum(axis=0) for start in starts])

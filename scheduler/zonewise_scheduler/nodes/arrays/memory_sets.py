@@ -1,8 +1,8 @@
 """Memory of containers one after another, each from whatever set of zones the Memory Manager takes.
 
-The Memory Manager chooses alone where nothing else has a say in the zones: under policy none, for containers whose only
-hints are those of memory, and for whole pods without any hint. It takes the narrowest set that its totals allow, then
-the narrowest, of these the lowest (pkg/kubelet/cm/memorymanager/policy_static.go findBestHint). With
+The Memory Manager chooses alone where nothing else has a say in the zones. It does so under policy none, for containers
+whose only hints are those of memory, and for whole pods without any hint. It takes the narrowest set that its totals
+allow, then the narrowest, of these the lowest (pkg/kubelet/cm/memorymanager/policy_static.go findBestHint). With
 prefer-closest-numa-nodes it is the closest of these (Layout.closest_first). A set of several zones is a group from then
 on: its zones allocate only together.
 

@@ -76,7 +76,7 @@ def multi_zone_rows(failed: FailedRows, *, may_reuse: bool) -> tuple[Bools, Bool
 def reuse_misaligns(view: ArrayView, request: AlignmentRequest) -> Bools:
     """Tell which rows reject a pod since an ordinary init container needs more zones than the next step with CPUs.
 
-    A hint of the next step must contain all zones with reusable CPUs, and a preferred one has no more zones than its
+    A hint of the next step must contain all zones with reusable CPUs. A preferred one has no more zones than the step's
     own CPUs need (generateCPUTopologyHints). With align-by-socket one may have more, but memory that a single zone
     could have prefers single zones. If no set has the memory it prefers none, and the kubelet rejects the pod later:
     not before 1.32, which allocates memory across groups.
@@ -151,7 +151,7 @@ def _own_peaks(containers: tuple[AlignmentStep, ...], counted: Sequence[bool] = 
     """Return the most memory, by type, that must be free at first for all containers, or for some of them.
 
     All are allocated from the same zones. Of several zones, the Memory Manager does not count reusable memory as free
-    (isAffinitySatisfyRequest): each container's own amount must be free before it takes what it may reuse.
+    (isAffinitySatisfyRequest). Each container's own amount must be free before it takes what it may reuse.
     """
     held: dict[int, int] = defaultdict(int)
     reusable: dict[int, int] = defaultdict(int)

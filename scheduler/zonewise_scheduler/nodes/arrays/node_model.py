@@ -153,9 +153,9 @@ class NodeModel:
         """Return Layout.counts_cpus, by cpu_assignment.go.
 
         A package or core is free for isSocketFree and isCoreFree if as many of its CPUs are free as the average one
-        has. A larger one is then taken with its busy CPUs. takeByTopologyNUMADistributed counts a zone of two packages
-        twice, and may not find what it has counted. Of many zones it may take others than it has counted; with aligned
-        policies, multi_zone_rows() knows when.
+        has. A larger one is then taken with its busy CPUs. A zone of two packages is counted twice by
+        takeByTopologyNUMADistributed, which may not find what it has counted. Of many zones that function may take
+        others than it has counted; with aligned policies, multi_zone_rows() knows when.
         """
         policies = self.policies
         if not policies.distribute_across_zones or self._distributes_evenly:

@@ -6,9 +6,8 @@ from __future__ import annotations
 class ApiClock:
     """Compares the caller's clock with stamps of the API server; the two may differ by any time.
 
-    The newest of all stamps had just arrived: the smallest difference between arrival and stamp is that of the two
-    clocks and of the fastest delivery. Without a stamp the clocks count as equal. Several API servers count as one
-    clock.
+    The smallest difference between arrival and stamp decides. It is that of the two clocks and of the fastest delivery.
+    Without a stamp the clocks count as equal. Several API servers count as one clock.
     """
 
     def __init__(self) -> None:

@@ -56,9 +56,9 @@ def match_fingerprint(number: int, pods: Sequence[PodState], flipped: int = MAX_
     """Return the UIDs of the pods of a fingerprint, given as its number; None where no likely set of pods has it.
 
     `pods` are in the order in which the ledger added them, but for removed ones whose successor is surely reported. Of
-    several pods of one name, all but one are removed, and
-    the older ones match first: a late report may still include a removed pod, and a new pod must stay assumed until a
-    report surely includes it. `flipped` is the number of sets to try after the likeliest ones.
+    several pods of one name, all but one are removed, and the older ones match first. A late report may still include a
+    removed pod, and a new pod must stay assumed until a report surely includes it. `flipped` is the number of sets to
+    try after the likeliest ones.
     """
     for text in chain(_likely_texts(pods), islice(_flipped_texts(pods), flipped)):
         if fingerprint_number((text,)) == number:
@@ -91,7 +91,7 @@ def _flipped_texts(pods: Sequence[PodState]) -> Iterator[bytes]:
     """Yield the sets that differ from the living pods in one pod, in two, and so on.
 
     A flip is the hash of a pod, and whether it is alive. The flips of a set are applied from the highest hash to the
-    lowest: each changes the text behind its own index only, and so leaves the indices of the others right.
+    lowest. Each changes the text behind its own index only, and so leaves the indices of the others right.
     """
     covered, uncovered, removed = _hashes(pods)
     flips = [(pod, True) for pod in reversed(uncovered)]

@@ -43,8 +43,8 @@ class Ledger:
     """The reports of all nodes with their assumed pods.
 
     The ledger takes the place of the OverReserve cache of scheduler-plugins, which subtracts a pod from every zone of
-    its node (pkg/noderesourcetopology/cache/overreserve.go). node_ledger.py has the rules by which an assumed pod
-    leaves. Times are those of the caller's clock, which must not go back, but for stamps (types.py).
+    its node (pkg/noderesourcetopology/cache/overreserve.go). The rules by which an assumed pod leaves are in
+    node_ledger.py. Times are those of the caller's clock, which must not go back, but for stamps (types.py).
     """
 
     def __init__(self, admit: Admit = kubelet_admits, timeouts: LedgerTimeouts = _DEFAULT_TIMEOUTS) -> None:

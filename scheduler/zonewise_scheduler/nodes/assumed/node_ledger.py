@@ -3,23 +3,24 @@
 Invariant: each living pod of a node, assumed or bound, counts exactly once. Either the numbers of the last report
 include the pod (it is covered), or the ledger subtracts the pod from the report (it is assumed).
 
-Proof. No pod is left out, so no zone is given out twice: add() makes each pod assumed, and an assumed pod stops being
+Proof. No pod is left out, so no zone is given out twice: add() makes each pod assumed. An assumed pod stops being
 subtracted only by one of these rules. No pod is subtracted forever, so no capacity leaks: one rule applies to each pod.
 
 1. The fingerprint of a report is that of a set of pods. A pod in this set is covered. A covered pod that is missing in
    the set of a later report was released by the kubelet. The pod is assumed again until the API confirms its end, since
    a kubelet that has just started may report too few pods. It then leaves at once.
-   A report may be of a moment in the middle of an admission: the kubelet lists a pod before it allocates, and allocates
+   A report may be of a moment in the middle of an admission. The kubelet lists a pod before it allocates, and allocates
    container by container. So a pod stays assumed while the report shows less than the pod requests (nrt.holdings),
    until ADMISSION_TIME after its start.
    A removed pod and its successor of the same name have one hash. It stands for the removed pod, unless the report was
    published after the successor's admission.
 2. A report may have no fingerprint, or one that no set of known pods has. Each pod then stays as it was. An assumed pod
    becomes covered once it has surely run for LedgerTimeouts.report_lag: the report of that time has then arrived. The
-   ledger knows a pod's start by two clocks: its own, when it first saw the start, and the API server's, when the
-   kubelet's status was stored. Either one is enough, and the clock of the node does not count. Where the agent is down
-   no report has arrived. So the report must have been published after the start as well. This start is an estimate,
-   which may be too early by the time from binding to admission: a node's clock that is behind shows the binding.
+   ledger knows a pod's start by two clocks. By its own clock, that is when it first saw the start. By the API server's,
+   that is when the kubelet's status was stored. Either one is enough, and the clock of the node does not count. Where
+   the agent is down no report has arrived. So the report must have been published after the start as well. This start
+   is an estimate. It may be too early by the time from binding to admission: a node's clock that is behind shows the
+   binding.
 3. A pod that ended, was rejected or was deleted leaves at once. Its kubelet may still be stopping it. But the next
    admission releases first what pods hold that the API no longer has (removeStaleState() in cpu_manager.go and
    memory_manager.go, UpdateAllocatedDevices() in devicemanager/manager.go; kubelet_pods.go, GetActivePods()). The
@@ -120,8 +121,8 @@ class NodeLedger:
     def update_report(self, report: NodeReport, published: float, replaces: str = "") -> bool:
         """Store a report; return False for a report that is not newer than the current one.
 
-        `published` is a stamp. `replaces` is the version of the report that the source replaces by this one: its order
-        counts, since versions go back where etcd is restored from a backup.
+        `published` is a stamp. `replaces` is the version of the report that the source replaces by this one. The order
+        of the source counts, since versions go back where etcd is restored from a backup.
         """
         version = _version_number(report.version)
         replaces_current = bool(replaces) and _version_number(replaces) == self._report_version

@@ -50,8 +50,8 @@ def place_members(
 ) -> tuple[PlacedMember, ...] | GangDiagnosis:
     """Place as many members as fit together, in the order in which they must reach kubelets; or return why not.
 
-    `members` are in the order of precedence: where all do not fit, the last ones of a shape are left out first, as long
-    as `required` of them remain. If all members are alike, the result is exact: it is a diagnosis only if fewer than
+    `members` are in the order of precedence. Where all do not fit, the last ones of a shape are left out first, as long
+    as `required` members remain. If all members are alike, the result is exact: it is a diagnosis only if fewer than
     `required` fit. `level`: the label key of which one domain must hold all of them. `limits`: by shape and row, the
     highest number of such members on a node. `causes`: as in place_gang. Equal input gives equal output. Raises
     ValueError, as place_gang.

@@ -35,8 +35,8 @@ def select_nodes(
     """Return the number of pods at each position, of `count` pods in a range where they fit; (rows,).
 
     The range consists of whole domains of `level`. On each level, from there inwards, the smallest possible number of
-    domains is selected: those with the highest capacity, and for the rest the one with the best fit. Nodes with pods of
-    the gang come first.
+    domains is selected. These are the ones with the highest capacity, and for the rest the one with the best fit. Nodes
+    with pods of the gang come first.
     """
     counts = np.zeros(len(supply.pod_counts), np.int64)
     _descend(levels, supply, counts, count, begin, end, level)

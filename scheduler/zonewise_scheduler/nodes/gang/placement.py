@@ -30,8 +30,8 @@ def place_gang(
     placement is admitted by admission.admit on its node's state, after the pods before it. Equal input gives equal
     output. `causes`: a diagnosis has the causes of the nodes, which cost far more than the rejection itself.
 
-    Raises ValueError for an invalid input: a snapshot whose parts have different numbers of rows, a set without pods,
-    duplicate names, an unknown level, or a group whose sets have different levels.
+    Raises ValueError for a snapshot whose parts have different numbers of rows, a set without pods, or duplicate names.
+    Raises it too for an unknown level, and for a group whose sets have different levels.
     """
     _check(snapshot, pod_sets)
     verdicts = SequentialVerdicts()

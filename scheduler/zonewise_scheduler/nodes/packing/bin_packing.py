@@ -2,7 +2,7 @@
 
 The search goes from bin to bin. Its states are the numbers of items used so far; of equal states it keeps the best, and
 of all states a bounded number (a beam). The work of one search is bounded too, in steps, so that it takes about as long
-for many bins as for few: each bin gets its share of the steps that are left, and the best states come first. With few
+for many bins as for few. Each bin gets its share of the steps that are left, and the best states come first. With few
 kinds of items and bounds that are never reached, the result is optimal:
 
 1. Let an optimal packing leave room in a bin for an item that is in a later bin. Moving the item keeps the weight.

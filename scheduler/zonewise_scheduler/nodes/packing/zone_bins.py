@@ -51,8 +51,8 @@ def node_bins(state: NodeState) -> NodeBins:
 def bin_amounts(layout: Layout, shape: PodShape) -> Amounts | None:
     """Return what a pod takes of one bin, by resource; None where its bin cannot be told from amounts alone.
 
-    So it is with several containers that are aligned one by one, with devices that belong to several zones, and with
-    limits of 0, which have hints.
+    That holds for several containers aligned one by one, for devices that belong to several zones, and for limits of 0,
+    which have hints.
     """
     request = alignment_request(layout, shape)
     if request.impossible or not request.exact or not request.steps or request.reuses:

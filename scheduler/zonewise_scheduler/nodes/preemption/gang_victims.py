@@ -2,8 +2,8 @@
 
 1. The members are placed one by one, each on the node whose victims cost least. Victims that are chosen already count
    as ended, and members that are placed already as present.
-2. Victims are spared one by one, the most important one first, as long as all members still fit: on their nodes, or
-   placed anew on the nodes in use. This is repeated until none can be spared.
+2. Victims are spared one by one, the most important one first, as long as all members still fit. The members keep
+   their nodes, or are placed anew on the nodes in use. This is repeated until none can be spared.
 
 The first step is greedy, so that another set may cost less. PodDisruptionBudgets are kept for all victims together.
 """

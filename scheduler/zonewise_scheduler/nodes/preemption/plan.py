@@ -28,7 +28,7 @@ class PreemptionPlan(NamedTuple):
 def plan_preemption(nodes: Iterable[OccupiedNode], preemptor: Preemptor, budgets: Budgets) -> PreemptionPlan:
     """Return the cheapest victims on any node.
 
-    Nodes should come in ascending order of the lowest priority of their pods: victims of a higher priority than the
+    Nodes should come in ascending order of the lowest priority of their pods. Victims of a higher priority than the
     best ones so far are not searched for.
     """
     candidates: list[Victims] = []

@@ -2,8 +2,8 @@
 
 The kubelet allocates from the lowest zone that fits. So a scheduler cannot choose the zone; it chooses the node by the
 amounts that remain in that zone. Only this zone counts, since the others stay as they are. The node counts as one zone
-where no single zone is predicted: with sets of several zones, policies without zones, and rows that the arrays do not
-decide.
+where no single zone is predicted. That is so with sets of several zones, policies without zones, and rows that the
+arrays do not decide.
 """
 
 from __future__ import annotations

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.preemption.preemption_context import Target
 
 EntryStatus = Literal["admitted", "preempting", "deferred", "skipped", "gated", "waiting", "inadmissible", "evicted"]
-"""deferred: the workload fits once the preemptions under way have finished.
-skipped: an entry before it in the cycle used what it needs.
-evicted: one of its nodes is unhealthy, and its pods have no other placement.
+"""Statuses whose names need an explanation:
+
+- deferred: the workload fits once the preemptions under way have finished.
+- skipped: an entry before it in the cycle used what it needs.
+- evicted: one of its nodes is unhealthy, and its pods have no other placement.
 """
 
 RequeueReason = Literal[

@@ -283,8 +283,11 @@ def fits_resource_quota(
 ) -> tuple[GranularMode, FlavorStatus | None]:
     """Return how a workload can have an amount, and why it cannot have it at once; None if it can (fitsResourceQuota).
 
-    The oracle simulates a preemption only in three cases: the amount is within the nominal quota, a subtree smaller
-    than the tree has enough quota, or the queue may preempt while it borrows.
+    The oracle simulates a preemption only in three cases:
+
+    - The amount is within the nominal quota.
+    - A subtree smaller than the tree has enough quota.
+    - The queue may preempt while it borrows.
     """
     potential = queue.potential_available(key)
     if amount > potential:

@@ -18,7 +18,7 @@ queue that its policy lets the workload preempt.
    - The attempt is without borrowing. It ends within the nominal quota of the queue, whose own usage falls by `s` at
      most. It fails if `a` is more than nominal quota less usage plus `s`.
    - The queue may preempt while it borrows. Such queues have no bound.
-3. So all victims are in the queue itself. Available grows at most by the usage that is removed from the queue: at each
+3. So all victims are in the queue itself. Available grows at most by the usage that is removed from the queue. At each
    node it falls by at most 1 for each 1 of added usage. Without all victims it is at most what it is now plus `s`.
 4. Further pod sets and resources only request more.
 

@@ -25,7 +25,7 @@ def pop_heads(
 ) -> list[Head]:
     """Remove the heads from their queues and return them, one of each queue.
 
-    `namespaces`: labels by name, None: every namespace matches; `cycle`: the number of the cycle; `selected_heads`: by
+    `namespaces`: labels by name; None: every namespace matches. `cycle`: the number of the cycle. `selected_heads`: by
     queue, the key of a workload that is its head whatever the order.
     """
     heads: list[Head] = []

@@ -1,8 +1,8 @@
 """Writer of the API's TopologyAssignment: domains with common values share a slice (KEP-2724).
 
 apis/kueue/v1beta2/workload_types.go TopologyAssignment; pkg/util/tas/tas_assignment.go V1Beta2From. The assignment of a
-large gang must fit into an object of 1.5 MB, so the smaller of two encodings is written: one slice, or one for each run
-of domains whose lowest values differ after the last "-" only.
+large gang must fit into an object of 1.5 MB, so the smaller of two encodings is written. One has a single slice. The
+other has a slice for each run of domains whose lowest values differ after the last "-" only.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     goal       = statistic "wait" [ "of" ( "queue" | "kind" | "resource" ) name ] "<=" duration
     statistic  = "mean" | "longest" | "p" percent
 
-`p95 wait` is the shortest time within which at least 95 % of the jobs start: an order statistic, not an interpolation,
-so that the goal says of how many jobs it is true. A job that never starts waits for ever.
+`p95 wait` is the shortest time within which at least 95 % of the jobs start. It is an order statistic, not an
+interpolation, so the goal says of how many jobs it is true. A job that never starts waits for ever.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Objects of a cluster: queues and flavors of kueue.x-k8s.io, Workloads, batch/v1 Jobs, nodes and their reports.
 
 A Job is submitted at its creation, relative to the first one, or at the time of the annotation
-zonewise.dev/simulated-submit-seconds. Its run time, once all its pods are ready, is that of the annotation
-zonewise.dev/simulated-run-seconds, else from start to completion in its status, and else its walltime. Its state does
-not matter.
+zonewise.dev/simulated-submit-seconds. Its run time counts from when all its pods are ready. It is that of the
+annotation zonewise.dev/simulated-run-seconds, else from start to completion in its status, and else its walltime. Its
+state does not matter.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Random numbers that are the same for a seed with every release of numpy.
 
-Uniform numbers come from numpy's PCG64 generator, which is fixed. numpy's own distributions may change with a release
+Uniform numbers come from numpy's PCG64 generator, which is fixed. The distributions of numpy may change with a release
 (NEP 19), so this module computes them by their inverse distribution functions.
 """
 

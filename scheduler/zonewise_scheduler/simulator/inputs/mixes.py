@@ -208,10 +208,11 @@ def _ai(stream: UniformStream, count: int, fleet_size: _FleetSize) -> list[_JobC
 
 
 def _batch(stream: UniformStream, count: int, fleet_size: _FleetSize) -> list[_JobClass]:
-    """Return many short jobs: nine in ten of 1 to 8 pods and 10 s to 5 min, the others of up to 64 pods and 2 h.
+    """Return many short jobs and a few long ones.
 
-    Few jobs have most of the work, as in data centers (Reiss et al., SoCC 2012; Tirmazi et al., EuroSys 2020). A pod
-    has one, two or four CPUs. Walltimes are 2 to 5 times the run time.
+    Nine in ten have 1 to 8 pods and run for 10 s to 5 min. The others have up to 64 pods and run for up to 2 h. Few
+    jobs have most of the work, as in data centers (Reiss et al., SoCC 2012; Tirmazi et al., EuroSys 2020). A pod has
+    one, two or four CPUs. Walltimes are 2 to 5 times the run time.
     """
     heavy = stream.uniform(count) < 0.1
     short, long = np.flatnonzero(~heavy), np.flatnonzero(heavy)

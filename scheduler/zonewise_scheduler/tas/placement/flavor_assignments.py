@@ -42,8 +42,8 @@ def find_topology_assignments_for_flavor(
     Exact for one pod set, or one leader with its workers: it fails only if no assignment exists. Several are assigned
     one after the other, without backtracking. The result does not depend on the order of nodes.
 
-    Raises ValueError for a negative number of pods, for duplicate names, and for a group that is not a leader, which is
-    one pod, and its workers.
+    Raises ValueError for a negative number of pods, for duplicate names, and for an invalid group. A valid group is a
+    leader, which is one pod, and its workers.
     """
     _check(pod_sets)
     assignments: dict[str, TopologyAssignment] = {}
