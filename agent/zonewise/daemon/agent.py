@@ -44,7 +44,7 @@ plugin follows. Its socket and files wake the loop as well; the pauses cover cha
 UNWATCHED_INTERVAL, QUIET_INTERVAL = 0.1, 1.0
 """Seconds between two polls of a kubelet that makes no cgroups (cgroupsPerQOS: false) and has pods, the second where
 nothing has changed for QUIET_AFTER seconds. The kubelet removes an ended pod from List at once, and from its files up
-to ten seconds later; nothing else on the node tells the end of a pod. A poll costs about 1.5 ms of CPU time."""
+to ten seconds later. Nothing else on the node shows the end of a pod. A poll costs about 1.5 ms of CPU time."""
 QUIET_AFTER = 10.0
 
 _POLL_ONLY = frozenset({Reason.POLL})

@@ -71,8 +71,8 @@ loop also reacts to signals and to the kubelet's new socket."""
 UNHEALTHY_INTERVALS = 3.0
 """Intervals without a heartbeat of the loop after which the agent is unhealthy."""
 MAX_PASS_SECONDS = 20.0
-"""Seconds that one healthy pass of the loop may take: two calls to a kubelet that does not respond, four tries of its
-/configz, and a scan of a large machine under load."""
+"""Seconds that one healthy pass of the loop may take. They cover two calls to a kubelet that does not respond, four
+tries of its /configz, and a scan of a large machine under load."""
 PUBLISH = "publish"
 """The mode of health in which conditions and events are written."""
 _REPLACED = "..data"

@@ -1,7 +1,7 @@
 """Which configuration of NVIDIA's device plugin the label of the own Node selects, where a ConfigMap has several.
 
 The plugin's config manager watches the Node (cmd/config-manager/main.go). The agent requests it once in CACHE_SECONDS
-instead: a watch of one Node for each agent would cost more than the label, which changes rarely, is worth.
+instead. The label changes rarely, and is not worth the cost of a watch of one Node for each agent.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ CACHE_SECONDS = 300.0
 """Seconds for which labels are cached. Labels of a running pod change rarely. A pod of a StatefulSet returns under its
 old name with new labels."""
 RETRY_SECONDS = 30.0
-"""Seconds until the next request for a pod whose labels could not be read, and until the next request to a server that
-did not respond. The loop waits for each response, and must not do so for each pod."""
+"""Seconds until the next request for a pod whose labels could not be read. A server that did not respond gets the next
+request after the same time. The loop waits for each response, and must not do so for each pod."""
 _MOST = 1024  # pods in the cache; a node has 110 by default, and 500 where the limit is raised
 
 _UNKNOWN: Mapping[str, str] = {}

@@ -1,8 +1,11 @@
 """The file of the device plugin's configuration, as it is mounted from a ConfigMap.
 
 A ConfigMap may hold several configurations. Its mounted directory is accepted too. The rule of the plugin's config
-manager then decides (cmd/config-manager, updateConfigName): the configuration that the Node's label
-nvidia.com/device-plugin.config names, or that of a name, or without a name "default", or the only one.
+manager then selects one (cmd/config-manager, updateConfigName):
+
+- With the Node's label nvidia.com/device-plugin.config, the configuration that the label names.
+- Without the label, that of a configured name.
+- Without both, "default", or else the only one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The baseline: what the node has when it is healthy, learned from observations.
 
-It is learned at the first observation that has no fault and all of its readers. Later it only rises: a link that trains
-wider or a port that comes up belongs to a healthy node, and a device that is gone stays expected.
+It is learned at the first observation that has no fault and all of its readers. Later it only rises. A link that trains
+wider or a port that comes up belongs to a healthy node. A device that is gone stays expected.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Which containers hold which devices: the ids of device plugins and of Dynamic Resource Allocation as devices.
 
 A GPU's id is its UUID, that of a MIG device of it, its number (deviceIDStrategy=index), or its PCI address (AMD's
-plugin); a shared one has "::<replica>" behind it (NVIDIA k8s-device-plugin internal/rm/devices.go). A NIC's id is the
-PCI address of a virtual or physical function (sriov-network-device-plugin). DRA drivers name GPUs "gpu-<minor>".
+plugin). The id of a shared one has "::<replica>" behind it (NVIDIA k8s-device-plugin internal/rm/devices.go). A NIC's
+id is the PCI address of a virtual or physical function (sriov-network-device-plugin). DRA drivers name GPUs
+"gpu-<minor>".
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 RETENTION = 3600.0
-"""Seconds for which a pod that has ended is remembered: a line of the kernel log arrives within milliseconds, and an
-agent that was restarted reads it within minutes."""
+"""Seconds for which a pod that has ended is remembered. A line of the kernel log arrives within milliseconds. An agent
+that was restarted reads it within minutes."""
 MAX_HOLDERS = 2 * MAX_PODS
 """Containers of one device that hold it, and as many that have ended: of a shared GPU the longest holders, and the last
 that ended."""

@@ -1,7 +1,7 @@
 """Whether the source of a fault has a value now. Where it has none, the fault does not end: unknown is not healthy.
 
-A port vanishes with its driver, a NIC moves into the network namespace of a pod, and NVML leaves out a GPU that fell
-off the bus. Each of them would look healthy if a missing value ended a fault.
+A port vanishes with its driver. A NIC moves into the network namespace of a pod. NVML leaves out a GPU that fell off
+the bus. Each of them would look healthy if a missing value ended a fault.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from zonewise.health.types import Clearing, Severity, Verdict
 
 BASIS = "NVIDIA XID catalogue (docs.nvidia.com/deploy/xid-errors)"
 REPEATED_APPLICATION_XIDS = frozenset({13, 31})
-"""XIDs of programs that a defective GPU causes as well: NVIDIA's workflows XID_13 and XID_31 end with a diagnosis of
+"""XIDs of programs that a defective GPU causes as well. NVIDIA's workflows XID_13 and XID_31 end with a diagnosis of
 the GPU where the same GPU raises them under different programs."""
 FALLEN_OFF_THE_BUS = 79
 

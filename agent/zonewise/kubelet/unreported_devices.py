@@ -28,8 +28,8 @@ class UnreportedDevices:
     def __init__(self, checkpoint: str, socket: str) -> None:
         """Use the checkpoint, a path, if it was written after the kubelet created its socket.
 
-        A starting kubelet leaves the healthy devices of its last run in the checkpoint until it writes the file again,
-        while it has no devices yet (devicemanager/manager.go readCheckpoint).
+        A starting kubelet has no devices yet. It leaves the healthy devices of its last run in the checkpoint until it
+        writes the file again (devicemanager/manager.go readCheckpoint).
         """
         self._checkpoint = checkpoint
         self._socket = socket

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from tarfile import TarFile
 
 MAX_CAPTURE = 512 << 20
-"""Bytes of file content that a capture may unpack to. Discovery reads some 10 MiB of the largest machines; an archive
-that unpacks to more is no capture, and must not exhaust the memory of the reading process."""
+"""Bytes of file content that a capture may unpack to. Discovery reads some 10 MiB of the largest machines. An archive
+beyond this size is no capture, and must not exhaust the memory of the reading process."""
 MAX_MEMBERS = 200_000
 """Files, directories and links of a capture: ten times those of the largest machines."""
 

@@ -1,8 +1,8 @@
 """Whether a root shows the machine that runs, whose CPUID, drivers and system calls may then be used as well.
 
 An agent in a container sees the host below a directory of its own, with the kernel's sysfs at its `sys`. A tree that
-was copied from another machine has plain files there. The mounts of the process tell the two apart: each is listed
-with its device, which is that of the files in it, and with its type (Documentation/filesystems/proc.rst, 3.5).
+was copied from another machine has plain files there. The mounts of the process tell the two apart. Each is listed
+with its type, and with its device, which is that of the files in it (Documentation/filesystems/proc.rst, 3.5).
 """
 
 from __future__ import annotations

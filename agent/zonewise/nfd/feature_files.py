@@ -1,7 +1,10 @@
 """The directory of feature files (`features.d`), by which programs on a node add features and labels.
 
-The rules are those of NFD's source/local/local.go (getFeaturesFromFiles): files whose names begin with a dot and
-directories are ignored, a file of more than 64 KiB is rejected whole, and of equal names the last file counts.
+The rules are those of NFD's source/local/local.go (getFeaturesFromFiles):
+
+- Directories, and files whose names begin with a dot, are ignored.
+- A file of more than 64 KiB is rejected whole.
+- Of equal names the last file counts.
 """
 
 from __future__ import annotations

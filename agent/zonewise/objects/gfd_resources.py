@@ -1,7 +1,7 @@
 """The labels that GPU Feature Discovery writes for each resource of the device plugin: whole GPUs and MIG devices.
 
 The rules are those of k8s-device-plugin's internal/lm (resource.go, mig-strategy.go). A resource of which several pods
-share a device has a number of replicas, and a product that ends in "-SHARED" unless its name ends in ".shared".
+share a device has a number of replicas. Its product ends in "-SHARED" unless the resource's name ends in ".shared".
 
 | MIG strategy | MIG devices |
 |---|---|
@@ -9,8 +9,8 @@ share a device has a number of replicas, and a product that ends in "-SHARED" un
 | single | have the labels of nvidia.com/gpu; where not all GPUs are split alike, its product ends in "-MIG-INVALID" |
 | mixed | have labels by profile: nvidia.com/mig-1g.10gb and the like |
 
-Without a configuration MIG devices have the labels of the strategy "mixed", the only one under which each has a name,
-and the label mig.strategy is absent.
+Without a configuration MIG devices have the labels of the strategy "mixed", the only one under which each has a name.
+The label mig.strategy is then absent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Faults as the API shows them: conditions of the Node and of pods, events, an attribute in the report.
 
 The conditions of a Node are few and stable. Each is True while a device of its kind is degraded or has failed, whatever
-the cause but a program; a note is an event only.
+the cause but a program. A note makes an event, but no condition of the Node.
 """
 
 from __future__ import annotations

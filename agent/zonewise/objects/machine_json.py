@@ -1,8 +1,8 @@
 """The machine as one JSON object, `zonewise show -o json`.
 
-The object is a mechanical translation of the NamedTuples of zonewise.machine.model: every field under its own name, so
-that no second description of a type exists. CPU sets are the kernel's list strings, memory is bytes, and an unknown
-fact is null.
+The object is a mechanical translation of the NamedTuples of zonewise.machine.model. Every field keeps its name, so no
+second description of a type exists. CPU sets are the kernel's list strings, memory is bytes, and an unknown fact is
+null.
 """
 
 from __future__ import annotations

@@ -1,11 +1,15 @@
 """The machine as a topology file of NCCL (NCCL_TOPO_FILE), `zonewise show -o nccl`.
 
 Jobs in virtual machines and containers get from it the topology that they cannot see. The form is what NCCL's own
-parser reads (src/graph/xml.cc and topo.cc): elements system > cpu > pci > pci > gpu or nic, attributes in double quotes
-separated by one space, no XML declaration, no escapes, at most 255 characters a value. NCCL completes what a file omits
-and trusts what it has, so an unknown fact is omitted. A switch appears once, as its upstream port: NCCL climbs two
-bridges at a time. The GUID of a NIC is not written: NCCL compares it with the one that libibverbs reports for the whole
-adapter, which the kernel's node_guid is not.
+parser reads (src/graph/xml.cc and topo.cc):
+
+- elements: system > cpu > pci > pci > gpu or nic
+- attributes in double quotes, separated by one space
+- no XML declaration, no escapes, at most 255 characters a value
+
+NCCL completes what a file omits and trusts what it has, so an unknown fact is omitted. A switch appears once, as its
+upstream port: NCCL climbs two bridges at a time. The GUID of a NIC is not written. NCCL compares it with the one that
+libibverbs reports for the whole adapter, and the kernel's node_guid is another.
 """
 
 from __future__ import annotations

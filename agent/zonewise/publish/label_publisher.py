@@ -1,7 +1,7 @@
 """Publishes labels: as a NodeFeature object, from which Node Feature Discovery's master labels the Node, or directly.
 
 The mode "auto" writes the object where the API server has that kind. It labels the Node directly as well where no
-master has set our labels after MASTER_TIMEOUT seconds. Set labels are the only proof of a working master: it has a
+master has set our labels after MASTER_TIMEOUT seconds. Set labels are the only proof of a working master. It has a
 lease only with leader election, and the kind may exist without any master. A master that appears later claims the
 labels, and they cease to be ours (zonewise.publish.node_labels).
 """
@@ -37,8 +37,8 @@ OFF = "off"
 """No labels are published; there is no publisher then."""
 
 MASTER_TIMEOUT = 300.0
-"""Seconds that a master has to set labels. It labels a node within a second or two of a new object, and works through
-all nodes at about 50 a second after its start. Also how often the Node and the object are verified while our labels do
+"""Seconds that a master has to set labels. It labels a node within a second or two of a new object. After its start it
+works through all nodes at about 50 a second. Also how often the Node and the object are verified while our labels do
 not change."""
 _RECLAIMED = "Node Feature Discovery's master is at work: delete it, or set publish.takeOver to false"
 _ATTEMPTS = 4

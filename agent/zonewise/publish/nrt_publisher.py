@@ -1,8 +1,8 @@
 """Publishes the NodeResourceTopology: the smallest patch of a change, and nothing without one.
 
-The API server's copy is read at the start, and when another client wrote or removed the object: a watch of the one
-object tells that (zonewise.publish.object_watch), or a patch that does not fit. Without a watch the copy is read every
-UNWATCHED_AFTER seconds. An absent object is applied whole. Each patch begins with a test of the resource version, so
+The API server's copy is read at the start, and when another client wrote or removed the object. A watch of the one
+object shows that (zonewise.publish.object_watch), or a patch that does not fit. The copy is also read every VERIFY_EVERY
+seconds, and every UNWATCHED_AFTER seconds without a watch. An absent object is applied whole. Each patch begins with a test of the resource version, so
 that it can only apply to the copy for which it was made. A restart of the agent writes nothing.
 """
 
@@ -134,7 +134,7 @@ class NrtPublisher:
     def publish(self, desired: Object) -> WriteResult:
         """Make the API server's copy equal to the object. Raises KubeError; the next call then continues.
 
-        Once there was a Node of the name, a missing object is only created while there is one: the garbage collector
+        Once there was a Node of the name, a missing object is only created while there is one. The garbage collector
         removes the object of a deleted Node, and it must not return.
         """
         name = desired["metadata"]["name"]

@@ -1,7 +1,7 @@
 """A watch of the one object that the agent publishes: one name, one event for each change.
 
 The API server sends the events of an object to the watchers of its name only (apiserver pkg/storage/cacher/cacher.go,
-namespacedName), so that the watches of 5,000 nodes cost one event for each write of their own agent.
+namespacedName). With watches of 5,000 nodes, each write of an agent still costs one event.
 """
 
 from __future__ import annotations

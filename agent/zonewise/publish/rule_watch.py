@@ -37,8 +37,8 @@ ABSENT_PAUSE = 60.0
 _CLOSE_TIMEOUT = 0.2
 """Seconds for a request under way."""
 CONFIRM_PAUSE = 2.0
-"""Seconds until the second look at a kind that is not served: an API server that starts may lack it for a moment, and
-what rules set before would be removed."""
+"""Seconds until the second look at a kind that is not served. An API server that starts may lack it for a moment.
+Without the second look, what rules set before would be removed."""
 FAILURE_BACKOFF = Backoff(base=0.5, cap=60.0)
 """Pauses while the server does not respond, or forbids."""
 

@@ -11,8 +11,8 @@
 | none | none | yes | yes |
 
 Values are whole numbers of 64 bits for the comparisons, or versions with `type: version`. A flag has no value:
-it exists, and matches nothing else. An operand is only looked at where there is a value to compare it with, so that a
-damaged expression is an error on nodes that have the element.
+it exists, and matches nothing else. An operand is only looked at where there is a value to compare it with. So a
+damaged expression is an error on nodes that have the element. Operators of presence look at their operands at once.
 """
 
 from __future__ import annotations

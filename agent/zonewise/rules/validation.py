@@ -7,8 +7,8 @@
 | extended resource | as annotations | a quantity that is a whole number from 0 |
 | taint | as annotations | one of three effects |
 
-An API server rejects a whole write for one invalid part. So more is checked than by NFD: that an extended resource is a
-whole number from 0, and that key and value of a taint are valid.
+An API server rejects a whole write for one invalid part, so more is checked than by NFD. An extended resource must be
+a whole number from 0, and key and value of a taint must be valid.
 """
 
 from __future__ import annotations

@@ -88,8 +88,8 @@ class MemoryMachineState:
     def assigned(self) -> tuple[int, ...]:
         """Return the zones of which any memory is assigned, ascending.
 
-        Not the zones where less is free than allocatable: the kubelet frees the memory of init containers under the
-        containers that reuse it, so that all of a zone can be free and assigned.
+        These are not the zones where less is free than allocatable. The kubelet frees the memory of init containers
+        under the containers that reuse it, so all of a zone can be free and assigned.
         """
         return tuple(zone for zone, cell in sorted(self._cells.items()) if cell.assignments > 0)
 

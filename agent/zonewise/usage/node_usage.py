@@ -111,7 +111,7 @@ def numa_placement(
     """Return the zone of each container that has exclusive resources of a zone.
 
     None unless the Topology Manager's policy is single-numa-node: under other policies a container may span zones.
-    None, too, where a container is in several zones or in a zone that the machine does not have: containers are encoded
+    None, too, where a container is in several zones or in a zone that the machine does not have. Containers are encoded
     by number, and the reader must count the same ones. A container's zone is that of its CPUs, else of
     its devices, else of its memory.
     """

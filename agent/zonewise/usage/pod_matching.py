@@ -19,7 +19,7 @@ Rules for a pod that is not in all sources:
   the active UIDs keep their entries. If not, all such UIDs count as stale. Nearly always they are (jobs that
   validate the GPUs of a node). Keeping a device for one could block it for ever: the next admission might need that
   very device.
-- An active UID that matches no listed pod is stale as well: its containers are dead and its volumes are being
+- An active UID that matches no listed pod is stale as well. Its containers are dead and its volumes are being
   unmounted, while the kubelet reallocates its resources. Only during a kubelet's start may it be a pod that List lacks.
 - A UID that is known to have ended (zonewise.daemon.ended_pods) is no listed pod.
 - While the kubelet's sources are not ready it releases nothing, so all UIDs keep their entries.

@@ -12,7 +12,7 @@ def is_cpu_manager_static(report: KubeletReport) -> bool:
     """Return whether the CPU Manager's policy is static.
 
     Allocatable CPUs prove it. Otherwise the checkpoint is preferred to the configuration. The running kubelet wrote the
-    checkpoint, and does not start with a checkpoint of another policy; a configuration file may be that of its next
+    checkpoint, and does not start with a checkpoint of another policy. A configuration file may be that of its next
     start.
     """
     if report.allocatable.cpus:

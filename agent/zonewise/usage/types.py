@@ -43,8 +43,8 @@ class SharedDevices(NamedTuple):
 class ExcludedAmount(NamedTuple):
     """Memory (bytes) or devices of excluded pods, which the allocatable amounts lack.
 
-    The kubelet's managers count it as allocatable: the Memory Manager in the width of a preferred hint, the Device
-    Manager in the decision whether a resource has any healthy device.
+    The kubelet's managers count it as allocatable. The Memory Manager does so in the width of a preferred hint, the
+    Device Manager in the decision whether a resource has a healthy device.
     """
 
     resource: str

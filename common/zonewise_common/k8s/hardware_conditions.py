@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 POD_CONDITION = "zonewise.dev/HardwareFault"
-"""The type of the condition of a pod: True where hardware or driver is at fault, False where it is the program, Unknown
-where neither is known. A Job's podFailurePolicy reacts to it by onPodConditions."""
+"""The type of the condition of a pod. It is True where hardware or driver is at fault, False where it is the program,
+Unknown where neither is known. A Job's podFailurePolicy reacts to it by onPodConditions."""
 TAINT = "zonewise.dev/hardware-fault"
 """The taint of a node while one of its devices has failed, where that is configured."""
 

@@ -3,7 +3,8 @@
 The grammar, the rounding and the cap are those of apimachinery's pkg/api/resource/quantity.go.
 
 parse_value() and parse_milli_value() read any text. quantity_value() and quantity_milli_value() read a JSON value of an
-object, reject negative ones, and remember results: most nodes and pods of a cluster have the same quantities.
+object. They reject negative values. They remember results, since most nodes and pods of a cluster have the same
+quantities.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@
 | any | a status of failure after attempts without an answer | the waits begin anew: the server is back |
 
 The last three ways to `lost` find an etcd that was restored from a backup. An API server does not reject a watch from a
-version that its etcd does not have yet: it sends nothing, bookmarks included, until its versions exceed this one
+version that its etcd does not have yet. It sends nothing, not even bookmarks, until its versions exceed this one
 (apiserver pkg/storage/cacher/cache_watcher.go process). A listing tells the truth. Three listings in a row that are
 older than the copy count as a restored history.
 
@@ -58,8 +58,8 @@ class WatchTimes(NamedTuple):
     """The times of a watch, in seconds."""
 
     watch_timeout: tuple[int, int] = (300, 600)
-    """A watch ends after a random time between these, so that the watches of all nodes do not end at once, and spread
-    over the servers again (client-go: minWatchTimeout, 5 to 10 minutes)."""
+    """A watch ends after a random time between these (client-go: minWatchTimeout, 5 to 10 minutes). The watches of all
+    nodes then do not end at once, and spread over the servers again."""
     idle_timeout: float = 90.0
     """A watch that is silent for so long is dead: bookmarks come every 60 s, and may be 15 s late (apiserver
     pkg/storage/cacher/cacher.go, DefaultEventFreshDuration)."""

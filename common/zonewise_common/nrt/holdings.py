@@ -8,8 +8,8 @@ The parts of an entry are separated by "|". The first part has "key:CPU list" of
 part is an amount of one resource, which each of these pods holds. Behind "@" are the zones of an amount that is of
 several zones together; it stands in the text of the lowest of them. The text of the node itself has the devices of no
 zone. A key has 24 bits of the pod's hash in pod fingerprints. Two pods of a node may share one, rarely: what either
-holds is then unknown. A pod takes about 8 bytes beside the amounts, and a node has at most as many pods in the texts as
-exclusive CPUs and devices.
+holds is then unknown. A pod takes about 8 bytes beside the amounts. The texts of a node have at most as many pods as it
+has exclusive CPUs and devices.
 
 The key "-" stands for what belongs to no listed pod: init containers that have ended, and excluded pods.
 """

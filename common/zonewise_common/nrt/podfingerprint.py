@@ -3,8 +3,11 @@
 This is version v001 of github.com/k8stopologyawareschedwg/podfingerprint. The order of pods does not matter, and two
 pods of one name count twice. It has no UIDs: a pod and its successor of the same name are equal.
 
-A search for the pods behind a fingerprint tries many sets of the same pods. parse_fingerprint() returns the number to
-match, pod_hash() the hash of each pod, once, and fingerprint_number() the number of a set.
+A search for the pods behind a fingerprint tries many sets of the same pods:
+
+- parse_fingerprint() returns the number to match.
+- pod_hash() returns the hash of each pod, which the search computes once.
+- fingerprint_number() returns the number of a set.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Access to /metrics and /debug: for bearers of a token whose user the API server allows to get that path.
 
-The other components of a cluster do the same: a TokenReview returns the user of a token, and a SubjectAccessReview
+The other components of a cluster do the same. A TokenReview returns the user of a token, and a SubjectAccessReview
 whether that user may `get` the path as a non-resource URL. Prometheus has that right by a ClusterRole.
 
 A path of the read API is reviewed below REVIEWED_PREFIX. Each user of a cluster may `get` /api/*, for discovery:
@@ -67,7 +67,7 @@ class Authorizer:
     """Decides by reviews of the API server, and caches decisions for a minute. Safe for several threads.
 
     Reviews of unknown tokens have a budget, beyond which their bearers get 429. A token that was allowed by its last
-    review is outside of that budget, and has a cache of its own: whatever strangers send, its bearer gets the path.
+    review is outside of that budget, and has a cache of its own. Its bearer gets the path, whatever strangers send.
     """
 
     def __init__(self, client: ReviewClient, *, clock: Callable[[], float] = time.monotonic) -> None:

@@ -1,6 +1,6 @@
 """Settings from four sources: flags, environment, file, defaults. The first source that has a setting wins.
 
-Every setting has one key, and the other names follow from it: `publish.labels` in the file is `--publish-labels` on the
+Every setting has one key, and the other names follow from it. `publish.labels` in the file is `--publish-labels` on the
 command line and `ZONEWISE_PUBLISH_LABELS` in the environment.
 """
 

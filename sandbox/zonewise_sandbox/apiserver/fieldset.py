@@ -1,8 +1,13 @@
 """Sets of fields, as metadata.managedFields has them (FieldsV1).
 
-A field is a path of elements as FieldsV1 writes them: f:name for a field, k:{"name":"x"} for an item by its keys,
-v:"x" for a value of a set. The algorithms are those of sigs.k8s.io/structured-merge-diff (typed/tofieldset.go,
-compare.go, merge.go, remove.go), on plain sets of paths.
+A field is a path of elements, as FieldsV1 writes them:
+
+- f:name for a field
+- k:{"name":"x"} for an item by its keys
+- v:"x" for a value of a set
+
+The algorithms are those of sigs.k8s.io/structured-merge-diff (typed/tofieldset.go, compare.go, merge.go, remove.go), on
+plain sets of paths.
 """
 
 from __future__ import annotations

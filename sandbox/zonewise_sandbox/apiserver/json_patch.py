@@ -1,7 +1,7 @@
 """JSON patch, RFC 6902, with JSON pointers, RFC 6901: a list of operations that succeed together or not at all.
 
 As in the library of kube-apiserver (gopkg.in/evanphx/json-patch.v4), and against the RFC, a key that an object lacks
-reads as null: it can be replaced, copied and tested. It cannot be removed.
+reads as null. It can be replaced, copied and tested. It cannot be removed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class JsonPatchError(ValueError):
 
 
 def json_patch(target: Value, operations: list[Value]) -> Value:
-    """Return the target with all operations applied; neither is changed. Raises PatchError."""
+    """Return the target with all operations applied; neither is changed. Raises JsonPatchError."""
     if len(operations) > MAX_OPERATIONS:
         raise JsonPatchError(f"{len(operations)} operations are too many: {MAX_OPERATIONS} at most")
     result = copy.deepcopy(target)

@@ -1,7 +1,7 @@
 """The rules by which lists and maps of built-in kinds merge: by keys, as sets, or not at all.
 
 A table of the markers in k8s.io/api (listType, listMapKey, patchMergeKey, mapType, structType) for the kinds that are
-served, by the name of the field, since a name means the same list wherever it stands but for the few in `_KIND_LISTS`.
+served. It is by the name of the field: a name means the same list wherever it stands, but for the few in `_KIND_LISTS`.
 Lists that are not named here are atomic: replaced as a whole.
 """
 

@@ -1,7 +1,7 @@
 """The verbs that write: create, replace, patch, apply, bind, delete.
 
-Webhooks are called without the store's lock. So an update is computed from the stored object, and written under the
-lock where that object is still the stored one; else it is computed anew.
+Webhooks are called without the store's lock, so an update is computed without it from the stored object. The update is
+written under the lock where that object is still the stored one. Else it is computed anew.
 """
 
 from __future__ import annotations

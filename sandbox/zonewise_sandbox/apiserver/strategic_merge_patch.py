@@ -1,9 +1,12 @@
 """Strategic merge patch: a merge patch with the keys of lists.
 
-The rules are those of k8s.io/apimachinery/pkg/util/strategicpatch: items of a list with a key are merged one by one;
-`$patch: replace` and `$patch: delete` replace or delete the object or item that has them;
-`$deleteFromPrimitiveList/x` removes values from a list of scalars; `$retainKeys` drops all other keys;
-`$setElementOrder/x` sets the order of items.
+The rules are those of k8s.io/apimachinery/pkg/util/strategicpatch:
+
+- Items of a list with a key are merged one by one.
+- `$patch: replace` and `$patch: delete` replace or delete the object or item that has them.
+- `$deleteFromPrimitiveList/x` removes values from a list of scalars.
+- `$retainKeys` drops all other keys.
+- `$setElementOrder/x` sets the order of items.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ class StrategicPatchError(ValueError):
 
 
 def strategic_merge_patch(kind: str, target: Object, patch: Object) -> Object:
-    """Return the target with the patch applied; neither is changed. Raises StrategicError."""
+    """Return the target with the patch applied; neither is changed. Raises StrategicPatchError."""
     directive = patch.get("$patch")
     if directive == "replace":
         return {name: value for name, value in patch.items() if name != "$patch"}

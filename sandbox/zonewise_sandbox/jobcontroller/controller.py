@@ -1,7 +1,8 @@
 """The controller: caches of Jobs and pods, workers that synchronise Jobs, and what they wait for.
 
 A Job is not synchronised before the caches have the writes of its last synchronisation (ControllerExpectations and the
-consistency store upstream): new objects by their resource version, deleted and released pods by UID.
+consistency store upstream). New objects are matched by their resource version, deleted and released pods by
+UID.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The succeeded and failed indexes of an Indexed Job (indexed_job_utils.go).
 
-A failed pod whose index is neither active nor decided keeps its finalizer, until its successor has its failure count
-(getPodsWithDelayedDeletionPerIndex): the count of an index lives in the annotations of its newest pod.
+The newest failed pod of an index that is neither active nor decided keeps its finalizer, until its successor has its
+failure count (getPodsWithDelayedDeletionPerIndex). The count of an index lives in the annotations of its newest pod.
 """
 
 from __future__ import annotations

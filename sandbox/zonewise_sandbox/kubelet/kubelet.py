@@ -52,9 +52,12 @@ class SimulatedKubelet:
     """A kubelet for tests, demonstrations and benchmarks, below a directory of its own.
 
     It allocates exclusive CPUs, memory and devices by the rules of `allocation`, on start() and stop(), and runs no
-    containers. As a real one does, it removes stopped pods from its files late: from cpu_manager_state and
-    memory_manager_state when a pod asks for admission, from kubelet_internal_checkpoint when one is admitted, and from
-    cpu_manager_state in each reconcile period as well. A context manager; safe to share among threads.
+    containers. A context manager; safe to share among threads. As a real one does, it removes stopped pods from its
+    files late:
+
+    - from cpu_manager_state when a pod asks for admission, and in each reconcile period
+    - from memory_manager_state when a pod asks for admission
+    - from kubelet_internal_checkpoint when a pod is admitted
     """
 
     def __init__(

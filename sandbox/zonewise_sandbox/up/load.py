@@ -1,6 +1,6 @@
 """Jobs that arrive by themselves: a mix of the simulator, submitted as Jobs of the default queue.
 
-The first jobs are submitted at once, until they ask for FILL times what the nodes have: a cluster has a past, and its
+The first jobs are submitted at once, until they ask for FILL times what the nodes have. A cluster has a past, and its
 queue is not empty. The others follow as a Poisson process whose work is a share of the nodes.
 """
 

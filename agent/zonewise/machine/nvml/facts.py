@@ -1,8 +1,8 @@
 """NVML's facts of a machine, in its own numbers; `gpu_description` interprets them.
 
 The same values serve every backend, travel from the child process as JSON, and are stored in captures. Every fact may
-be None; then `absent` of the same object has the reason, by the name of the fact. facts_json checks JSON against these
-types, so this module has no deferred annotations.
+be None; then `absent` of the same object has the reason, by the name of the fact. This module has no deferred
+annotations, since facts_json checks JSON against its types.
 """
 
 from typing import NamedTuple

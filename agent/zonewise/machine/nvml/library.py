@@ -1,7 +1,7 @@
 """The real NVML, through nvidia-ml-py (imported as pynvml), with the traps of that package guarded.
 
-Its functions differ in what they return: a number, a list, bytes or text, or a ctypes struct that the caller must read
-or even create. This module returns a number, a text, or a tuple of these; see NvmlBackend.call.
+Its functions return different things: a number, a list, bytes or text, or a ctypes struct that the caller must read or
+even create. This module returns a number, a text, or a tuple of these; see NvmlBackend.call.
 """
 
 from __future__ import annotations

@@ -235,8 +235,8 @@ def _links(questions: _Queries, handle: object) -> Iterator[NvmlLink]:
     for link in range(MAX_LINKS):
         active = questions.number("links", "nvmlDeviceGetNvLinkState", handle, link)
         if active is None:
-            # links are numbered from 0, and a number beyond the last one is an invalid argument; a link of an older
-            # GPU that is not wired is "not supported", with wired ones after it
+            # Links are numbered from 0, and a number beyond the last one is an invalid argument. A link of an older
+            # GPU that is not wired is "not supported", with wired ones after it.
             if questions.lost or (questions.last_error and questions.last_error.code == INVALID_ARGUMENT):
                 return
             continue

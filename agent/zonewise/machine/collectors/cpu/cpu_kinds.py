@@ -1,7 +1,7 @@
 """Separating kinds of cores by the traits of each CPU.
 
 Values are compared by class: a tenth up or down is no other kind. Favoured cores turbo higher than the rest of their
-kind by 2 to 5 %, while kinds differ by 20 % and more. hwloc's limit is 10 % as well.
+kind by 2 to 5 %, while kinds differ by 20 % and more. The limit of hwloc is 10 % as well.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def classes(values: Mapping[int, float]) -> dict[int, int]:
 def kinds(traits_by_cpu: Mapping[int, Traits]) -> list[CpuKind]:
     """Return the CPUs by kind, ascending by first CPU.
 
-    A CPU of which less is known than of others is of the one kind that it could be; where it could be of several, it
-    is left out.
+    A CPU of which less is known than of others is of the one kind that it could be. It is left out where it could be of
+    several kinds or of none.
     """
     members: dict[Traits, list[int]] = {}
     for cpu, traits in traits_by_cpu.items():

@@ -1,8 +1,8 @@
 """/proc/cpuinfo in the dialects of all architectures.
 
 It is made of blocks parted by empty lines, with one "key : value" a line. Most architectures print a block for each
-CPU that starts at "processor : N"; s390 prints one line for each, sparc none at all; and ARM's 32-bit kernels, s390,
-sparc and LoongArch print lines outside of any CPU's block that hold for all (arch/*/kernel, show_cpuinfo()).
+CPU that starts at "processor : N". On s390 each CPU has one line, on sparc none at all. ARM's 32-bit kernels, s390,
+sparc and LoongArch print lines outside of any CPU's block, which hold for all (arch/*/kernel, show_cpuinfo()).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A CPU is online because the kernel lists it (drivers/base/cpu.c). The oldest kernels have no such list: on these a CPU
 is online if it has a directory whose file `online` is not 0. The CPUs that the cgroup of the reading process permits
-are a fact of their own and restrict nothing else: an agent runs in a pod, and reports the whole machine.
+are a fact of their own and restrict nothing else. An agent runs in a pod, and reports the whole machine.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The file of every CPU lists all CPUs that it shares with. So one file describes them all, and only one is read. Where
 the files contradict each other all are read, and a set counts only if the file of none of its CPUs contradicts it.
-hwloc drops such objects too: no vote could identify the damaged files.
+Other sets are dropped, as hwloc drops such objects: no vote could identify the damaged files.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Facts of Intel's GPUs from the i915 and xe drivers.
 
-A GPU on the processor has no memory of its own, and an older kernel does not report the size of a discrete one; both
-leave `memory` unknown.
+A GPU on the processor has no memory of its own. An older kernel does not report the size of a discrete one. Both leave
+`memory` unknown.
 """
 
 from __future__ import annotations

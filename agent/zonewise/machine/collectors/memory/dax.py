@@ -1,7 +1,7 @@
 """DAX devices: persistent or specific-purpose memory, which a program maps whole or the kernel turns into a zone.
 
-drivers/dax/bus.c of the kernel. The parent of the device shows its kind of memory: an NVDIMM bus (ndbus), a region of
-CXL, or a device that the firmware has set aside (hmem).
+drivers/dax/bus.c of the kernel. The parent of the device shows its kind of memory: an NVDIMM bus (ndbus), a CXL region,
+or a device that the firmware has set aside (hmem).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Memory modules: what is in which slot, by the firmware's tables.
 
-Linux shows the tables since 4.2 as one file, and each structure as a file of its own where the module dmi-sysfs is
-loaded; both to root only.
+Linux shows the tables since 4.2 as one file. Where the module dmi-sysfs is loaded, each structure has a file of its own
+as well. Only root can read these files.
 """
 
 from __future__ import annotations

@@ -165,8 +165,8 @@ def _with_media(read: Reader, zones: tuple[Zone, ...], kmem: Mapping[int, DaxDev
 def _memory(read: Reader, nodes: _Nodes) -> int | None:
     """Return the memory of the machine, that of GPUs left out: the sum over the zones, where /proc/meminfo agrees.
 
-    The zones together have less where the kernel initialises memory after the start: the MemTotal of a node then grows
-    for up to an hour, and /proc/meminfo has the whole, as `free` says. They have up to 2.1 % more before Linux 3.16,
+    The zones together have less where the kernel initialises memory after the start. The MemTotal of a node then grows
+    for up to an hour, while /proc/meminfo has the whole, as `free` says. They have up to 2.1 % more before Linux 3.16,
     where a node counted pages that the allocator never gets.
     """
     device = [nodes.memory.get(node) for node in nodes.gpus]

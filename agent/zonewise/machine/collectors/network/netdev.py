@@ -26,8 +26,8 @@ _ETHERNET, _INFINIBAND, _LOOPBACK = 1, 32, 772
 LINK_LAYERS = {_ETHERNET: "Ethernet", _INFINIBAND: "InfiniBand"}
 """The link layer by the attribute `type`."""
 
-# include/uapi/linux/ethtool.h SPEED_UNKNOWN is -1, which kernels printed as a signed number, as an unsigned one, and,
-# when speeds had 16 bits, as 65535; drivers also print 0
+# include/uapi/linux/ethtool.h SPEED_UNKNOWN is -1. Kernels printed it as a signed number, as an unsigned one, and, when
+# speeds had 16 bits, as 65535. Drivers also print 0.
 _UNKNOWN_SPEEDS = (-1, 0, 0xFFFF, 0xFFFFFFFF)
 _IFF_TAP = 0x0002  # include/uapi/linux/if_tun.h: frames of Ethernet rather than packets of IP
 
