@@ -1,9 +1,10 @@
 """Publishes the NodeResourceTopology: the smallest patch of a change, and nothing without one.
 
 The API server's copy is read at the start, and when another client wrote or removed the object. A watch of the one
-object shows that (zonewise.publish.object_watch), or a patch that does not fit. The copy is also read every VERIFY_EVERY
-seconds, and every UNWATCHED_AFTER seconds without a watch. An absent object is applied whole. Each patch begins with a test of the resource version, so
-that it can only apply to the copy for which it was made. A restart of the agent writes nothing.
+object shows that (zonewise.publish.object_watch), or a patch that does not fit. The copy is also read every
+VERIFY_EVERY seconds, and every UNWATCHED_AFTER seconds without a watch. An absent object is applied whole. Each patch
+begins with a test of the resource version, so that it can only apply to the copy for which it was made. A restart of
+the agent writes nothing.
 """
 
 from __future__ import annotations

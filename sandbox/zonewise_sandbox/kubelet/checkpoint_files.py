@@ -49,9 +49,7 @@ def write_cpu_state(directory: Path, managers: ContainerManager) -> None:
 def write_memory_state(directory: Path, managers: ContainerManager) -> None:
     """Write memory_manager_state. The kubelet does so when a pod asks for admission.
 
-    Only then does it remove the stopped pods.
-
-    Under the policy None it has no state of the machine.
+    Only then does it remove the stopped pods. Under the policy None it has no state of the machine.
     """
     entries = _entries(managers, _blocks)
     state: Json = {
