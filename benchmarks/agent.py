@@ -113,10 +113,10 @@ def _measure(root: Path, api: Api) -> Iterator[Row]:
         client = Client(api.config)
         stack.callback(client.close)
         client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
-        seen = PublishedReports(client)
-        stack.callback(seen.close)
+        reports = PublishedReports(client)
+        stack.callback(reports.close)
         agent = stack.enter_context(running_agent(root, directory, api))
-        yield from _latency(kubelet, seen, agent, api)
+        yield from _latency(kubelet, reports, agent, api)
         if "api-server" in api.arguments[0]:
             yield from _weight(agent)
             yield from _idle(agent)
@@ -124,8 +124,8 @@ def _measure(root: Path, api: Api) -> Iterator[Row]:
             yield from _growth(root, directory, api.config.url)
 
 
-def _latency(kubelet: SimulatedKubelet, seen: PublishedReports, agent: AgentProcess, api: Api) -> Iterator[Row]:
-    wait(lambda: seen.has(fingerprint(())))
+def _latency(kubelet: SimulatedKubelet, reports: PublishedReports, agent: AgentProcess, api: Api) -> Iterator[Row]:
+    wait(lambda: reports.has(fingerprint(())))
     before = agent.writes()
     pods = [PodSpec("bench", f"pod-{number}", (ContainerSpec("c", 1000, {"memory": 1 << 30}),), f"uid-{number}")
             for number in range(PODS)]  # fmt: skip
@@ -138,9 +138,9 @@ def _latency(kubelet: SimulatedKubelet, seen: PublishedReports, agent: AgentProc
         if number >= RUNNING:
             kubelet.stop(pods[number - RUNNING].uid)
         kubelet.start(pod)
-        expected.append((moment, fingerprint((one.namespace, one.name) for one in running)))
-    wait(lambda: seen.has(expected[-1][1]))
-    delays = sorted(seen.delays(expected))
+        expected.append((moment, fingerprint((spec.namespace, spec.name) for spec in running)))
+    wait(lambda: reports.has(expected[-1][1]))
+    delays = sorted(reports.delays(expected))
     median, last = statistics.median(delays) * 1000, delays[int(len(delays) * 0.99)] * 1000
     after = agent.writes()
     count = after["count"] - before["count"]

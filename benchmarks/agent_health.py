@@ -1,7 +1,7 @@
 """What rules and health add to an idle agent: resident memory and CPU time. Run by `make bench`.
 
-Agents with and without them run beside each other on one machine of files, each for a Node of its own, so that all have
-the same disturbances. The API server is the embedded one.
+Agents with and without them run beside each other on one machine of files, so all have the same disturbances. Each is
+for a Node of its own. The API server is the embedded one.
 """
 
 from __future__ import annotations

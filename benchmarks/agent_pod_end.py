@@ -1,8 +1,8 @@
 """The agent on a real kubelet: how soon the report shows the resources of a pod that has ended. Run by `make bench`.
 
-The kubelet makes no cgroups and reconciles once an hour, so no file changes and no cgroup is removed when a pod ends:
-the agent's polls are measured, its slowest way. The time runs from when the kubelet's List had the pod last, read every
-20 ms here, until a watcher has the report.
+The kubelet makes no cgroups and reconciles once an hour. The end of a pod changes no file and removes no cgroup, so the
+agent's slowest way is measured: its polls. The time runs from when the kubelet's List had the pod last, until a watcher
+has the report. List is read every 20 ms here.
 """
 
 from __future__ import annotations

@@ -87,15 +87,15 @@ class PublishedReports:
 
     def has(self, fingerprint: str) -> bool:
         """Tell whether a set of pods was seen."""
-        return any(found == fingerprint for _, found in self._versions)
+        return any(published == fingerprint for _, published in self._versions)
 
     def delays(self, expected: list[tuple[float, str]]) -> list[float]:
         """Return for each state how long it took until it, or a later one, was visible."""
-        order = {found: number for number, (_, found) in enumerate(expected)}
-        versions = [(moment, order[found]) for moment, found in self._versions if found in order]
+        order = {fingerprint: number for number, (_, fingerprint) in enumerate(expected)}
+        versions = [(moment, order[fingerprint]) for moment, fingerprint in self._versions if fingerprint in order]
         delays: list[float] = []
         for number, (moment, _) in enumerate(expected):
-            delays.append(next(seen for seen, at in versions if at >= number) - moment)
+            delays.append(next(visible_at for visible_at, index in versions if index >= number) - moment)
         return delays
 
     def close(self) -> None:
@@ -107,9 +107,9 @@ class PublishedReports:
         try:
             for event in self._watch:
                 moment = time.monotonic()
-                found = re.search(rf'"{FINGERPRINTS[ALL_PODS]}","value":"(\w+)"', bytes(event.object).decode())
-                if found is not None:
-                    self._versions.append((moment, found[1]))
+                match = re.search(rf'"{FINGERPRINTS[ALL_PODS]}","value":"(\w+)"', bytes(event.object).decode())
+                if match is not None:
+                    self._versions.append((moment, match[1]))
         except KubeError:
             return
 
@@ -123,16 +123,16 @@ class AgentProcess:
 
     def writes(self) -> dict[str, int]:
         """Return the count and bytes of all writes, and how many of them were of at most 1,200 bytes."""
-        found = {"count": 0, "bytes": 0, "small": 0}
+        totals = {"count": 0, "bytes": 0, "small": 0}
         for line in self._metrics().splitlines():
             if 'object="nrt"' not in line or not line.startswith("zonewise_publish_size_bytes"):
                 continue
             value = int(float(line.rpartition(" ")[2]))
             name = line.partition("{")[0]
-            found["count"] += value if name.endswith("_count") else 0
-            found["bytes"] += value if name.endswith("_sum") else 0
-            found["small"] += value if 'le="1200.0"' in line else 0
-        return found
+            totals["count"] += value if name.endswith("_count") else 0
+            totals["bytes"] += value if name.endswith("_sum") else 0
+            totals["small"] += value if 'le="1200.0"' in line else 0
+        return totals
 
     def cpu_seconds(self) -> float:
         """Return the CPU time used so far."""
@@ -222,6 +222,6 @@ def wait(condition: Callable[[], bool]) -> None:
 
 
 def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        return holder.getsockname()[1]

@@ -37,13 +37,13 @@ def main(log: str, processors: int) -> None:
 
 def _waits(plan: Path) -> dict[str, float]:
     """Return the waits by job number; a line is number;user;submitted__nodes__start;end;..."""
-    found: dict[str, float] = {}
+    waits: dict[str, float] = {}
     for line in plan.read_text().splitlines():
         job, _, run = line.split("__")
         number, _, submitted = job.split(";")
         start = run.partition(";")[0]
-        found[number] = (datetime.fromisoformat(start) - datetime.fromisoformat(submitted)).total_seconds()
-    return found
+        waits[number] = (datetime.fromisoformat(start) - datetime.fromisoformat(submitted)).total_seconds()
+    return waits
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """CPUs in use after bursts on real kubelets: `python -m benchmarks.bursts [--bursts 6] [--seed 1]`.
 
-Each burst has 24 pods of 6, 7, 9 or 10 CPUs, created at once, for four kubelets with 120 CPUs in zones of 14 and 16.
-The same bursts run under kube-scheduler alone, then with the extender. The bound is the fullest packing of the zones
+Each burst creates 24 pods of 6, 7, 9 or 10 CPUs at once. The four kubelets have 120 CPUs in zones of 14 and 16. The
+same bursts run under kube-scheduler alone, then with the extender. The bound is the fullest packing of the zones
 (benchmarks.packing, which measures hundreds of bursts in process). A burst is over once its pods fill the bound, or
 once nothing has changed for a while.
 

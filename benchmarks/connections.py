@@ -1,8 +1,8 @@
 """Requests among hostile clients, as ratios of their durations. Run as `python -m benchmarks.connections`.
 
-The real extender and the real agent serve a filter call, scrapes and probes: first alone, then with 1,000 silent
-connections and 100 slow writers on its port. A slow writer sends a byte every 100 ms, each at a time of its own, and
-whatever is closed connects again. Of several series the one with the shortest 99th percentile counts, since other
+The real extender and the real agent serve a filter call, scrapes and probes. Each is timed alone first, then with 1,000
+silent connections and 100 slow writers on its port. A slow writer sends a byte every 100 ms, each at a time of its own,
+and whatever is closed connects again. Of several series the one with the shortest 99th percentile counts, since other
 programs use the machine as well.
 """
 
@@ -122,11 +122,11 @@ def _quietest(target: Target) -> float:
 def _percentile(target: Target) -> float:
     times: list[float] = []
     with ExitStack() as stack:
-        kept = stack.enter_context(_connected(target.port)) if target.keep_alive else None
+        persistent = stack.enter_context(_connected(target.port)) if target.keep_alive else None
         for _ in range(CALLS):
             began = time.perf_counter()
-            if kept is not None:
-                _ask(kept, target.request)
+            if persistent is not None:
+                _ask(persistent, target.request)
             else:
                 with _connected(target.port) as connection:
                     _ask(connection, target.request)

@@ -66,7 +66,7 @@ class ShapeTimes(NamedTuple):
     layouts: int
     policies: str
     shape: str
-    found: bool
+    has_node: bool
     first: float
     """Of the first call."""
     worst: float
@@ -144,7 +144,7 @@ def _shape_times(
     scores = _since(began)
     cache.update_pod(ObservedPod(*pod), None)
     return times._replace(
-        found=bool(result.node),
+        has_node=bool(result.node),
         first=first,
         worst=worst,
         in_all=in_all,
@@ -169,7 +169,7 @@ def _print_table(times: Sequence[ShapeTimes]) -> None:
     for layouts in LAYOUTS:
         for policies in POLICIES:
             some = [entry for entry in times if (entry.layouts, entry.policies) == (layouts, policies)]
-            first = max((entry.first for entry in some if entry.found and entry.calls == 1), default=0.0)
+            first = max((entry.first for entry in some if entry.has_node and entry.calls == 1), default=0.0)
             later = "; ".join(
                 f"{entry.shape}: {entry.unjudged} nodes, {entry.calls} calls" for entry in some if entry.calls > 1
             )
@@ -178,7 +178,7 @@ def _print_table(times: Sequence[ShapeTimes]) -> None:
 
 
 def _rows(times: Sequence[ShapeTimes]) -> Iterator[Row]:
-    answered = [entry for entry in times if entry.found and entry.calls == 1]
+    answered = [entry for entry in times if entry.has_node and entry.calls == 1]
     for what, limit, entries, value in (
         ("first answer", FIRST, answered, "first"),
         ("any call", IN_ALL, times, "worst"),

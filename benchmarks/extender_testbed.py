@@ -105,9 +105,9 @@ def build_objects(make: NodeSpec, names: Sequence[str]) -> dict[str, bytes]:
     """Return what an API server would list of nodes, each zone of which is used at random, by resource."""
     from support.extender import build_nrt
 
-    one = kind(make)
+    node_kind = kind(make)
     nodes = [{"metadata": {"name": name, "resourceVersion": "1"}} for name in names]
-    reports = [build_nrt(name, state) for name, state in zip(names, states(one, make, len(names)), strict=True)]
+    reports = [build_nrt(name, state) for name, state in zip(names, states(node_kind, make, len(names)), strict=True)]
     for report in reports:
         report["metadata"]["resourceVersion"] = "1"
     every: dict[str, list[Any]] = {"nodes": nodes, "noderesourcetopologies": reports, "pods": []}

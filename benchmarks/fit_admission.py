@@ -1,8 +1,8 @@
-"""Foretelling one kubelet's answer to one pod: how long it takes, and how often it is wrong. Run by `make bench`.
+"""Predicting one kubelet's admission of one pod: how long it takes, and how often it is wrong. Run by `make bench`.
 
-Times are of `admit` alone, the best of three runs of each pair of node and pod, since what disturbs a run only adds to
-it. The peer is what a kubelet computes to align a container, every combination of the hints of all resources; ours also
-finds out what is given.
+Times are of `admit` alone: the best of three runs of each pair of node and pod, since disturbances only add to it. The
+peer is what a kubelet computes to align a container: every combination of the hints of all resources. Ours also
+computes what is assigned.
 """
 
 from __future__ import annotations
@@ -83,13 +83,13 @@ def _against_the_product(peer: Peer) -> Iterator[Row]:
     theirs: list[float] = []
     ours: list[float] = []
     for state in states(peer.zones, "restricted", peer.states):
-        wanted = partial(aligned, "restricted", peer.zones, supplies(state, pod))
-        assert wanted() == (admit(state, pod).reason != "TopologyAffinityError")
-        theirs.append(_time(wanted))
+        is_aligned = partial(aligned, "restricted", peer.zones, supplies(state, pod))
+        assert is_aligned() == (admit(state, pod).reason != "TopologyAffinityError")
+        theirs.append(_time(is_aligned))
         ours.append(_time(partial(admit, state, pod)))
-    ratio = statistics.median(one / other for one, other in zip(theirs, ours, strict=True))
-    found = f"{statistics.median(theirs):,.0f} / {statistics.median(ours):.0f} us = {ratio:,.1f}"
-    yield Row(f"{peer.zones} zones, {peer.pod}: all hints / ours", found, peer.target, not peer.target or ratio >= 1)
+    ratio = statistics.median(peer_time / own_time for peer_time, own_time in zip(theirs, ours, strict=True))
+    measured = f"{statistics.median(theirs):,.0f} / {statistics.median(ours):.0f} us = {ratio:,.1f}"
+    yield Row(f"{peer.zones} zones, {peer.pod}: all hints / ours", measured, peer.target, not peer.target or ratio >= 1)
 
 
 def _times(pairs: Iterable[tuple[NodeState, PodShape]]) -> list[float]:

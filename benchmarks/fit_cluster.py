@@ -42,7 +42,7 @@ def kind(make: NodeSpec, topology: str = "single-numa-node") -> NodeKind:
     return NodeKind(
         Policies(topology=topology, cpu="static", memory="Static", full_cores=True),
         zones,
-        tuple(tuple(10 if one == other else 21 for other in zones) for one in zones),
+        tuple(tuple(10 if row == column else 21 for column in zones) for row in zones),
         processors(make.zones, make.cores, reserved=first_cores),
         TYPES,
         ((make.pages * GIB, make.memory * GIB),) * make.zones,
@@ -54,14 +54,14 @@ def kind(make: NodeSpec, topology: str = "single-numa-node") -> NodeKind:
     )
 
 
-def states(one: NodeKind, make: NodeSpec, count: int, seed: int = 1) -> list[NodeState]:
+def states(node_kind: NodeKind, make: NodeSpec, count: int, seed: int = 1) -> list[NodeState]:
     """Return nodes with each zone used at random."""
     source = random.Random(seed)  # noqa: S311 -- no secret
-    return [_state(one, make, source) for _ in range(count)]
+    return [_state(node_kind, make, source) for _ in range(count)]
 
 
-def _state(one: NodeKind, make: NodeSpec, source: random.Random) -> NodeState:
-    state = idle_node(one)
+def _state(node_kind: NodeKind, make: NodeSpec, source: random.Random) -> NodeState:
+    state = idle_node(node_kind)
     free = state.free_cpus
     every = make.zones * make.cores
     memory: list[tuple[int, ...]] = []
@@ -72,7 +72,7 @@ def _state(one: NodeKind, make: NodeSpec, source: random.Random) -> NodeState:
         free &= ~(run | run << every)
         memory.append((source.randrange(make.pages + 1) * GIB, source.randrange(make.memory + 1) * GIB))
         devices[zone] = used * make.devices // make.cores
-    left = tuple(device.total - devices[device.zones.bit_length() - 1] for device in one.devices)
+    left = tuple(device.total - devices[device.zones.bit_length() - 1] for device in node_kind.devices)
     return state._replace(
         free_cpus=free, memory_free=tuple(memory), memory_assigned=(1 << make.zones) - 1, device_free=left
     )
@@ -81,5 +81,5 @@ def _state(one: NodeKind, make: NodeSpec, source: random.Random) -> NodeState:
 def pod(cpus: int = 8, devices: int = 1, resources: tuple[str, ...] = DEVICES, memory: int = 32) -> PodShape:
     """Return a Guaranteed pod of one container that asks for something of everything."""
     amounts = (("hugepages-1Gi", GIB), ("memory", memory * GIB))
-    wanted = tuple((name, devices) for name in sorted(resources))
-    return PodShape((Container("main", "app", cpus * 1000, amounts, wanted),), "Guaranteed")
+    device_requests = tuple((name, devices) for name in sorted(resources))
+    return PodShape((Container("main", "app", cpus * 1000, amounts, device_requests),), "Guaranteed")

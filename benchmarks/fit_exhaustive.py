@@ -43,7 +43,7 @@ def supplies(state: NodeState, pod: PodShape) -> list[Supply]:
     """Return what the first container of a Guaranteed pod asks of a node."""
     kind, container = state.kind, pod.containers[0]
     cpus = [bits for _, bits in kind.cpus.zones]
-    found = [
+    collected = [
         Supply(
             container.milli_cpus // 1000,
             tuple(bits.bit_count() for bits in cpus),
@@ -53,13 +53,13 @@ def supplies(state: NodeState, pod: PodShape) -> list[Supply]:
     for type_, need in container.memory:
         place = kind.memory_types.index(type_)
         total, free = (tuple(zone[place] for zone in table) for table in (kind.allocatable, state.memory_free))
-        found.append(Supply(need, total, free))
+        collected.append(Supply(need, total, free))
     for resource, need in container.devices:
         places = kind.device_indices[resource]
-        found.append(
+        collected.append(
             Supply(need, tuple(kind.devices[i].total for i in places), tuple(state.device_free[i] for i in places))
         )
-    return found
+    return collected
 
 
 def _hints(zones: int, supply: Supply) -> list[Hint]:
@@ -90,5 +90,5 @@ def _merge(lists: Sequence[Sequence[Hint]], everywhere: int) -> Hint:
     return best
 
 
-def _narrower(zones: int, other: int) -> bool:
-    return (zones.bit_count(), zones) < (other.bit_count(), other)
+def _narrower(zones: int, best_zones: int) -> bool:
+    return (zones.bit_count(), zones) < (best_zones.bit_count(), best_zones)

@@ -2,7 +2,7 @@
 
 A pod has 8 GPUs, 8 NICs and 96 CPUs, a node two zones, 128 CPUs, and 8 of each device. Idle nodes are in equal states;
 busy ones are each in a state of its own, and many lack devices. Run by `make bench`. Machines are noisy, so each
-figure is the median of several runs in CPU time; one by one, only some pods are placed, and the time is multiplied.
+figure is the median of several runs in CPU time. One by one, only some pods are placed, and the time is multiplied.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ def _measure(nodes: int, pods: int, target: int, *, busy: bool) -> Iterator[Row]
 
 def _median(cluster: NodeSnapshot, states: list[NodeState], pods: int) -> float:
     """Return the milliseconds to place a gang, or to explain why not, on tables without cached results."""
-    taken: list[float] = []
+    times: list[float] = []
     for _ in range(RUNS):
         cold = cluster._replace(table=_table(states))
         started = time.process_time()
-        found = place_gang(cold, [GangPodSet("workers", pods, SHAPE, Constraints(REQUESTS))])
-        taken.append((time.process_time() - started) * 1000)
-        assert isinstance(found, GangPlacement) is (pods < len(states))
-    return statistics.median(taken)
+        placement = place_gang(cold, [GangPodSet("workers", pods, SHAPE, Constraints(REQUESTS))])
+        times.append((time.process_time() - started) * 1000)
+        assert isinstance(placement, GangPlacement) is (pods < len(states))
+    return statistics.median(times)
 
 
 def _one_by_one(cluster: NodeSnapshot, states: list[NodeState]) -> float:
@@ -116,7 +116,11 @@ def _info(row: int, state: NodeState) -> NodeInfo:
             (
                 name,
                 DEVICES
-                - sum(free for one, free in zip(kind.devices, state.device_free, strict=True) if one.resource == name),
+                - sum(
+                    free
+                    for device, free in zip(kind.devices, state.device_free, strict=True)
+                    if device.resource == name
+                ),
             )
             for name in (GPU, NIC)
         ),
@@ -140,9 +144,9 @@ def _kind() -> NodeKind:
 def _busy(kind: NodeKind, draw: random.Random) -> NodeState:
     """Return a node on which up to 14 cores are given, and of every third some devices."""
     state = idle_node(kind)
-    taken = sum(bits for _, bits in draw.sample(kind.cpus.cores[1:], draw.randrange(15)))
+    used_cpus = sum(bits for _, bits in draw.sample(kind.cpus.cores[1:], draw.randrange(15)))
     devices = tuple(free - (draw.randrange(3) if not draw.randrange(3) else 0) for free in state.device_free)
-    return state._replace(free_cpus=state.free_cpus & ~taken, device_free=devices)
+    return state._replace(free_cpus=state.free_cpus & ~used_cpus, device_free=devices)
 
 
 if __name__ == "__main__":

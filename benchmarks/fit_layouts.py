@@ -31,11 +31,13 @@ def cluster(count: int, layouts: int, policies: dict[str, object]) -> list[NodeS
     if layouts == 1:
         kinds = [_with_policies(kind(NodeSpec(8, 16, 4, 120, 16, _RESOURCES[0])), policies)]
     else:
-        kinds = [_with_policies(one, policies) for one in islice(_kinds(), layouts)]
+        kinds = [_with_policies(node_kind, policies) for node_kind in islice(_kinds(), layouts)]
     each = -(-count // layouts)
-    found = [state for seed, one in enumerate(kinds) for state in states(one, _spec(one), each, seed=seed)]
-    random.Random(1).shuffle(found)  # noqa: S311 -- no secret
-    return found[:count]
+    nodes = [
+        state for seed, node_kind in enumerate(kinds) for state in states(node_kind, _spec(node_kind), each, seed=seed)
+    ]
+    random.Random(1).shuffle(nodes)  # noqa: S311 -- no secret
+    return nodes[:count]
 
 
 def partly_idle(nodes: Sequence[NodeState]) -> list[NodeState]:
@@ -61,8 +63,8 @@ def _with_idle_zones(state: NodeState, source: random.Random, share: float) -> N
     )
 
 
-def _with_policies(one: NodeKind, policies: dict[str, object]) -> NodeKind:
-    return replace(one, policies=one.policies._replace(**policies))
+def _with_policies(node_kind: NodeKind, policies: dict[str, object]) -> NodeKind:
+    return replace(node_kind, policies=node_kind.policies._replace(**policies))
 
 
 def _kinds() -> Iterator[NodeKind]:
@@ -70,15 +72,15 @@ def _kinds() -> Iterator[NodeKind]:
     axes = product(range(1, 4), _DISTANCES, (16, 24, 32, 12, 20), zip(cycle(_RESOURCES), (8, 2, 4, 1), strict=False))
     for reserved, distance, cores, (resources, zones) in axes:
         spec = NodeSpec(zones, cores, 4, 120, 16, resources)
-        one = kind(spec)
+        node_kind = kind(spec)
         cpus = processors(zones, cores, reserved=range(reserved))
-        distances = tuple(tuple(10 if a == b else distance for b in one.zones) for a in one.zones)
-        yield replace(one, cpus=cpus, distances=distances)
+        distances = tuple(tuple(10 if a == b else distance for b in node_kind.zones) for a in node_kind.zones)
+        yield replace(node_kind, cpus=cpus, distances=distances)
 
 
-def _spec(one: NodeKind) -> NodeSpec:
-    resources = tuple(sorted({device.resource for device in one.devices}))
-    return NodeSpec(len(one.zones), len(one.cpus.cores) // len(one.zones), 4, 120, 16, resources)
+def _spec(node_kind: NodeKind) -> NodeSpec:
+    resources = tuple(sorted({device.resource for device in node_kind.devices}))
+    return NodeSpec(len(node_kind.zones), len(node_kind.cpus.cores) // len(node_kind.zones), 4, 120, 16, resources)
 
 
 def shapes() -> dict[str, PodShape]:

@@ -66,13 +66,13 @@ def mispredictions() -> Iterator[Row]:
             "KAI-Scheduler, from that": [_theirs(case, case["kaiRulePortPass"]) for case in reported],
         }
     )
-    wrong = sum(one.predicted != one.admitted for one in state)
+    wrong = sum(prediction.predicted != prediction.admitted for prediction in state)
     yield Row("mistakes from the state", f"{wrong}", "0", wrong == 0)
     for name, guesses in (("our agent's", ours), ("another agent's", others + known)):
-        firm = [one for one in guesses if one.policy in {"single-numa-node", "restricted"}]
-        rejections = sum(one.admitted and not one.predicted for one in firm)
+        firm = [prediction for prediction in guesses if prediction.policy in {"single-numa-node", "restricted"}]
+        rejections = sum(prediction.admitted and not prediction.predicted for prediction in firm)
         yield Row(f"wrong rejections from {name} report", f"{rejections}", "0", rejections == 0)
-        unsaid = sum(one.predicted != one.admitted and not one.uncertain for one in guesses)
+        unsaid = sum(prediction.predicted != prediction.admitted and not prediction.uncertain for prediction in guesses)
         yield Row("... mistakes that are not said to be possible", f"{unsaid}")
 
 
@@ -86,8 +86,10 @@ def _print(sources: dict[str, list[Prediction]]) -> None:
 
 
 def _cell(guesses: list[Prediction], policy: str) -> str:
-    found = Counter((one.predicted, one.admitted) for one in guesses if one.policy == policy)
-    return f"{found[True, False]} + {found[False, True]} / {found.total()}"
+    counts = Counter(
+        (prediction.predicted, prediction.admitted) for prediction in guesses if prediction.policy == policy
+    )
+    return f"{counts[True, False]} + {counts[False, True]} / {counts.total()}"
 
 
 # --- sources

@@ -103,10 +103,10 @@ def _cpus(every: int, first: int, cores: int) -> int:
     return bits | bits << every
 
 
-def _distance(zones: int, one: int, other: int) -> int:
-    if one == other:
+def _distance(zones: int, row: int, column: int) -> int:
+    if row == column:
         return 10
-    return 12 if one * 2 // zones == other * 2 // zones else 32
+    return 12 if row * 2 // zones == column * 2 // zones else 32
 
 
 def _container(name: str, cpus: int, memory: int, gpus: int = 0, nics: int = 0, role: Role = "app") -> Container:

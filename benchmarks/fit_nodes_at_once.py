@@ -58,8 +58,8 @@ def _sweep(make: NodeSpec, count: int, target: float) -> Iterator[Row]:
     cold: dict[str, list[float]] = {"cold": [], "cold, 2 shapes waiting": []}
     for number in range(RUNS):
         for place, (what, waiting) in enumerate(zip(cold, ((), WAITING), strict=True)):
-            one = pod(2 * (number % 8) + 2, memory=8 + 2 * number + place)  # never asked for before
-            cold[what].append(_timed(lambda one=one, waiting=waiting: _answer(table, one, waiting)))
+            shape = pod(2 * (number % 8) + 2, memory=8 + 2 * number + place)  # never asked for before
+            cold[what].append(_timed(lambda shape=shape, waiting=waiting: _answer(table, shape, waiting)))
     for what, took in cold.items():
         yield _row(f"{name}: filter + score, {what}", took, target)
     warm = [_timed(lambda number=number: _again(table, nodes, number)) for number in range(RUNS)]
@@ -72,9 +72,9 @@ def _sweep(make: NodeSpec, count: int, target: float) -> Iterator[Row]:
     yield from _absorb(table, make, nodes)
 
 
-def _answer(table: NodeStateTable, one: PodShape, waiting: tuple[PendingShape, ...] = ()) -> None:
-    table.fits(one)
-    score(table, one, waiting)
+def _answer(table: NodeStateTable, shape: PodShape, waiting: tuple[PendingShape, ...] = ()) -> None:
+    table.fits(shape)
+    score(table, shape, waiting)
 
 
 def _again(table: NodeStateTable, nodes: Sequence[NodeState], number: int) -> None:
@@ -124,10 +124,10 @@ def _memory() -> Iterator[Row]:
 
 def resident_after_loading() -> float:
     """Return the resident MB of this process once it has a cluster in memory and has answered some pods."""
-    one = kind(TWO_ZONES)
+    node_kind = kind(TWO_ZONES)
     table = NodeStateTable()
     names: dict[str, int] = {}
-    for row, state in enumerate(states(one, TWO_ZONES, 65_000)):
+    for row, state in enumerate(states(node_kind, TWO_ZONES, 65_000)):
         names[f"node-{row:05}.cluster.example.com"] = row
         table.set(row, state)
     for number in range(10):
@@ -138,13 +138,13 @@ def resident_after_loading() -> float:
 def _plugin(nodes: Sequence[NodeState]) -> Callable[[NodeState], None]:
     """Return the plugin's filter and score on the objects of some nodes, which are made beforehand."""
     objects = {id(node): _nrt(node) for node in nodes[:SAMPLE]}
-    asked = _manifest(pod())
+    manifest = _manifest(pod())
     node_object = {"metadata": {"name": "n"}, "status": {"allocatable": dict(objects[id(nodes[0])][1])}}
 
     def ask(node: NodeState) -> None:
         nrt, _ = objects[id(node)]
-        filter_node(nrt, asked, node_object["status"]["allocatable"])
-        score_node(nrt, asked, "LeastAllocated")
+        filter_node(nrt, manifest, node_object["status"]["allocatable"])
+        score_node(nrt, manifest, "LeastAllocated")
 
     return ask
 
@@ -155,9 +155,9 @@ def _nrt(node: NodeState) -> tuple[dict[str, Any], dict[str, str]]:
     for place, zone in enumerate(node.kind.zones):
         free = {"cpu": (node.free_cpus & cpus[zone]).bit_count()}
         free |= dict(zip(node.kind.memory_types, node.memory_free[place], strict=True))
-        for one, left in zip(node.kind.devices, node.device_free, strict=True):
-            if one.zones == 1 << zone:
-                free[one.resource] = left
+        for device, left in zip(node.kind.devices, node.device_free, strict=True):
+            if device.zones == 1 << zone:
+                free[device.resource] = left
         listed = [
             {"name": name, "capacity": str(amount), "allocatable": str(amount), "available": str(amount)}
             for name, amount in free.items()
@@ -167,7 +167,7 @@ def _nrt(node: NodeState) -> tuple[dict[str, Any], dict[str, str]]:
         {"name": "topologyManagerPolicy", "value": "single-numa-node"},
         {"name": "topologyManagerScope", "value": "container"},
     ]
-    names = {one["name"]: str(1 << 40) for one in zones[0]["resources"]}
+    names = {resource["name"]: str(1 << 40) for resource in zones[0]["resources"]}
     return {"metadata": {"name": "n"}, "attributes": attributes, "zones": zones}, names
 
 

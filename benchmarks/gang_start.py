@@ -1,11 +1,11 @@
 """From the submission of a gang to all its pods ungated, on idle simulated nodes: `python -m benchmarks.gang_start`.
 
 A real kube-apiserver and a real kube-controller-manager serve it where they are found; else both are those in memory,
-in one process with the nodes. The time is told apart: until the Job is started, until the Job controller has created
-all pods, and until the last of them is ungated. Nothing binds the pods, so that no binding takes part of the CPUs.
+in one process with the nodes. The time has three parts: until the Job is started, until the Job controller has created
+all pods, until the last of them is ungated. Nothing binds the pods, so that no binding takes part of the CPUs.
 
-The floor is what any controller needs on the same servers: a Job without a queue whose pods have the same gate, and the
-same patches by a minimal client (minimal_client.py). It is measured in turn with the gangs.
+The floor is what any controller needs on the same servers. A Job without a queue has pods with the same gate, and a
+minimal client (minimal_client.py) sends the same patches. The floor is measured in turn with the gangs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The API client: a list of 5,000 pods and 20,000 events of a watch, ours against the official client, in one run.
 
-Run as `python -m benchmarks.kube_client`. The server is a thread of this process that sends prepared bytes, and each
-client is a process of its own, so that what is compared is the CPU time and the memory of the client alone.
+Run as `python -m benchmarks.kube_client`. The server is a thread of this process that sends prepared bytes. Each client
+is a process of its own, so only the CPU time and the memory of clients are compared.
 """
 
 from __future__ import annotations
@@ -84,14 +84,14 @@ while True:
     token = page.metadata._continue
     if not token:
         break
-seen = 0
+event_count = 0
 for event in watch.Watch().stream(api.list_pod_for_all_namespaces, resource_version=page.metadata.resource_version):
     pod = event["object"]
     held[pod.metadata.namespace, pod.metadata.name] = pod
-    seen += 1
-    if seen == events:
+    event_count += 1
+    if event_count == events:
         break
-report(begun, len(held), seen)
+report(begun, len(held), event_count)
 """.replace("PAGE", str(PAGE))
 CLIENTS = {"ours, structs": STRUCT + REFLECTOR, "ours, dicts": DICT + REFLECTOR, "official": OFFICIAL}
 

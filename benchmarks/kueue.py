@@ -2,8 +2,8 @@
 
 The scenarios are Kueue's (test/performance/scheduler/configs): 15,000 workloads in 30 queues, 50,000 in 1,000. Without
 an API server there is a floor of the baseline's makespan: 67.3 s, where nothing is ever preempted and decisions take no
-time. With one, Kueue's own runs are limited to 50 requests a second, 100 at once (its minimalkueue), and take 351 s and
-1,179 s (rangespec.yaml): more than one request for a workload. Here an admission is one request.
+time. With one, Kueue's own runs are limited to 50 requests a second, 100 at once (its minimalkueue). They take 351 s
+and 1,179 s (rangespec.yaml): more than one request for a workload. Here an admission is one request.
 
 Run by `make bench`; CPU time is of the decisions and the virtual clock. Each scenario is run in a process of its own,
 so that its resident memory is known.
@@ -90,12 +90,12 @@ def _limited() -> Iterator[Row]:
 
 
 def _use(run: Run) -> Iterator[Row]:
-    found = run.summary
-    yield Row("... CPU allocated, effective", f"{found.utilisation['cpu']:.3f}, {found.effective['cpu']:.3f}")
-    yield Row("... preemptions, share lost", f"{found.preemptions:,}, {found.lost['cpu']:.3f}")
+    summary = run.summary
+    yield Row("... CPU allocated, effective", f"{summary.utilisation['cpu']:.3f}, {summary.effective['cpu']:.3f}")
+    yield Row("... preemptions, share lost", f"{summary.preemptions:,}, {summary.lost['cpu']:.3f}")
     yield Row("... decisions", f"{run.decisions:,}")
-    for kind, one in run.kinds.items():
-        yield Row(f"... time to admission, {kind}", f"{one.ready_mean:.1f} s")
+    for kind, kind_summary in run.kinds.items():
+        yield Row(f"... time to admission, {kind}", f"{kind_summary.ready_mean:.1f} s")
 
 
 def _title(name: str, run: Run) -> str:

@@ -1,8 +1,8 @@
 """The worst wait below which no order of jobs can come, whatever it knows of them, if what has started runs on.
 
 If no job waits longer than w, a job runs between its arrival and its arrival + w + its run time. However it is shifted
-there, a part of it lies in a given interval; where such parts are together more than the interval has processors for,
-w is impossible (energetic reasoning: Erschler and Lopez 1990; Baptiste, Le Pape and Nuijten 2001, section 3.3).
+there, a part of it lies in a given interval. Where such parts are together more than the interval has processors for, w
+is impossible (energetic reasoning: Erschler and Lopez 1990; Baptiste, Le Pape and Nuijten 2001, section 3.3).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STARTS, LENGTHS = 300, 40
 
 def least_worst_wait(jobs: Sequence[LoggedJob], processors: int, longest: float, precision: float = 60.0) -> float:
     """Return a bound in seconds: a worst wait of less is impossible. It is sought between 0 and `longest`."""
-    arrived, run, size = np.array([(one.submit_time, one.run_time, one.processors) for one in jobs], dtype=float).T
+    arrived, run, size = np.array([(job.submit_time, job.run_time, job.processors) for job in jobs], dtype=float).T
     low, high = 0.0, longest
     while high - low > precision:
         middle = (low + high) / 2

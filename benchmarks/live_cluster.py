@@ -1,9 +1,9 @@
 """The live queue on a large cluster, as a whole process: `python -m benchmarks.live_cluster`.
 
-5,000 nodes with reports and 50,000 pods, of which 20,000 are of 1,000 Workloads that run; 10,000 Workloads wait, and
-none of them fits at first. A server that only lists and watches stands in for the API server, and answers each write
-with 404. One running Workload after another ends, and each end leads to a scheduling pass. Passes and pauses of garbage
-collection are measured in CPU time, so that other programs change them little.
+The cluster has 5,000 nodes with reports and 50,000 pods. Of these, 20,000 are of 1,000 Workloads that run. Another
+10,000 Workloads wait, and none of them fits at first. A server that only lists and watches stands in for the API
+server, and answers each write with 404. One running Workload after another ends, and each end leads to a scheduling
+pass. Passes and pauses of garbage collection are measured in CPU time, so that other programs change them little.
 """
 
 from __future__ import annotations

@@ -93,8 +93,8 @@ def absence(holders: Iterable[str]) -> str:
     from support.apiserver import binaries
     from support.programs import find_program, missing_program
 
-    if isinstance(found := binaries(), str):
-        return found
+    if isinstance(servers := binaries(), str):
+        return servers
     for program in ("kube-controller-manager", "kube-scheduler"):
         if find_program(program) is None:
             return missing_program(program)

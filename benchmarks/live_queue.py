@@ -5,11 +5,11 @@ time. As in Kueue's runner (test/performance/scheduler/runner/controller), an ad
 run time, and an evicted one is released. The controller is a process of its own, with and without Kueue's limit of 50
 requests a second.
 
-The floor is what the servers alone need for these Workloads: each is created, admitted and finished at once by a
-minimal client (minimal_client.py), whatever quota says. The CPU time of the servers tells why makespans differ: other
-programs on the machine take CPUs away, and what waits then for longer has the status of its queue written more often.
+The floor is what the servers alone need for these Workloads. A minimal client (minimal_client.py) creates, admits and
+finishes each at once, whatever quota says. The CPU time of the servers tells why makespans differ. Other programs on
+the machine take CPUs away. The longer a Workload then waits, the more often the status of its queue is written.
 
-Kueue's minimal manager is measured in the same way where its binary is found: a build of
+Kueue's minimal manager is measured in the same way where its binary is found. That is a build of
 test/performance/scheduler/minimalkueue, with the limit of requests that it was built with.
 
 The binaries of kube-apiserver and etcd are needed.
@@ -390,9 +390,9 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.live_queue", description=__doc__)
     parser.add_argument("--only", choices=("floor", "free", "limited", "peer"))
     options = parser.parse_args(arguments)
-    found, peer = binaries(), find_program(PEER)
-    if isinstance(found, str):
-        return skip(found)
+    servers, peer = binaries(), find_program(PEER)
+    if isinstance(servers, str):
+        return skip(servers)
     if options.only == "peer" and peer is None:
         return skip(missing_program(PEER))
     rows: list[Row] = []

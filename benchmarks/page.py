@@ -114,9 +114,9 @@ def measure_cost(cluster: PageCluster) -> UpdateCost:
         cluster.churn(CHURN)
         cluster.step(1.0)
         begin = time.thread_time()
-        taken = take_revision(cluster.controller, cluster.reporter, revision)
+        update = take_revision(cluster.controller, cluster.reporter, revision)
         held.append((time.thread_time() - begin) * 1000)
-        revision = taken.node_revision
+        revision = update.node_revision
         begin = time.thread_time()
         feed.refresh()
         part = events() or b""

@@ -1,9 +1,9 @@
 """What the users of a queue get, beside Kueue: `python -m benchmarks.queue_outcome [--seconds 120] [--seed 1]`.
 
 Gangs of 1 to 32 pods come to 512 CPUs, a little more than fit, and declare two to five times their run time. The same
-sequence runs on real servers twice: with the queue under its default policy, and with Kueue's manager where a build of
-it is found (kueue_manager.py). kube-scheduler binds the pods; the nodes are simulated. The simulator says what either
-policy gives without any delay: the default, and greedy, which is Kueue's BestEffortFIFO.
+sequence runs on real servers twice: with the queue under its default policy, and with Kueue's manager where a build is
+found (kueue_manager.py). Either way kube-scheduler binds the pods, and the nodes are simulated. The simulator says what
+either policy gives without any delay: the default, and greedy, which is Kueue's BestEffortFIFO.
 
 The binaries of kube-apiserver, etcd, kube-controller-manager and kube-scheduler are needed.
 """

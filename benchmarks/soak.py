@@ -160,9 +160,9 @@ class _Soak:
 
     def _read_log(self, part: Part) -> None:
         """Read what a program of ours has logged in its life."""
-        _, found, traceback = (part.said() if part.said is not None else "").partition("Traceback")
-        if found:
-            text = f"{part.name}: {found}{traceback[:2000]}"
+        _, marker, traceback = (part.said() if part.said is not None else "").partition("Traceback")
+        if marker:
+            text = f"{part.name}: {marker}{traceback[:2000]}"
             self.counts = self.counts._replace(tracebacks=(*self.counts.tracebacks, text))
 
     def _audit(self) -> None:
@@ -311,7 +311,9 @@ def _node_of(pod: Json) -> str:
 
 def _why_unscheduled(pod: Json) -> str:
     conditions: list[Json] = pod["status"].get("conditions") or []
-    return next((one.get("message", "") for one in conditions if one["type"] == "PodScheduled"), "nothing")
+    return next(
+        (condition.get("message", "") for condition in conditions if condition["type"] == "PodScheduled"), "nothing"
+    )
 
 
 def _is_active(pod: Json) -> bool:

@@ -1,9 +1,9 @@
 """Topology-aware placement: 8,192 pods over blocks, racks and 65,000 hosts, against a plain walk of the tree.
 
 Every host is in a state of its own, and takes up to 8 pods. The walk is the same algorithm over objects, for a request
-without slices and leaders; both place the same pods on the same hosts. A plan is a cycle of the queue: quota, places
-and books; with kubelets, the two zones of each host are in a state of their own as well. Run by `make bench`. Machines
-are noisy, so each figure is the median of several runs in CPU time, and both are in one run.
+without slices and leaders; both place the same pods on the same hosts. A plan is a cycle of the queue: quota, placement
+and the usage in the snapshot. With kubelets, the two zones of each host are in a state of their own as well. Run by
+`make bench`. Machines are noisy, so each figure is the median of several runs in CPU time, and both are in one run.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ def main() -> int:
 def _measure() -> Iterator[Row]:
     nodes = _nodes(random.Random(1))  # noqa: S311 -- no secret
     tree = topology_tree_from_nodes("default", KEYS, nodes, nodes_matching_flavor(nodes, {}))
-    made, _ = _timed(
+    tree_ms, _ = _timed(
         lambda: topology_tree_from_nodes("default", KEYS, nodes, nodes_matching_flavor(nodes, {})).find_leaf(("",))
     )
-    yield Row(f"tree of {NODES:,} hosts, once until labels change, CPU", f"{made:.0f} ms")
+    yield Row(f"tree of {NODES:,} hosts, once until labels change, CPU", f"{tree_ms:.0f} ms")
     slices = (SliceConstraint(RACK, 8), SliceConstraint(HOSTNAME, 4))
     for what, request, options, size in (
         ("block required", PodSetTopologyRequest(required=BLOCK), TASFeatureGates(), PODS),
@@ -93,11 +93,11 @@ def _measure() -> Iterator[Row]:
         ),
     ):
         pods = TASPodSetRequests("workers", size, REQUESTS, request)
-        ours, found = _timed(partial(_anew, tree, nodes, pods, options))
-        assert isinstance(found, TASAssignments)
+        ours, assignments = _timed(partial(_anew, tree, nodes, pods, options))
+        assert isinstance(assignments, TASAssignments)
         yield Row(f"{size:,} pods, {what}, CPU", f"{ours:.0f} ms", f"<= {MAX_MS:,} ms", ours <= MAX_MS)
         if not request.slice_constraints and not options.balanced_placement:
-            yield _against_walk(nodes, pods, ours, found)
+            yield _against_walk(nodes, pods, ours, assignments)
     yield from _again(tree, nodes)
     yield from _plans(nodes)
 
@@ -113,7 +113,7 @@ def _again(tree: TopologyTree, nodes: NodeInfoTable) -> Iterator[Row]:
     """Yield the time where few hosts have changed since the last equal request."""
     draw = random.Random(2)  # noqa: S311 -- no secret
     used = {"cpu": np.zeros(NODES, np.int64)}
-    kept = NodeTASFlavorSnapshot(tree, nodes)
+    cached = NodeTASFlavorSnapshot(tree, nodes)
     for what, request, size in (
         ("rack required", PodSetTopologyRequest(required=RACK), FEW),
         ("rack required, rejected", PodSetTopologyRequest(required=RACK), PODS),
@@ -125,14 +125,14 @@ def _again(tree: TopologyTree, nodes: NodeInfoTable) -> Iterator[Row]:
         for _ in range(4 * RUNS):
             used = {"cpu": used["cpu"].copy()}
             used["cpu"][draw.sample(range(NODES), FEW)] += draw.choice([-1, 1]) * REQUESTS["cpu"]
-            asked = kept.with_usage(used), NodeTASFlavorSnapshot(tree, nodes, used)
+            snapshots = cached.with_usage(used), NodeTASFlavorSnapshot(tree, nodes, used)
             times: list[float] = []
-            found: list[TASAssignments | TopologyAssignmentFailure] = []
-            for supply in asked:
+            results: list[TASAssignments | TopologyAssignmentFailure] = []
+            for snapshot in snapshots:
                 started = time.process_time()
-                found.append(find_topology_assignments_for_flavor(supply, [pods]))
+                results.append(find_topology_assignments_for_flavor(snapshot, [pods]))
                 times.append((time.process_time() - started) * 1000)
-            assert found[0] == found[1]
+            assert results[0] == results[1]
             again.append(times[0])
             first.append(times[1])
         ours, anew = statistics.median(again), statistics.median(first)
@@ -142,27 +142,27 @@ def _again(tree: TopologyTree, nodes: NodeInfoTable) -> Iterator[Row]:
 
 def _nodes(draw: random.Random) -> NodeInfoTable:
     whole = Resource(126_000, 960 << 30, 110, 0, (("nvidia.com/gpu", 8),))
-    found: list[NodeInfo] = []
+    infos: list[NodeInfo] = []
     for number in range(NODES):
         name = f"node-{number:05}"
         labels = Labels(KEYS[:2], (f"block-{number // OF_BLOCK}", f"rack-{number // OF_RACK}"), (HOSTNAME,))
         used = Resource(
             draw.randrange(64_000), draw.randrange(480 << 30), 4, 0, (("nvidia.com/gpu", draw.randrange(9)),)
         )
-        found.append(NodeInfo(name, labels, allocatable=whole, requested=used))
-    draw.shuffle(found)
-    return NodeInfoTable(found)
+        infos.append(NodeInfo(name, labels, allocatable=whole, requested=used))
+    draw.shuffle(infos)
+    return NodeInfoTable(infos)
 
 
 def _timed(work: Callable[[], T]) -> tuple[float, T]:
     """Return the median of milliseconds, and what came out."""
-    taken: list[float] = []
-    found = work()
+    times: list[float] = []
+    result = work()
     for _ in range(RUNS):
         started = time.process_time()
-        found = work()
-        taken.append((time.process_time() - started) * 1000)
-    return statistics.median(taken), found
+        result = work()
+        times.append((time.process_time() - started) * 1000)
+    return statistics.median(times), result
 
 
 # --- plans
@@ -191,7 +191,7 @@ def _plan(nodes: NodeInfoTable, request: PodSetTopologyRequest, states: list[Nod
     quotas = tuple((name, ResourceQuota(1 << 60)) for name in REQUESTS)
     queue = ClusterQueue("queue", (resource_group(FlavorQuotas("all", quotas)),))
     pods = QuotaPods("workers", PODS, REQUESTS, topology=TopologyRequest(request), shape=SHAPE)
-    taken: list[tuple[float, float]] = []
+    cycle_times: list[tuple[float, float]] = []
     for _ in range(RUNS):
         kubelets = None if states is None else KubeletStates(states)
         places = TASSnapshot([build_flavor_topology(flavor, KEYS, nodes)], kubelet_states=kubelets)
@@ -206,8 +206,8 @@ def _plan(nodes: NodeInfoTable, request: PodSetTopologyRequest, states: list[Nod
             (decision,) = run_cycle(snapshot, [head], DEFAULT_SETTINGS, 0.0)
             cycles.append((time.process_time() - started) * 1000)
             assert decision.status == status, decision
-        taken.append((cycles[0], cycles[1]))
-    return statistics.median(one for one, _ in taken), statistics.median(one for _, one in taken)
+        cycle_times.append((cycles[0], cycles[1]))
+    return statistics.median(ms for ms, _ in cycle_times), statistics.median(ms for _, ms in cycle_times)
 
 
 def _states(draw: random.Random) -> list[NodeState]:
@@ -220,14 +220,14 @@ def _states(draw: random.Random) -> list[NodeState]:
     kind = NodeKind(
         policies, (0, 1), ((10, 20), (20, 10)), CpuTopology(tuple(cores), zones, zones), ("memory",), memory, gpus
     )
-    found: list[NodeState] = []
+    states: list[NodeState] = []
     for _ in range(NODES):
         free = kind.cpus.cpus
         for _, bits in draw.sample(cores, draw.randrange(32)):
             free &= ~bits
         left = tuple((draw.randrange(200 << 18, 480 << 18) << 12,) for _ in range(2))
-        found.append(NodeState(kind, free, left, (1, 2), 3, (draw.randrange(5), draw.randrange(5))))
-    return found
+        states.append(NodeState(kind, free, left, (1, 2), 3, (draw.randrange(5), draw.randrange(5))))
+    return states
 
 
 # --- a plain walk
@@ -251,10 +251,10 @@ class Domain:
         return self.pods
 
 
-def _against_walk(nodes: NodeInfoTable, pods: TASPodSetRequests, ours: float, found: TASAssignments) -> Row:
+def _against_walk(nodes: NodeInfoTable, pods: TASPodSetRequests, ours: float, assignments: TASAssignments) -> Row:
     levels = _domains(nodes)
     walk, chosen = _timed(lambda: _walk(levels, pods))
-    assert chosen == {domain.values[0]: domain.pods for domain in found.assignments["workers"].domains}
+    assert chosen == {domain.values[0]: domain.pods for domain in assignments.assignments["workers"].domains}
     factor = walk / ours
     return Row("... by a plain walk / ours", f"{walk:.0f} ms = {factor:.1f}", f">= {FASTER}", factor >= FASTER)
 
@@ -276,7 +276,7 @@ def _domains(nodes: NodeInfoTable) -> list[list[Domain]]:
             for name, amount in amounts_by_resource(info.allocatable)
         }
         known[-1][path].free = free
-    return [list(one.values()) for one in known]
+    return [list(domains.values()) for domains in known]
 
 
 def _walk(levels: list[list[Domain]], pods: TASPodSetRequests) -> dict[str, int]:
@@ -289,7 +289,7 @@ def _walk(levels: list[list[Domain]], pods: TASPodSetRequests) -> dict[str, int]
     level = KEYS.index(request.required or request.preferred or HOSTNAME)
     chosen: list[tuple[Domain, int]] = []
     while not chosen:
-        if level == 0 or least or max(one.pods for one in levels[level]) >= pods.pod_count:
+        if level == 0 or least or max(domain.pods for domain in levels[level]) >= pods.pod_count:
             chosen = _filled(levels[level], pods.pod_count, least=least)
         else:
             level -= 1
@@ -301,19 +301,19 @@ def _walk(levels: list[list[Domain]], pods: TASPodSetRequests) -> dict[str, int]
 
 def _filled(domains: list[Domain], need: int, *, least: bool) -> list[tuple[Domain, int]]:
     """Return domains that take all, the largest first and the last one that fits best; or the smallest first."""
-    order = sorted(domains, key=lambda one: (one.pods if least else -one.pods, one.path))
-    enough = [one for one in order if one.pods >= need]
+    order = sorted(domains, key=lambda domain: (domain.pods if least else -domain.pods, domain.path))
+    enough = [domain for domain in order if domain.pods >= need]
     if enough:
-        return [(min(enough, key=lambda one: one.pods), need)]
-    found: list[tuple[Domain, int]] = []
-    for at, one in enumerate(order):
-        if one.pods >= need:
+        return [(min(enough, key=lambda domain: domain.pods), need)]
+    filled: list[tuple[Domain, int]] = []
+    for at, domain in enumerate(order):
+        if domain.pods >= need:
             rest = order[at:]
-            last = one if least else min((other for other in rest if other.pods >= need), key=lambda other: other.pods)
-            return [*found, (last, need)]
-        found.append((one, one.pods))
-        need -= one.pods
-    return found
+            last = domain if least else min((each for each in rest if each.pods >= need), key=lambda each: each.pods)
+            return [*filled, (last, need)]
+        filled.append((domain, domain.pods))
+        need -= domain.pods
+    return filled
 
 
 if __name__ == "__main__":

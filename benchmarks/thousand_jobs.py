@@ -1,10 +1,10 @@
 """The gangs of a talk in service, beside the simulator: `python -m benchmarks.thousand_jobs`.
 
-The scenario demo/scenarios/thousand-jobs-paced.json, as in "Scale your Batch / AI Workloads beyond the Kubernetes
-Scheduler": Jobs of 10 pods come faster than they end, and half of them fit at once. The simulator runs them first. Then
-real servers do: with the queue before kube-scheduler, with Kueue's manager in its place where a build of it is found
-(kueue_manager.py), and with kube-scheduler alone. The nodes are simulated. No pod of a gang works before all of its
-gang run, and a Job fails at its deadline.
+The scenario is demo/scenarios/thousand-jobs-paced.json, as in "Scale your Batch / AI Workloads beyond the Kubernetes
+Scheduler". Jobs of 10 pods come faster than they end, and half of them fit at once. The simulator runs them first. Then
+real servers run them: with the queue before kube-scheduler, with Kueue's manager in its place, and with kube-scheduler
+alone. Kueue's manager runs where a build of it is found (kueue_manager.py). The nodes are simulated. No pod of a gang
+works before all of its gang run, and a Job fails at its deadline.
 
 By default there are a fifth of the Jobs and of the nodes, and time is eight times as fast: each run takes 2 minutes.
 `--scale 1 --speed 1` is the case of the talk, and takes 15 minutes a run.

@@ -1,7 +1,7 @@
 """The start of `zonewise up`, as a whole process: `python -m benchmarks.up_start`.
 
-From the start of the process until the cluster is ready: its nodes are known to the controller and the extender, and a
-job can be created. CPU time tells what a machine without other programs would take, at least.
+The time runs from the start of the process until the cluster is ready. Then its nodes are known to the controller and
+the extender, and a job can be created. CPU time tells what a machine without other programs would take, at least.
 """
 
 from __future__ import annotations

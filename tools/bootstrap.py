@@ -1,7 +1,7 @@
 """Puts uv into .bootstrap/ with nothing but a Python and the network; the Makefile runs it on a fresh machine.
 
-Runs on any Python from 3.9 on, with or without pip and ensurepip: Debian, for one, ships python3 without both. uv then
-brings the dependencies of uv.lock, and where the Python found here is older than the project wants, a newer one.
+Runs on any Python from 3.9 on, with or without pip and ensurepip: Debian, for one, ships python3 without both. Then uv
+brings the dependencies of uv.lock. Where this Python is older than the project wants, uv brings a newer one.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ def _pip_install(pip: list[str | Path]) -> None:
 def _pip_wheel() -> bytes:
     index = os.environ.get("PIP_INDEX_URL", "https://pypi.org/simple").rstrip("/") + "/pip/"
     page = _download(index).decode()
-    found = re.search(rf'href="([^"#]*{re.escape(PIP)})', page)
-    if not found:
+    link = re.search(rf'href="([^"#]*{re.escape(PIP)})', page)
+    if not link:
         raise ValueError(f"{index} does not offer {PIP}")
-    content = _download(urllib.parse.urljoin(index, found[1]))
+    content = _download(urllib.parse.urljoin(index, link[1]))
     if hashlib.sha256(content).hexdigest() != PIP_SHA256:
         raise ValueError(f"{PIP} from {index} is not the file that was pinned")
     return content

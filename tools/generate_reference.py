@@ -89,7 +89,7 @@ def _subparsers(parser: ArgumentParser) -> list[tuple[str, ArgumentParser]]:
     """Return the commands below a command, by name."""
     actions = parser._actions  # pyright: ignore[reportPrivateUsage] -- argparse has no other way
     choices: list[object] = [getattr(action, "choices", None) for action in actions]
-    mappings = [cast("dict[str, object]", one) for one in choices if isinstance(one, dict)]
+    mappings = [cast("dict[str, object]", choice) for choice in choices if isinstance(choice, dict)]
     commands = [(name, command) for mapping in mappings for name, command in mapping.items()]
     return [(name, command) for name, command in commands if isinstance(command, ArgumentParser)]
 

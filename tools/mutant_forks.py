@@ -3,9 +3,9 @@
     python tools/mutant_forks.py REQUESTS WORKERS TESTS...
 
 A pytest of its own spends seconds per mutant on imports alone. Here the body of the changed function takes the place of
-the imported one, and only the tests that call the function run: first those that mirror its module, and the shortest of
-each kind first. Requests are a file with a JSON list of [path, operator of cosmic-ray, occurrence]; results are lines
-of JSON, [index, outcome], in any order. There are two outcomes beside those of a mutant:
+the imported one, and only the tests that call the function run. Those that mirror its module come first, and the
+shortest of each kind first. Requests are a file with a JSON list of [path, operator of cosmic-ray, occurrence]; results
+are lines of JSON, [index, outcome], in any order. There are two outcomes beside those of a mutant:
 
 - uncertain     no test fails, but the function was called before the first test: what it made is not made again
 - unknown       code that runs at import is changed too, so there is no body to exchange
@@ -135,8 +135,8 @@ class ForkRuns:
             entries = [entry for file in files for entry in json.loads(file.read_text())]
         seconds = [0.0] * len(items)
         calls: dict[_Function, list[int]] = {}
-        for index, taken, functions in entries:
-            seconds[index] = taken
+        for index, duration, functions in entries:
+            seconds[index] = duration
             for file, name in functions:
                 calls.setdefault((file, name), []).append(index)
         return Coverage(calls, seconds)
@@ -151,9 +151,9 @@ class ForkRuns:
             sys.settrace(tracer)
             begin = time.monotonic()
             self._run(items[index])
-            taken = time.monotonic() - begin
+            duration = time.monotonic() - begin
             sys.settrace(None)
-            entries.append((index, taken, sorted({(code.co_filename, _outermost(code)) for code in called})))
+            entries.append((index, duration, sorted({(code.co_filename, _outermost(code)) for code in called})))
         file.write_text(json.dumps(entries))
         return "killed" if self._failed else "survived"
 
@@ -231,15 +231,15 @@ def _import_code(code: CodeType) -> list[object]:
 
 
 def _imported_module(path: str) -> ModuleType | None:
-    return next((one for one in list(sys.modules.values()) if getattr(one, "__file__", None) == path), None)
+    return next((module for module in list(sys.modules.values()) if getattr(module, "__file__", None) == path), None)
 
 
 def _exchange(module: ModuleType, name: str, body: CodeType) -> bool:
     """Give an imported function another body; False where it is not found."""
-    found: object = module
+    value: object = module
     for part in name.split("."):
-        found = getattr(found, "__dict__", {}).get(part)
-    functions = [one for one in _unwrapped(found) if one.__code__.co_qualname == name]
+        value = getattr(value, "__dict__", {}).get(part)
+    functions = [candidate for candidate in _unwrapped(value) if candidate.__code__.co_qualname == name]
     for function in functions:
         if len(function.__code__.co_freevars) != len(body.co_freevars):
             return False
@@ -247,14 +247,14 @@ def _exchange(module: ModuleType, name: str, body: CodeType) -> bool:
     return len(functions) == 1
 
 
-def _unwrapped(found: object) -> Iterator[FunctionType]:
+def _unwrapped(value: object) -> Iterator[FunctionType]:
     """Yield the functions below decorators, whose caches are cleared."""
-    if isinstance(found, FunctionType):
-        yield found
-    if (clear := getattr(found, "cache_clear", None)) is not None:
+    if isinstance(value, FunctionType):
+        yield value
+    if (clear := getattr(value, "cache_clear", None)) is not None:
         clear()
     for attribute in _WRAPPED:
-        if (inner := getattr(found, attribute, None)) is not None:
+        if (inner := getattr(value, attribute, None)) is not None:
             yield from _unwrapped(inner)
 
 

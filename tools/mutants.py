@@ -205,9 +205,12 @@ class _BehaviourOnly(ast.NodeTransformer):
 
     And members of protocols that have no body: no code runs them. And what only forbids calls: `*` and `/` among
     parameters, and `strict` of zip. No test makes a call that pyright rejects. And caches of functions: they save time
-    alone. Four comparisons say the same: `is` and `==`, since Python does not guarantee which equal values are one
-    object; `==` and `>=` of a text, since names have no order; and `==` and `>=` of `a & b` and b, or of a number and
-    `inf`, since the former is never more.
+    alone. Four pairs of comparisons say the same:
+
+    - `is` and `==`, since Python does not guarantee which equal values are one object
+    - `==` and `>=` of a text, since names have no order
+    - `==` and `>=` of `a & b` and b, since the former is never more
+    - `==` and `>=` of a number and `inf`, for the same reason
     """
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
@@ -347,7 +350,9 @@ def _test_in_forks(tree: Path, mutants: Iterable[Mutant], workers: int) -> Itera
     for tests, group in groupby(sorted(mutants), lambda mutant: targets_of(mutant.module)[-1]):
         members = list(group)
         requests = tree.with_suffix(".json")
-        requests.write_text(json.dumps([(str(tree / one.module), one.operator, one.occurrence) for one in members]))
+        requests.write_text(
+            json.dumps([(str(tree / mutant.module), mutant.operator, mutant.occurrence) for mutant in members])
+        )
         command = [sys.executable, str(Path(__file__).with_name("mutant_forks.py"))]
         with subprocess.Popen(
             [*command, str(requests), str(workers), *tests], cwd=tree, env=_environment(tree), text=True,

@@ -106,7 +106,7 @@ def find_condition(present: Collection[Components], every: Collection[Components
     clauses += [(Literal(name, chosen=False),) for name in order if name in excluded]
     clauses.append(_one_of(present, absent, order))
     for clause in reversed(clauses.copy()):
-        shorter = [other for other in clauses if other != clause]
+        shorter = [literals for literals in clauses if literals != clause]
         if not any(Condition(tuple(shorter)).holds(names) for names in absent):
             clauses = shorter
     condition = Condition(tuple(clauses))
@@ -119,12 +119,12 @@ def _one_of(
     present: Collection[Components], absent: Collection[Components], order: Sequence[str]
 ) -> tuple[Literal, ...]:
     """Return components of which each rendering in present has one, and as few in absent have one as can be."""
-    names = [name for name in order if not any(name in other for other in absent)]
-    if not all(any(name in other for name in names) for other in present):
+    names = [name for name in order if not any(name in rendering for rendering in absent)]
+    if not all(any(name in rendering for name in names) for rendering in present):
         return (Literal("", chosen=False),)  # always holds
     for name in reversed(names.copy()):
-        fewer = [other for other in names if other != name]
-        if all(any(other in rendering for other in fewer) for rendering in present):
+        fewer = [component for component in names if component != name]
+        if all(any(component in rendering for component in fewer) for rendering in present):
             names = fewer
     return tuple(Literal(name) for name in names)
 
@@ -189,7 +189,7 @@ def _insert(keys: list[str], more: list[str]) -> None:
     """Insert unknown items, each before the next one that is known."""
     for index, key in enumerate(more):
         if key not in keys:
-            following = [keys.index(other) for other in more[index:] if other in keys]
+            following = [keys.index(known) for known in more[index:] if known in keys]
             keys.insert(min(following, default=len(keys)), key)
 
 

@@ -96,7 +96,7 @@ def components_of(part: Part) -> list[Component]:
 
     A component in the directory of another part belongs to the part that has it by default.
     """
-    claimed = {path: other.name for other in PARTS for path in default_components(other)}
+    claimed = {path: owner.name for owner in PARTS for path in default_components(owner)}
     own = [
         str(path.relative_to(MANIFESTS)) for path in sorted((MANIFESTS / part.components).iterdir()) if path.is_dir()
     ]
@@ -208,11 +208,11 @@ def _interactions(changing: list[Component], extended: list[str]) -> list[Compon
 
 
 def _render_all(part: Part, sets: list[Components], paths: dict[str, str]) -> dict[Components, list[Object]]:
-    def one(names: Components) -> list[Object]:
+    def render_set(names: Components) -> list[Object]:
         return render(part.base, [path for name, path in paths.items() if name in names])
 
     with ThreadPoolExecutor(2) as pool:
-        return dict(zip(sets, pool.map(one, sets), strict=True))
+        return dict(zip(sets, pool.map(render_set, sets), strict=True))
 
 
 def _identity(item: Object) -> tuple[str, str]:

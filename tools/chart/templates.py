@@ -36,8 +36,8 @@ _Dumper.add_representer(str, _represent_text)
 
 def camel_case(name: str) -> str:
     """Return the name of a component as a key of values: "labels-by-nfd" is labelsByNfd."""
-    first, *others = name.split("-")
-    return first + "".join(other.capitalize() for other in others)
+    first, *words = name.split("-")
+    return first + "".join(word.capitalize() for word in words)
 
 
 def write_template(part: str, objects: list[Guarded]) -> str:

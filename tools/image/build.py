@@ -97,8 +97,9 @@ class _Shared(NamedTuple):
 def build(paths: Paths, lock: Lock, version: str, created: int) -> list[str]:
     """Build all images; return a line about each. created is in seconds since 1970.
 
-    Raises OSError where a package cannot be fetched; subprocess.CalledProcessError where uv or the image's Python
-    fails; ValueError where an image is too large, lacks a library, has a shell, or a package is not that of the lock.
+    Raises OSError where a package cannot be fetched, and subprocess.CalledProcessError where uv or the image's Python
+    fails. Raises ValueError where an image is too large, lacks a library or has a shell, or where a package is not that
+    of the lock.
     """
     compiler = Compiler(paths.work / "compiler", _host_architecture())
     compiler.root.mkdir(parents=True)

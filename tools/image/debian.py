@@ -51,8 +51,8 @@ Stanza = dict[str, str]
 def renew_lock() -> Lock:
     """Return the newest packages of the suite with their updates for security.
 
-    Raises OSError where a file cannot be fetched; ValueError where a signature or a hash is not the right one;
-    subprocess.CalledProcessError where gpgv rejects a signature.
+    Raises OSError where a file cannot be fetched, and ValueError where a signature or a hash is not the right one.
+    Raises subprocess.CalledProcessError where gpgv rejects a signature.
     """
     packages = {
         architecture: closure(_newest(_index(archive, suite, architecture) for archive, suite in _suites()))

@@ -152,7 +152,7 @@ def build_wheel(directory: Path, uv: Path, project: Path, version: str) -> Path:
 
 def _extract(archive: tarfile.TarFile, tree: Path) -> None:
     """Extract the members that stay. Debian 12's Python, 3.11.2, has no filters of tarfile, which are of 3.11.4."""
-    members = [kept for kept in map(_keep, archive) if kept is not None]
+    members = [member for member in map(_keep, archive) if member is not None]
     if hasattr(tarfile, "fully_trusted_filter"):
         archive.extractall(tree, members, filter="fully_trusted")  # noqa: S202 -- _keep() has filtered
     else:
@@ -171,11 +171,11 @@ def _keep(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
         return None
     if name.startswith("/") or ".." in name.split("/"):
         raise tarfile.TarError(f"a member outside of the tree: {member.name}")
-    kept = copy.copy(member)
-    kept.mode = member.mode & 0o755
+    extracted = copy.copy(member)
+    extracted.mode = member.mode & 0o755
     if member.issym() and member.linkname.startswith("/"):
-        kept.linkname = os.path.relpath(member.linkname, f"/{os.path.dirname(name)}")
-    return kept
+        extracted.linkname = os.path.relpath(member.linkname, f"/{os.path.dirname(name)}")
+    return extracted
 
 
 def _remove_unused(packages: Path) -> None:

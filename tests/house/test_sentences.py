@@ -1,0 +1,111 @@
+"""The length of sentences: docs/concepts/glossary.md allows 25 words, so that a sentence has one idea.
+
+Code spans, quoted output and tables of plain text are no sentences. A list of code spans counts as one word, and what
+stands in parentheses as a sentence of its own.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.snapshots import PROJECT
+from support.source_roots import SOURCES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_WORDS = 25
+PAGES = sorted(
+    str(page.relative_to(PROJECT))
+    for page in [*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md")]
+    if page.parent.name != "reference"  # written from the help texts
+)
+CODE = [str(root.relative_to(PROJECT)) for root in SOURCES.values()] + ["benchmarks", "demo", "tests", "tools"]
+_CODE_SPAN = re.compile(r"``.+?``|`[^`]+`")
+_SPAN_LIST = re.compile(r"§(?:(?:,|;| and| or| to| /)* ?§)+")
+_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+_PARENTHESES = re.compile(r"\(([^()]*)\)")
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"'*_)]*\s+(?=[\"'*_(§A-Z0-9])")
+_FENCE = re.compile(r"^ *(```|~~~).*?^ *\1 *$", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(r"\n[ \t]*\n|\n(?=[ \t]*(?:[-*] |\d+\. |#))|\|")
+"""What ends a sentence without a full stop: an empty line, the next item of a list, a heading, the cell of a table."""
+_COLUMNS = re.compile(r"\S {2,}\S")
+_WORD = re.compile(r"[^\W_]")
+
+
+def long_sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a text that have too many words, with their numbers of words."""
+    for block in _BLOCK.split(text):
+        if any(_COLUMNS.search(line.strip()) for line in block.splitlines()):  # a table of plain text
+            continue
+        plain = _SPAN_LIST.sub("§", _LINK.sub(r"\1", _CODE_SPAN.sub("§", " ".join(block.split()))))
+        for sentence in _SENTENCE_END.split(plain):
+            for part in _parts(sentence):
+                words = [word for word in part.split() if word == "§" or _WORD.search(word)]
+                if len(words) > MAX_WORDS:
+                    yield f"{len(words)} words: {part.strip()}"
+
+
+def _parts(sentence: str) -> Iterator[str]:
+    """Yield what stands in parentheses, and the sentence around it."""
+    while match := _PARENTHESES.search(sentence):
+        yield match[1]
+        sentence = sentence[: match.start()] + sentence[match.end() :]
+    yield sentence
+
+
+def _texts(file: Path) -> Iterator[tuple[int, str]]:
+    """Yield the docstrings and comments of a module with their lines."""
+    source = file.read_text()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, node.value.value
+    line, comment = 0, ""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type != tokenize.COMMENT:
+            continue
+        alone = not token.line[: token.start[1]].strip()
+        if not (alone and token.start[0] == line + 1):
+            yield line, comment
+            comment = ""
+        line, comment = token.start[0], f"{comment} {token.string.lstrip('# ')}"
+    yield line, comment
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_sentences_of_pages_are_short(page: str) -> None:
+    assert list(long_sentences(_FENCE.sub("\n", (PROJECT / page).read_text()))) == []
+
+
+@pytest.mark.parametrize("folder", CODE)
+def test_sentences_of_docstrings_and_comments_are_short(folder: str) -> None:
+    long = [
+        f"{file.relative_to(PROJECT)}:{line}: {sentence}"
+        for file in sorted((PROJECT / folder).rglob("*.py"))
+        for line, text in _texts(file)
+        for sentence in long_sentences(text)
+    ]
+    assert long == []
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("word " * 25 + "end.", 26),
+        ("Word " * 13 + "end. " + "Word " * 13 + "end.", 0),
+        ("Word " * 13 + "(" + "word " * 12 + "end) end.", 0),
+        ("Word " * 24 + "`a`, `b`, `c` and `d e f`.", 0),
+        ("- " + "word " * 20 + "\n- " + "word " * 20, 0),
+        ("| " + "word " * 20 + "| " + "word " * 20 + "|", 0),
+        ("word " * 13 + "\n" + "word " * 13, 26),
+    ],
+)
+def test_long_sentences_are_recognized(text: str, number: int) -> None:
+    assert [int(sentence.split()[0]) for sentence in long_sentences(text)] == ([number] if number else [])
