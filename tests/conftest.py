@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """In the default profile try a third of a property's examples, in the quick profile one.
 
     The quick profile has one parameter set of a unit test, and no real server. Tests that mostly wait for programs come
-    first: so one worker waits while the others work, and no worker is left alone with them at the end.
+    first, so one worker waits while the others work. No worker is left alone with them at the end.
     """
     items.sort(key=lambda item: not item.nodeid.startswith("tests/e2e"))
     if PROFILE == "quick":

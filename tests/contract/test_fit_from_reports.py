@@ -142,7 +142,7 @@ def mistakes(*, configured: bool) -> tuple[set[int], set[int]]:
 def test_plain_reports_and_the_configuration() -> None:
     """With the kubelet's configuration, counts by zone reject no pod wrongly.
 
-    They admit three cases beyond the tagged ones, by facts that a plain object lacks: memory that is assigned and all
+    They admit three cases beyond the tagged ones. A plain object lacks a fact of each: memory that is assigned and all
     free (103367), zones in a group (107792), a resource without healthy devices (117435).
     """
     assert mistakes(configured=True) == (set(), {103367, 107792, 117435})

@@ -1,8 +1,10 @@
 """Recorded kubelets: what we say of each zone is what the kubelet's own state says, number by number.
 
-What must come out is computed here from the recorded JSON, by rules as simple as can be: a CPU is free if it is in the
-default set, or in an entry of a pod that List does not show, and not reserved. Memory is what the Memory Manager's
-table calls free. A device is free if no pod has it.
+What must come out is computed here from the recorded JSON, by rules as simple as can be:
+
+- A CPU is free if it is in the default set, or in an entry of a pod that List does not show. It must not be reserved.
+- Memory is what the Memory Manager's table calls free.
+- A device is free if no pod has it.
 """
 
 from __future__ import annotations
@@ -201,8 +203,10 @@ def test_the_managers_alone() -> None:
 
 @recorded
 def test_the_managers_alone_without_cgroups() -> None:
-    """Where it is not known, but for one: devices that are left by an init container of a pod that holds nothing else
-    are called free, since nothing tells such a pod from one that is gone (zonewise.usage.pod_matching).
+    """Where no cgroups are known, the same holds but for the devices of some init containers.
+
+    An ended init container may leave devices to a pod that holds nothing else. They are called free, since nothing
+    tells such a pod from one that is gone (zonewise.usage.pod_matching).
     """
     wrong: list[Any] = []
     surprised: set[int] = set()
@@ -216,8 +220,9 @@ def test_the_managers_alone_without_cgroups() -> None:
 
 
 def tells_init_memory(case: Json) -> bool:
-    """Tell whether init containers hold memory: the recording does not say whether List shows it, as it does of those
-    that go on beside the others.
+    """Tell whether init containers hold memory.
+
+    The recording does not say whether List shows it. For init containers that go on beside the others, List does.
     """
     pods: list[Json] = list(given(case["state"]["memoryAssignments"]).values())
     return any(name.startswith("i") and any(block["size"] for block in pod[name]) for pod in pods for name in pod)

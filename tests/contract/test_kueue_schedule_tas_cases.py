@@ -1,6 +1,6 @@
 """The recorded cycles of Kueue's scheduler over topologies: placements, victims, and the reasons of pending workloads.
 
-Of the messages, those about topologies are equal too. Cluster and API server are no part of this: a case with an error
+Of the messages, those about topologies are equal too. Cluster and API server are no part of this. A case with an error
 of the API server has the same decision, and none of its events.
 """
 

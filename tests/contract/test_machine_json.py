@@ -1,6 +1,6 @@
 """The contract of `zonewise show -o json`, on every captured machine and on a made one.
 
-Every key of the contract is present with a value of its type, and every fact can be explained: it has a source, or an
+Every key of the contract is present with a value of its type. Every fact can be explained: it has a source, or an
 object that it is part of has one.
 """
 

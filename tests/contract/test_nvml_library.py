@@ -3,8 +3,8 @@
 fixtures/nvml_h100.json and nvml_h200.json have what the library of driver 580.159.04 answered about an H100 and an
 H200, in captures of zonewise.
 
-The C library is compiled here from fixtures/nvml_stub.c; only a real compiler's layout of the structs can tell whether
-those of the package are read right. It answers just as `stub_twin` does, so that the stand-in is held to it.
+The C library is compiled here from fixtures/nvml_stub.c. Only a real compiler's layout can tell whether the package
+reads the structs right. The library answers just as `stub_twin` does, so that the stand-in is held to it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,11 @@
 """Recorded admissions of a real kubelet's managers, for many machines, options and pods: every result is predicted.
 
-They go beyond the cases next to the project: gaps in zone ids, zones without CPUs or memory, more packages than zones,
-L3 groups, all options of the CPU Manager together, pods with pod-level resources, and the state afterwards.
+They go beyond the cases next to the project:
+
+- gaps in zone ids, zones without CPUs or memory, more packages than zones, and L3 groups
+- all options of the CPU Manager together
+- pods with pod-level resources
+- the state afterwards
 """
 
 from __future__ import annotations

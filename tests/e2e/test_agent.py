@@ -1,5 +1,6 @@
-"""The whole of it: a real kubelet, the agent as a process, an API server; what is published is what the kubelet's own
-files say, within a moment of each change, and never more than that.
+"""The whole of it: a real kubelet, the agent as a process, an API server.
+
+The agent publishes what the kubelet's own files say, within a moment of each change, and never more than that.
 """
 
 from __future__ import annotations

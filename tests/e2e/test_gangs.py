@@ -116,8 +116,10 @@ def test_two_gangs_that_do_not_fit_together(cluster: Cluster) -> None:
 
 
 def test_a_gang_that_fits_by_sums_only(cluster: Cluster) -> None:
-    """Twelve pods of 4 CPUs on four nodes with 12 free CPUs each, 9 and 3 or 7 and 5 in their zones: three fit on a
-    node by the sum of its CPUs, two by its zones. The gang waits as a whole, until two nodes have more.
+    """Twelve pods of 4 CPUs fit on four nodes by the sums of their CPUs, and not by their zones.
+
+    Each node has 12 free CPUs, 9 and 3 or 7 and 5 in its zones. Three pods fit on it by the sum, two by the zones. The
+    gang waits as a whole, until two nodes have more.
     """
     fillers = [guaranteed(f"filler-{node}-{cpus}", cpus, node) for node in NODES for cpus in (11, 7)]
     gang = members("green", 12, 4)

@@ -196,8 +196,9 @@ def test_a_gang_of_the_queue_avoids_a_suspect_until_its_condition_is_over(cluste
 
 @pytest.mark.long
 def test_a_burst_of_200_pods(cluster: Cluster, queue: ControllerProcess) -> None:
-    """Twenty gangs of ten pods at once, of 3 to 7 CPUs, on 120 CPUs: each Job completes without a failed pod, and no
-    pod of a Job that has started waits for room.
+    """Twenty gangs come at once to 120 CPUs, each of ten pods of 3 to 7 CPUs.
+
+    Each Job completes without a failed pod. No pod of a Job that has started is ever unschedulable.
     """
     admin = cluster.server.admin
     names = [f"burst-{number}" for number in range(20)]

@@ -1,7 +1,7 @@
 """Graders of memory and host facts: NUMA nodes, their memory and speeds, memory modules, firmware, kernel, hypervisor.
 
-hwloc and lscpu differ in what they call a NUMA node. hwloc makes one of a machine whose kernel has none, lscpu makes
-none; hwloc leaves out the memory of GPUs on POWER, and gives other nodes without CPUs the CPUs nearest to them.
+hwloc and lscpu differ in what they call a NUMA node. Of a machine whose kernel has none, hwloc makes one, lscpu makes
+none. On POWER, hwloc leaves out the memory of GPUs. It gives other nodes without CPUs the CPUs nearest to them.
 """
 
 from __future__ import annotations

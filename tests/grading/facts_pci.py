@@ -1,7 +1,7 @@
 """Graders of PCI facts: functions, bridges, relations, and the devices that hwloc hangs below them.
 
-hwloc's own view is derived from ours by these rules. A function of class 0604 is a bridge to hwloc and no PCI device;
-without a bus of its own, or absent from the bus, it is neither. A host bridge holds the functions of one root and is
+hwloc's own view is derived from ours by these rules. A function of class 0604 is a bridge to hwloc and no PCI device.
+Without a bus of its own, or absent from the bus, it is neither. A host bridge holds the functions of one root and is
 named by their buses. A locality is a set of CPUs; if it is not that of a single zone, hwloc has no locality.
 """
 

@@ -1,8 +1,8 @@
 """hwloc's view of a machine's CPUs, derived from ours by hwloc's rules.
 
-hwloc names a level only where it says something new: a die or cluster of one CPU, or equal to an object that is there
-already, is left out; so is an object of which it could not tell the CPUs. Around the CPUs of a NUMA node that are no
-object yet it puts a group, and another around the nodes that are nearest to each other.
+hwloc names a level only where it says something new. It leaves out a die or cluster of one CPU, and one that equals an
+object that exists already. It also leaves out an object of which it could not tell the CPUs. Where the CPUs of a NUMA
+node are no object yet, it puts a group around them. It puts another around the nodes that are nearest to each other.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """lscpu's view of a machine's CPUs, derived from ours by lscpu's rules.
 
-lscpu sorts CPUs into types by what /proc/cpuinfo tells of them, and numbers the cores and sockets of each type from 0
-on: on a machine of several types CPUs of different cores have one number. Cores are sets of thread siblings, so that
-an AMD module is one core. Ratios are of the first type; on s390 the firmware's counts of the whole machine take their
-place where it has any.
+lscpu sorts CPUs into types by what /proc/cpuinfo tells of them. It numbers the cores and sockets of each type from 0
+on. On a machine of several types, CPUs of different cores then have one number. Cores are sets of thread siblings, so
+that an AMD module is one core. Ratios are of the first type; on s390 the firmware's counts of the whole machine take
+their place where it has any.
 """
 
 from __future__ import annotations

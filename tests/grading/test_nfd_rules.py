@@ -1,8 +1,9 @@
 """Rules graded against Node Feature Discovery's own evaluation.
 
-The recordings hold rules with the outputs of NFD's commit 76e6cc8c (after v0.19): of its rule engine with the feedback
-to `rule.matched` as in its master, of its validation, and of `kubectl-nfd dryrun`. A case whose result depends on the
-order of Go's maps is not among them. A deliberate difference has an entry below.
+The recordings hold rules with the outputs of NFD's commit 76e6cc8c (after v0.19). The outputs are those of its rule
+engine, of its validation, and of `kubectl-nfd dryrun`. The rule engine has the feedback to `rule.matched` as in NFD's
+master. A case whose result depends on the order of Go's maps is not among them. A deliberate difference has an entry
+below.
 """
 
 from __future__ import annotations

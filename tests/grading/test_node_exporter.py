@@ -1,7 +1,7 @@
 """Discovery graded against what node_exporter prints for the same files: every metric that maps to a fact of ours.
 
-Each function below puts facts into the form of metrics, for all devices that we found; a metric that we have and
-node_exporter has not, or the other way round, is a failure as much as another number.
+Each function below puts facts into the form of metrics, for all devices that we found. A metric that only we have, or
+only node_exporter, is a failure as much as another number.
 """
 
 from __future__ import annotations

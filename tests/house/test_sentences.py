@@ -10,7 +10,6 @@ import ast
 import io
 import re
 import tokenize
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +19,7 @@ from support.source_roots import SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 MAX_WORDS = 25
 PAGES = sorted(

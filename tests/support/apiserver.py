@@ -128,7 +128,7 @@ def real_apiserver(*flags: str) -> Generator[RealServer]:
     """Run a server with the flags added; skip the test where there is none to run.
 
     It authorises by Node and RBAC. The admission plugin ServiceAccount is off, as no controller makes the default
-    accounts that it asks for; so nothing mounts tokens into pods, and `RealServer.token_on_node` asks for them.
+    accounts that it asks for. Nothing mounts tokens into pods, so `RealServer.token_on_node` asks for them.
     """
     found = binaries()
     if isinstance(found, str):

@@ -40,9 +40,9 @@ def earliest_end_offline(gangs: Sequence[Gang], slots: int) -> float:
 def earliest_end_online(gangs: Sequence[Gang], slots: int, tries: int = 30) -> float:
     """Return the mean earliest end of the last gang under any policy that knows no run time in advance.
 
-    Run times that are drawn for each gang alike and by itself are as good as drawn at its start: whichever is started
-    next, what is to follow is equally likely. So all orders are equally good, and to leave a slot free is never better,
-    as with the same draws every later start would be no earlier. The mean is over orders of the same run times.
+    The run time of each gang is drawn alike and by itself, which is as good as a draw at its start. Whichever gang is
+    started next, what is to follow is equally likely, so all orders are equally good. To leave a slot free is never
+    better: with the same draws, no later start would be earlier. The mean is over orders of the same run times.
     """
     chance = random.Random(0)
     comes = sorted(entry.comes for entry in gangs)

@@ -1,7 +1,7 @@
 """The structural schema of NodeResourceTopology v1alpha2, and a check of objects against such a schema.
 
-Told is what an API server would refuse, a missing field, a wrong type, a pattern that does not fit, and what it would
-silently drop: unknown fields.
+The check yields what an API server would refuse: a missing field, a wrong type, a pattern that does not fit. It also
+yields what a server would silently drop: unknown fields.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a real kubelet did, recorded beside the project: machines and its answers as values, read by path.
 
-`traces` are of a whole kubelet in a lab, with its API's answers and its state files; `cases` are of its managers alone,
+`traces` are of a whole kubelet in a lab, with its API's answers and its state files. `cases` are of its managers alone,
 with their state. Both are data of which only the facts are turned into values here, and nothing is computed.
 """
 

@@ -1,7 +1,7 @@
 """Machines made by hand, for tests of what is built upon a Machine: one builder per kind of machine.
 
-They are plausible rather than copied from any one machine, and complete: CPUs, caches, zones, PCI tree, devices, and
-the relation of every two endpoint devices.
+They are plausible rather than copied from any one machine. They are complete: CPUs, caches, zones, PCI tree, devices,
+and the relation of every two endpoint devices.
 """
 
 from __future__ import annotations

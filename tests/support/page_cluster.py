@@ -1,6 +1,6 @@
 """A cluster to look at: nodes of several makes in blocks and racks, queues in cohorts, jobs that run and wait.
 
-The queue is the real controller on objects of the test. Its writes of Workloads are carried out at once; jobs and pods
+The queue is the real controller on objects of the test. Its writes of Workloads are carried out at once. Jobs and pods
 have no controllers, so pods are bound as soon as a Workload has quota.
 """
 

@@ -1,9 +1,9 @@
 """What a pod of the DaemonSet sees: its mounts made as the manifest says, in a mount namespace of its own.
 
-It stands in for the container runtime. New namespaces of mounts, network and processes, the volumes bound one by one
-below a directory that is the container's root, read-only, and a process that is root without any capability. As in the
-image, host/proc is a link to the container's own /proc. Mounts below a mount are not made read-only here: whether a
-runtime does that depends on the node (recursiveReadOnly: IfPossible).
+It stands in for the container runtime. It makes new namespaces of mounts, network and processes, and a process that is
+root without any capability. It binds the volumes one by one, read-only, below a directory that is the container's root.
+As in the image, host/proc is a link to the container's own /proc. Mounts below a mount are not made read-only here:
+whether a runtime does that depends on the node (recursiveReadOnly: IfPossible).
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ def reserved_port() -> Generator[int]:
     """A port of 127.0.0.1 without a listener, reserved for servers that bind to its number while this lasts.
 
     A bound socket reserves it: Linux picks such a port neither for a bind to port 0 nor for a connect
-    (net/ipv4/inet_connection_sock.c inet_csk_find_open_port, inet_hashtables.c __inet_hash_connect), yet lets
-    servers have it that set SO_REUSEADDR, as those of Python and Go do.
+    (net/ipv4/inet_connection_sock.c inet_csk_find_open_port, inet_hashtables.c __inet_hash_connect). Servers that set
+    SO_REUSEADDR may have it all the same, and those of Python and Go do set it.
     """
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

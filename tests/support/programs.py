@@ -55,8 +55,8 @@ def dying_with_us(*command: str) -> list[str]:
 def terminal_signals() -> Generator[None]:
     """Have processes that are started in this block end by SIGINT, as those of a terminal do.
 
-    A shell without job control has what it starts behind `&`, these tests for one, ignore SIGINT; a Python program
-    keeps that until it sets a handler of its own, so an early Ctrl-C is lost.
+    A shell without job control has what it starts behind `&` ignore SIGINT, these tests for one. A Python program keeps
+    that until it sets a handler of its own, so an early Ctrl-C is lost.
     """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

@@ -1,6 +1,6 @@
 """Machines made of files, laid out as kernel 6.x does, for the tests that must run everywhere.
 
-`machine_tree` makes the CPUs and zones of any shape; `server_tree` adds to one shape what a server has: on each of two
+`machine_tree` makes the CPUs and zones of any shape. `server_tree` adds to one shape what a server has: on each of two
 packages a GPU, an InfiniBand HCA and an NVMe disk.
 """
 

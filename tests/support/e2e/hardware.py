@@ -47,7 +47,7 @@ class Hardware(NamedTuple):
     """CPU n*8+c+16*t is thread t of core c of zone n."""
     ids: tuple[int, ...] = (0, 1)
     memory: tuple[int, ...] = (256 * GIB, 256 * GIB)
-    """Bytes. More than a machine that runs tests has in use: the kubelet takes what is really in use off their sum, and
+    """Bytes. More than a machine that runs tests has in use. The kubelet takes what is really in use off their sum, and
     would evict pods when little remains."""
     hugepages: tuple[dict[str, int], ...] = ({"hugepages-2Mi": 512}, {"hugepages-1Gi": 2})
     """Pages by name."""

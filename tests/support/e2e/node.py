@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from support.e2e.settings import Settings
 
 Object = dict[str, Any]
-# Not pytest's own directory: the path of a unix socket may have 107 bytes. In memory where there is such a file system:
-# to make the 1,400 files of a machine takes 40 ms there, and more than a second on some disks.
+# Not pytest's own directory: the path of a unix socket may have 107 bytes. In memory where there is such a file system.
+# To make the 1,400 files of a machine takes 40 ms there, and more than a second on some disks.
 _MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 _UNPLUGGED: Object = {"Data": {"RegisteredDevices": {}}}
 _SETTLED = ("Running", "Succeeded", "Failed")

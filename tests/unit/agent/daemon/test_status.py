@@ -25,8 +25,9 @@ def test_a_snapshot_is_stored_whole() -> None:
 
 @given(STEPS)
 def test_ages(steps: list[tuple[float, str]]) -> None:
-    """The age is that of the object that was right longest ago, unknown as long as one never was; the silence is since
-    the last beat.
+    """The age is that of the object that was right longest ago, and the silence is since the last beat.
+
+    The age is unknown as long as one object never was right.
     """
     clock = Clock()
     status = Status(clock)

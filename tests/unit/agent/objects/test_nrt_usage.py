@@ -254,8 +254,9 @@ def patch_bytes(before: Object, after: Object) -> int:
 
 
 def test_a_pod_changes_little() -> None:
-    """On a node of 2 zones, a pod with CPUs, memory and devices changes quantities, free CPUs and fingerprints, and no
-    more than 1,200 bytes of patch.
+    """On a node of 2 zones, a pod with CPUs, memory and devices takes no more than 1,200 bytes of patch.
+
+    It changes quantities, free CPUs and fingerprints.
     """
     single = CONFIG._replace(topology_manager_policy="single-numa-node")
     narrow = POD._replace(containers=(POD.containers[0]._replace(memory=(MemoryBlock("memory", GIB, (0,)),)),))

@@ -121,8 +121,10 @@ RUNS = st.tuples(
 @settings(max_examples=150, deadline=None)
 @given(st.lists(RUNS, max_size=12), st.floats(-1e6, 1e6))
 def test_never_two_lead(runs: list[tuple[str, int, float, bool, tuple[float, str, float]]], skew: float) -> None:
-    """Two who want it, with clocks that disagree, requests that are lost, late, or applied without an answer, steps of
-    the other within one's request: at no moment do both lead; and once all is well, one does.
+    """At no moment do two electors lead, and once all is well, one of them does.
+
+    Their clocks disagree. Requests are lost, late, or applied without an answer, and one elector steps within a request
+    of the other.
     """
     world = World()
     electors = {"a": world.add("a"), "b": world.add("b", skew)}

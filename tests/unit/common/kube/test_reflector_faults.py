@@ -1,5 +1,7 @@
-"""The faults of a watch, on real sockets: whatever a server or what lies between does, the copy gets right again,
-with one more request where that is enough, and never with a storm of them.
+"""The faults of a watch, on real sockets.
+
+Whatever a server or what lies between does, the copy gets right again. That takes one more request where it is enough,
+and never a storm of them.
 """
 
 from __future__ import annotations

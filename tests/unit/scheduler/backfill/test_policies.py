@@ -139,7 +139,10 @@ def test_other_policies_reserve_any_start(name: str, wait: float) -> None:
 
 
 def test_a_start_that_is_too_far_away_is_reserved_once_the_wait_is_long_enough() -> None:
-    """At 15 and 60 s the machine would be held for 85 and 40 s, more than half of the wait; at 70 s for 30 s, less."""
+    """At 15 and 60 s the machine would be held for more than half of the wait, at 70 s for less.
+
+    The holds would be of 85, 40 and 30 s.
+    """
     tasks = [task(0, 4, 100), task(1, 8, 10), task(2, 4, 100, 15, 5), task(3, 4, 45, 60, 10), task(4, 4, 40, 70, 30)]
     policy = BackfillPolicy(1000.0, 10.0, 0.0, 0.5)
     assert starts(tasks, cpus(8), pool_policy(policy)) == [0, 100, 15, 60, 110]

@@ -175,7 +175,10 @@ def test_a_start_takes_from_what_later_ones_may_use_beside_a_reservation() -> No
 
 @pytest.mark.parametrize(("victim_ends", "delayed"), [(9, ""), (10, ""), (11, "/later"), (inf, "/later")])
 def test_a_start_without_its_reserved_victims_delays_what_needs_their_end(victim_ends: float, delayed: str) -> None:
-    """Of 8 CPUs, 4 are reserved from 5 s on, once a victim is gone, and 4 from 10 s on: the other run ends then."""
+    """Of 8 CPUs, 4 are reserved from 5 s on, once a victim is preempted, and 4 from 10 s on.
+
+    The other run ends at 10 s.
+    """
     planner = make_planner([queue("q", 8)], BackfillPolicy())
     for name, limit in (("victim", victim_ends), ("other", 10)):
         events.submit(planner, submission(name, 4, 1, limit=limit).workload, "q")

@@ -1,7 +1,7 @@
 """A user changes a Job or its Workload before every single write of a story.
 
-Whatever the edit, the queue settles, its own starts never use more than the quota, no Job of the queue is lost, and all
-quota is free in the end. Pods take three steps to terminate: as long nothing else has their quota.
+Whatever the edit, the queue settles, and no Job of the queue is lost. Its own starts never use more than the quota, and
+all quota is free in the end. Pods take three steps to terminate: as long nothing else has their quota.
 """
 
 from __future__ import annotations

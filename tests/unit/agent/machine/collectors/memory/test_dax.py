@@ -45,8 +45,9 @@ def scan_dax(tree: Contents, damages: dict[str, Damage] | None = None) -> Scan:
 
 
 def test_three_kinds() -> None:
-    """NVM is what hangs below an NVDIMM bus, CXL below a region of a decoder, and the rest was set aside; in the order
-    of their names.
+    """NVM is what hangs below an NVDIMM bus, CXL below a region of a decoder, and the rest was set aside.
+
+    The devices are in the order of their names.
     """
     scan = scan_dax(three())
     size = 512 << 20

@@ -175,8 +175,9 @@ def paths_read(tree: Contents) -> list[str]:
 @settings(max_examples=150, deadline=None)
 @given(st.dictionaries(st.sampled_from(paths_read(full_tree())), DAMAGES, min_size=1, max_size=8))
 def test_damage_makes_up_nothing(damages: dict[str, Damage]) -> None:
-    """Whatever is deleted, denied, cut or garbled: no zone that was not there, no CPU in two zones or offline, no
-    collector that fails, and no memory from nothing.
+    """Whatever is deleted, denied, cut or garbled, no collector fails.
+
+    There is no zone that was not there before, and no CPU in two zones or offline.
     """
     files = MemoryFiles(full_tree().items())
     scan = Scanner(Damaged(files, damages), collectors=COLLECTORS).scan()
