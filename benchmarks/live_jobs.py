@@ -1,7 +1,8 @@
 """Jobs of a scenario as objects on real servers, with simulated nodes: for benchmarks that show what their users get.
 
-A queue holds the Jobs before kube-scheduler: zonewise's controller, or Kueue's manager (kueue_manager.py). Or
-kube-scheduler is alone. No pod of a gang works before all of its gang run.
+A queue holds the Jobs before kube-scheduler: zonewise's controller, or Kueue's manager (kueue_manager.py). Or Volcano
+starts them as gangs (volcano_programs.py), or kube-scheduler is alone. No pod of a gang works before all of its gang
+run.
 """
 
 from __future__ import annotations
@@ -16,6 +17,14 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from benchmarks.agent_testbed import PROJECT
 from benchmarks.kueue_manager import kueue_absence, running_kueue
+from benchmarks.volcano_programs import (
+    DEFAULT_QUEUE,
+    MIN_MEMBER,
+    QUEUE_NAME,
+    VOLCANO_SCHEDULER,
+    running_volcano,
+    volcano_absence,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
@@ -32,9 +41,18 @@ sys.path.insert(0, str(PROJECT / "tests"))
 Json = dict[str, Any]
 _T = TypeVar("_T")
 
-QUEUE, KUEUE, ALONE = "queue", "kueue", "alone"
-TITLES = {QUEUE: "with the queue", KUEUE: "with Kueue's manager", ALONE: "kube-scheduler alone"}
-"""By what holds the Jobs before kube-scheduler."""
+QUEUE, KUEUE, VOLCANO, ALONE = "queue", "kueue", "volcano", "alone"
+TITLES = {
+    QUEUE: "with the queue",
+    KUEUE: "with Kueue's manager",
+    VOLCANO: "with Volcano",
+    ALONE: "kube-scheduler alone",
+}
+"""By what starts the Jobs."""
+_PEER_ABSENCES = {KUEUE: kueue_absence, VOLCANO: volcano_absence}
+"""Why a peer cannot run here."""
+_QUEUES = (QUEUE, KUEUE)
+"""What holds Jobs by Kueue's label until it admits them."""
 JOB_LABEL = "batch.kubernetes.io/job-name"
 _SYNC_SECONDS = 60.0
 _JOBS = "/apis/batch/v1/namespaces/default/jobs"
@@ -98,25 +116,32 @@ def absence(holders: Iterable[str]) -> str:
     for program in ("kube-controller-manager", "kube-scheduler"):
         if find_program(program) is None:
             return missing_program(program)
-    return kueue_absence() if KUEUE in holders else ""
+    return next((reason for holder in holders if (reason := _peer_absence(holder))), "")
 
 
 def present(holders: Iterable[str]) -> list[str]:
-    """Return the holders, without Kueue's manager where it cannot run."""
-    return [holder for holder in holders if holder != KUEUE or not kueue_absence()]
+    """Return the holders, without the peers that cannot run here."""
+    return [holder for holder in holders if not _peer_absence(holder)]
+
+
+def _peer_absence(holder: str) -> str:
+    return _PEER_ABSENCES[holder]() if holder in _PEER_ABSENCES else ""
 
 
 @contextlib.contextmanager
 def running_servers(nodes: int, cpus: int, holder: str) -> Generator[LiveCluster]:
-    """Run a cluster of nodes with so many CPUs each, kube-scheduler, and what holds the Jobs."""
+    """Run a cluster of nodes with so many CPUs each, what holds the Jobs, and what binds the pods."""
     from support.e2e.cluster import running_scheduler
     from support.live_cluster import real_live_cluster
 
     with contextlib.ExitStack() as stack:
         cluster = stack.enter_context(real_live_cluster(scheduled=False))
         cluster.add_nodes(nodes, cpus)
-        stack.enter_context(running_scheduler(Path(cluster.flags[1]), cluster.directory))
-        if holder != ALONE:
+        if holder == VOLCANO:
+            stack.enter_context(running_volcano(cluster))
+        else:
+            stack.enter_context(running_scheduler(Path(cluster.flags[1]), cluster.directory))
+        if holder in _QUEUES:
             cluster.add_queue(nodes * cpus, topology=True)
             stack.enter_context(running_kueue(cluster) if holder == KUEUE else cluster.controller())
         yield cluster
@@ -124,7 +149,7 @@ def running_servers(nodes: int, cpus: int, holder: str) -> Generator[LiveCluster
 
 @contextlib.contextmanager
 def submitting(
-    jobs: Sequence[GangJob], cluster: LiveCluster, watch: Watch[_T], *, queue: bool
+    jobs: Sequence[GangJob], cluster: LiveCluster, watch: Watch[_T], holder: str
 ) -> Generator[tuple[Client, float]]:
     """Create each Job at its time while a kind of objects is watched.
 
@@ -139,7 +164,7 @@ def submitting(
     reflector.start()
     reflector.wait_synced(_SYNC_SECONDS)
     begin = time.monotonic()
-    submitter = threading.Thread(target=_submit, args=(jobs, cluster, begin), kwargs={"queue": queue}, daemon=True)
+    submitter = threading.Thread(target=_submit, args=(jobs, cluster, begin, holder), daemon=True)
     submitter.start()
     yield client, begin
     submitter.join()
@@ -147,27 +172,37 @@ def submitting(
     client.close()
 
 
-def _submit(jobs: Sequence[GangJob], cluster: LiveCluster, begin: float, *, queue: bool) -> None:
+def _submit(jobs: Sequence[GangJob], cluster: LiveCluster, begin: float, holder: str) -> None:
     for job in jobs:
         time.sleep(max(0.0, begin + job.submitted - time.monotonic()))
-        cluster.api.post(_JOBS, _manifest(job, queue=queue)).ok()
+        cluster.api.post(_JOBS, _manifest(job, holder)).ok()
 
 
-def _manifest(job: GangJob, *, queue: bool) -> Json:
+def _manifest(job: GangJob, holder: str) -> Json:
+    """Return a Job as its users would write it for what starts it.
+
+    With Volcano it has no deadline, which would count from its creation.
+    """
     container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": str(job.cpus)}}}
-    pod_spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
-    annotations = {"zonewise.dev/simulated-run-seconds": f"{job.run:.3f}",
-                   "zonewise.dev/simulated-gang-pods": str(job.pods)}  # fmt: skip
-    if queue:
-        annotations["kueue.x-k8s.io/podset-preferred-topology"] = "kubernetes.io/hostname"
-    spec = {
+    pod_spec: Json = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
+    pod_annotations = {"zonewise.dev/simulated-run-seconds": f"{job.run:.3f}",
+                       "zonewise.dev/simulated-gang-pods": str(job.pods)}  # fmt: skip
+    spec: Json = {
         "completionMode": "Indexed",
-        "suspend": queue,
         "parallelism": job.pods,
         "completions": job.pods,
         "backoffLimit": 0,
-        "activeDeadlineSeconds": job.deadline,
-        "template": {"metadata": {"annotations": annotations}, "spec": pod_spec},
+        "template": {"metadata": {"annotations": pod_annotations}, "spec": pod_spec},
     }
-    labels = {"kueue.x-k8s.io/queue-name": "queue"} if queue else {}
-    return {"metadata": {"name": job.name, "labels": labels}, "spec": spec}
+    metadata: Json = {"name": job.name}
+    if holder in _QUEUES:
+        metadata["labels"] = {"kueue.x-k8s.io/queue-name": "queue"}
+        pod_annotations["kueue.x-k8s.io/podset-preferred-topology"] = "kubernetes.io/hostname"
+        spec["suspend"] = True
+    if holder == VOLCANO:
+        metadata["annotations"] = {MIN_MEMBER: str(job.pods)}
+        pod_annotations[QUEUE_NAME] = DEFAULT_QUEUE
+        pod_spec["schedulerName"] = VOLCANO_SCHEDULER
+    else:
+        spec["activeDeadlineSeconds"] = job.deadline
+    return {"metadata": metadata, "spec": spec}

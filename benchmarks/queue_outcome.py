@@ -1,9 +1,10 @@
-"""What the users of a queue get, beside Kueue: `python -m benchmarks.queue_outcome [--seconds 120] [--seed 1]`.
+"""What the users of a queue get, beside Kueue and Volcano: `python -m benchmarks.queue_outcome`.
 
 Gangs of 1 to 32 pods come to 512 CPUs, a little more than fit, and declare two to five times their run time. The same
-sequence runs on real servers twice: with the queue under its default policy, and with Kueue's manager where a build is
-found (kueue_manager.py). Either way kube-scheduler binds the pods, and the nodes are simulated. The simulator says what
-either policy gives without any delay: the default, and greedy, which is Kueue's BestEffortFIFO.
+sequence runs on real servers: with the queue under its default policy, and with each peer of which a build is found.
+The peers are Kueue's manager (kueue_manager.py) and Volcano (volcano_programs.py), which gets its Jobs as gangs. With
+either queue kube-scheduler binds the pods. The nodes are simulated. The simulator says what a policy gives without any
+delay: the default, and greedy, which is that of the peers.
 
 The binaries of kube-apiserver, etcd, kube-controller-manager and kube-scheduler are needed.
 """
@@ -27,6 +28,7 @@ from benchmarks.live_jobs import (
     KUEUE,
     QUEUE,
     TITLES,
+    VOLCANO,
     Watch,
     absence,
     gang_jobs,
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 NODES, CPUS = 32, 16
-_POLICIES = {QUEUE: DEFAULT_POLICY, KUEUE: "greedy"}
+_POLICIES = {QUEUE: DEFAULT_POLICY, KUEUE: "greedy", VOLCANO: "greedy"}
 """Of the simulation beside each."""
 _LIMIT_FACTOR = 3.0
 """Jobs are watched for so many times the simulated makespan, at most."""
@@ -186,18 +188,18 @@ class _Watcher:
 def run(jobs: Sequence[GangJob], holder: str, limit: float, window: float) -> Outcome:
     """Run all Jobs on real servers, for at most `limit` seconds."""
     with running_servers(NODES, CPUS, holder) as cluster:
-        pods = _pod_spans(jobs, cluster, limit)
+        pods = _pod_spans(jobs, cluster, limit, holder)
     spans = gang_spans(jobs, pods)
     from_room, room = seconds_from_room(spans, pods, {f"node-{i}": CPUS for i in range(NODES)})
     return Outcome(len(jobs), spans, working_cpus(spans, 0, window), from_room, room)
 
 
-def _pod_spans(jobs: Sequence[GangJob], cluster: LiveCluster, limit: float) -> list[PodSpan]:
+def _pod_spans(jobs: Sequence[GangJob], cluster: LiveCluster, limit: float, holder: str) -> list[PodSpan]:
     from zonewise_common.kube.resources import PODS
 
     watcher = _Watcher(jobs)
     watch = Watch(PODS, msgspec.json.Decoder(_Pod).decode, watcher.observe)
-    with submitting(jobs, cluster, watch, queue=True) as (_, begin):
+    with submitting(jobs, cluster, watch, holder) as (_, begin):
         watcher.wait(limit)
     return watcher.spans(begin)
 
@@ -241,16 +243,16 @@ def table(outcomes: Mapping[str, Outcome], ideals: Mapping[str, Outcome]) -> lis
             Row("... 95th percentile", f"{_p95(outcome.from_room):.2f} s"),
             Row("... time in which there is room for a gang that waits", f"{outcome.room:.1f} s"),
         ]  # fmt: skip
-    if QUEUE in outcomes and KUEUE in outcomes:
-        rows += _comparison(outcomes[QUEUE], outcomes[KUEUE])
+    for peer in [holder for holder in outcomes if holder != QUEUE and QUEUE in outcomes]:
+        rows += _comparison(outcomes[QUEUE], outcomes[peer], TITLES[peer])
     rows.append(Row(f"load average of these {os.cpu_count()} CPUs at the end", f"{os.getloadavg()[0]:.1f}"))
     return rows
 
 
-def _comparison(ours: Outcome, peer: Outcome) -> list[Row]:
+def _comparison(ours: Outcome, peer: Outcome, title: str) -> list[Row]:
     """Return the ratios of what users get; the queue is to be better in each."""
     cpus = ours.cpus / peer.cpus
-    rows = [Row("with the queue / with Kueue's manager: CPUs that work", f"{cpus:.2f}", ">= 1", cpus >= 1)]
+    rows = [Row(f"{TITLES[QUEUE]} / {title}: CPUs that work", f"{cpus:.2f}", ">= 1", cpus >= 1)]
     for label, values, peer_values in (
         ("... mean wait", _waits(ours), _waits(peer)),
         ("... time from room to running, mean", ours.from_room, peer.from_room),

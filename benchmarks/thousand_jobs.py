@@ -191,17 +191,17 @@ def run(case: Case, holder: str) -> ServiceResult:
     """Run all Jobs on real servers: with a queue until all have ended, without one for a time."""
     limit = case.makespan * (_ALONE_FACTOR if holder == ALONE else _LIMIT_FACTOR)
     with running_servers(case.nodes, case.cpus, holder) as cluster:
-        return _serve(case, cluster, limit, queue=holder != ALONE)
+        return _serve(case, cluster, limit, holder)
 
 
-def _serve(case: Case, cluster: LiveCluster, limit: float, *, queue: bool) -> ServiceResult:
+def _serve(case: Case, cluster: LiveCluster, limit: float, holder: str) -> ServiceResult:
     from zonewise_common.kube.resources import JOBS
     from zonewise_scheduler.controller.informers import decode_object
 
     ends = _Ends(len(case.jobs))
     by_name = {job.name: job for job in case.jobs}
     pause, partial = case.makespan / _SAMPLES, list[int]()
-    with submitting(case.jobs, cluster, Watch(JOBS, decode_object, ends.observe), queue=queue) as (client, begin):
+    with submitting(case.jobs, cluster, Watch(JOBS, decode_object, ends.observe), holder) as (client, begin):
         while not ends.wait(min(pause, begin + limit - time.monotonic())) and time.monotonic() < begin + limit:
             partial.append(_partial_cpus(client, by_name))
     return ServiceResult(sorted(end - begin for end in ends.done.values()), len(ends.failed), mean(partial or [0]))

@@ -1,0 +1,146 @@
+"""Volcano's scheduler and controllers as processes, for benchmarks that have them as a peer.
+
+Builds of volcano-sh/volcano's cmd/scheduler and cmd/controller-manager are looked up as `vc-scheduler` and
+`vc-controller-manager`, beside the programs of Kubernetes. They have the flags of Volcano's chart
+(installer/helm/chart/volcano/values.yaml) and its actions and plugins (config/volcano-scheduler.conf). Its admission
+webhooks are absent: a pod names its queue and its group's size by annotations.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import urllib.request
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.agent_testbed import PROJECT
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from support.live_cluster import LiveCluster
+    from support.programs import RestartableProcess
+
+sys.path.insert(0, str(PROJECT / "tests"))
+
+Json = dict[str, Any]
+
+VOLCANO_SCHEDULER = "volcano"
+"""Pods with this scheduler are Volcano's."""
+MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
+"""Annotation of a Job: how many of its pods start together (pkg/controllers/podgroup/pg_controller_handler.go)."""
+QUEUE_NAME = "scheduling.volcano.sh/queue-name"
+"""Annotation of a pod."""
+DEFAULT_QUEUE = "default"
+_PROGRAMS = ("vc-scheduler", "vc-controller-manager")
+_CONFIGURATION = {
+    "actions": "enqueue, allocate, backfill",
+    "tiers": [
+        {"plugins": [{"name": "priority"}, {"name": "gang", "enablePreemptable": False}, {"name": "conformance"}]},
+        {
+            "plugins": [
+                {"name": "overcommit"},
+                {"name": "drf", "enablePreemptable": False},
+                {"name": "predicates"},
+                {"name": "proportion"},
+                {"name": "nodeorder"},
+                {"name": "binpack"},
+            ]
+        },
+    ],
+}
+_CONTROLLER_LIMITS = ("--kube-api-qps=50", "--kube-api-burst=100")
+_KINDS = (
+    ("batch.volcano.sh", "v1alpha1", "Job", "jobs", "Namespaced"),
+    ("batch.volcano.sh", "v1alpha1", "CronJob", "cronjobs", "Namespaced"),
+    ("bus.volcano.sh", "v1alpha1", "Command", "commands", "Namespaced"),
+    ("config.volcano.sh", "v1alpha1", "ColocationConfiguration", "colocationconfigurations", "Namespaced"),
+    ("flow.volcano.sh", "v1alpha1", "JobFlow", "jobflows", "Namespaced"),
+    ("flow.volcano.sh", "v1alpha1", "JobTemplate", "jobtemplates", "Namespaced"),
+    ("nodeinfo.volcano.sh", "v1alpha1", "Numatopology", "numatopologies", "Cluster"),
+    ("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups", "Namespaced"),
+    ("scheduling.volcano.sh", "v1beta1", "Queue", "queues", "Cluster"),
+    ("shard.volcano.sh", "v1alpha1", "NodeShard", "nodeshards", "Cluster"),
+    ("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes", "Cluster"),
+)
+"""Group, version, kind, plural and scope of what the programs watch (config/crd)."""
+_WITHOUT_STATUS_PATH = {"Command", "Numatopology", "PodGroup"}
+"""Kinds whose status is written with the object."""
+
+
+def volcano_absence() -> str:
+    """Return why Volcano cannot run here; "" where it can."""
+    from support.programs import find_program, missing_program
+
+    return next((missing_program(program) for program in _PROGRAMS if find_program(program) is None), "")
+
+
+@contextlib.contextmanager
+def running_volcano(cluster: LiveCluster) -> Generator[None]:
+    """Run Volcano on a cluster until the block ends; wait until it is ready."""
+    from support.ports import reserved_port
+    from support.programs import RestartableProcess, find_program
+    from support.waiting import eventually
+
+    for kind in _KINDS:
+        cluster.api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", _definition(*kind)).ok()
+    directory = cluster.directory
+    configuration = directory / "volcano-scheduler.json"
+    configuration.write_text(json.dumps(_CONFIGURATION))
+    flags = {
+        "vc-scheduler": (f"--scheduler-conf={configuration}", f"--cache-dump-dir={directory}"),
+        "vc-controller-manager": _CONTROLLER_LIMITS,
+    }
+    with contextlib.ExitStack() as stack:
+        processes: dict[str, RestartableProcess] = {}
+        for program in _PROGRAMS:
+            port = stack.enter_context(reserved_port())
+            command = [str(find_program(program)), f"--kubeconfig={cluster.flags[1]}", *flags[program]]
+            command += ["--leader-elect=false", "--enable-healthz=true", f"--healthz-address=127.0.0.1:{port}"]
+            log = directory / f"{program}.log"
+            process = processes[program] = stack.enter_context(RestartableProcess(command, log))
+            eventually(partial(_is_started, process, port))
+            assert process.is_alive, log.read_text()[-4000:]
+        eventually(lambda: cluster.api.get(f"/apis/scheduling.volcano.sh/v1beta1/queues/{DEFAULT_QUEUE}").status == 200)
+        yield
+        for program, process in processes.items():
+            assert process.is_alive, (directory / f"{program}.log").read_text()[-4000:]
+
+
+def _definition(group: str, version: str, kind: str, plural: str, scope: str) -> Json:
+    """Return a CustomResourceDefinition that takes all fields."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    served: Json = {
+        "name": version,
+        "served": True,
+        "storage": True,
+        "subresources": {} if kind in _WITHOUT_STATUS_PATH else {"status": {}},
+        "schema": {"openAPIV3Schema": schema},
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": f"{plural}.{group}",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, of a benchmark"},
+        },
+        "spec": {
+            "group": group,
+            "scope": scope,
+            "names": {"kind": kind, "plural": plural, "singular": kind.lower(), "listKind": f"{kind}List"},
+            "versions": [served],
+        },
+    }
+
+
+def _is_started(process: RestartableProcess, port: int) -> bool:
+    """Tell whether a program is healthy, or has ended."""
+    if not process.is_alive:
+        return True
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5) as response:
+            return bool(response.status == 200)
+    except OSError:
+        return False
