@@ -7,6 +7,7 @@ only the time that ends with its own start counts.
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -66,6 +67,12 @@ def working_cpus(spans: Iterable[GangSpan], begin: float, end: float) -> float:
         max(0.0, min(span.ended, end) - max(span.running, begin)) * span.job.pods * span.job.cpus for span in spans
     )
     return seconds / (end - begin)
+
+
+def turnovers(spans: Iterable[GangSpan]) -> list[float]:
+    """Return the seconds from the end of each gang until the next one runs, of gangs that run one after the other."""
+    ordered = sorted(spans, key=lambda span: span.running)
+    return [following.running - span.ended for span, following in pairwise(ordered)]
 
 
 def seconds_from_room(

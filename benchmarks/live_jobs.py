@@ -27,7 +27,7 @@ from benchmarks.volcano_programs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Sequence
+    from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 
     import msgspec
 
@@ -122,6 +122,11 @@ def absence(holders: Iterable[str]) -> str:
 def present(holders: Iterable[str]) -> list[str]:
     """Return the holders, without the peers that cannot run here."""
     return [holder for holder in holders if not _peer_absence(holder)]
+
+
+def peers(holders: Collection[str]) -> list[str]:
+    """Return the holders that the queue is compared with, where it is among them."""
+    return [holder for holder in holders if holder != QUEUE and QUEUE in holders]
 
 
 def _peer_absence(holder: str) -> str:

@@ -14,28 +14,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import threading
-import time
 from statistics import mean, median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
 import numpy as np
 
-from benchmarks.gang_spans import GangSpan, PodSpan, gang_spans, seconds_from_room, working_cpus
-from benchmarks.live_jobs import (
-    JOB_LABEL,
-    KUEUE,
-    QUEUE,
-    TITLES,
-    VOLCANO,
-    Watch,
-    absence,
-    gang_jobs,
-    present,
-    running_servers,
-    submitting,
-)
+from benchmarks.gang_spans import GangSpan, gang_spans, seconds_from_room, working_cpus
+from benchmarks.live_jobs import KUEUE, QUEUE, TITLES, VOLCANO, absence, gang_jobs, peers, present, running_servers
+from benchmarks.observed_pods import observe_pods
 from benchmarks.targets import Row, show, skip
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
 
@@ -43,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from benchmarks.live_jobs import GangJob
-    from support.live_cluster import LiveCluster
     from zonewise_scheduler.simulator.scenario import Scenario
 
 Json = dict[str, Any]
@@ -121,87 +106,13 @@ def simulated(scenario: Scenario, jobs: Sequence[GangJob], policy: str, window: 
 # --- on servers
 
 
-class _Metadata(msgspec.Struct):
-    name: str
-    labels: dict[str, str] = {}
-
-
-class _Spec(msgspec.Struct):
-    nodeName: str = ""  # noqa: N815 -- the field's name in the API
-
-
-class _Status(msgspec.Struct):
-    phase: str = ""
-
-
-class _Pod(msgspec.Struct):
-    metadata: _Metadata
-    spec: _Spec
-    status: _Status
-
-
-class _Watcher:
-    """Notes when pods are bound, run and end."""
-
-    def __init__(self, jobs: Sequence[GangJob]) -> None:
-        self._missing = sum(job.pods for job in jobs)
-        self._condition = threading.Condition()
-        self._times: dict[str, dict[str, float]] = {}
-        self._pods: dict[str, _Pod] = {}
-
-    def observe(self, _old: _Pod | None, pod: _Pod | None) -> None:
-        if pod is None:
-            return
-        now, name = time.monotonic(), pod.metadata.name
-        times = self._times.setdefault(name, {})
-        if pod.spec.nodeName:
-            self._pods[name] = pod  # the newest state
-            times.setdefault("bound", now)
-        if pod.status.phase in {"Running", "Succeeded", "Failed"}:
-            times.setdefault("running", now)
-        if pod.status.phase in {"Succeeded", "Failed"} and "ended" not in times:
-            with self._condition:
-                times["ended"] = now
-                self._missing -= 1
-                self._condition.notify_all()
-
-    def wait(self, seconds: float) -> None:
-        """Wait at most so many seconds until all pods have ended."""
-        with self._condition:
-            self._condition.wait_for(lambda: self._missing <= 0, seconds)
-
-    def spans(self, begin: float) -> list[PodSpan]:
-        """Return the spans of the pods that have succeeded; `begin`: the first submission, on the monotonic clock."""
-        return [
-            PodSpan(
-                pod.metadata.labels.get(JOB_LABEL, ""),
-                pod.spec.nodeName,
-                times["bound"] - begin,
-                times["running"] - begin,
-                times["ended"] - begin,
-            )
-            for name, pod in self._pods.items()
-            if "ended" in (times := self._times[name]) and pod.status.phase == "Succeeded"
-        ]
-
-
 def run(jobs: Sequence[GangJob], holder: str, limit: float, window: float) -> Outcome:
     """Run all Jobs on real servers, for at most `limit` seconds."""
     with running_servers(NODES, CPUS, holder) as cluster:
-        pods = _pod_spans(jobs, cluster, limit, holder)
+        pods = observe_pods(jobs, cluster, limit, holder)
     spans = gang_spans(jobs, pods)
     from_room, room = seconds_from_room(spans, pods, {f"node-{i}": CPUS for i in range(NODES)})
     return Outcome(len(jobs), spans, working_cpus(spans, 0, window), from_room, room)
-
-
-def _pod_spans(jobs: Sequence[GangJob], cluster: LiveCluster, limit: float, holder: str) -> list[PodSpan]:
-    from zonewise_common.kube.resources import PODS
-
-    watcher = _Watcher(jobs)
-    watch = Watch(PODS, msgspec.json.Decoder(_Pod).decode, watcher.observe)
-    with submitting(jobs, cluster, watch, holder) as (_, begin):
-        watcher.wait(limit)
-    return watcher.spans(begin)
 
 
 # --- the table
@@ -243,7 +154,7 @@ def table(outcomes: Mapping[str, Outcome], ideals: Mapping[str, Outcome]) -> lis
             Row("... 95th percentile", f"{_p95(outcome.from_room):.2f} s"),
             Row("... time in which there is room for a gang that waits", f"{outcome.room:.1f} s"),
         ]  # fmt: skip
-    for peer in [holder for holder in outcomes if holder != QUEUE and QUEUE in outcomes]:
+    for peer in peers(outcomes):
         rows += _comparison(outcomes[QUEUE], outcomes[peer], TITLES[peer])
     rows.append(Row(f"load average of these {os.cpu_count()} CPUs at the end", f"{os.getloadavg()[0]:.1f}"))
     return rows

@@ -23,7 +23,7 @@ GROUPS = {
     "extender": ("extender", "extender_shapes", "connections"),
     "queue": ("tas", "kueue", "planner", "backfill"),
     "churn": ("churn",),
-    "live": ("live_queue", "live_cluster", "gang_start", "thousand_jobs", "queue_outcome"),
+    "live": ("live_queue", "live_cluster", "gang_start", "thousand_jobs", "queue_outcome", "gang_turnover"),
     "up": ("up_start",),
     "page": ("page",),
     "placing": ("packing", "bursts", "room_to_binding"),

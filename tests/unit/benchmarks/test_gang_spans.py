@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.gang_spans import PodSpan, gang_spans, seconds_from_room, working_cpus
+from benchmarks.gang_spans import PodSpan, gang_spans, seconds_from_room, turnovers, working_cpus
 from benchmarks.live_jobs import GangJob
 
 FIRST = GangJob("first", 0.0, 2, 4, 10.0, 60)
@@ -31,6 +31,11 @@ def test_cpus_work_while_the_whole_gang_runs() -> None:
     assert working_cpus(spans, 0, 16) == pytest.approx((10 * 8 + 4 * 8) / 16)
     assert working_cpus(spans, 1, 2) == 8
     assert working_cpus(spans, 11, 12) == 0
+
+
+def test_a_turnover_is_from_the_last_end_to_the_last_start() -> None:
+    assert turnovers(gang_spans([FIRST, SECOND], PODS)) == [1.0]
+    assert turnovers(gang_spans([FIRST], PODS)) == []
 
 
 def test_there_is_room_once_all_pods_of_a_gang_fit() -> None:
