@@ -142,16 +142,17 @@ class QueueController:
 
     def observe_pod(self, namespace: str, name: str, pod: WatchedPod | None) -> None:
         """Take a pod; None: it was deleted."""
-        self._nodes.tracker.observe_pod(namespace, name, None if pod is None else pod.tracked)
+        before = self._nodes.tracker.observe_pod(namespace, name, None if pod is None else pod.tracked)
+        tracked = before if pod is None else pod.tracked  # a deleted pod may be the last one that its job waits for
         is_rejected = self._pods.observe(namespace, name, None if pod is None else pod.managed)
         self._pods.binder.set_terms(f"{namespace}/{name}", () if pod is None else pod.anti_affinity)
-        if pod is not None and pod.tracked.workload:
-            workload = workload_key(pod.tracked.workload)
+        if tracked is not None and tracked.workload:
+            workload = workload_key(tracked.workload)
             self._mark_owners_dirty(workload, self._objects.get(workload))
             if is_rejected:
-                self._workload_reconciler.mark([pod.tracked.workload])
-            if self._may_change_quota(pod.tracked):
-                self._planner.change(pod.tracked.workload)
+                self._workload_reconciler.mark([tracked.workload])
+            if self._may_change_quota(tracked):
+                self._planner.change(tracked.workload)
         key = ObjectKey(PODS, namespace, name)
         queued = None if pod is None else pod.queued
         if queued is not None or self._objects.get(key) is not None:
@@ -168,6 +169,7 @@ class QueueController:
         self._gate.end(write)
         if write.purpose in {UNGATE, BIND}:
             self._pods.end_write(write, done=outcome.result == "done")
+            self._mark_dirty(write.key)  # a stop may have waited for its end
             return
         self._provisioning.end_write(write, outcome)
         old = self._observed(write.key)

@@ -89,12 +89,12 @@ class NodeTracker:
         """Use a NodeResourceTopology; None: it is deleted."""
         self._set_content("report", node, None if report is None else report.content)
 
-    def observe_pod(self, namespace: str, name: str, pod: TrackedPod | None) -> None:
-        """Use a pod; None: it is deleted."""
+    def observe_pod(self, namespace: str, name: str, pod: TrackedPod | None) -> TrackedPod | None:
+        """Use a pod; None: it is deleted. Return its active state before; None: it was not active, or is new."""
         key = namespace, name
         before = self._pods.get(key)
         if before is not None and before == pod:
-            return
+            return before
         if before is not None:
             ended = pod is not None and not pod.active
             self._count(before, -1, ended=ended)
@@ -103,6 +103,7 @@ class NodeTracker:
             self._pods[key] = pod
             self._count(pod, 1)
         self._index(key, before, self._pods.get(key))
+        return before
 
     def set_placement(self, workload: str, nodes: NodesByPodSet | None) -> None:
         """Set the nodes that a workload with quota is placed on (placements.py); None: the planner has no placement.
