@@ -96,8 +96,8 @@ def _with_quota(state: WorkloadState, limits: ReadinessLimits, now: float) -> Wr
     name, workload, intent, unhealthy_nodes, limit, rejection, _ = state
     if (stop := _stop(state, now)) is not None:
         return stop
-    if isinstance(intent, AdmitIntent) and intent.has_quota:
-        return _admit(state, intent, now)
+    if isinstance(intent, AdmitIntent) and intent.has_quota and (placed := _admit(state, intent, now)) is not None:
+        return placed
     if limit is not None and limit.at <= now:
         return patch_status(workload, name, "evict", exceed(workload, limit, limits, now))
     if rejection is not None and _is_placed(workload):
