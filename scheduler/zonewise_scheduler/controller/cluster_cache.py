@@ -60,7 +60,7 @@ class ObjectCache:
         is_listed = object_version(obj) <= self._listed.get(key.resource, 0)
         if uid_of(obj) in self._removed or (known is None and is_listed):
             return False
-        if known is not None and uid_of(known) == uid_of(obj) and object_version(known) > object_version(obj):
+        if known is not None and uid_of(known) == uid_of(obj) and object_version(known) >= object_version(obj):
             return False
         if not self._set(key, obj):
             return False

@@ -29,6 +29,15 @@ def test_an_older_event_does_not_undo_the_result_of_a_write() -> None:
     assert cache.observe(KEY, job(6), 1.0)
 
 
+def test_a_job_that_a_listing_has_shown_before_the_response_is_no_new_state() -> None:
+    """An item of a listing has no apiVersion and kind, a response has: both are the same version."""
+    cache = ObjectCache()
+    cache.unlisted(JOBS, 4)
+    assert cache.observe(KEY, job(5), 0.0)
+    assert not cache.written(KEY, {"apiVersion": "batch/v1", "kind": "Job", **job(5)}, 0.0)
+    assert cache.unlisted(JOBS, 5000) == [], "the next listing has it unchanged, so no event shows it again"
+
+
 def test_a_state_that_is_known_is_no_change_whether_the_watch_or_the_response_is_first() -> None:
     cache = ObjectCache()
     assert cache.written(KEY, job(5), 0.0)
