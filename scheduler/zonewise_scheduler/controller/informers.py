@@ -1,6 +1,14 @@
 """Informers: a reflector per kind of object, whose changes go into the controller's inbox.
 
-Kinds that a cluster need not have are probed with one request now and then, and watched only while they are served.
+Kinds that a cluster need not have are probed with one request now and then, and watched only while they are served:
+
+| probe | action |
+|---|---|
+| 200 | watch it |
+| 404 | end the watch; the API server has deleted the objects of a custom resource by then |
+| 403 | none: a watch lists anew once it may, and shows what was deleted meanwhile |
+| no response | probe again after a second; until the first response the kind counts as not listed |
+| any other | none |
 """
 
 from __future__ import annotations
@@ -11,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from zonewise_common.kube.errors import Forbidden, KubeError, NotFound
+from zonewise_common.kube.errors import KubeError, NotFound, TransportError
 from zonewise_common.kube.probe import PROBE_PERIOD, probe
 from zonewise_common.kube.reflector import Reflector
 from zonewise_scheduler.controller.cluster_cache import drop_managed_fields
@@ -29,6 +37,8 @@ log = logging.getLogger(__name__)
 
 _STOP_TIMEOUT = 0.3
 _SYNC_PERIOD = 0.05
+_RETRY_PERIOD = 1.0
+"""Seconds until a probe without a response is repeated."""
 
 
 class WatchedKind(NamedTuple):
@@ -80,6 +90,8 @@ class ObjectInformers:
         self._optional = optional
         self._probe_period = probe_period
         self._reflectors: dict[Resource, Reflector[Any]] = {}
+        self._unprobed = {kind.resource for kind in optional}
+        """Optional kinds whose probe has had no response yet."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="probes", daemon=True)
 
@@ -99,8 +111,10 @@ class ObjectInformers:
 
     @property
     def unsynced(self) -> list[str]:
-        """Return the kinds whose first list is not complete yet."""
-        return [resource.plural for resource, reflector in list(self._reflectors.items()) if not reflector.has_synced]
+        """Return the kinds whose first list is not complete yet, or that may be served for all that is known."""
+        unprobed = [resource.plural for resource in list(self._unprobed)]
+        watched = list(self._reflectors.items())
+        return unprobed + [resource.plural for resource, reflector in watched if not reflector.has_synced]
 
     @property
     def ages(self) -> dict[str, float]:
@@ -114,8 +128,8 @@ class ObjectInformers:
         return not stop.is_set()
 
     def _run(self) -> None:
-        while not self._stopping.wait(self._probe_period):
-            for kind in self._optional:
+        while not self._stopping.wait(_RETRY_PERIOD if self._unprobed else self._probe_period):
+            for kind in [kind for kind in self._optional if kind.resource in self._unprobed] or self._optional:
                 try:
                     self._probe(kind)
                 except Exception:  # a bug must not end the loop
@@ -125,15 +139,18 @@ class ObjectInformers:
         resource = kind.resource
         try:
             probe(self._client, resource)
-        except (NotFound, Forbidden) as error:
+        except NotFound as error:
             if (reflector := self._reflectors.pop(resource, None)) is not None:
                 log.warning("%s.%s are not watched any more: %s", resource.plural, resource.group, error)
                 reflector.close(_STOP_TIMEOUT)
         except KubeError as error:
             log.debug("%s: %s", resource.plural, error)
+            if isinstance(error, TransportError):
+                return
         else:
             if resource not in self._reflectors:
                 self._watch(kind)
+        self._unprobed.discard(resource)
 
     def _watch(self, kind: WatchedKind) -> None:
         self._reflectors[kind.resource] = reflector = Reflector(self._client, kind.resource, kind.decode, kind.handle)

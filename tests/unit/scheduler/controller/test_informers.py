@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from zonewise_common.kube.errors import NotFound
-from zonewise_common.kube.resources import JOBS, WORKLOADS
+import msgspec
+
+from support.waiting import eventually
+from zonewise_common.kube.errors import Forbidden, Gone, NotFound, TransportError
+from zonewise_common.kube.resources import JOBS, NODE_RESOURCE_TOPOLOGIES, WORKLOADS
 from zonewise_scheduler.controller import informers
-from zonewise_scheduler.controller.informers import ObjectInformers, watched_objects
+from zonewise_scheduler.controller.informers import ObjectInformers, WatchedKind, decode_object, watched_objects
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pytest
 
     from zonewise_common.kube.resources import Resource
@@ -51,3 +56,58 @@ def test_a_kind_that_is_served_while_the_state_is_read_disturbs_no_reader(monkey
         assert watched.unsynced == []
         assert is_watched.is_set()
         assert watched.ages.keys() == {"jobs", "workloads"}
+
+
+class Server:
+    """An API server whose watches end at once, so that each state comes from a listing."""
+
+    def __init__(self) -> None:
+        self.objects: list[dict[str, Any]] = []
+        self.version = 1
+        self.failure: Exception | None = None
+
+    def list(self, _resource: Resource, **_: object) -> tuple[list[object], str]:
+        self._respond()
+        return [], str(self.version)
+
+    def list_raw(
+        self, _resource: Resource, received: Callable[[msgspec.Raw], object], **_: object
+    ) -> tuple[list[object], str]:
+        self._respond()
+        return [received(msgspec.Raw(msgspec.json.encode(obj))) for obj in self.objects], str(self.version)
+
+    def watch(self, *_: object, **__: object) -> object:
+        raise self.failure or Gone(410, "Expired", "too old")
+
+    def _respond(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+
+def test_a_controller_that_starts_in_an_outage_waits_for_the_optional_kinds() -> None:
+    server = Server()
+    server.failure = TransportError("connection refused")
+    kinds = ([watched_objects(each, print, print)] for each in (JOBS, NODE_RESOURCE_TOPOLOGIES))
+    with ObjectInformers(server, *kinds) as watched:  # pyright: ignore[reportArgumentType]
+        assert "noderesourcetopologies" in watched.unsynced
+        server.failure = None
+        assert watched.wait_synced(threading.Event())
+        assert watched.ages.keys() == {"jobs", "noderesourcetopologies"}
+
+
+def test_what_is_deleted_while_a_kind_may_not_be_read_is_reported_later() -> None:
+    server = Server()
+    metadata = {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
+    server.objects = [{"metadata": metadata}]
+    names: set[str] = set()
+
+    def handle(old: Any, new: Any) -> None:
+        (names.discard if new is None else names.add)((new or old)["metadata"]["name"])
+
+    kind = WatchedKind(WORKLOADS, decode_object, handle)
+    with ObjectInformers(server, [], [kind], probe_period=0.01) as watched:  # pyright: ignore[reportArgumentType]
+        eventually(lambda: names == {"a"})
+        server.failure = Forbidden(403, "Forbidden", "the role is replaced")
+        eventually(lambda: watched.ages["workloads"] > 0)
+        server.objects, server.version, server.failure = [], 9, None
+        eventually(lambda: not names)
