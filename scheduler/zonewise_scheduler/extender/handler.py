@@ -18,8 +18,6 @@ from zonewise_scheduler.extender.types import (
     ExtenderFilterResult,
     ExtenderPreemptionArgs,
     ExtenderPreemptionResult,
-    MetaPod,
-    MetaVictims,
     RequestError,
 )
 
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from zonewise_scheduler.extender.metrics import ExtenderMetrics
-    from zonewise_scheduler.extender.types import HostPriority, Json, ProposedVictims
+    from zonewise_scheduler.extender.types import HostPriority, Json, MetaVictims, ProposedVictims
 
 log = logging.getLogger(__name__)
 
@@ -47,8 +45,8 @@ class Extender(Protocol):
         """Return a score for each candidate. Raises FieldError."""
         ...
 
-    def preempt(self, pod: Json, proposed: dict[str, ProposedVictims]) -> dict[str, tuple[str, ...]]:
-        """Return the UIDs of the victims by node. Raises FieldError."""
+    def preempt(self, pod: Json, proposed: dict[str, ProposedVictims]) -> dict[str, MetaVictims]:
+        """Return the victims by node. Raises FieldError."""
         ...
 
     def bind(self, binding: ExtenderBindingArgs) -> None:
@@ -109,12 +107,9 @@ class ExtenderHandler:
     def _preempt(self, body: bytes) -> ExtenderPreemptionResult:
         arguments = _PREEMPTION.decode(body)
         try:
-            victims = self._verbs.preempt(arguments.pod, arguments.victims())
+            return ExtenderPreemptionResult(self._verbs.preempt(arguments.pod, arguments.victims()))
         except FieldError as error:
             raise RequestError(f"Pod.{error}") from error
-        return ExtenderPreemptionResult({
-            node: MetaVictims([MetaPod(uid) for uid in uids]) for node, uids in victims.items()
-        })  # fmt: skip
 
     def _bind(self, body: bytes) -> ExtenderBindingResult:
         binding = _BINDING.decode(body)

@@ -21,7 +21,13 @@ from zonewise_scheduler.extender.formatting import format_verdict
 from zonewise_scheduler.extender.objects.pod_limits import may_be_aligned, size_problem
 from zonewise_scheduler.extender.placing.placer import ScheduleResult
 from zonewise_scheduler.extender.preemption.preemption_planner import read_preemptor
-from zonewise_scheduler.extender.types import MAX_EXTENDER_PRIORITY, ExtenderFilterResult, HostPriority
+from zonewise_scheduler.extender.types import (
+    MAX_EXTENDER_PRIORITY,
+    ExtenderFilterResult,
+    HostPriority,
+    MetaPod,
+    MetaVictims,
+)
 from zonewise_scheduler.nodes.assumed.types import PendingPod
 from zonewise_scheduler.nodes.filters.constraints import scheduler_name
 from zonewise_scheduler.quota.api.pod_group_key import read_group_key
@@ -97,8 +103,8 @@ class ExtenderVerbs:
             HostPriority(name, score * MAX_EXTENDER_PRIORITY // 100) for name, score in zip(names, scores, strict=True)
         ]
 
-    def preempt(self, pod: Json, proposed: dict[str, ProposedVictims]) -> dict[str, tuple[str, ...]]:
-        """Return the UIDs of the victims that must end, on each node of the proposed ones. Raises FieldError.
+    def preempt(self, pod: Json, proposed: dict[str, ProposedVictims]) -> dict[str, MetaVictims]:
+        """Return the victims that must end, on each node of the proposed ones. Raises FieldError.
 
         They are kube-scheduler's own where no kubelet aligns the pod, and where preemption is turned off. For one
         member of a gang no pod ends: the extender preempts for all members together.
@@ -107,11 +113,11 @@ class ExtenderVerbs:
         if read_group_key(pod) is not None:
             return {}
         if self._preemption is None or not may_be_aligned(pending.shape):
-            return {node: victims.uids for node, victims in proposed.items()}
+            return {node: _meta_victims(*victims) for node, victims in proposed.items()}
         preemptor = read_preemptor(pending, pod)
         if preemptor is None or self._informers.unsynced:
             return {}
-        return self._preemption.preempt(preemptor, proposed)
+        return {node: _meta_victims(uids) for node, uids in self._preemption.preempt(preemptor, proposed).items()}
 
     def bind(self, binding: ExtenderBindingArgs) -> None:
         """Bind a pod, with the zones of its predicted verdict as an annotation. Raises KubeError and NodeIsFull.
@@ -169,6 +175,11 @@ def is_daemon_set_pod(pod: Json) -> bool:
         return False
     references = cast("list[object]", owners)
     return any(isinstance(owner, dict) and cast("Json", owner).get("kind") == "DaemonSet" for owner in references)
+
+
+def _meta_victims(uids: tuple[str, ...], violations: int = 0) -> MetaVictims:
+    """Return victims as kube-scheduler reads them; our own violate no budget."""
+    return MetaVictims([MetaPod(uid) for uid in uids], violations)
 
 
 def _pending_pod(pod: Json) -> PendingPod:
