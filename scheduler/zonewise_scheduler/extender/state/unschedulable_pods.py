@@ -5,7 +5,8 @@ was rejected.
 
 1. The head of a queue is the pod that was requeued or rejected longest ago: add() and requeue() move a pod to the tail.
 2. Each call of pop_due() takes some queues in rotation, and requeues pods from the head.
-3. So every pod of a queue comes to its head, and a queue stays in the rotation while such a node exists.
+3. A call passes over pods that need no requeueing. Where it ends before the tail of its queue, it moves them there.
+4. So every pod of a queue comes to its head, and a queue stays in the rotation while such a node exists.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ MAX_REQUEUED = 64
 MAX_SHAPES = 8
 """Shapes that one call compares with all nodes: a bound on the time for which calls of kube-scheduler wait."""
 MAX_SCANNED = 2000
-"""Pods of a queue that one call passes over."""
+"""Pods of a queue that one call looks at."""
 
 
 class _UnschedulablePod:
@@ -59,11 +60,15 @@ class _ShapeQueue:
         """Return the pods to requeue, and whether the queue stays in the rotation; one node requeues one pod."""
         for uid in [uid for uid, time in self.requeued.items() if time + INITIAL_BACKOFF <= now]:
             del self.requeued[uid]
-        unused = changes[: max(0, len(changes) - len(self.requeued))]
-        due: list[_UnschedulablePod] = []
         pending = bool(self.requeued)
+        due: list[_UnschedulablePod] = []
+        if not changes:
+            return due, pending
+        unused = changes[: max(0, len(changes) - len(self.requeued))]
+        passed_over: list[str] = []
         for entry in islice(self.pods.values(), MAX_SCANNED):
-            if not changes or changes[-1] <= entry.rejected_at or skip(entry.pod.uid):
+            if changes[-1] <= entry.rejected_at or skip(entry.pod.uid):
+                passed_over.append(entry.pod.uid)
                 continue
             pending = True
             if not unused or unused[-1] <= entry.rejected_at or len(due) == limit:
@@ -71,14 +76,23 @@ class _ShapeQueue:
             if now >= entry.backoff_end:
                 unused.pop()
                 due.append(entry)
+        else:
+            if len(self.pods) > MAX_SCANNED:  # the next call looks at the pods behind them
+                pending = True
+                for uid in passed_over:
+                    self._move_to_tail(uid)
         return due, pending
 
     def requeue(self, uid: str, now: float) -> None:
         """Move a pod to the tail, and double its backoff."""
-        entry = self.pods[uid] = self.pods.pop(uid)
+        entry = self._move_to_tail(uid)
         entry.backoff = min(max(2 * entry.backoff, INITIAL_BACKOFF), MAX_BACKOFF)
         entry.backoff_end = now + entry.backoff
         self.requeued[uid] = now
+
+    def _move_to_tail(self, uid: str) -> _UnschedulablePod:
+        entry = self.pods[uid] = self.pods.pop(uid)
+        return entry
 
 
 class UnschedulablePods:

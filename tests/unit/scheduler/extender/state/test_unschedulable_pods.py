@@ -8,6 +8,7 @@ from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,8 +24,6 @@ from zonewise_scheduler.nodes.assumed.types import PendingPod
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    import pytest
 
     from zonewise_scheduler.admission.pod import PodShape
 
@@ -151,6 +150,19 @@ def test_skipped_pods_are_not_requeued() -> None:
     pods = with_pods("a")
     assert pods.pop_due(0, changed(pods.due_shapes(), 6), lambda _: True) == []
     assert pods.due_shapes() == []
+
+
+@pytest.mark.parametrize("skipped", [True, False])
+def test_a_pod_behind_many_that_are_passed_over(skipped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More pods than one call looks at need no requeueing: a later call requeues the one behind them."""
+    monkeypatch.setattr(unschedulable_pods, "MAX_SCANNED", 3)
+    pods = with_pods(*"abcdefg", revision=5 if skipped else 6)
+    pods.add(pod("last"), 5)
+    due: list[str] = []
+    for call in range(3):
+        changes = changed(pods.due_shapes(), 6)
+        due += [entry.uid for entry in pods.pop_due(call / 4, changes, lambda uid: skipped and uid != "last")]
+    assert due == ["last"]
 
 
 def test_shapes_that_are_removed_meanwhile() -> None:
