@@ -60,11 +60,11 @@ class GangMembers:
     # --- events
 
     def set_served(self, api_group: str, served: Served) -> None:
-        """Set whether an API is served; without it, all its groups are gone."""
+        """Set whether an API is served; where it is not, or may not be read, its groups are unknown."""
         if self._served.get(api_group) == served:
             return
         self._served[api_group] = served
-        if served is Served.NO:
+        if served in (Served.NO, Served.FORBIDDEN):
             for key in [key for key in self._gangs if key.api_group == api_group]:
                 self.remove_group(key)
 

@@ -114,6 +114,14 @@ def test_api_is_not_served() -> None:
     assert gangs.group(KEY) is None
 
 
+def test_groups_that_may_no_longer_be_read() -> None:
+    """A group may be deleted while the API is forbidden: only what is listed afterwards exists."""
+    gangs = members(1, min_member=4)
+    gangs.set_served(API, Served.FORBIDDEN)
+    gangs.set_served(API, Served.YES)
+    assert gangs.rejection(KEY, 1) == "waits for PodGroup lab/trainer, which does not exist"
+
+
 def test_pod_without_group() -> None:
     gangs = members(1, min_member=2)
     gangs.observe("p0", None, bound=False)
