@@ -109,7 +109,7 @@ def decode_pod(raw: msgspec.Raw) -> ObservedPod:
         metadata.get("uid", ""), namespace, name, shape, spec.get("nodeName", ""), status.get("phase", ""),
         started, status.get("reason", ""), status.get("message", ""), confirmed=confirmed,
     )  # fmt: skip
-    return observed if observed.terminal or shape is None else _with_scheduling_fields(observed, pod)
+    return observed if observed.terminal else _with_scheduling_fields(observed, pod)
 
 
 def _with_scheduling_fields(observed: ObservedPod, pod: Json) -> ObservedPod:

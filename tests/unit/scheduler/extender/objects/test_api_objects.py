@@ -72,6 +72,24 @@ def test_a_pod_that_is_too_large(caplog: pytest.LogCaptureFixture) -> None:
     assert "3000 containers" in caplog.text
 
 
+def test_the_scheduling_fields_of_a_pod_that_is_too_large() -> None:
+    """It still counts on its node: its requests, its required anti-affinity and its priority."""
+    one = build_pod("p", SHAPE)["spec"]["containers"][0]
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}
+    pod_info = observe(
+        {
+            "containers": [one | {"name": f"c{number}"} for number in range(25)],
+            "nodeName": "n",
+            "priority": 7,
+            "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
+        }
+    )
+    assert pod_info.info is not None
+    assert pod_info.info.requests.milli_cpus == 25 * 2000
+    assert len(pod_info.anti_affinity) == 1
+    assert pod_info.victim.priority == 7
+
+
 def test_a_pod_with_an_invalid_spec(caplog: pytest.LogCaptureFixture) -> None:
     """A damaged quantity costs the shape, and is logged; the other fields stay."""
     broken = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "many"}}}], "nodeName": "n"}
