@@ -44,6 +44,8 @@ class CacheHarness:
         self.mispredictions: list[Misprediction] = []
         self.cluster = ExtenderCache(self.clock, timeouts, fallback, self.mispredictions.append)
         self.kubelets: dict[str, Kubelet] = {}
+        self.observed: dict[str, ObservedPod] = {}
+        """By UID."""
         self.bound: set[str] = set()
         self.deleted: set[str] = set()
         self.bound_elsewhere = False
@@ -64,11 +66,13 @@ class CacheHarness:
 
     def observe(self, pending: PendingPod, node: str = "", **more: Any) -> None:
         self.deleted.discard(pending.uid)
-        self.cluster.update_pod(None, ObservedPod(*pending, node=node, **more))
+        old = self.observed.get(pending.uid)
+        self.observed[pending.uid] = ObservedPod(*pending, node=node, **more)
+        self.cluster.update_pod(old, self.observed[pending.uid])
 
     def delete(self, pending: PendingPod) -> None:
         self.deleted.add(pending.uid)
-        self.cluster.update_pod(ObservedPod(*pending), None)
+        self.cluster.update_pod(self.observed.pop(pending.uid, ObservedPod(*pending)), None)
 
     def bind(self, pending: PendingPod, node: str) -> bool:
         """Bind a pod, and let its kubelet admit or reject it."""

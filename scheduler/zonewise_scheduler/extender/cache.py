@@ -105,7 +105,7 @@ class ExtenderCache:
         self._state.tick()
         with self._gangs_lock, self._judging:
             self._placer.refresh()
-            self._placer.clear_settled_rejections()
+            self._placer.clear_settled_rejections(self._clock())
             self._gangs.tick(self._clock())
         self.changed.set()
 
@@ -184,7 +184,12 @@ class ExtenderCache:
             result = self._units.place_all(self._clock())
             if self._gangs.has_more:
                 self.changed.set()
-            return result._replace(placements=[*self._gangs.take_placements(), *result.placements])
+            return result
+
+    def take_placements(self) -> list[PodPlacement]:
+        """Return the pods that are to be bound; after a pass that failed, those that it had assumed."""
+        with self._judging:
+            return self._placer.take_placements()
 
     def end_binding(self, placement: PodPlacement, result: str) -> None:
         """Note how the binding of a placed pod ended: "bound", "gone" (the pod), or "failed"."""

@@ -48,3 +48,4 @@ class PassLoop:
                     self._binder.submit(placements)
             except Exception:  # a bug must not end the loop
                 log.exception("a scheduling pass failed")
+                self._binder.submit(self._cache.take_placements())

@@ -69,7 +69,6 @@ class GangScheduler:
         self._held: dict[str, _Held] = {}
         self._excluded: dict[GroupKey, dict[str, frozenset[str]]] = {}
         self._rejections: dict[GroupKey, _Rejection] = {}
-        self._placements: list[PodPlacement] = []
         self._requeued: dict[str, PendingPod] = {}
         self._batch: list[GangUnit] = []
         self._skipped = 0
@@ -118,7 +117,7 @@ class GangScheduler:
             self._exclude(held)
             return f"{held.key} is placed anew: kube-scheduler excludes {node} for this pod"
         del self._held[pod.uid]
-        self._bind(held.placement)
+        self._placer.request_binding(held.placement)
         return f"the pod is being bound to {node}"
 
     # --- scheduling passes
@@ -140,13 +139,6 @@ class GangScheduler:
         """Tell whether the next pass takes further gangs."""
         return bool(self._skipped)
 
-    def take_placements(self) -> list[PodPlacement]:
-        """Return the assumed pods that are to be bound by ourselves."""
-        placements, self._placements = self._placements, []
-        with self._state.lock:  # without those that kube-scheduler has bound meanwhile
-            requested = self._state.bindings.requested
-            return [placement for placement in placements if placement.pod.uid in requested]
-
     def take_requeued(self) -> list[PendingPod]:
         """Return the pods that kube-scheduler is to filter again, since nodes are held for them."""
         requeued, self._requeued = self._requeued, {}
@@ -162,7 +154,7 @@ class GangScheduler:
             if key is None or group is None or not assumed:
                 return False
             self._state.bindings.requested.pop(uid, None)
-        self._held[uid] = _Held(placement, key, now + group.schedule_timeout, exact=False)
+        self._hold(_Held(placement, key, now + group.schedule_timeout, exact=False))
         self._requeued[uid] = placement.pod
         return True
 
@@ -176,7 +168,7 @@ class GangScheduler:
             if not held.exact:
                 self._release(held.key)
             elif self._held.pop(held.placement.pod.uid, None) is not None:  # not released with its gang
-                self._bind(held.placement)
+                self._placer.request_binding(held.placement)
         self._forget_old()
 
     # --- private
@@ -230,22 +222,21 @@ class GangScheduler:
             pod = placement.pod
             if pod.uid == filtered:
                 until = now + (FILTERED_TIMEOUT if exact else unit.group.schedule_timeout)
-                self._held[pod.uid] = _Held(placement, key, until, exact)
+                self._hold(_Held(placement, key, until, exact))
             elif exact:
-                self._bind(placement)
+                self._placer.request_binding(placement)
             else:
-                self._held[pod.uid] = _Held(placement, key, now + unit.group.schedule_timeout, exact)
+                self._hold(_Held(placement, key, now + unit.group.schedule_timeout, exact))
                 self._requeued[pod.uid] = pod
         with self._state.lock:
             for placement in outcome:
                 self._state.unschedulable.remove(placement.pod.uid)
         return ""
 
-    def _bind(self, placement: PodPlacement) -> None:
-        """Have a pod bound by ourselves."""
-        self._placements.append(placement)
-        with self._state.lock:
-            self._state.bindings.requested[placement.pod.uid] = placement.node
+    def _hold(self, held: _Held) -> None:
+        uid = held.placement.pod.uid
+        self._held[uid] = held
+        self._state.hold(uid, held.until)
 
     def _is_exact(self, unit: GangUnit) -> bool:
         """Tell whether our own filters decide exactly about all members."""

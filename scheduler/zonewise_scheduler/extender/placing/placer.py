@@ -17,7 +17,7 @@ from zonewise_scheduler.extender.tables.filter_table import FilterTable
 from zonewise_scheduler.extender.tables.gang_table import GangTable
 from zonewise_scheduler.extender.tables.judging_budget import JudgingBudget
 from zonewise_scheduler.extender.tables.node_table import NodeTable
-from zonewise_scheduler.nodes.assumed.types import BOUND
+from zonewise_scheduler.nodes.assumed.types import BOUND, NO_REPORT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,6 +107,8 @@ class Placer:
         self._state = state
         self._fallback = fallback
         self._gang_table: GangTable | None = None
+        self._stale_nodes: set[str] = set()  # that rejected a pod for a stale report
+        self._placements: list[PodPlacement] = []
         self.table = NodeTable()
         self.filters = FilterTable()
 
@@ -145,16 +147,21 @@ class Placer:
             self.recheck_all()
         return found
 
-    def clear_settled_rejections(self) -> None:
+    def clear_settled_rejections(self, now: float) -> None:
         """Forget rejections that time alone may have ended.
 
         Once assumed pods have arrived as predicted, a node's state is equal, but their order no longer matters: the
-        node may admit what it rejected.
+        node may admit what it rejected. So may a node whose report is no longer stale.
         """
         state = self._state
         with state.lock:
             blocked = self.table.nodes_with_assumed_pods()
             settled = [name for name in blocked if not state.ledger.assumed_pods(name)]
+            limit = self._fallback.stale_after
+            current = {name for name in self._stale_nodes if not state.ledger.is_stale(name, now, limit)}
+            for name in current:
+                state.ledger.mark_changed(name)
+        self._stale_nodes -= current
         if self.table.clear_rejections([*settled, *self.table.nodes_in_backoff()]):
             self.recheck_all()
 
@@ -176,6 +183,7 @@ class Placer:
         is_nominated = False
         for name in self.table.by_score(pod.shape, self.pending_shapes(), nodes, budget):
             if self.is_stale(name, now):
+                self._stale_nodes.add(name)
                 reasons[name] = diagnosis.STALE_REPORT
                 continue
             verdict = self.assume(pod, constraints, name)
@@ -189,7 +197,9 @@ class Placer:
         return NodeSelection("", None, reasons, is_nominated)
 
     def assume(self, pod: PendingPod, constraints: Constraints | None, name: str) -> Verdict | str:
-        """Assume a pod on a node; return the reason where the node rejects it."""
+        """Assume a pod on a node; return the reason where the node rejects it, or has no report any more."""
+        if name not in self.table:
+            return NO_REPORT
         reason = self.table.rejection(name, pod.shape)
         if reason is not None:
             return reason
@@ -199,6 +209,19 @@ class Placer:
         if verdict.reason not in _REASONS_OF_PODS:
             self.table.reject(name, pod.shape, verdict.reason)
         return verdict.reason
+
+    def request_binding(self, placement: PodPlacement) -> None:
+        """Have an assumed pod bound by ourselves; no call of kube-scheduler moves it from now on."""
+        self._placements.append(placement)
+        with self._state.lock:
+            self._state.bindings.requested[placement.pod.uid] = placement.node
+
+    def take_placements(self) -> list[PodPlacement]:
+        """Return the assumed pods that are to be bound by ourselves."""
+        placements, self._placements = self._placements, []
+        with self._state.lock:  # without those that kube-scheduler has bound meanwhile
+            requested = self._state.bindings.requested
+            return [placement for placement in placements if placement.pod.uid in requested]
 
     def is_stale(self, name: str, now: float) -> bool:
         """Tell whether the fallback policy excludes a node for its stale report."""

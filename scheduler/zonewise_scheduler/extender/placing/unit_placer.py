@@ -63,12 +63,8 @@ class UnitPlacer:
             self._place_priority(current, same_priority, lower, fresh)
         if not current.is_full:
             self._gangs.place_before(None, now)
-        with self._state.lock:
-            self._state.bindings.requested.update(
-                (placement.pod.uid, placement.node) for placement in current.placements
-            )
         unplaced = [*others, *(unit for unit in units if unit not in current.done)]
-        return PassResult(current.placements, sorted(unplaced, key=_rank))
+        return PassResult(self._placer.take_placements(), sorted(unplaced, key=_rank))
 
     def _place_priority(
         self, current: _Pass, units: Sequence[PodUnit], lower: Sequence[PodUnit], fresh: Sequence[WaitingPod]
@@ -161,7 +157,7 @@ class _Pass:
     """One pass, as far as it has come."""
 
     def __init__(self, state: ClusterState, placer: Placer, now: float) -> None:
-        self.placements: list[PodPlacement] = []
+        self.placed = 0
         self.done: set[PodUnit] = set()
         self.plan: JointPlan | None = None
         """Made for the pods of a priority and of all lower ones."""
@@ -175,11 +171,13 @@ class _Pass:
     @property
     def is_full(self) -> bool:
         """Tell whether the pass has placed enough."""
-        return len(self.placements) >= MAX_PLACED
+        return self.placed >= MAX_PLACED
 
     def add(self, unit: PodUnit, placements: list[PodPlacement]) -> None:
-        """Note that a unit is assumed."""
-        self.placements.extend(placements)
+        """Have the pods of a unit bound: calls of kube-scheduler must leave them alone while gangs are placed."""
+        for placement in placements:
+            self._placer.request_binding(placement)
+        self.placed += len(placements)
         self.done.add(unit)
 
     def by_score(self, units: Sequence[PodUnit], reserved: frozenset[str]) -> None:

@@ -1,7 +1,7 @@
 """Pods on their way to nodes: which bindings have been requested, and what pods that are not bound yet reserve.
 
 The requests and host ports of a pod count on the node as a whole from its assumption on. They cease to count when the
-pod is forgotten or gone, and after the ledger's assume timeout.
+pod is forgotten or gone, and after the ledger's assume timeout, unless they are held for longer.
 """
 
 from __future__ import annotations
@@ -55,6 +55,11 @@ class Bindings:
         """Let the requests and host ports of an unbound pod count on a node."""
         self._infos.set_pod(uid, node, PodInfo(constraints.requests, constraints.ports))
         self._reserved[uid] = at + self._timeout
+
+    def hold(self, uid: str, until: float) -> None:
+        """Let what an unbound pod reserves, if anything, expire no earlier than this."""
+        if uid in self._reserved:
+            self._reserved[uid] = max(self._reserved[uid], until)
 
     def observe_bound(self, uid: str, node: str, info: PodInfo) -> None:
         """Let the requests and host ports of a bound pod count on its node, whatever it has reserved."""

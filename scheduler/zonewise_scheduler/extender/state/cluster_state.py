@@ -118,7 +118,7 @@ class ClusterState:
             now = self._clock()
             if new is None:
                 self._remove_pod(old, now)
-            else:
+            elif old is None or not old.rejected:  # a rejected pod counts once, however often it changes afterwards
                 misprediction = self._add_pod(new, now)
         self._on_change()
         if misprediction is not None:  # without the lock: the callback may write to a slow disk
@@ -242,7 +242,8 @@ class ClusterState:
             for uid in self.gangs.assumed():
                 self._update_member(uid)  # the ledger's timeout may have ended its assumption
             self.bindings.expire(now)
-            self._reported.update(self.nominated.expire(now))
+            for node in self.nominated.expire(now):
+                self.ledger.mark_changed(node)
             self._gone = {uid: at for uid, at in self._gone.items() if now < at + GONE_FOR}
 
     def assume(
@@ -272,7 +273,7 @@ class ClusterState:
         """End the nomination of a pod that is bound or gone, if it has one; the caller holds the lock."""
         node = self.nominated.nominations.end(uid)
         if node:
-            self._reported.add(node)  # the node may admit what it rejected
+            self.ledger.mark_changed(node)
 
     def reserve(self, uid: str, constraints: Constraints, node: str) -> str | None:
         """Let the requests of a pod that no kubelet aligns count on a node; return why the node has too little left."""
@@ -281,6 +282,12 @@ class ClusterState:
             if reason is None:
                 self.bindings.reserve(uid, constraints, node, self._clock())
             return reason
+
+    def hold(self, uid: str, until: float) -> None:
+        """Let the assumption of a pod, and what it reserves, expire no earlier than this."""
+        with self.lock:
+            self.ledger.hold(uid, until)
+            self.bindings.hold(uid, until)
 
     def forget(self, uid: str) -> None:
         """Forget an assumed pod; a pod that is bound by now stays."""

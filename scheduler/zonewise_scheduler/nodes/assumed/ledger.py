@@ -157,10 +157,16 @@ class Ledger:
     def set_outdated(self, *, outdated: bool) -> None:
         """Note that events no longer arrive, so that every report counts as stale; or that they arrive again."""
         if self._is_outdated and not outdated:
-            for node, node_ledger in self._node_ledgers.items():  # what was rejected for it is worth another look
-                node_ledger.last_state = None
-                self._touched.add(node)
+            for node in self._node_ledgers:
+                self.mark_changed(node)
         self._is_outdated = outdated
+
+    def mark_changed(self, node: str) -> None:
+        """Let a node count as changed even if its state is equal: pods that it rejected are worth another look."""
+        node_ledger = self._node_ledgers.get(node)
+        if node_ledger is not None:
+            node_ledger.last_state = None
+            self._touched.add(node)
 
     def tick(self, at: float) -> None:
         """Apply the timeouts; to be called about once a second. Nodes without assumed pods cost nothing."""
@@ -218,6 +224,12 @@ class Ledger:
         self._unsettled.add(node)
         self._touched.add(node)
         self._counts["assumed_total"] += 1
+
+    def hold(self, uid: str, until: float) -> None:
+        """Let an assumed pod expire no earlier than this."""
+        tracked = self._pods.get(uid)
+        if tracked is not None:
+            tracked.held_until = until
 
     def forget(self, uid: str, at: float) -> None:  # noqa: ARG002 -- every event has a time
         """Remove an assumed pod; a pod that is bound by now stays."""

@@ -26,6 +26,7 @@ subtracted only by one of these rules. No pod is subtracted forever, so no capac
    memory_manager.go, UpdateAllocatedDevices() in devicemanager/manager.go; kubelet_pods.go, GetActivePods()). The
    kubelet sees the deletion before it sees a pod that was bound later.
 4. A pod that is assumed and not bound leaves when it is forgotten, or once LedgerTimeouts.assume_timeout has passed.
+   A caller may hold it for longer.
 
 State machine. A rejection by the kubelet removes a pod in any state. "-" stands for no change.
 

@@ -36,6 +36,8 @@ class PodState:
     """The pod's hash in pod fingerprints."""
     prediction: Prediction | None = None
     """None: others bound the pod, or it was bound before the ledger was created."""
+    held_until: float = 0.0
+    """While it is assumed and not bound, it expires no earlier."""
     bound: bool = False
     started: float | None = None
     """Stamp: when the kubelet admitted it, or a little earlier."""
@@ -74,8 +76,9 @@ class PodState:
         """Tell whether the ledger must still remember the pod (the rules are in node_ledger.py)."""
         if self.removed_at is not None:
             return self.removed_at + timeouts.report_lag > at and not (self.was_covered and not self.covered)
-        prediction = self.prediction
-        return self.bound or self.covered or prediction is None or prediction.at + timeouts.assume_timeout > at
+        if self.bound or self.covered or self.prediction is None:
+            return True
+        return max(self.prediction.at + timeouts.assume_timeout, self.held_until) > at
 
 
 def _earlier(first: float | None, second: float | None) -> float | None:

@@ -231,3 +231,14 @@ def _follow(harness: CacheHarness, selected: dict[str, str], step: str, pending:
     elif step in ("report", "remove_report"):
         for name in sorted(names):
             getattr(harness, step)(name)
+
+
+def test_a_rejected_pod_counts_once() -> None:
+    """A pod that its kubelet has rejected may change once more, as when its Job's finalizer is removed."""
+    harness = CacheHarness("a")
+    harness.select(pod("p"))
+    harness.observe(pod("p"), "a")
+    for _ in range(2):
+        harness.observe(pod("p"), "a", phase="Failed", reason="TopologyAffinityError")
+    counters = harness.cluster.view.counters()
+    assert counters.rejected == counters.mispredicted == (("TopologyAffinityError", 1),)

@@ -42,6 +42,21 @@ def test_stale_reports(policy: str, node: str) -> None:
     assert harness.select(pod("r")).node == "a"
 
 
+def test_a_stale_report_becomes_current() -> None:
+    """A pod rejected for a stale report is requeued once the report covers the pod that runs as predicted."""
+    harness = CacheHarness("a", fallback=FallbackPolicy(stale="allow-unaligned", stale_after=30))
+    harness.observe(pod("p"), "a", started=harness.clock())
+    harness.clock.advance(31)
+    assert harness.select(pod("q")).failed_nodes == {"a": diagnosis.STALE_REPORT}
+    harness.cluster.tick()
+    assert harness.cluster.pods_to_requeue() == [], "the report is stale yet"
+    harness.kubelets["a"].decide(pod("p"))
+    harness.report("a")
+    harness.cluster.tick()
+    assert [pending.name for pending in harness.cluster.pods_to_requeue()] == ["q"]
+    assert harness.select(pod("q")).node == "a"
+
+
 @pytest.mark.parametrize(("policy", "node"), [("allow", "a"), ("allow-unaligned", ""), ("deny", "")])
 def test_an_outdated_view(policy: str, node: str) -> None:
     """Every report is stale while nodes, reports or pods are not known to be current; then pods are requeued."""

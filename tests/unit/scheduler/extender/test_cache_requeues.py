@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 
 from support.cache_harness import WHOLE, CacheHarness, pod
+from support.extender_caches import candidates
 from support.ledger_kubelets import pod_shape
+from support.preemption_clusters import SIX, fragmented
+from zonewise_scheduler.extender.state.nominations import SETTLE
 from zonewise_scheduler.extender.tables import diagnosis
 from zonewise_scheduler.nodes.assumed.types import BLOCKED_BY_ASSUMED, LedgerTimeouts
+from zonewise_scheduler.nodes.filters.constraints import Constraints
 
 
 def test_pods_are_requeued_for_free_zones() -> None:
@@ -113,3 +117,28 @@ def test_a_node_in_backoff_is_tried_again() -> None:
                 break
     assert len(requeued) < 8
     assert 10 <= requeued[-1] < 30
+
+
+@pytest.mark.parametrize("event", ["expired", "deleted"])
+def test_a_nomination_ends(event: str) -> None:
+    """A pod whose only node is left to a nominated pod is requeued when the nomination ends without that pod."""
+    cluster = fragmented()
+    high = cluster.wait("high", SIX)
+    victims = cluster.planner.plan(high, ["n", "m"]).victims
+    assert victims is not None
+    with cluster.cache.state.lock:
+        uids = [victim.uid for victim in victims.pods]
+        cluster.cache.state.nominated.nominations.begin(high, victims.node, uids, cluster.clock())
+    for victim in victims.pods:
+        cluster.end(victim.name)
+    low = cluster.create("low", SIX, priority=0, constraints=Constraints(scheduler_only=("volumes",)))
+    assert cluster.filter("low", victims.node).node == ""
+    cluster.cache.tick()
+    assert low not in cluster.cache.pods_to_requeue(), "the nomination has not ended"
+    if event == "deleted":
+        cluster.delete("high")
+    else:
+        cluster.clock.advance(SETTLE)
+    cluster.cache.tick()
+    assert low in cluster.cache.pods_to_requeue()
+    assert cluster.cache.select_and_assume(low, candidates([victims.node])).node == victims.node

@@ -25,6 +25,8 @@ class FakeCluster:
         self.unsynced: list[str] = []
         self.fitting: list[int] = []
         self.submitted: list[int] = []
+        self.assumed: list[int] = []
+        """By a pass that then fails."""
         self.fails = False
         self.passes = 0
 
@@ -35,6 +37,10 @@ class FakeCluster:
             raise ValueError("a bug")
         placed, self.fitting = self.fitting[:2], self.fitting[2:]
         return PassResult(cast("list[object]", placed), [])  # pyright: ignore[reportArgumentType]
+
+    def take_placements(self) -> list[int]:
+        placed, self.assumed = self.assumed, []
+        return placed
 
     def submit(self, placements: list[int]) -> None:
         self.submitted += placements
@@ -72,5 +78,13 @@ def test_an_error_does_not_end_the_loop(caplog: pytest.LogCaptureFixture) -> Non
     with loop(cluster):
         cluster.changed.set()
         eventually(lambda: "a scheduling pass failed" in caplog.text)
+        cluster.changed.set()
+        eventually(lambda: cluster.submitted == [1])
+
+
+def test_what_a_failed_pass_has_placed_is_bound() -> None:
+    cluster = FakeCluster()
+    cluster.fails, cluster.assumed = True, [1]
+    with loop(cluster):
         cluster.changed.set()
         eventually(lambda: cluster.submitted == [1])

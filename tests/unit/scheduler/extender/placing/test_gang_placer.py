@@ -120,3 +120,31 @@ def test_a_change_while_a_gang_is_rejected(monkeypatch: pytest.MonkeyPatch) -> N
     interpose(monkeypatch, end)
     assert cluster.filter(names[0]).node == ""
     assert cluster.filter(names[0]).node
+
+
+def test_a_pod_of_the_same_pass_is_filtered_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod that the pass has placed before a gang stays on its node, so that its zone goes to no second pod."""
+    cluster = GangCluster("n", "m")
+    for number in range(4):
+        assert cluster.filter_and_bind(cluster.create(f"running-{number}", EIGHT).name)
+        assert cluster.arrive(f"running-{number}")
+    gang = cluster.create_gang("g", [EIGHT] * 3)
+    cluster.create("single", EIGHT, priority=5)
+    assert not cluster.filter("single").node
+    assert not cluster.filter(gang[0]).node
+    for node in "nm":  # one zone of each becomes free
+        cluster.end(next(name for name, bound in cluster.bound.items() if bound == node))
+        cluster.report(node)
+    selected: dict[str, str] = {}
+
+    def filter_others() -> None:
+        selected["before"] = cluster.cache.state.node_of("uid-single")
+        [other] = set(cluster.kubelets) - {selected["before"]}
+        selected["after"] = cluster.filter("single", other).node
+        cluster.create("late", EIGHT)
+        selected["late"] = cluster.filter("late", selected["before"]).node
+
+    ended = interpose(monkeypatch, filter_others)
+    assert cluster.run_pass()["single"] == selected["before"]
+    assert ended == [True]
+    assert (selected["after"], selected["late"]) == ("", "")

@@ -8,6 +8,7 @@ from support.gang_clusters import GangCluster, group_key
 from support.ledger_kubelets import SHARED, pod_shape
 from zonewise_scheduler.admission.node import Resource
 from zonewise_scheduler.extender.placing.gang_scheduler import FILTERED_TIMEOUT
+from zonewise_scheduler.nodes.assumed.types import LedgerTimeouts
 from zonewise_scheduler.nodes.filters.constraints import Constraints
 
 HALF, WHOLE = pod_shape((4, 0)), pod_shape((8, 0))
@@ -308,6 +309,24 @@ def test_held_nodes_are_forgotten() -> None:
     cluster.cache.tick()
     assert cluster.cache.view.counters().assumed == 0
     assert sorted(cluster.requeue()) == names
+
+
+def test_held_nodes_outlast_the_assume_timeout() -> None:
+    """What is held, and what it reserves, lasts for scheduleTimeoutSeconds, though an assumed pod expires earlier."""
+    timeout = 5 * LedgerTimeouts().assume_timeout
+    cluster = GangCluster("n", allocatable=Resource(20_000, 0, 110, 0), direct_binding=False)
+    cluster.create_group("train", 2, schedule_timeout=timeout)
+    names = cluster.create_members("train", [WHOLE] * 2)
+    assert cluster.filter(names[0]).node == "n"
+    cluster.clock.advance(timeout - 1)
+    cluster.cache.tick()
+    assert cluster.cache.view.counters().assumed == 2
+    unaligned = cluster.create("unaligned", SHARED, constraints=Constraints(Resource(8_000, 0, 1, 0)))
+    assert cluster.cache.reserve(unaligned.uid, "n") is not None
+    cluster.clock.advance(1)
+    cluster.cache.tick()
+    assert cluster.cache.view.counters().assumed == 0
+    assert cluster.cache.reserve(unaligned.uid, "n") is None
 
 
 def test_waiting_gang_without_direct_binding() -> None:

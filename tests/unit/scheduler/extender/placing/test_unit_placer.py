@@ -5,16 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import msgspec
+import pytest
+
 from support.extender_caches import KIND, DirectCluster
 from support.ledger_kubelets import pod_shape
 from zonewise_scheduler.admission.node import Resource
+from zonewise_scheduler.extender.objects.api_objects import PublishedReport, decode_pod
+from zonewise_scheduler.extender.placing.joint_plan import JointPlanner
 from zonewise_scheduler.extender.placing.unit_placer import MAX_PLACED
 from zonewise_scheduler.extender.tables.diagnosis import NOT_JUDGED
 from zonewise_scheduler.extender.tables.judging_budget import JudgingBudget
 from zonewise_scheduler.nodes.filters.constraints import Constraints
 
 if TYPE_CHECKING:
-    import pytest
+    from zonewise_scheduler.extender.placing.joint_plan import JointPlan, Slot
+    from zonewise_scheduler.extender.state.waiting_pods import WaitingPod
 
 HALF, MOST, WHOLE = pod_shape((4, 0)), pod_shape((5, 0)), pod_shape((8, 0))
 
@@ -188,3 +194,47 @@ def test_nodes_that_are_judged_later(monkeypatch: pytest.MonkeyPatch) -> None:
         cluster.cache.pods_to_requeue()
         assert cluster.cache.changed.is_set()
         assert cluster.run_pass() == {"w": "n"}
+
+
+def test_a_planned_node_that_loses_its_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass goes on without a node of its plan whose report is removed meanwhile."""
+    cluster = DirectCluster("a", "b")
+    for number in range(4):
+        cluster.create(f"w{number}", WHOLE)
+        assert not cluster.filter(f"w{number}", "unknown").node
+    use = JointPlanner.use
+
+    def remove_report(planner: JointPlanner, plan: JointPlan, pod: WaitingPod, slot: Slot) -> None:
+        [other] = {"a", "b"} - {slot.node}
+        cluster.cache.update_report(PublishedReport(cluster.kubelets[other].report(), None), None)
+        use(planner, plan, pod, slot)
+
+    monkeypatch.setattr(JointPlanner, "use", remove_report)
+    placements = cluster.cache.place_waiting().placements
+    assert [placement.pod.name for placement in placements] == ["w0", "w1"]
+
+
+@pytest.mark.parametrize("cause", ["memory", "anti-affinity"])
+def test_a_pod_that_is_too_large_counts_on_its_node(cause: str) -> None:
+    """A bound pod of 25 containers is not judged, but what it requests and excludes counts."""
+    cluster = DirectCluster("n", allocatable=Resource(64_000, 128 << 30, 110, 0))
+    limits = {"cpu": "100m", "memory": "4Gi"}
+    excluded = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [excluded]}}
+    containers = [{"name": f"c{number}", "resources": {"limits": limits}} for number in range(25)]
+    spec = {"nodeName": "n", "containers": containers, "affinity": affinity}
+    body = {"metadata": {"uid": "large", "name": "large", "namespace": "lab"}, "spec": spec}
+    cluster.cache.update_pod(None, decode_pod(msgspec.Raw(msgspec.json.encode(body))))
+    for name in ("p", "q"):
+        cluster.create(name, WHOLE)
+        assert cluster.filter(name).node
+        cluster.bound[name] = "n"
+        assert cluster.arrive(name)
+    cluster.report("n")
+    constraints = Constraints(Resource(8000, 64 << 30 if cause == "memory" else 0, 1, 0))
+    labels = (("app", "x"),) if cause == "anti-affinity" else ()
+    cluster.create("w", WHOLE, constraints=constraints, labels=labels)
+    assert not cluster.filter("w").node
+    cluster.end("p")
+    cluster.report("n")
+    assert cluster.run_pass() == {}

@@ -49,6 +49,20 @@ def test_how_a_reservation_ends() -> None:
         assert fits(parts)
 
 
+def test_a_reservation_that_is_held() -> None:
+    """It expires later than others, but no earlier; a pod that reserves nothing holds nothing."""
+    for until in (1.0, 5 * TIMEOUT):
+        parts, _ = bindings()
+        parts.hold("p", until)
+        assert fits(parts)
+        parts.reserve("p", TWO, "n", 0.0)
+        parts.hold("p", until)
+        parts.expire(max(until, TIMEOUT) - 1)
+        assert not fits(parts)
+        parts.expire(max(until, TIMEOUT))
+        assert fits(parts)
+
+
 def test_a_bound_pod_reserves_nothing_beside_its_requests() -> None:
     """What a bound pod requests stays, whatever it has reserved and however late it is, until it is gone."""
     parts, _ = bindings()

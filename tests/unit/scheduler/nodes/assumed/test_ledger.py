@@ -194,6 +194,24 @@ def test_assumed_pods_are_forgotten_or_expire() -> None:
     assert (counters.assumed_total, counters.forgotten, counters.expired, counters.assumed) == (2, 1, 1, 0)
 
 
+def test_assumed_pod_is_held_beyond_the_assume_timeout() -> None:
+    ledger = reported(fresh())
+    ledger.assume(pod("a"), "n1", 10.0)
+    ledger.hold("uid-a", 500.0)
+    ledger.tick(499.0)
+    assert ledger.node_of("uid-a") == "n1"
+    ledger.tick(500.0)
+    assert ledger.node_of("uid-a") is None
+
+
+def test_a_hold_shortens_no_timeout() -> None:
+    ledger = reported(fresh())
+    ledger.assume(pod("a"), "n1", 10.0)
+    ledger.hold("uid-a", 20.0)
+    ledger.tick(129.0)
+    assert ledger.node_of("uid-a") == "n1"
+
+
 def test_bound_pod_is_not_forgotten_and_does_not_expire() -> None:
     ledger = reported(fresh())
     ledger.assume(pod("a"), "n1", 1.0)
