@@ -50,6 +50,8 @@ class PendingNotes:
         self._explained_until = 0.0
         self._told: dict[str, tuple[PendingNote, float]] = {}
         """The last note of a workload, and when it was made."""
+        self._unwritten: set[str] = set()
+        """Workloads whose last note was not written."""
 
     @property
     def last(self) -> Mapping[str, PendingNote]:
@@ -79,8 +81,14 @@ class PendingNotes:
                 self._explained_until = max(self._explained_until, now) + (self._timer() - begin) / BUDGET
             old = self._told.get(key)
             self._told[key] = note, now
-            if old is None or note.differs_from(old[0], now):
+            if old is None or key in self._unwritten or note.differs_from(old[0], now):
+                self._unwritten.discard(key)
                 yield key, note
+
+    def note_failure(self, key: str) -> None:
+        """Let a note be due again whose write has failed, even if it says nothing new."""
+        if key in self._told:
+            self._unwritten.add(key)
 
     def _rotate(self, state: PlannerState, now: float) -> None:
         """Give each pending workload its next turn."""
@@ -88,6 +96,7 @@ class PendingNotes:
         self._told = {
             key: told for key, told in self._told.items() if key in state.pending or key in state.inadmissible
         }
+        self._unwritten &= self._told.keys()
         heads: list[str] = []
         others: list[str] = []
         for queue in state.pending_queues.values():

@@ -176,6 +176,7 @@ class StatusReporter:
                 self._paused[write.key] = now + REJECTED_PAUSE
             return True
         if write.purpose == EXPLAIN_PURPOSE and outcome.result != "done":
+            self._notes.note_failure(write.workload)
             self._controller.abandon(write)
             return True
         return False
@@ -217,8 +218,12 @@ class StatusReporter:
         for key, note in self._notes.due(self._controller.feed.state, self.forecasts, now):
             workload = self._controller.workload(key)
             write = None if workload is None else _note_write(key, workload, note, now)
-            if write is not None and self._controller.claim(write):
+            if write is None:
+                continue
+            if self._controller.claim(write):
                 self._submit(write)
+            else:
+                self._notes.note_failure(key)
 
     def _report_rejections(self, now: float) -> None:
         for rejection in self._controller.take_rejections():

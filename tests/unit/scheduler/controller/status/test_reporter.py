@@ -11,10 +11,12 @@ from support.reported_queue import ReportedQueue
 from zonewise_common.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
 from zonewise_scheduler.backfill.forecast import StartSamples
 from zonewise_scheduler.controller.planning.forecaster import SampledForecast
+from zonewise_scheduler.controller.status.job_events import EXPLAIN_PURPOSE
 from zonewise_scheduler.controller.status.queue_status import BUSY_DELAY, DELAY, PURPOSE
 from zonewise_scheduler.controller.status.reporter import MAX_IN_FLIGHT
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
 from zonewise_scheduler.controller.workloads.conditions import find_condition
+from zonewise_scheduler.controller.writing.outcome import Outcome
 
 Json = dict[str, Any]
 
@@ -166,3 +168,37 @@ def test_metrics_measure_the_wait_for_admission_checks() -> None:
     labels = {"cluster_queue": "q"}
     metric = "kueue_admission_checks_wait_time_seconds_sum"
     assert queue.metrics.registry.get_sample_value(metric, labels) == 40
+
+
+@pytest.mark.parametrize("failure", ["stale", "rejected", "not claimed"])
+def test_a_reason_whose_write_fails_is_written_later(failure: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = ReportedQueue(ModelCluster(), NOW)
+    queue.cluster.submit("a", 6)
+    queue.tick()
+    queue.cluster.submit("b", 6, at=1)
+    failed: list[Write] = []
+    claim = queue.controller.claim
+
+    def claim_later(write: Write) -> bool:
+        if write.purpose == EXPLAIN_PURPOSE and not failed:
+            failed.append(write)
+            if failure == "not claimed":
+                return False
+        return claim(write)
+
+    def end_as_failed(write: Write, outcome: Outcome, now: float) -> bool:
+        return end_write(write, outcome if write not in failed else Outcome(failure), now)  # pyright: ignore[reportArgumentType]
+
+    def send_later(write: Write) -> Outcome:
+        return Outcome("done") if write in failed else send(write)
+
+    end_write, send = queue.reporter.end_write, queue.cluster.send
+    monkeypatch.setattr(queue.controller, "claim", claim_later)
+    monkeypatch.setattr(queue.cluster, "send", send_later)
+    monkeypatch.setattr(queue.reporter, "end_write", end_as_failed)
+    for _ in range(600):
+        queue.tick(1.0)
+    condition = find_condition(workload_of(queue.cluster, "b"), "QuotaReserved")
+    assert len(failed) == 1
+    assert condition is not None
+    assert "needs 6 CPUs" in condition["message"]
