@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_common.k8s.fields import object_in
+from zonewise_common.k8s.fields import FieldError, object_in
 from zonewise_scheduler.controller.jobs.batch_job import COMPLETIONS_ANNOTATION
 from zonewise_scheduler.controller.webhooks.field_checks import (
     annotation_field,
@@ -37,7 +37,8 @@ _BATCH_JOB = ("batch", "Job")
 
 def job_problems(request: AdmissionRequest, rules: AdmissionRules) -> Iterator[str]:
     """Yield the problems of a new job or of an update. Raises FieldError."""
-    yield from _declaration_problems(request)
+    known = _known_problems(request)
+    yield from (problem for problem in _declaration_problems(request) if problem not in known)
     if request.group_kind == LEADER_WORKER_SET:
         yield from leader_worker_set_problems(request)
     elif request.operation == "UPDATE":
@@ -58,6 +59,16 @@ def pod_templates(obj: Json) -> Iterator[tuple[str, Json]]:
                 yield path, fields
             else:
                 stack += [(f"{path}{name}.", part) for name, part in fields.items()]
+
+
+def _known_problems(request: AdmissionRequest) -> frozenset[str]:
+    """Return the problems that an object was stored with. An update may leave them, so that a finalizer can go."""
+    if request.operation != "UPDATE":
+        return frozenset()
+    try:
+        return frozenset(_declaration_problems(request._replace(obj=request.old, old={})))
+    except FieldError:
+        return frozenset()
 
 
 def _declaration_problems(request: AdmissionRequest) -> Iterator[str]:

@@ -126,10 +126,17 @@ def test_changes_of_a_running_job(field: str, old: Any, new: Any) -> None:
         # a start of a partial admission: the pods that were admitted
         (job("a", {MIN: "2"}, **HELD), job("a", {MIN: "2"}, **RUNNING, parallelism=2)),
         (job("a", labels={PRIORITY: "b"}, **RUNNING), job("a", labels={PRIORITY: "c"}, **RUNNING)),
+        # a problem that was stored before the webhook ran
+        (job("a", {RUN: "2 hours"}, **RUNNING), job("a", {RUN: "2 hours"}, **HELD)),
     ],
 )
 def test_changes_that_are_free(old: Any, new: Any) -> None:
     assert problems_of(new, old) == ""
+
+
+def test_an_update_may_leave_a_stored_problem_and_make_no_other() -> None:
+    old = job("a", {RUN: "2 hours"}, **HELD)
+    assert problems_of(job("a", {RUN: "3 hours"}, **HELD), old).startswith(f"metadata.annotations[{RUN}]: ")
 
 
 def test_a_queue_is_not_removed_where_there_is_a_default_one() -> None:
