@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json
 
 SUBMITTED_DEADLINE_ANNOTATION = "zonewise.dev/submitted-active-deadline-seconds"
+_MAX_DIGITS = 19
+"""Of a field of 64 bits."""
 
 
 def deadline_patch(job: Json, walltime: float) -> Json:
@@ -38,4 +40,4 @@ def submitted_deadline(job: Json) -> int | None:
     text = annotations.get(SUBMITTED_DEADLINE_ANNOTATION)
     if text is None:
         return read_strictly(job, lambda reader: reader.child("spec").count("activeDeadlineSeconds"))
-    return int(text) if isinstance(text, str) and text.isdecimal() and len(text) < 10 else None
+    return int(text) if isinstance(text, str) and text.isdecimal() and len(text) <= _MAX_DIGITS else None

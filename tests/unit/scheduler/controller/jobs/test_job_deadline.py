@@ -21,8 +21,16 @@ from zonewise_scheduler.controller.jobs.job_deadline import (
 
 Json = dict[str, Any]
 
+UNLIMITED = [2**31 - 1, 2**63 - 1]
 
-@given(batch_jobs(), st.none() | st.integers(1, 100), st.floats(0.5, 200), st.integers(0, 2), st.booleans())
+
+@given(
+    batch_jobs(),
+    st.none() | st.integers(1, 100) | st.sampled_from(UNLIMITED),
+    st.floats(0.5, 200),
+    st.integers(0, 2),
+    st.booleans(),
+)
 def test_a_stop_restores_the_submitted_deadline(
     job: Json, submitted: int | None, walltime: float, restarts: int, clears_start_time: bool
 ) -> None:
