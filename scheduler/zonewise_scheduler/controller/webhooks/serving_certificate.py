@@ -68,7 +68,7 @@ def next_bundle(bundle: CertificateBundle | None, names: Sequence[str], now: dat
 def _is_usable(bundle: CertificateBundle, names: Sequence[str], now: datetime.datetime) -> bool:
     """Tell whether the certificate is valid, fits its key and the names, and is signed by a CA of the bundle."""
     from cryptography import x509
-    from cryptography.exceptions import InvalidSignature
+    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 
     try:
         authorities, cert = _read_certificates(bundle.ca), _read_certificates(bundle.cert)[0]
@@ -83,7 +83,7 @@ def _is_usable(bundle: CertificateBundle, names: Sequence[str], now: datetime.da
                 break
         else:
             return False
-    except (ValueError, TypeError, IndexError, x509.ExtensionNotFound, InvalidSignature):
+    except (ValueError, TypeError, IndexError, x509.ExtensionNotFound, InvalidSignature, UnsupportedAlgorithm):
         return False
     valid = cert.not_valid_before_utc <= now < cert.not_valid_after_utc
     return fits and valid and set(names) <= set(alternatives.get_values_for_type(x509.DNSName))

@@ -146,6 +146,9 @@ class WebhookServer:
             except (KubeError, OSError) as error:
                 log.warning("webhooks: %s", error)
                 wait = _RETRY
+            except Exception:  # a bug must not end the thread
+                log.exception("webhooks: the step failed")
+                wait = _RETRY
             self._wait(wait)
 
     def _wait(self, seconds: float) -> None:

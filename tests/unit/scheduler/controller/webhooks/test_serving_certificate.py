@@ -6,9 +6,11 @@ import datetime
 
 import pytest
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from zonewise_scheduler.controller.webhooks import serving_certificate
 from zonewise_scheduler.controller.webhooks.serving_certificate import (
     CA_LIFE,
     CERT_LIFE,
@@ -62,6 +64,19 @@ def test_what_is_damaged_is_replaced(field: str, damage: bytes) -> None:
     repaired = next_bundle(bundle._replace(**{field: damage}), NAMES, START + DAY)
     assert is_trusted(repaired.cert, repaired.ca, START + DAY)
     assert next_bundle(repaired, NAMES, START + DAY) is repaired
+
+
+def test_a_key_of_an_unsupported_kind_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle = next_bundle(None, NAMES, START)
+
+    def unsupported(_pem: bytes) -> None:
+        raise UnsupportedAlgorithm("secp224k1")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(serving_certificate, "_read_key", unsupported)
+        repaired = next_bundle(bundle, NAMES, START + DAY)
+    assert is_trusted(repaired.cert, repaired.ca, START + DAY)
+    assert repaired.key != bundle.key
 
 
 def test_a_certificate_for_other_names_or_of_another_key_is_replaced() -> None:

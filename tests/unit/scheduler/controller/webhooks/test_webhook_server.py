@@ -18,6 +18,7 @@ from zonewise_common.kube.client import Client
 from zonewise_common.kube.config import Config
 from zonewise_common.kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS
 from zonewise_sandbox.apiserver import ApiServer
+from zonewise_scheduler.controller.webhooks import webhook_server
 from zonewise_scheduler.controller.webhooks.handler import VALIDATE_PATH, WebhookHandler
 from zonewise_scheduler.controller.webhooks.webhook_server import WebhookOptions, WebhookServer, trust_patch
 
@@ -184,3 +185,18 @@ def test_a_replica_that_begins_to_lead_writes_its_cas_at_once(replicas: Replicas
         assert replicas.trusted() == {""}
         leads.set()
         eventually(lambda: replicas.trusted() != {""}, 30.0)
+
+
+def test_a_defect_ends_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[int] = []
+
+    def step(_server: WebhookServer) -> None:
+        steps.append(len(steps))
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(webhook_server, "_RETRY", 0.0)
+    monkeypatch.setattr(WebhookServer, "step", step)
+    options = WebhookOptions("127.0.0.1:0", "default", directory=str(tmp_path), names=NAMES)
+    client = Client(Config.from_url("http://127.0.0.1:9"))
+    with WebhookServer(client, WebhookHandler(rules()), options, is_leader=lambda: True, clock=time.time):
+        eventually(lambda: len(steps) > 1)
