@@ -5,11 +5,12 @@
    feature exists from the second rule on, and changes nothing where a rule failed.
 3. Of two rules that set the same name, the later one wins. A template's entries are overridden by the rule's own.
 4. A value "@domain.feature.element" of a label or an extended resource is the value of that attribute, in the end.
-5. A rule that fails, and a single output that may not be set, leave the others as they are.
+5. A rule that fails, and a single output that may not be set, leave the others as they are. A defect fails its rule.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from zonewise.rules.label_policy import DEFAULT_POLICY
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from zonewise.rules.label_policy import LabelPolicy
     from zonewise.rules.matching import MatchedFeatures
     from zonewise.rules.types import RawFeatures, Rule, RuleObject, Taint
+
+log = logging.getLogger(__name__)
 
 MATCHED = "rule.matched"
 """The feature of labels and variables that earlier rules set."""
@@ -56,7 +59,17 @@ def evaluate(objects: Iterable[RuleObject], features: RawFeatures, policy: Label
 
 
 def evaluate_rule(rule: Rule, features: RawFeatures) -> RuleOutput:
-    """Return what a rule gives. Raises RuleError."""
+    """Return what a rule gives. Raises RuleError, for a defect as well: one rule must not end all publishing."""
+    try:
+        return _rule_output(rule, features)
+    except RuleError:
+        raise
+    except Exception as error:
+        log.exception("the rule %r failed because of a defect", rule.name[:100])
+        raise RuleError(f"a defect: {type(error).__name__}: {error}") from error
+
+
+def _rule_output(rule: Rule, features: RawFeatures) -> RuleOutput:
     if rule.error:
         raise RuleError(rule.error)
     labels: dict[str, str] = {}

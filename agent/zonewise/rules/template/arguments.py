@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from zonewise.rules.template.values import Value
 
-_NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]*|[1-9][0-9]*)")
+_NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO][0-7]+|0[0-7]*|[1-9][0-9]*)")
 _MAX_DIGITS = 100
 
 

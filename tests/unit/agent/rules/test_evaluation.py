@@ -69,6 +69,18 @@ def test_references_are_resolved_and_else_rejected() -> None:
     assert "kernel.version has no attribute none" in rejection.reason
 
 
+def test_a_defect_fails_its_rule_and_leaves_the_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The outcome names the exception, and the log has its traceback."""
+    monkeypatch.setattr("zonewise.rules.evaluation.expand_map", None)
+    evaluation = evaluated(rule_object({**ALWAYS, "labelsTemplate": "a=1"}, {**ALWAYS, "labels": {"b": "1"}}))
+    defect = "TypeError: 'NoneType' object is not callable"
+    assert [outcome.error for outcome in evaluation.outcomes] == [f"a defect: {defect}", ""]
+    assert evaluation.labels == {"feature.node.kubernetes.io/b": "1"}
+    assert defect in caplog.text
+
+
 def test_one_invalid_output_leaves_the_others() -> None:
     rule = {
         **ALWAYS,
