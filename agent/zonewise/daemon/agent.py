@@ -134,7 +134,7 @@ class Agent:
         self._inputs: tuple[LocalFeatures, LabelConfig] | None = None
         self._features = Features({}, {}, {})
         self._labels = Labels({})
-        self._publishes_labels = True
+        self._publishes_labels = False
         self._failures = 0
         self._logged_problems: tuple[str, ...] = ()
         self._last: PollResult | None = None
@@ -205,15 +205,18 @@ class Agent:
             before = self._scan
             scan = self._scanner.scan()
             machine = self._memory.apply(scan.machine)
-            self._scan = scan if machine is scan.machine else scan._replace(machine=machine)
             local, config = inputs = (self._options.local_features(), self._options.label_config())
-            if before is None or before.machine is not self._scan.machine or inputs != self._inputs:
-                self._inputs = inputs
+            if before is None or before.machine is not machine or inputs != self._inputs:
                 worker = config.worker or DEFAULT_WORKER_CONFIG
-                features = node_features(self._scan.machine, self._options.feature_groups, local, worker)
-                self._labels = build_labels(self._scan.machine, features, local, config)
-                self._features = published_features(features, worker)
+                features = node_features(machine, self._options.feature_groups, local, worker)
+                self._labels, self._features = (
+                    build_labels(machine, features, local, config),
+                    published_features(features, worker),
+                )
                 self._publishes_labels = config.worker is not None and not config.worker.no_publish
+                self._inputs = inputs
+            # stored last: after a defect the next scan makes the labels again
+            self._scan = scan if machine is scan.machine else scan._replace(machine=machine)
         return self._scan
 
     def _poll_kubelet(self, reasons: frozenset[Reason]) -> tuple[PollResult | None, tuple[str, ...]]:

@@ -348,6 +348,54 @@ def test_labels_are_made_anew_only_for_another_machine() -> None:
     assert loop.sink.snapshots[-1].labels == first.labels
 
 
+def test_a_defect_while_labels_are_first_made_submits_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Empty labels would remove those on the Node; the labels come with the first pass that succeeds."""
+    loop = Loop()
+    with monkeypatch.context() as broken:
+        broken.setattr("zonewise.daemon.agent.build_labels", None)
+        for reason in (START, Reason.RETRY):
+            with pytest.raises(TypeError):
+                loop.run_once(reason)
+    assert loop.sink.snapshots == []
+    loop.run_once(Reason.RETRY)
+    assert loop.sink.snapshots[-1].labels
+
+
+@pytest.mark.parametrize("function", ["node_features", "build_labels", "published_features"])
+def test_labels_follow_a_change_after_a_defect(monkeypatch: pytest.MonkeyPatch, function: str) -> None:
+    """The next scan makes the labels of the changed machine and feature files."""
+    loop = Loop()
+    loop.run_once(START)
+    before = loop.sink.snapshots[-1]
+    loop.local_features = LocalFeatures({"rack": "r7"}, {"rack": LocalLabel("r7", "/f:1")})
+    loop.scanner.result = SCAN._replace(machine=SCAN.machine._replace(nics=()))
+    with monkeypatch.context() as broken:
+        broken.setattr(f"zonewise.daemon.agent.{function}", None)
+        with pytest.raises(TypeError):
+            loop.run_once(Reason.TIMER)
+    loop.run_once(Reason.RETRY)
+    assert loop.sink.snapshots[-1] == before
+    loop.run_once(Reason.TIMER)
+    last = loop.sink.snapshots[-1]
+    assert last.machine == loop.scanner.result.machine
+    assert (last.labels or {})["feature.node.kubernetes.io/rack"] == "r7"
+    assert last.features.attributes["local.feature"] == {"rack": "r7"}
+
+
+def test_labels_follow_a_changed_machine_after_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where no file has changed."""
+    loop = Loop()
+    loop.run_once(START)
+    before = loop.sink.snapshots[-1].labels
+    loop.scanner.result = SCAN._replace(machine=SCAN.machine._replace(zones=SCAN.machine.zones[:1]))
+    with monkeypatch.context() as broken:
+        broken.setattr("zonewise.daemon.agent.build_labels", None)
+        with pytest.raises(TypeError):
+            loop.run_once(Reason.TIMER)
+    loop.run_once(Reason.TIMER)
+    assert loop.sink.snapshots[-1].labels not in (None, before)
+
+
 # --- what it says
 
 
