@@ -103,6 +103,31 @@ def test_outputs_survive_a_restart_and_go_when_rules_are_disabled(site: Site) ->
     agent.until(lambda: outputs(site) == BEFORE)
 
 
+def test_outputs_go_when_rules_are_disabled_and_labels_are_off(site: Site) -> None:
+    site.api.post(RULES, rule_object(MATCHING, name="a")).ok()
+    agent = start(site, "--rules-taints=true", "--publish-labels=off")
+    agent.until(lambda: outputs(site) == {**AFTER, "labels": BEFORE["labels"], "taints": MATCHING["taints"]})
+    agent.end()
+    agent = site.start("--publish-nrt=false", "--publish-labels=off")
+    agent.until(lambda: outputs(site) == BEFORE)
+
+
+def test_metrics_of_rules_go_when_a_reload_disables_them(site: Site) -> None:
+    """Neither a failed rule nor the age of a closed watch raises an alert."""
+    site.api.post(CRDS, GROUP_CRD).ok()
+    failing = {"labelsTemplate": "{{ nope }}", "matchFeatures": [{"feature": "system.name"}]}
+    site.api.post(RULES, rule_object(failing, name="a")).ok()
+    settings = site.directory / "settings.yaml"
+    settings.write_text("rules: {enabled: true}\n")
+    agent = site.start("--config", str(settings))
+    samples = ('zonewise_rules{state="failed"} 1.0', 'zonewise_watch_age_seconds{resource="nodefeaturerules"}')
+    agent.until(lambda: all(sample in agent.page("/metrics")[1] for sample in samples))
+    settings.write_text("rules: {enabled: false}\n")
+    agent.until(lambda: agent.said.count("starts") >= 2)
+    page = agent.page("/metrics")[1]
+    assert [name for name in ("zonewise_rules{", 'resource="nodefeature') if name in page] == []
+
+
 def test_outputs_that_are_disabled(site: Site) -> None:
     """What was set before goes, and the labels stay."""
     site.api.post(RULES, rule_object(MATCHING, name="a")).ok()

@@ -98,6 +98,18 @@ def test_hang_up(site: Site) -> None:
     assert agent.end() == 0
 
 
+def test_each_metric_is_exported_once_after_a_reload(site: Site) -> None:
+    """Those of the client before the reload are gone."""
+    configured = Configured(site, "interval: 50s\n")
+    agent = configured.agent
+    agent.send(signal.SIGHUP)
+    configured.until_reloaded()
+    types = [line.split()[2] for line in agent.page("/metrics")[1].splitlines() if line.startswith("# TYPE ")]
+    assert "zonewise_api_request_failures_total" in types
+    assert sorted(types) == sorted(set(types))
+    assert agent.end() == 0
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

@@ -20,7 +20,7 @@ from zonewise.daemon.kubelet_poller import KubeletPoller, KubeletSources
 from zonewise.daemon.node_config_name import NodeConfigName
 from zonewise.daemon.node_rules import NodeRules
 from zonewise.daemon.pod_labels import PodLabels, pod_exclusion
-from zonewise.daemon.sinks import FileSink, NrtSink, PublishingSink, labels_sink, rules_sink
+from zonewise.daemon.sinks import FileSink, NrtSink, PublishingSink, labels_sink, rules_sink, withdrawal_sink
 from zonewise.daemon.site import AgentSite
 from zonewise.gfd.config_files import DevicePluginConfigFile
 from zonewise.kubelet import state
@@ -110,6 +110,9 @@ def open_publishing(
         expected = [sink.name for sink in workers]
         if client is not None and settings.rules_enabled:  # readiness does not depend on it: rules are not ours
             workers.append(rules_sink(client, settings, status, meters))
+        elif client is not None:
+            meters.clear_rules()
+            workers.append(withdrawal_sink(client, settings, status, meters))
         for worker in workers:
             stack.callback(worker.close)
         files = [FileSink(output, status, settings)] if output else []
@@ -286,6 +289,7 @@ def open_rules(
     def opened(kind: Resource) -> RuleWatch:
         watch = RuleWatch(client, kind, lambda: wake(Reason.RULES))
         meters.watch_age(kind.plural, lambda: watch.age)
+        stack.callback(meters.remove_watch_age, kind.plural)
         watch.start()
         stack.callback(watch.close)
         return watch
@@ -374,6 +378,8 @@ def open_server(settings: Settings, client: Client, status: Status, meters: Agen
     service = ServiceMetrics(client.request_failures)
     service.add_certificates(certificates)
     service.add_authorizer(authorizer)
-    meters.registry.register(service)
-    with serving(settings.listen, site, authorizer=authorizer, certificates=certificates):
+    with ExitStack() as stack:
+        meters.registry.register(service)
+        stack.callback(meters.registry.unregister, service)
+        stack.enter_context(serving(settings.listen, site, authorizer=authorizer, certificates=certificates))
         yield

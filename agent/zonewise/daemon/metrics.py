@@ -92,8 +92,17 @@ class AgentMetrics:
         self.registry.register(WatchAges(self._finite_ages))
 
     def watch_age(self, resource: str, age: Callable[[], float]) -> None:
-        """Add the age of a watch, in seconds, infinite before its first listing; it replaces an earlier one."""
+        """Add the age of a watch, in seconds, infinite before its first listing."""
         self._watch_ages[resource] = age
+
+    def remove_watch_age(self, resource: str) -> None:
+        """Remove the age of a watch that is closed."""
+        self._watch_ages.pop(resource, None)
+
+    def clear_rules(self) -> None:
+        """Remove the counts of rules, which are disabled."""
+        self.rules.clear()
+        self.rule_rejections.set(0)
 
     def _finite_ages(self) -> dict[str, float]:
         ages = {resource: age() for resource, age in list(self._watch_ages.items())}

@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import tempfile
+import threading
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -118,6 +119,7 @@ class NrtSink(PublishingSink):
     def close(self) -> None:
         """Stop."""
         self._watch.close()
+        self._meters.remove_watch_age(NODE_RESOURCE_TOPOLOGIES.plural)
         super().close()
 
     def _publish_nrt(self, snapshot: Snapshot) -> WriteResult:
@@ -149,11 +151,8 @@ def labels_sink(client: Client, settings: Settings, status: Status, meters: Agen
     target = LabelTarget(settings.node_name, settings.namespace, settings.pod_name, settings.instance)
     publisher = LabelPublisher(client, target, mode=settings.publish_labels, take_over=settings.publish_take_over)
     logged: set[str] = set()
-    withdrawn: list[int] = [0] if settings.rules_enabled else []  # bytes, once it is done
 
     def publish(snapshot: Snapshot) -> WriteResult:
-        if not withdrawn:
-            withdrawn.append(withdraw_outputs(client, settings))
         published = publisher.publish(snapshot.labels or {}, snapshot.features)
         for problem in published.problems:
             if problem not in logged:
@@ -210,11 +209,21 @@ def _enabled_outputs(evaluation: Evaluation, settings: Settings) -> _EnabledOutp
     )
 
 
-def withdraw_outputs(client: Client, settings: Settings) -> int:
-    """Remove what rules gave while they were enabled, and return the bytes sent. Raises KubeError."""
+def withdrawal_sink(client: Client, settings: Settings, status: Status, meters: AgentMetrics) -> PublishingSink:
+    """Return the sink that removes, once, what rules gave while they were enabled."""
     from zonewise.publish.output_publisher import OutputPublisher
 
-    return OutputPublisher(client, settings.node_name, settings.rules_record()).withdraw()
+    publisher = OutputPublisher(client, settings.node_name, settings.rules_record())
+    done = threading.Event()
+
+    def publish(_snapshot: Snapshot) -> WriteResult:
+        if done.is_set():
+            return NO_WRITE
+        size = publisher.withdraw()
+        done.set()
+        return WriteResult("node", size) if size else NO_WRITE
+
+    return PublishingSink("rules", publish, lambda _snapshot: not done.is_set(), status, meters)
 
 
 def _count_rules(evaluation: Evaluation, meters: AgentMetrics) -> None:

@@ -149,9 +149,11 @@ class FaultPublisher:
             return 0
         node, writes = self._client.get(NODES, self._node), 0
         if is_due:
+            self._conditions_at = -math.inf  # a write that fails may have taken effect
             node, writes = self._patch_conditions(node, conditions), 1
-            self._conditions, self._conditions_at, self._tainted = conditions, self._clock(), None
+            self._conditions, self._conditions_at = conditions, self._clock()
         if self._taint:
+            self._tainted = None
             writes += self._patch_taint(node, tainted)
             self._tainted = tainted
         return writes

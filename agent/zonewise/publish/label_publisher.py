@@ -98,6 +98,7 @@ class LabelPublisher:
         self._adopted: set[str] = set()
         self._clock = clock
         self._writer = FeatureWriter(client, target)
+        self._object_removed = False
         self._last: tuple[Mapping[str, str], Features, float, LabelWriteResult] | None = None
         self._waiting_since: float | None = None
 
@@ -111,6 +112,7 @@ class LabelPublisher:
             same = (before_labels, before_features) == (labels, features)
             if same and self._clock() - verified_at < MASTER_TIMEOUT:
                 return LabelWriteResult(problems=result.problems, counts=result.counts)
+        self._last = None  # a write that fails may have taken effect
         object_result = self._write_object(labels, features)
         node_result = self._label_node(labels, object_result.served)
         writes = tuple(
@@ -128,8 +130,9 @@ class LabelPublisher:
     def _write_object(self, labels: Mapping[str, str], features: Features) -> _PathResult:
         target = self._target
         if self._mode == NODE:
-            if self._last is None and target.namespace:
+            if not self._object_removed and target.namespace:
                 self._writer.remove()  # an agent with another setting may have left it
+                self._object_removed = True
             return _PathResult()
         if not target.namespace or not is_label_value(target.node):
             reason = "no namespace is configured" if not target.namespace else f"{target.node} is no value of a label"

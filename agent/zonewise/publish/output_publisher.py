@@ -11,7 +11,7 @@ import msgspec
 from zonewise.publish.node_outputs import has_record, node_patches, withdrawal_patches
 from zonewise.publish.nrt_publisher import FIELD_MANAGER
 from zonewise_common.kube.client import PatchKind
-from zonewise_common.kube.errors import Conflict, Forbidden, Invalid
+from zonewise_common.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from zonewise_common.kube.resources import NODES
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ class OutputPublisher:
             before, verified_at, result = self._last
             if before == desired and self._clock() - verified_at < VERIFY_INTERVAL:
                 return OutputWriteResult(problems=result.problems)
+        self._last = None  # a write that fails may have taken effect
         result = self._write(lambda node: node_patches(desired, node, self._instance))
         self._last = (desired, self._clock(), result)
         return result
@@ -90,6 +91,8 @@ class OutputPublisher:
             if not has_record(self._client.get(NODES, self._node), self._instance):
                 return 0
             return self._write(lambda node: withdrawal_patches(node, self._instance)).bytes
+        except NotFound:  # a Node that does not exist yet has no outputs
+            return 0
         except Forbidden as error:
             log.warning("outputs of rules stay on the Node, the agent may not remove them: %s", error)
             return 0

@@ -99,3 +99,22 @@ def test_the_age_of_what_is_published(scrape: Scrape) -> None:
     scrape.status.published("nrt")
     scrape.clock.advance(30)
     assert scrape.value("zonewise_published_age_seconds") == 30
+
+
+AGE = "zonewise_watch_age_seconds"
+
+
+def test_a_closed_watch_has_no_age(scrape: Scrape) -> None:
+    """It would grow without end, and raise an alert."""
+    for resource in ("a", "b"):
+        scrape.meters.watch_age(resource, lambda: 1.0)
+    scrape.meters.remove_watch_age("a")
+    assert [scrape.value(AGE, resource=resource) for resource in ("a", "b")] == [None, 1.0]
+
+
+def test_disabled_rules_have_no_counts(scrape: Scrape) -> None:
+    scrape.meters.rules.labels("failed").set(1)
+    scrape.meters.rule_rejections.set(2)
+    scrape.meters.clear_rules()
+    assert scrape.value("zonewise_rules", state="failed") is None
+    assert scrape.value("zonewise_rule_outputs_rejected") == 0

@@ -221,6 +221,7 @@ def test_the_topology_is_repaired_whatever_is_done_to_it(client: Client, caplog:
                 client.patch(NODE_RESOURCE_TOPOLOGIES, "n1", {"attributes": []}, kind=PatchKind.MERGE)
             eventually(lambda last=before: version(nrt["attributes"]) > last)
         eventually(lambda: [repairs(meters, cause) for cause in (EDITED, DELETED)] == [3, 3])
+    assert value(meters, "zonewise_watch_age_seconds", resource=watching) is None  # closed
     assert status.age() is not None
     (written,) = client.list(EVENTS).items
     assert (written["involvedObject"]["name"], written["count"]) == ("n1", AT_ONCE + 1)

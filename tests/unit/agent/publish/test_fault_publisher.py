@@ -8,6 +8,7 @@ import pytest
 
 from support.clock import Clock
 from support.health_stories import FIRST_GPU, POD, Story, xid
+from support.lost_answers import lost_answers
 from zonewise.publish.fault_publisher import EVENT_INTERVAL, HEARTBEAT, FaultPublisher, FaultWrites
 from zonewise_common.kube.errors import Conflict, NotFound
 
@@ -143,3 +144,16 @@ def test_a_taint_that_could_not_be_written_is_tried_again(client: Recorder, monk
     monkeypatch.undo()
     assert publisher.publish(story.state.active).node == 1
     assert "zonewise.dev/hardware-fault" in {taint["key"] for taint in client.taints}
+
+
+def test_conditions_whose_answer_was_lost_return_to_false(client: Recorder) -> None:
+    publisher = FaultPublisher(client, NODE, clock=Clock())
+    publisher.publish(())
+    story = Story()
+    story.observe(events=xid(79, story.now + 1))
+    with lost_answers(client):
+        publisher.publish(story.state.active)
+    publisher.publish(())
+    kind, _, body = client.writes[-1]
+    assert kind == "nodes"
+    assert {condition["status"] for condition in body["status"]["conditions"]} == {"False"}

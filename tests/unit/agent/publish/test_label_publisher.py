@@ -10,6 +10,7 @@ import pytest
 
 from support.clock import Clock
 from support.label_cluster import NAMESPACE, NFD_ANNOTATION, NODE, Cluster
+from support.lost_answers import lost_answers
 from support.machines import gpu_server
 from zonewise.objects.features import Features, node_features
 from zonewise.objects.labels import build_labels
@@ -438,3 +439,24 @@ def test_labels_of_files_are_written_where_that_is_permitted() -> None:
     cluster = without_nfd()
     assert Agent(cluster, "node").publish({**LABELS, "example.com/rack": "r7"}).problems == ()
     assert cluster.labels["example.com/rack"] == "r7"
+
+
+def test_a_label_whose_answer_was_lost_returns_to_its_old_value() -> None:
+    cluster = without_nfd()
+    agent = Agent(cluster, "node")
+    agent.publish({A: "1"})
+    with lost_answers(cluster):
+        agent.publish({A: "2"})
+    agent.publish({A: "1"})
+    assert cluster.labels[A] == "1"
+
+
+def test_an_object_of_another_setting_is_removed_once() -> None:
+    cluster = with_nfd()
+    Agent(cluster).publish()
+    agent = Agent(cluster, "node")
+    agent.publish()
+    assert cluster.feature is None
+    Agent(cluster).publish()
+    agent.publish({A: "2"})
+    assert cluster.feature is not None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.clock import Clock
+from support.lost_answers import lost_answers
 from zonewise.publish.node_outputs import NodeOutputs, record_name
 from zonewise.publish.output_publisher import VERIFY_INTERVAL, OutputPublisher
 from zonewise.rules.types import Taint
@@ -68,6 +69,19 @@ def test_an_agent_without_rules_withdraws_what_an_earlier_one_has_set(client: Cl
     assert OutputPublisher(client, NODE, "own").withdraw() > 0
     assert "x.io/r" not in stored(client).get("status", {}).get("capacity", {})
     assert OutputPublisher(client, NODE, "own").withdraw() == 0
+
+
+def test_a_taint_whose_answer_was_lost_is_removed_when_its_rule_goes(client: Client) -> None:
+    publisher = OutputPublisher(client, NODE, "own", clock=Clock())
+    publisher.publish(NodeOutputs())
+    with lost_answers(client):
+        publisher.publish(NodeOutputs(taints=OUTPUTS.taints))
+    publisher.publish(NodeOutputs())
+    assert "x.io/t" not in {taint["key"] for taint in stored(client).get("spec", {}).get("taints", [])}
+
+
+def test_a_node_that_does_not_exist_has_nothing_to_withdraw(client: Client) -> None:
+    assert OutputPublisher(client, "node-2", "own").withdraw() == 0
 
 
 class _Interfering:
