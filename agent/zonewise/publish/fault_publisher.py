@@ -143,19 +143,18 @@ class FaultPublisher:
     def _write_node(self, faults: Sequence[Fault]) -> int:
         """Write the conditions, and the taint where that is configured; both are verified at each heartbeat."""
         conditions = node_conditions(faults)
-        tainted = any(fault.sign.severity is Severity.FAILED for fault in faults)
+        tainted = self._taint and any(fault.sign.severity is Severity.FAILED for fault in faults)
         is_due = conditions != self._conditions or self._clock() - self._conditions_at >= HEARTBEAT
-        if not is_due and (not self._taint or tainted == self._tainted):
+        if not is_due and tainted == self._tainted:
             return 0
         node, writes = self._client.get(NODES, self._node), 0
         if is_due:
             self._conditions_at = -math.inf  # a write that fails may have taken effect
             node, writes = self._patch_conditions(node, conditions), 1
             self._conditions, self._conditions_at = conditions, self._clock()
-        if self._taint:
-            self._tainted = None
-            writes += self._patch_taint(node, tainted)
-            self._tainted = tainted
+        self._tainted = None
+        writes += self._patch_taint(node, tainted) if self._taint else self._remove_taint(node)
+        self._tainted = tainted
         return writes
 
     def _patch_conditions(self, node: Object, conditions: Sequence[Condition]) -> Object:
@@ -167,6 +166,14 @@ class FaultPublisher:
             NODES, self._node, {"status": {"conditions": entries}}, kind=PatchKind.STRATEGIC, subresource="status",
             field_manager=FIELD_MANAGER,
         )  # fmt: skip
+
+    def _remove_taint(self, node: Object) -> int:
+        """Remove the taint of an agent that had the setting; return how many requests that took."""
+        try:
+            return self._patch_taint(node, tainted=False)
+        except (Forbidden, Invalid) as error:  # an admission policy rejects as invalid
+            log.warning("the taint %s stays on the Node, the agent may not remove it: %s", TAINT, error)
+            return 0
 
     def _patch_taint(self, node: Object, tainted: bool) -> int:
         """Add or remove the taint; return how many requests that took."""

@@ -10,7 +10,7 @@ from support.clock import Clock
 from support.health_stories import FIRST_GPU, POD, Story, xid
 from support.lost_answers import lost_answers
 from zonewise.publish.fault_publisher import EVENT_INTERVAL, HEARTBEAT, FaultPublisher, FaultWrites
-from zonewise_common.kube.errors import Conflict, NotFound
+from zonewise_common.kube.errors import Conflict, Forbidden, NotFound
 
 if TYPE_CHECKING:
     from zonewise_common.kube.resources import Resource
@@ -117,6 +117,31 @@ def test_the_taint_is_off_unless_asked_for(client: Recorder) -> None:
     assert client.writes[-1][2]["metadata"] == {"resourceVersion": "7"}
     FaultPublisher(client, NODE, taint=True).publish(())
     assert client.writes[-1][1] == "status"  # there was no taint to remove
+
+
+def test_the_taint_goes_once_the_setting_is_off(client: Recorder) -> None:
+    story = hit()
+    FaultPublisher(client, NODE, taint=True).publish(story.state.active)
+    assert len(client.taints) == 2
+    publisher = FaultPublisher(client, NODE)
+    assert publisher.publish(story.state.active).node == 2
+    assert [taint["key"] for taint in client.taints] == ["a"]
+    assert publisher.publish(story.state.active).total == 0
+
+
+def test_a_taint_that_may_not_be_removed_stops_nothing(client: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    story = hit()
+    FaultPublisher(client, NODE, taint=True).publish(story.state.active)
+    patch = client.patch
+
+    def refuse_taints(resource: Resource, name: str, body: Any, **more: Any) -> dict[str, Any]:
+        if "spec" in body:
+            raise Forbidden(403, "Forbidden", "the right was removed with the component")
+        return patch(resource, name, body, **more)
+
+    monkeypatch.setattr(client, "patch", refuse_taints)
+    assert FaultPublisher(client, NODE).publish(story.state.active).node == 1
+    assert len(client.taints) == 2
 
 
 def test_a_taint_that_another_client_removed_is_back_at_the_next_heartbeat(client: Recorder) -> None:
