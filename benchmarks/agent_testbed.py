@@ -53,7 +53,7 @@ def embedded(_: Path) -> Generator[Api | None]:
     command = [sys.executable, "-m", "zonewise_sandbox.apiserver", "--port", str(port), "--crd", str(CRD)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         url = f"http://127.0.0.1:{port}"
-        wait(lambda: _answers(f"{url}/readyz"))
+        wait(lambda: responds(f"{url}/readyz"))
         yield Api("embedded API server", Config.from_url(url), ("--api-server", url))
         process.terminate()
 
@@ -169,7 +169,7 @@ def running_agent(root: Path, directory: str, api: Api, *flags: str, node: str =
     subprocess.run(once, check=True, env=environment, stdout=subprocess.DEVNULL)
     with subprocess.Popen(command, env=environment) as process:
         agent = AgentProcess(process, port)
-        wait(lambda: _answers(f"http://127.0.0.1:{port}/readyz"))
+        wait(lambda: responds(f"http://127.0.0.1:{port}/readyz"))
         try:
             yield agent
         finally:
@@ -205,7 +205,8 @@ def _kubeconfig(url: str, token: str, ca: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _answers(url: str) -> bool:
+def responds(url: str) -> bool:
+    """Return whether a URL responds with 200."""
     try:
         with urllib.request.urlopen(url, timeout=1) as answer:  # noqa: S310
             return answer.status == 200

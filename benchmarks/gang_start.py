@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import sys
 import threading
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.agent_testbed import PROJECT
 from benchmarks.minimal_client import MinimalClient, PreparedWrite, ServerAccess
-from benchmarks.targets import Row, show
+from benchmarks.targets import Row, load_row, show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -250,7 +249,7 @@ def _rows(label: str, starts: Sequence[GangStart], floors: Sequence[Floor]) -> l
         Row("... of it until the Job controller has created all pods", _ms(floor_created)),
         Row("... of it the patches", _ms(floor_patched)),
         Row("... gang / floor", f"{ungated / floor:.2f}"),
-        Row(f"... load average of these {os.cpu_count()} CPUs at the end", f"{os.getloadavg()[0]:.1f}"),
+        load_row("... "),
     ]
 
 

@@ -11,7 +11,6 @@ The binaries of kube-apiserver, etcd, kube-controller-manager and kube-scheduler
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from statistics import median
 from typing import TYPE_CHECKING
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING
 from benchmarks.gang_spans import gang_spans, turnovers
 from benchmarks.live_jobs import KUEUE, QUEUE, TITLES, VOLCANO, GangJob, absence, peers, present, running_servers
 from benchmarks.observed_pods import observe_pods
-from benchmarks.targets import Row, show, skip
+from benchmarks.targets import Row, load_row, show, skip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,7 +63,7 @@ def table(seconds_by_holder: Mapping[str, Sequence[float]]) -> list[Row]:
     for peer in peers(seconds_by_holder):
         ratio = median(seconds_by_holder[QUEUE]) / median(seconds_by_holder[peer])
         rows.append(Row(f"... {TITLES[QUEUE]} / {TITLES[peer]}", f"{ratio:.2f}", "<= 1", ratio <= 1))
-    rows.append(Row(f"load average of these {os.cpu_count()} CPUs at the end", f"{os.getloadavg()[0]:.1f}"))
+    rows.append(load_row())
     return rows
 
 

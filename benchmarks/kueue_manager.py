@@ -13,11 +13,11 @@ import json
 import os
 import shutil
 import sys
-import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.agent_testbed import PROJECT
+from benchmarks.peer_process import running_program
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -51,8 +51,7 @@ def kueue_absence() -> str:
 def running_kueue(cluster: LiveCluster) -> Generator[None]:
     """Run Kueue's manager on a cluster until the block ends, with Jobs alone; wait until it is ready."""
     from support.ports import reserved_port
-    from support.programs import RestartableProcess, find_program
-    from support.waiting import eventually
+    from support.programs import find_program
 
     directory = cluster.directory / "kueue"
     certificates = _write_etc(directory / "etc")
@@ -63,12 +62,8 @@ def running_kueue(cluster: LiveCluster) -> Generator[None]:
         command = ["/usr/bin/env", f"KUBECONFIG={cluster.flags[1]}", "unshare", "--mount", "sh", "-euc", _MOUNT_AND_RUN]
         command += ["sh", str(directory / "etc"), str(find_program(PROGRAM)), f"--config={file}"]
         command += [f"--feature-gates={gates}"]
-        log = directory / "kueue.log"
-        with RestartableProcess(command, log) as process:
-            eventually(lambda: not process.is_alive or _is_ready(probe))
-            assert process.is_alive, log.read_text()[-4000:]
+        with running_program(command, directory / "kueue.log", f"http://127.0.0.1:{probe}/readyz"):
             yield
-            assert process.is_alive, log.read_text()[-4000:]
 
 
 def _write_etc(directory: Path) -> Path:
@@ -108,11 +103,3 @@ def _configuration(probe: int, webhook: int, certificates: Path) -> dict[str, An
         },
         "integrations": {"frameworks": ["batch/job"]},
     }
-
-
-def _is_ready(port: int) -> bool:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as response:
-            return bool(response.status == 200)
-    except OSError:
-        return False

@@ -126,7 +126,7 @@ def present(holders: Iterable[str]) -> list[str]:
 
 def peers(holders: Collection[str]) -> list[str]:
     """Return the holders that the queue is compared with, where it is among them."""
-    return [holder for holder in holders if holder != QUEUE and QUEUE in holders]
+    return [holder for holder in holders if holder != QUEUE] if QUEUE in holders else []
 
 
 def _peer_absence(holder: str) -> str:

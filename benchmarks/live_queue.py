@@ -21,7 +21,6 @@ import argparse
 import heapq
 import json
 import math
-import os
 import re
 import subprocess
 import sys
@@ -34,7 +33,7 @@ import yaml
 
 from benchmarks.agent_testbed import PROJECT
 from benchmarks.minimal_client import MinimalClient, PreparedWrite, ServerAccess
-from benchmarks.targets import Row, show, skip
+from benchmarks.targets import Row, load_row, show, skip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -421,7 +420,7 @@ def _floor_rows(floor: FloorResult) -> list[Row]:
     return [
         Row(f"floor: {TOTAL:,} Workloads created, admitted and ended by a minimal client", f"{floor.seconds:.1f} s"),
         Row("... CPU time of kube-apiserver and etcd by Workload", _ms_by_workload(floor.server_cpu)),
-        Row(f"... load average of these {os.cpu_count()} CPUs at the end", f"{os.getloadavg()[0]:.1f}"),
+        load_row("... "),
     ]
 
 
@@ -443,7 +442,7 @@ def _rows(title: str, result: LoadResult, max_seconds: float) -> list[Row]:
         row("... writes by Workload, without events", f"{result.writes:.2f}", result.writes, f"<= {MAX_WRITES}",
             MAX_WRITES),
         row("... resident memory", f"{resident >> 20} MiB", resident, f"<= {MAX_RESIDENT >> 20} MiB", MAX_RESIDENT),
-        Row(f"... load average of these {os.cpu_count()} CPUs at the end", f"{os.getloadavg()[0]:.1f}"),
+        load_row("... "),
     ]  # fmt: skip
 
 

@@ -12,7 +12,6 @@ The binaries of kube-apiserver, etcd, kube-controller-manager and kube-scheduler
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from statistics import mean, median
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,7 +21,7 @@ import numpy as np
 from benchmarks.gang_spans import GangSpan, gang_spans, seconds_from_room, working_cpus
 from benchmarks.live_jobs import KUEUE, QUEUE, TITLES, VOLCANO, absence, gang_jobs, peers, present, running_servers
 from benchmarks.observed_pods import observe_pods
-from benchmarks.targets import Row, show, skip
+from benchmarks.targets import Row, load_row, show, skip
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
 
 if TYPE_CHECKING:
@@ -156,7 +155,7 @@ def table(outcomes: Mapping[str, Outcome], ideals: Mapping[str, Outcome]) -> lis
         ]  # fmt: skip
     for peer in peers(outcomes):
         rows += _comparison(outcomes[QUEUE], outcomes[peer], TITLES[peer])
-    rows.append(Row(f"load average of these {os.cpu_count()} CPUs at the end", f"{os.getloadavg()[0]:.1f}"))
+    rows.append(load_row())
     return rows
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -19,6 +20,11 @@ class Row(NamedTuple):
     measured: str
     target: str = ""
     met: bool = True
+
+
+def load_row(prefix: str = "") -> Row:
+    """Return the load average of the machine, which says how far other programs disturbed a benchmark."""
+    return Row(f"{prefix}load average of these {os.cpu_count()} CPUs at the end", f"{os.getloadavg()[0]:.1f}")
 
 
 def show(rows: Sequence[Row]) -> int:

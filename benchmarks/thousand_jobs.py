@@ -2,9 +2,9 @@
 
 The scenario is demo/scenarios/thousand-jobs-paced.json, as in "Scale your Batch / AI Workloads beyond the Kubernetes
 Scheduler". Jobs of 10 pods come faster than they end, and half of them fit at once. The simulator runs them first. Then
-real servers run them: with the queue before kube-scheduler, with Kueue's manager in its place, and with kube-scheduler
-alone. Kueue's manager runs where a build of it is found (kueue_manager.py). The nodes are simulated. No pod of a gang
-works before all of its gang run, and a Job fails at its deadline.
+real servers run them: with the queue before kube-scheduler, with Kueue's manager or Volcano in its place, and with
+kube-scheduler alone. The peers run where builds of them are found (kueue_manager.py, volcano_programs.py). The nodes
+are simulated. No pod of a gang works before all of its gang run. A Job fails at its deadline, except with Volcano.
 
 By default there are a fifth of the Jobs and of the nodes, and time is eight times as fast: each run takes 2 minutes.
 `--scale 1 --speed 1` is the case of the talk, and takes 15 minutes a run.
@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import sys
 import threading
 import time
@@ -41,7 +40,7 @@ from benchmarks.live_jobs import (
     running_servers,
     submitting,
 )
-from benchmarks.targets import Row, show, skip
+from benchmarks.targets import Row, load_row, show, skip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -249,7 +248,7 @@ def table(case: Case, results: Mapping[str, ServiceResult], speed: float) -> lis
     for name, done in ends.items():
         counts = ", ".join(str(sum(end <= moment for end in done)) for moment in moments)
         rows.append(Row(f"Jobs done after {times} s: {TITLES.get(name, name)}", counts))
-    rows.append(Row(f"load average of these {os.cpu_count()} CPUs at the end", f"{os.getloadavg()[0]:.1f}"))
+    rows.append(load_row())
     return rows
 
 

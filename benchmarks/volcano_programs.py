@@ -11,17 +11,15 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-import urllib.request
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.agent_testbed import PROJECT
+from benchmarks.peer_process import running_program
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from support.live_cluster import LiveCluster
-    from support.programs import RestartableProcess
 
 sys.path.insert(0, str(PROJECT / "tests"))
 
@@ -81,7 +79,7 @@ def volcano_absence() -> str:
 def running_volcano(cluster: LiveCluster) -> Generator[None]:
     """Run Volcano on a cluster until the block ends; wait until it is ready."""
     from support.ports import reserved_port
-    from support.programs import RestartableProcess, find_program
+    from support.programs import find_program
     from support.waiting import eventually
 
     for kind in _KINDS:
@@ -94,19 +92,14 @@ def running_volcano(cluster: LiveCluster) -> Generator[None]:
         "vc-controller-manager": _CONTROLLER_LIMITS,
     }
     with contextlib.ExitStack() as stack:
-        processes: dict[str, RestartableProcess] = {}
         for program in _PROGRAMS:
-            port = stack.enter_context(reserved_port())
+            address = f"127.0.0.1:{stack.enter_context(reserved_port())}"
             command = [str(find_program(program)), f"--kubeconfig={cluster.flags[1]}", *flags[program]]
-            command += ["--leader-elect=false", "--enable-healthz=true", f"--healthz-address=127.0.0.1:{port}"]
+            command += ["--leader-elect=false", "--enable-healthz=true", f"--healthz-address={address}"]
             log = directory / f"{program}.log"
-            process = processes[program] = stack.enter_context(RestartableProcess(command, log))
-            eventually(partial(_is_started, process, port))
-            assert process.is_alive, log.read_text()[-4000:]
+            stack.enter_context(running_program(command, log, f"http://{address}/healthz"))
         eventually(lambda: cluster.api.get(f"/apis/scheduling.volcano.sh/v1beta1/queues/{DEFAULT_QUEUE}").status == 200)
         yield
-        for program, process in processes.items():
-            assert process.is_alive, (directory / f"{program}.log").read_text()[-4000:]
 
 
 def _definition(group: str, version: str, kind: str, plural: str, scope: str) -> Json:
@@ -122,10 +115,7 @@ def _definition(group: str, version: str, kind: str, plural: str, scope: str) ->
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": f"{plural}.{group}",
-            "annotations": {"api-approved.kubernetes.io": "unapproved, of a benchmark"},
-        },
+        "metadata": {"name": f"{plural}.{group}"},
         "spec": {
             "group": group,
             "scope": scope,
@@ -133,14 +123,3 @@ def _definition(group: str, version: str, kind: str, plural: str, scope: str) ->
             "versions": [served],
         },
     }
-
-
-def _is_started(process: RestartableProcess, port: int) -> bool:
-    """Tell whether a program is healthy, or has ended."""
-    if not process.is_alive:
-        return True
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5) as response:
-            return bool(response.status == 200)
-    except OSError:
-        return False
