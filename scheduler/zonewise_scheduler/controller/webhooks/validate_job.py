@@ -37,8 +37,9 @@ _BATCH_JOB = ("batch", "Job")
 
 def job_problems(request: AdmissionRequest, rules: AdmissionRules) -> Iterator[str]:
     """Yield the problems of a new job or of an update. Raises FieldError."""
-    known = _known_problems(request)
-    yield from (problem for problem in _declaration_problems(request) if problem not in known)
+    problems = list(_declaration_problems(request))
+    known = _known_problems(request) if problems else frozenset[str]()
+    yield from (problem for problem in problems if problem not in known)
     if request.group_kind == LEADER_WORKER_SET:
         yield from leader_worker_set_problems(request)
     elif request.operation == "UPDATE":
