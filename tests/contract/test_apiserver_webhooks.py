@@ -68,12 +68,28 @@ def wait_until_called(cluster: Cluster, webhook: WebhookServer) -> None:
     webhook.requests.clear()
 
 
+def wait_until_cached(cluster: Cluster, name: str, **data: str) -> None:
+    """Wait until the server's watch cache has an object: a change of a stale one is reviewed once more.
+
+    Source: apiserver pkg/storage/etcd3/store.go GuaranteedUpdate and conditionalDelete, which begin with the cache.
+    """
+    path = f"{cluster.config_maps}/{name}"
+
+    def is_cached() -> bool:
+        response = cluster.api.get(path, resourceVersion="0")
+        return response.status == 200 and response.body["data"] == data
+
+    eventually(is_cached)
+
+
 def test_a_review_has_the_object_and_its_circumstances(cluster: Cluster, webhook: WebhookServer) -> None:
     every = ("CREATE", "UPDATE", "DELETE")
     with configured(cluster, VALIDATING, hook(cluster, webhook.client_config, *every)):
         wait_until_called(cluster, webhook)
         cluster.api.post(cluster.config_maps, config_map("one", a="1")).ok()
+        wait_until_cached(cluster, "one", a="1")
         cluster.api.patch(f"{cluster.config_maps}/one", {"data": {"a": "2"}}).ok()
+        wait_until_cached(cluster, "one", a="2")
         cluster.api.delete(f"{cluster.config_maps}/one").ok()
         created, updated, deleted = webhook.requests
     assert [each["operation"] for each in webhook.requests] == list(every)
