@@ -14,6 +14,7 @@ observation twice raises nothing twice. The state is bounded.
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.health.baseline import learn
@@ -31,7 +32,7 @@ from zonewise.health.types import GPU, MAX_PODS, Baseline, Clearing, Fault, Seve
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from zonewise.health.holders import Holders
+    from zonewise.health.holders import Holder, Holders
     from zonewise.health.suspicion import Suspicion
     from zonewise.health.types import DeviceId, FaultKey, HardwareObservation, PodName, Sign
 
@@ -147,8 +148,8 @@ def _merge_conditions(
         first = min(before.first, now) if before is not None else now
         active = (before is not None and before.active) or now - first >= sign.confirm
         occurrences = before.occurrences + 1 if before is not None else 1
-        pods = before.pods if before is not None else ()
-        faults[sign.key] = Fault(sign, first, now, occurrences, active, observation.boot_id, pods=pods)
+        fault = Fault(sign, first, now, occurrences, active, observation.boot_id)
+        faults[sign.key] = _with_pods(fault, before) if before is not None else fault
         present.add(sign.key)
     return present
 
@@ -158,7 +159,11 @@ def _with_event(before: Fault | None, sign: Sign, observation: HardwareObservati
     if before is None:
         return Fault(sign, at, at, 1, True, observation.boot_id)
     first, last = min(before.first, at), max(before.last, at)
-    return Fault(sign, first, last, before.occurrences + 1, True, observation.boot_id, pods=before.pods)
+    return _with_pods(Fault(sign, first, last, before.occurrences + 1, True, observation.boot_id), before)
+
+
+def _with_pods(fault: Fault, before: Fault) -> Fault:
+    return fault._replace(pods=before.pods, held_since=before.held_since)
 
 
 def _ends(fault: Fault, observation: HardwareObservation) -> bool:
@@ -194,10 +199,11 @@ def _attributed(fault: Fault, holders: Holders) -> Fault:
     if not fault.active:
         return fault
     sign = fault.sign
-    pods: tuple[PodName, ...] = ()
+    hit: tuple[Holder, ...] = ()
     if sign.event_at is not None:
-        pods = holders_at(holders, sign.device, sign.event_at)
+        hit = holders_at(holders, sign.device, sign.event_at)
     if sign.severity is Severity.FAILED:
-        pods += current_holders(holders, sign.device)
-    merged = tuple(dict.fromkeys((*fault.pods, *pods)))[-MAX_PODS:]
-    return fault if merged == fault.pods else fault._replace(pods=merged)
+        hit += current_holders(holders, sign.device)
+    merged = dict(zip(fault.pods, fault.held_since or repeat(0.0), strict=False)) | {one.pod: one.since for one in hit}
+    pods, held_since = tuple(merged)[-MAX_PODS:], tuple(merged.values())[-MAX_PODS:]
+    return fault._replace(pods=pods, held_since=held_since)

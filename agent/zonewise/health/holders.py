@@ -65,18 +65,18 @@ def observe_holders(
     return observed
 
 
-def holders_at(holders: Mapping[DeviceId, tuple[Holder, ...]], device: DeviceId, at: float) -> tuple[PodName, ...]:
+def holders_at(holders: Mapping[DeviceId, tuple[Holder, ...]], device: DeviceId, at: float) -> tuple[Holder, ...]:
     """Return the containers that held a device at a time."""
     return tuple(
-        holder.pod
+        holder
         for holder in holders.get(device, ())
         if holder.since <= at and (holder.until is None or at <= holder.until)
     )[:MAX_PODS]
 
 
-def current_holders(holders: Mapping[DeviceId, tuple[Holder, ...]], device: DeviceId) -> tuple[PodName, ...]:
+def current_holders(holders: Mapping[DeviceId, tuple[Holder, ...]], device: DeviceId) -> tuple[Holder, ...]:
     """Return the containers that hold a device now."""
-    return tuple(holder.pod for holder in holders.get(device, ()) if holder.until is None)[:MAX_PODS]
+    return tuple(holder for holder in holders.get(device, ()) if holder.until is None)[:MAX_PODS]
 
 
 def workload_name(pod: PodName) -> str:

@@ -41,7 +41,7 @@ def note_hits(
         code, at = _CODES.get(sign.rule), sign.event_at
         if code is None or at is None:
             continue
-        workloads = {workload_name(pod) for pod in holders_at(holders, sign.device, at)}
+        workloads = {workload_name(holder.pod) for holder in holders_at(holders, sign.device, at)}
         if len(workloads) == 1:  # a shared GPU does not show which of its programs it was
             added.append(ApplicationHit(sign.device, code, workloads.pop(), at))
     newest = {(hit.device, hit.code, hit.workload): hit for hit in (*hits, *added) if now - hit.at <= suspicion.window}

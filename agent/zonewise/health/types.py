@@ -126,6 +126,8 @@ class Fault(NamedTuple):
     """Whether the device was reset since."""
     pods: tuple[PodName, ...] = ()
     """Those that held the device at the time of an event, or now for a condition; at most MAX_PODS."""
+    held_since: tuple[float, ...] = ()
+    """Since when each of these has held the device, the last time."""
 
     @property
     def key(self) -> FaultKey:

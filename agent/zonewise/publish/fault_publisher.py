@@ -31,7 +31,7 @@ from zonewise_common.kube.events import Occurrences, event, node_reference, time
 from zonewise_common.kube.resources import EVENTS, NODES, PODS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from zonewise.health.types import Fault, PodName
     from zonewise.objects.hardware_faults import Condition
@@ -44,6 +44,8 @@ HEARTBEAT = 600.0
 """Seconds after which unchanged conditions are written again: their heartbeat shows that the agent still looks."""
 MAX_WRITTEN = 2048
 """Faults and pods that are remembered as written."""
+START_DELAY = 60.0
+"""Seconds by which the kubelet may report the start of a pod after it has allocated devices to it."""
 EVENT_INTERVAL = 30.0
 """Seconds between two writes of one event whose count rises."""
 
@@ -94,32 +96,32 @@ class FaultPublisher:
         Pods come first: a Job decides as soon as its pod has ended.
         """
         active = [fault for fault in faults if fault.active]
-        pods = sum(self._write_pod(fault, name) for fault in active for name in fault.pods)
+        pods = sum(self._write_pod(fault, *hit) for fault in active for hit in _hits(fault))
         written = self._write_node(active)
         events = sum(self._write_events(fault) for fault in active)
         return FaultWrites(written, pods, events)
 
     # --- pods
 
-    def _write_pod(self, fault: Fault, name: PodName) -> int:
+    def _write_pod(self, fault: Fault, name: PodName, held_since: float) -> int:
         """Set the condition of a pod, unless that is done already or the pod is another one of the same name."""
         condition = pod_condition(fault)
-        key = ("pod", name.namespace, name.pod, *map(str, fault.key), f"{fault.first:.0f}")
+        key = ("pod", name.namespace, name.pod, *map(str, fault.key), f"{fault.first:.0f}", f"{held_since:.0f}")
         occurrences, written_at = self._written.get(key, (0, -math.inf))
         if condition is None or fault.occurrences == occurrences or self._clock() - written_at < EVENT_INTERVAL:
             return 0
         if occurrences and fault.sign.event_at is None:
             return 0
         try:
-            written = self._patch_pod(fault, name, condition)
+            written = self._patch_pod(fault, name, held_since, condition)
         except NotFound:
             written = 0  # it was deleted meanwhile
         self._remember(key, fault.occurrences)
         return written
 
-    def _patch_pod(self, fault: Fault, name: PodName, condition: Condition) -> int:
+    def _patch_pod(self, fault: Fault, name: PodName, held_since: float, condition: Condition) -> int:
         pod = self._client.get(PODS, name.pod, namespace=name.namespace)
-        if pod.get("spec", {}).get("nodeName") != self._node or not _held_at(pod, fault):
+        if pod.get("spec", {}).get("nodeName") != self._node or not _is_hit(pod, fault, held_since):
             return 0
         present = next((c for c in pod["status"].get("conditions") or () if c.get("type") == condition.type), None)
         if present is not None and _outranks(present, condition):
@@ -233,12 +235,19 @@ class FaultPublisher:
             self._written.popitem(last=False)
 
 
-def _held_at(pod: Object, fault: Fault) -> bool:
-    """Return whether the pod had started when the event happened; a condition holds now."""
+def _hits(fault: Fault) -> Iterator[tuple[PodName, float]]:
+    """Return the pods that a fault hit, and since when each has held the device."""
+    return zip(fault.pods, fault.held_since, strict=False)
+
+
+def _is_hit(pod: Object, fault: Fault, held_since: float) -> bool:
+    """Return whether the pod had started when the event happened, or when it was observed to hold a failed device."""
     started: str | None = pod.get("status", {}).get("startTime")
-    if fault.sign.event_at is None or fault.sign.severity is Severity.FAILED or started is None:
+    if started is None:
         return True
-    return datetime.fromisoformat(started).timestamp() <= fault.last + 1
+    is_event = fault.sign.event_at is not None and fault.sign.severity is not Severity.FAILED
+    latest = fault.last + 1 if is_event else held_since + START_DELAY
+    return datetime.fromisoformat(started).timestamp() <= latest
 
 
 def _outranks(present: Object, condition: Condition) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from support.health_stories import Story, xid
+from support.health_stories import FIRST_GPU, POD, Story, xid
 from zonewise.health.state import HealthState, StateError, decode_baseline, decode_state, encode_baseline, encode_state
 
 
@@ -12,6 +14,20 @@ def test_a_state_comes_back() -> None:
     story = Story()
     story.observe(events=xid(79, story.now))
     assert decode_state(encode_state(story.state)) == story.state
+
+
+def test_a_state_of_an_agent_that_did_not_know_since_when_devices_are_held_is_read() -> None:
+    story = Story()
+    story.held = {FIRST_GPU: [POD]}
+    story.observe()
+    story.observe(events=xid(79, story.now))
+    stored = json.loads(encode_state(story.state))
+    assert [fault.pop() for fault in stored["faults"]] == [[story.now - 1]]
+    story.state = decode_state(json.dumps(stored).encode())
+    assert [fault.held_since for fault in story.state.active] == [()]
+    story.observe()
+    assert [fault.pods for fault in story.state.active] == [(POD,)]
+    assert [len(fault.held_since) for fault in story.state.active] == [1]
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"version":1}', b"\xff" * 9])

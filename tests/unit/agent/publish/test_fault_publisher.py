@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -97,6 +98,23 @@ def test_another_pod_of_the_name_is_left_alone(client: Recorder, change: dict[st
     client.pod |= change
     story = hit(94)
     assert FaultPublisher(client, NODE).publish(story.state.active).pods == 0
+
+
+@pytest.mark.parametrize(("started", "count"), [(0.0, 1), (600.0, 0)])
+def test_a_pod_made_anew_under_its_name_is_hit_where_it_holds_the_device(
+    client: Recorder, started: float, count: int
+) -> None:
+    """The GPU has failed: each pod that is started on it is hit, and no pod that was started after the last hold."""
+    story, publisher = hit(), FaultPublisher(client, NODE, clock=Clock())
+    publisher.publish(story.state.active)
+    story.held = {}
+    story.last(300)
+    story.held = {FIRST_GPU: [POD]}
+    story.last(60)
+    start = datetime.fromtimestamp(story.now + started, UTC).isoformat()
+    client.pod = {"metadata": {"uid": "2"}, "spec": {"nodeName": NODE}, "status": {"startTime": start}}
+    assert publisher.publish(story.state.active).pods == count
+    assert publisher.publish(story.state.active).pods == 0
 
 
 def test_a_pod_that_is_gone_is_no_failure(client: Recorder) -> None:
