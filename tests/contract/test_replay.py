@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -68,6 +69,16 @@ def test_a_workload_is_explained_at_a_time(replaying: Replaying) -> None:
     assert (unknown.status, unknown.out) == (1, "ns/j9 is not in the queue at the end of the recording\n")
 
 
+def test_a_name_of_several_jobs_ends_with_status_2_and_their_workloads(replaying: Replaying) -> None:
+    submit = next(line for line in replaying.lines if '"name":"job-j1-' in line)
+    twin = re.sub('"name":"job-j1-[0-9a-f]{5}"', '"name":"jobset-j1-0a1b2"', submit).replace('"uid":"', '"uid":"twin-')
+    path = replaying.write("run.jsonl", "".join([*replaying.lines, twin]))
+    message = replaying.usage_error("--replay", path, "--explain", "ns/j1")
+    assert re.fullmatch(
+        r"ns/j1 is of several Workloads: name one of ns/jobset-j1-0a1b2, ns/job-j1-[0-9a-f]{5}", message
+    )
+
+
 def test_a_damaged_recording_ends_with_status_2_and_its_line(replaying: Replaying) -> None:
     path = replaying.write("run.jsonl", "".join([*replaying.lines, "{\n"]))
     assert replaying.usage_error("--replay", path).startswith(f"{path}: line {len(replaying.lines) + 1}: no JSON: ")
@@ -93,6 +104,7 @@ def test_an_entry_that_is_rejected_is_named_on_standard_error(replaying: Replayi
         (("hpc", "--explain", "a/b"), "--explain goes with --replay"),
         (("--replay", "r", "--at", "5"), "--at goes with --explain"),
         (("--replay", "r", "--policy", "fifo"), "--policy is not of --replay: the recording has policy and settings"),
+        (("--replay", "r", "--image", "i"), "--image goes with --on-cluster or --gather"),
         (("--replay", "/nowhere/r"), "/nowhere/r: cannot be read: No such file or directory"),
         (
             ("--replay", "r", "--explain", "a/b", "--at", "noon"),

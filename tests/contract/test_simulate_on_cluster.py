@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import pytest
 import yaml
@@ -20,7 +20,8 @@ from support.waiting import eventually
 from zonewise.cli import main
 from zonewise_sandbox.apiserver import ApiServer
 from zonewise_sandbox.jobcontroller import JobController
-from zonewise_scheduler.commands import cluster_sweep
+from zonewise_scheduler.commands import cluster_sweep, sweep
+from zonewise_scheduler.simulator.cluster_simulation import SimulationError
 from zonewise_scheduler.simulator.sweep.indexed_job import INDEX_ANNOTATION, INPUTS, MESSAGE_FILE, SWEEP_LABEL
 
 if TYPE_CHECKING:
@@ -208,6 +209,21 @@ def test_these_options_go_with_repeat(option: str, simulating: CliRunner) -> Non
 def test_a_printed_job_has_no_results_yet(simulating: CliRunner) -> None:
     message = simulating.usage_error(*MIX, "--on-cluster", "--gather")
     assert message.startswith("--gather goes with --on-cluster apply, or after it")
+
+
+@pytest.mark.parametrize("what", ["print", "apply"])
+def test_a_job_that_is_not_gathered_has_no_numbers(what: str, simulating: CliRunner) -> None:
+    message = simulating.usage_error(*MIX, "--on-cluster", what, "--json", "out.json")
+    assert message == "--json goes with --gather: --on-cluster alone has no results yet"
+
+
+def test_a_part_that_cannot_be_simulated_says_why(simulating: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> NoReturn:
+        raise SimulationError("ns/a: it will not come to an end")
+
+    monkeypatch.setattr(sweep, "run_policy", fail)
+    monkeypatch.setenv("JOB_COMPLETION_INDEX", "0")
+    assert simulating.usage_error(*MIX, "--part", "-") == "ns/a: it will not come to an end"
 
 
 def test_large_files_belong_into_the_image(simulating: CliRunner) -> None:

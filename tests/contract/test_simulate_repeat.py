@@ -64,6 +64,8 @@ def test_a_run_is_the_simulation_of_its_seed(simulating: CliRunner) -> None:
         (("--repeat", "2", "--forecast"), "--forecast does not go with --repeat"),
         (("--jobs-parallel",), "--jobs-parallel goes with --repeat"),
         (("--loads", "0.5"), "--loads goes with --repeat"),
+        (("--repeat", "2", "--inputs", "/traces"), "--inputs goes with --on-cluster or --gather"),
+        (("--repeat", "2", "--nodes", "-"), "--repeat reads --nodes once for each run: name a file, not -"),
         (("--repeat", "2", "--loads", "0.5", "--load", "1"), "--load and --loads are two ways to say the same"),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentTypeError
-from datetime import datetime
+from datetime import UTC, datetime
 from math import inf
 
 from zonewise_scheduler.simulator.advice.goal import Goal, parse_goal
@@ -24,6 +24,14 @@ def duration(text: str) -> float:
     if match is None or len(match[1]) > _MOST_DIGITS:
         raise ArgumentTypeError(f"{text!r} is no duration, such as 90s, 15m, 24h or 7d")
     return float(match[1]) * UNITS[match[2]]
+
+
+def finite_duration(text: str) -> float:
+    """Return seconds as duration() does, without "never"."""
+    seconds = duration(text)
+    if seconds == inf:
+        raise ArgumentTypeError(f"{text!r} is no finite duration, such as 90s, 15m, 24h or 7d")
+    return seconds
 
 
 def span(text: str) -> tuple[float, float]:
@@ -49,15 +57,12 @@ def rate(text: str) -> tuple[float, int]:
 
 def moment(text: str) -> float:
     """Return seconds since 1970 of 1790000000.5, or of a time of RFC 3339 such as 2026-11-22T12:00:00Z."""
-    if _NUMBER.fullmatch(text):
-        return float(text)
     try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        time = None
-    if time is None or time.tzinfo is None:
-        raise ArgumentTypeError(f"{text!r} is no time, such as 2026-11-22T12:00:00Z")
-    return time.timestamp()
+        seconds = float(text) if _NUMBER.fullmatch(text) else _timestamp(text)
+        datetime.fromtimestamp(seconds, UTC)  # raises where the year has more than four digits
+    except (ValueError, OverflowError, OSError):
+        raise ArgumentTypeError(f"{text!r} is no time, such as 2026-11-22T12:00:00Z") from None
+    return seconds
 
 
 def positive(text: str) -> float:
@@ -101,6 +106,13 @@ def names(text: str) -> list[str]:
     if "" in distinct:
         raise ArgumentTypeError(f"{text!r} is no list of names, such as easy,greedy")
     return list(distinct)
+
+
+def _timestamp(text: str) -> float:
+    time = datetime.fromisoformat(text)
+    if time.tzinfo is None:
+        raise ValueError("no time zone")
+    return time.timestamp()
 
 
 def _is_count(text: str) -> bool:

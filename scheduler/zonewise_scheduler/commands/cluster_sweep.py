@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulator.sweep.sweep_runs import RunResult, SweepRun
 
 _FIELD_MANAGER = "zonewise-simulate"
+_NAMESPACE = "default"
 _PERIOD = 1.0
 """Seconds between two looks at the pods."""
 
@@ -70,7 +71,7 @@ def _sweep_job(arguments: Namespace, runs: int) -> SweepJob:
         runs=runs,
         parallelism=min(arguments.jobs_parallel or runs, runs),
         image=arguments.image or f"zonewise-scheduler:{release}",
-        namespace=arguments.namespace,
+        namespace=arguments.namespace or _NAMESPACE,
         files=input_files(arguments),
     )
 

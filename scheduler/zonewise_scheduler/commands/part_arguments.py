@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
+from contextlib import suppress
 from decimal import Decimal
 from math import inf
 from pathlib import Path
@@ -102,8 +104,12 @@ def _duration(seconds: float | None) -> str | None:
 
 def _seconds(seconds: float) -> str:
     """Return a duration in the unit in which it was written: in others, its number may have too many digits."""
-    texts = (f"{_known(float(f'{seconds / size:.15g}'))}{unit}" for unit, size in UNITS.items())
-    return next(text for text in texts if duration(text) == seconds)
+    for unit, size in UNITS.items():
+        text = f"{_known(float(f'{seconds / size:.15g}'))}{unit}"
+        with suppress(ArgumentTypeError):
+            if duration(text) == seconds:
+                return text
+    raise AssertionError("its own unit takes every duration")
 
 
 def _number(number: float | None) -> str | None:

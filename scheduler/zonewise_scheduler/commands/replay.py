@@ -11,7 +11,7 @@ from zonewise_common.cli.command import CommandError
 from zonewise_common.cli.output import STANDARD_OUTPUT, write
 from zonewise_scheduler.simulator.replay.plan_differences import plan_differences
 from zonewise_scheduler.simulator.replay.recording_reader import DamagedRecordingError
-from zonewise_scheduler.simulator.replay.replayer import Replayer
+from zonewise_scheduler.simulator.replay.replayer import Replayer, SeveralWorkloadsError
 from zonewise_scheduler.simulator.report.notes import bullet_list, count_noun
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ def _explain(file: BinaryIO, arguments: Namespace) -> int:
         when = "at the end of the recording" if at == inf else f"at {_time(at)}"
         write(f"{arguments.explain} is not in the queue {when}\n", STANDARD_OUTPUT)
         return 1
+    except SeveralWorkloadsError as error:
+        raise CommandError(f"{arguments.explain} {error}") from error
     write(f"{arguments.explain}: {reason}\n", STANDARD_OUTPUT)
     return 0
 

@@ -18,6 +18,7 @@ from zonewise_scheduler.commands.arguments import (
     advised_setting,
     count,
     duration,
+    finite_duration,
     goal,
     moment,
     names,
@@ -112,7 +113,7 @@ def _add_cluster_sweep(parser: ArgumentParser) -> None:
     add("--image", metavar="IMAGE", help="of the pods (default: zonewise-scheduler of this version)")
     add("--inputs", metavar="DIRECTORY", help="of the image, with the files of TRACE and --nodes (default: a "
         "ConfigMap, for files of up to 1 MiB)")  # fmt: skip
-    add("--namespace", metavar="NAME", default="default", help="of the Job (default: default)")
+    add("--namespace", metavar="NAME", help="of the Job (default: default)")
     add("--part", metavar="FILE", help="in a pod: simulate only the run of JOB_COMPLETION_INDEX, and write its result "
         "to FILE")  # fmt: skip
     add_cluster_arguments(parser, namespaced=False, all_namespaces=False, read_api=False)
@@ -133,8 +134,10 @@ def _add_live(parser: ArgumentParser) -> None:
     add("--start-latency", metavar="SPAN", type=span, help="from a job's start until a pod of it is ready, "
         "for each pod anew: 2s, 1-2s; the work begins when all are")  # fmt: skip
     add("--rate", metavar="QPS/BURST", type=rate, help="admissions written per second, and at once: 50/100")
-    add("--release-latency", metavar="DURATION", type=duration, help="from the end of pods until their quota is free")
-    add("--grace", metavar="DURATION", type=duration, help="termination grace period of preempted and killed pods")
+    add("--release-latency", metavar="DURATION", type=finite_duration, help="from the end of pods until their "
+        "quota is free")  # fmt: skip
+    add("--grace", metavar="DURATION", type=finite_duration, help="termination grace period of preempted and "
+        "killed pods")  # fmt: skip
     add("--deadlines", action=BooleanOptionalAction, help="whether a job is killed at its walltime, as in Kubernetes "
         "(default: it is)")  # fmt: skip
 
@@ -221,6 +224,12 @@ def _check_sweep(arguments: Namespace) -> None:
     for name in ("loads", "jobs_parallel", "on_cluster", "gather", "part"):
         if arguments.repeat is None and getattr(arguments, name) is not None:
             raise CommandError(f"--{name.replace('_', '-')} goes with --repeat")
+    on_cluster = arguments.on_cluster is not None or arguments.gather
+    for name in ("image", "inputs", "namespace"):
+        if not on_cluster and getattr(arguments, name) is not None:
+            raise CommandError(f"--{name} goes with --on-cluster or --gather")
+    if arguments.on_cluster is not None and not arguments.gather and arguments.json is not None:
+        raise CommandError("--json goes with --gather: --on-cluster alone has no results yet")
     if arguments.gather and arguments.on_cluster == "print":
         raise CommandError("--gather goes with --on-cluster apply, or after it: --on-cluster alone prints the Job")
     for name in ("advise", "replay"):

@@ -17,6 +17,7 @@ from zonewise_scheduler.commands.simulation_inputs import (
     trace_info,
 )
 from zonewise_scheduler.commands.simulation_outputs import check_outputs, write_results
+from zonewise_scheduler.simulator.cluster_simulation import SimulationError
 from zonewise_scheduler.simulator.inputs.source_files import STANDARD_INPUT
 from zonewise_scheduler.simulator.report.json_document import render
 from zonewise_scheduler.simulator.report.progress import ProgressLine, terminal_width
@@ -54,8 +55,9 @@ def prepare_sweep(arguments: Namespace) -> Sweep:
     for name in _REJECTED:
         if getattr(arguments, name):
             raise CommandError(f"--{name.replace('_', '-')} does not go with --repeat")
-    if arguments.trace == STANDARD_INPUT:
-        raise CommandError("--repeat reads TRACE once for each run: name a file, not -")
+    for name, value in (("TRACE", arguments.trace), ("--nodes", arguments.nodes)):
+        if value == STANDARD_INPUT:
+            raise CommandError(f"--repeat reads {name} once for each run: name a file, not -")
     policies = selected_policies(arguments)
     check_outputs(arguments)
     first = arguments.seed or 0
@@ -84,8 +86,12 @@ def write_sweep(arguments: Namespace, sweep: Sweep, results_by_run: Sequence[Run
 def simulate_run(arguments: Namespace, run: SweepRun) -> RunResult:
     """Return the result of one run: a function of its arguments, in whichever process. Raises CommandError."""
     arguments = _of_run(arguments, run)
-    source = load_trace(arguments)
-    return run_result(summarise(run_policy(source, selected_policies(arguments)[run.policy], run_options(arguments))))
+    source, policy = load_trace(arguments), selected_policies(arguments)[run.policy]
+    try:
+        history = run_policy(source, policy, run_options(arguments))
+    except SimulationError as error:
+        raise CommandError(str(error)) from error
+    return run_result(summarise(history))
 
 
 class RunProgress:

@@ -8,6 +8,7 @@ period. A preempted run is lost: its job is pending again, and starts from the b
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
@@ -33,13 +34,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from zonewise_scheduler.backfill.policies import BackfillPolicy
+    from zonewise_scheduler.backfill.types import Reservation
     from zonewise_scheduler.quota.api.workload_types import Amounts, Workload
     from zonewise_scheduler.simulator.forecasters import ClusterForecaster
     from zonewise_scheduler.simulator.latency import Latency
     from zonewise_scheduler.simulator.scenario import Arrival, Scenario
 
 _MAX_PREEMPTIONS = 1000
-"""Preemptions of one job; with more, jobs preempt each other in a circle."""
+"""Preemptions of one job while no job is submitted or ends; with more, jobs preempt each other in a circle."""
 _MAX_NAMES = 5
 """Duplicate names in an error message."""
 
@@ -105,6 +107,10 @@ class _ClusterSimulation:
         self._submitted = 0
         """Number of submitted jobs."""
         self._ended = 0
+        self._preemptions = Counter[int]()
+        """Since the last submission or end of a job, by serial."""
+        self._unknown_starts: set[str] = set()
+        """Keys of jobs whose reservations have no known start yet."""
         self._events: list[tuple[float, int, int]] = []
         """A heap of releases of quota: time, number of the event, serial of the job."""
         self._numbers = count(1)
@@ -168,6 +174,7 @@ class _ClusterSimulation:
                 return
             events.submit(self._planner, arrival.workload, arrival.queue)
             self._submitted += 1
+            self._preemptions.clear()
 
     def _release_due(self, now: float) -> None:
         """Release the quota that is free by now."""
@@ -181,6 +188,7 @@ class _ClusterSimulation:
                 events.finish(self._planner, job.key)
                 job.outcome = "failed" if job.killed else "done"
                 self._ended += 1
+                self._preemptions.clear()
                 if self._forecaster is not None:
                     self._forecaster.ended(job.arrival.workload, job.run.end - job.run.start)
             else:
@@ -195,13 +203,22 @@ class _ClusterSimulation:
             self._start(workload, now)
         for victim in plan.victims:
             self._stop(self._by_key[victim.workload.key], now)
-        for reservation in plan.reserved:
-            job = self._by_key[reservation.workload.key]
-            if job.reservation is None:
-                job.reservation = (now, reservation.start)
+        self._record_reservations(plan.reserved)
         ended = self._submitted == len(self._jobs) and not self._events  # a job that cannot start now never will
         self._wake_at = inf if ended else plan.wake_at
         return plan.admitted
+
+    def _record_reservations(self, reserved: Iterable[Reservation]) -> None:
+        """Record the first reservation of each job; one with an unknown start, once a pass has found its start."""
+        self._unknown_starts.update(reservation.workload.key for reservation in reserved)
+        for key in [*self._unknown_starts]:
+            reservation = self._planner.reservations.by_key.get(key)
+            if reservation is not None and reservation.start == inf:
+                continue
+            self._unknown_starts.remove(key)
+            job = self._by_key[key]
+            if reservation is not None and job.reservation is None:
+                job.reservation = (self._now, reservation.start)
 
     def _start(self, workload: Workload, now: float) -> None:
         job, latency = self._by_key[workload.key], self._latency
@@ -224,8 +241,12 @@ class _ClusterSimulation:
         end = now + self._latency.grace
         if job.run is None or job.run.end <= end:
             return
-        if len(job.runs) == _MAX_PREEMPTIONS:
-            raise SimulationError(f"{job.key}: preempted {_MAX_PREEMPTIONS} times; it will not come to an end")
+        if self._preemptions[job.serial] == _MAX_PREEMPTIONS:
+            raise SimulationError(
+                f"{job.key}: preempted {_MAX_PREEMPTIONS} times while no job was submitted or ended; it will not come "
+                "to an end"
+            )
+        self._preemptions[job.serial] += 1
         job.run = JobRun(job.run.start, end, min(job.run.ready, end), whole=False)
         self._schedule_release(job, end)
 

@@ -52,7 +52,7 @@ class JobHistory(NamedTuple):
     runs: tuple[JobRun, ...] = ()
     """In order of time; only the last may be whole."""
     reservation: tuple[float, float] | None = None
-    """When the first reservation was made, and its start; None: the job never had one."""
+    """When the first reservation with a known start was made, and that start; None: the job never had one."""
     forecast: tuple[float, float, float] | None = None
     """Earliest, likely and latest start, as forecast at submission; None: there was no forecast."""
     explanation: str = ""

@@ -37,6 +37,8 @@ _MAX_IDENTIFIER = 2**63 - 1
 _PARTIAL = frozenset({2, 3, 4})
 """Status of a part of a suspended or checkpointed job; the log has a line of the whole job as well."""
 _SIZES = ("MaxProcs", "MaxNodes")
+_MAX_DIGITS = 20
+"""Of a size; a number with more is cut, and is too large for a machine all the same."""
 
 
 class LoggedJob(NamedTuple):
@@ -176,8 +178,9 @@ def _lines(file: Iterable[bytes]) -> Iterator[str | SwfProblem]:
 def _header(line: str, sizes: dict[str, int]) -> None:
     name, _, value = line[1:].partition(":")
     words = value.split()
-    if name.strip() in _SIZES and words and words[0].isdecimal() and int(words[0]):
-        sizes[name.strip()] = int(words[0])
+    size = int(words[0][:_MAX_DIGITS]) if words and words[0].isdecimal() else 0
+    if name.strip() in _SIZES and size:
+        sizes[name.strip()] = size
 
 
 def _job(fields: list[str]) -> LoggedJob | SwfProblem | None:
@@ -221,7 +224,7 @@ def _numbers(fields: list[str]) -> Sequence[float] | SwfProblem:
 
 
 def _invalid(field: int, value: float) -> SwfProblem:
-    return SwfProblem(0, _field(field), f"{value:g}")
+    return SwfProblem(0, _field(field), f"{float(str(value)):g}")  # an integer that is too large is infinite
 
 
 def _field(field: int) -> str:

@@ -81,7 +81,7 @@ def parse_goal(text: str, parse_duration: Callable[[str], float]) -> Goal:
     Raises ValueError with the expected form, and the errors of `parse_duration` for its bound.
     """
     match = _GOAL.fullmatch(text.strip())
-    if match is None or match["percent"] == "0":
+    if match is None or (match["percent"] and not float(match["percent"])):
         raise ValueError(
             f"{text!r} is no goal: write STATISTIC wait [of queue|kind|resource NAME] <= DURATION, where STATISTIC is "
             f"mean, longest or pN; such as {EXAMPLE!r}"

@@ -94,6 +94,8 @@ def _yaml(text: str) -> list[object]:
         return list(yaml.load_all(text, _loader()))
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from error
+    except (LookupError, AttributeError) as error:  # of PyYAML's constructors
+        raise ValueError(f"a value is not of its tag: {error}") from error
 
 
 def _depth(text: str) -> int:

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from zonewise_common.k8s.fields import FieldReader
+from zonewise_common.k8s.fields import FieldReader, object_in
 from zonewise_common.k8s.nodeaffinity import read_node_selector
 from zonewise_common.k8s.taints import read_tolerations
 from zonewise_scheduler.admission.resource_names import CPU
@@ -158,7 +158,7 @@ def _template(reader: FieldReader) -> PodSet:
     topology = None
     if reader.has("topologyRequest"):
         request = reader.spec_field(
-            "topologyRequest", lambda spec: read_topology_request(spec["topologyRequest"]), None
+            "topologyRequest", lambda spec: read_topology_request(object_in(spec, "topologyRequest", "spec.")), None
         )
         topology = None if request is None else TopologyRequest(request)
     return PodSet(

@@ -73,6 +73,7 @@ def load_scenario(
     _check_numbers(jobs, seed)
     exists = source_exists(source)
     if source in MIXES and not exists:
+        _check_whole_nodes(whole_nodes=whole_nodes)
         fleet = None if nodes is None else load_fleet(nodes)
         scenario = build_mix(source, fleet, jobs=jobs, load=load, seed=seed or 0)
         return _with_true_run_times(scenario) if exact else scenario
@@ -84,6 +85,7 @@ def load_scenario(
     if isinstance(contents, SwfLog):
         scenario = _load_log(contents, Path(source_name(source)).name, nodes, whole_nodes=whole_nodes)
     else:
+        _check_whole_nodes(whole_nodes=whole_nodes)
         scenario = _load_documents(contents, source_name(source), nodes, seed)
     scenario = scenario if jobs is None else _limit_jobs(scenario, jobs)
     return _with_true_run_times(scenario) if exact and isinstance(scenario, Scenario) else scenario
@@ -107,6 +109,12 @@ def _check_numbers(jobs: int | None, seed: int | None) -> None:
         raise InputError("--jobs", f"not above 0: {jobs}")
     if seed is not None and seed < 0:
         raise InputError("--seed", f"negative: {seed}")
+
+
+def _check_whole_nodes(*, whole_nodes: bool) -> None:
+    """Raise InputError; the source is no log."""
+    if whole_nodes:
+        raise InputError("--whole-nodes", "only a log has jobs of this width")
 
 
 def _read_source(source: str) -> SwfLog | list[Document]:

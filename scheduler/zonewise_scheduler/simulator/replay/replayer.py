@@ -24,6 +24,17 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
+_OF_JOB = re.compile(r"(([a-z]+)-.*)-[0-9a-f]{5}")
+"""Name of the Workload of a job: kind and name, and the kind alone (controller/workloads/workload_names.py)."""
+_MAX_PREFIXES = (57, 247)
+"""Characters of kind and name, in a Workload of this queue and in one of Kueue's; a longer name is cut."""
+
+
+class SeveralWorkloadsError(Exception):
+    """The name of a job is that of several Workloads: jobs of two kinds, or long names that begin alike."""
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        super().__init__(f"is of several Workloads: name one of {', '.join(keys)}")
 
 
 class ReplayedPass(NamedTuple):
@@ -67,8 +78,8 @@ class Replayer:
     def explain(self, lines: Iterable[bytes], key: str, at: float = inf) -> str:
         """Return why a workload waited at a time: after the last pass until then; infinite: at the end.
 
-        `key`: namespace and name of the Workload, or of its job. Raises DamagedRecordingError, and KeyError where it is
-        not in the queue then.
+        `key`: namespace and name of the Workload, or of its job. Raises DamagedRecordingError, KeyError where it is not
+        in the queue then, and SeveralWorkloadsError.
         """
         now, feed = 0.0, None
         for batch in read_batches(lines):
@@ -109,7 +120,7 @@ def _run_pass(feed: PlannerFeed, entry: RecordedEntry) -> Json:
 
 
 def _situation(feed: PlannerFeed, key: str, now: float) -> str:
-    """Return what a workload waits for, or since when it runs. Raises KeyError."""
+    """Return what a workload waits for, or since when it runs. Raises KeyError, and SeveralWorkloadsError."""
     state = feed.state
     name = _workload_key(key, [*state.pending, *state.inadmissible, *state.running])
     if name not in state.running:
@@ -122,10 +133,20 @@ def _situation(feed: PlannerFeed, key: str, now: float) -> str:
 
 
 def _workload_key(key: str, known: Iterable[str]) -> str:
-    """Return the key of a workload, or of the one workload of a job (controller/workloads/workload_names.py)."""
-    namespace, _, name = key.rpartition("/")
-    of_job = re.compile(rf"{re.escape(namespace)}/[a-z]+-{re.escape(name)}-[0-9a-f]{{5}}")
-    matching = [other for other in known if other == key] or [other for other in known if of_job.fullmatch(other)]
-    if len(matching) != 1:
+    """Return the key of a workload, or of the one workload of a job. Raises KeyError, and SeveralWorkloadsError."""
+    matching = [other for other in known if other == key] or [other for other in known if _is_of_job(other, key)]
+    if len(matching) > 1:
+        raise SeveralWorkloadsError(matching)
+    if not matching:
         raise KeyError(key)
     return matching[0]
+
+
+def _is_of_job(workload: str, job: str) -> bool:
+    """Tell whether the key of a workload is that of a job's; one of another kind may have the same name."""
+    namespace, _, name = workload.rpartition("/")
+    job_namespace, _, job_name = job.rpartition("/")
+    match = _OF_JOB.fullmatch(name)
+    if match is None or namespace != job_namespace:
+        return False
+    return match[1] in [f"{match[2]}-{job_name}"[:length] for length in _MAX_PREFIXES]

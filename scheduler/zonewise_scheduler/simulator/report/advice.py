@@ -71,8 +71,10 @@ def advice_sentences(advice: Advice) -> list[str]:
         )
         if result.meets_from is not None:
             sentences.append(f"From {setting.text(result.meets_from)} on, every simulated value meets the goal.")
-    else:
+    elif result.smallest < max(result.measured):
         sentences.append("The next above meet it.")
+    else:
+        sentences.append("It is the highest value of the search.")
     return sentences
 
 

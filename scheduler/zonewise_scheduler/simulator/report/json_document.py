@@ -12,7 +12,8 @@ fields of Summary, JobHistory and BackfillPolicy in camelCase, but for those of 
         summary     of all jobs; forecast and `promises` (reservations) are null where there were none
         kinds       the same for the jobs of each kind, by its name
         jobs        with --json-jobs: each job, by time of submission. wait: until the start of the completed run;
-                    `promised`: the first reservation; `told`: the forecast; `why`: why an unfinished job is pending
+                    `promised`: the first reservation with a known start; `told`: the forecast;
+                    `why`: why an unfinished job is pending
 """
 
 from __future__ import annotations

@@ -11,21 +11,25 @@ if TYPE_CHECKING:
 
 LEVEL = 0.95
 _HALVINGS = 100
+_MIN_SPREAD = 2
+"""Results that have a spread, at least."""
 
 
 class MeanInterval(NamedTuple):
     """The mean of independent results."""
 
-    mean: float
+    mean: float | None
+    """None: there is no result."""
     half_width: float | None
     """The true mean lies so far from the mean at most, at a confidence of LEVEL; None: one result has no spread."""
 
 
-def mean_interval(values: Sequence[float]) -> MeanInterval:
-    """Return the mean of values with its interval. Raises StatisticsError where there is no value."""
-    if len(values) == 1:
-        return MeanInterval(values[0], None)
-    return MeanInterval(fmean(values), t_quantile(len(values) - 1) * stdev(values) / sqrt(len(values)))
+def mean_interval(values: Sequence[float | None]) -> MeanInterval:
+    """Return the mean of values with its interval; None is left out."""
+    known = [value for value in values if value is not None]
+    if len(known) < _MIN_SPREAD:
+        return MeanInterval(known[0] if known else None, None)
+    return MeanInterval(fmean(known), t_quantile(len(known) - 1) * stdev(known) / sqrt(len(known)))
 
 
 def t_quantile(degrees: int, level: float = LEVEL) -> float:

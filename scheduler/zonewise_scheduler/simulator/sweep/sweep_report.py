@@ -7,7 +7,8 @@ The JSON document:
     confidence      the level of the intervals
     results         for each load and policy, in the order of the command:
         policy, load, runs
-        statistics      by name: mean, halfWidth (null: one run has no spread), low, high; seconds, counts
+        statistics      by name: mean, halfWidth (null: one run has no spread), low, high; seconds, counts; waits,
+                        slowdown and makespan are of the runs with jobs that ended (null: there is none)
         utilisation     by resource: the same, as shares of one
     runs            every run: policy, load, seed, statistics, utilisation
 """
@@ -97,11 +98,12 @@ def _column_object(column: SweepColumn) -> Object:
 
 def _interval(interval: MeanInterval) -> Object:
     mean, half_width = interval
+    spread = None if mean is None or half_width is None else (mean - half_width, mean + half_width)
     return {
         "mean": mean,
         "halfWidth": half_width,
-        "low": None if half_width is None else mean - half_width,
-        "high": None if half_width is None else mean + half_width,
+        "low": None if spread is None else spread[0],
+        "high": None if spread is None else spread[1],
     }
 
 

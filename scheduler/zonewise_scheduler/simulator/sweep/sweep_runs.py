@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise_scheduler.simulator.sweep.confidence import MeanInterval, mean_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from zonewise_scheduler.simulator.summary import Summary
 
@@ -27,13 +27,14 @@ class SweepRun(NamedTuple):
     @property
     def column(self) -> str:
         """Return what the runs of all seeds have in common: "easy, load 0.9"."""
-        return self.policy if self.load is None else f"{self.policy}, load {self.load:g}"
+        return self.policy if self.load is None else f"{self.policy}, load {repr(self.load).removesuffix('.0')}"
 
 
 class RunResult(NamedTuple):
     """The result of one run: values by statistic, and shares of the capacity by resource."""
 
-    statistics: dict[str, float]
+    statistics: Mapping[str, float | None]
+    """None: no job ran."""
     utilisation: dict[str, float]
 
 
@@ -53,6 +54,8 @@ STATISTICS: tuple[str, ...] = (
     "bounded_slowdown", "makespan",
 )  # fmt: skip
 """Fields of Summary."""
+_OF_ENDED_JOBS = ("wait_mean", "wait_median", "wait_p95", "wait_max", "bounded_slowdown", "makespan")
+"""Statistics without a value where no job ran."""
 
 
 def sweep_runs(policies: Sequence[str], loads: Sequence[float | None], seeds: Sequence[int]) -> list[SweepRun]:
@@ -62,23 +65,26 @@ def sweep_runs(policies: Sequence[str], loads: Sequence[float | None], seeds: Se
 
 def run_result(summary: Summary) -> RunResult:
     """Return the values of a summary that a sweep compares."""
-    return RunResult({name: float(getattr(summary, name)) for name in STATISTICS}, summary.utilisation)
+    statistics: dict[str, float | None] = {name: float(getattr(summary, name)) for name in STATISTICS}
+    if not summary.jobs:
+        statistics |= dict.fromkeys(_OF_ENDED_JOBS)
+    return RunResult(statistics, summary.utilisation)
 
 
 def sweep_columns(results: Sequence[tuple[SweepRun, RunResult]]) -> list[SweepColumn]:
     """Return the means by policy and load, in the order of the runs."""
-    groups: dict[str, list[tuple[SweepRun, RunResult]]] = {}
+    groups: dict[tuple[str, float | None], list[tuple[SweepRun, RunResult]]] = {}
     for run, result in results:
-        groups.setdefault(run.column, []).append((run, result))
-    return [_column(name, group) for name, group in groups.items()]
+        groups.setdefault((run.policy, run.load), []).append((run, result))
+    return [_column(group) for group in groups.values()]
 
 
-def _column(name: str, group: Sequence[tuple[SweepRun, RunResult]]) -> SweepColumn:
+def _column(group: Sequence[tuple[SweepRun, RunResult]]) -> SweepColumn:
     run, results = group[0][0], [result for _, result in group]
     return SweepColumn(
         run.policy,
         run.load,
-        name,
+        run.column,
         len(results),
         {key: mean_interval([result.statistics[key] for result in results]) for key in STATISTICS},
         {key: mean_interval([result.utilisation[key] for result in results]) for key in results[0].utilisation},

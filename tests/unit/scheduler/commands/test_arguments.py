@@ -11,7 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise_scheduler.commands.arguments import count, duration, names, positive, rate, span
+from zonewise_scheduler.commands.arguments import (
+    count,
+    duration,
+    finite_duration,
+    moment,
+    names,
+    positive,
+    rate,
+    span,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +53,19 @@ def test_spans(text: str, seconds: tuple[float, float]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("2026-11-22T12:00:00Z", 1_795_348_800),
+        ("2026-11-22T13:00:00.5+01:00", 1_795_348_800.5),
+        ("1795348800.1234567", 1_795_348_800.1234567),
+        ("9999-12-31T23:59:59Z", 253_402_300_799),
+    ],
+)
+def test_moments(text: str, seconds: float) -> None:
+    assert moment(text) == seconds
+
+
+@pytest.mark.parametrize(
     ("text", "result"), [("50/100", (50, 100)), ("50", (50, 50)), ("0.5", (0.5, 1)), ("2.5/3", (2.5, 3))]
 )
 def test_rates(text: str, result: tuple[float, int]) -> None:
@@ -59,6 +81,12 @@ def test_names() -> None:
     ("parse", "texts", "what"),
     [
         (duration, ["", "h", "-1", "1w", "1 h", "1h30m", "inf", "nan", "1e9", "٣s", "1" * 400], "is no duration"),
+        (finite_duration, ["never", "h"], "is no "),
+        (
+            moment,
+            ["noon", "2026-11-22T12:00:00", "1790000000000", "9999-12-31T23:59:59-10:00", "0001-01-01T00:00:00+10:00"],
+            "is no time, such as 2026-11-22T12:00:00Z",
+        ),
         (span, ["", "-", "1-", "2-1s", "1-never", "a-b"], "is no "),
         (rate, ["", "0", "/5", "5/", "5/0", "5/1.5", "-5", "1/2/3"], "is no rate, such as 50/100"),
         (positive, ["", "0", "-1", "inf", "1e3", "x"], "is no number above zero"),
@@ -75,6 +103,6 @@ def test_what_is_not_understood_is_quoted(parse: Callable[[str], object], texts:
 @given(st.text())
 def test_no_text_is_a_surprise(text: str) -> None:
     """Every text is a value, or an error that argparse tells."""
-    for parse in (duration, span, rate, positive, count, names):
+    for parse in (duration, finite_duration, moment, span, rate, positive, count, names):
         with suppress(ArgumentTypeError):
             parse(text)

@@ -48,6 +48,7 @@ def in_a_pod(arguments: Sequence[str]) -> Namespace:
         ["--start-latency", "10ms", "--deadlines", "--exact", "--whole-nodes"],
         ["--loads", "0.7,1,123456", "--jobs", "30"],
         ["--load", "0.00001"],
+        ["--grace", "3.3333333333333m", "--release-latency", "1.2345678901234h"],
     ],
 )
 def test_options_are_those_of_the_command(options: list[str]) -> None:
@@ -93,7 +94,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         input_files(arguments)
 
 
-@given(st.decimals(0, 99_999, places=3), st.sampled_from(["", "ms", "s", "m", "h", "d"]))
+@given(st.decimals(0, 99_999, places=3) | st.decimals(0, 9, places=13), st.sampled_from(["", "ms", "s", "m", "h", "d"]))
 def test_durations_are_exactly_those_of_the_command(number: Decimal, unit: str) -> None:
     arguments = parsed("hpc", "--repeat", "2", "--grace", f"{number:f}{unit}")
     assert in_a_pod(part_arguments(arguments)).grace == arguments.grace

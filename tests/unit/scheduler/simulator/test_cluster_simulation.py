@@ -131,8 +131,23 @@ def test_pending_jobs_are_explained() -> None:
 def test_jobs_that_preempt_each_other_for_ever_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a planner would that has taken leave of its senses."""
     monkeypatch.setattr(cluster_simulation, "schedule", stop_whatever_starts)
-    with pytest.raises(SimulationError, match="ns/a: preempted 1000 times; it will not come to an end"):
+    with pytest.raises(SimulationError, match="ns/a: preempted 1000 times while no job was submitted or ended"):
         simulate_cluster(scenario(arrival("a", 1, 10)), GREEDY)
+
+
+def test_a_job_may_be_preempted_any_number_of_times_while_other_jobs_end() -> None:
+    """Urgent jobs, more than a circle has, come every 10 s and stop a job of 20 s."""
+    urgent = [arrival(f"u{number}", 8, 1, 5 + 10 * number, priority=1) for number in range(1001)]
+    history = simulate_cluster(scenario(arrival("long", 8, 20), *urgent, queues=PREEMPTING), GREEDY)
+    assert len(find_job(history, "long").runs) == 1002
+    assert find_job(history, "long").outcome == "done"
+
+
+def test_a_reservation_is_recorded_once_its_start_is_known() -> None:
+    """Job b cannot know its start while job a, without a walltime, runs; then it waits for job c alone."""
+    jobs = arrival("a", 4, 100), arrival("c", 4, 200, limit=200), arrival("b", 8, 50, 1, limit=50)
+    history = simulate_cluster(scenario(*jobs), policy_named("easy"))
+    assert [(job.name, job.reservation) for job in history.jobs] == [("a", None), ("c", None), ("b", (100, 200))]
 
 
 # --- latency

@@ -39,6 +39,10 @@ def test_where_processors_are_not_stated_nodes_are() -> None:
     assert parse_swf(["; Computer: a PC"]).processors is None
 
 
+def test_a_size_of_thousands_of_digits_is_read_as_a_large_one() -> None:
+    assert parse_swf([f"; MaxProcs: {'9' * 5000}"]).processors == 10**20 - 1
+
+
 def test_what_is_unknown_is_not_zero() -> None:
     """Requested processors stand for unknown ones; a job may declare no run time."""
     log = parse_swf([line(f5=-1, f9=-1)])
@@ -60,6 +64,9 @@ def test_times_may_have_fractions() -> None:
         (line(f5=-1, f8=-1), "field 5 (allocated processors): -1"),
         (line(f4=10**30), "field 4 (run time): 1e+30"),
         (line(f9="1e400"), "field 9 (requested time): inf"),
+        (line(f9=10**400), "field 9 (requested time): inf"),
+        (line(f3=-(10**400)), "field 3 (wait time): -inf"),
+        (line(f1="9" * 5000), "field 1 (job number): inf"),
         (line(f1=2**63), "field 1 (job number): 9.22337e+18"),
         (line(f12="-1e30"), "field 12 (user): -1e+30"),
         ("7 100 20", "line: 3 fields rather than 18"),

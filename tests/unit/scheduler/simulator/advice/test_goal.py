@@ -59,8 +59,11 @@ def test_the_bound_itself_meets_the_goal() -> None:
     assert measure(parse_goal("longest wait of queue gpu <= 30", float), WAITS).jobs == 4
 
 
-@pytest.mark.parametrize("text", ["", "p95", "p95 wait", "p0 wait <= 1h", "p101 wait <= 1", "wait <= 1", "p95 wait < 1",
-                                  "p95 wait of gpu <= 1", "median wait <= 1", "p95 wait of queue <= 1"])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    ["", "p95", "p95 wait", "p0 wait <= 1h", "p00.0 wait <= 1", "p101 wait <= 1", "wait <= 1", "p95 wait < 1",
+     "p95 wait of gpu <= 1", "median wait <= 1", "p95 wait of queue <= 1"],
+)  # fmt: skip
 def test_errors_show_the_form(text: str) -> None:
     with pytest.raises(ValueError, match="is no goal: write STATISTIC wait") as error:
         parse_goal(text, float)

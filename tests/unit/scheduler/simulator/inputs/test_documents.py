@@ -71,7 +71,8 @@ def test_a_directory_is_its_files_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content",
     ["a: [1", "{", '{"a": ', "\x00", "a: !!python/object:os.system x", "{? [a]: b}", "x: " + "[" * 5000, "[" * 5000,
-     "[{" * 100_000, "- " * 100_000, "0b_: 1", "a\n---\n", "? {a: b}\n: c"],
+     "[{" * 100_000, "- " * 100_000, "0b_: 1", "a\n---\n", "? {a: b}\n: c", 'a: !!int ""', "a: !!bool x",
+     "a: !!timestamp x"],
 )  # fmt: skip
 def test_what_is_neither_is_an_error_that_names_the_file(tmp_path: Path, content: str) -> None:
     with pytest.raises(InputError, match=r"a\.yaml: "):

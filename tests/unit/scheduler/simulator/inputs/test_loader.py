@@ -195,6 +195,7 @@ def test_an_error_names_the_file_and_what_is_understood(file: Write, name: str, 
         ({"jobs": 0}, "jobs: not above 0: 0"),
         ({"seed": -1}, "seed: negative: -1"),
         ({"load": 0.5}, "load: only a mix has one: 0.5"),
+        ({"whole_nodes": True}, "whole-nodes: only a log has jobs of this width"),
         ({"nodes": "no.yaml"}, r"^--nodes no\.yaml: neither there nor known: can be NUMBER"),
         ({"nodes": "0"}, "--nodes: from 1 to 1000000 nodes"),
         ({"nodes": ""}, "^--nodes '': neither there nor known"),
@@ -204,6 +205,11 @@ def test_an_error_names_the_file_and_what_is_understood(file: Write, name: str, 
 def test_options_that_make_no_sense(file: Write, options: dict[str, Any], reported: str) -> None:
     with pytest.raises(InputError, match=reported):
         load_scenario(file("jobs.json", json.dumps(JOBS)), **options)
+
+
+def test_pods_of_a_mix_are_not_as_wide_as_nodes() -> None:
+    with pytest.raises(InputError, match="whole-nodes: only a log has jobs of this width"):
+        load_scenario("hpc", whole_nodes=True)
 
 
 def test_a_generator_has_its_own_nodes() -> None:

@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from support.node_changes import node_change, report_change
 from support.queue_objects import planner_objects
 from support.recordings import HEADER, START, STEPS, RecordedQueue, Step, recorded
+from zonewise_common.kube.resources import JOB_SETS, JOBS
 from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.controller.planning.recorder import Recorder
+from zonewise_scheduler.controller.workloads.workload_names import workload_name
 from zonewise_scheduler.quota.topology.types import HOSTNAME
 from zonewise_scheduler.simulator.replay.recording_reader import DamagedRecordingError
-from zonewise_scheduler.simulator.replay.replayer import Replayer
+from zonewise_scheduler.simulator.replay.replayer import Replayer, SeveralWorkloadsError
 from zonewise_scheduler.tas.cluster_nodes import ClusterNodes
 
 Json = dict[str, Any]
@@ -110,6 +112,35 @@ def test_a_workload_is_explained_as_of_a_time() -> None:
         if entry.get("entry") == "submit" and entry["workload"]["metadata"]["name"].startswith("job-j1-")
     }
     assert Replayer().explain(lines, key, START + 65) == reason
+
+
+def with_workloads(*names: str) -> list[bytes]:
+    """Return a recording in which Workloads of these names are submitted."""
+    lines = recorded([("submit", 5)])
+    [entry] = [json.loads(line) for line in lines if line.startswith(b'{"entry":"submit"')]
+    for name in names:
+        metadata = entry["workload"]["metadata"] | {"name": name, "uid": name}
+        changed = entry | {"workload": entry["workload"] | {"metadata": metadata}}
+        lines.append(json.dumps(changed).encode() + b"\n")
+    return lines
+
+
+@pytest.mark.parametrize("length", [53, 54, 63])
+def test_a_job_of_a_long_name_is_explained(length: int) -> None:
+    name = ("nightly-regression-" * 4)[:length]
+    assert Replayer().explain(with_workloads(workload_name(JOBS, name, "u")), f"ns/{name}")
+
+
+def test_a_job_of_a_long_name_is_explained_by_a_workload_of_kueue() -> None:
+    """Kueue does not cut the name at the length of a label."""
+    name = "nightly-regression-" * 3 + "test"
+    assert Replayer().explain(with_workloads(f"job-{name}-0a1b2"), f"ns/{name}")
+
+
+def test_workloads_of_jobs_of_one_name_are_named() -> None:
+    lines = with_workloads(workload_name(JOBS, "train", "u"), workload_name(JOB_SETS, "train", "v"))
+    with pytest.raises(SeveralWorkloadsError, match=r"name one of ns/job-train-\w{5}, ns/jobset-train-\w{5}$"):
+        Replayer().explain(lines, "ns/train")
 
 
 @pytest.mark.parametrize(("key", "at"), [("ns/j1", START + 5), ("ns/j0", START + 500), ("ns/other", START + 65)])

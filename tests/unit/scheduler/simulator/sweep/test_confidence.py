@@ -29,9 +29,14 @@ def test_one_value_has_no_interval_and_equal_values_have_an_empty_one() -> None:
     assert mean_interval([7.0, 7.0, 7.0]) == (7, 0)
 
 
+def test_a_missing_result_counts_for_nothing() -> None:
+    assert mean_interval([1.0, None, 3.0]) == mean_interval([1.0, 3.0])
+    assert mean_interval([None, None]) == (None, None)
+
+
 def test_the_interval_covers_the_mean_in_95_of_100_samples() -> None:
     numbers = random.Random(0)
     samples = ([numbers.gauss(3, 2) for _ in range(5)] for _ in range(4000))
     intervals = [mean_interval(sample) for sample in samples]
-    covered = sum(abs(mean - 3) <= (half_width or 0) for mean, half_width in intervals)
+    covered = sum(abs((mean or 0) - 3) <= (half_width or 0) for mean, half_width in intervals)
     assert covered / len(intervals) == pytest.approx(0.95, abs=0.012)

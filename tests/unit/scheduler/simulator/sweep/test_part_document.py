@@ -22,6 +22,11 @@ def test_floats_are_read_back_as_they_were(statistics: dict[str, float]) -> None
     assert read_part(part_text(RUN, result), RUN) == result
 
 
+def test_unknown_statistics_stay_unknown() -> None:
+    result = RunResult({"wait_mean": None}, {})
+    assert read_part(part_text(RUN, result), RUN) == result
+
+
 def test_the_order_of_the_resources_stays() -> None:
     """It is that of the rows of the table."""
     result = RunResult({}, {"memory": 0.5, "cpu": 0.25})

@@ -35,6 +35,20 @@ def test_the_document_has_means_intervals_and_every_run() -> None:
     assert document["scenario"] == {"trace": "hpc", "options": {"jobs": 5}, "seeds": [0, 1, 2]}
 
 
+def test_statistics_without_a_run_that_has_them_are_unknown() -> None:
+    idle = RunResult(dict.fromkeys(STATISTICS, 0.0) | {"wait_mean": None}, {"cpu": 0.0})
+    results = [(run, idle) for run in RUNS]
+    columns = sweep_columns(results)
+    lines = [" ".join(entry.split()) for entry in sweep_text("hpc", columns, 80).splitlines()]
+    row = lines.index("wait, mean -")
+    assert lines[row + 1] == "± -"
+    document = json.loads("".join(render(sweep_document("hpc", {}, results, columns))))
+    assert document["results"][0]["statistics"]["waitMean"] == {
+        "mean": None, "halfWidth": None, "low": None, "high": None,
+    }  # fmt: skip
+    assert document["runs"][0]["statistics"]["waitMean"] is None
+
+
 def test_one_run_has_no_interval() -> None:
     columns = sweep_columns(RESULTS[:1])
     document = json.loads("".join(render(sweep_document("hpc", {}, RESULTS[:1], columns))))

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from zonewise_scheduler.simulator.sweep.sweep_runs import STATISTICS, RunResult, SweepRun, sweep_columns, sweep_runs
+from support.histories import history, job, run
+from zonewise_scheduler.simulator.summary import summarise
+from zonewise_scheduler.simulator.sweep.sweep_runs import (
+    STATISTICS,
+    RunResult,
+    SweepRun,
+    run_result,
+    sweep_columns,
+    sweep_runs,
+)
 
 
 def result(value: float) -> RunResult:
@@ -25,3 +34,18 @@ def test_means_are_over_the_seeds_of_a_policy_and_a_load() -> None:
     assert [column.statistics["wait_mean"].mean for column in columns] == [2, 5]
     assert [column.utilisation["cpu"].mean for column in columns] == [0.2, 0.5]
     assert columns[1].statistics["wait_max"].half_width == 0
+
+
+def test_loads_that_differ_in_their_last_digit_are_two_columns() -> None:
+    runs = sweep_runs(["easy"], [0.1234567, 0.12345671, 1.0], [0])
+    columns = sweep_columns([(run, result(1.0)) for run in runs])
+    assert [column.name for column in columns] == ["easy, load 0.1234567", "easy, load 0.12345671", "easy, load 1"]
+
+
+def test_a_run_without_jobs_that_ended_has_no_waits() -> None:
+    idle = run_result(summarise(history(job("a", 0, 1))))
+    busy = run_result(summarise(history(job("a", 0, 1, run(60, 70)))))
+    [column] = sweep_columns([(SweepRun("easy", None, 0), idle), (SweepRun("easy", None, 1), busy)])
+    assert column.statistics["wait_mean"] == (60, None)
+    assert column.statistics["makespan"] == (70, None)
+    assert column.statistics["jobs"].mean == 0.5
