@@ -6,6 +6,7 @@ import gc
 import logging
 import time
 from contextlib import ExitStack, closing
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -270,10 +271,22 @@ def _readiness(settings: ControllerSettings) -> ReadinessLimits:
 def _recorder(settings: ControllerSettings, stack: ExitStack) -> Recorder | None:
     if not settings.recording:
         return None
+    path = Path(settings.recording)
     try:
-        file = Path(settings.recording).open("ab", buffering=0)  # noqa: SIM115 -- the stack closes it
+        _cut_torn_line(path)
+        file = path.open("ab", buffering=0)
     except OSError as error:
         raise SettingsError(f"recording: {settings.recording}: {error.strerror}") from error
     stack.enter_context(file)
     header = RecordingHeader(settings.policy, settings.reserve_after, settings.fair_sharing, nodes=True)
     return Recorder(file, header.document())
+
+
+def _cut_torn_line(path: Path) -> None:
+    """Cut off what follows the last newline of a file: a controller was killed while it wrote that line."""
+    if not path.is_file() or not path.stat().st_size:
+        return
+    with path.open("r+b") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+        end = content.rfind(b"\n") + 1
+        if end < len(content):
+            file.truncate(end)

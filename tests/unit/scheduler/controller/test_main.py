@@ -1,0 +1,46 @@
+"""The parts of the program: what it opens before it runs."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from zonewise_scheduler.controller import main
+from zonewise_scheduler.controller.settings import ControllerSettings
+from zonewise_scheduler.simulator.replay.recording_reader import read_batches
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def record_pass(path: Path, at: float) -> None:
+    """Start a controller that records a pass to a file, and stop it."""
+    with ExitStack() as stack:
+        recorder = main._recorder(ControllerSettings(recording=str(path)), stack)  # pyright: ignore[reportPrivateUsage]
+        assert recorder is not None
+        recorder.record({"entry": "pass", "at": at, "maxAdmissions": 1})
+
+
+def recorded_passes(path: Path) -> list[float]:
+    with path.open("rb") as file:
+        passes = [batch.scheduling_pass for batch in read_batches(file)]
+    return [entry.document["at"] for entry in passes if entry is not None]
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"entry":"pass","at":17900'])
+def test_a_restart_appends_to_a_recording_behind_its_last_whole_line(tmp_path: Path, torn: bytes) -> None:
+    path = tmp_path / "run.jsonl"
+    record_pass(path, 1.0)
+    with path.open("ab") as file:
+        file.write(torn)
+    record_pass(path, 2.0)
+    assert recorded_passes(path) == [1.0, 2.0]
+
+
+def test_a_recording_of_one_torn_line_begins_anew(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(b'{"recording":')
+    record_pass(path, 1.0)
+    assert recorded_passes(path) == [1.0]
