@@ -55,10 +55,14 @@ class Configz:
     def __init__(self, url: str, ca: str, token: str = "", server_name: str = "") -> None:
         """Raise KubeletConfigError for an unusable URL."""
         self.origin = url
-        parts = urlsplit(url)
-        if parts.scheme != "https" or not parts.hostname:
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port or _PORT
+        except ValueError as error:
+            raise KubeletConfigError(f"{url}: {error}") from error
+        if parts.scheme != "https" or not host:
             raise KubeletConfigError(f"{url}: must be an https URL: the token is sent to a verified server only")
-        self._host, self._port, self._path = parts.hostname, parts.port or _PORT, parts.path or "/configz"
+        self._host, self._port, self._path = host, port, parts.path or "/configz"
         self._ca = ca
         self._token = token
         self._server_name = server_name

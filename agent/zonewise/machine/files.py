@@ -64,7 +64,8 @@ class DirectoryFiles:
         descriptor = os.open(_inside(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=self._root)
         try:
             content = os.read(descriptor, 65536)
-            if len(content) < 4096:  # a sysfs attribute is at most one page, and one read returns it whole
+            # one read returns a whole sysfs attribute, but of a file of /proc only the records that fit into a page
+            if len(content) < 4096 and path.startswith("sys/"):
                 return content
             return content + _rest(descriptor)
         finally:

@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from zonewise.machine.files import Files
 
 ERRORS = "zonewise/errors"
-"""Lines of an operation, the name of an error, and a path: "read EINVAL sys/class/net/eth0/speed"."""
+"""Lines of an operation, the name of an error, and a path: "read EINVAL sys/class/net/eth0/speed".
+
+An error without a name has its number: a driver may return one that only the kernel uses, such as ENOTSUPP, 524.
+"""
+
+_NUMBER = re.compile("[1-9][0-9]{0,3}")  # of an error, at most 4,095: include/linux/err.h MAX_ERRNO
 
 READ, NAMES, LINK = "read", "names", "link"
 
@@ -34,7 +40,9 @@ def with_recorded_errors(files: Files) -> Files:
 
 def render_errors(errors: dict[Operation, int]) -> bytes:
     """Return the content of the file ERRORS."""
-    lines = [f"{done} {errno.errorcode[number]} {path}\n" for (done, path), number in sorted(errors.items())]
+    lines = [
+        f"{done} {errno.errorcode.get(number, number)} {path}\n" for (done, path), number in sorted(errors.items())
+    ]
     return "".join(lines).encode("utf-8", "surrogateescape")
 
 
@@ -44,10 +52,18 @@ def parse_errors(content: bytes) -> dict[Operation, int]:
     for line in content.decode("utf-8", "surrogateescape").split("\n"):
         done, _, rest = line.partition(" ")
         name, _, path = rest.partition(" ")
-        number = getattr(errno, name, None) if name.isupper() else None
-        if isinstance(number, int) and path:
+        number = _error_number(name)
+        if number is not None and path:
             errors[done, path] = number
     return errors
+
+
+def _error_number(name: str) -> int | None:
+    """Return the number of an error by its name, or by the number itself; None for anything else."""
+    if _NUMBER.fullmatch(name):
+        return int(name)
+    number = getattr(errno, name, None) if name.isupper() else None
+    return number if isinstance(number, int) else None
 
 
 class _ReplayedFiles:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -160,6 +161,12 @@ def test_files_that_are_missing_are_named(kubelet: KubeletServer, ca: trustme.CA
 def test_only_https_will_do(url: str) -> None:
     """Plain HTTP would send the token to anyone."""
     with pytest.raises(KubeletConfigError, match="must be an https URL"):
+        open_config(url)
+
+
+@pytest.mark.parametrize("url", ["https://node:99999/configz", "https://node:abc/configz", "https://[::1/configz"])
+def test_a_damaged_url_is_named(url: str) -> None:
+    with pytest.raises(KubeletConfigError, match=re.escape(url)):
         open_config(url)
 
 

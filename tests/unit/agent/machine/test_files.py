@@ -123,6 +123,42 @@ def test_a_file_and_a_directory_of_equal_name() -> None:
     assert files.read("sys/e") == b"5"
 
 
+def test_a_file_of_proc_that_comes_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One read returns as many whole records as fit into a page (fs/seq_file.c seq_read_iter); the file has more."""
+    content = b"nvme 65536 2 - Live 0xffffffffc0a00000\n" * 300
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/modules").write_bytes(content)
+    read = os.read
+
+    def read_records(descriptor: int, size: int) -> bytes:
+        return read(descriptor, min(size, 4050))
+
+    monkeypatch.setattr(os, "read", read_records)
+    assert DirectoryFiles(str(tmp_path)).read("proc/modules") == content
+
+
+def test_a_live_file_of_proc_is_whole() -> None:
+    """A process of Python has more mappings than fit into a page."""
+    mappings = DirectoryFiles("/").read("proc/self/maps")
+    assert len(mappings) > 8192
+    assert mappings.endswith(b"\n")
+
+
+def test_a_sysfs_attribute_takes_one_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel returns it whole, and a machine has thousands."""
+    (tmp_path / "sys").mkdir()
+    (tmp_path / "sys/online").write_bytes(b"0-3\n")
+    read, sizes = os.read, list[int]()
+
+    def count(descriptor: int, size: int) -> bytes:
+        sizes.append(size)
+        return read(descriptor, size)
+
+    monkeypatch.setattr(os, "read", count)
+    assert DirectoryFiles(str(tmp_path)).read("sys/online") == b"0-3\n"
+    assert len(sizes) == 1
+
+
 def test_a_fifo_does_not_hang(tmp_path: Path) -> None:
     """A FIFO in a file's place reads as empty at once, instead of waiting for a writer."""
     (tmp_path / "sys").mkdir()

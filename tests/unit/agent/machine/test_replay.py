@@ -110,6 +110,12 @@ def test_errors_come_back() -> None:
     assert outcome(again, (READ, "sys/class/net/eth0/mtu")) == b"1500\n"
 
 
+def test_an_error_without_a_name_comes_back() -> None:
+    """A driver may return an error that only the kernel has: ENOTSUPP is 524 (include/linux/errno.h)."""
+    again = replayed(Refusing({"sys/x": b""}, {"sys/x": 524}), [(READ, "sys/x")])
+    assert outcome(again, (READ, "sys/x")) == 524
+
+
 def test_what_is_listed_and_not_read() -> None:
     """A listing is whole; files that discovery did not read are absent for a reader, and have no content made up."""
     files = MemoryFiles([("d/read", b"1"), ("d/unread", b"2"), ("d/below/file", b"3"), ("d/link", "read")])
@@ -164,7 +170,8 @@ def test_a_damaged_list_of_errors_has_fewer_errors(content: bytes) -> None:
     assert all(isinstance(number, int) for number in parse_errors(content).values())
 
 
-@pytest.mark.parametrize("line", ["read EINVAL", "read NOTHING sys/x", "read environ sys/x", "", "read  sys/x"])
+@pytest.mark.parametrize("line", ["read EINVAL", "read NOTHING sys/x", "read environ sys/x", "", "read  sys/x",
+                                  "read 0 sys/x", "read 99999999999999999999 sys/x"])  # fmt: skip
 def test_damaged_lines_are_skipped(line: str) -> None:
     """A line without a path, or with a name that is no error's, is passed over."""
     assert parse_errors(line.encode()) == {}

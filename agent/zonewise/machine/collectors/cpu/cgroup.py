@@ -128,7 +128,8 @@ def _directories(mount: Mount, group: str) -> Iterator[str]:
 
     In cgroup v2 the nearest cgroup above counts where the controller is not enabled for the cgroup itself.
     """
-    below = group.removeprefix(mount.root) if mount.root != "/" and group.startswith(mount.root) else group
+    root = mount.root.rstrip("/")
+    below = group.removeprefix(root) if f"{group}/".startswith(f"{root}/") else group
     # normalised as absolute paths, so that no number of ".." leaves the root
     top = posixpath.normpath("/" + mount.point.lstrip("/"))
     directory = posixpath.normpath(posixpath.join(top, below.lstrip("/")))

@@ -193,7 +193,8 @@ def _volatile(peek: Peek) -> Hashable:
     nodes = listed_ids(peek.names(NODE))
     paths = [f"{NODE}/node{node}" for node in nodes]
     directories = [f"{path}/hugepages" for path in paths] or [HUGEPAGES]
-    pools = peek.names(directories[0])  # every node with memory has the same
+    # every node with memory has the same pools, and one without memory has none
+    pools = next((names for directory in directories if (names := peek.names(directory))), ())
     totals = [_peek_total(peek, f"{node_path}/meminfo") for node_path in paths]
     totals.append(_peek_total(peek, MEMINFO))
     return (

@@ -90,6 +90,17 @@ def test_v1_in_a_container_without_namespace() -> None:
     assert allowed(tree) == "6"
 
 
+def test_the_name_of_a_mounted_cgroup_may_begin_that_of_another() -> None:
+    """The process is in /docker/c10, which is not below the mounted /docker/c1."""
+    tree: Contents = {
+        "proc/self/mountinfo": b"36 35 0:29 /docker/c1 /sys/fs/cgroup/cpuset ro shared:8 - cgroup cgroup rw,cpuset\n",
+        "proc/self/cgroup": b"4:cpuset:/docker/c10\n",
+        "proc/self/status": STATUS,
+        "sys/fs/cgroup/cpuset/0/cpuset.cpus": b"6\n",
+    }
+    assert allowed(tree) == "4-7"
+
+
 def test_an_unset_v1_cpuset() -> None:
     """An empty cpuset.cpus is unset and permits no process: it has no CPUs of ours."""
     tree: Contents = {

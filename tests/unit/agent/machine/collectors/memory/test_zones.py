@@ -230,6 +230,14 @@ def test_what_may_change_is_looked_at_again(path: str, content: bytes) -> None:
     assert zones.COLLECTOR.volatile(Peek(MemoryFiles((tree | {path: content}).items()))) != before
 
 
+def test_pools_change_where_the_first_node_has_no_memory() -> None:
+    """It has no directory of pools (mm/hugetlb.c); those of the other nodes are watched."""
+    tree = without(node_tree({0: Node("0-3", 0), 1: Node("4-7")}, "0-7"), "node0/hugepages")
+    before = zones.COLLECTOR.volatile(Peek(MemoryFiles(tree.items())))
+    tree[f"{NODES}/node1/hugepages/hugepages-2048kB/nr_hugepages"] = line(512)
+    assert zones.COLLECTOR.volatile(Peek(MemoryFiles(tree.items()))) != before
+
+
 def test_free_memory_is_no_change() -> None:
     """What programs take and give does not count."""
     tree = two_nodes()
