@@ -33,8 +33,8 @@ _UNKNOWN = "unknown"
 
 
 def gfd_labels(machine: Machine, config: DevicePluginConfig = NO_DEVICE_PLUGIN_CONFIG) -> dict[str, str]:
-    """Return GFD's labels by name; none where no NVIDIA GPU is reported by NVML."""
-    gpus = [gpu for gpu in machine.gpus if gpu.vendor == "nvidia" and gpu.uuid is not None]
+    """Return GFD's labels by name, of the NVIDIA GPUs that programs can use; none without such GPUs."""
+    gpus = [gpu for gpu in machine.gpus if gpu.vendor == "nvidia" and gpu.uuid is not None and gpu.state is None]
     if not gpus:
         return {}
     labels: dict[str, str] = {}

@@ -257,6 +257,17 @@ def test_no_gpu_in_nvml() -> None:
     assert gfd(hybrid()) == {}
 
 
+@pytest.mark.parametrize("state", ["lost", "excluded", "hidden"])
+def test_a_gpu_that_nvml_does_not_list(state: str) -> None:
+    """The labels are those of the others: the driver's files alone have neither memory nor versions."""
+    *usable, last = gpu_server().gpus
+    unlisted = last._replace(
+        state=state, number=None, memory=None, mig=None, cuda_version=None, compute_capability=None
+    )
+    labels = gfd(gpu_server()._replace(gpus=(*usable, unlisted)))
+    assert labels == gfd(gpu_server()) | {"gpu.count": "7"}
+
+
 def test_unknown_sharing() -> None:
     """No label of GFD where the device plugin's configuration is unknown, as GFD itself does not start then."""
     plain = machine_to_labels(gpu_server())
