@@ -57,6 +57,13 @@ class Exchange:
         self._sock = sock
         self._closing = closing
 
+    @property
+    def client_names(self) -> list[str]:
+        """The names in the client's certificate, where TLS has verified one."""
+        certificate = self._sock.getpeercert() if isinstance(self._sock, ssl.SSLSocket) else None
+        names: Any = (certificate or {}).get("subjectAltName", ())
+        return [name for _, name in names]
+
     def send(self, data: bytes) -> None:
         self._sock.sendall(data)
 

@@ -11,7 +11,7 @@ from zonewise_common.kube.credentials import FileToken, KubeconfigToken, StaticT
 from zonewise_common.kube.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from types import ModuleType
 
     from zonewise_common.kube.credentials import Credentials
@@ -39,6 +39,8 @@ class Config(NamedTuple):
     """The pod's namespace, or that of the kubeconfig's context."""
     server_name: str = ""
     """The name in the server's certificate; empty for the host of the URL."""
+    load_certificate: Callable[[], Certificate] | None = None
+    """Returns the client certificate from its source, after a 401; None where its files alone are the source."""
 
     @classmethod
     def from_url(cls, url: str, token: str | None = None, *, ca: str = "") -> Config:
@@ -67,7 +69,7 @@ class Config(NamedTuple):
         """Return the configuration of a kubeconfig. The official client reads it, with every kind of credentials.
 
         Without a path it is $KUBECONFIG or ~/.kube/config, at the time of the call. Raises ConfigError for a file that
-        cannot be read, and for settings that this client does not support.
+        cannot be read, for settings that this client does not support, and where a program has returned no credentials.
         """
         path = path or default_kubeconfig(os.environ)
         loaded = _load(path, context)
@@ -75,15 +77,16 @@ class Config(NamedTuple):
             raise ConfigError(f"{path}: insecure-skip-tls-verify is not supported: name the certificate-authority")
         if loaded.proxy:
             raise ConfigError(f"{path}: proxy-url is not supported")
-        certificate = Certificate(loaded.cert_file, loaded.key_file) if loaded.cert_file else None
-        has_token = bool(loaded.auth_settings())
+        certificate = _certificate(loaded)
+        has_token = bool(loaded.api_key)
         return cls(
             loaded.host,
             loaded.ssl_ca_cert or "",
             KubeconfigToken(loaded, lambda: _load(path, context)) if has_token else None,
             certificate,
-            _context_namespace(path, context),
+            _context(path, context).get("namespace") or "default",
             getattr(loaded, "tls_server_name", None) or "",
+            (lambda: _load_certificate(path, context)) if certificate else None,
         )
 
 
@@ -101,8 +104,6 @@ def _namespace(file: Path) -> str:
 
 def _load(path: str, context: str | None) -> Any:  # noqa: ANN401 -- the official client is not typed
     """Return a `kubernetes.client.Configuration` filled from a kubeconfig."""
-    import yaml  # not at the top: the agent in a cluster does not need it
-
     official = _official("kubernetes.config")
     if not any(os.path.exists(file) for file in path.split(os.pathsep)):
         raise ConfigError(f"there is no file {path}")
@@ -110,24 +111,36 @@ def _load(path: str, context: str | None) -> Any:  # noqa: ANN401 -- the officia
     loaded.proxy = None  # it may come from the environment, whose proxies are for other addresses
     try:
         official.load_kube_config(path, context, client_configuration=loaded, persist_config=False)
-    # it validates little of the file, and fails on the rest with errors of any type
-    except (
-        official.ConfigException,
-        yaml.YAMLError,
-        OSError,
-        ValueError,
-        TypeError,
-        LookupError,
-        AttributeError,
-    ) as error:
+    except Exception as error:  # of any type: it validates little of the file, and may send requests
         raise ConfigError(f"{path}: {error}") from error
+    if not loaded.api_key and not loaded.cert_file and (login := _login(path, context)):
+        raise ConfigError(f"{path}: the user's {login} has returned neither a token nor a certificate")
     return loaded
 
 
-def _context_namespace(path: str, context: str | None) -> str:
+def _load_certificate(path: str, context: str | None) -> Certificate:
+    certificate = _certificate(_load(path, context))
+    if certificate is None:
+        raise ConfigError(f"{path}: the user has no client certificate any more")
+    return certificate
+
+
+def _certificate(loaded: Any) -> Certificate | None:  # noqa: ANN401 -- the official client is not typed
+    return Certificate(loaded.cert_file, loaded.key_file) if loaded.cert_file else None
+
+
+def _login(path: str, context: str | None) -> str:
+    """Return the user's setting of a source of credentials, such as a program; empty for none."""
+    users = _official("kubernetes.config.kube_config").KubeConfigMerger(path).config["users"]
+    user = users.get_with_name(_context(path, context).get("user"), safe=True)
+    settings = user.value.get("user") if user else None
+    return next((name for name in ("exec", "auth-provider") if name in (settings or {})), "")
+
+
+def _context(path: str, context: str | None) -> dict[str, Any]:
     official = _official("kubernetes.config.kube_config")
     loader = official.KubeConfigLoader(official.KubeConfigMerger(path).config, active_context=context)
-    return loader.current_context["context"].get("namespace") or "default"
+    return loader.current_context["context"]
 
 
 def _official(module: str) -> ModuleType:

@@ -6,6 +6,7 @@ HTTP is that of http.client in the standard library; urllib3 would take 3 MiB mo
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import socket
 import ssl
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer, WriteableBuffer
 
-    from zonewise_common.kube.config import Config
+    from zonewise_common.kube.config import Certificate, Config
 
 _MAX_IDLE = 12
 """Idle connections in the pool; more requests at once open more connections. The threads of a program that writes much
@@ -41,6 +42,10 @@ _SOCKET_OPTIONS = (
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15),
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
 )
+
+
+_FileVersions = tuple[tuple[int, int, int], ...]
+"""Inode, size and time of change of each file."""
 
 
 class ConnectionPool:
@@ -60,7 +65,7 @@ class ConnectionPool:
             raise ConfigError(f"{config.url!r} is no URL of an API server: http://HOST[:PORT] or https://HOST[:PORT]")
         self._encrypted = url.scheme == "https"
         self._address = host, port or (443 if self._encrypted else 80)
-        self._tls = _tls_context(config) if self._encrypted else None
+        self.reload_certificates()
 
     def request(
         self, deadline: float, method: str, target: str, body: bytes | None, headers: Mapping[str, str]
@@ -83,8 +88,19 @@ class ConnectionPool:
         connection.close()
 
     def reload_certificates(self) -> None:
-        """Read the certificates again for the next connection: authorities are replaced while agents run."""
+        """Read the certificates for the next connection: authorities are replaced while agents run."""
+        version = _file_versions(self._config.certificate)
         self._tls = _tls_context(self._config) if self._encrypted else None
+        self._certificate_version = version
+
+    def renew_certificate(self, refused: ServerResponse) -> bool:
+        """Read the client's certificate again; tell whether it is newer than that of a refused request."""
+        load = self._config.load_certificate
+        if load is not None and refused.certificate_version == self._certificate_version:
+            self._config = self._config._replace(certificate=load())
+        if _file_versions(self._config.certificate) != self._certificate_version:
+            self.reload_certificates()
+        return refused.certificate_version != self._certificate_version
 
     def close(self) -> None:
         """Close the idle connections now, and the others when they are put back."""
@@ -97,16 +113,19 @@ class ConnectionPool:
         self.close()
 
     def _acquire(self) -> _Connection:
-        """Return the connection that was used last and that the server has not closed, or a new one."""
+        """Return the connection that was used last and that the server has not closed, or a new one.
+
+        A connection with an old certificate of the client is closed.
+        """
         with self._lock:
             if self._idle is None:
                 raise TransportError("the client is closed")
             while self._idle:
                 connection = self._idle.pop()
-                if connection.is_quiet():
+                if connection.certificate_version == self._certificate_version and connection.is_quiet():
                     return connection
                 connection.close()
-        return _Connection(self._address, self._tls, self._config.server_name)
+        return _Connection(self._address, self._tls, self._config.server_name, self._certificate_version)
 
 
 class ServerResponse:
@@ -116,6 +135,7 @@ class ServerResponse:
         self._connections = connections
         self._connection: _Connection | None = connection
         self._limit = connection.limit
+        self.certificate_version = connection.certificate_version
         self._response, self._sock = exchange
         self._complete = False
         self.status = self._response.status
@@ -196,11 +216,15 @@ class _Connection(HTTPConnection):
 
     sock: _Socket | None
 
-    def __init__(self, address: tuple[str, int], tls: ssl.SSLContext | None, name: str) -> None:
+    def __init__(
+        self, address: tuple[str, int], tls: ssl.SSLContext | None, name: str, certificate_version: _FileVersions
+    ) -> None:
         super().__init__(*address)
         self.limit = _Limit()
         self._tls = tls
         self._name = name
+        self.certificate_version = certificate_version
+        """Of the client's certificate in the TLS context."""
         self._parts: list[bytes] = []
         """Of a request that is not sent yet."""
 
@@ -259,6 +283,15 @@ def _connected_socket(host: str, port: int, limit: _Limit) -> socket.socket:
         else:
             return plain
     raise OSError(f"{host} has no address")
+
+
+def _file_versions(certificate: Certificate | None) -> _FileVersions:
+    """Return the versions of a certificate's files; none where one is absent."""
+    try:
+        files = [os.stat(name) for name in certificate or () if name]
+    except OSError:
+        return ()
+    return tuple((file.st_ino, file.st_size, file.st_mtime_ns) for file in files)
 
 
 def _tls_context(config: Config) -> ssl.SSLContext:

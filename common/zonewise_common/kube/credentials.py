@@ -86,16 +86,26 @@ class KubeconfigToken:
         self._lock = threading.Lock()
 
     def header(self, *, fresh: bool = False) -> str:
-        """Return the value of Authorization, "" for none; the official client renews it when it expires."""
+        """Return the value of Authorization; the official client renews it when it expires.
+
+        A kubeconfig without a token, and a program that fails, leave the last token in place.
+        """
         with self._lock:
-            if fresh:
-                self._loaded = self._load()
-            setting: dict[str, Any] = self._loaded.auth_settings().get("BearerToken", {})
-            value = str(setting.get("value") or "")
-            return value and checked_token(value)
+            loaded = self._load() if fresh else self._loaded
+            value = _authorization(loaded)
+            self._loaded = loaded
+            return value
 
     def __repr__(self) -> str:
         return "KubeconfigToken(...)"
+
+
+def _authorization(loaded: Any) -> str:  # noqa: ANN401 -- it is not typed
+    try:
+        setting: dict[str, Any] = loaded.auth_settings().get("BearerToken", {})
+    except Exception as error:  # of any type: it may run a program, or send a request
+        raise ConfigError(f"the token cannot be renewed: {error}") from error
+    return checked_token(str(setting.get("value") or ""))
 
 
 def checked_token(token: str) -> str:

@@ -177,6 +177,8 @@ class LeaderElector:
             self._try()
         except KubeError as error:
             log.warning("Lease %s/%s: %s", self._namespace, self._name, error)
+        except Exception:  # a defect of this program must not end the thread
+            log.exception("Lease %s/%s: trying again", self._namespace, self._name)
         self._report()
 
     def release(self) -> None:

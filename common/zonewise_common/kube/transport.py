@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import ssl
 import threading
 import time
@@ -13,13 +14,23 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
 from zonewise_common.kube.connection_pool import ConnectionPool
-from zonewise_common.kube.errors import BadResponse, ServerError, TooManyRequests, TransportError, error_from_status
+from zonewise_common.kube.errors import (
+    BadResponse,
+    ConfigError,
+    ServerError,
+    TooManyRequests,
+    TransportError,
+    error_from_status,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
 
     from zonewise_common.kube.config import Config
     from zonewise_common.kube.connection_pool import ServerResponse
+    from zonewise_common.kube.errors import ApiError
+
+log = logging.getLogger(__name__)
 
 JSON = "application/json"
 _READ_ERRORS = (OSError, HTTPException, ValueError)
@@ -29,7 +40,7 @@ _READ_ERRORS = (OSError, HTTPException, ValueError)
 class Transport:
     """Requests to one server; thread-safe.
 
-    A request is repeated in one case: after a 401, where the credentials have a newer token.
+    A request is repeated in one case: after a 401, where there is a newer token, or a newer certificate of the client.
     """
 
     def __init__(self, config: Config, *, timeout: float, user_agent: str) -> None:
@@ -124,14 +135,26 @@ class Transport:
         if self._credentials:
             headers["Authorization"] = self._credentials.header()
         response = self._send(deadline, method, target, body, headers)
-        if response.status == 401 and self._credentials:
-            fresh = self._credentials.header(fresh=True)
-            if fresh != headers["Authorization"]:
-                response.release()
-                response = self._send(deadline, method, target, body, {**headers, "Authorization": fresh})
+        if response.status == 401:
+            refusal = _error(response)
+            if not self._renew(headers, response):
+                raise refusal
+            response = self._send(deadline, method, target, body, headers)
         if response.status >= 300:
-            raise error_from_status(_body(response), response.status, response.headers)
+            raise _error(response)
         return response
+
+    def _renew(self, headers: dict[str, str], refused: ServerResponse) -> bool:
+        """Read the client's identity again, its token into the headers; tell whether it is newer than the refused."""
+        token = headers.get("Authorization")
+        try:
+            if self._credentials:
+                headers["Authorization"] = self._credentials.header(fresh=True)
+            has_newer_certificate = self._connections.renew_certificate(refused)
+        except ConfigError as error:
+            log.warning("the credentials that the server refused cannot be renewed: %s", error)
+            return False
+        return has_newer_certificate or headers.get("Authorization") != token
 
     def _send(
         self, deadline: float, method: str, target: str, body: bytes | None, headers: dict[str, str]
@@ -181,6 +204,11 @@ class Stream:
             return self._response.read_chunk(self._idle)
         except _READ_ERRORS as error:
             raise TransportError(f"the stream broke: {_detail(error)}") from error
+
+
+def _error(response: ServerResponse) -> ApiError:
+    """Return the error of a response of failure, and release the connection."""
+    return error_from_status(_body(response), response.status, response.headers)
 
 
 def _body(response: ServerResponse) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import pathlib
 import stat
 import sys
@@ -12,7 +13,8 @@ import pytest
 import trustme
 import yaml
 
-from zonewise_common.kube.config import Config
+from support.ports import reserved_port
+from zonewise_common.kube.config import Certificate, Config
 from zonewise_common.kube.credentials import FileToken
 from zonewise_common.kube.errors import ConfigError
 
@@ -189,20 +191,122 @@ def test_kubeconfig_with_a_client_certificate(tmp_path: Path) -> None:
 
 def test_kubeconfig_with_a_program(tmp_path: Path) -> None:
     """A program that prints credentials is run, and run again when its token is refused."""
-    program, count = tmp_path / "login", tmp_path / "count"
-    program.write_text(
-        "#!/bin/sh\n"
-        f"echo x >> {count}\n"
-        'echo "{\\"apiVersion\\": \\"client.authentication.k8s.io/v1\\", \\"kind\\": \\"ExecCredential\\", '
-        f'\\"status\\": {{\\"token\\": \\"t$(wc -l < {count})\\"}}}}"\n'
-    )
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    run = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(program), "interactiveMode": "Never"}
-    credentials = Config.from_kubeconfig(kubeconfig(tmp_path, {"exec": run})).credentials
+    status = tmp_path / "status"
+    user = program_user(tmp_path, f"cat {status}")
+    print_status(status, {"token": "t1"})
+    credentials = Config.from_kubeconfig(kubeconfig(tmp_path, user)).credentials
     assert credentials is not None
+    assert credentials.header() == "Bearer t1"
+    print_status(status, {"token": "t2"})
     assert credentials.header() == "Bearer t1"
     assert credentials.header(fresh=True) == "Bearer t2"
     assert credentials.header() == "Bearer t2"
+
+
+def program_user(directory: Path, script: str) -> dict[str, Any]:
+    """Return a user whose credentials are those that a script prints."""
+    program = directory / "login"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    run = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(program), "interactiveMode": "Never"}
+    return {"exec": run}
+
+
+def print_status(file: Path, status: dict[str, str]) -> None:
+    """Write credentials for a script to print."""
+    credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}
+    file.write_text(json.dumps(credential))
+
+
+def test_a_program_that_fails_once(tmp_path: Path) -> None:
+    """The last token stays: without it the client is anonymous, and a 403 renews no token."""
+    status = tmp_path / "status"
+    print_status(status, {"token": "t1"})
+    user = program_user(tmp_path, f"cat {status}")
+    credentials = Config.from_kubeconfig(kubeconfig(tmp_path, user)).credentials
+    assert credentials is not None
+    status.unlink()
+    with pytest.raises(ConfigError, match="exec has returned neither"):
+        credentials.header(fresh=True)
+    assert credentials.header() == "Bearer t1"
+    print_status(status, {"token": "t2"})
+    assert credentials.header(fresh=True) == "Bearer t2"
+
+
+def contents(*certificates: Certificate | None) -> list[str]:
+    return [pathlib.Path(file).read_text() for certificate in certificates for file in certificate or ()]
+
+
+def test_a_program_that_returns_certificates(tmp_path: Path) -> None:
+    """It is run again for the next one."""
+    status = tmp_path / "status"
+    user = program_user(tmp_path, f"cat {status}")
+    print_status(status, {"clientCertificateData": "chain 1", "clientKeyData": "key 1"})
+    config = Config.from_kubeconfig(kubeconfig(tmp_path, user))
+    print_status(status, {"clientCertificateData": "chain 2", "clientKeyData": "key 2"})
+    assert config.load_certificate is not None
+    assert contents(config.certificate, config.load_certificate()) == ["chain 1", "key 1", "chain 2", "key 2"]
+
+
+def test_a_client_certificate_that_is_replaced_in_the_kubeconfig(tmp_path: Path) -> None:
+    """The file is read again, as for a token."""
+    one, two = (
+        {"client-certificate-data": coded(b"chain %d" % number), "client-key-data": coded(b"key %d" % number)}
+        for number in (1, 2)
+    )
+    config = Config.from_kubeconfig(kubeconfig(tmp_path, one))
+    kubeconfig(tmp_path, two)
+    assert config.load_certificate is not None
+    assert contents(config.certificate, config.load_certificate()) == ["chain 1", "key 1", "chain 2", "key 2"]
+
+
+def test_a_kubeconfig_that_loses_its_client_certificate(tmp_path: Path) -> None:
+    """Without it the client would be anonymous: that is an error."""
+    user = {"client-certificate-data": coded(b"chain"), "client-key-data": coded(b"key")}
+    config = Config.from_kubeconfig(kubeconfig(tmp_path, user))
+    kubeconfig(tmp_path, {})
+    assert config.load_certificate is not None
+    with pytest.raises(ConfigError, match="the user has no client certificate any more"):
+        config.load_certificate()
+
+
+def test_a_kubeconfig_that_loses_its_token(tmp_path: Path) -> None:
+    """The last token stays, as for a program that fails."""
+    credentials = Config.from_kubeconfig(kubeconfig(tmp_path, {"token": "t1"})).credentials
+    assert credentials is not None
+    kubeconfig(tmp_path, {})
+    with pytest.raises(ConfigError, match="the token is empty"):
+        credentials.header(fresh=True)
+    assert credentials.header() == "Bearer t1"
+
+
+@pytest.mark.parametrize("name", ["exec", "auth-provider"])
+def test_a_source_without_credentials_is_an_error(tmp_path: Path, name: str) -> None:
+    """The official client skips a source that fails, or that it does not know. This client would then be anonymous."""
+    user = program_user(tmp_path, "exit 1") if name == "exec" else {"auth-provider": {"name": "azure"}}
+    with pytest.raises(ConfigError, match=f"the user's {name} has returned neither a token nor a certificate"):
+        Config.from_kubeconfig(kubeconfig(tmp_path, user))
+
+
+def test_an_issuer_that_is_away(tmp_path: Path) -> None:
+    """The error of the official client's HTTP library is chained, not leaked."""
+    expired = ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in (b"{}", b'{"exp": 1 }', b"s"))
+    with reserved_port() as port:
+        settings = {"id-token": expired, "idp-issuer-url": f"http://127.0.0.1:{port}", "client-id": "a"}
+        user = {"auth-provider": {"name": "oidc", "config": {**settings, "client-secret": "b", "refresh-token": "r"}}}
+        with pytest.raises(ConfigError, match="refused"):
+            Config.from_kubeconfig(kubeconfig(tmp_path, user))
+
+
+def test_a_provider_whose_program_fails_later(tmp_path: Path) -> None:
+    """A token that expires is renewed before it is sent; a failure then is an error of the configuration."""
+    credential = '{"credential": {"access_token": "t", "token_expiry": "2001-01-01T00:00:00Z"}}'
+    run = program_user(tmp_path, f"mkdir {tmp_path}/once && echo '{credential}'")["exec"]
+    user = {"auth-provider": {"name": "gcp", "config": {"cmd-path": run["command"]}}}
+    credentials = Config.from_kubeconfig(kubeconfig(tmp_path, user)).credentials
+    assert credentials is not None
+    with pytest.raises(ConfigError, match="the token cannot be renewed"):
+        credentials.header()
 
 
 @pytest.mark.parametrize(

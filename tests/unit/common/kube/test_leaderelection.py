@@ -222,6 +222,22 @@ def test_a_lost_response_keeps_the_lead() -> None:
     assert leader.is_leader
 
 
+def test_an_error_of_any_type_does_not_end_the_election() -> None:
+    """A library below may raise one of its own."""
+    world = World()
+    elector = world.add("a")
+
+    def fail() -> None:
+        raise RuntimeError("a fault of a library")
+
+    world.meanwhile = fail
+    elector.step()
+    assert not elector.is_leader
+    world.meanwhile = lambda: None
+    elector.step()
+    assert elector.is_leader
+
+
 def test_times_that_do_not_fit() -> None:
     """A deadline that leaves no time for the last request is refused."""
     with pytest.raises(ValueError, match="duration 12"):

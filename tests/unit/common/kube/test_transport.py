@@ -116,22 +116,83 @@ def test_a_wrong_name(tls: ssl.SSLContext, ca: str) -> None:
         client.close()
 
 
+def serve_known_clients(authority: trustme.CA) -> ssl.SSLContext:
+    context = serve_as(authority, "localhost")
+    context.load_verify_locations(cadata=authority.cert_pem.bytes().decode())
+    context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def issue_client_certificate(authority: trustme.CA, directory: Path, name: str) -> Certificate:
+    """Write a client's certificate, in place of the last one in this directory."""
+    chain, key = directory / "chain.pem", directory / "key.pem"
+    issued = authority.issue_cert(name)
+    chain.write_bytes(b"".join(pem.bytes() for pem in issued.cert_chain_pems))
+    key.write_bytes(issued.private_key_pem.bytes())
+    return Certificate(str(chain), str(key))
+
+
 def test_a_client_certificate(authority: trustme.CA, ca: str, tmp_path: Path) -> None:
     """Where the server wants one, the client shows its certificate; without one it is refused."""
-    context = serve_as(authority, "localhost")
-    context.load_verify_locations(cadata=ca)
-    context.verify_mode = ssl.CERT_REQUIRED
-    chain, key = tmp_path / "chain.pem", tmp_path / "key.pem"
-    ours = authority.issue_cert("agent.example")
-    chain.write_bytes(b"".join(pem.bytes() for pem in ours.cert_chain_pems))
-    key.write_bytes(ours.private_key_pem.bytes())
-    with ScriptedServer([NODE], tls=context) as server:
+    certificate = issue_client_certificate(authority, tmp_path, "agent.example")
+    with ScriptedServer([NODE], tls=serve_known_clients(authority)) as server:
         config = Config.from_url(server.url, ca=ca)
-        client = quick(config._replace(certificate=Certificate(str(chain), str(key))))
+        client = quick(config._replace(certificate=certificate))
         assert client.get(NODES, "n1")
         client.close()
         with pytest.raises(TransportError):
             quick(config).get(NODES, "n1")
+
+
+def accept_new_certificates(exchange: Exchange) -> None:
+    """Respond as Go does to an expired certificate of a client: TLS succeeds."""
+    answer = NODE if exchange.client_names == ["new.example"] else refuse(401, "Unauthorized")
+    answer(exchange)
+
+
+def test_a_client_certificate_that_is_renewed(authority: trustme.CA, ca: str, tmp_path: Path) -> None:
+    """After a 401 its files are read again, and the request is repeated once, over a new connection."""
+    old = issue_client_certificate(authority, tmp_path, "old.example")
+    with ScriptedServer([accept_new_certificates], tls=serve_known_clients(authority)) as server:
+        client = quick(Config(server.url, ca, certificate=old))
+        for _ in range(2):  # the same certificate again would be no better
+            with pytest.raises(Unauthorized):
+                client.get(NODES, "n1")
+        issue_client_certificate(authority, tmp_path, "new.example")
+        for _ in range(2):
+            assert client.get(NODES, "n1")
+        assert [request.connection for request in server.requests] == [0, 0, 0, 1, 1]
+        client.close()
+
+
+def test_a_client_certificate_from_a_program(authority: trustme.CA, ca: str, tmp_path: Path) -> None:
+    """After a 401 the program issues the next one, in other files."""
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+    old, new = (issue_client_certificate(authority, tmp_path / name, f"{name}.example") for name in ("old", "new"))
+    with ScriptedServer([accept_new_certificates], tls=serve_known_clients(authority)) as server:
+        client = quick(Config(server.url, ca, certificate=old, load_certificate=lambda: new))
+        for _ in range(2):
+            assert client.get(NODES, "n1")
+        assert [request.connection for request in server.requests] == [0, 1, 1]
+        client.close()
+
+
+def test_a_client_certificate_that_is_half_written(authority: trustme.CA, ca: str, tmp_path: Path) -> None:
+    """The server's refusal is the error until both files are there."""
+    old = issue_client_certificate(authority, tmp_path, "old.example")
+    with ScriptedServer([accept_new_certificates], tls=serve_known_clients(authority)) as server:
+        client = quick(Config(server.url, ca, certificate=old))
+        issue_client_certificate(authority, tmp_path, "new.example")
+        key = tmp_path / "key.pem"
+        content = key.read_bytes()
+        for damage in (key.unlink, lambda: key.write_bytes(content[:100])):
+            damage()
+            with pytest.raises(Unauthorized):
+                client.get(NODES, "n1")
+        key.write_bytes(content)
+        assert client.get(NODES, "n1")
+        client.close()
 
 
 def test_an_authority_that_is_replaced(tls: ssl.SSLContext, ca: str, tmp_path: Path) -> None:
@@ -224,6 +285,27 @@ def test_token_rotation(tmp_path: Path) -> None:
         file.write_text("new\n")
         assert client.get(NODES, "n1")
         assert [request.headers["authorization"] for request in server.requests[1:]] == ["Bearer old", "Bearer new"]
+        client.close()
+
+
+class LostToken:
+    """Credentials whose source has failed since."""
+
+    def header(self, *, fresh: bool = False) -> str:
+        if fresh:
+            raise ConfigError("the program has failed")
+        return "Bearer old"
+
+
+def test_credentials_that_cannot_be_renewed(caplog: pytest.LogCaptureFixture) -> None:
+    """The error is the server's 401, a log has the cause, and the connection is used again."""
+    with ScriptedServer([refuse(401, "Unauthorized")]) as server:
+        client = quick(Config(server.url, credentials=LostToken()))
+        for _ in range(2):
+            with pytest.raises(Unauthorized):
+                client.get(NODES, "n1")
+        assert [request.connection for request in server.requests] == [0, 0]
+        assert "cannot be renewed: the program has failed" in caplog.text
         client.close()
 
 
